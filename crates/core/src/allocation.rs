@@ -1,0 +1,405 @@
+//! Allocation: how many recipients' worth to take from each campaign in one window.
+//!
+//! Each campaign is entitled to its slots of the cycle. What one cannot fill goes to the others by
+//! weight, in the same window; what one took too much (a mail of many recipients) is a debt, repaid
+//! from its entitlement in later windows.
+//!
+//! Debts are kept in thousandths of a recipient: a mail that takes one recipient too many in a
+//! window of 14 adds one to the total as well, of which its campaign's share is its own.
+
+use crate::cycle::Cycle;
+
+/// SQS's most messages in one receive.
+pub const BATCH: u64 = 10;
+
+/// Divides `total` by `weights`: exact in sum, each within one of its share (largest remainders,
+/// the first of equals). All to nobody where every weight is 0.
+///
+/// ```
+/// use tidegate_core::allocation::divide;
+/// assert_eq!(divide(13, &[90, 10]), [12, 1]);
+/// assert_eq!(divide(7, &[0, 5]), [0, 7]);
+/// ```
+#[must_use]
+pub fn divide(total: u64, weights: &[u64]) -> Vec<u64> {
+    let sum: u128 = weights.iter().map(|&w| u128::from(w)).sum();
+    if sum == 0 {
+        return vec![0; weights.len()];
+    }
+    let product = |w: u64| u128::from(total) * u128::from(w);
+    let mut parts: Vec<u64> =
+        weights.iter().map(|&w| u64::try_from(product(w) / sum).unwrap_or(u64::MAX)).collect();
+    let mut rest = total - parts.iter().sum::<u64>();
+    let mut by_remainder: Vec<usize> = (0..weights.len()).collect();
+    by_remainder
+        .sort_by_key(|&i| std::cmp::Reverse(weights.get(i).map_or(0, |&w| product(w) % sum)));
+    for index in by_remainder {
+        if rest == 0 {
+            break;
+        }
+        if let Some(part) = parts.get_mut(index) {
+            *part += 1;
+            rest -= 1;
+        }
+    }
+    parts
+}
+
+/// One campaign in an [`Intake`].
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    weight: u64,
+    /// Its part of the window by weight and fallback, before debts.
+    entitled: u64,
+    /// Recipients it is to fill, after debts and fallback.
+    wanted: u64,
+    /// Its debt before this window, in thousandths of a recipient; a credit where negative.
+    debt: i64,
+    /// Recipients received.
+    taken: u64,
+    /// Recipients expected of receives under way.
+    expected: u64,
+    /// Recipients a mail, from what was received before; at least 1.
+    recipients_per_mail: f64,
+    /// It had nothing more to give.
+    dry: bool,
+}
+
+/// A receive to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The lane: a campaign's index.
+    pub lane: usize,
+    /// `MaxNumberOfMessages`: 1 to 10.
+    pub messages: u64,
+    /// Recipients expected of it; handed back to [`Intake::received`].
+    pub recipients: u64,
+}
+
+/// What is taken in during one window: asks for what will be used, `min(10, still wanted)` a call.
+///
+/// ```
+/// use tidegate_core::{allocation::Intake, cycle::Cycle};
+/// let mut intake = Intake::new(&Cycle::new(&[90, 10]).unwrap(), 0..20, 20, &[0, 0], &[1.0, 1.0]);
+/// let ask = intake.ask().unwrap();
+/// assert_eq!((ask.lane, ask.messages), (0, 10));
+/// intake.received(&ask, 0, 0); // the big campaign is empty …
+/// let ask = intake.ask().unwrap();
+/// assert_eq!((ask.lane, ask.messages), (1, 10)); // … so the small one gets all
+/// assert_eq!(intake.still_wanted(), 20);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Intake {
+    lanes: Vec<Lane>,
+}
+
+impl Intake {
+    /// An intake of `total` recipients, shared as `slots` of the cycle are; `debts` in thousandths
+    /// of a recipient and the mean recipients a mail, both by campaign.
+    #[must_use]
+    pub fn new(
+        cycle: &Cycle,
+        slots: std::ops::Range<u64>,
+        total: u64,
+        debts: &[i64],
+        recipients_per_mail: &[f64],
+    ) -> Self {
+        let mut entitled = cycle.shares(slots.clone());
+        let count = slots.end.saturating_sub(slots.start);
+        if count != total {
+            // Another amount than the window's slots: the next slots' owners, or the shares cut.
+            entitled = cycle.shares(slots.start..slots.start.saturating_add(total));
+        }
+        let lanes =
+            cycle.weights().iter().zip(entitled).enumerate().map(|(index, (&weight, entitled))| {
+                Lane {
+                    weight,
+                    entitled,
+                    wanted: entitled,
+                    debt: debts.get(index).copied().unwrap_or(0),
+                    recipients_per_mail: recipients_per_mail
+                        .get(index)
+                        .copied()
+                        .unwrap_or(1.0)
+                        .max(1.0),
+                    dry: weight == 0,
+                    ..Lane::default()
+                }
+            });
+        let mut intake = Self { lanes: lanes.collect() };
+        intake.repay(total);
+        intake
+    }
+
+    /// Moves a quarter of the debts from those who owe to those who are owed. (A window's debts are
+    /// known two windows later: repaid whole, they would be repaid three times over.)
+    fn repay(&mut self, total: u64) {
+        let due = |lane: &Lane| {
+            let entitled = i64::try_from(lane.entitled.saturating_mul(1_000)).unwrap_or(i64::MAX);
+            u64::try_from(entitled.saturating_sub(lane.debt / 4)).unwrap_or(0)
+        };
+        let weights: Vec<u64> =
+            self.lanes.iter().map(|lane| if lane.dry { 0 } else { due(lane) }).collect();
+        if weights.iter().any(|weight| *weight > 0) {
+            for (lane, wanted) in self.lanes.iter_mut().zip(divide(total, &weights)) {
+                lane.wanted = wanted;
+            }
+        }
+    }
+
+    /// The next receive to make; `None` while nothing more is wanted beyond what is under way.
+    pub fn ask(&mut self) -> Option<Ask> {
+        let (index, lane) = self
+            .lanes
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, lane)| !lane.dry)
+            .max_by_key(|(index, lane)| (lane.open(), std::cmp::Reverse(*index)))
+            .filter(|(_, lane)| lane.open() > 0)?;
+        let open = lane.open();
+        let messages = per_mail(open, lane.recipients_per_mail).clamp(1, BATCH);
+        let recipients = recipients(messages, lane.recipients_per_mail).min(open).max(1);
+        lane.expected += recipients;
+        Some(Ask { lane: index, messages, recipients })
+    }
+
+    /// Notes what an ask brought: `messages` with `recipients` together. None at all means that the
+    /// campaign is empty: what it still was to fill goes to the others.
+    pub fn received(&mut self, ask: &Ask, messages: u64, recipients: u64) {
+        let Some(lane) = self.lanes.get_mut(ask.lane) else { return };
+        lane.expected = lane.expected.saturating_sub(ask.recipients);
+        lane.taken += recipients;
+        if messages == 0 {
+            self.mark_dry(ask.lane);
+        }
+    }
+
+    /// Notes that a campaign has nothing to give (known empty, held): its share goes to the others.
+    pub fn mark_dry(&mut self, lane: usize) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.dry = true;
+        }
+        self.pass_on();
+    }
+
+    /// Moves what dry campaigns cannot fill to those that are not, by weight.
+    fn pass_on(&mut self) {
+        let weights: Vec<u64> =
+            self.lanes.iter().map(|l| if l.dry { 0 } else { l.weight }).collect();
+        if weights.iter().all(|w| *w == 0) {
+            return;
+        }
+        let mut freed = 0;
+        for lane in self.lanes.iter_mut().filter(|lane| lane.dry) {
+            let covered = lane.taken + lane.expected;
+            freed += lane.wanted.saturating_sub(covered);
+            lane.wanted = lane.wanted.min(covered);
+        }
+        for (lane, more) in self.lanes.iter_mut().zip(divide(freed, &weights)) {
+            lane.wanted += more;
+            lane.entitled += more;
+        }
+    }
+
+    /// Wants `recipients` less in all (slots that others took): from whoever has most still open.
+    pub fn reduce(&mut self, recipients: u64) {
+        for _ in 0..recipients {
+            let most = self.lanes.iter_mut().max_by_key(|lane| lane.open());
+            match most {
+                Some(lane) if lane.open() > 0 => lane.wanted -= 1,
+                _ => break,
+            }
+        }
+    }
+
+    /// Wants `recipients` more of a campaign (mail of it that was received could not be used).
+    pub fn replace(&mut self, lane: usize, recipients: u64) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.wanted += recipients;
+        }
+        self.pass_on();
+    }
+
+    /// Recipients still wanted, those of receives under way included.
+    #[must_use]
+    pub fn still_wanted(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.wanted.saturating_sub(lane.taken)).sum()
+    }
+
+    /// Whether a campaign had nothing more to give.
+    #[must_use]
+    pub fn is_dry(&self, lane: usize) -> bool {
+        self.lanes.get(lane).is_some_and(|lane| lane.dry)
+    }
+
+    /// Whether every campaign is dry.
+    #[must_use]
+    pub fn all_dry(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.dry)
+    }
+
+    /// What this window changes in the campaigns' debts, in thousandths of a recipient: what each
+    /// took beyond its part of what those took together that had mail to the end. A campaign found
+    /// empty loses its credit, and keeps its debt: being idle earns nothing.
+    #[must_use]
+    pub fn debt_changes(&self) -> Vec<i64> {
+        let waiting = || self.lanes.iter().filter(|lane| !lane.dry);
+        let taken: u64 = waiting().map(|lane| lane.taken).sum();
+        let parts = divide(
+            taken.saturating_mul(1_000),
+            &self
+                .lanes
+                .iter()
+                .map(|lane| if lane.dry { 0 } else { lane.entitled })
+                .collect::<Vec<_>>(),
+        );
+        let change = |(lane, part): (&Lane, u64)| {
+            if lane.dry {
+                return lane.debt.min(0).saturating_neg();
+            }
+            let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+            signed(lane.taken.saturating_mul(1_000)).saturating_sub(signed(part))
+        };
+        self.lanes.iter().zip(parts).map(change).collect()
+    }
+}
+
+impl Lane {
+    /// Recipients wanted for which no receive is under way.
+    fn open(&self) -> u64 {
+        if self.dry { 0 } else { self.wanted.saturating_sub(self.taken + self.expected) }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "recipients of one window: far below 2^52; the mean is at least 1"
+)]
+fn per_mail(recipients: u64, mean: f64) -> u64 {
+    (recipients as f64 / mean).floor() as u64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "at most 10 mails of 50 recipients"
+)]
+fn recipients(mails: u64, mean: f64) -> u64 {
+    (mails as f64 * mean).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Campaigns with so many mails of so many recipients each.
+    fn campaigns() -> impl Strategy<Value = (Vec<u32>, Vec<u64>)> {
+        prop::collection::vec((1_u32..=100, 0_u64..400), 1..6).prop_map(|c| c.into_iter().unzip())
+    }
+
+    /// Runs an intake against stocks of mails of `size` recipients until it asks no more.
+    fn run(intake: &mut Intake, stocks: &mut [u64], size: u64) -> Vec<u64> {
+        let mut taken = vec![0; stocks.len()];
+        while let Some(ask) = intake.ask() {
+            assert!((1..=BATCH).contains(&ask.messages));
+            let got = ask.messages.min(stocks[ask.lane]);
+            stocks[ask.lane] -= got;
+            taken[ask.lane] += got * size;
+            intake.received(&ask, got, got * size);
+        }
+        taken
+    }
+
+    proptest! {
+        #[test]
+        fn division_conserves_the_total_and_is_within_one(total in 0_u64..100_000, weights in prop::collection::vec(0_u64..1_000, 1..9)) {
+            let parts = divide(total, &weights);
+            let sum: u64 = weights.iter().sum();
+            prop_assert_eq!(parts.iter().sum::<u64>(), if sum == 0 { 0 } else { total });
+            for (part, weight) in parts.iter().zip(&weights) {
+                prop_assert!((part * sum).abs_diff(total * weight) <= sum);
+            }
+        }
+
+        #[test]
+        fn fallback_conserves_the_total((weights, stocks) in campaigns(), total in 0_u64..1_000, start in 0_u64..1_000) {
+            let cycle = Cycle::new(&weights).unwrap();
+            let none = vec![0; weights.len()];
+            let mut intake = Intake::new(&cycle, start..start + total, total, &none, &[]);
+            let mut left = stocks.clone();
+            let taken = run(&mut intake, &mut left, 1);
+            prop_assert_eq!(taken.iter().sum::<u64>(), total.min(stocks.iter().sum()));
+        }
+
+        #[test]
+        fn with_enough_mail_each_campaign_gets_exactly_its_slots((weights, _) in campaigns(), total in 0_u64..1_000, start in 0_u64..1_000) {
+            let cycle = Cycle::new(&weights).unwrap();
+            let none = vec![0; weights.len()];
+            let mut intake = Intake::new(&cycle, start..start + total, total, &none, &[]);
+            let taken = run(&mut intake, &mut vec![u64::MAX; weights.len()], 1);
+            prop_assert_eq!(taken, cycle.shares(start..start + total));
+            prop_assert!(intake.debt_changes().iter().all(|change| *change == 0));
+        }
+
+        #[test]
+        fn an_empty_campaign_costs_the_others_nothing_and_owes_nothing(
+            (weights, _) in campaigns(), total in 1_u64..500, empty in 0_usize..6,
+        ) {
+            prop_assume!(weights.len() > 1);
+            let empty = empty % weights.len();
+            let cycle = Cycle::new(&weights).unwrap();
+            let mut stocks = vec![u64::MAX; weights.len()];
+            stocks[empty] = 0;
+            let mut intake = Intake::new(&cycle, 0..total, total, &vec![0; weights.len()], &[]);
+            let taken = run(&mut intake, &mut stocks, 1);
+            prop_assert_eq!(taken.iter().sum::<u64>(), total);
+            prop_assert!(intake.debt_changes().iter().all(|change| *change == 0));
+        }
+
+        #[test]
+        fn debts_are_repaid_so_that_shares_hold_whatever_the_sizes(size in 2_u64..=50, big in 50_u32..=95) {
+            let weights = [big, 100 - big];
+            let cycle = Cycle::new(&weights).unwrap();
+            // What a window changes is known two windows later.
+            let (mut debts, mut late, mut sums) = (vec![0_i64, 0], vec![vec![0_i64, 0]; 2], vec![0_u64, 0]);
+            // The first campaign's mails have one recipient, the second's `size`.
+            for window in 0..2_000_u64 {
+                let slots = window * 14..(window + 1) * 14;
+                let mut intake = Intake::new(&cycle, slots, 14, &debts, &[1.0, size as f64]);
+                while let Some(ask) = intake.ask() {
+                    let recipients = ask.messages * if ask.lane == 1 { size } else { 1 };
+                    sums[ask.lane] += recipients;
+                    intake.received(&ask, ask.messages, recipients);
+                }
+                late.push(intake.debt_changes());
+                debts.iter_mut().zip(late.remove(0)).for_each(|(debt, change)| *debt += change);
+                prop_assert!(debts.iter().all(|debt| debt.abs() <= 500_000), "{:?}", debts);
+            }
+            let share = sums[1] as f64 / sums.iter().sum::<u64>() as f64 * 100.0;
+            prop_assert!((share - f64::from(100 - big)).abs() <= 1.0, "{} of {}", share, big);
+        }
+    }
+
+    #[test]
+    fn a_campaign_known_empty_is_not_asked() {
+        let mut intake = Intake::new(&Cycle::new(&[90, 10]).unwrap(), 0..20, 20, &[0, 0], &[]);
+        intake.mark_dry(0);
+        while let Some(ask) = intake.ask() {
+            assert_eq!(ask.lane, 1);
+            intake.received(&ask, ask.messages, ask.messages);
+        }
+        assert_eq!(intake.still_wanted(), 0);
+    }
+
+    #[test]
+    fn what_express_takes_is_not_asked_for() {
+        let mut intake = Intake::new(&Cycle::new(&[1]).unwrap(), 0..14, 14, &[0], &[]);
+        intake.reduce(9);
+        assert_eq!(intake.ask().map(|ask| ask.messages), Some(5));
+        assert_eq!(intake.ask(), None);
+    }
+}

@@ -1,0 +1,67 @@
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::variables::is_url;
+use crate::cycle::Cycle;
+
+/// The name under which express mail is counted; no campaign may have it.
+pub const EXPRESS: &str = "express";
+
+pub(super) const ALLOWED: &str = "a JSON list such as [{\"name\": \"big\", \"queue_url\": \"https://…\", \"weight\": 90}] with 1 to 1000 campaigns (names of letters, digits, - and _, at most 64, each once, not express; each a standard queue's URL, each once; weights 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor), or: ledger";
+
+/// A campaign: a standard queue with a share of the quota.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Campaign {
+    /// Its name: letters, digits, `-` and `_`, at most 64.
+    pub name: String,
+    /// Its queue.
+    pub queue_url: String,
+    /// Its weight: 0 (no share: it waits) to 10,000.
+    pub weight: u32,
+}
+
+/// Where the list of campaigns stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Campaigns {
+    /// In the environment.
+    Listed(Vec<Campaign>),
+    /// In the ledger's control record.
+    Ledger,
+}
+
+impl Campaigns {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        if text == "ledger" {
+            return Some(Self::Ledger);
+        }
+        let list: Vec<Campaign> = serde_json::from_str(text).ok()?;
+        Campaign::valid(&list).then_some(Self::Listed(list))
+    }
+}
+
+impl Campaign {
+    /// Whether `list` is what is allowed: names and queues each once, weights that give a cycle.
+    #[must_use]
+    pub fn valid(list: &[Self]) -> bool {
+        let names: BTreeSet<_> = list.iter().map(|campaign| &campaign.name).collect();
+        let queues: BTreeSet<_> = list.iter().map(|campaign| &campaign.queue_url).collect();
+        let weights: Vec<u32> = list.iter().map(|campaign| campaign.weight).collect();
+        (1..=1_000).contains(&list.len())
+            && names.len() == list.len()
+            && queues.len() == list.len()
+            && list.iter().all(Self::is_valid)
+            && Cycle::new(&weights).is_ok()
+    }
+
+    fn is_valid(&self) -> bool {
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        (1..=64).contains(&self.name.len())
+            && self.name.chars().all(legal)
+            && self.name != EXPRESS
+            && is_url(&self.queue_url)
+            && !self.queue_url.ends_with(".fifo")
+            && self.weight <= 10_000
+    }
+}

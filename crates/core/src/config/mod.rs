@@ -1,0 +1,202 @@
+//! The environment as typed values: parsed once at start, every invalid value refused with its
+//! name, the value, and what is allowed.
+
+mod campaigns;
+mod variables;
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub use campaigns::{Campaign, Campaigns, EXPRESS};
+use variables::Variables;
+
+use crate::email::AllowedSenders;
+use crate::rate::{Guard, Rate};
+
+/// The poller function's time-out.
+pub const POLLER_TIMEOUT: Duration = Duration::from_secs(15);
+/// What a poller keeps of its time-out for settling.
+const SETTLING: Duration = Duration::from_secs(3);
+
+/// One variable that is missing or invalid.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{name} is {value}; allowed is {allowed}")]
+pub struct InvalidVariable {
+    /// The variable.
+    pub name: &'static str,
+    /// Its value in quotes, or "not set".
+    pub value: String,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+/// All that is wrong with the environment.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigError(pub Vec<InvalidVariable>);
+
+/// Where claim, control record and reports stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerKind {
+    /// In this process: one environment only, for local runs.
+    Memory,
+    /// In the `DynamoDB` table of this name.
+    DynamoDb(String),
+}
+
+/// What becomes of what is received and unsent at the window's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Unsent {
+    /// It is left to the visibility timeout.
+    #[default]
+    Timeout,
+    /// It is made visible at once.
+    Release,
+}
+
+/// The poller's settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PollerConfig {
+    /// `TIDEGATE_CAMPAIGNS`.
+    pub campaigns: Campaigns,
+    /// `TIDEGATE_MERGE_QUEUE_URL`; without it the poller takes from the campaigns: direct mode.
+    pub merge_queue_url: Option<String>,
+    /// `TIDEGATE_EXPRESS_QUEUE_URL`.
+    pub express_queue_url: Option<String>,
+    /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`.
+    pub dead_letter_queue_url: String,
+    /// `TIDEGATE_LEDGER`.
+    pub ledger: LedgerKind,
+    /// `TIDEGATE_QUOTA_PER_SECOND`: caps the account's quota.
+    pub quota_cap: Option<Rate>,
+    /// `TIDEGATE_GUARD`, default 0.02.
+    pub guard: Guard,
+    /// `TIDEGATE_TICK_LEAD_MS`, default 400.
+    pub lead: Duration,
+    /// `TIDEGATE_MAX_IN_FLIGHT`; default from rate and observed latency, at most 900.
+    pub max_in_flight: Option<usize>,
+    /// `TIDEGATE_SEND_TIMEOUT_MS`, default 5000.
+    pub send_timeout: Duration,
+    /// `TIDEGATE_MAX_ATTEMPTS`, default 5.
+    pub max_attempts: u32,
+    /// `TIDEGATE_UNSENT`, default `timeout`.
+    pub unsent: Unsent,
+    /// `TIDEGATE_IDLE_WINDOWS`, default 5.
+    pub idle_windows: u64,
+    /// `TIDEGATE_ALLOWED_SENDERS`, default all.
+    pub allowed_senders: AllowedSenders,
+}
+
+/// The scheduler's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchedulerConfig {
+    /// `TIDEGATE_POLLER_FUNCTION`: name or ARN.
+    pub poller_function: String,
+    /// `TIDEGATE_LEDGER`.
+    pub ledger: LedgerKind,
+    /// `TIDEGATE_QUOTA_PER_SECOND`: caps the account's quota.
+    pub quota_cap: Option<Rate>,
+    /// `TIDEGATE_TICK_LEAD_MS`, default 400.
+    pub lead: Duration,
+    /// `TIDEGATE_OVERLAP_WINDOWS`, default 5 with a shared ledger, 0 with memory.
+    pub overlap_windows: u64,
+}
+
+impl PollerConfig {
+    /// Reads the poller's variables through `lookup` (in production [`std::env::var`]).
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every variable that is missing or invalid.
+    ///
+    /// ```
+    /// use tidegate_core::config::PollerConfig;
+    /// let error = PollerConfig::from_variables(|_| None).unwrap_err().to_string();
+    /// assert!(error.contains("TIDEGATE_DEAD_LETTER_QUEUE_URL is not set; allowed is"));
+    /// ```
+    pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let mut vars = Variables::new(&lookup);
+        let config = Self {
+            campaigns: vars.required(
+                "TIDEGATE_CAMPAIGNS",
+                campaigns::ALLOWED,
+                Campaigns::parse,
+                Campaigns::Ledger,
+            ),
+            merge_queue_url: vars.queue_url("TIDEGATE_MERGE_QUEUE_URL", Some(true)),
+            express_queue_url: vars.queue_url("TIDEGATE_EXPRESS_QUEUE_URL", Some(false)),
+            dead_letter_queue_url: vars.required_queue_url("TIDEGATE_DEAD_LETTER_QUEUE_URL"),
+            ledger: vars.ledger(),
+            quota_cap: vars.quota_cap(),
+            guard: vars.parsed(
+                "TIDEGATE_GUARD",
+                "a number from 0.005 to 0.5",
+                |text| text.parse().ok().and_then(|share| Guard::new(share).ok()),
+                Guard::default(),
+            ),
+            lead: vars.lead(),
+            max_in_flight: vars.number("TIDEGATE_MAX_IN_FLIGHT", 1..=900),
+            send_timeout: Duration::from_millis(
+                vars.number("TIDEGATE_SEND_TIMEOUT_MS", 100..=10_000).unwrap_or(5_000),
+            ),
+            max_attempts: vars.number("TIDEGATE_MAX_ATTEMPTS", 1..=100).unwrap_or(5),
+            unsent: vars.parsed(
+                "TIDEGATE_UNSENT",
+                "timeout or release",
+                |text| match text {
+                    "timeout" => Some(Unsent::Timeout),
+                    "release" => Some(Unsent::Release),
+                    _ => None,
+                },
+                Unsent::default(),
+            ),
+            idle_windows: vars.number("TIDEGATE_IDLE_WINDOWS", 1..=60).unwrap_or(5),
+            allowed_senders: vars.allowed_senders(),
+        };
+        config.check_times(&mut vars);
+        vars.finish(config)
+    }
+
+    /// lead + 1 s + send time-out + 3 s < poller time-out: or a send could outlive its poller.
+    fn check_times(&self, vars: &mut Variables<'_>) {
+        let rest = POLLER_TIMEOUT - Duration::from_secs(1) - SETTLING;
+        if self.lead + self.send_timeout >= rest {
+            vars.refuse(
+                "TIDEGATE_SEND_TIMEOUT_MS",
+                format!("less than {} ms with a lead of {} ms: lead + 1 s + send time-out + 3 s must stay below the poller's time-out of 15 s",
+                    rest.saturating_sub(self.lead).as_millis(), self.lead.as_millis()),
+            );
+        }
+    }
+}
+
+impl SchedulerConfig {
+    /// Reads the scheduler's variables through `lookup`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every variable that is missing or invalid.
+    pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let mut vars = Variables::new(&lookup);
+        let ledger = vars.ledger();
+        let overlap = match ledger {
+            LedgerKind::Memory => 0,
+            LedgerKind::DynamoDb(_) => 5,
+        };
+        let config = Self {
+            poller_function: vars.required(
+                "TIDEGATE_POLLER_FUNCTION",
+                "the name or ARN of the poller function",
+                |text| Some(text.to_owned()),
+                String::new(),
+            ),
+            ledger,
+            quota_cap: vars.quota_cap(),
+            lead: vars.lead(),
+            overlap_windows: vars.number("TIDEGATE_OVERLAP_WINDOWS", 0..=20).unwrap_or(overlap),
+        };
+        vars.finish(config)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+use super::*;
+use std::collections::BTreeMap;
+
+const CAMPAIGNS: &str = r#"[{"name": "big", "queue_url": "https://sqs.example/1/big", "weight": 90},
+    {"name": "small", "queue_url": "https://sqs.example/1/small", "weight": 10}]"#;
+
+fn variables() -> BTreeMap<&'static str, &'static str> {
+    BTreeMap::from([
+        ("TIDEGATE_CAMPAIGNS", CAMPAIGNS),
+        ("TIDEGATE_DEAD_LETTER_QUEUE_URL", "https://sqs.example/1/dead"),
+        ("TIDEGATE_LEDGER", "dynamodb:ledger"),
+        ("TIDEGATE_POLLER_FUNCTION", "poller"),
+    ])
+}
+
+fn poller(change: &[(&'static str, &'static str)]) -> Result<PollerConfig, ConfigError> {
+    let mut variables = variables();
+    variables.extend(change.iter().copied());
+    PollerConfig::from_variables(|name| variables.get(name).map(|value| (*value).to_owned()))
+}
+
+fn scheduler(change: &[(&'static str, &'static str)]) -> Result<SchedulerConfig, ConfigError> {
+    let mut variables = variables();
+    variables.extend(change.iter().copied());
+    SchedulerConfig::from_variables(|name| variables.get(name).map(|value| (*value).to_owned()))
+}
+
+#[test]
+fn the_defaults_are_those_of_the_table() {
+    let config = poller(&[]).unwrap();
+    assert_eq!(config.guard, Guard::default());
+    assert_eq!(config.lead, Duration::from_millis(400));
+    assert_eq!(config.send_timeout, Duration::from_secs(5));
+    assert_eq!((config.max_attempts, config.idle_windows), (5, 5));
+    assert_eq!((config.unsent, config.max_in_flight), (Unsent::Timeout, None));
+    assert_eq!(config.merge_queue_url, None);
+    assert_eq!(scheduler(&[]).unwrap().overlap_windows, 5);
+    assert_eq!(scheduler(&[("TIDEGATE_LEDGER", "memory")]).unwrap().overlap_windows, 0);
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    assert_eq!(poller(&[("TIDEGATE_GUARD", ""), ("TIDEGATE_UNSENT", " ")]), poller(&[]));
+}
+
+#[test]
+fn campaigns_may_stand_in_the_ledger() {
+    assert_eq!(poller(&[("TIDEGATE_CAMPAIGNS", "ledger")]).unwrap().campaigns, Campaigns::Ledger);
+}
+
+#[test]
+fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
+    let cases = [
+        ("TIDEGATE_GUARD", "2", "0.005 to 0.5"),
+        ("TIDEGATE_QUOTA_PER_SECOND", "0", "0.001 to 10000"),
+        ("TIDEGATE_QUOTA_PER_SECOND", "fast", "0.001 to 10000"),
+        ("TIDEGATE_TICK_LEAD_MS", "1001", "0 to 1000"),
+        ("TIDEGATE_MAX_IN_FLIGHT", "901", "1 to 900"),
+        ("TIDEGATE_SEND_TIMEOUT_MS", "10", "100 to 10000"),
+        ("TIDEGATE_SEND_TIMEOUT_MS", "-5", "100 to 10000"),
+        ("TIDEGATE_MAX_ATTEMPTS", "0", "1 to 100"),
+        ("TIDEGATE_UNSENT", "drop", "timeout or release"),
+        ("TIDEGATE_IDLE_WINDOWS", "0", "1 to 60"),
+        ("TIDEGATE_LEDGER", "redis", "memory or dynamodb:TABLE"),
+        ("TIDEGATE_LEDGER", "dynamodb:", "memory or dynamodb:TABLE"),
+        ("TIDEGATE_MERGE_QUEUE_URL", "https://sqs.example/1/merge", ".fifo"),
+        ("TIDEGATE_EXPRESS_QUEUE_URL", "https://sqs.example/1/x.fifo", "standard queue"),
+        ("TIDEGATE_DEAD_LETTER_QUEUE_URL", "dead", "URL"),
+        ("TIDEGATE_CAMPAIGNS", "[]", "1 to 1000"),
+        ("TIDEGATE_CAMPAIGNS", "big", "JSON list"),
+        (
+            "TIDEGATE_CAMPAIGNS",
+            r#"[{"name": "a b", "queue_url": "https://q/1", "weight": 1}]"#,
+            "letters",
+        ),
+        (
+            "TIDEGATE_CAMPAIGNS",
+            r#"[{"name": "a", "queue_url": "https://q/1", "weight": 0}]"#,
+            "not all 0",
+        ),
+        (
+            "TIDEGATE_CAMPAIGNS",
+            r#"[{"name": "a", "queue_url": "https://q/1", "wieght": 1}]"#,
+            "weight",
+        ),
+        ("TIDEGATE_ALLOWED_SENDERS", "@@", "@@"),
+    ];
+    for (name, value, allowed) in cases {
+        let error = poller(&[(name, value)]).unwrap_err();
+        assert_eq!(error.0.len(), 1, "{error}");
+        let text = error.to_string();
+        let shown: String = value.chars().take(120).collect();
+        assert!(text.contains(name) && text.contains(&shown) && text.contains(allowed), "{text}");
+    }
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let error =
+        poller(&[("TIDEGATE_GUARD", "2"), ("TIDEGATE_UNSENT", "x"), ("TIDEGATE_LEDGER", "")]);
+    let names: Vec<_> = error.unwrap_err().0.into_iter().map(|invalid| invalid.name).collect();
+    assert_eq!(names, ["TIDEGATE_LEDGER", "TIDEGATE_GUARD", "TIDEGATE_UNSENT"]);
+}
+
+#[test]
+fn a_send_that_could_outlive_its_poller_is_refused() {
+    let error = poller(&[("TIDEGATE_SEND_TIMEOUT_MS", "10000"), ("TIDEGATE_TICK_LEAD_MS", "1000")]);
+    assert!(error.unwrap_err().to_string().contains("less than 10000 ms"));
+    assert!(poller(&[("TIDEGATE_SEND_TIMEOUT_MS", "9999")]).is_ok());
+}
+
+#[test]
+fn the_scheduler_needs_to_know_its_poller() {
+    let error = scheduler(&[("TIDEGATE_POLLER_FUNCTION", "")]).unwrap_err().to_string();
+    assert!(error.contains("TIDEGATE_POLLER_FUNCTION is not set"), "{error}");
+}

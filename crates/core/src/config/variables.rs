@@ -1,0 +1,142 @@
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::{ConfigError, InvalidVariable, LedgerKind};
+use crate::email::AllowedSenders;
+use crate::rate::Rate;
+
+/// Reads variables and collects what is wrong, so that one start tells all of it.
+pub(super) struct Variables<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+    invalid: Vec<InvalidVariable>,
+}
+
+impl<'a> Variables<'a> {
+    pub(super) fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self { lookup, invalid: Vec::new() }
+    }
+
+    pub(super) fn finish<C>(self, config: C) -> Result<C, ConfigError> {
+        if self.invalid.is_empty() { Ok(config) } else { Err(ConfigError(self.invalid)) }
+    }
+
+    /// The value, trimmed; an empty one counts as not set, as templates leave it.
+    fn get(&self, name: &str) -> Option<String> {
+        (self.lookup)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn refuse(&mut self, name: &'static str, allowed: impl Into<String>) {
+        let value = self.get(name).map_or_else(|| "not set".to_owned(), |value| quoted(&value));
+        self.invalid.push(InvalidVariable { name, value, allowed: allowed.into() });
+    }
+
+    pub(super) fn parsed<T>(
+        &mut self,
+        name: &'static str,
+        allowed: &str,
+        parse: impl Fn(&str) -> Option<T>,
+        default: T,
+    ) -> T {
+        self.optional(name, allowed, parse).unwrap_or(default)
+    }
+
+    pub(super) fn required<T>(
+        &mut self,
+        name: &'static str,
+        allowed: &str,
+        parse: impl Fn(&str) -> Option<T>,
+        stand_in: T,
+    ) -> T {
+        if self.get(name).is_none() {
+            self.refuse(name, allowed);
+        }
+        self.parsed(name, allowed, parse, stand_in)
+    }
+
+    fn optional<T>(
+        &mut self,
+        name: &'static str,
+        allowed: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.get(name)?;
+        let parsed = parse(&value);
+        if parsed.is_none() {
+            self.refuse(name, allowed);
+        }
+        parsed
+    }
+
+    pub(super) fn number<T>(&mut self, name: &'static str, range: RangeInclusive<T>) -> Option<T>
+    where
+        T: FromStr + PartialOrd + Display,
+    {
+        let allowed = format!("a whole number from {} to {}", range.start(), range.end());
+        self.optional(name, &allowed, |text| text.parse().ok().filter(|n| range.contains(n)))
+    }
+
+    /// A queue's URL; `fifo` says which kind of queue it must be.
+    pub(super) fn queue_url(&mut self, name: &'static str, fifo: Option<bool>) -> Option<String> {
+        let allowed = match fifo {
+            Some(true) => "the URL of a FIFO queue (http or https, ending in .fifo)",
+            Some(false) => "the URL of a standard queue (http or https, not ending in .fifo)",
+            None => "the URL of a queue (http or https)",
+        };
+        self.optional(name, allowed, |text| {
+            (is_url(text) && fifo.is_none_or(|fifo| text.ends_with(".fifo") == fifo))
+                .then(|| text.to_owned())
+        })
+    }
+
+    pub(super) fn required_queue_url(&mut self, name: &'static str) -> String {
+        if self.get(name).is_none() {
+            self.refuse(name, "the URL of a standard queue (http or https, not ending in .fifo)");
+        }
+        self.queue_url(name, Some(false)).unwrap_or_default()
+    }
+
+    pub(super) fn ledger(&mut self) -> LedgerKind {
+        let parse = |text: &str| match text.strip_prefix("dynamodb:") {
+            Some(table) if !table.is_empty() => Some(LedgerKind::DynamoDb(table.to_owned())),
+            None if text == "memory" => Some(LedgerKind::Memory),
+            _ => None,
+        };
+        self.required("TIDEGATE_LEDGER", "memory or dynamodb:TABLE", parse, LedgerKind::Memory)
+    }
+
+    pub(super) fn quota_cap(&mut self) -> Option<Rate> {
+        let parse = |text: &str| text.parse().ok().and_then(|rate| Rate::per_second(rate).ok());
+        self.optional("TIDEGATE_QUOTA_PER_SECOND", "a number from 0.001 to 10000", parse)
+    }
+
+    pub(super) fn lead(&mut self) -> Duration {
+        Duration::from_millis(self.number("TIDEGATE_TICK_LEAD_MS", 0..=1_000).unwrap_or(400))
+    }
+
+    pub(super) fn allowed_senders(&mut self) -> AllowedSenders {
+        const NAME: &str = "TIDEGATE_ALLOWED_SENDERS";
+        let Some(value) = self.get(NAME) else { return AllowedSenders::everyone() };
+        match value.parse::<AllowedSenders>() {
+            Ok(senders) => senders,
+            Err(error) => {
+                self.refuse(NAME, error.to_string());
+                AllowedSenders::everyone()
+            }
+        }
+    }
+}
+
+pub(super) fn is_url(text: &str) -> bool {
+    ["https://", "http://"]
+        .iter()
+        .any(|scheme| text.strip_prefix(scheme).is_some_and(|rest| rest.contains('/')))
+        && !text.contains(char::is_whitespace)
+}
+
+fn quoted(value: &str) -> String {
+    let short: String = value.chars().take(120).collect();
+    let more = if short.len() < value.len() { "…" } else { "" };
+    format!("\"{short}{more}\"")
+}

@@ -1,0 +1,206 @@
+//! The weighted cycle: whose slot it is.
+//!
+//! Slot number n belongs to campaign `cycle[n mod len]`, so shares are exact over every cycle
+//! without any state, and right for quotas under one a second too.
+
+use std::ops::Range;
+
+use thiserror::Error;
+
+/// The longest cycle: the sum of the weights after division by their greatest common divisor.
+pub const MAX_LENGTH: u64 = 10_000;
+
+/// A smooth weighted cycle over campaigns, by their index.
+///
+/// Position t goes to the campaign with the earliest deadline of those whose next turn has come:
+/// after every t positions each campaign has its share of t to within less than one. (Over a
+/// stretch that starts anywhere: less than one with two campaigns, less than two with more, where
+/// no sequence can do with one.)
+///
+/// ```
+/// use tidegate_core::cycle::Cycle;
+/// let cycle = Cycle::new(&[90, 10])?;
+/// assert_eq!(cycle.len(), 10);
+/// assert_eq!(cycle.shares(0..1_000), [900, 100]);
+/// # Ok::<(), tidegate_core::cycle::InvalidWeights>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cycle {
+    owners: Vec<u16>,
+    weights: Vec<u64>,
+}
+
+/// Weights that give no cycle.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum InvalidWeights {
+    /// There is none above 0.
+    #[error("no campaign has a weight above 0; allowed is at least one")]
+    Empty,
+    /// The cycle would be too long.
+    #[error(
+        "the weights {weights:?} add up to {sum} after division by their greatest common divisor; allowed is a sum of at most 10000"
+    )]
+    TooLong {
+        /// The weights as given.
+        weights: Vec<u32>,
+        /// Their sum, divided.
+        sum: u64,
+    },
+    /// There are more campaigns than a cycle can name.
+    #[error("{0} campaigns are too many; allowed are at most 10000")]
+    TooMany(usize),
+}
+
+impl Cycle {
+    /// The cycle of `weights`; a campaign of weight 0 owns no slot.
+    ///
+    /// # Errors
+    /// [`InvalidWeights`] where no weight is above 0, or the divided sum is above 10,000.
+    pub fn new(weights: &[u32]) -> Result<Self, InvalidWeights> {
+        if weights.len() > 10_000 {
+            return Err(InvalidWeights::TooMany(weights.len()));
+        }
+        let divisor = weights.iter().fold(0, |a, &w| gcd(a, u64::from(w)));
+        if divisor == 0 {
+            return Err(InvalidWeights::Empty);
+        }
+        let divided: Vec<u64> = weights.iter().map(|&w| u64::from(w) / divisor).collect();
+        let sum: u64 = divided.iter().sum();
+        if sum > MAX_LENGTH {
+            return Err(InvalidWeights::TooLong { weights: weights.to_vec(), sum });
+        }
+        Ok(Self { owners: earliest_deadline_first(&divided, sum), weights: divided })
+    }
+
+    /// The campaign that slot number `slot` belongs to.
+    #[must_use]
+    pub fn owner(&self, slot: u64) -> usize {
+        let position = slot % self.length();
+        usize::try_from(position).ok().and_then(|at| self.owners.get(at)).map_or(0, |&o| o.into())
+    }
+
+    /// The cycle's length: the sum of the divided weights.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// Never: a cycle has at least one position.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+
+    /// The weights, divided by their greatest common divisor.
+    #[must_use]
+    pub fn weights(&self) -> &[u64] {
+        &self.weights
+    }
+
+    /// How many of `slots` belong to each campaign.
+    #[must_use]
+    pub fn shares(&self, slots: Range<u64>) -> Vec<u64> {
+        let count = slots.end.saturating_sub(slots.start);
+        let whole = count / self.length();
+        let mut shares: Vec<u64> = self.weights.iter().map(|w| w * whole).collect();
+        for slot in slots.start + whole * self.length()..slots.start + count {
+            if let Some(share) = shares.get_mut(self.owner(slot)) {
+                *share += 1;
+            }
+        }
+        shares
+    }
+
+    fn length(&self) -> u64 {
+        self.owners.len() as u64
+    }
+}
+
+/// Campaign i's turn number j may come from position ⌊j·sum/w⌋ on, and is due by ⌈(j+1)·sum/w⌉;
+/// serving the earliest deadline meets them all (Tijdeman, "The chairman assignment problem", 1980).
+fn earliest_deadline_first(weights: &[u64], sum: u64) -> Vec<u16> {
+    let mut turns = vec![0_u64; weights.len()];
+    (0..sum)
+        .map(|position| {
+            let next = weights
+                .iter()
+                .zip(&turns)
+                .enumerate()
+                .filter(|(_, (weight, turn))| **turn * sum < (position + 1) * **weight)
+                .min_by_key(|(_, (weight, turn))| ((**turn + 1) * sum).div_ceil(**weight))
+                .map_or(0, |(index, _)| index);
+            if let Some(turn) = turns.get_mut(next) {
+                *turn += 1;
+            }
+            u16::try_from(next).unwrap_or(u16::MAX)
+        })
+        .collect()
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn weights() -> impl Strategy<Value = Vec<u32>> {
+        prop::collection::vec(0_u32..=60, 1..8)
+            .prop_filter("one above 0", |w| w.iter().any(|w| *w > 0))
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_exact_over_every_cycle_wherever_it_starts(weights in weights(), start in 0_u64..1_000_000) {
+            let cycle = Cycle::new(&weights).unwrap();
+            prop_assert_eq!(cycle.shares(start..start + cycle.length()), cycle.weights().to_vec());
+        }
+
+        #[test]
+        fn every_prefix_gives_each_campaign_its_share_to_within_one(weights in weights(), cut in 0_u64..500) {
+            let cycle = Cycle::new(&weights).unwrap();
+            let sum: u64 = cycle.weights().iter().sum();
+            for (share, weight) in cycle.shares(0..cut).into_iter().zip(cycle.weights()) {
+                prop_assert!((share * sum).abs_diff(cut * weight) < sum);
+            }
+        }
+
+        #[test]
+        fn two_campaigns_are_within_one_recipient_of_their_share_in_every_window(
+            a in 1_u32..=200, b in 1_u32..=200, start in 0_u64..100_000, slots in 0_u64..1_000,
+        ) {
+            let cycle = Cycle::new(&[a, b]).unwrap();
+            let sum: u64 = cycle.weights().iter().sum();
+            for (share, weight) in cycle.shares(start..start + slots).into_iter().zip(cycle.weights()) {
+                prop_assert!((share * sum).abs_diff(slots * weight) < sum);
+            }
+        }
+
+        #[test]
+        fn shares_count_what_owners_say(weights in weights(), start in 0_u64..10_000, slots in 0_u64..300) {
+            let cycle = Cycle::new(&weights).unwrap();
+            let mut counted = vec![0; weights.len()];
+            (start..start + slots).for_each(|slot| counted[cycle.owner(slot)] += 1);
+            prop_assert_eq!(cycle.shares(start..start + slots), counted);
+        }
+    }
+
+    #[test]
+    fn ninety_to_ten_means_every_tenth_slot() {
+        let cycle = Cycle::new(&[90, 10]).unwrap();
+        let small: Vec<u64> = (0..30).filter(|slot| cycle.owner(*slot) == 1).collect();
+        assert_eq!(small.len(), 3);
+        assert_eq!((small[1] - small[0], small[2] - small[1]), (10, 10));
+    }
+
+    #[test]
+    fn weights_that_give_no_cycle_are_refused_with_what_is_allowed() {
+        assert_eq!(Cycle::new(&[0, 0]), Err(InvalidWeights::Empty));
+        assert_eq!(Cycle::new(&[]), Err(InvalidWeights::Empty));
+        let error = Cycle::new(&[10_000, 1]).unwrap_err().to_string();
+        assert!(error.contains("10001") && error.contains("at most 10000"), "{error}");
+        assert_eq!(Cycle::new(&[20_000, 10_000]).map(|c| c.len()), Ok(3));
+    }
+}

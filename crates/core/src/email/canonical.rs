@@ -1,0 +1,113 @@
+//! A mail written back as JSON: the long form, with what it does not use left out.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::address::Address;
+use super::{Content, Email, Priority};
+
+#[derive(Serialize)]
+struct Long<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<&'static str>,
+    from: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    to: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cc: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bcc: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reply_to: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    html: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    template: Option<Template<'a>>,
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    headers: serde_json::Map<String, serde_json::Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    attachments: Vec<File<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    configuration_set: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list_unsubscribe: Option<Unsubscribe<'a>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    tags: &'a BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+struct Template<'a> {
+    name: &'a str,
+    data: Box<RawValue>,
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<&'a str>,
+    content: String,
+}
+
+#[derive(Serialize)]
+struct Unsubscribe<'a> {
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mailto: Option<&'a str>,
+}
+
+fn texts(addresses: &[Address]) -> Vec<String> {
+    addresses.iter().map(ToString::to_string).collect()
+}
+
+/// The canonical long form.
+pub(super) fn write(email: &Email) -> Result<String, serde_json::Error> {
+    let (subject, text, html, template) = match &email.content {
+        Content::Simple { subject, text, html } => {
+            (Some(subject.as_str()), text.as_deref(), html.as_deref(), None)
+        }
+        Content::Template { name, data } => {
+            let data = RawValue::from_string(data.clone())?;
+            (None, None, None, Some(Template { name, data }))
+        }
+    };
+    serde_json::to_string(&Long {
+        id: email.id(),
+        priority: (email.priority != Priority::Normal).then_some(email.priority.as_str()),
+        from: email.from.to_string(),
+        to: texts(&email.to),
+        cc: texts(&email.cc),
+        bcc: texts(&email.bcc),
+        reply_to: texts(&email.reply_to),
+        subject,
+        text,
+        html,
+        template,
+        headers: email.headers.iter().map(|h| (h.name.clone(), h.value.clone().into())).collect(),
+        attachments: email.attachments.iter().map(file).collect(),
+        configuration_set: email.configuration_set(),
+        list_unsubscribe: email
+            .list_unsubscribe
+            .as_ref()
+            .map(|u| Unsubscribe { url: u.url(), mailto: u.mailto() }),
+        tags: &email.tags,
+    })
+}
+
+fn file(attachment: &super::Attachment) -> File<'_> {
+    File {
+        name: &attachment.name,
+        content_type: attachment.content_type.as_deref(),
+        content: STANDARD.encode(&attachment.content),
+    }
+}

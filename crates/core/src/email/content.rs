@@ -1,0 +1,184 @@
+//! What is sent: text and HTML of its own, or a template of SES; and attachments.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::value::RawValue;
+
+use super::error::EmailError;
+use super::json::Node;
+use super::members::Members;
+use super::text::has_control;
+
+/// Bytes of template data that SES takes.
+const MAX_TEMPLATE_DATA: usize = 262_144;
+/// Characters of a template's name.
+const MAX_TEMPLATE_NAME: usize = 256;
+/// Characters of an attachment's file name that SES takes.
+const MAX_FILE_NAME: usize = 255;
+/// Characters of an attachment's content type that SES takes.
+const MAX_CONTENT_TYPE: usize = 78;
+
+/// What a mail says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// SES's `Simple` content; at least one of `text` and `html` is there and not empty.
+    Simple {
+        /// The subject line: not empty, no control characters.
+        subject: String,
+        /// The body as plain text.
+        text: Option<String>,
+        /// The body as HTML.
+        html: Option<String>,
+    },
+    /// SES's `Template` content.
+    Template {
+        /// The template's name in SES.
+        name: String,
+        /// A JSON object, compact, its values as their author wrote them.
+        data: String,
+    },
+}
+
+/// A file that goes with the mail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// Its file name: no path, no control characters, at most 255 characters.
+    pub name: String,
+    /// Its MIME type; where it is missing SES tells it from the name.
+    pub content_type: Option<String>,
+    /// Its bytes, decoded.
+    pub content: Vec<u8>,
+}
+
+/// Reads `subject`, `text` and `html`; the short form calls `text` `body`.
+pub(super) fn read_simple(members: &mut Members, text: &str) -> Result<Content, EmailError> {
+    const NEEDED: &str = "must be there: SES needs a subject and at least one of text and html \
+                          (or a template)";
+    let subject = members.take_text("subject")?.unwrap_or_default();
+    if subject.is_empty() {
+        return Err(EmailError::missing("subject", NEEDED));
+    }
+    if has_control(&subject) {
+        let problem = "must not hold CR, LF or other control characters";
+        return Err(EmailError::invalid("subject", problem).with_value(&subject));
+    }
+    let body = members.take_text(text)?.filter(|body| !body.is_empty());
+    let html = members.take_text("html")?.filter(|body| !body.is_empty());
+    if body.is_none() && html.is_none() {
+        return Err(EmailError::missing(text, NEEDED));
+    }
+    Ok(Content::Simple { subject, text: body, html })
+}
+
+/// Reads `template`; `body` is the whole message, from which the data is taken as written.
+pub(super) fn read_template(node: Node, body: &str) -> Result<Content, EmailError> {
+    let mut members = Members::known("template", node, &["name", "data"])?;
+    let name = members.take_text("name")?.unwrap_or_default();
+    if name.is_empty() || name.chars().count() > MAX_TEMPLATE_NAME || has_control(&name) {
+        let problem = "must be the name of an SES template: 1 to 256 characters, no control \
+                       characters";
+        return Err(EmailError::invalid("template.name", problem).with_value(&name));
+    }
+    let data = match members.take("data") {
+        None => "{}".to_owned(),
+        Some(Node::Object(_)) => compact(raw_template_data(body)?),
+        Some(other) => {
+            let problem = "must be a JSON object";
+            return Err(EmailError::invalid("template.data", problem).with_found(other.kind()));
+        }
+    };
+    if data.len() > MAX_TEMPLATE_DATA {
+        let problem = "must be at most 262144 bytes of compact JSON";
+        let found = format!("{} bytes", data.len());
+        return Err(EmailError::invalid("template.data", problem).with_found(found));
+    }
+    Ok(Content::Template { name, data })
+}
+
+/// The text of `template.data`. A number read and written again would change (19.90, 1e30).
+fn raw_template_data(body: &str) -> Result<&str, EmailError> {
+    #[derive(serde::Deserialize)]
+    struct Body<'a> {
+        #[serde(borrow)]
+        template: Template<'a>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Template<'a> {
+        #[serde(borrow)]
+        data: &'a RawValue,
+    }
+    let body: Result<Body<'_>, _> = serde_json::from_str(body);
+    body.map(|body| body.template.data.get()).map_err(|fault| {
+        EmailError::invalid("template.data", format!("must be a JSON object ({fault})"))
+    })
+}
+
+/// Valid JSON without the white space between its tokens.
+fn compact(json: &str) -> String {
+    let (mut in_string, mut escaped) = (false, false);
+    json.chars()
+        .filter(|&c| {
+            if in_string {
+                in_string = escaped || c != '"';
+                escaped = !escaped && c == '\\';
+                return true;
+            }
+            in_string = c == '"';
+            !c.is_ascii_whitespace()
+        })
+        .collect()
+}
+
+/// Reads `attachments`.
+pub(super) fn read_attachments(node: Node) -> Result<Vec<Attachment>, EmailError> {
+    match node {
+        Node::List(items) => items
+            .into_iter()
+            .enumerate()
+            .map(|(i, item)| read_attachment(&format!("attachments[{i}]"), item))
+            .collect(),
+        other => Err(EmailError::invalid("attachments", "must be a list of objects")
+            .with_found(other.kind())),
+    }
+}
+
+fn read_attachment(path: &str, node: Node) -> Result<Attachment, EmailError> {
+    let mut members = Members::known(path, node, &["name", "content_type", "content"])?;
+    let name = members.take_text("name")?.unwrap_or_default();
+    let is_file_name = !name.is_empty()
+        && name.chars().count() <= MAX_FILE_NAME
+        && !has_control(&name)
+        && !name.contains(['/', '\\', '"']);
+    if !is_file_name {
+        let problem = "must be a file name of 1 to 255 characters without path separators, double \
+                       quotes or control characters";
+        return Err(EmailError::invalid(members.path_of("name"), problem).with_value(&name));
+    }
+    let content_type = members.take_text("content_type")?;
+    if let Some(bad) = content_type.as_deref().filter(|t| !is_content_type(t)) {
+        let field = members.path_of("content_type");
+        let problem = "must be a MIME type like application/pdf, at most 78 characters";
+        return Err(EmailError::invalid(field, problem).with_value(bad));
+    }
+    let field = members.path_of("content");
+    let problem = "must be base64 (RFC 4648, with padding, no line breaks)";
+    let content = match members.take_text("content")? {
+        None => return Err(EmailError::missing(field, problem)),
+        Some(encoded) => STANDARD
+            .decode(encoded)
+            .map_err(|fault| EmailError::invalid(field, format!("{problem}; {fault}")))?,
+    };
+    Ok(Attachment { name, content_type, content })
+}
+
+/// `type/subtype`, parameters allowed.
+fn is_content_type(text: &str) -> bool {
+    let main = text.split(';').next().unwrap_or_default().trim_end();
+    let is_token = |part: &str| {
+        !part.is_empty()
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "!#$&-^_.+".contains(c))
+    };
+    text.len() <= MAX_CONTENT_TYPE
+        && text.chars().all(|c| c == ' ' || c.is_ascii_graphic())
+        && main.split_once('/').is_some_and(|(kind, sub)| is_token(kind) && is_token(sub))
+}

@@ -1,0 +1,138 @@
+//! A JSON tree that keeps every member, so that a duplicate is seen and not silently dropped.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::error::{EmailError, EmailErrorKind};
+use super::text::is_plain_name;
+
+/// One JSON value; numbers as their text, since only errors show them.
+#[derive(Debug)]
+pub(super) enum Node {
+    Null,
+    Bool(bool),
+    Number(String),
+    Text(String),
+    List(Vec<Node>),
+    Object(Vec<(String, Node)>),
+}
+
+impl Node {
+    /// Reads a body; syntax errors name line and column.
+    pub(super) fn read(body: &str) -> Result<Self, EmailError> {
+        serde_json::from_str(body).map_err(|fault| {
+            EmailError::new(
+                EmailErrorKind::NotJson,
+                "body",
+                format!("must be a JSON object ({fault})"),
+            )
+        })
+    }
+
+    /// What an error says was found.
+    pub(super) fn kind(&self) -> String {
+        match self {
+            Self::Null => "null".to_owned(),
+            Self::Bool(value) => value.to_string(),
+            Self::Number(value) => value.clone(),
+            Self::Text(_) => "a string".to_owned(),
+            Self::List(_) => "a list".to_owned(),
+            Self::Object(_) => "an object".to_owned(),
+        }
+    }
+
+    /// Refuses a member that stands twice in one object, at any depth.
+    pub(super) fn refuse_duplicates(&self, path: &str) -> Result<(), EmailError> {
+        match self {
+            Self::List(items) => items
+                .iter()
+                .enumerate()
+                .try_for_each(|(i, item)| item.refuse_duplicates(&format!("{path}[{i}]"))),
+            Self::Object(members) => {
+                let mut seen = std::collections::HashSet::with_capacity(members.len());
+                members.iter().try_for_each(|(name, value)| {
+                    let field = member_path(path, name);
+                    if !seen.insert(name.as_str()) {
+                        let kind = EmailErrorKind::DuplicateMember;
+                        let error = EmailError::new(kind, field, "must not stand twice");
+                        return Err(name_if_odd(error, name));
+                    }
+                    value.refuse_duplicates(&field)
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `path.name`, or `path.?` where the name itself could hold an address.
+pub(super) fn member_path(path: &str, name: &str) -> String {
+    let shown = if is_plain_name(name) { name } else { "?" };
+    if path.is_empty() { shown.to_owned() } else { format!("{path}.{shown}") }
+}
+
+/// Shows as the value a member's name that the field path leaves out.
+pub(super) fn name_if_odd(error: EmailError, name: &str) -> EmailError {
+    if is_plain_name(name) { error } else { error.with_value(name) }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Node::Number(value.to_string()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(Node::Number(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+        Ok(Node::Number(value.to_string()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Node, E> {
+        Ok(Node::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Node::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(Node::Object(members))
+    }
+}

@@ -1,0 +1,108 @@
+//! Taking an object's members one by one, each error with its path.
+
+use super::error::{EmailError, EmailErrorKind};
+use super::json::{Node, member_path, name_if_odd};
+
+/// Edit distance up to which an unknown member is taken for a misspelling.
+const MISSPELLING: usize = 2;
+
+/// The members of one object that are still to be read. `null` counts as absent.
+pub(super) struct Members {
+    path: String,
+    entries: Vec<(String, Node)>,
+}
+
+impl Members {
+    /// Takes an object whose members' names the caller checks.
+    pub(super) fn any(path: &str, node: Node) -> Result<Self, EmailError> {
+        match node {
+            Node::Object(entries) => Ok(Self { path: path.to_owned(), entries }),
+            other => {
+                let (kind, field) = match path {
+                    "" => (EmailErrorKind::NotJson, "body"),
+                    _ => (EmailErrorKind::Invalid, path),
+                };
+                Err(EmailError::new(kind, field, "must be a JSON object").with_found(other.kind()))
+            }
+        }
+    }
+
+    /// Takes an object and refuses members that are neither `known` nor meant to be ignored.
+    pub(super) fn known(path: &str, node: Node, known: &[&str]) -> Result<Self, EmailError> {
+        let mut members = Self::any(path, node)?;
+        members.entries.retain(|(name, _)| name != "metadata" && !name.starts_with("x_"));
+        match members.entries.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            Some((name, _)) => Err(unknown(path, name, known)),
+            None => Ok(members),
+        }
+    }
+
+    /// The names of the members that are there.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let present = self.entries.iter().filter(|(_, value)| !matches!(value, Node::Null));
+        present.map(|(name, _)| name.as_str())
+    }
+
+    /// The path of a member of this object.
+    pub(super) fn path_of(&self, name: &str) -> String {
+        member_path(&self.path, name)
+    }
+
+    /// Takes a member out.
+    pub(super) fn take(&mut self, name: &str) -> Option<Node> {
+        let at = self.entries.iter().position(|(n, v)| n == name && !matches!(v, Node::Null))?;
+        Some(self.entries.swap_remove(at).1)
+    }
+
+    /// Takes a string out.
+    pub(super) fn take_text(&mut self, name: &str) -> Result<Option<String>, EmailError> {
+        self.take(name).map(|node| text(&self.path_of(name), node)).transpose()
+    }
+
+    /// Takes a string or a list of strings out, each with its path.
+    pub(super) fn take_texts(&mut self, name: &str) -> Result<Vec<(String, String)>, EmailError> {
+        let path = self.path_of(name);
+        match self.take(name) {
+            None => Ok(Vec::new()),
+            Some(Node::List(items)) => items
+                .into_iter()
+                .enumerate()
+                .map(|(i, item)| {
+                    let path = format!("{path}[{i}]");
+                    text(&path, item).map(|text| (path, text))
+                })
+                .collect(),
+            Some(Node::Text(text)) => Ok(vec![(path, text)]),
+            Some(other) => Err(EmailError::invalid(path, "must be a string or a list of strings")
+                .with_found(other.kind())),
+        }
+    }
+
+    /// All members in their order, each with its name.
+    pub(super) fn into_entries(self) -> Vec<(String, Node)> {
+        self.entries
+    }
+}
+
+/// The node's string.
+pub(super) fn text(path: &str, node: Node) -> Result<String, EmailError> {
+    match node {
+        Node::Text(text) => Ok(text),
+        other => Err(EmailError::invalid(path, "must be a string").with_found(other.kind())),
+    }
+}
+
+fn unknown(path: &str, name: &str, known: &[&str]) -> EmailError {
+    let close = known
+        .iter()
+        .map(|candidate| (strsim::osa_distance(candidate, name), *candidate))
+        .filter(|(distance, candidate)| *distance <= MISSPELLING && *distance < candidate.len())
+        .min();
+    let hint = close.map(|(_, c)| format!("; did you mean {c:?}?")).unwrap_or_default();
+    let problem = format!(
+        "is not a member Tidegate knows{hint} (known: {}; ignored: metadata, x_…)",
+        known.join(", ")
+    );
+    let error = EmailError::new(EmailErrorKind::UnknownMember, member_path(path, name), problem);
+    name_if_odd(error, name)
+}

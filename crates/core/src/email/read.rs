@@ -1,0 +1,189 @@
+//! From a body to a mail: which form it is, and its members one after the other.
+
+use std::collections::BTreeMap;
+
+use super::address::Address;
+use super::error::{EmailError, EmailErrorKind};
+use super::json::Node;
+use super::members::Members;
+use super::text::{has_control, is_ses_word_char};
+use super::{
+    Content, Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
+};
+
+const SHORT: [&str; 3] = ["to_address", "from_address", "body"];
+const LONG: [&str; 12] = [
+    "to",
+    "cc",
+    "bcc",
+    "from",
+    "reply_to",
+    "text",
+    "html",
+    "template",
+    "headers",
+    "attachments",
+    "configuration_set",
+    "list_unsubscribe",
+];
+const BOTH: [&str; 4] = ["subject", "id", "priority", "tags"];
+
+/// Characters of a configuration set's name that SES takes.
+const MAX_CONFIGURATION_SET: usize = 64;
+
+/// Reads a message body in either form.
+pub(super) fn email(body: &str) -> Result<Email, EmailError> {
+    let node = Node::read(body)?;
+    node.refuse_duplicates("")?;
+    let known = [SHORT.as_slice(), &LONG, &BOTH].concat();
+    let mut members = Members::known("", node, &known)?;
+    let short = members.names().find(|name| SHORT.contains(name));
+    let long = members.names().find(|name| LONG.contains(name));
+    if let (Some(short), Some(long)) = (short, long) {
+        let problem = format!("must not stand with {long}: one is short form, one is long form");
+        return Err(EmailError::new(EmailErrorKind::MixedForms, short, problem));
+    }
+    let is_short = short.is_some();
+    let id = read_id(&mut members)?;
+    let priority = members
+        .take_text("priority")?
+        .map_or(Ok(Priority::Normal), |name| Priority::read(&name))?;
+    let tags = members.take("tags").map_or_else(|| Ok(BTreeMap::new()), tags::read)?;
+    let email = if is_short { read_short(&mut members)? } else { read_long(&mut members, body)? };
+    let recipients = email.to.len() + email.cc.len() + email.bcc.len();
+    if !(1..=MAX_RECIPIENTS).contains(&recipients) {
+        let problem = "must be 1 to 50 recipients, counted over to, cc and bcc";
+        return Err(EmailError::invalid("to", problem).with_found(recipients.to_string()));
+    }
+    Ok(Email { id, priority, tags, ..email })
+}
+
+fn read_id(members: &mut Members) -> Result<Option<String>, EmailError> {
+    let id = members.take_text("id")?;
+    let is_id = |id: &str| !id.is_empty() && id.chars().count() <= MAX_ID_CHARS && !has_control(id);
+    match id {
+        Some(id) if !is_id(&id) => {
+            let problem = "must be 1 to 256 characters, no control characters";
+            Err(EmailError::invalid("id", problem).with_value(&id))
+        }
+        id => Ok(id),
+    }
+}
+
+fn read_short(members: &mut Members) -> Result<Email, EmailError> {
+    let to = take_address(members, "to_address")?;
+    let from = take_address(members, "from_address")?;
+    let content = content::read_simple(members, "body")?;
+    Ok(bare(from, vec![to], content))
+}
+
+fn read_long(members: &mut Members, body: &str) -> Result<Email, EmailError> {
+    let [to, cc, bcc, reply_to] = ["to", "cc", "bcc", "reply_to"];
+    let to = take_addresses(members, to)?;
+    let cc = take_addresses(members, cc)?;
+    let bcc = take_addresses(members, bcc)?;
+    if to.is_empty() && cc.is_empty() && bcc.is_empty() {
+        let problem = "must name 1 to 50 recipients, counted over to, cc and bcc (short form: \
+                       to_address)";
+        return Err(EmailError::missing("to", problem));
+    }
+    let from = take_address(members, "from")?;
+    let content = match members.take("template") {
+        None => content::read_simple(members, "text")?,
+        Some(template) => {
+            let own = ["subject", "text", "html"];
+            if let Some(name) = members.names().find(|name| own.contains(name)) {
+                let problem = "must not stand with template, which has its own";
+                return Err(EmailError::invalid(name, problem));
+            }
+            content::read_template(template, body)?
+        }
+    };
+    let list_unsubscribe =
+        members.take("list_unsubscribe").map(ListUnsubscribe::read).transpose()?;
+    let unsubscribing = list_unsubscribe.is_some();
+    let headers = members.take("headers").map(|node| headers::read(node, unsubscribing));
+    let attachments = members.take("attachments").map(content::read_attachments);
+    Ok(Email {
+        cc,
+        bcc,
+        reply_to: take_addresses(members, reply_to)?,
+        headers: headers.transpose()?.unwrap_or_default(),
+        attachments: attachments.transpose()?.unwrap_or_default(),
+        configuration_set: read_configuration_set(members)?,
+        list_unsubscribe,
+        ..bare(from, to, content)
+    })
+}
+
+fn bare(from: Address, to: Vec<Address>, content: Content) -> Email {
+    Email {
+        id: None,
+        priority: Priority::Normal,
+        from,
+        to,
+        cc: Vec::new(),
+        bcc: Vec::new(),
+        reply_to: Vec::new(),
+        content,
+        headers: Vec::new(),
+        attachments: Vec::new(),
+        configuration_set: None,
+        list_unsubscribe: None,
+        tags: BTreeMap::new(),
+    }
+}
+
+fn take_address(members: &mut Members, name: &str) -> Result<Address, EmailError> {
+    match members.take_text(name)? {
+        Some(text) => address(members.path_of(name), &text),
+        None => Err(EmailError::missing(name, "must be one address like ada@example.com")),
+    }
+}
+
+fn take_addresses(members: &mut Members, name: &str) -> Result<Vec<Address>, EmailError> {
+    let texts = members.take_texts(name)?;
+    texts.into_iter().map(|(path, text)| address(path, &text)).collect()
+}
+
+fn address(path: String, text: &str) -> Result<Address, EmailError> {
+    Address::parse(text)
+        .map_err(|fault| EmailError::invalid(path, fault.to_string()).with_value(text))
+}
+
+fn read_configuration_set(members: &mut Members) -> Result<Option<String>, EmailError> {
+    let name = members.take_text("configuration_set")?;
+    let is_name = |name: &str| {
+        (1..=MAX_CONFIGURATION_SET).contains(&name.len()) && name.chars().all(is_ses_word_char)
+    };
+    match name {
+        Some(name) if !is_name(&name) => {
+            let problem = "must be 1 to 64 letters, digits, _ and -";
+            Err(EmailError::invalid("configuration_set", problem).with_value(&name))
+        }
+        name => Ok(name),
+    }
+}
+
+/// To whom a body says it goes, as far as that can be read: for the dead-letter entry of a body
+/// that [`Email::parse`] refuses. The texts of `to` or `to_address`, unchecked; none where the
+/// body is no JSON object.
+#[must_use]
+pub fn addressed_to(body: &str) -> Vec<String> {
+    let Ok(mut members) = Node::read(body).and_then(|node| Members::any("", node)) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for name in ["to_address", "to"] {
+        let items = match members.take(name) {
+            Some(Node::List(items)) => items,
+            Some(single) => vec![single],
+            None => Vec::new(),
+        };
+        found.extend(items.into_iter().filter_map(|item| match item {
+            Node::Text(text) => Some(text),
+            _ => None,
+        }));
+    }
+    found
+}

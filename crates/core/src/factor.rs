@@ -1,0 +1,122 @@
+//! The rate factor: what refusals by SES do to the rate of the following windows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::timestamp::Window;
+
+/// The whole quota, in millionths.
+const FULL: u64 = 1_000_000;
+/// A refusal leaves four fifths: SES refuses when other senders share the quota or clocks differ.
+const DECREASE: u64 = 800_000;
+/// A window without a refusal gives back a hundredth of the quota.
+const INCREASE: u64 = 10_000;
+/// Refusals never lower the rate below a twentieth: at zero, nothing could show that SES accepts again.
+const FLOOR: u64 = 50_000;
+/// Windows between two decreases: pollers that were already under way are refused for the same cause.
+const BETWEEN_DECREASES: u64 = 5;
+
+/// What the quota is multiplied by, in millionths: multiplicative decrease on a refusal by rate,
+/// additive increase on a window without one (AIMD).
+///
+/// Every change names its window, so that a late or doubled report changes nothing: at most one
+/// decrease in 5 windows, at most one increase a window.
+///
+/// ```
+/// use tidegate_core::{Window, factor::RateFactor};
+/// let at = Window::from_epoch_second;
+/// let lowered = RateFactor::default().refused(at(100)).unwrap();
+/// assert_eq!(lowered.millionths(), 800_000);
+/// assert_eq!(lowered.refused(at(101)), None);
+/// assert_eq!(lowered.recovered(at(101)).unwrap().millionths(), 810_000);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RateFactor {
+    millionths: u64,
+    /// The window of the last decrease.
+    decreased: Window,
+    /// The window of the last change of either kind.
+    changed: Window,
+}
+
+impl Default for RateFactor {
+    fn default() -> Self {
+        let never = Window::default();
+        Self { millionths: FULL, decreased: never, changed: never }
+    }
+}
+
+impl RateFactor {
+    /// The factor in millionths: 50,000 to 1,000,000.
+    #[must_use]
+    pub const fn millionths(self) -> u64 {
+        self.millionths
+    }
+
+    /// Whether the rate is below the quota.
+    #[must_use]
+    pub const fn is_lowered(self) -> bool {
+        self.millionths < FULL
+    }
+
+    /// The factor after SES refused in `window`; `None` where that changes nothing.
+    #[must_use]
+    pub fn refused(self, window: Window) -> Option<Self> {
+        let never_decreased = self.decreased == Window::default();
+        let due = never_decreased || window >= self.decreased.plus(BETWEEN_DECREASES);
+        let millionths = (self.millionths * DECREASE / FULL).max(FLOOR);
+        (due && millionths < self.millionths).then_some(Self {
+            millionths,
+            decreased: window,
+            // A late report must not make an older window's increase due again.
+            changed: window.max(self.changed),
+        })
+    }
+
+    /// The factor after `window` sent without a refusal; `None` where that changes nothing.
+    #[must_use]
+    pub fn recovered(self, window: Window) -> Option<Self> {
+        (window > self.changed && self.is_lowered()).then(|| Self {
+            millionths: (self.millionths + INCREASE).min(FULL),
+            changed: window,
+            ..self
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn changes_stay_within_range_and_pace_whatever_reports_come(
+            reports in prop::collection::vec((1_u64..200, any::<bool>()), 0..300),
+        ) {
+            let mut factor = RateFactor::default();
+            let (mut decreases, mut increases) = (Vec::new(), Vec::new());
+            for (second, refused) in reports {
+                let window = Window::from_epoch_second(second);
+                let next = if refused { factor.refused(window) } else { factor.recovered(window) };
+                if let Some(next) = next {
+                    if refused { decreases.push(second) } else { increases.push(second) }
+                    factor = next;
+                }
+                prop_assert!((FLOOR..=FULL).contains(&factor.millionths()));
+            }
+            prop_assert!(decreases.windows(2).all(|w| w[1] >= w[0] + BETWEEN_DECREASES));
+            prop_assert!(increases.windows(2).all(|w| w[1] > w[0]));
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_made_good_after_twenty_windows_without_one() {
+        let mut factor = RateFactor::default().refused(Window::from_epoch_second(10)).unwrap();
+        for second in 11..=30 {
+            assert!(factor.is_lowered());
+            factor = factor.recovered(Window::from_epoch_second(second)).unwrap();
+        }
+        assert_eq!(factor.millionths(), FULL);
+        assert_eq!(factor.recovered(Window::from_epoch_second(31)), None);
+    }
+}

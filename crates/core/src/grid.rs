@@ -1,0 +1,254 @@
+//! The slot grid: when a send may start.
+//!
+//! Slots stand at the multiples of the period P = (1 + g) / q since the epoch. That is a pure
+//! function of time and rate, so the pollers of all windows agree on it without talking.
+//!
+//! # The bound
+//! A send starts at its slot or at most g/2 × 1 s after it, and each slot is used once. Of n sends
+//! that start in one half-open second the first slot and the last lie at least (n − 1)·P apart, and
+//! less than 1 s + g/2 × 1 s. Since ⌈q⌉·P ≥ 1 s + g × 1 s, n is at most ⌈q⌉.
+
+use std::ops::Range;
+
+use crate::rate::{Guard, Rate};
+use crate::timestamp::{Timestamp, Window};
+
+/// The slots of one rate and guard.
+///
+/// ```
+/// use tidegate_core::{Window, grid::SlotGrid, rate::{Guard, Rate}};
+/// let grid = SlotGrid::new(Rate::per_second(14.0).unwrap(), Guard::default());
+/// let slots = grid.slots_of(Window::from_epoch_second(1_700_000_000));
+/// assert!((13..=14).contains(&(slots.end - slots.start))); // 98 % of 14: 13.7 on average
+/// assert!(grid.at(slots.start) >= Window::from_epoch_second(1_700_000_000).opens());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotGrid {
+    period: u64,
+    lateness: u64,
+}
+
+impl SlotGrid {
+    /// The grid of `rate` and `guard`.
+    #[must_use]
+    pub const fn new(rate: Rate, guard: Guard) -> Self {
+        Self { period: rate.period(guard), lateness: guard.lateness() }
+    }
+
+    /// The distance of two slots, in nanoseconds.
+    #[must_use]
+    pub const fn period(self) -> u64 {
+        self.period
+    }
+
+    /// When slot number `slot` stands.
+    #[must_use]
+    pub const fn at(self, slot: u64) -> Timestamp {
+        Timestamp::from_nanos(slot.saturating_mul(self.period))
+    }
+
+    /// The latest start of a send in slot number `slot`: g/2 × 1 s after it.
+    #[must_use]
+    pub const fn latest(self, slot: u64) -> Timestamp {
+        Timestamp::from_nanos(slot.saturating_mul(self.period).saturating_add(self.lateness))
+    }
+
+    /// The first slot at or after `at`.
+    #[must_use]
+    pub const fn first_from(self, at: Timestamp) -> u64 {
+        at.as_nanos().div_ceil(self.period)
+    }
+
+    /// The slots of `window`: those that stand in its half-open second. May be empty below 1/s.
+    #[must_use]
+    pub const fn slots_of(self, window: Window) -> Range<u64> {
+        self.first_from(window.opens())..self.first_from(window.closes())
+    }
+
+    /// The slots of `window` that may be used when the claim before it had `previous`: where the
+    /// two grids differ, none of the window's first max(P, P of before), since the phases of two
+    /// grids are unrelated.
+    #[must_use]
+    pub fn usable(self, window: Window, previous: Option<Self>) -> Range<u64> {
+        let slots = self.slots_of(window);
+        let start = match previous {
+            Some(before) if before.period != self.period => {
+                let quiet = before.period.max(self.period);
+                let from = Timestamp::from_nanos(window.opens().as_nanos().saturating_add(quiet));
+                self.first_from(from).min(slots.end)
+            }
+            _ => slots.start,
+        };
+        start..slots.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timestamp::SECOND;
+    use proptest::prelude::*;
+
+    fn rates() -> impl Strategy<Value = Rate> {
+        // Log-uniform, so that the slow rates are tried as often as the fast ones.
+        (-1.0_f64..=4.0).prop_map(|exponent| Rate::per_second(10_f64.powf(exponent)).unwrap())
+    }
+
+    fn guards() -> impl Strategy<Value = Guard> {
+        (0.005_f64..=0.5).prop_map(|share| Guard::new(share).unwrap())
+    }
+
+    /// How late a start is within what is allowed: none, all, or by the slot's number.
+    fn start(grid: SlotGrid, slot: u64, lateness: u8) -> u64 {
+        let all = grid.latest(slot).as_nanos() - grid.at(slot).as_nanos();
+        let late = match lateness {
+            0 => 0,
+            1 => all,
+            2 => all * (slot % 2),
+            seed => {
+                all * (slot.wrapping_mul(6_364_136_223_846_793_005 ^ u64::from(seed)) >> 33 & 0xff)
+                    / 255
+            }
+        };
+        grid.at(slot).as_nanos() + late
+    }
+
+    /// The most weight that lies in any half-open second of `(start, weight)`, sorted by start.
+    fn worst_second(starts: &[(u64, u64)]) -> u64 {
+        let (mut worst, mut sum, mut from) = (0, 0, 0);
+        for &(at, weight) in starts {
+            sum += weight;
+            while at - starts[from].0 >= SECOND {
+                sum -= starts[from].1;
+                from += 1;
+            }
+            worst = worst.max(sum);
+        }
+        worst
+    }
+
+    fn sorted(mut starts: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+        starts.sort_unstable();
+        starts
+    }
+
+    const BASE: u64 = 1_763_670_967;
+
+    proptest! {
+        #[test]
+        fn no_second_holds_more_than_the_quota_over_windows_handed_over(
+            rate in rates(), guard in guards(), lateness: u8, offset in 0_u64..100_000,
+        ) {
+            let grid = SlotGrid::new(rate, guard);
+            let windows = (0..4).map(|k| Window::from_epoch_second(BASE + offset + k));
+            let starts = windows
+                .flat_map(|window| grid.slots_of(window))
+                .map(|slot| (start(grid, slot, lateness), 1))
+                .collect();
+            prop_assert!(worst_second(&sorted(starts)) <= rate.ceil());
+        }
+
+        #[test]
+        fn every_slot_belongs_to_exactly_one_window(rate in rates(), guard in guards(), offset in 0_u64..100_000) {
+            let grid = SlotGrid::new(rate, guard);
+            let window = Window::from_epoch_second(BASE + offset);
+            let slots = grid.slots_of(window);
+            prop_assert_eq!(slots.end, grid.slots_of(window.plus(1)).start);
+            for slot in slots.start..slots.end {
+                prop_assert!(window.opens() <= grid.at(slot) && grid.at(slot) < window.closes());
+            }
+        }
+
+        #[test]
+        fn a_change_of_rate_keeps_the_larger_quota_in_every_second(
+            old in rates(), new in rates(), guard in guards(), lateness: u8, offset in 0_u64..100_000,
+        ) {
+            let (before, after) = (SlotGrid::new(old, guard), SlotGrid::new(new, guard));
+            let window = Window::from_epoch_second(BASE + offset);
+            let mut starts = Vec::new();
+            for back in 1..=2 {
+                let slots = before.slots_of(Window::from_epoch_second(BASE + offset - back));
+                starts.extend(slots.map(|slot| (start(before, slot, lateness), 1)));
+            }
+            starts.extend(after.usable(window, Some(before)).map(|slot| (start(after, slot, lateness), 1)));
+            let next = after.usable(window.plus(1), Some(after));
+            starts.extend(next.map(|slot| (start(after, slot, lateness), 1)));
+            prop_assert!(worst_second(&sorted(starts)) <= old.max(new).ceil());
+        }
+
+        #[test]
+        fn a_mail_of_r_recipients_adds_at_most_r_minus_one_to_its_second(
+            rate in rates(), guard in guards(), lateness: u8, sizes in prop::collection::vec(1_u64..=50, 1..200),
+        ) {
+            let grid = SlotGrid::new(rate, guard);
+            let mut slot = grid.first_from(Window::from_epoch_second(BASE).opens());
+            let mut starts = Vec::new();
+            for &recipients in &sizes {
+                slot += recipients;
+                starts.push((start(grid, slot - 1, lateness), recipients));
+            }
+            // Every second's bound goes by the largest mail it holds.
+            for (index, &(at, _)) in starts.iter().enumerate() {
+                let second: Vec<_> = starts[index..].iter().take_while(|s| s.0 < at + SECOND).collect();
+                let largest = second.iter().map(|s| s.1).max().unwrap();
+                let sum: u64 = second.iter().map(|s| s.1).sum();
+                prop_assert!(sum < rate.ceil() + largest);
+            }
+        }
+
+        #[test]
+        fn a_mail_larger_than_its_window_keeps_the_bound_by_the_slots_it_owes(
+            rate in 0.5_f64..40.0, guard in guards(), recipients in 2_u64..=50, used in 0_u64..40, lateness: u8,
+        ) {
+            let rate = Rate::per_second(rate).unwrap();
+            let grid = SlotGrid::new(rate, guard);
+            let slots = grid.slots_of(Window::from_epoch_second(BASE));
+            prop_assume!(slots.end - slots.start >= 1);
+            // From `first` on all slots are the mail's; it starts at the last of its own window.
+            let first = (slots.start + used).min(slots.end - 1);
+            let mut starts: Vec<_> = (slots.start.saturating_sub(100)..first)
+                .map(|slot| (start(grid, slot, lateness), 1)).collect();
+            starts.push((start(grid, slots.end - 1, lateness), recipients));
+            let resumes = (first + recipients).max(slots.end);
+            starts.extend((resumes..resumes + 100).map(|slot| (start(grid, slot, lateness), 1)));
+            prop_assert!(worst_second(&sorted(starts)) < rate.ceil() + recipients);
+        }
+
+        #[test]
+        fn clocks_apart_add_at_most_the_slots_of_their_difference(
+            rate in rates(), guard in guards(), lateness: u8, apart_ms in 0_u64..500, odd_ahead: bool,
+        ) {
+            let grid = SlotGrid::new(rate, guard);
+            let apart = apart_ms * 1_000_000;
+            let starts = (0..5).flat_map(|k| {
+                let ahead = (k % 2 == 1) == odd_ahead;
+                grid.slots_of(Window::from_epoch_second(BASE + k)).map(move |slot| {
+                    (start(grid, slot, lateness) - if ahead { apart } else { 0 }, 1)
+                })
+            }).collect();
+            let share = 1.0 + guard.as_share();
+            let extra = (rate.as_per_second() * apart as f64 / 1e9 / share).ceil() as u64;
+            prop_assert!(worst_second(&sorted(starts)) <= rate.ceil() + extra);
+        }
+
+        #[test]
+        fn the_grid_reaches_the_quota_less_the_guard(rate in rates(), guard in guards()) {
+            let grid = SlotGrid::new(rate, guard);
+            let seconds = 1_000;
+            let slots = grid.slots_of(Window::from_epoch_second(BASE)).start
+                ..grid.slots_of(Window::from_epoch_second(BASE + seconds)).start;
+            let expected = rate.as_per_second() * seconds as f64 / (1.0 + guard.as_share());
+            let got = (slots.end - slots.start) as f64;
+            prop_assert!((got - expected).abs() <= 1.0 + expected * 1e-4, "{got} of {expected}");
+        }
+    }
+
+    #[test]
+    fn a_quota_under_one_leaves_windows_without_a_slot() {
+        let grid = SlotGrid::new(Rate::per_second(0.5).unwrap(), Guard::default());
+        let with_slot = (0..102_u64)
+            .filter(|k| !grid.slots_of(Window::from_epoch_second(BASE + k)).is_empty())
+            .count();
+        assert_eq!(with_slot, 50);
+    }
+}

@@ -1,0 +1,260 @@
+//! Who a mail is, for ever: its identity, and the attributes that travel with it.
+
+mod envelope;
+mod epoch_millis;
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
+use sha2::{Digest as _, Sha256};
+
+pub use envelope::{ATTRIBUTE_NAMES, Envelope, EnvelopeError, MAX_ATTRIBUTE_BYTES};
+pub(crate) use envelope::{attribute_bytes, sqs_text};
+pub use epoch_millis::{EpochMillis, InvalidTime};
+
+/// Characters that a campaign's name may have for the attributes to fit: an SQS queue's limit.
+pub const MAX_CAMPAIGN_CHARS: usize = 80;
+
+/// Bytes up to which an identity is kept as text; a longer one (which no checked message has)
+/// is kept as its hash.
+const MAX_TEXT_BYTES: usize = 2048;
+
+const BODY_ID: &str = "id";
+const MESSAGE_ID: &str = "msg";
+const HASHED: &str = "sha256";
+
+/// Campaign and the body's `id` where given, else the first SQS message id; kept for ever.
+///
+/// Written as `campaign/id/…` or `campaign/msg/…`. Slash, percent and the characters SQS refuses
+/// are percent-encoded, so that two different pairs are never the same text.
+///
+/// ```
+/// use tidegate_core::identity::Identity;
+/// let identity = Identity::from_body_id("news", "order 7/2");
+/// assert_eq!(identity.as_str(), "news/id/order 7%2F2");
+/// assert_eq!(identity.id(), "order 7/2");
+/// assert_eq!(Identity::parse(identity.as_str()), Ok(identity));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity(String);
+
+/// A text that is no identity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{value:?} is not allowed: campaign/id/… or campaign/msg/… is, as Tidegate writes it")]
+pub struct IdentityError {
+    value: String,
+}
+
+impl Identity {
+    /// The identity of a mail whose producer gave it an `id`.
+    #[must_use]
+    pub fn from_body_id(campaign: &str, id: &str) -> Self {
+        Self::new(campaign, BODY_ID, id)
+    }
+
+    /// The identity of a mail without an `id`: its first SQS message id.
+    #[must_use]
+    pub fn from_message_id(campaign: &str, message_id: &str) -> Self {
+        Self::new(campaign, MESSAGE_ID, message_id)
+    }
+
+    fn new(campaign: &str, kind: &str, id: &str) -> Self {
+        let text = format!("{}/{kind}/{}", encode(campaign), encode(id));
+        if text.len() > MAX_TEXT_BYTES {
+            return Self(format!("{HASHED}/{}", sha256_hex(&[&text])));
+        }
+        Self(text)
+    }
+
+    /// As it stands in the attribute `identity`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The producer's id or the message id in it (of an over-long one, the hash).
+    #[must_use]
+    pub fn id(&self) -> Cow<'_, str> {
+        let encoded = self.0.rsplit('/').next().unwrap_or_default();
+        decode(encoded).map_or(Cow::Borrowed(encoded), Cow::Owned)
+    }
+
+    /// Reads the attribute back.
+    ///
+    /// # Errors
+    /// A text that Tidegate did not write.
+    pub fn parse(text: &str) -> Result<Self, IdentityError> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let canonical = |part: &str| decode(part).is_some_and(|plain| encode(&plain) == part);
+        let valid = match parts.as_slice() {
+            [campaign, BODY_ID | MESSAGE_ID, id] => {
+                text.len() <= MAX_TEXT_BYTES && canonical(campaign) && canonical(id)
+            }
+            [HASHED, hash] => {
+                hash.len() == 64 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+            }
+            _ => false,
+        };
+        if valid {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(IdentityError { value: text.chars().take(60).collect() })
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The `MessageGroupId` in the merge queue: a group a message, so that nothing waits behind
+/// another. 64 hex digits.
+#[must_use]
+pub fn group_id(identity: &Identity) -> String {
+    sha256_hex(&[&identity.0])
+}
+
+/// The `MessageDeduplicationId` in the merge queue: SHA-256 of identity and pass, 64 hex digits.
+/// Never of the content: two equal bodies are two e-mails.
+#[must_use]
+pub fn deduplication_id(identity: &Identity, pass: u32) -> String {
+    // An identity holds no line feed, so no other pair gives this text.
+    sha256_hex(&[&identity.0, "\n", &pass.to_string()])
+}
+
+/// 64 hex digits over the parts, one after the other.
+pub(crate) fn sha256_hex(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// Percent-encodes what separates, and what an SQS attribute may not hold.
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '%' | '/' | '\u{fffe}' | '\u{ffff}') || c.is_control() {
+            let mut bytes = [0; 4];
+            for byte in c.encode_utf8(&mut bytes).bytes() {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        } else {
+            encoded.push(c);
+        }
+    }
+    encoded
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let digits = [rest.next()?, rest.next()?];
+            let digits = std::str::from_utf8(&digits).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_id_of_the_producer_and_the_same_message_id_are_two_identities() {
+        assert_ne!(Identity::from_body_id("c", "x"), Identity::from_message_id("c", "x"));
+    }
+
+    #[test]
+    fn texts_that_tidegate_did_not_write_are_refused_with_what_is_allowed() {
+        for text in [
+            "",
+            "a",
+            "a/b",
+            "a/id",
+            "a/id/b/c",
+            "a/ID/b",
+            "a/id/%2f",
+            "a/id/%41",
+            "a/id/%",
+            "a/id/%zz",
+            "a/id/%+1",
+            "a/id/\n",
+            "sha256/ABC",
+            "a/msg/%FF",
+        ] {
+            let error = Identity::parse(text).unwrap_err().to_string();
+            assert!(error.contains("campaign/id/"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn group_and_deduplication_ids_are_what_a_fifo_queue_allows() {
+        let identity = Identity::from_body_id("news", "7");
+        // As `printf 'news/id/7' | sha256sum` and `printf 'news/id/7\n3' | sha256sum` say.
+        assert_eq!(
+            group_id(&identity),
+            "b61e93ee2b18b90c8cfe75f2eb1e500b3901b617b7bdf733f34ad37e1bef4d89"
+        );
+        assert_eq!(
+            deduplication_id(&identity, 3),
+            "1cbe11997ecc03963c3f77ae457b34a5794734717517307a80b224b1c27573db"
+        );
+        assert_ne!(group_id(&identity), deduplication_id(&identity, 0));
+        assert_ne!(deduplication_id(&identity, 1), deduplication_id(&identity, 11));
+    }
+
+    #[test]
+    fn an_over_long_identity_is_kept_as_its_hash() {
+        let long = "x".repeat(4000);
+        let identity = Identity::from_body_id("news", &long);
+        assert_eq!(identity.as_str().len(), "sha256/".len() + 64);
+        assert_eq!(Identity::parse(identity.as_str()), Ok(identity.clone()));
+        assert_ne!(identity, Identity::from_body_id("news", &(long + "x")));
+    }
+
+    proptest! {
+        #[test]
+        fn two_different_pairs_never_share_an_identity(
+            (a, b, c, d) in (".{0,6}", ".{0,6}", ".{0,6}", ".{0,6}"),
+        ) {
+            let same = (&a, &b) == (&c, &d);
+            prop_assert_eq!(Identity::from_body_id(&a, &b) == Identity::from_body_id(&c, &d), same);
+            prop_assert_ne!(Identity::from_body_id(&a, &b), Identity::from_message_id(&c, &d));
+        }
+
+        #[test]
+        fn separators_moved_between_campaign_and_id_make_another_identity(
+            text in "[/%a2F5]{2,8}", at in 0_usize..8, other in 0_usize..8,
+        ) {
+            let (at, other) = (at.min(text.len()), other.min(text.len()));
+            let first = Identity::from_body_id(&text[..at], &text[at..]);
+            let second = Identity::from_body_id(&text[..other], &text[other..]);
+            prop_assert_eq!(first == second, at == other);
+        }
+
+        #[test]
+        fn an_identity_reads_back_with_any_characters(
+            campaign in any::<String>(), id in any::<String>(),
+        ) {
+            let identity = Identity::from_body_id(&campaign, &id);
+            prop_assert_eq!(Identity::parse(identity.as_str()), Ok(identity.clone()));
+            prop_assert!(!identity.as_str().chars().any(char::is_control));
+            prop_assert_eq!(identity.id(), id);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Tidegate's policy: every decision as a pure function.
+//!
+//! Nothing here reads a clock, draws a random number, or does IO: time comes in as a
+//! [`Timestamp`], randomness as an argument. So each promise is a property test.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`rate`], [`grid`] | when a send may start: one slot a recipient |
+//! | [`cycle`], [`allocation`] | whose slot it is, and who gets what nobody filled |
+//! | [`limiter`] | which waiting message takes the slot that is due |
+//! | [`feed`] | how much to move into the merge queue |
+//! | [`tick`] | which window a poller serves, and whether it still can |
+//! | [`control`], [`factor`] | what operators and refusals change while it runs |
+//! | [`email`], [`identity`], [`outcome`], [`dead_letter`], [`retry`] | the message and what becomes of it |
+//! | [`config`] | the environment, as typed values |
+
+pub mod allocation;
+pub mod config;
+pub mod control;
+pub mod cycle;
+pub mod dead_letter;
+pub mod email;
+pub mod factor;
+pub mod feed;
+pub mod grid;
+pub mod identity;
+pub mod limiter;
+pub mod outcome;
+pub mod rate;
+pub mod retry;
+pub mod tick;
+pub mod timestamp;
+
+pub use timestamp::{Timestamp, Window};

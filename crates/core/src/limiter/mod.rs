@@ -1,0 +1,311 @@
+//! The limiter: which waiting message takes the slot that is due.
+//!
+//! A waiting message *acquires* a slot. Express goes before all; then the slot's own campaign, then
+//! whichever has the next slot of the cycle; within a campaign `priority` decides, then the larger
+//! mail (it fits fewer places), then who came first.
+
+mod waiting;
+
+use std::ops::Range;
+
+use crate::cycle::Cycle;
+use crate::email::Priority;
+use crate::grid::SlotGrid;
+use crate::timestamp::Timestamp;
+use waiting::Lane;
+
+/// Which line a message waits in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Line {
+    /// Before all campaigns.
+    Express,
+    /// A campaign's, by its index in the cycle.
+    Campaign(usize),
+}
+
+/// A message that waits for its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting<T> {
+    /// The caller's name for it.
+    pub ticket: T,
+    /// Where it waits.
+    pub line: Line,
+    /// Its place within a campaign.
+    pub priority: Priority,
+    /// Slots it spends: its recipients, at least 1.
+    pub recipients: u32,
+}
+
+/// A message and the slots it spends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquired<T> {
+    /// The message.
+    pub message: Waiting<T>,
+    /// The slot it starts at: the last of its slots.
+    pub slot: u64,
+}
+
+/// What a caller does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next<T> {
+    /// Start this send now.
+    Start(Acquired<T>),
+    /// Nothing is due before this instant.
+    At(Timestamp),
+    /// A slot is due and nothing fits it: it is good for an arrival until this instant.
+    Idle(Timestamp),
+    /// The window has no slot left.
+    Over,
+}
+
+/// The limiter's state, for those who ask why a message waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Slots that can still be acquired.
+    pub slots_left: u64,
+    /// Messages that wait in the express line.
+    pub express: usize,
+    /// Messages that wait in campaigns' lines, by priority: critical, high, normal, low.
+    pub waiting: [usize; 4],
+    /// Slots that passed while a message waited (too late to start in time).
+    pub skipped: u64,
+    /// Slots that passed with nothing waiting that fits.
+    pub unused: u64,
+}
+
+/// The slots of one window, and who waits for them.
+///
+/// ```
+/// use tidegate_core::{Window, cycle::Cycle, email::Priority, grid::SlotGrid, rate::{Guard, Rate}};
+/// use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
+/// let grid = SlotGrid::new(Rate::per_second(14.0).unwrap(), Guard::default());
+/// let slots = grid.slots_of(Window::from_epoch_second(1_000));
+/// let mut limiter = Limiter::new(grid, slots.clone(), Cycle::new(&[1]).unwrap());
+/// limiter.wait(Waiting { ticket: "a", line: Line::Campaign(0), priority: Priority::Normal, recipients: 1 });
+/// let due = grid.at(slots.start);
+/// assert_eq!(limiter.next(due.saturating_sub(std::time::Duration::from_millis(5))), Next::At(due));
+/// assert!(matches!(limiter.next(due), Next::Start(acquired) if acquired.message.ticket == "a"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Limiter<T> {
+    grid: SlotGrid,
+    cycle: Cycle,
+    cursor: u64,
+    end: u64,
+    express: Lane<T>,
+    lanes: Vec<Lane<T>>,
+    /// Slots each campaign took of others that waited, to be given back from its own.
+    debts: Vec<u64>,
+    placed: Option<Acquired<T>>,
+    skipped: u64,
+    unused: u64,
+}
+
+impl<T: Copy> Limiter<T> {
+    /// A limiter over `slots` of `grid`, which belong to campaigns as `cycle` says.
+    #[must_use]
+    pub fn new(grid: SlotGrid, slots: Range<u64>, cycle: Cycle) -> Self {
+        let campaigns = cycle.weights().len();
+        Self {
+            grid,
+            cycle,
+            cursor: slots.start,
+            end: slots.end.max(slots.start),
+            express: Lane::default(),
+            lanes: (0..campaigns).map(|_| Lane::default()).collect(),
+            debts: vec![0; campaigns],
+            placed: None,
+            skipped: 0,
+            unused: 0,
+        }
+    }
+
+    /// Lets a message wait for a slot; one whose campaign is not in the cycle never gets one.
+    pub fn wait(&mut self, message: Waiting<T>) {
+        match message.line {
+            Line::Express => self.express.push(message),
+            Line::Campaign(index) => {
+                if let Some(lane) = self.lanes.get_mut(index) {
+                    lane.push(message);
+                }
+            }
+        }
+    }
+
+    /// What is to be done at `now`.
+    ///
+    /// A slot is never caught up nor shifted: once `now` is past its latest start it is gone.
+    pub fn next(&mut self, now: Timestamp) -> Next<T> {
+        loop {
+            if let Some(placed) = self.placed {
+                if now < self.grid.at(placed.slot) {
+                    return Next::At(self.grid.at(placed.slot));
+                }
+                self.placed = None;
+                if now <= self.grid.latest(placed.slot) {
+                    return Next::Start(placed);
+                }
+                // Its slots are spent; the message goes to later ones.
+                self.skipped += u64::from(placed.message.recipients);
+                self.wait(placed.message);
+                continue;
+            }
+            if self.cursor >= self.end {
+                return Next::Over;
+            }
+            if now < self.grid.at(self.cursor) {
+                return Next::At(self.grid.at(self.cursor));
+            }
+            if now > self.grid.latest(self.cursor) {
+                self.pass();
+                continue;
+            }
+            match self.choose() {
+                Some(message) => self.place(message),
+                None => return Next::Idle(self.grid.latest(self.cursor)),
+            }
+        }
+    }
+
+    /// Acquires all slots the window has left for `message`, which has more recipients than the
+    /// window has slots, and starts at the last of them; the windows after it owe the rest. Gives
+    /// the slots acquired; 0 where none is left.
+    pub fn acquire_all(&mut self, message: Waiting<T>, now: Timestamp) -> u64 {
+        while self.cursor < self.end && now > self.grid.latest(self.cursor) {
+            self.pass();
+        }
+        let left = self.slots_left();
+        if left > 0 && self.placed.is_none() {
+            self.cursor = self.end;
+            self.placed = Some(Acquired { message, slot: self.end - 1 });
+            return left;
+        }
+        0
+    }
+
+    /// Gives out no more slots; what was placed already is taken back to wait.
+    pub fn stop(&mut self) {
+        if let Some(placed) = self.placed.take() {
+            self.wait(placed.message);
+        }
+        self.end = self.cursor;
+    }
+
+    /// All that still wait, and wait no longer.
+    pub fn drain(&mut self) -> Vec<Waiting<T>> {
+        let placed = self.placed.take().map(|placed| placed.message);
+        let lanes = self.lanes.iter_mut().chain([&mut self.express]);
+        placed.into_iter().chain(lanes.flat_map(Lane::take_all)).collect()
+    }
+
+    /// Takes back what waits in `line`: its campaign is held.
+    pub fn drain_line(&mut self, line: Line) -> Vec<Waiting<T>> {
+        let lane = match line {
+            Line::Express => Some(&mut self.express),
+            Line::Campaign(index) => self.lanes.get_mut(index),
+        };
+        lane.map(Lane::take_all).unwrap_or_default()
+    }
+
+    /// Slots that can still be acquired.
+    #[must_use]
+    pub fn slots_left(&self) -> u64 {
+        self.end.saturating_sub(self.cursor)
+    }
+
+    /// The slots' state and the waiters by priority.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let waiting = self.lanes.iter().fold([0; 4], |mut sums, lane| {
+            sums.iter_mut().zip(lane.by_priority()).for_each(|(sum, n)| *sum += n);
+            sums
+        });
+        State {
+            slots_left: self.slots_left(),
+            express: self.express.len(),
+            waiting,
+            skipped: self.skipped,
+            unused: self.unused,
+        }
+    }
+
+    /// Recipients of all that wait or are placed.
+    #[must_use]
+    pub fn recipients_waiting(&self) -> u64 {
+        let lanes = self.lanes.iter().map(Lane::recipients).sum::<u64>();
+        let placed = self.placed.map_or(0, |placed| u64::from(placed.message.recipients));
+        lanes + self.express.recipients() + placed
+    }
+
+    /// Lets the slot at the cursor pass.
+    fn pass(&mut self) {
+        if self.anyone_fits() {
+            self.skipped += 1
+        } else {
+            self.unused += 1
+        }
+        self.cursor += 1;
+    }
+
+    fn anyone_fits(&self) -> bool {
+        let left = self.slots_left();
+        self.express.fits(left) || self.lanes.iter().any(|lane| lane.fits(left))
+    }
+
+    /// Takes the message that gets the slot at the cursor.
+    fn choose(&mut self) -> Option<Waiting<T>> {
+        let left = self.slots_left();
+        if let Some(message) = self.express.take(left) {
+            return Some(message);
+        }
+        let owner = self.cycle.owner(self.cursor);
+        let next = self.next_in_turn(left)?;
+        let index = if !self.lanes.get(owner).is_some_and(|lane| lane.fits(left)) {
+            next
+        } else if next != owner && self.debts.get(owner).is_some_and(|debt| *debt > 0) {
+            if let Some(debt) = self.debts.get_mut(owner) {
+                *debt -= 1;
+            }
+            next
+        } else {
+            owner
+        };
+        self.lanes.get_mut(index)?.take(left)
+    }
+
+    /// The first campaign of the cycle from the cursor on that has a message that fits and owes no
+    /// slot; where all owe, the first that has one.
+    fn next_in_turn(&self, left: u64) -> Option<usize> {
+        let fits = |index: &usize| self.lanes.get(*index).is_some_and(|lane| lane.fits(left));
+        let candidates = (0..self.lanes.len()).filter(fits).count();
+        if candidates == 0 {
+            return None;
+        }
+        let ahead = || (0..self.cycle.len() as u64).map(|k| self.cycle.owner(self.cursor + k));
+        let free = |index: &usize| self.debts.get(*index).is_none_or(|debt| *debt == 0);
+        ahead()
+            .find(|index| fits(index) && free(index))
+            .or_else(|| ahead().find(fits))
+            .or_else(|| (0..self.lanes.len()).find(|index| fits(index)))
+    }
+
+    /// Gives `message` the next slots, as many as it has recipients.
+    fn place(&mut self, message: Waiting<T>) {
+        let count = u64::from(message.recipients.max(1));
+        if let Line::Campaign(index) = message.line {
+            let left = self.slots_left();
+            let of_others = (1..count).map(|k| self.cycle.owner(self.cursor + k)).filter(|owner| {
+                *owner != index && self.lanes.get(*owner).is_some_and(|lane| lane.fits(left))
+            });
+            let debt = of_others.count() as u64;
+            if let Some(sum) = self.debts.get_mut(index) {
+                *sum += debt;
+            }
+        }
+        self.cursor += count;
+        self.placed = Some(Acquired { message, slot: self.cursor - 1 });
+    }
+}
+
+#[cfg(test)]
+mod tests;

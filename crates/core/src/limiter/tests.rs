@@ -1,0 +1,200 @@
+use super::*;
+use crate::rate::{Guard, Rate};
+use crate::timestamp::Window;
+use proptest::prelude::*;
+use std::time::Duration;
+
+const WINDOW: Window = Window::from_epoch_second(1_763_670_967);
+
+fn limiter(rate: f64, weights: &[u32]) -> Limiter<usize> {
+    let grid = SlotGrid::new(Rate::per_second(rate).unwrap(), Guard::default());
+    Limiter::new(grid, grid.slots_of(WINDOW), Cycle::new(weights).unwrap())
+}
+
+fn message(ticket: usize, line: Line, priority: Priority, recipients: u32) -> Waiting<usize> {
+    Waiting { ticket, line, priority, recipients }
+}
+
+fn normal(ticket: usize, campaign: usize, recipients: u32) -> Waiting<usize> {
+    message(ticket, Line::Campaign(campaign), Priority::Normal, recipients)
+}
+
+/// Runs to the window's end with a clock that wakes exactly when asked; gives what was started.
+fn run(limiter: &mut Limiter<usize>) -> Vec<(Timestamp, Acquired<usize>)> {
+    let (mut now, mut started) = (WINDOW.opens(), Vec::new());
+    loop {
+        match limiter.next(now) {
+            Next::Start(acquired) => started.push((now, acquired)),
+            Next::At(at) => now = at,
+            Next::Idle(until) => now = until + Duration::from_nanos(1),
+            Next::Over => return started,
+        }
+    }
+}
+
+fn tickets(started: &[(Timestamp, Acquired<usize>)]) -> Vec<usize> {
+    started.iter().map(|(_, acquired)| acquired.message.ticket).collect()
+}
+
+#[test]
+fn priority_orders_the_messages_of_one_campaign() {
+    let mut limiter = limiter(14.0, &[1]);
+    let order = [Priority::Low, Priority::Normal, Priority::Critical, Priority::High];
+    for (ticket, priority) in order.into_iter().enumerate() {
+        limiter.wait(message(ticket, Line::Campaign(0), priority, 1));
+    }
+    assert_eq!(limiter.state().waiting, [1, 1, 1, 1]);
+    assert_eq!(tickets(&run(&mut limiter)), [2, 3, 1, 0]);
+}
+
+#[test]
+fn express_goes_before_every_campaign_whatever_the_priority() {
+    let mut limiter = limiter(14.0, &[1]);
+    limiter.wait(message(0, Line::Campaign(0), Priority::Critical, 1));
+    limiter.wait(message(1, Line::Express, Priority::Low, 1));
+    assert_eq!(limiter.state().express, 1);
+    assert_eq!(tickets(&run(&mut limiter)), [1, 0]);
+}
+
+#[test]
+fn the_largest_waiting_mail_is_placed_first_and_starts_at_its_last_slot() {
+    let mut limiter = limiter(14.0, &[1]);
+    let first = limiter.cursor;
+    limiter.wait(normal(0, 0, 1));
+    limiter.wait(normal(1, 0, 10));
+    let started = run(&mut limiter);
+    assert_eq!(tickets(&started), [1, 0]);
+    assert_eq!(started[0].1.slot, first + 9);
+    assert_eq!(started[0].0, limiter.grid.at(first + 9));
+}
+
+#[test]
+fn a_mail_that_no_longer_fits_is_left_and_a_smaller_one_goes() {
+    let mut limiter = limiter(14.0, &[1]);
+    for ticket in 0..3 {
+        limiter.wait(normal(ticket, 0, 10));
+    }
+    limiter.wait(normal(3, 0, 2));
+    assert_eq!(tickets(&run(&mut limiter)), [0, 3]);
+    assert_eq!(limiter.drain().len(), 2);
+}
+
+#[test]
+fn a_late_clock_skips_slots_and_never_catches_up() {
+    let mut limiter = limiter(200.0, &[1]);
+    (0..300).for_each(|ticket| limiter.wait(normal(ticket, 0, 1)));
+    let late = WINDOW.opens() + Duration::from_millis(500);
+    assert!(matches!(limiter.next(late), Next::Start(_)));
+    let skipped = limiter.state().skipped;
+    // 500 ms less 10 ms of lateness, at 5.1 ms a slot.
+    assert!((95..=97).contains(&skipped), "{skipped}");
+}
+
+#[test]
+fn a_slot_with_nobody_waiting_is_unused_not_skipped() {
+    let mut limiter = limiter(14.0, &[1]);
+    let slots = limiter.slots_left();
+    assert!(run(&mut limiter).is_empty());
+    let state = limiter.state();
+    assert_eq!((state.unused, state.skipped), (slots, 0));
+}
+
+#[test]
+fn a_message_that_arrives_within_the_lateness_still_gets_the_slot() {
+    let mut limiter = limiter(14.0, &[1]);
+    let due = limiter.grid.at(limiter.cursor);
+    assert!(matches!(limiter.next(due), Next::Idle(_)));
+    limiter.wait(normal(0, 0, 1));
+    assert!(matches!(limiter.next(due + Duration::from_millis(9)), Next::Start(_)));
+}
+
+#[test]
+fn a_mail_larger_than_the_window_takes_all_its_slots_and_starts_at_the_last() {
+    let mut limiter = limiter(2.0, &[1]);
+    let last = limiter.end - 1;
+    let left = limiter.slots_left();
+    assert_eq!(limiter.acquire_all(normal(0, 0, 50), WINDOW.opens()), left);
+    assert_eq!(limiter.slots_left(), 0);
+    let started = run(&mut limiter);
+    assert_eq!(started[0].1.slot, last);
+}
+
+#[test]
+fn stopping_gives_out_no_more_and_loses_nothing() {
+    let mut limiter = limiter(14.0, &[1]);
+    limiter.wait(normal(0, 0, 5));
+    limiter.wait(normal(1, 0, 1));
+    assert!(matches!(limiter.next(limiter.grid.at(limiter.cursor)), Next::At(_)));
+    limiter.stop();
+    assert_eq!(limiter.next(WINDOW.opens()), Next::Over);
+    assert_eq!(limiter.drain().len(), 2);
+}
+
+proptest! {
+    #[test]
+    fn each_slot_goes_to_its_own_campaign_while_all_have_mail(
+        weights in prop::collection::vec(1_u32..20, 1..5), rate in 1.0_f64..300.0,
+    ) {
+        let mut limiter = limiter(rate, &weights);
+        for ticket in 0..400 * weights.len() {
+            limiter.wait(normal(ticket, ticket % weights.len(), 1));
+        }
+        let cycle = Cycle::new(&weights).unwrap();
+        for (_, acquired) in run(&mut limiter) {
+            prop_assert_eq!(acquired.message.line, Line::Campaign(cycle.owner(acquired.slot)));
+        }
+    }
+
+    #[test]
+    fn no_slot_is_unused_while_anyone_waits_and_none_is_used_twice(
+        weights in prop::collection::vec(1_u32..20, 1..5),
+        mails in prop::collection::vec((0_usize..5, 1_u32..=50), 0..100),
+        rate in 1.0_f64..300.0,
+    ) {
+        let mut limiter = limiter(rate, &weights);
+        let slots = limiter.slots_left();
+        for (ticket, (campaign, recipients)) in mails.iter().enumerate() {
+            limiter.wait(normal(ticket, campaign % weights.len(), *recipients));
+        }
+        let started = run(&mut limiter);
+        let spent: u64 = started.iter().map(|(_, a)| u64::from(a.message.recipients)).sum();
+        prop_assert_eq!(spent + limiter.state().unused, slots);
+        for pair in started.windows(2) {
+            prop_assert!(pair[0].1.slot + u64::from(pair[1].1.message.recipients) <= pair[1].1.slot);
+        }
+        // What is left would not have fitted.
+        let left = limiter.drain();
+        prop_assert_eq!(started.len() + left.len(), mails.len());
+        let smallest = left.iter().map(|m| u64::from(m.recipients)).min();
+        prop_assert!(smallest.is_none_or(|smallest| smallest > limiter.state().unused));
+    }
+
+    #[test]
+    fn a_start_is_never_early_and_never_later_than_allowed(
+        wakes in prop::collection::vec(0_u64..30_000_000, 1..400), rate in 1.0_f64..1_000.0,
+    ) {
+        let mut limiter = limiter(rate, &[1]);
+        (0..1_100).for_each(|ticket| limiter.wait(normal(ticket, 0, 1)));
+        let mut now = WINDOW.opens();
+        for wake in wakes {
+            while let Next::Start(acquired) = limiter.next(now) {
+                prop_assert!(limiter.grid.at(acquired.slot) <= now);
+                prop_assert!(now <= limiter.grid.latest(acquired.slot));
+            }
+            now = now + Duration::from_nanos(wake);
+        }
+    }
+
+    #[test]
+    fn debts_of_large_mails_are_repaid_so_that_the_shares_of_a_window_hold(size in 2_u32..=10) {
+        // 1,000 a second: 980 slots, shared evenly between mails of one and of `size` recipients.
+        let mut limiter = limiter(1_000.0, &[1, 1]);
+        for ticket in 0..1_000 {
+            limiter.wait(normal(ticket, 0, 1));
+            limiter.wait(normal(ticket, 1, size));
+        }
+        let large: u64 = run(&mut limiter).iter().map(|(_, a)| a.message)
+            .filter(|m| m.line == Line::Campaign(1)).map(|m| u64::from(m.recipients)).sum();
+        prop_assert!(large.abs_diff(490) <= 2 * u64::from(size), "{} of 980", large);
+    }
+}

@@ -1,0 +1,72 @@
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::Waiting;
+use crate::email::Priority;
+
+/// One line of waiting messages: by priority, then the largest first, then who came first.
+#[derive(Clone, Debug)]
+pub(super) struct Lane<T> {
+    messages: BTreeMap<(Priority, Reverse<u32>, u64), Waiting<T>>,
+    arrivals: u64,
+    recipients: u64,
+}
+
+impl<T> Default for Lane<T> {
+    fn default() -> Self {
+        Self { messages: BTreeMap::new(), arrivals: 0, recipients: 0 }
+    }
+}
+
+const PRIORITIES: [Priority; 4] =
+    [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
+
+impl<T: Copy> Lane<T> {
+    pub(super) fn push(&mut self, message: Waiting<T>) {
+        self.arrivals += 1;
+        self.recipients += u64::from(message.recipients);
+        let key = (message.priority, Reverse(message.recipients), self.arrivals);
+        self.messages.insert(key, message);
+    }
+
+    /// Takes the first message that fits into `slots`.
+    pub(super) fn take(&mut self, slots: u64) -> Option<Waiting<T>> {
+        let key = self.first(slots)?;
+        let message = self.messages.remove(&key)?;
+        self.recipients -= u64::from(message.recipients);
+        Some(message)
+    }
+
+    pub(super) fn fits(&self, slots: u64) -> bool {
+        self.first(slots).is_some()
+    }
+
+    pub(super) fn take_all(&mut self) -> Vec<Waiting<T>> {
+        self.recipients = 0;
+        std::mem::take(&mut self.messages).into_values().collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    pub(super) const fn recipients(&self) -> u64 {
+        self.recipients
+    }
+
+    pub(super) fn by_priority(&self) -> [usize; 4] {
+        PRIORITIES.map(|priority| {
+            let from = (priority, Reverse(u32::MAX), 0);
+            self.messages.range(from..=(priority, Reverse(0), u64::MAX)).count()
+        })
+    }
+
+    fn first(&self, slots: u64) -> Option<(Priority, Reverse<u32>, u64)> {
+        let largest = u32::try_from(slots).unwrap_or(u32::MAX);
+        PRIORITIES.into_iter().find_map(|priority| {
+            let from = (priority, Reverse(largest), 0);
+            let to = (priority, Reverse(0), u64::MAX);
+            self.messages.range(from..=to).next().map(|(key, _)| *key)
+        })
+    }
+}

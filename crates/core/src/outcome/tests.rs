@@ -1,0 +1,239 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn answered(status: u16, code: &str, message: &str) -> Failure {
+    Failure {
+        http_status: Some(status),
+        code: (!code.is_empty()).then(|| code.to_owned()),
+        message: message.to_owned(),
+        stage: Stage::Answered,
+    }
+}
+
+/// A row for each case that SES documents or was seen to answer.
+const ROWS: &[(u16, &str, &str, Outcome)] = &[
+    // Over the rate.
+    (429, "TooManyRequestsException", "Maximum sending rate exceeded.", Outcome::RateExceeded),
+    (400, "TooManyRequestsException", "Maximum sending rate exceeded.", Outcome::RateExceeded),
+    (400, "Throttling", "Maximum sending rate exceeded.", Outcome::RateExceeded),
+    (429, "ThrottlingException", "Rate exceeded", Outcome::RateExceeded),
+    (400, "ThrottlingException", "", Outcome::RateExceeded),
+    (400, "LimitExceededException", "Maximum sending rate exceeded.", Outcome::RateExceeded),
+    (400, "MessageRejected", "Maximum sending rate exceeded.", Outcome::RateExceeded),
+    (503, "SlowDown", "Please reduce your request rate.", Outcome::RateExceeded),
+    (429, "", "", Outcome::RateExceeded),
+    (429, "SomethingNew", "whatever", Outcome::RateExceeded),
+    // The day's quota.
+    (429, "TooManyRequestsException", "Daily message quota exceeded.", Outcome::DailyQuotaExceeded),
+    (400, "Throttling", "Daily message quota exceeded.", Outcome::DailyQuotaExceeded),
+    (400, "ThrottlingException", "DAILY MESSAGE QUOTA EXCEEDED", Outcome::DailyQuotaExceeded),
+    (400, "LimitExceededException", "Daily message quota exceeded.", Outcome::DailyQuotaExceeded),
+    (400, "MessageRejected", "Daily message quota exceeded.", Outcome::DailyQuotaExceeded),
+    (429, "", "Daily message quota exceeded", Outcome::DailyQuotaExceeded),
+    // The account.
+    (400, "SendingPausedException", "", Outcome::AccountPaused),
+    (400, "AccountSuspendedException", "", Outcome::AccountPaused),
+    (400, "AccountSendingPausedException", "", Outcome::AccountPaused),
+    (
+        400,
+        "MessageRejected",
+        "Sending paused for this account. For more information, please check \
+        the inbox of the email address associated with your AWS account.",
+        Outcome::AccountPaused,
+    ),
+    (400, "MessageRejected", "Sending suspended for this account.", Outcome::AccountPaused),
+    (400, "MessageRejected", "Email sending for the account is paused.", Outcome::AccountPaused),
+    (400, "BadRequestException", "Your account has been suspended", Outcome::AccountPaused),
+    (403, "AccountSuspendedException", "", Outcome::AccountPaused),
+    // Credentials and permissions.
+    (401, "", "", Outcome::Credentials),
+    (403, "", "", Outcome::Credentials),
+    (
+        403,
+        "AccessDeniedException",
+        "User: arn:aws:iam::123456789012:role/poller is not authorized \
+        to perform: ses:SendEmail on resource: arn:aws:ses:eu-west-1:123456789012:identity/\
+        example.org",
+        Outcome::Credentials,
+    ),
+    (403, "InvalidClientTokenId", "", Outcome::Credentials),
+    (403, "SignatureDoesNotMatch", "", Outcome::Credentials),
+    (403, "ExpiredTokenException", "", Outcome::Credentials),
+    (
+        403,
+        "UnrecognizedClientException",
+        "The security token included in the request is invalid.",
+        Outcome::Credentials,
+    ),
+    (400, "ExpiredTokenException", "", Outcome::Credentials),
+    (400, "AccessDeniedException", "", Outcome::Credentials),
+    (400, "IncompleteSignature", "", Outcome::Credentials),
+    (400, "RequestExpired", "", Outcome::Credentials),
+    (403, "OptInRequired", "", Outcome::Credentials),
+    // The deployment.
+    (
+        400,
+        "MessageRejected",
+        "Email address is not verified. The following identities failed the \
+        check in region US-EAST-1: news@example.org",
+        Outcome::Deployment,
+    ),
+    (
+        400,
+        "MessageRejected",
+        "Email address not verified \"news@example.org\"",
+        Outcome::Deployment,
+    ),
+    (400, "MailFromDomainNotVerifiedException", "", Outcome::Deployment),
+    (400, "MailFromDomainNotVerified", "", Outcome::Deployment),
+    (404, "NotFoundException", "Template welcome does not exist", Outcome::Deployment),
+    (404, "NotFoundException", "", Outcome::Deployment),
+    (400, "BadRequestException", "Template welcome does not exist", Outcome::Deployment),
+    (400, "TemplateDoesNotExistException", "", Outcome::Deployment),
+    (400, "ConfigurationSetDoesNotExist", "", Outcome::Deployment),
+    (400, "BadRequestException", "Configuration set <news> does not exist.", Outcome::Deployment),
+    (400, "ConfigurationSetSendingPausedException", "", Outcome::Deployment),
+    (
+        400,
+        "SendingPausedException",
+        "Sending paused for configuration set news",
+        Outcome::Deployment,
+    ),
+    // The mail.
+    (400, "MessageRejected", "Email contains invalid content", Outcome::Permanent),
+    (400, "MessageRejected", "Address blacklisted.", Outcome::Permanent),
+    (400, "MessageRejected", "", Outcome::Permanent),
+    (400, "BadRequestException", "Missing final '@domain'", Outcome::Permanent),
+    (400, "BadRequestException", "Template contains unsupported operations.", Outcome::Permanent),
+    (400, "InvalidParameterValue", "Domain contains dot-dot", Outcome::Permanent),
+    (400, "ValidationException", "", Outcome::Permanent),
+    (400, "", "", Outcome::Permanent),
+    (409, "ConflictException", "", Outcome::Permanent),
+    (413, "RequestEntityTooLargeException", "", Outcome::Permanent),
+    (418, "SomethingNew", "", Outcome::Permanent),
+    // Passing faults.
+    (500, "InternalServiceErrorException", "", Outcome::Transient),
+    (500, "InternalFailure", "", Outcome::Transient),
+    (500, "ConcurrentModificationException", "", Outcome::Transient),
+    (502, "", "", Outcome::Transient),
+    (503, "ServiceUnavailable", "", Outcome::Transient),
+    (504, "", "Email address is not verified", Outcome::Transient),
+    (408, "RequestTimeoutException", "", Outcome::Transient),
+    (400, "RequestAbortedException", "", Outcome::Transient),
+    (302, "", "", Outcome::Transient),
+    // An accepted mail whose answer could not be read.
+    (200, "", "", Outcome::Ambiguous),
+];
+
+#[test]
+fn every_documented_answer_has_its_outcome() {
+    for &(status, code, message, expected) in ROWS {
+        let found = classify(&answered(status, code, message));
+        assert_eq!(found, expected, "{status} {code} {message}");
+    }
+}
+
+#[test]
+fn neither_case_nor_namespace_nor_url_of_a_code_matters() {
+    for &(status, code, message, expected) in ROWS {
+        for code in [
+            code.to_uppercase(),
+            code.to_lowercase(),
+            format!("com.amazonaws.sesv2#{code}"),
+            format!("{code}:http://internal.amazon.com/coral/com.amazonaws.sesv2/"),
+        ] {
+            let found = classify(&answered(status, &code, &message.to_uppercase()));
+            assert_eq!(found, expected, "{status} {code} {message}");
+        }
+    }
+}
+
+#[test]
+fn without_a_status_the_code_decides_and_without_both_the_mail_may_be_sent() {
+    let of_code = |code: Option<&str>| {
+        classify(&Failure {
+            http_status: None,
+            code: code.map(str::to_owned),
+            message: String::new(),
+            stage: Stage::Answered,
+        })
+    };
+    assert_eq!(of_code(Some("TooManyRequestsException")), Outcome::RateExceeded);
+    assert_eq!(of_code(Some("MessageRejected")), Outcome::Permanent);
+    assert_eq!(of_code(Some("AccessDenied")), Outcome::Credentials);
+    assert_eq!(of_code(Some("InternalFailure")), Outcome::Transient);
+    assert_eq!(of_code(None), Outcome::Ambiguous);
+}
+
+#[test]
+fn a_hold_is_not_an_attempt_and_only_ambiguity_may_have_sent() {
+    use Outcome::{
+        AccountPaused, Ambiguous, Credentials, DailyQuotaExceeded, Deployment, NotSent, Permanent,
+        RateExceeded, Transient,
+    };
+    for (outcome, attempt, scope, sent) in [
+        (RateExceeded, false, None, false),
+        (DailyQuotaExceeded, false, Some(HoldScope::All), false),
+        (AccountPaused, false, Some(HoldScope::All), false),
+        (Credentials, false, Some(HoldScope::All), false),
+        (Deployment, false, Some(HoldScope::Campaign), false),
+        (Permanent, true, None, false),
+        (Transient, true, None, false),
+        (Ambiguous, true, None, true),
+        (NotSent, false, None, false),
+    ] {
+        assert_eq!(outcome.counts_as_attempt(), attempt, "{outcome:?}");
+        assert_eq!(outcome.hold_scope(), scope, "{outcome:?}");
+        assert_eq!(outcome.is_hold(), scope.is_some(), "{outcome:?}");
+        assert_eq!(outcome.possibly_sent(), sent, "{outcome:?}");
+    }
+}
+
+fn failures() -> impl Strategy<Value = Failure> {
+    let codes: Vec<String> = ROWS.iter().map(|row| row.1.to_owned()).collect();
+    let messages: Vec<String> = ROWS.iter().map(|row| row.2.to_owned()).collect();
+    let code = prop_oneof![proptest::sample::select(codes), any::<String>()];
+    let message = prop_oneof![proptest::sample::select(messages), any::<String>()];
+    let status = proptest::option::of(prop_oneof![100_u16..600, any::<u16>()]);
+    let stage = proptest::sample::select(vec![
+        Stage::NotSent,
+        Stage::Connect,
+        Stage::AfterWrite,
+        Stage::Answered,
+    ]);
+    (status, proptest::option::of(code), message, stage).prop_map(
+        |(http_status, code, message, stage)| Failure { http_status, code, message, stage },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_server_fault_never_dead_letters_and_only_a_refusal_does(failure in failures()) {
+        let outcome = classify(&failure);
+        if outcome == Outcome::Permanent {
+            prop_assert_eq!(failure.stage, Stage::Answered);
+            prop_assert!(failure.http_status.is_none_or(|s| (400..500).contains(&s)));
+        }
+    }
+
+    #[test]
+    fn what_never_left_us_is_never_called_sent(failure in failures()) {
+        let outcome = classify(&failure);
+        match failure.stage {
+            Stage::NotSent => prop_assert_eq!(outcome, Outcome::NotSent),
+            Stage::Connect => prop_assert_eq!(outcome, Outcome::Transient),
+            Stage::AfterWrite => prop_assert!(outcome.possibly_sent()),
+            Stage::Answered => prop_assert_ne!(outcome, Outcome::NotSent),
+        }
+    }
+
+    #[test]
+    fn permission_refused_holds_and_never_dead_letters(
+        status in prop_oneof![Just(401_u16), Just(403), Just(429)],
+        failure in failures(),
+    ) {
+        let failure = Failure { http_status: Some(status), stage: Stage::Answered, ..failure };
+        prop_assert!(!classify(&failure).counts_as_attempt());
+    }
+}

@@ -1,0 +1,207 @@
+//! Quota and guard: how many recipients a second, and how much is held back.
+//!
+//! Both are kept as integers (millionths), so that a slot's place is exact: a refill floored to a
+//! whole number per interval would turn 14 a second into 10.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::timestamp::SECOND;
+
+const MILLION: u64 = 1_000_000;
+
+/// A sending rate in recipients a second, in steps of a millionth; 0.001 to 10,000.
+///
+/// ```
+/// use tidegate_core::rate::{Guard, Rate};
+/// let rate = Rate::per_second(14.0)?;
+/// // P = (1 + g) / q, in whole nanoseconds, rounded up: 1.02 s / 14.
+/// assert_eq!(rate.period(Guard::default()), 72_857_143);
+/// assert_eq!(rate.ceil(), 14);
+/// # Ok::<(), tidegate_core::rate::InvalidRate>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Rate(u64);
+
+/// The guard g: the share of the quota that is held back, in steps of a millionth; 0.005 to 0.5.
+///
+/// Half of it is the lateness a send may have at its start (g/2 × 1 s), the other half is for the
+/// network, since SES counts arrivals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Guard(u64);
+
+/// A number that is no rate.
+#[derive(Clone, Copy, Debug, Error, PartialEq)]
+#[error("{0} recipients a second is no rate; allowed is a number from 0.001 to 10000")]
+pub struct InvalidRate(pub f64);
+
+/// A number that is no guard.
+#[derive(Clone, Copy, Debug, Error, PartialEq)]
+#[error("{0} is no guard; allowed is a number from 0.005 to 0.5")]
+pub struct InvalidGuard(pub f64);
+
+impl Rate {
+    /// The largest rate.
+    pub const MAX: Self = Self(10_000 * MILLION);
+    /// The smallest rate: a recipient in a thousand seconds.
+    pub const MIN: Self = Self(MILLION / 1_000);
+
+    /// A rate of `recipients` a second, rounded down to a millionth.
+    ///
+    /// # Errors
+    /// [`InvalidRate`] for what lies outside 0.001 to 10,000 or is no number.
+    pub fn per_second(recipients: f64) -> Result<Self, InvalidRate> {
+        let micro = millionths(recipients).map(Self).ok_or(InvalidRate(recipients))?;
+        if (Self::MIN..=Self::MAX).contains(&micro) {
+            Ok(micro)
+        } else {
+            Err(InvalidRate(recipients))
+        }
+    }
+
+    /// Recipients a second.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "at most 1e10, exact in an f64")]
+    pub fn as_per_second(self) -> f64 {
+        self.0 as f64 / MILLION as f64
+    }
+
+    /// ⌈q⌉: the most sends that may start in any second.
+    #[must_use]
+    pub const fn ceil(self) -> u64 {
+        self.0.div_ceil(MILLION)
+    }
+
+    /// The slots' distance P = (1 + g) / q in nanoseconds, rounded up.
+    #[must_use]
+    pub const fn period(self, guard: Guard) -> u64 {
+        ((MILLION + guard.0) * SECOND).div_ceil(self.0)
+    }
+
+    /// This rate times `millionths` / 1,000,000, never below [`Rate::MIN`].
+    #[must_use]
+    pub fn scaled(self, millionths: u64) -> Self {
+        let scaled = u128::from(self.0) * u128::from(millionths) / u128::from(MILLION);
+        Self(u64::try_from(scaled).unwrap_or(u64::MAX)).clamp(Self::MIN, Self::MAX)
+    }
+}
+
+impl Guard {
+    /// A guard of `share` of the quota, rounded down to a millionth.
+    ///
+    /// # Errors
+    /// [`InvalidGuard`] for what lies outside 0.005 to 0.5: below, a send's allowed lateness would
+    /// be under 2.5 ms, which no timer keeps.
+    pub fn new(share: f64) -> Result<Self, InvalidGuard> {
+        let micro = millionths(share).ok_or(InvalidGuard(share))?;
+        if (5_000..=500_000).contains(&micro) { Ok(Self(micro)) } else { Err(InvalidGuard(share)) }
+    }
+
+    /// How late after its slot a send may start: g/2 × 1 s, in nanoseconds.
+    #[must_use]
+    pub const fn lateness(self) -> u64 {
+        self.0 * (SECOND / MILLION) / 2
+    }
+
+    /// The share of the quota that is held back.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "at most 500,000")]
+    pub fn as_share(self) -> f64 {
+        self.0 as f64 / MILLION as f64
+    }
+}
+
+impl Default for Guard {
+    /// 0.02: 98 % of the quota, and 10 ms of lateness.
+    fn default() -> Self {
+        Self(20_000)
+    }
+}
+
+/// `value` in millionths, rounded down; `None` for what is negative, too large or no number.
+///
+/// The nudge undoes a decimal's representation error (0.29 × 10⁶ is 289,999.999… as a double).
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "range checked before")]
+fn millionths(value: f64) -> Option<u64> {
+    let scaled = value * 1e6;
+    (scaled.is_finite() && (0.0..1e15).contains(&scaled)).then(|| (scaled + 1e-4).floor() as u64)
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", self.as_per_second())
+    }
+}
+
+impl TryFrom<f64> for Rate {
+    type Error = InvalidRate;
+    fn try_from(value: f64) -> Result<Self, InvalidRate> {
+        Self::per_second(value)
+    }
+}
+
+impl From<Rate> for f64 {
+    fn from(rate: Rate) -> Self {
+        rate.as_per_second()
+    }
+}
+
+impl TryFrom<f64> for Guard {
+    type Error = InvalidGuard;
+    fn try_from(value: f64) -> Result<Self, InvalidGuard> {
+        Self::new(value)
+    }
+}
+
+impl From<Guard> for f64 {
+    fn from(guard: Guard) -> Self {
+        guard.as_share()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_rate_reads_back_to_a_millionth(micro in 1_000_u64..10_000_000_000) {
+            #[expect(clippy::cast_precision_loss, reason = "at most 1e10")]
+            let value = micro as f64 / 1e6;
+            prop_assert_eq!(Rate::per_second(value), Ok(Rate(micro)));
+        }
+
+        #[test]
+        fn the_period_is_the_smallest_that_keeps_the_guard(
+            micro in 100_000_u64..10_000_000_000, guard in 5_000_u64..500_000,
+        ) {
+            let period = u128::from(Rate(micro).period(Guard(guard)));
+            let target = u128::from(MILLION + guard) * u128::from(SECOND);
+            prop_assert!(period * u128::from(micro) >= target);
+            prop_assert!((period - 1) * u128::from(micro) < target);
+        }
+    }
+
+    #[test]
+    fn what_is_no_rate_or_guard_is_refused_with_the_range() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 10_000.1, 0.000_9] {
+            let error = Rate::per_second(bad).unwrap_err().to_string();
+            assert!(error.contains("0.001 to 10000"), "{error}");
+        }
+        for bad in [0.0, 0.0049, 0.51, f64::NAN] {
+            let error = Guard::new(bad).unwrap_err().to_string();
+            assert!(error.contains("0.005 to 0.5"), "{error}");
+        }
+    }
+
+    #[test]
+    fn half_the_guard_is_the_lateness() {
+        assert_eq!(Guard::default().lateness(), 10_000_000);
+        assert_eq!(Guard::new(0.01).map(Guard::lateness), Ok(5_000_000));
+    }
+}

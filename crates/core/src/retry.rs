@@ -1,0 +1,58 @@
+//! Retries: how long a mail that failed for a passing reason waits in its campaign queue.
+
+use std::time::Duration;
+
+/// The first retry's delay before jitter.
+const BASE_SECONDS: u64 = 60;
+/// SQS's longest `DelaySeconds`.
+const MAX_SECONDS: u64 = 900;
+
+/// The delay before the retry that follows failed attempt number `attempt` (1 = the first): 60 s,
+/// doubling, at most 900 s, with jitter over the upper half.
+///
+/// `jitter` is 0.0 (half the delay) to 1.0 (all of it); whole seconds, as `DelaySeconds` takes.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_core::retry::delay;
+/// assert_eq!(delay(1, 0.0), Duration::from_secs(30));
+/// assert_eq!(delay(1, 1.0), Duration::from_secs(60));
+/// assert_eq!(delay(9, 1.0), Duration::from_secs(900));
+/// ```
+#[must_use]
+pub fn delay(attempt: u32, jitter: f64) -> Duration {
+    let doublings = attempt.saturating_sub(1).min(16);
+    let full = (BASE_SECONDS << doublings).min(MAX_SECONDS);
+    let half = full / 2;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "0 to 450"
+    )]
+    let spread = ((full - half) as f64 * jitter.clamp(0.0, 1.0)).round() as u64;
+    Duration::from_secs(half + spread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_delay_doubles_from_a_minute_to_a_quarter_of_an_hour() {
+        let ends: Vec<_> = (1..=6).map(|n| delay(n, 1.0).as_secs()).collect();
+        assert_eq!(ends, [60, 120, 240, 480, 900, 900]);
+        let starts: Vec<_> = (1..=6).map(|n| delay(n, 0.0).as_secs()).collect();
+        assert_eq!(starts, [30, 60, 120, 240, 450, 450]);
+        assert_eq!(delay(1, 0.5).as_secs(), 45);
+    }
+
+    proptest! {
+        #[test]
+        fn jitter_stays_in_the_upper_half_for_any_attempt(attempt: u32, jitter in 0.0_f64..=1.0) {
+            let delay = delay(attempt, jitter).as_secs();
+            prop_assert!((30..=900).contains(&delay));
+        }
+    }
+}

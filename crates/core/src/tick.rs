@@ -1,0 +1,176 @@
+//! The tick: which window a poller serves, at which quota, and whether it still can.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::rate::Rate;
+use crate::timestamp::{Timestamp, Window};
+
+/// How far ahead of its window a tick may reach a poller.
+pub const EARLIEST: Duration = Duration::from_millis(1_500);
+
+/// One window's order to the poller.
+///
+/// ```
+/// use tidegate_core::tick::Tick;
+/// let tick = Tick::parse(br#"{"window": "2026-11-20T20:36:07Z", "rate_per_second": 14.0}"#)?;
+/// assert_eq!(tick.unwrap().window.to_string(), "2026-11-20T20:36:07Z");
+/// assert_eq!(Tick::parse(b"{}")?, None); // the next whole second, at the account's quota
+/// # Ok::<(), tidegate_core::tick::InvalidTick>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tick {
+    /// The window to serve.
+    pub window: Window,
+    /// The account's quota for it, in recipients a second; the guard is the poller's.
+    #[serde(rename = "rate_per_second")]
+    pub rate: Rate,
+}
+
+/// A payload that is no tick.
+#[derive(Debug, Error)]
+#[error(
+    "the tick is malformed: {source}; allowed is {{\"window\": \"2026-11-20T20:36:07Z\", \"rate_per_second\": 14.0}}, or {{}} for the next second"
+)]
+pub struct InvalidTick {
+    /// What is wrong, and where.
+    source: serde_json::Error,
+}
+
+/// Whether a window can be served at `now`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It can: it is open, or opens within [`EARLIEST`].
+    Admitted,
+    /// It is over.
+    Expired,
+    /// It opens more than [`EARLIEST`] from now.
+    Early,
+}
+
+impl Tick {
+    /// Reads an Invoke's payload; `None` for an empty one (`{}`, `null`, or nothing).
+    ///
+    /// # Errors
+    /// [`InvalidTick`] names the member at fault and what is allowed.
+    pub fn parse(payload: &[u8]) -> Result<Option<Self>, InvalidTick> {
+        if payload.iter().all(u8::is_ascii_whitespace) {
+            return Ok(None);
+        }
+        let value = serde_json::from_slice(payload).map_err(|source| InvalidTick { source })?;
+        Self::from_value(value)
+    }
+
+    /// As [`Tick::parse`], from a value already read.
+    ///
+    /// # Errors
+    /// [`InvalidTick`] names the member at fault and what is allowed.
+    pub fn from_value(value: Value) -> Result<Option<Self>, InvalidTick> {
+        match value {
+            Value::Null => Ok(None),
+            Value::Object(members) if members.is_empty() => Ok(None),
+            value => {
+                serde_json::from_value(value).map(Some).map_err(|source| InvalidTick { source })
+            }
+        }
+    }
+
+    /// Whether this tick's window can be served at `now`.
+    #[must_use]
+    pub fn admit(&self, now: Timestamp) -> Admission {
+        if now >= self.window.closes() {
+            Admission::Expired
+        } else if self.window.opens() > now + EARLIEST {
+            Admission::Early
+        } else {
+            Admission::Admitted
+        }
+    }
+}
+
+/// The windows of one scheduler run and when each tick is to be sent: the first whose sending time
+/// is not before `now`, and `count` in all.
+///
+/// Deadlines are absolute, so a slow Invoke moves no later tick.
+pub fn deadlines(
+    now: Timestamp,
+    lead: Duration,
+    count: u64,
+) -> impl Iterator<Item = (Timestamp, Window)> {
+    let first = Window::containing(now + lead).plus(1);
+    (0..count).map(move |k| {
+        let window = first.plus(k);
+        (window.opens().saturating_sub(lead), window)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tick(second: u64) -> Tick {
+        Tick { window: Window::from_epoch_second(second), rate: Rate::per_second(14.0).unwrap() }
+    }
+
+    proptest! {
+        #[test]
+        fn a_tick_reads_back_what_it_writes(second in 0_u64..4_000_000_000, rate in 0.1_f64..10_000.0) {
+            let rate = Rate::per_second(rate).unwrap();
+            let tick = Tick { rate, ..tick(second) };
+            let read = Tick::parse(&serde_json::to_vec(&tick).unwrap()).unwrap();
+            prop_assert_eq!(read, Some(tick));
+        }
+
+        #[test]
+        fn any_payload_is_a_tick_or_a_clear_error(payload: Vec<u8>) {
+            if let Err(error) = Tick::parse(&payload) {
+                prop_assert!(error.to_string().contains("allowed is"));
+            }
+        }
+
+        #[test]
+        fn ticks_cover_every_window_once_and_none_is_due_in_the_past(
+            now in 1_000_000_000_u64..4_000_000_000_000_000_000, lead_ms in 0_u64..1_500,
+        ) {
+            let (now, lead) = (Timestamp::from_nanos(now), Duration::from_millis(lead_ms));
+            let all: Vec<_> = deadlines(now, lead, 65).collect();
+            prop_assert_eq!(all.len(), 65);
+            prop_assert!(all[0].0 >= now.saturating_sub(Duration::from_nanos(0)) );
+            prop_assert!(all[0].0.saturating_since(now) <= Duration::from_secs(1));
+            for pair in all.windows(2) {
+                prop_assert_eq!(pair[0].1.plus(1), pair[1].1);
+                prop_assert_eq!(pair[1].0.saturating_since(pair[0].0), Duration::from_secs(1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_over_is_expired_and_one_far_ahead_is_early() {
+        let at = |ms: u64| Timestamp::from_millis(100_000 + ms);
+        assert_eq!(tick(101).admit(at(0)), Admission::Admitted);
+        assert_eq!(tick(101).admit(at(1_999)), Admission::Admitted);
+        assert_eq!(tick(101).admit(at(2_000)), Admission::Expired);
+        assert_eq!(tick(102).admit(at(499)), Admission::Early);
+        assert_eq!(tick(102).admit(at(500)), Admission::Admitted);
+    }
+
+    #[test]
+    fn a_malformed_tick_names_its_member() {
+        let cases = [
+            (r#"{"window": "soon", "rate_per_second": 14}"#, "window"),
+            (r#"{"window": "2026-11-20T20:36:07Z"}"#, "rate_per_second"),
+            (r#"{"window": "2026-11-20T20:36:07Z", "rate_per_second": 0}"#, "recipients a second"),
+            (r#"{"windwo": "2026-11-20T20:36:07Z"}"#, "windwo"),
+            ("[", "EOF"),
+        ];
+        for (payload, names) in cases {
+            let error = Tick::parse(payload.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(names), "{payload}: {error}");
+        }
+    }
+}

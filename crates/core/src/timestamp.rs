@@ -1,0 +1,222 @@
+//! Wall-clock time as an argument, and the window: one whole second of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Nanoseconds in a second.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// A wall-clock instant: whole nanoseconds since the Unix epoch (good until the year 2554).
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_core::Timestamp;
+/// let t = Timestamp::from_nanos(1_500_000_000);
+/// assert_eq!(t + Duration::from_millis(500), Timestamp::from_nanos(2_000_000_000));
+/// assert_eq!(t.saturating_since(Timestamp::from_nanos(1_000_000_000)), Duration::from_millis(500));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The instant `nanos` nanoseconds after the epoch.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// The instant `millis` milliseconds after the epoch.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// Nanoseconds since the epoch.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Milliseconds since the epoch, rounded down.
+    #[must_use]
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// How long after `earlier` this is; zero where it is not after it.
+    #[must_use]
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// `by` earlier than this; the epoch where that would lie before it.
+    #[must_use]
+    pub fn saturating_sub(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(by)))
+    }
+}
+
+/// A duration in nanoseconds, capped at `u64::MAX` (584 years).
+#[must_use]
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl std::ops::Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(by)))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0))
+            .ok()
+            .and_then(|at| at.format(&Rfc3339).ok());
+        match text {
+            Some(text) => f.write_str(&text),
+            None => write!(f, "{} ns", self.0),
+        }
+    }
+}
+
+/// A window: one whole epoch second, half open. One poller serves one window.
+///
+/// ```
+/// use tidegate_core::Window;
+/// let window: Window = "2026-11-20T20:36:07Z".parse()?;
+/// assert_eq!(window.to_string(), "2026-11-20T20:36:07Z");
+/// assert_eq!(window.opens() + std::time::Duration::from_secs(1), window.closes());
+/// # Ok::<(), tidegate_core::timestamp::InvalidWindow>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Window(u64);
+
+/// A text that is no window.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "`window` is \"{value}\": {reason}; allowed is a whole second as RFC 3339, such as 2026-11-20T20:36:07Z"
+)]
+pub struct InvalidWindow {
+    /// What was given, shortened.
+    pub value: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl Window {
+    /// The window that opens `second` seconds after the epoch.
+    #[must_use]
+    pub const fn from_epoch_second(second: u64) -> Self {
+        Self(second)
+    }
+
+    /// The window that `at` lies in.
+    #[must_use]
+    pub const fn containing(at: Timestamp) -> Self {
+        Self(at.0 / SECOND)
+    }
+
+    /// Seconds since the epoch.
+    #[must_use]
+    pub const fn epoch_second(self) -> u64 {
+        self.0
+    }
+
+    /// Its first instant.
+    #[must_use]
+    pub const fn opens(self) -> Timestamp {
+        Timestamp(self.0.saturating_mul(SECOND))
+    }
+
+    /// The first instant after it.
+    #[must_use]
+    pub const fn closes(self) -> Timestamp {
+        self.plus(1).opens()
+    }
+
+    /// The window `windows` seconds later.
+    #[must_use]
+    pub const fn plus(self, windows: u64) -> Self {
+        Self(self.0.saturating_add(windows))
+    }
+
+    /// How many windows this is after `earlier`; zero where it is not after it.
+    #[must_use]
+    pub const fn saturating_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.opens().fmt(f)
+    }
+}
+
+impl std::str::FromStr for Window {
+    type Err = InvalidWindow;
+
+    fn from_str(text: &str) -> Result<Self, InvalidWindow> {
+        let invalid = |reason: &str| InvalidWindow {
+            value: text.chars().take(40).collect(),
+            reason: reason.to_owned(),
+        };
+        let at = OffsetDateTime::parse(text, &Rfc3339).map_err(|e| invalid(&e.to_string()))?;
+        if at.nanosecond() != 0 {
+            return Err(invalid("it is not a whole second"));
+        }
+        u64::try_from(at.unix_timestamp()).map(Self).map_err(|_| invalid("it lies before 1970"))
+    }
+}
+
+impl Serialize for Window {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Window {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_window_reads_back_what_it_writes(second in 0_u64..4_000_000_000) {
+            let window = Window::from_epoch_second(second);
+            prop_assert_eq!(window.to_string().parse::<Window>(), Ok(window));
+        }
+
+        #[test]
+        fn every_instant_lies_in_exactly_its_window(ns in 0_u64..u64::MAX / 2) {
+            let at = Timestamp::from_nanos(ns);
+            let window = Window::containing(at);
+            prop_assert!(window.opens() <= at && at < window.closes());
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_not_a_whole_second_is_refused_with_what_is_allowed() {
+        let error = "2026-11-20T20:36:07.5Z".parse::<Window>().unwrap_err().to_string();
+        assert!(
+            error.contains("2026-11-20T20:36:07.5Z") && error.contains("not a whole second"),
+            "{error}"
+        );
+        assert!("yesterday".parse::<Window>().is_err());
+        assert!("1969-12-31T23:59:59Z".parse::<Window>().is_err());
+    }
+}

@@ -1,0 +1,114 @@
+//! Recipients, and who may send to them.
+
+use tidegate_core::email::{AllowedSenders, EmailErrorKind};
+
+use super::{long_with, parse, refused};
+
+#[test]
+fn a_recipient_that_ses_would_refuse_is_named_with_its_index() {
+    for (address, expected) in [
+        ("ada", "must be one address like ada@example.com"),
+        ("a@b@c.org", "must be one address"),
+        ("a b@c.org", "must be one address"),
+        ("a@b.org, c@d.org", "must be one address"),
+        ("a..b@c.org", "must be one address"),
+        ("a@localhost", "must be one address"),
+        ("a@[127.0.0.1]", "must be one address"),
+        ("a@-b.org", "must be one address"),
+        ("a@b_c.org", "must be one address"),
+        ("a@b..org", "must be one address"),
+        ("a@b.org.", "must be one address"),
+        ("@b.org", "must be one address"),
+        ("", "must be an address"),
+        ("  ", "must be an address"),
+        ("ädä@example.com", "ASCII local part"),
+        ("ada@bücher.example", "punycode"),
+        ("ada@example.com\\r\\nBcc: eve@example.com", "control characters"),
+        ("Ada\\u0000 <ada@example.com>", "control characters"),
+        ("Lovelace, Ada <ada@example.com>", "double quotes"),
+        ("eve@example.com <ada@example.com>", "double quotes"),
+        ("\\\"Ada <ada@example.com>", "double quotes"),
+        ("\\\"A\\\" B <ada@example.com>", "double quotes"),
+        ("Ada <ada@example.com", "must be one address"),
+        ("Ada <>", "must be one address"),
+    ] {
+        let list = format!(r#"["a@b.org", "{address}"]"#);
+        refused("to", &list, "to[1]", expected);
+    }
+    let local = |n: usize| format!("\"{}@example.com\"", "a".repeat(n));
+    refused("cc", &local(65), "cc", "at most 64");
+    assert!(parse(&long_with("cc", &local(64))).is_ok());
+    let named = |n: usize| format!("\"{} <a@b.org>\"", "n".repeat(n));
+    refused("reply_to", &named(311), "reply_to", "at most 320");
+    assert!(parse(&long_with("reply_to", &named(310))).is_ok());
+    refused("from", "[\"a@b.org\"]", "from", "must be a string, not a list");
+    refused("to", "{}", "to", "a list of strings, not an object");
+    refused("to", "[7]", "to[0]", "must be a string, not 7");
+}
+
+#[test]
+fn display_names_are_taken_quoted_bare_and_in_any_script() {
+    for (address, name, header) in [
+        ("Ada <a@b.org>", Some("Ada"), "Ada <a@b.org>"),
+        ("<a@b.org>", None, "a@b.org"),
+        (" a@b.org ", None, "a@b.org"),
+        ("Dr. Ada <a@b.org>", Some("Dr. Ada"), "\"Dr. Ada\" <a@b.org>"),
+        (r#"\"A \\\"B\\\" C\" <a@b.org>"#, Some("A \"B\" C"), r#""A \"B\" C" <a@b.org>"#),
+        ("Zoë <a@b.org>", Some("Zoë"), "=?UTF-8?B?Wm/Dqw==?= <a@b.org>"),
+        (
+            "=?UTF-8?B?Wm/Dqw==?= <a@b.org>",
+            Some("=?UTF-8?B?Wm/Dqw==?="),
+            "=?UTF-8?B?Wm/Dqw==?= <a@b.org>",
+        ),
+        ("o'hara+news@xn--bcher-kva.example", None, "o'hara+news@xn--bcher-kva.example"),
+    ] {
+        let email = parse(&long_with("to", &format!("\"{address}\""))).unwrap();
+        assert_eq!(email.to()[0].name(), name, "{address}");
+        assert_eq!(email.to()[0].header_value(), header, "{address}");
+    }
+    let email = parse(&long_with("to", &format!("\"{} <a@b.org>\"", "ж".repeat(60)))).unwrap();
+    let header = email.to()[0].header_value();
+    assert!(header.is_ascii() && header.split(' ').all(|word| word.len() <= 75), "{header}");
+    assert_eq!(email.to()[0].redacted(), "***@b.org");
+}
+
+#[test]
+fn only_allowed_senders_may_send() {
+    let from = |address: &str| parse(&long_with("from", &format!("\"{address}\""))).unwrap();
+    let senders: AllowedSenders = "news@example.org, @example.net,example.com".parse().unwrap();
+    for allowed in ["news@example.org", "News <NEWS@Example.ORG>", "a@example.net", "a@EXAMPLE.com"]
+    {
+        assert_eq!(senders.check(&from(allowed)), Ok(()), "{allowed}");
+    }
+    for refused in ["other@example.org", "a@mail.example.net", "a@notexample.com", "a@b.org"] {
+        let error = senders.check(&from(refused)).unwrap_err();
+        assert_eq!((error.kind(), error.field()), (EmailErrorKind::SenderNotAllowed, "from"));
+        assert!(error.to_string().contains("TIDEGATE_ALLOWED_SENDERS"), "{error}");
+        assert!(error.to_string().contains(refused) && !error.redacted().contains(refused));
+    }
+    let everyone: AllowedSenders = "*".parse().unwrap();
+    assert_eq!(everyone, AllowedSenders::everyone());
+    assert_eq!(everyone.check(&from("a@b.org")), Ok(()));
+}
+
+#[test]
+fn a_list_of_senders_that_says_nothing_clear_is_refused_with_its_value() {
+    for list in [
+        "",
+        "a@b.org,",
+        "example",
+        "*.example.org",
+        "*@example.org",
+        "Ada <a@b.org>",
+        "@",
+        "a@@b.org",
+        "bücher.example",
+        "a@b.org;c@d.org",
+        "https://example.org",
+    ] {
+        let error = list.parse::<AllowedSenders>().unwrap_err().to_string();
+        assert!(error.contains("comma list of addresses"), "{list}: {error}");
+    }
+    let error = "a@b.org, nobody".parse::<AllowedSenders>().unwrap_err().to_string();
+    assert!(error.starts_with("\"nobody\" is not allowed"), "{error}");
+}

@@ -1,0 +1,35 @@
+//! The message: both forms, every rule with the error that names it, and what always holds.
+
+use tidegate_core::email::{Email, EmailError};
+
+mod addresses;
+mod forms;
+mod members;
+mod properties;
+
+fn parse(body: &str) -> Result<Email, EmailError> {
+    Email::parse(body)
+}
+
+/// A good long form with one member replaced or added, as JSON text.
+fn long_with(name: &str, value: &str) -> String {
+    let mut members = vec![
+        ("to", r#""ada@example.com""#),
+        ("from", r#""news@example.org""#),
+        ("subject", r#""Hello""#),
+        ("text", r#""Text.""#),
+    ];
+    members.retain(|(n, _)| *n != name);
+    members.push((name, value));
+    let members: Vec<_> = members.iter().map(|(n, v)| format!("\"{n}\": {v}")).collect();
+    format!("{{{}}}", members.join(", "))
+}
+
+/// The error for one member's value must be on `field` and say `expected`.
+#[track_caller]
+fn refused(name: &str, value: &str, field: &str, expected: &str) {
+    let found = parse(&long_with(name, value)).map_err(|e| (e.field().to_owned(), e.to_string()));
+    let as_expected = matches!(&found, Err((found_field, text)) if found_field == field
+        && text.starts_with(&format!("{field}: ")) && text.contains(expected));
+    assert!(as_expected, "expected {expected:?} on {field}, found {found:?}");
+}
