@@ -1,0 +1,376 @@
+"""Deploys Tidegate's SAM template into a local AWS (ministack), and takes it away again.
+
+Only standard output is meant for programs: one line of JSON. What goes wrong is told on standard
+error, in one line, with one of these exit codes:
+
+  0  done
+  1  the stack did not deploy or delete; the reason of the first failed resource is told
+  2  a wrong argument, a missing file, or a template that cannot be read
+  3  nothing answers at the endpoint
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import platform
+import sys
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import boto3
+import yaml
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+BUCKET = "tidegate-code"
+SCRIPT = "local_aws"
+POLL_SECONDS = 0.1
+
+
+class Failure(Exception):
+    """An end that is told in one line, with the exit code that names its kind."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Aws:
+    """Clients of the local endpoint, with credentials that are worth nothing anywhere else."""
+
+    def __init__(self, endpoint: str, region: str) -> None:
+        self.endpoint = endpoint.rstrip("/")
+        self.region = region
+
+    def client(self, service: str) -> Any:
+        return boto3.client(  # type: ignore[call-overload]
+            service,
+            endpoint_url=self.endpoint,
+            region_name=self.region,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+            config=Config(
+                retries={"total_max_attempts": 1},
+                proxies={},
+                connect_timeout=5,
+                read_timeout=60,
+                s3={"addressing_style": "path"},
+            ),
+        )
+
+    def wait_until_ready(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        # The endpoint is this machine: a proxy in the environment is not asked.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        while True:
+            try:
+                with opener.open(f"{self.endpoint}/_ministack/ready", timeout=5):
+                    return
+            except (urllib.error.URLError, OSError) as error:
+                if time.monotonic() >= deadline:
+                    raise Failure(
+                        f"nothing answers at {self.endpoint} ({error}): start ministack there", 3
+                    ) from error
+            time.sleep(POLL_SECONDS)
+
+
+Command = Callable[[Aws, argparse.Namespace], dict[str, Any]]
+
+
+class TemplateLoader(yaml.SafeLoader):
+    """YAML with CloudFormation's short forms: `!Ref x` is read as {"Ref": "x"}."""
+
+
+def _short_form(loader: TemplateLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    value: Any
+    if isinstance(node, yaml.ScalarNode):
+        value = loader.construct_scalar(node)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    elif isinstance(node, yaml.MappingNode):
+        value = loader.construct_mapping(node, deep=True)
+    else:
+        raise yaml.constructor.ConstructorError(
+            None, None, f"!{suffix} of no value", node.start_mark
+        )
+    if suffix in ("Ref", "Condition"):
+        return {suffix: value}
+    if suffix == "GetAtt" and isinstance(value, str):
+        value = value.split(".", 1)
+    return {f"Fn::{suffix}": value}
+
+
+TemplateLoader.add_multi_constructor("!", _short_form)
+
+
+def read_template(path: Path) -> dict[str, Any]:
+    try:
+        template = yaml.load(path.read_text(encoding="utf-8"), Loader=TemplateLoader)
+    except OSError as error:
+        raise Failure(f"cannot read the template {path}: {error.strerror}", 2) from error
+    except yaml.YAMLError as error:
+        raise Failure(f"the template {path} is not YAML: {error}", 2) from error
+    if not isinstance(template, dict) or "Resources" not in template:
+        raise Failure(f"the template {path} has no Resources", 2)
+    return template
+
+
+def zip_bootstrap(binary: Path) -> bytes:
+    """The deployment package of one binary; equal binaries give equal packages."""
+    try:
+        content = binary.read_bytes()
+    except OSError as error:
+        raise Failure(
+            f"cannot read the binary {binary}: {error.strerror}; build it first", 2
+        ) from error
+    entry = zipfile.ZipInfo("bootstrap", date_time=(1980, 1, 1, 0, 0, 0))
+    entry.external_attr = 0o100755 << 16
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(entry, content)
+    return buffer.getvalue()
+
+
+def upload_code(aws: Aws, template: dict[str, Any], binaries: dict[str, Path]) -> dict[str, int]:
+    """Uploads each function's package and points the template at it; gives the packages' bytes."""
+    s3 = aws.client("s3")
+    if BUCKET not in {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}:
+        s3.create_bucket(Bucket=BUCKET)
+    sizes = {}
+    for logical_id, binary in binaries.items():
+        function = template["Resources"].get(logical_id)
+        if function is None:
+            raise Failure(f"the template has no function {logical_id}", 2)
+        package = zip_bootstrap(binary)
+        key = f"{logical_id}-{hashlib.sha256(package).hexdigest()}.zip"
+        s3.put_object(Bucket=BUCKET, Key=key, Body=package)
+        function["Properties"]["CodeUri"] = {"Bucket": BUCKET, "Key": key}
+        sizes[logical_id] = len(package)
+    return sizes
+
+
+def host_architecture() -> str:
+    machine = platform.machine().lower()
+    return "arm64" if machine in ("arm64", "aarch64") else "x86_64"
+
+
+def stack_parameters(
+    template: dict[str, Any], given: list[tuple[str, str]], endpoint: str
+) -> list[dict[str, str]]:
+    values = {"Architecture": host_architecture(), "EndpointUrl": endpoint} | dict(given)
+    known = template.get("Parameters", {})
+    for name, _ in given:
+        if name not in known:
+            raise Failure(f"the template has no parameter {name}; it has {', '.join(known)}", 2)
+    return [
+        {"ParameterKey": name, "ParameterValue": value}
+        for name, value in values.items()
+        if name in known
+    ]
+
+
+def describe(cloudformation: Any, stack: str) -> dict[str, Any] | None:
+    """The stack, or none when there is no such stack."""
+    try:
+        found: dict[str, Any] = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+    return None if found["StackStatus"] == "DELETE_COMPLETE" else found
+
+
+def first_failure(cloudformation: Any, stack_id: str) -> str:
+    """The oldest failed resource's reason: the later ones follow from it."""
+    events = cloudformation.describe_stack_events(StackName=stack_id)["StackEvents"]
+    failed = [event for event in events if event["ResourceStatus"].endswith("_FAILED")]
+    if not failed:
+        return "no resource tells a reason"
+    event = failed[-1]
+    return f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', 'no reason told')}"
+
+
+def wait_while_in_progress(
+    cloudformation: Any, stack: str, timeout: float
+) -> dict[str, Any] | None:
+    deadline = time.monotonic() + timeout
+    while True:
+        found = describe(cloudformation, stack)
+        if found is None or not found["StackStatus"].endswith("_IN_PROGRESS"):
+            return found
+        if time.monotonic() >= deadline:
+            raise Failure(f"stack {stack} is still {found['StackStatus']} after {timeout:g} s", 1)
+        time.sleep(POLL_SECONDS)
+
+
+def create_or_update(
+    cloudformation: Any, stack: str, template: dict[str, Any], parameters: list[dict[str, str]]
+) -> str:
+    """Starts what the stack needs, and gives the status that means success."""
+    request = {
+        "StackName": stack,
+        "TemplateBody": json.dumps(template),
+        "Parameters": parameters,
+        "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+    }
+    existing = describe(cloudformation, stack)
+    if existing is not None and existing["StackStatus"] in ("ROLLBACK_COMPLETE", "CREATE_FAILED"):
+        # Such a stack can only be deleted.
+        delete_stack(cloudformation, stack, timeout=60.0)
+        existing = None
+    if existing is None:
+        cloudformation.create_stack(**request)
+        return "CREATE_COMPLETE"
+    try:
+        cloudformation.update_stack(**request)
+    except ClientError as error:
+        if "No updates are to be performed" not in str(error):
+            raise
+        return str(existing["StackStatus"])
+    return "UPDATE_COMPLETE"
+
+
+def report(stack: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "stack": stack["StackName"],
+        "status": stack["StackStatus"],
+        "outputs": {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])},
+    }
+
+
+def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
+    template = read_template(args.template)
+    parameters = stack_parameters(template, args.parameter, aws.endpoint)
+    binaries = {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller}
+    sizes = upload_code(aws, template, binaries)
+    cloudformation = aws.client("cloudformation")
+    wanted = create_or_update(cloudformation, args.stack, template, parameters)
+    found = wait_while_in_progress(cloudformation, args.stack, args.timeout)
+    if found is None or found["StackStatus"] != wanted:
+        status = "gone" if found is None else found["StackStatus"]
+        reason = first_failure(cloudformation, args.stack if found is None else found["StackId"])
+        raise Failure(f"stack {args.stack} is {status}: {reason}", 1)
+    return report(found) | {"package_bytes": sizes}
+
+
+def delete_stack(cloudformation: Any, stack: str, timeout: float) -> None:
+    cloudformation.delete_stack(StackName=stack)
+    left = wait_while_in_progress(cloudformation, stack, timeout)
+    if left is not None:
+        reason = first_failure(cloudformation, left["StackId"])
+        raise Failure(f"stack {stack} is {left['StackStatus']}: {reason}", 1)
+
+
+def delete(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
+    cloudformation = aws.client("cloudformation")
+    if describe(cloudformation, args.stack) is not None:
+        delete_stack(cloudformation, args.stack, args.timeout)
+    return {"stack": args.stack, "status": "DELETE_COMPLETE", "outputs": {}}
+
+
+def status(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
+    found = describe(aws.client("cloudformation"), args.stack)
+    if found is None:
+        return {"stack": args.stack, "status": "NONE", "outputs": {}}
+    return report(found)
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def endpoint_url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as http://127.0.0.1:4566")
+    return text.rstrip("/")
+
+
+DEPLOY_HELP = """\
+Zips the two binaries, uploads them to the local S3, creates or updates the stack from the
+template, waits, and prints {"stack", "status", "outputs": {name: value}, "package_bytes":
+{function: bytes}}. The outputs are the template's: FirstCampaignQueueUrl, SecondCampaignQueueUrl,
+ExpressQueueUrl, MergeQueueUrl, DeadLetterQueueUrl, LedgerTable, SchedulerFunction,
+PollerFunction, SchedulerLogGroup, PollerLogGroup; one whose resource the parameters leave out is
+missing. Architecture is this machine's and EndpointUrl is --endpoint, unless --parameter gives
+another."""
+
+
+def common_options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    option = parser.add_argument
+    option("--endpoint", type=endpoint_url, required=True, metavar="URL", help="where ministack is")
+    option("--stack", default="tidegate", help="the stack's name (%(default)s)")
+    option("--region", default="us-east-1", help="the stack's region (%(default)s)")
+    option("--wait", type=float, default=30.0, help="seconds the endpoint may take (%(default)g)")
+    option("--timeout", type=float, default=60.0, help="seconds the stack may take (%(default)g)")
+    return parser
+
+
+def deploy_options(parser: argparse.ArgumentParser) -> None:
+    option = parser.add_argument
+    option("--template", type=Path, required=True, metavar="FILE", help="the SAM template")
+    option("--scheduler", type=Path, required=True, metavar="FILE", help="the scheduler's binary")
+    option("--poller", type=Path, required=True, metavar="FILE", help="the poller's binary")
+    option(
+        "--parameter",
+        type=name_and_value,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the template; repeatable",
+    )
+
+
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(SCRIPT, description=__doc__, formatter_class=formatter)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Command, text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(
+            name, parents=[common_options()], help=text, formatter_class=formatter
+        )
+        added.set_defaults(run=run)
+        return added
+
+    deploy_parser = command("deploy", deploy, "create the stack, or bring it up to date")
+    deploy_parser.description = DEPLOY_HELP
+    deploy_options(deploy_parser)
+    command("delete", delete, "delete the stack; none there is fine")
+    command("status", status, "print the stack's status and outputs; NONE if there is none")
+    return parser.parse_args(arguments)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    print(f"{SCRIPT}: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    args = parse_arguments(arguments)
+    aws = Aws(args.endpoint, args.region)
+    run: Command = args.run
+    try:
+        aws.wait_until_ready(args.wait)
+        result = run(aws, args)
+    except Failure as failure:
+        fail(str(failure), failure.code)
+    except (ClientError, BotoCoreError) as error:
+        fail(str(error), 1)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
