@@ -149,11 +149,16 @@ impl Intake {
 
     /// The next receive to make; `None` while nothing more is wanted beyond what is under way.
     pub fn ask(&mut self) -> Option<Ask> {
+        self.ask_of(|_| true)
+    }
+
+    /// As [`Intake::ask`], of those campaigns only that `may` be asked now.
+    pub fn ask_of(&mut self, may: impl Fn(usize) -> bool) -> Option<Ask> {
         let (index, lane) = self
             .lanes
             .iter_mut()
             .enumerate()
-            .filter(|(_, lane)| !lane.dry)
+            .filter(|(index, lane)| !lane.dry && may(*index))
             .max_by_key(|(index, lane)| (lane.open(), std::cmp::Reverse(*index)))
             .filter(|(_, lane)| lane.open() > 0)?;
         let open = lane.open();
@@ -180,6 +185,20 @@ impl Intake {
             lane.dry = true;
         }
         self.pass_on();
+    }
+
+    /// Notes that a campaign may have mail after all.
+    pub fn revive(&mut self, lane: usize) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.dry = lane.weight == 0;
+        }
+    }
+
+    /// Takes back an ask that was not made.
+    pub fn withdraw(&mut self, ask: &Ask) {
+        if let Some(lane) = self.lanes.get_mut(ask.lane) {
+            lane.expected = lane.expected.saturating_sub(ask.recipients);
+        }
     }
 
     /// Moves what dry campaigns cannot fill to those that are not, by weight.
@@ -292,6 +311,7 @@ fn recipients(mails: u64, mean: f64) -> u64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::Campaign;
 use crate::rate::Rate;
 
 /// Why sending is held.
@@ -57,6 +58,9 @@ pub struct Control {
     /// Weights that override the configured ones, by campaign; 0 takes a campaign's share away.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
+    /// The list of campaigns where `TIDEGATE_CAMPAIGNS` is `ledger`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub campaigns: Vec<Campaign>,
     /// The last quota that `GetAccount` told, for when it does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_known_quota: Option<Rate>,

@@ -72,6 +72,12 @@ impl Cycle {
         Ok(Self { owners: earliest_deadline_first(&divided, sum), weights: divided })
     }
 
+    /// The cycle of one campaign: all slots are its.
+    #[must_use]
+    pub fn single() -> Self {
+        Self { owners: vec![0], weights: vec![1] }
+    }
+
     /// The campaign that slot number `slot` belongs to.
     #[must_use]
     pub fn owner(&self, slot: u64) -> usize {

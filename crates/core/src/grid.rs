@@ -84,6 +84,7 @@ impl SlotGrid {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "small numbers")]
 mod tests {
     use super::*;
     use crate::timestamp::SECOND;

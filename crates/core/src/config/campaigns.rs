@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::variables::is_url;
+use super::variables::{is_fifo, is_url};
 use crate::cycle::Cycle;
 
 /// The name under which express mail is counted; no campaign may have it.
@@ -61,7 +61,7 @@ impl Campaign {
             && self.name.chars().all(legal)
             && self.name != EXPRESS
             && is_url(&self.queue_url)
-            && !self.queue_url.ends_with(".fifo")
+            && !is_fifo(&self.queue_url)
             && self.weight <= 10_000
     }
 }

@@ -159,7 +159,7 @@ impl PollerConfig {
 
     /// lead + 1 s + send time-out + 3 s < poller time-out: or a send could outlive its poller.
     fn check_times(&self, vars: &mut Variables<'_>) {
-        let rest = POLLER_TIMEOUT - Duration::from_secs(1) - SETTLING;
+        let rest = POLLER_TIMEOUT.saturating_sub(SETTLING + Duration::from_secs(1));
         if self.lead + self.send_timeout >= rest {
             vars.refuse(
                 "TIDEGATE_SEND_TIMEOUT_MS",

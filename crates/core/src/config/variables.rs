@@ -85,8 +85,7 @@ impl<'a> Variables<'a> {
             None => "the URL of a queue (http or https)",
         };
         self.optional(name, allowed, |text| {
-            (is_url(text) && fifo.is_none_or(|fifo| text.ends_with(".fifo") == fifo))
-                .then(|| text.to_owned())
+            (is_url(text) && fifo.is_none_or(|fifo| is_fifo(text) == fifo)).then(|| text.to_owned())
         })
     }
 
@@ -133,6 +132,12 @@ pub(super) fn is_url(text: &str) -> bool {
         .iter()
         .any(|scheme| text.strip_prefix(scheme).is_some_and(|rest| rest.contains('/')))
         && !text.contains(char::is_whitespace)
+}
+
+/// SQS demands the ending of FIFO queues, in lower case, and of no other.
+#[expect(clippy::case_sensitive_file_extension_comparisons, reason = "SQS compares by case")]
+pub(super) fn is_fifo(url: &str) -> bool {
+    url.ends_with(".fifo")
 }
 
 fn quoted(value: &str) -> String {

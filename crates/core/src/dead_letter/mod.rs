@@ -147,13 +147,14 @@ impl DeadLetter {
         self
     }
 
-    /// Without the original, as JSON in an attribute of at most `room` bytes, what was said and the recipients cut as
-    /// far as that takes; none where not even the rest fits.
-    fn fitting(&mut self, room: usize) -> Result<Option<String>, serde_json::Error> {
+    /// Without the original, as JSON in an attribute of at most `room` bytes: what was said and
+    /// the recipients cut as far as that takes; none where not even the rest fits.
+    fn fitting(&self, room: usize) -> Result<Option<String>, serde_json::Error> {
         let mut max_text = SHORT_TEXT_BYTES;
+        let mut short = self.clone();
         loop {
-            self.shorten(max_text);
-            let json = serde_json::to_string(self)?;
+            short.shorten(max_text);
+            let json = serde_json::to_string(&short)?;
             if attribute_bytes(ENTRY_ATTRIBUTE, &json) <= room {
                 return Ok(Some(json));
             }

@@ -89,6 +89,9 @@ fn a_body_longer_than_queues_should_hold_loses_the_envelope_before_a_byte_of_its
         assert_eq!(written.body, original);
         let found: Vec<_> = written.attributes.iter().map(|(name, _)| *name).collect();
         assert_eq!(found, names, "{spare} bytes spare");
+        if let Ok(entry) = read(&written) {
+            assert_eq!(entry.last_error.provider_message, "Address blacklisted.");
+        }
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::address::Address;
-use super::{Content, Email, Priority};
+use super::{Content, Email, Header, Priority};
 
 #[derive(Serialize)]
 struct Long<'a> {
@@ -33,8 +33,8 @@ struct Long<'a> {
     html: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<Template<'a>>,
-    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
-    headers: serde_json::Map<String, serde_json::Value>,
+    #[serde(skip_serializing_if = "<[Header]>::is_empty", serialize_with = "in_order")]
+    headers: &'a [Header],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     attachments: Vec<File<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,6 +66,11 @@ struct Unsubscribe<'a> {
     mailto: Option<&'a str>,
 }
 
+/// As an object whose members stand in the headers' order, which a map would lose.
+fn in_order<S: Serializer>(headers: &[Header], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(headers.iter().map(|h| (&h.name, &h.value)))
+}
+
 fn texts(addresses: &[Address]) -> Vec<String> {
     addresses.iter().map(ToString::to_string).collect()
 }
@@ -93,7 +98,7 @@ pub(super) fn write(email: &Email) -> Result<String, serde_json::Error> {
         text,
         html,
         template,
-        headers: email.headers.iter().map(|h| (h.name.clone(), h.value.clone().into())).collect(),
+        headers: &email.headers,
         attachments: email.attachments.iter().map(file).collect(),
         configuration_set: email.configuration_set(),
         list_unsubscribe: email

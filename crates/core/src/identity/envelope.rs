@@ -311,6 +311,17 @@ mod tests {
     }
 
     #[test]
+    fn a_last_error_of_which_nothing_remains_is_left_out() {
+        let identity = Identity::from_body_id("news", "7");
+        let envelope = Envelope::fresh("news", identity, EpochMillis::new(0));
+        for error in ["", "\u{0}\u{1b}\u{ffff}"] {
+            let failed = envelope.clone().put_back_failed(EpochMillis::new(1), error);
+            let attributes = failed.to_attributes();
+            assert!(attributes.iter().all(|(name, _)| *name != "last_error"), "{attributes:?}");
+        }
+    }
+
+    #[test]
     fn the_longest_campaign_and_id_leave_three_quarters_of_the_room() {
         let campaign = "\u{10ffff}".repeat(MAX_CAMPAIGN_CHARS);
         let envelope = Envelope {

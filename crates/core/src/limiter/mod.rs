@@ -200,11 +200,12 @@ impl<T: Copy> Limiter<T> {
 
     /// Takes back what waits in `line`: its campaign is held.
     pub fn drain_line(&mut self, line: Line) -> Vec<Waiting<T>> {
-        let lane = match line {
-            Line::Express => Some(&mut self.express),
-            Line::Campaign(index) => self.lanes.get_mut(index),
-        };
-        lane.map(Lane::take_all).unwrap_or_default()
+        match line {
+            Line::Express => self.express.take_all(),
+            Line::Campaign(index) => {
+                self.lanes.get_mut(index).map(Lane::take_all).unwrap_or_default()
+            }
+        }
     }
 
     /// Slots that can still be acquired.
@@ -239,11 +240,8 @@ impl<T: Copy> Limiter<T> {
 
     /// Lets the slot at the cursor pass.
     fn pass(&mut self) {
-        if self.anyone_fits() {
-            self.skipped += 1
-        } else {
-            self.unused += 1
-        }
+        let counter = if self.anyone_fits() { &mut self.skipped } else { &mut self.unused };
+        *counter += 1;
         self.cursor += 1;
     }
 

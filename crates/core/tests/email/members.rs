@@ -51,6 +51,14 @@ fn header_names_and_values_must_not_break_out_or_take_what_is_reserved() {
 }
 
 #[test]
+fn headers_keep_their_order_in_the_json_that_is_written() {
+    let email = parse(&long_with("headers", r#"{"X-B": "1", "X-A": "2", "X-C": "3"}"#)).unwrap();
+    let again = parse(&email.to_json().unwrap()).unwrap();
+    let names: Vec<_> = again.headers().map(|(name, _)| name).collect();
+    assert_eq!(names, ["X-B", "X-A", "X-C"]);
+}
+
+#[test]
 fn list_unsubscribe_is_one_click_over_https_and_owns_its_headers() {
     let email = parse(&long_with("list_unsubscribe", "\"https://example.org/u?a=1\"")).unwrap();
     let headers: Vec<_> = email.headers().collect();

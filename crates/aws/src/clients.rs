@@ -1,0 +1,65 @@
+//! The SDK's configuration, read once, and the adapters made of it.
+
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_sqs::config::StalledStreamProtectionConfig;
+
+use crate::{DynamoLedger, LambdaInvoke, SesAccount, SesMailer, SqsQueues, SystemClock, Wire};
+
+/// The SDK's configuration and the one HTTP client that all adapters share.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    config: SdkConfig,
+}
+
+impl Clients {
+    /// Reads the SDK's configuration as everywhere (`AWS_REGION`, `AWS_ENDPOINT_URL`,
+    /// `AWS_ENDPOINT_URL_SQS`, profile files, …) and the trusted certificate authorities. Opens no
+    /// connection where the environment names a region; credentials are fetched by the first call.
+    pub async fn connect() -> Self {
+        let config = aws_config::defaults(BehaviorVersion::latest())
+            .http_client(Wire::new())
+            // All answers are short and read within their call's time-out.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .load()
+            .await;
+        Self { config }
+    }
+
+    /// The SDK's configuration, for any other client.
+    #[must_use]
+    pub fn config(&self) -> &SdkConfig {
+        &self.config
+    }
+
+    /// The queues.
+    #[must_use]
+    pub fn queues(&self) -> SqsQueues {
+        SqsQueues::new(&aws_sdk_sqs::Client::new(&self.config))
+    }
+
+    /// A mailer; see [`SesMailer::new`].
+    #[must_use]
+    pub fn mailer(&self, clock: SystemClock, send_timeout: Duration) -> SesMailer {
+        SesMailer::new(&aws_sdk_sesv2::Client::new(&self.config), clock, send_timeout)
+    }
+
+    /// The account.
+    #[must_use]
+    pub fn account(&self) -> SesAccount {
+        SesAccount::new(&aws_sdk_sesv2::Client::new(&self.config))
+    }
+
+    /// The ledger in `table`.
+    #[must_use]
+    pub fn ledger(&self, table: impl Into<String>) -> DynamoLedger {
+        DynamoLedger::new(&aws_sdk_dynamodb::Client::new(&self.config), table)
+    }
+
+    /// The poller `function`, a name or an ARN.
+    #[must_use]
+    pub fn invoke(&self, function: impl Into<String>) -> LambdaInvoke {
+        LambdaInvoke::new(&aws_sdk_lambda::Client::new(&self.config), function)
+    }
+}

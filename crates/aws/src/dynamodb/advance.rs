@@ -1,0 +1,24 @@
+//! Advancing a claim over the windows that a large mail is owed.
+
+use tidegate_core::Window;
+use tidegate_delivery::ports::PortError;
+
+use super::Table;
+use super::item::{number, text};
+
+/// `<=`: made twice, where the first answer was lost, it is still made.
+const STILL_NEWEST: &str = "#token = :token AND #window <= :through";
+
+pub(super) async fn advance(
+    table: &Table,
+    token: &str,
+    through: Window,
+) -> Result<bool, PortError> {
+    let update = table
+        .update("SET #window = :through", STILL_NEWEST)
+        .expression_attribute_names("#window", "window")
+        .expression_attribute_names("#token", "token")
+        .expression_attribute_values(":token", text(token))
+        .expression_attribute_values(":through", number(&through.epoch_second()));
+    Ok(table.make(update).await?.is_ok())
+}

@@ -1,0 +1,169 @@
+//! The item: its attributes, written and read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::str::FromStr;
+
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidegate_core::Window;
+use tidegate_core::factor::RateFactor;
+use tidegate_core::rate::{Guard, Rate};
+use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
+
+use super::Table;
+use crate::error::port_error;
+
+pub(super) type Item = HashMap<String, AttributeValue>;
+
+pub(super) const UPDATE: &str = "UpdateItem";
+pub(super) const KEY: &str = "pk";
+const REGULATOR: &str = "regulator";
+/// What the name of a counter's attribute begins with.
+pub(super) const COUNTER: &str = "n.";
+
+pub(super) fn key() -> AttributeValue {
+    text(REGULATOR)
+}
+
+pub(super) fn text(text: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(text.into())
+}
+
+pub(super) fn number(number: &impl ToString) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+/// Where a claim stands in the item.
+pub(super) struct ClaimAttributes {
+    window: &'static str,
+    rate: &'static str,
+    guard: &'static str,
+    factor: &'static str,
+}
+
+/// The newest claim.
+pub(super) const NEWEST: ClaimAttributes =
+    ClaimAttributes { window: "window", rate: "rate", guard: "guard", factor: "claimed_factor" };
+/// The claim before it.
+pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
+    window: "prev_window",
+    rate: "prev_rate",
+    guard: "prev_guard",
+    factor: "prev_factor",
+};
+
+impl Table {
+    /// An update of the item, made where `condition` holds; where not, the item is shown.
+    pub(super) fn update(&self, update: &str, condition: &str) -> UpdateItemFluentBuilder {
+        let call = self.client.update_item().table_name(&self.name).key(KEY, key());
+        call.update_expression(update)
+            .condition_expression(condition)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+    }
+
+    /// Makes an update: the item that is there then, or the one that did not meet the condition.
+    pub(super) async fn make(
+        &self,
+        update: UpdateItemFluentBuilder,
+    ) -> Result<Result<Item, Item>, PortError> {
+        match update.send().await {
+            Ok(answer) => Ok(Ok(answer.attributes.unwrap_or_default())),
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(failed)) => {
+                    Ok(Err(failed.item.clone().unwrap_or_default()))
+                }
+                _ => Err(port_error(UPDATE, &self.name, error)),
+            },
+        }
+    }
+
+    pub(super) fn reader<'a>(&'a self, item: &'a Item) -> Reader<'a> {
+        Reader { table: self, item }
+    }
+
+    pub(super) fn json(&self, value: &impl Serialize) -> Result<AttributeValue, PortError> {
+        serde_json::to_string(value).map(AttributeValue::S).map_err(|error| PortError {
+            operation: UPDATE,
+            resource: self.name.clone(),
+            kind: FailureKind::Refused("a value that cannot be written".to_owned()),
+            source: Some(error.into()),
+        })
+    }
+}
+
+/// Reads the item. An attribute that is there and cannot be read is an error: what it says is not
+/// known, so nothing may be sent.
+pub(super) struct Reader<'a> {
+    table: &'a Table,
+    item: &'a Item,
+}
+
+impl Reader<'_> {
+    fn unreadable(&self, name: &str) -> PortError {
+        PortError {
+            operation: "reading the item",
+            resource: self.table.name.clone(),
+            kind: FailureKind::Refused(format!("attribute {name} is {:?}", self.item.get(name))),
+            source: None,
+        }
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.item.get(name)?.as_s().ok().map(String::as_str)
+    }
+
+    pub(super) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, PortError> {
+        let Some(value) = self.item.get(name) else { return Ok(None) };
+        let number = value.as_n().ok().and_then(|number| number.parse().ok());
+        number.map(Some).ok_or_else(|| self.unreadable(name))
+    }
+
+    fn json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, PortError> {
+        let Some(value) = self.item.get(name) else { return Ok(None) };
+        let value = value.as_s().ok().and_then(|text| serde_json::from_str(text).ok());
+        value.map(Some).ok_or_else(|| self.unreadable(name))
+    }
+
+    pub(super) fn window(&self, name: &str) -> Result<Window, PortError> {
+        Ok(Window::from_epoch_second(self.number(name)?.unwrap_or_default()))
+    }
+
+    /// A claim; `None` where there was none yet.
+    fn claim(&self, at: &ClaimAttributes) -> Result<Option<PreviousClaim>, PortError> {
+        let window = self.window(at.window)?;
+        if window == Window::default() {
+            return Ok(None);
+        }
+        let unreadable = |name| move || self.unreadable(name);
+        let rate = self.number(at.rate)?.and_then(|rate| Rate::per_second(rate).ok());
+        let guard = self.number(at.guard)?.and_then(|guard| Guard::new(guard).ok());
+        Ok(Some(PreviousClaim {
+            window,
+            rate: rate.ok_or_else(unreadable(at.rate))?,
+            guard: guard.ok_or_else(unreadable(at.guard))?,
+            factor: self.json::<RateFactor>(at.factor)?.unwrap_or_default().millionths(),
+        }))
+    }
+
+    fn counters(&self) -> Result<BTreeMap<String, i64>, PortError> {
+        let names = self.item.keys().filter_map(|name| Some((name, name.strip_prefix(COUNTER)?)));
+        names
+            .map(|(name, counter)| Ok((counter.to_owned(), self.number(name)?.unwrap_or_default())))
+            .collect()
+    }
+
+    /// What stands in the item, with the claim at `previous`.
+    pub(super) fn standing(&self, previous: &ClaimAttributes) -> Result<Standing, PortError> {
+        Ok(Standing {
+            previous: self.claim(previous)?,
+            factor: self.json("factor")?.unwrap_or_default(),
+            control: self.json("control")?.unwrap_or_default(),
+            control_version: self.number("control_version")?.unwrap_or_default(),
+            counters: self.counters()?,
+            idle: self.json("idle")?.unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! `Ledger` on `DynamoDB`: one item of one table.
+//!
+//! | attribute | type | |
+//! |---|---|---|
+//! | `pk` | S | `regulator` |
+//! | `window`, `opened`, `token`, `rate`, `guard`, `claimed_factor` | N N S N N S | the newest claim; `window` is past `opened` where it advanced |
+//! | `prev_window`, `prev_rate`, `prev_guard`, `prev_factor` | N N N S | the claim before |
+//! | `factor` | S | the rate factor, JSON |
+//! | `control`, `control_version` | S N | the control record, JSON |
+//! | `n.…` | N | the sums of all reports, by counter |
+//! | `idle` | S | campaigns found empty, JSON |
+//! | `last_report` | S | the token of the last report |
+
+mod advance;
+mod claim;
+mod control;
+mod factor;
+mod item;
+mod read;
+mod report;
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use tidegate_core::Window;
+use tidegate_core::control::Control;
+use tidegate_core::factor::RateFactor;
+use tidegate_delivery::ports::{Claim, ClaimRequest, Ledger, LedgerReport, PortError, Standing};
+
+/// What a claim may take in all: what comes later would be late for its window.
+const CLAIM_TIMEOUT: Duration = Duration::from_millis(300);
+/// Long enough for a TLS handshake on a small share of a processor.
+const CLAIM_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(150);
+/// What any other call may take in all.
+const TIMEOUT: Duration = Duration::from_secs(2);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The ledger, in a `DynamoDB` table whose partition key is `pk`, a string.
+#[derive(Clone, Debug)]
+pub struct DynamoLedger {
+    table: Table,
+    /// Hurried, for what a window waits for.
+    urgent: Table,
+}
+
+/// A table and how it is reached.
+#[derive(Clone, Debug)]
+struct Table {
+    client: Client,
+    name: String,
+}
+
+impl DynamoLedger {
+    /// The ledger in `table`, reached with `client`, whose retries and time-outs are replaced.
+    #[must_use]
+    pub fn new(client: &Client, table: impl Into<String>) -> Self {
+        let name = table.into();
+        let reached = |retries: RetryConfig, whole: Duration, attempt: Duration| {
+            let timeouts = TimeoutConfig::builder();
+            let timeouts = timeouts.operation_timeout(whole).operation_attempt_timeout(attempt);
+            let config = client.config().to_builder().retry_config(retries);
+            let client = Client::from_conf(config.timeout_config(timeouts.build()).build());
+            Table { client, name: name.clone() }
+        };
+        let hurried = RetryConfig::standard()
+            .with_max_attempts(3)
+            .with_initial_backoff(Duration::from_millis(10))
+            .with_max_backoff(Duration::from_millis(20));
+        Self {
+            table: reached(RetryConfig::standard(), TIMEOUT, ATTEMPT_TIMEOUT),
+            urgent: reached(hurried, CLAIM_TIMEOUT, CLAIM_ATTEMPT_TIMEOUT),
+        }
+    }
+}
+
+impl Ledger for DynamoLedger {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Claim, PortError> {
+        claim::claim(&self.urgent, request).await
+    }
+
+    async fn advance(&self, token: &str, through: Window) -> Result<bool, PortError> {
+        advance::advance(&self.urgent, token, through).await
+    }
+
+    async fn read(&self) -> Result<Standing, PortError> {
+        read::read(&self.table).await
+    }
+
+    async fn report(&self, report: &LedgerReport) -> Result<(), PortError> {
+        report::report(&self.table, report).await
+    }
+
+    async fn set_factor(&self, from: RateFactor, to: RateFactor) -> Result<bool, PortError> {
+        factor::set_factor(&self.table, from, to).await
+    }
+
+    async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
+        control::set_control(&self.table, version, control).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

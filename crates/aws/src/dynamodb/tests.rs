@@ -1,0 +1,288 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::rate::{Guard, Rate};
+use tidegate_delivery::ports::{FailureKind, Idle, PreviousClaim};
+use tokio::time::Instant;
+
+use super::*;
+use crate::error::in_full;
+use crate::fake::{Answer, Fake, Seen};
+
+fn ledger(answers: impl IntoIterator<Item = Answer>) -> (Fake, DynamoLedger) {
+    let fake = Fake::new(answers);
+    let ledger = DynamoLedger::new(&fake.dynamodb(), "tidegate");
+    (fake, ledger)
+}
+
+fn ok(body: &Value) -> Answer {
+    Answer::Http(200, &[], body.to_string())
+}
+
+/// As the service says it, with the item that did not meet the condition.
+fn condition_failed(item: &Value) -> Answer {
+    let body = json!({
+        "__type": "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException",
+        "Message": "The conditional request failed",
+        "Item": item,
+    });
+    Answer::Http(400, &[], body.to_string())
+}
+
+fn window(second: u64) -> Window {
+    Window::from_epoch_second(second)
+}
+
+fn request() -> ClaimRequest {
+    ClaimRequest {
+        window: window(101),
+        rate: Rate::per_second(14.5).unwrap(),
+        guard: Guard::default(),
+        token: "mine".to_owned(),
+    }
+}
+
+/// The item after the claim of [`request`].
+fn claimed_item() -> Value {
+    let factor = |factor: RateFactor| json!({"S": serde_json::to_string(&factor).unwrap()});
+    let lowered = RateFactor::default().refused(window(99)).unwrap();
+    json!({
+        "pk": {"S": "regulator"}, "token": {"S": "mine"},
+        "window": {"N": "101"}, "opened": {"N": "101"},
+        "rate": {"N": "14.5"}, "guard": {"N": "0.02"}, "claimed_factor": factor(lowered),
+        "prev_window": {"N": "100"}, "prev_rate": {"N": "14"}, "prev_guard": {"N": "0.05"},
+        "prev_factor": factor(RateFactor::default()), "factor": factor(lowered),
+        "control": {"S": r#"{"weights":{"spring":80}}"#}, "control_version": {"N": "4"},
+        "n.fed": {"N": "1200"}, "n.taken": {"N": "-3"},
+        "idle": {"S": r#"{"spring":{"until":"1970-01-01T00:01:45Z","pause":4}}"#},
+        "last_report": {"S": "someone's"},
+    })
+}
+
+fn standing() -> Standing {
+    Standing {
+        previous: Some(PreviousClaim {
+            window: window(100),
+            rate: Rate::per_second(14.0).unwrap(),
+            guard: Guard::new(0.05).unwrap(),
+            factor: 1_000_000,
+        }),
+        factor: RateFactor::default().refused(window(99)).unwrap(),
+        control: Control { weights: [("spring".to_owned(), 80)].into(), ..Control::default() },
+        control_version: 4,
+        counters: [("fed".to_owned(), 1_200), ("taken".to_owned(), -3)].into(),
+        idle: [("spring".to_owned(), Idle { until: window(105), pause: 4 })].into(),
+    }
+}
+
+#[tokio::test]
+async fn a_claim_is_one_conditional_write_that_gives_back_what_stands() {
+    let (fake, ledger) = ledger([ok(&json!({"Attributes": claimed_item()}))]);
+    assert_eq!(ledger.claim(&request()).await.unwrap(), Claim::Claimed(standing()));
+    let seen = fake.seen();
+    assert_eq!(seen.len(), 1);
+    let asked = &seen[0];
+    assert_eq!(asked.target.as_deref(), Some("DynamoDB_20120810.UpdateItem"));
+    assert_eq!(asked.body["Key"], json!({"pk": {"S": "regulator"}}));
+    let condition = "attribute_not_exists(#window) OR #window < :window";
+    assert_eq!(asked.body["ConditionExpression"], condition);
+    assert_eq!(asked.body["ReturnValuesOnConditionCheckFailure"], "ALL_OLD");
+    assert_eq!(asked.body["ExpressionAttributeValues"][":rate"], json!({"N": "14.5"}));
+}
+
+#[tokio::test]
+async fn the_first_claim_has_none_before_it() {
+    let mut item = claimed_item();
+    for (name, zero) in [("prev_window", "0"), ("prev_rate", "0"), ("prev_guard", "0")] {
+        item[name] = json!({"N": zero});
+    }
+    let (_, ledger) = ledger([ok(&json!({"Attributes": item}))]);
+    let Claim::Claimed(first) = ledger.claim(&request()).await.unwrap() else { panic!("taken") };
+    assert_eq!(first.previous, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_answer_was_lost_is_ours_and_knows_the_claim_before() {
+    let (fake, ledger) = ledger([Answer::Break, condition_failed(&claimed_item())]);
+    assert_eq!(ledger.claim(&request()).await.unwrap(), Claim::Claimed(standing()));
+    assert_eq!(fake.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_window_that_another_claimed_is_taken_and_owed_where_that_one_advanced() {
+    // The newest claim's window and its first, and whether 101 is owed to it.
+    for (newest, opened, owed) in [(101, 101, false), (105, 105, false), (103, 99, true)] {
+        let mut item = claimed_item();
+        item["token"] = json!({"S": "another's"});
+        item["window"] = json!({"N": newest.to_string()});
+        item["opened"] = json!({"N": opened.to_string()});
+        let (_, ledger) = ledger([condition_failed(&item)]);
+        let expected = Claim::Taken { newest: window(newest), owed };
+        assert_eq!(ledger.claim(&request()).await.unwrap(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_out_of_reach_fails_a_claim_within_300_ms() {
+    let (_, silent) = ledger([Answer::Silence, Answer::Silence, Answer::Silence]);
+    let began = Instant::now();
+    let error = silent.claim(&request()).await.unwrap_err();
+    assert_eq!(error.kind, FailureKind::TimedOut);
+    assert!(silent.advance("mine", window(9)).await.is_err());
+    assert!(began.elapsed() <= 2 * CLAIM_TIMEOUT, "{:?}", began.elapsed());
+
+    let began = Instant::now();
+    let (fake, broken) = ledger([]);
+    let error = broken.claim(&request()).await.unwrap_err();
+    assert_eq!((error.kind, fake.seen().len()), (FailureKind::Unreachable, 3));
+    assert!(began.elapsed() <= Duration::from_millis(60), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_missing_table_and_a_refused_key_are_told_apart_by_name() {
+    let missing = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"Requested resource not found"}"#;
+    let denied = r#"{"__type":"com.amazon.coral.service#UnrecognizedClientException","message":"The security token included in the request is invalid."}"#;
+    let answer = |body: &str| Answer::Http(400, &[], body.to_owned());
+    let (_, ledger) = ledger([answer(missing), answer(missing), answer(denied)]);
+    let error = ledger.claim(&request()).await.unwrap_err();
+    assert_eq!(error.to_string(), "UpdateItem on tidegate failed: it does not exist");
+    assert!(in_full(&error).contains("Requested resource not found"), "{}", in_full(&error));
+    assert_eq!(ledger.read().await.unwrap_err().kind, FailureKind::NotFound);
+    let denied = FailureKind::Denied("UnrecognizedClientException".to_owned());
+    assert_eq!(ledger.read().await.unwrap_err().kind, denied);
+}
+
+#[tokio::test]
+async fn an_item_that_cannot_be_read_is_an_error_with_the_attributes_name() {
+    for name in ["prev_rate", "factor", "control", "control_version", "n.fed", "idle"] {
+        let mut item = claimed_item();
+        item[name] = json!({"BOOL": true});
+        let (_, ledger) = ledger([ok(&json!({"Attributes": item}))]);
+        let error = ledger.claim(&request()).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("attribute {name} is")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_advances_while_it_is_the_newest() {
+    let (fake, ledger) = ledger([ok(&json!({})), condition_failed(&claimed_item())]);
+    assert!(ledger.advance("mine", window(104)).await.unwrap());
+    assert!(!ledger.advance("older", window(104)).await.unwrap());
+    let asked = fake.seen().remove(0).body;
+    assert_eq!(asked["ConditionExpression"], "#token = :token AND #window <= :through");
+    assert_eq!(asked["UpdateExpression"], "SET #window = :through");
+    let values = json!({":token": {"S": "mine"}, ":through": {"N": "104"}});
+    assert_eq!(asked["ExpressionAttributeValues"], values);
+}
+
+#[tokio::test]
+async fn reading_shows_the_newest_claim_as_the_one_before_the_next() {
+    let (fake, ledger) = ledger([ok(&json!({"Item": claimed_item()})), ok(&json!({}))]);
+    let newest = PreviousClaim {
+        window: window(101),
+        rate: Rate::per_second(14.5).unwrap(),
+        guard: Guard::default(),
+        factor: 800_000,
+    };
+    let expected = Standing { previous: Some(newest), ..standing() };
+    assert_eq!(ledger.read().await.unwrap(), expected);
+    assert_eq!(ledger.read().await.unwrap(), Standing::default());
+    assert_eq!(fake.seen()[0].body["ConsistentRead"], true);
+}
+
+fn reported(seen: &Seen) -> BTreeMap<String, i64> {
+    let (names, values) =
+        (&seen.body["ExpressionAttributeNames"], &seen.body["ExpressionAttributeValues"]);
+    let update = seen.body["UpdateExpression"].as_str().unwrap();
+    let added = update.split_once(" ADD ").map_or("", |(_, added)| added);
+    let pairs = added.split(", ").filter_map(|pair| pair.split_once(' '));
+    pairs
+        .map(|(name, value)| {
+            let name = names[name].as_str().unwrap().strip_prefix("n.").unwrap();
+            (name.to_owned(), values[value]["N"].as_str().unwrap().parse().unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_report_adds_its_counters_once_each_in_as_many_writes_as_they_need() {
+    let counters: BTreeMap<String, i64> = (1..=230).map(|n| (format!("sent.c-{n}"), n)).collect();
+    let idle = BTreeMap::from([("spring".to_owned(), Idle { until: window(9), pause: 2 })]);
+    let (fake, ledger) = ledger((0..3).map(|_| ok(&json!({}))));
+    let report = LedgerReport { counters: counters.clone(), idle: Some(idle) };
+    ledger.report(&report).await.unwrap();
+    let seen = fake.seen();
+    assert_eq!(seen.iter().flat_map(reported).collect::<BTreeMap<_, _>>(), counters);
+    assert_eq!(seen.iter().map(|seen| reported(seen).len()).sum::<usize>(), 230);
+    for write in &seen {
+        assert!(write.body["UpdateExpression"].as_str().unwrap().len() <= 4_096);
+    }
+    let idles: Vec<_> =
+        seen.iter().map(|s| s.body["ExpressionAttributeValues"].get(":idle").is_some()).collect();
+    assert_eq!(idles, [true, false, false]);
+}
+
+#[tokio::test]
+async fn an_empty_report_writes_nothing_and_idle_alone_is_written() {
+    let (fake, ledger) = ledger([ok(&json!({}))]);
+    let nothing = LedgerReport { counters: [("sent".to_owned(), 0)].into(), idle: None };
+    ledger.report(&nothing).await.unwrap();
+    assert_eq!(fake.seen().len(), 0);
+    let idle = LedgerReport { idle: Some(BTreeMap::new()), ..LedgerReport::default() };
+    ledger.report(&idle).await.unwrap();
+    let values = &fake.seen()[0].body["ExpressionAttributeValues"];
+    assert_eq!(values[":idle"], json!({"S": "{}"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_whose_answer_was_lost_is_not_added_twice() {
+    let (fake, ledger) = ledger([Answer::Break, condition_failed(&claimed_item())]);
+    let report = LedgerReport { counters: [("sent".to_owned(), 3)].into(), idle: None };
+    ledger.report(&report).await.unwrap();
+    let seen = fake.seen();
+    let token = |seen: &Seen| seen.body["ExpressionAttributeValues"][":token"].clone();
+    assert_eq!((seen.len(), token(&seen[0])), (2, token(&seen[1])));
+    let condition = "attribute_not_exists(last_report) OR last_report <> :token";
+    assert_eq!(seen[1].body["ConditionExpression"], condition);
+}
+
+#[tokio::test]
+async fn the_factor_is_replaced_where_the_expected_one_stands() {
+    let lowered = RateFactor::default().refused(window(99)).unwrap();
+    let recovered = lowered.recovered(window(100)).unwrap();
+    let failed = condition_failed(&claimed_item());
+    let (fake, ledger) = ledger([ok(&json!({})), ok(&json!({})), failed]);
+    assert!(ledger.set_factor(RateFactor::default(), lowered).await.unwrap());
+    assert!(ledger.set_factor(lowered, recovered).await.unwrap());
+    assert!(!ledger.set_factor(lowered, recovered).await.unwrap());
+    let seen = fake.seen();
+    // The whole quota stands where no factor was ever written.
+    let condition = "attribute_not_exists(factor) OR factor = :from";
+    assert_eq!(seen[0].body["ConditionExpression"], condition);
+    assert_eq!(seen[1].body["ConditionExpression"], "factor = :from");
+    let to = json!({"S": serde_json::to_string(&recovered).unwrap()});
+    assert_eq!(seen[1].body["ExpressionAttributeValues"][":to"], to);
+}
+
+#[tokio::test]
+async fn the_control_record_is_replaced_version_by_version() {
+    let hold = Hold {
+        reason: HoldReason::Paused,
+        detail: "the operator's".to_owned(),
+        since: "2026-11-20T20:36:07Z".to_owned(),
+    };
+    let control = Control { hold: Some(hold), ..Control::default() };
+    let failed = condition_failed(&claimed_item());
+    let (fake, ledger) = ledger([ok(&json!({})), ok(&json!({})), failed]);
+    assert!(ledger.set_control(0, &control).await.unwrap());
+    assert!(ledger.set_control(4, &control).await.unwrap());
+    assert!(!ledger.set_control(3, &control).await.unwrap());
+    let seen = fake.seen();
+    assert_eq!(seen[0].body["ConditionExpression"], "attribute_not_exists(control_version)");
+    let values = json!({
+        ":control": {"S": serde_json::to_string(&control).unwrap()},
+        ":version": {"N": "4"}, ":next": {"N": "5"},
+    });
+    assert_eq!(seen[1].body["ExpressionAttributeValues"], values);
+}

@@ -1,0 +1,165 @@
+//! `CloudWatch` Embedded Metric Format: a JSON line in the log that `CloudWatch` takes as metrics.
+//!
+//! ```
+//! use tidegate_aws::emf::{Line, Unit};
+//! use tidegate_core::Timestamp;
+//! let line = Line::new(Timestamp::from_millis(1_700_000_000_000))
+//!     .dimension("Campaign", "spring")
+//!     .metric("Sent", Unit::Count, 13.0)
+//!     .property("window", "2023-11-14T22:13:20Z")
+//!     .into_value();
+//! assert_eq!(line["Sent"], 13.0);
+//! assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Tidegate");
+//! ```
+
+use serde_json::{Map, Value, json};
+use tidegate_core::Timestamp;
+
+/// Tidegate's namespace in `CloudWatch`.
+pub const NAMESPACE: &str = "Tidegate";
+/// `CloudWatch` takes at most 100 metrics of one line.
+const MAX_METRICS: usize = 100;
+/// And 30 dimensions.
+const MAX_DIMENSIONS: usize = 30;
+
+/// What a metric counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Milliseconds.
+    Milliseconds,
+    /// A share, 0 to 100.
+    Percent,
+    /// A number of another kind.
+    None,
+}
+
+impl Unit {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Count => "Count",
+            Self::Milliseconds => "Milliseconds",
+            Self::Percent => "Percent",
+            Self::None => "None",
+        }
+    }
+}
+
+/// One line under construction.
+#[derive(Clone, Debug)]
+pub struct Line {
+    at: Timestamp,
+    dimensions: Vec<String>,
+    metrics: Vec<Value>,
+    members: Map<String, Value>,
+}
+
+impl Line {
+    /// A line about what happened at `at`.
+    #[must_use]
+    pub fn new(at: Timestamp) -> Self {
+        Self { at, dimensions: Vec::new(), metrics: Vec::new(), members: Map::new() }
+    }
+
+    /// Adds a dimension of all this line's metrics, such as the campaign. An empty value is left
+    /// out (`CloudWatch` takes none), as is what exceeds 30 dimensions.
+    #[must_use]
+    pub fn dimension(mut self, name: &str, value: &str) -> Self {
+        if !value.is_empty() && self.dimensions.len() < MAX_DIMENSIONS {
+            self.dimensions.push(name.to_owned());
+            self.members.insert(name.to_owned(), Value::from(value));
+        }
+        self
+    }
+
+    /// Adds a metric; what is no finite number, and what exceeds 100 metrics, is left out.
+    #[must_use]
+    pub fn metric(mut self, name: &str, unit: Unit, value: f64) -> Self {
+        if value.is_finite() && self.metrics.len() < MAX_METRICS {
+            self.metrics.push(json!({"Name": name, "Unit": unit.as_str()}));
+            self.members.insert(name.to_owned(), Value::from(value));
+        }
+        self
+    }
+
+    /// Adds what is searchable in the log but no metric.
+    #[must_use]
+    pub fn property(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.members.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The line. It must stand alone in the log, as a JSON object and nothing around it.
+    #[must_use]
+    pub fn into_value(self) -> Value {
+        let mut members = self.members;
+        let directive = json!({
+            "Namespace": NAMESPACE,
+            "Dimensions": [self.dimensions],
+            "Metrics": self.metrics,
+        });
+        let metadata = json!({
+            "Timestamp": self.at.as_millis(),
+            "CloudWatchMetrics": [directive],
+        });
+        members.insert("_aws".to_owned(), metadata);
+        Value::Object(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_declares_its_metrics_and_holds_their_values_beside() {
+        let line = Line::new(Timestamp::from_millis(1_700_000_000_123))
+            .dimension("Function", "poller")
+            .metric("Sent", Unit::Count, 13.0)
+            .metric("Lateness", Unit::Milliseconds, 1.5)
+            .property("window", 1_700_000_000_u64)
+            .into_value();
+        let expected = json!({
+            "_aws": {
+                "Timestamp": 1_700_000_000_123_u64,
+                "CloudWatchMetrics": [{
+                    "Namespace": "Tidegate",
+                    "Dimensions": [["Function"]],
+                    "Metrics": [
+                        {"Name": "Sent", "Unit": "Count"},
+                        {"Name": "Lateness", "Unit": "Milliseconds"},
+                    ],
+                }],
+            },
+            "Function": "poller",
+            "Sent": 13.0,
+            "Lateness": 1.5,
+            "window": 1_700_000_000_u64,
+        });
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn without_a_dimension_the_metrics_stand_alone() {
+        let line = Line::new(Timestamp::default()).metric("Sent", Unit::Count, 1.0).into_value();
+        assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([[]]));
+    }
+
+    #[test]
+    fn what_cloudwatch_would_refuse_is_left_out() {
+        let mut line = Line::new(Timestamp::default()).dimension("Campaign", "").metric(
+            "Broken",
+            Unit::None,
+            f64::NAN,
+        );
+        for n in 0..101 {
+            line = line.metric(&format!("m{n}"), Unit::Percent, 1.0);
+        }
+        let line = line.into_value();
+        let directive = &line["_aws"]["CloudWatchMetrics"][0];
+        assert_eq!(directive["Metrics"].as_array().map(Vec::len), Some(100));
+        assert_eq!(directive["Dimensions"], json!([[]]));
+        assert!(line.get("Broken").is_none() && line.get("m100").is_none());
+    }
+}

@@ -1,0 +1,108 @@
+//! Failed calls, classified once for all services.
+
+use std::error::Error;
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use tidegate_delivery::ports::{FailureKind, PortError};
+
+/// A queue, table or function that is not there. SQS answers with the second, of its old protocol.
+const NOT_FOUND: [&str; 4] = [
+    "QueueDoesNotExist",
+    "AWS.SimpleQueueService.NonExistentQueue",
+    "ResourceNotFoundException",
+    "NotFoundException",
+];
+
+/// Some services answer these with 400.
+const DENIED: [&str; 12] = [
+    "AccessDenied",
+    "AccessDeniedException",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "OptInRequired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+    "InvalidAccessKeyId",
+];
+
+/// A failed call of `operation` on `resource`.
+pub(crate) fn port_error<E>(
+    operation: &'static str,
+    resource: &str,
+    error: SdkError<E, HttpResponse>,
+) -> PortError
+where
+    E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+{
+    let kind = kind(&error);
+    let source = error.into_source().unwrap_or_else(Into::into);
+    PortError { operation, resource: resource.to_owned(), kind, source: Some(source) }
+}
+
+/// An answer of `operation` on `resource` that lacks `what`, which the service always gives.
+pub(crate) fn incomplete(operation: &'static str, resource: &str, what: &str) -> PortError {
+    PortError {
+        operation,
+        resource: resource.to_owned(),
+        kind: FailureKind::Refused(format!("an answer without {what}")),
+        source: None,
+    }
+}
+
+fn kind<E>(error: &SdkError<E, HttpResponse>) -> FailureKind
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    match error {
+        SdkError::TimeoutError(_) => FailureKind::TimedOut,
+        SdkError::ServiceError(answer) => {
+            let status = answer.raw().status().as_u16();
+            match answer.err().code() {
+                Some(code) if NOT_FOUND.contains(&code) => FailureKind::NotFound,
+                Some(code) if DENIED.contains(&code) || matches!(status, 401 | 403) => {
+                    FailureKind::Denied(code.to_owned())
+                }
+                Some(code) => FailureKind::Refused(code.to_owned()),
+                None if matches!(status, 401 | 403) => {
+                    FailureKind::Denied(format!("HTTP {status}"))
+                }
+                None => FailureKind::Refused(format!("HTTP {status}")),
+            }
+        }
+        SdkError::ResponseError(answer) => {
+            FailureKind::Refused(format!("an unreadable answer, HTTP {}", answer.raw().status()))
+        }
+        _ => match find::<CredentialsError>(error) {
+            Some(CredentialsError::ProviderTimedOut(_)) => FailureKind::TimedOut,
+            Some(_) => FailureKind::Denied("no credentials".to_owned()),
+            None => undelivered(error),
+        },
+    }
+}
+
+/// What failed before there was an answer.
+fn undelivered<E>(error: &SdkError<E, HttpResponse>) -> FailureKind {
+    match error {
+        SdkError::DispatchFailure(failure) if failure.is_timeout() => FailureKind::TimedOut,
+        SdkError::DispatchFailure(_) => FailureKind::Unreachable,
+        _ => FailureKind::Refused("a request that cannot be built".to_owned()),
+    }
+}
+
+/// The first error of type `T` in the chain of `error`.
+pub(crate) fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    std::iter::successors(Some(error), |&error| error.source()).find_map(<dyn Error>::downcast_ref)
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn in_full(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

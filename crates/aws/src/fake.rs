@@ -1,0 +1,125 @@
+//! A service for unit tests: an HTTP client that answers as it was told and keeps what it was asked.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use aws_credential_types::Credentials;
+use aws_sdk_sqs::config::Region;
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::body::SdkBody;
+use serde_json::Value;
+
+/// What the service does with a request.
+pub(crate) enum Answer {
+    /// Answers with a status, headers and a body.
+    Http(u16, &'static [(&'static str, &'static str)], String),
+    /// Breaks the connection.
+    Break,
+    /// Never answers.
+    Silence,
+}
+
+/// A request as it arrived.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) target: Option<String>,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Value,
+}
+
+impl Seen {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Fake {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+macro_rules! client {
+    ($name:ident, $sdk:ident) => {
+        pub(crate) fn $name(&self) -> $sdk::Client {
+            let config = $sdk::Config::builder()
+                .behavior_version($sdk::config::BehaviorVersion::latest())
+                .region(Region::from_static("eu-west-1"))
+                .credentials_provider(Credentials::new("AKID", "secret", None, None, "test"))
+                .http_client(self.clone());
+            $sdk::Client::from_conf(config.build())
+        }
+    };
+}
+
+impl Fake {
+    /// A service that gives `answers` one after the other, and then breaks connections.
+    pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), ..Self::default() }
+    }
+
+    /// A service that answers once, with `status` and `body`.
+    pub(crate) fn once(status: u16, body: &str) -> Self {
+        Self::new([Answer::Http(status, &[], body.to_owned())])
+    }
+
+    client!(sqs, aws_sdk_sqs);
+    client!(ses, aws_sdk_sesv2);
+    client!(lambda, aws_sdk_lambda);
+    client!(dynamodb, aws_sdk_dynamodb);
+
+    /// What was asked so far; forgets it.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        std::mem::take(&mut self.seen.lock().unwrap())
+    }
+}
+
+impl fmt::Debug for Fake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fake")
+    }
+}
+
+impl HttpClient for Fake {
+    fn http_connector(
+        &self,
+        _: &HttpConnectorSettings,
+        _: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        SharedHttpConnector::new(self.clone())
+    }
+}
+
+impl HttpConnector for Fake {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        self.seen.lock().unwrap().push(Seen {
+            target: request.headers().get("x-amz-target").map(ToOwned::to_owned),
+            path: request.uri().to_owned(),
+            headers: request.headers().iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
+            body: serde_json::from_slice(request.body().bytes().unwrap()).unwrap_or_default(),
+        });
+        let answer = self.answers.lock().unwrap().pop_front();
+        HttpConnectorFuture::new(async move {
+            match answer {
+                Some(Answer::Http(status, headers, body)) => Ok(response(status, headers, body)),
+                Some(Answer::Silence) => std::future::pending().await,
+                Some(Answer::Break) | None => Err(ConnectorError::io("connection reset".into())),
+            }
+        })
+    }
+}
+
+fn response(status: u16, headers: &[(&'static str, &'static str)], body: String) -> HttpResponse {
+    let mut response = HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body));
+    for &(name, value) in headers {
+        response.headers_mut().insert(name, value);
+    }
+    response
+}

@@ -1,0 +1,112 @@
+//! `SendEmail`.
+
+use std::error::Error;
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_sesv2::error::{BuildError, SdkError};
+use aws_sdk_sesv2::operation::send_email::SendEmailError;
+use aws_sdk_sesv2::operation::send_email::builders::SendEmailFluentBuilder;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_types::error::ErrorMetadata;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata as _;
+use tidegate_core::outcome::{Failure, Stage};
+use tidegate_delivery::ports::{Mail, Monotonic};
+
+use super::{SesMailer, content};
+use crate::error::{find, in_full};
+use crate::wire::{Errand, Progress, Ticket};
+
+pub(super) async fn send(
+    mailer: &SesMailer,
+    mail: Mail<'_>,
+    latest: Monotonic,
+) -> Result<String, Failure> {
+    let ticket = Ticket::new(mailer.clock, latest);
+    let call = request(mailer, mail).map_err(|error| unwritable(&error))?;
+    let call = call.customize().interceptor(Errand::Send(ticket.clone()));
+    match tokio::time::timeout(mailer.send_timeout, call.send()).await {
+        Ok(Ok(answer)) => Ok(answer.message_id.unwrap_or_default()),
+        Ok(Err(error)) => Err(failure(&error, &ticket)),
+        Err(_) => Err(Failure {
+            http_status: None,
+            code: None,
+            message: format!("no answer within {:?}", mailer.send_timeout),
+            stage: stage(&ticket),
+        }),
+    }
+}
+
+fn request(mailer: &SesMailer, mail: Mail<'_>) -> Result<SendEmailFluentBuilder, BuildError> {
+    let email = mail.email;
+    Ok(mailer
+        .client
+        .send_email()
+        .from_email_address(email.from().header_value())
+        .destination(content::destination(email))
+        .set_reply_to_addresses(content::addresses(email.reply_to()))
+        .content(content::content(email)?)
+        .set_email_tags(Some(content::tags(mail)?))
+        .set_configuration_set_name(email.configuration_set().map(str::to_owned)))
+}
+
+fn failure(error: &SdkError<SendEmailError, HttpResponse>, ticket: &Ticket) -> Failure {
+    match error {
+        SdkError::ServiceError(answer) => Failure {
+            http_status: Some(answer.raw().status().as_u16()),
+            code: answer.err().code().map(str::to_owned),
+            message: message(answer.err()),
+            stage: Stage::Answered,
+        },
+        SdkError::ResponseError(answer) => Failure {
+            http_status: Some(answer.raw().status().as_u16()),
+            code: None,
+            message: in_full(error),
+            stage: Stage::Answered,
+        },
+        // SES's own code for a request without them: it is never a fault of the mail's.
+        _ if lacks_credentials(error) => verdict("MissingAuthenticationToken", error),
+        SdkError::ConstructionFailure(_) => unwritable(error),
+        _ => {
+            Failure { http_status: None, code: None, message: in_full(error), stage: stage(ticket) }
+        }
+    }
+}
+
+/// What SES said; the SDK hides it in the causes where the answer has no code.
+fn message(error: &SendEmailError) -> String {
+    let said = error.message().or_else(|| find::<ErrorMetadata>(error)?.message());
+    said.map_or_else(|| in_full(error), str::to_owned)
+}
+
+fn lacks_credentials(error: &(dyn Error + 'static)) -> bool {
+    // A provider that did not answer in time may the next time: as an endpoint that did not.
+    find::<CredentialsError>(error)
+        .is_some_and(|error| !matches!(error, CredentialsError::ProviderTimedOut(_)))
+}
+
+/// What cannot be written as a request, SES will never take: its own code for that.
+fn unwritable(error: &(dyn Error + 'static)) -> Failure {
+    verdict("ValidationException", error)
+}
+
+/// What SES would answer, had it been asked.
+fn verdict(code: &str, error: &(dyn Error + 'static)) -> Failure {
+    Failure {
+        http_status: None,
+        code: Some(code.to_owned()),
+        message: in_full(error),
+        stage: Stage::Answered,
+    }
+}
+
+/// How far a request came that has no answer.
+fn stage(ticket: &Ticket) -> Stage {
+    match ticket.progress() {
+        Progress::Late => Stage::NotSent,
+        Progress::Waiting => Stage::Connect,
+        Progress::HandedOver => Stage::AfterWrite,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+use tidegate_core::email::Email;
+use tidegate_core::outcome::{Outcome, classify};
+use tidegate_delivery::ports::{Clock as _, Mailer as _};
+
+use super::*;
+use crate::clock::SystemClock;
+use crate::fake::{Answer, Fake};
+use crate::loopback::{Habit, Loopback};
+
+const SENT: &str = r#"{"MessageId":"0102018f-1"}"#;
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+fn email() -> Email {
+    let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org",
+        "subject": "Hello", "body": "Text."}"#;
+    Email::parse(body).unwrap()
+}
+
+fn mailer(client: &aws_sdk_sesv2::Client) -> SesMailer {
+    SesMailer::new(client, SystemClock::new(), TIMEOUT)
+}
+
+/// Sends with a minute to spare.
+async fn send(mailer: &SesMailer, email: &Email) -> Result<String, Failure> {
+    let latest = mailer.clock.monotonic() + Duration::from_mins(1);
+    mailer.send(Mail { email, campaign: "spring", id: "order 7" }, latest).await
+}
+
+async fn refusal(answer: Answer) -> Failure {
+    send(&mailer(&Fake::new([answer]).ses()), &email()).await.unwrap_err()
+}
+
+fn error(status: u16, code: &'static [(&'static str, &'static str)], message: &str) -> Answer {
+    Answer::Http(status, code, json!({"message": message}).to_string())
+}
+
+#[tokio::test]
+async fn the_short_form_is_a_simple_message_with_tidegates_tags() {
+    let ses = Fake::once(200, SENT);
+    assert_eq!(send(&mailer(&ses.ses()), &email()).await.as_deref(), Ok("0102018f-1"));
+    let asked = &ses.seen()[0];
+    assert!(asked.path.ends_with("/v2/email/outbound-emails"));
+    let id = tidegate_core::email::ses_tag_value("order 7").into_owned();
+    let expected = json!({
+        "FromEmailAddress": "news@example.org",
+        "Destination": {"ToAddresses": ["ada@example.com"]},
+        "Content": {"Simple": {
+            "Subject": {"Data": "Hello", "Charset": "UTF-8"},
+            "Body": {"Text": {"Data": "Text.", "Charset": "UTF-8"}},
+        }},
+        "EmailTags": [
+            {"Name": "tidegate_campaign", "Value": "spring"},
+            {"Name": "tidegate_id", "Value": id},
+        ],
+    });
+    assert_eq!(asked.body, expected);
+}
+
+#[tokio::test]
+async fn the_long_form_goes_out_whole() {
+    let body = json!({
+        "to": ["Ada <ada@example.com>", "b@example.com"], "cc": "c@example.com",
+        "bcc": "d@example.com", "from": "Nachrichten Köln <news@example.org>",
+        "reply_to": "answers@example.org", "subject": "Grüße", "text": "Text.", "html": "<p>Text.",
+        "headers": {"X-Shop": "7"}, "configuration_set": "marketing", "tags": {"kind": "news"},
+        "list_unsubscribe": "https://example.org/u/1",
+        "attachments": [{"name": "a.bin", "content_type": "application/octet-stream",
+            "content": "AAEC/w=="}],
+    });
+    let ses = Fake::once(200, SENT);
+    send(&mailer(&ses.ses()), &Email::parse(&body.to_string()).unwrap()).await.unwrap();
+    let mut asked = ses.seen().remove(0).body;
+    let simple = asked["Content"]["Simple"].take();
+    let destination = json!({"ToAddresses": ["Ada <ada@example.com>", "b@example.com"],
+        "CcAddresses": ["c@example.com"], "BccAddresses": ["d@example.com"]});
+    assert_eq!(asked["Destination"], destination);
+    assert!(asked["FromEmailAddress"].as_str().unwrap().starts_with("=?"), "{asked}");
+    assert_eq!(asked["ReplyToAddresses"], json!(["answers@example.org"]));
+    assert_eq!(asked["ConfigurationSetName"], "marketing");
+    assert_eq!(asked["EmailTags"][2], json!({"Name": "kind", "Value": "news"}));
+    assert_eq!(simple["Subject"]["Data"], "Grüße");
+    assert_eq!(simple["Body"]["Html"]["Data"], "<p>Text.");
+    let attachment = json!([{"FileName": "a.bin", "ContentType": "application/octet-stream",
+        "ContentTransferEncoding": "BASE64", "RawContent": "AAEC/w=="}]);
+    assert_eq!(simple["Attachments"], attachment);
+    let headers = simple["Headers"].as_array().unwrap();
+    let names: Vec<_> = headers.iter().map(|header| header["Name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["X-Shop", "List-Unsubscribe", "List-Unsubscribe-Post"]);
+}
+
+#[tokio::test]
+async fn a_template_goes_out_with_its_data_as_written() {
+    let body = r#"{"to": "ada@example.com", "from": "news@example.org",
+        "template": {"name": "welcome", "data": {"price": 19.90}}}"#;
+    let ses = Fake::once(200, SENT);
+    send(&mailer(&ses.ses()), &Email::parse(body).unwrap()).await.unwrap();
+    let expected =
+        json!({"Template": {"TemplateName": "welcome", "TemplateData": r#"{"price":19.90}"#}});
+    assert_eq!(ses.seen()[0].body["Content"], expected);
+}
+
+#[tokio::test]
+async fn what_ses_says_is_passed_on_with_code_message_and_status() {
+    let throttled = "Maximum sending rate exceeded.";
+    let code: &[_] = &[("x-amzn-errortype", "TooManyRequestsException")];
+    let failure = refusal(error(429, code, throttled)).await;
+    let expected = Failure {
+        http_status: Some(429),
+        code: Some("TooManyRequestsException".to_owned()),
+        message: throttled.to_owned(),
+        stage: Stage::Answered,
+    };
+    assert_eq!(failure, expected);
+    assert_eq!(classify(&failure), Outcome::RateExceeded);
+}
+
+#[tokio::test]
+async fn answers_are_read_whether_or_not_the_sdk_has_a_variant_for_them() {
+    let rejected: &[_] = &[("x-amzn-errortype", "MessageRejected")];
+    // With the namespace and the address that services add.
+    let throttling: &[_] =
+        &[("x-amzn-errortype", "ThrottlingException:http://internal.amazon.com/")];
+    let denied: &[_] = &[("x-amzn-errortype", "AccessDeniedException")];
+    let signature: &[_] = &[("x-amzn-errortype", "InvalidSignatureException")];
+    let suspended: &[_] = &[("x-amzn-errortype", "AccountSuspendedException")];
+    let missing: &[_] = &[("x-amzn-errortype", "NotFoundException")];
+    let unverified = "Email address is not verified. The following identities failed the check in \
+                      region EU-WEST-1: news@example.org";
+    let template = "Template welcome does not exist";
+    let cases = [
+        (400, rejected, unverified, Outcome::Deployment),
+        (400, rejected, "Email address contains illegal characters", Outcome::Permanent),
+        (400, throttling, "Daily message quota exceeded.", Outcome::DailyQuotaExceeded),
+        (403, denied, "User is not authorized to perform `ses:SendEmail'", Outcome::Credentials),
+        (403, signature, "Signature expired", Outcome::Credentials),
+        (
+            400,
+            suspended,
+            "Your account's ability to send email is suspended",
+            Outcome::AccountPaused,
+        ),
+        (404, missing, template, Outcome::Deployment),
+        (500, &[], "Internal error", Outcome::Transient),
+        (429, &[], "Maximum sending rate exceeded.", Outcome::RateExceeded),
+    ];
+    for (status, code, message, outcome) in cases {
+        let failure = refusal(error(status, code, message)).await;
+        assert_eq!((failure.http_status, failure.message.as_str()), (Some(status), message));
+        assert_eq!(classify(&failure), outcome, "{failure:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_ses_own_is_read_by_its_status() {
+    let gateway = Answer::Http(502, &[], "<html>Bad Gateway</html>".to_owned());
+    let gateway = refusal(gateway).await;
+    assert_eq!((gateway.http_status, classify(&gateway)), (Some(502), Outcome::Transient));
+    assert!(!gateway.message.is_empty(), "{gateway:?}");
+    let cut = refusal(Answer::Http(200, &[], r#"{"MessageId":"#.to_owned())).await;
+    assert_eq!((cut.http_status, classify(&cut)), (Some(200), Outcome::Ambiguous));
+}
+
+#[tokio::test]
+async fn a_failed_send_is_not_tried_again() {
+    let throttled = || error(429, &[("x-amzn-errortype", "TooManyRequestsException")], "Rate");
+    for answers in [[throttled(), throttled()], [Answer::Break, Answer::Break]] {
+        let ses = Fake::new(answers);
+        send(&mailer(&ses.ses()), &email()).await.unwrap_err();
+        assert_eq!(ses.seen().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn without_credentials_nothing_is_blamed_on_the_mail() {
+    let config = aws_sdk_sesv2::Config::builder()
+        .behavior_version(aws_sdk_sesv2::config::BehaviorVersion::latest())
+        .region(aws_sdk_sesv2::config::Region::from_static("eu-west-1"))
+        .credentials_provider(Nobody)
+        .http_client(Fake::new([]));
+    let client = aws_sdk_sesv2::Client::from_conf(config.build());
+    let failure = send(&mailer(&client), &email()).await.unwrap_err();
+    assert_eq!(classify(&failure), Outcome::Credentials, "{failure:?}");
+    assert!(failure.message.contains("no one is logged in"), "{failure:?}");
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl aws_credential_types::provider::ProvideCredentials for Nobody {
+    fn provide_credentials<'a>(
+        &'a self,
+    ) -> aws_credential_types::provider::future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        let error = CredentialsError::not_loaded("no one is logged in");
+        aws_credential_types::provider::future::ProvideCredentials::ready(Err(error))
+    }
+}
+
+#[tokio::test]
+async fn a_late_send_is_refused_before_it_is_written_on_any_client() {
+    let latest = Monotonic::default();
+    let mail = email();
+    let mail = Mail { email: &mail, campaign: "spring", id: "1" };
+    let service = Loopback::start(Habit::Answer(SENT, Duration::ZERO)).await;
+    let ses = Fake::once(200, SENT);
+    for client in [service.ses(), ses.ses()] {
+        let mailer = mailer(&client);
+        mailer.clock.sleep_until(latest + Duration::from_nanos(1)).await;
+        let failure = mailer.send(mail, latest).await.unwrap_err();
+        assert_eq!((failure.stage, classify(&failure)), (Stage::NotSent, Outcome::NotSent));
+    }
+    assert_eq!((ses.seen().len(), service.requests()), (0, 0));
+}
+
+#[tokio::test]
+async fn warming_opens_the_connections_that_the_sends_use_and_sends_nothing() {
+    let service = Loopback::start(Habit::Answer(SENT, Duration::from_millis(50))).await;
+    let mailer = mailer(&service.ses());
+    mailer.warm(8).await;
+    assert_eq!((service.connections(), service.requests()), (8, 0));
+    let mail = email();
+    let sends = join_all((0..8).map(|_| send(&mailer, &mail))).await;
+    assert!(sends.iter().all(Result::is_ok), "{sends:?}");
+    mailer.warm(8).await;
+    assert_eq!((service.connections(), service.requests()), (8, 8));
+}
+
+#[tokio::test]
+async fn a_connection_lost_after_the_request_was_written_is_ambiguous() {
+    for habit in [Habit::Close, Habit::CloseWithinAnswer] {
+        let service = Loopback::start(habit).await;
+        let failure = send(&mailer(&service.ses()), &email()).await.unwrap_err();
+        assert_eq!(failure.stage, Stage::AfterWrite, "{habit:?}: {failure:?}");
+        assert_eq!(service.requests(), 1);
+    }
+    // Of a client that cannot tell, too.
+    assert_eq!(refusal(Answer::Break).await.stage, Stage::AfterWrite);
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_not_ambiguous() {
+    let service = Loopback::start(Habit::Silence).await;
+    let client = service.ses();
+    let config = client.config().to_builder();
+    let closed = {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap()
+    };
+    let config = config.endpoint_url(format!("http://{closed}")).build();
+    let failure = send(&mailer(&aws_sdk_sesv2::Client::from_conf(config)), &email()).await;
+    let failure = failure.unwrap_err();
+    assert_eq!((failure.stage, classify(&failure)), (Stage::Connect, Outcome::Transient));
+}
+
+#[tokio::test]
+async fn silence_after_the_request_was_written_is_ambiguous_after_the_send_timeout() {
+    let service = Loopback::start(Habit::Silence).await;
+    let mut mailer = mailer(&service.ses());
+    mailer.send_timeout = Duration::from_millis(60);
+    let failure = send(&mailer, &email()).await.unwrap_err();
+    assert_eq!((failure.stage, classify(&failure)), (Stage::AfterWrite, Outcome::Ambiguous));
+    assert_eq!(failure.message, "no answer within 60ms");
+    assert_eq!(service.requests(), 1);
+}

@@ -1,0 +1,208 @@
+use serde_json::{Value, json};
+use tidegate_delivery::ports::{FailureKind, Fifo};
+use tokio::time::Instant;
+
+use super::*;
+use crate::error::in_full;
+use crate::fake::{Answer, Fake};
+
+const NO_QUEUE: &str = r#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"The specified queue does not exist."}"#;
+const DENIED: &str = r#"{"__type":"com.amazon.coral.service#AccessDeniedException","message":"User: arn:aws:sts::123456789012:assumed-role/poller is not authorized to perform: sqs:deletemessage on resource: arn:aws:sqs:eu-west-1:123456789012:merge.fifo because no identity-based policy allows the sqs:deletemessage action"}"#;
+
+fn standard() -> QueueUrl {
+    QueueUrl::new("https://sqs.eu-west-1.amazonaws.com/123456789012/spring")
+}
+
+fn fifo() -> QueueUrl {
+    QueueUrl::new("https://sqs.eu-west-1.amazonaws.com/123456789012/merge.fifo")
+}
+
+fn ok(body: &Value) -> Answer {
+    Answer::Http(200, &[], body.to_string())
+}
+
+fn no_queue() -> Answer {
+    let header = &[("x-amzn-query-error", "AWS.SimpleQueueService.NonExistentQueue;Sender")];
+    Answer::Http(400, header, NO_QUEUE.to_owned())
+}
+
+fn sent(body: &str) -> Outgoing {
+    Outgoing { body: body.to_owned(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+}
+
+#[tokio::test]
+async fn a_receive_asks_for_what_is_kept_and_keeps_it() {
+    let sqs = Fake::new([ok(&json!({"Messages": [{
+        "MessageId": "m-1", "ReceiptHandle": "r-1", "Body": "{}", "MD5OfBody": "not checked",
+        "Attributes": {"SentTimestamp": "1700000000123", "ApproximateReceiveCount": "3"},
+        "MessageAttributes": {
+            "campaign": {"DataType": "String", "StringValue": "spring"},
+            "photo": {"DataType": "Binary", "BinaryValue": "AAEC"},
+        },
+    }]}))]);
+    let queues = SqsQueues::new(&sqs.sqs());
+    let received = queues.receive(&standard(), 7, Duration::from_secs(1)).await.unwrap();
+    let expected = Received {
+        message_id: "m-1".to_owned(),
+        receipt: "r-1".to_owned(),
+        body: "{}".to_owned(),
+        attributes: [("campaign".to_owned(), "spring".to_owned())].into(),
+        sent_at_millis: 1_700_000_000_123,
+        receive_count: 3,
+    };
+    assert_eq!(received, [expected]);
+    let asked = &sqs.seen()[0];
+    assert_eq!(asked.target.as_deref(), Some("AmazonSQS.ReceiveMessage"));
+    let expected = json!({
+        "QueueUrl": standard().as_str(), "MaxNumberOfMessages": 7, "WaitTimeSeconds": 1,
+        "MessageAttributeNames": ["All"],
+        "MessageSystemAttributeNames": ["SentTimestamp", "ApproximateReceiveCount"],
+    });
+    assert_eq!(asked.body, expected);
+    assert_eq!(queues.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fifo_receive_tries_again_under_its_own_attempt_id_and_soon() {
+    let sqs = Fake::new([Answer::Break, Answer::Break, ok(&json!({})), ok(&json!({}))]);
+    let queues = SqsQueues::new(&sqs.sqs());
+    let began = Instant::now();
+    assert_eq!(queues.receive(&fifo(), 10, Duration::ZERO).await.unwrap(), []);
+    assert!(began.elapsed() < Duration::from_millis(150), "{:?}", began.elapsed());
+    assert_eq!(queues.receive(&fifo(), 10, Duration::ZERO).await.unwrap(), []);
+    assert_eq!(queues.calls(), 4, "every attempt counts");
+    let ids: Vec<_> =
+        sqs.seen().iter().map(|s| s.body["ReceiveRequestAttemptId"].clone()).collect();
+    assert!(ids[0].is_string() && ids[0] == ids[1] && ids[1] == ids[2]);
+    assert_ne!(ids[2], ids[3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_queue_costs_a_receive_its_wait_and_little_more() {
+    for (wait, at_most) in [(0, 1_500), (1, 2_500)] {
+        let silent = Fake::new([Answer::Silence, Answer::Silence, Answer::Silence]);
+        let queues = SqsQueues::new(&silent.sqs());
+        let began = Instant::now();
+        let error = queues.receive(&fifo(), 10, Duration::from_secs(wait)).await.unwrap_err();
+        assert_eq!(error.kind, FailureKind::TimedOut);
+        assert!(began.elapsed() <= Duration::from_millis(at_most), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_missing_queue_is_told_by_its_url() {
+    let queues = SqsQueues::new(&Fake::new([no_queue()]).sqs());
+    let error = queues.receive(&standard(), 10, Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.kind, FailureKind::NotFound);
+    let expected = "ReceiveMessage on https://sqs.eu-west-1.amazonaws.com/123456789012/spring \
+                    failed: it does not exist";
+    assert_eq!(error.to_string(), expected);
+    assert!(in_full(&error).contains("The specified queue does not exist."));
+    // As emulators say it, without the header of the old protocol.
+    let queues = SqsQueues::new(&Fake::once(400, NO_QUEUE).sqs());
+    let error = queues.depth(&standard()).await.unwrap_err();
+    assert_eq!(error.kind, FailureKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_batch_is_sent_with_attributes_delay_and_fifo_ids() {
+    let answer = json!({
+        "Successful": [{"Id": "0", "MessageId": "m-0", "MD5OfMessageBody": "not checked"}],
+        "Failed": [{"Id": "1", "Code": "InvalidMessageContents", "SenderFault": true,
+            "Message": "Invalid characters found in the message body."}],
+    });
+    let sqs = Fake::new([ok(&answer)]);
+    let queues = SqsQueues::new(&sqs.sqs());
+    let first = Outgoing {
+        attributes: vec![("campaign", "spring".to_owned())],
+        delay: Duration::from_mins(1),
+        ..sent("one")
+    };
+    let fifo_ids = Fifo { group: "g".to_owned(), deduplication: "d".to_owned() };
+    let second = Outgoing { fifo: Some(fifo_ids), ..sent("two") };
+    let entries = queues.send(&fifo(), &[first, second]).await.unwrap();
+    assert_eq!(entries[0], Ok(()));
+    let refused = entries[1].as_ref().unwrap_err().to_string();
+    assert_eq!(refused, "InvalidMessageContents: Invalid characters found in the message body.");
+    let expected = json!([
+        {"Id": "0", "MessageBody": "one", "DelaySeconds": 60, "MessageAttributes": {
+            "campaign": {"DataType": "String", "StringValue": "spring"}}},
+        {"Id": "1", "MessageBody": "two", "MessageGroupId": "g", "MessageDeduplicationId": "d"},
+    ]);
+    assert_eq!(sqs.seen()[0].body["Entries"], expected);
+}
+
+#[tokio::test]
+async fn a_batch_too_long_is_refused_by_code() {
+    let body = r#"{"__type":"com.amazonaws.sqs#BatchRequestTooLong","message":"Batch requests cannot be longer than 1048576 bytes. You have sent 1048577 bytes."}"#;
+    let header = &[("x-amzn-query-error", "AWS.SimpleQueueService.BatchRequestTooLong;Sender")];
+    let sqs = Fake::new([Answer::Http(400, header, body.to_owned())]);
+    let error = SqsQueues::new(&sqs.sqs()).send(&standard(), &[sent("x")]).await.unwrap_err();
+    let code = "AWS.SimpleQueueService.BatchRequestTooLong".to_owned();
+    assert_eq!(error.kind, FailureKind::Refused(code));
+}
+
+#[tokio::test]
+async fn deletes_answer_receipt_by_receipt() {
+    let answer = json!({
+        "Successful": [{"Id": "1"}],
+        "Failed": [{"Id": "0", "Code": "ReceiptHandleIsInvalid", "SenderFault": true,
+            "Message": "The input receipt handle is invalid."}],
+    });
+    let sqs = Fake::new([ok(&answer)]);
+    let receipts = ["r-0".to_owned(), "r-1".to_owned()];
+    let entries = SqsQueues::new(&sqs.sqs()).delete(&standard(), &receipts).await.unwrap();
+    assert_eq!(entries[0].as_ref().unwrap_err().code, "ReceiptHandleIsInvalid");
+    assert_eq!(entries[1], Ok(()));
+    let expected =
+        json!([{"Id": "0", "ReceiptHandle": "r-0"}, {"Id": "1", "ReceiptHandle": "r-1"}]);
+    assert_eq!(sqs.seen()[0].body["Entries"], expected);
+}
+
+#[tokio::test]
+async fn a_denied_delete_names_the_permission() {
+    let header = &[("x-amzn-query-error", "AccessDeniedException;Sender")];
+    let sqs = Fake::new([Answer::Http(400, header, DENIED.to_owned())]);
+    let queues = SqsQueues::new(&sqs.sqs());
+    let error = queues.delete(&fifo(), &["r".to_owned()]).await.unwrap_err();
+    assert_eq!(error.kind, FailureKind::Denied("AccessDeniedException".to_owned()));
+    assert!(in_full(&error).contains("sqs:deletemessage"), "{}", in_full(&error));
+}
+
+#[tokio::test]
+async fn visibility_is_set_receipt_by_receipt() {
+    let answer = json!({"Successful": [], "Failed": [{"Id": "0", "SenderFault": true,
+        "Code": "MessageNotInflight", "Message": "The message referred to is not in flight."}]});
+    let sqs = Fake::new([ok(&answer)]);
+    let queues = SqsQueues::new(&sqs.sqs());
+    let after = Duration::from_secs(2);
+    let entries = queues.set_visibility(&fifo(), &["r".to_owned()], after).await.unwrap();
+    assert_eq!(entries[0].as_ref().unwrap_err().code, "MessageNotInflight");
+    let expected = json!([{"Id": "0", "ReceiptHandle": "r", "VisibilityTimeout": 2}]);
+    assert_eq!(sqs.seen()[0].body["Entries"], expected);
+}
+
+#[tokio::test]
+async fn depth_counts_what_is_visible_in_flight_and_delayed() {
+    let attributes = json!({"Attributes": {"ApproximateNumberOfMessages": "12",
+        "ApproximateNumberOfMessagesNotVisible": "3", "ApproximateNumberOfMessagesDelayed": "1"}});
+    let queues = SqsQueues::new(&Fake::new([ok(&attributes)]).sqs());
+    let depth = queues.depth(&standard()).await.unwrap();
+    assert_eq!(depth, Depth { visible: 12, in_flight: 3, delayed: 1 });
+
+    let queues = SqsQueues::new(&Fake::new([ok(&json!({}))]).sqs());
+    let error = queues.depth(&standard()).await.unwrap_err().to_string();
+    assert!(error.contains("an answer without ApproximateNumberOfMessages"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_not_there_costs_other_calls_three_seconds_at_most() {
+    let silent = Fake::new([Answer::Silence]);
+    let began = Instant::now();
+    let error = SqsQueues::new(&silent.sqs()).send(&standard(), &[sent("x")]).await.unwrap_err();
+    assert_eq!((error.kind, began.elapsed()), (FailureKind::TimedOut, CALL_TIMEOUT));
+
+    let error = SqsQueues::new(&Fake::new([]).sqs()).depth(&standard()).await.unwrap_err();
+    assert_eq!(error.kind, FailureKind::Unreachable);
+    assert!(in_full(&error).contains("connection reset"), "{}", in_full(&error));
+}

@@ -1,0 +1,3 @@
+//! `tidegate`, the operator's command.
+
+pub mod local;

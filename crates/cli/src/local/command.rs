@@ -1,0 +1,141 @@
+//! The command itself: start, run, report, stop.
+
+use std::future::Future;
+use std::io::{Write as _, stderr, stdout};
+use std::path::Path;
+use std::time::Duration;
+
+use tidegate_aws::SystemClock;
+use tidegate_delivery::ports::Clock as _;
+
+use super::aws::{KEY, LocalAws, REGION};
+use super::chart;
+use super::error::LocalError;
+use super::folder;
+use super::options::LocalArgs;
+use super::report::Report;
+use super::run::Run;
+use super::view::View;
+use super::watch;
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every promise was kept.
+    Kept,
+    /// A promise was broken.
+    Broken,
+    /// It was interrupted before it had a report.
+    Interrupted,
+}
+
+/// Interruptions: each `recv` is one more.
+pub trait Interrupts {
+    /// Waits for the next interruption.
+    fn next(&mut self) -> impl Future<Output = ()>;
+}
+
+/// Runs the command. At the first interruption everything is asked to end, at a second it is killed.
+///
+/// # Errors
+/// [`LocalError`]; nothing is left running.
+pub async fn run(
+    args: &LocalArgs,
+    interrupts: &mut impl Interrupts,
+) -> Result<Outcome, LocalError> {
+    let plan = args.plan()?;
+    let mut view = View::new(&plan, args.is_json());
+    let folder = folder::create(args.out(), args.root(), SystemClock::new().wall().as_nanos())?;
+    view.say(&format!("Starting ministack and the SES sandbox (logs in {})", folder.display()));
+    let setup = args.setup();
+    let mut aws = tokio::select! {
+        aws = LocalAws::start(&setup, &folder) => aws?,
+        () = interrupts.next() => return Ok(Outcome::Interrupted),
+    };
+    let outcome = tokio::select! {
+        outcome = drive(args, &mut aws, &mut view, &folder) => outcome,
+        () = interrupts.next() => Ok(None),
+    };
+    let outcome = match outcome {
+        Ok(Some(outcome)) if args.keeps_running() => {
+            told_running(&aws)?;
+            tokio::select! {
+                ended = keep_running(&mut aws) => ended,
+                () = interrupts.next() => Ok(outcome),
+            }
+        }
+        Ok(outcome) => Ok(outcome.unwrap_or(Outcome::Interrupted)),
+        Err(error) => Err(error),
+    };
+    tokio::select! {
+        () = aws.stop() => {}
+        () = interrupts.next() => {}
+    }
+    outcome
+}
+
+async fn drive(
+    args: &LocalArgs,
+    aws: &mut LocalAws,
+    view: &mut View,
+    folder: &Path,
+) -> Result<Option<Outcome>, LocalError> {
+    if args.is_watch() {
+        watch::watch(args, aws).await?;
+        return Ok(None);
+    }
+    let plan = args.plan()?;
+    view.say(&format!("Mailbox: {}", aws.sandbox().url()));
+    view.say(&format!("Putting {} mails onto the queues", plan.mails()));
+    let mut run = Run::new(aws, plan, args.run(), view)?;
+    run.fill().await?;
+    let ending = run.watch().await?;
+    let report = run.report(args.settings(), ending).await?;
+    tell(args, folder, &report)?;
+    Ok(Some(if report.is_kept() { Outcome::Kept } else { Outcome::Broken }))
+}
+
+fn tell(args: &LocalArgs, folder: &Path, report: &Report) -> Result<(), LocalError> {
+    let json = serde_json::to_string_pretty(report)
+        .map_err(|error| LocalError::Option(error.to_string()))?;
+    let written = folder::write(folder, "report.json", &json)?;
+    let drawn = folder::write(folder, "chart.svg", &chart::svg(report)?)?;
+    // Whoever closed our output wants no more of it.
+    let mut out = stdout().lock();
+    if args.is_json() {
+        let _ = writeln!(out, "{json}");
+    } else {
+        let _ = writeln!(out, "\n{report}");
+        let _ = writeln!(out, "Report: {}\nChart:  {}", written.display(), drawn.display());
+    }
+    Ok(())
+}
+
+fn told_running(aws: &LocalAws) -> Result<(), LocalError> {
+    let queue = aws.stack().output("FirstCampaignQueueUrl")?;
+    let endpoint = aws.endpoint();
+    let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
+    let mut err = stderr().lock();
+    let _ = writeln!(
+        err,
+        "\nStill running, until Ctrl-C.\n\
+         Mailbox:   {}\n\
+         AWS:       {endpoint} (region {REGION}, key and secret `{KEY}`)\n\
+         Send one:  AWS_ACCESS_KEY_ID={KEY} AWS_SECRET_ACCESS_KEY={KEY} aws --region {REGION} \\\n\
+         \x20          --endpoint-url {endpoint} sqs send-message --queue-url {queue} \\\n\
+         \x20          --message-body '{body}'\n\
+         Queues:",
+        aws.sandbox().url()
+    );
+    for (name, url) in aws.stack().outputs.iter().filter(|(name, _)| name.ends_with("QueueUrl")) {
+        let _ = writeln!(err, "  {name:22} {url}");
+    }
+    Ok(())
+}
+
+async fn keep_running(aws: &mut LocalAws) -> Result<Outcome, LocalError> {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        aws.check()?;
+    }
+}

@@ -1,0 +1,119 @@
+//! A run's figures, from what arrived and when: pure, so that each is tested.
+
+mod phases;
+mod series;
+mod sliding;
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+pub use phases::{Phase, Phases, Share};
+pub use series::Series;
+pub use sliding::worst_second;
+
+use super::plan::Plan;
+
+/// Nanoseconds in a second.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A mail that arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When, in nanoseconds since the epoch.
+    pub at_ns: u64,
+    /// Its campaign's name.
+    pub campaign: String,
+    /// What tells it from every other mail: its first recipient.
+    pub key: String,
+    /// How many recipients it has.
+    pub recipients: u32,
+}
+
+impl Arrival {
+    /// The whole second since the epoch in which it arrived.
+    #[must_use]
+    pub fn second(&self) -> u64 {
+        self.at_ns / SECOND_NS
+    }
+}
+
+/// What the arrivals of a run say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Mails of the plan that arrived, each counted once.
+    pub arrived: u64,
+    /// Mails of the plan that have not arrived.
+    pub missing: u64,
+    /// Arrivals of a mail that had arrived before.
+    pub duplicates: u64,
+    /// Arrivals that are not of the plan.
+    pub foreign: u64,
+    /// The most recipients that arrived in any half-open second.
+    pub worst_second: u64,
+    /// Seconds between the first and the last arrival.
+    pub sending_seconds: f64,
+    /// When each campaign's last mail arrived, in seconds since the first arrival; only of campaigns
+    /// whose mails have all arrived.
+    pub ended_after_seconds: BTreeMap<String, f64>,
+    /// Utilisation and shares, by phase.
+    pub phases: Phases,
+    /// Recipients by second and campaign.
+    pub series: Series,
+}
+
+/// The figures of `arrivals`, which stand in the order of their times. `mine` tells whether a key is
+/// of the plan.
+#[must_use]
+pub fn figures(plan: &Plan, arrivals: &[Arrival], mine: impl Fn(&str, &str) -> bool) -> Figures {
+    let mut first_of = HashMap::new();
+    let (mut duplicates, mut foreign) = (0, 0);
+    for (index, arrival) in arrivals.iter().enumerate() {
+        if !mine(&arrival.campaign, &arrival.key) {
+            foreign += 1;
+        } else if first_of.contains_key(arrival.key.as_str()) {
+            duplicates += 1;
+        } else {
+            first_of.insert(arrival.key.as_str(), index);
+        }
+    }
+    let mut distinct: Vec<usize> = first_of.into_values().collect();
+    distinct.sort_unstable();
+    let distinct: Vec<&Arrival> = distinct.into_iter().map(|index| &arrivals[index]).collect();
+    let arrived = distinct.len() as u64;
+    let series = Series::of(plan, arrivals);
+    Figures {
+        arrived,
+        missing: plan.mails().saturating_sub(arrived),
+        duplicates,
+        foreign,
+        worst_second: worst_second(arrivals.iter().map(|a| (a.at_ns, a.recipients))),
+        sending_seconds: match (arrivals.first(), arrivals.last()) {
+            (Some(first), Some(last)) => seconds(last.at_ns - first.at_ns),
+            _ => 0.0,
+        },
+        ended_after_seconds: ends(plan, &distinct),
+        phases: phases::phases(plan, &series, &distinct),
+        series,
+    }
+}
+
+/// When the last mail of each campaign that ended arrived, after the first arrival.
+fn ends(plan: &Plan, distinct: &[&Arrival]) -> BTreeMap<String, f64> {
+    let Some(first) = distinct.first() else { return BTreeMap::new() };
+    let ended = plan.campaigns.iter().filter_map(|campaign| {
+        let of_it = || distinct.iter().filter(|arrival| arrival.campaign == campaign.name);
+        let last = of_it().next_back()?;
+        let all = of_it().count() as u64 == campaign.mails;
+        all.then(|| (campaign.name.clone(), seconds(last.at_ns - first.at_ns)))
+    });
+    ended.collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a run's nanoseconds are exact in an f64")]
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / SECOND_NS as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Recipients by second.
+
+use serde::{Deserialize, Serialize};
+
+use super::Arrival;
+use crate::local::plan::Plan;
+
+/// Recipients that arrived, by whole second of the wall clock and by campaign; duplicates count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Series {
+    /// The first second, since the epoch.
+    pub start: u64,
+    /// The campaigns' names: the columns of `recipients`, before a last one for all other mail.
+    pub campaigns: Vec<String>,
+    /// A row a second, from the first arrival's to the last one's.
+    pub recipients: Vec<Vec<u64>>,
+}
+
+impl Series {
+    /// The series of `arrivals`, which stand in the order of their times.
+    #[must_use]
+    pub fn of(plan: &Plan, arrivals: &[Arrival]) -> Self {
+        let campaigns: Vec<_> = plan.campaigns.iter().map(|c| c.name.clone()).collect();
+        let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
+            return Self { campaigns, ..Self::default() };
+        };
+        let start = first.second();
+        let empty = vec![0; campaigns.len() + 1];
+        let mut recipients: Vec<_> = (start..=last.second()).map(|_| empty.clone()).collect();
+        for arrival in arrivals {
+            let column = plan.position(&arrival.campaign).unwrap_or(campaigns.len());
+            let row = usize::try_from(arrival.second().saturating_sub(start)).ok();
+            if let Some(row) = row.and_then(|row| recipients.get_mut(row)) {
+                row[column] += u64::from(arrival.recipients);
+            }
+        }
+        Self { start, campaigns, recipients }
+    }
+
+    /// The rows of the seconds `from..to` since the epoch, as far as there are any.
+    #[must_use]
+    pub fn rows(&self, from: u64, to: u64) -> &[Vec<u64>] {
+        let place = |second: u64| {
+            let row = usize::try_from(second.saturating_sub(self.start)).unwrap_or(usize::MAX);
+            row.min(self.recipients.len())
+        };
+        let (from, to) = (place(from), place(to));
+        self.recipients.get(from..to).unwrap_or_default()
+    }
+}

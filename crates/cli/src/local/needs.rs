@@ -1,0 +1,132 @@
+//! What a run needs: looked for before anything is started.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::error::LocalError;
+
+/// What ministack and the deployment are made of.
+const MODULES: &str = "ministack samtranslator boto3 yaml";
+const FIND_MODULES: &str = "import importlib.util as u, sys; \
+     print(' '.join(m for m in sys.argv[1:] if u.find_spec(m) is None))";
+const TOOLS: &str = "run `make tools`, or name another Python with --python";
+const BUILD: &str = "run `make build`, or name another folder with --bin-dir";
+
+/// Files that a run uses, all of them there.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    pub(super) python: PathBuf,
+    pub(super) script: PathBuf,
+    pub(super) template: PathBuf,
+    pub(super) scheduler: PathBuf,
+    pub(super) poller: PathBuf,
+    pub(super) sandbox: PathBuf,
+}
+
+impl Files {
+    /// Looks for all of them, and for the Python packages.
+    pub(super) async fn find(
+        root: &Path,
+        python: &Path,
+        bin_dir: &Path,
+    ) -> Result<Self, LocalError> {
+        let in_checkout = |path: &str| {
+            let remedy = "run it in Tidegate's checkout, or name that with --root";
+            present(root.join(path), "the file", remedy)
+        };
+        let binary = |name: &str| present(bin_dir.join(name), "the binary", BUILD);
+        let files = Self {
+            python: present(python.to_owned(), "the Python", TOOLS)?,
+            script: in_checkout("infra/local/local_aws.py")?,
+            template: in_checkout("infra/sam/template.yaml")?,
+            scheduler: binary("scheduler")?,
+            poller: binary("poller")?,
+            sandbox: binary("ses-sandbox")?,
+        };
+        modules(&files.python).await?;
+        Ok(files)
+    }
+}
+
+fn present(path: PathBuf, what: &str, remedy: &str) -> Result<PathBuf, LocalError> {
+    let missing = || LocalError::Missing {
+        what: format!("{what} {}", path.display()),
+        remedy: remedy.to_owned(),
+    };
+    // Our own way of starting programs must not depend on the folder they are started in.
+    if path.is_file() { std::path::absolute(&path).map_err(|_| missing()) } else { Err(missing()) }
+}
+
+async fn modules(python: &Path) -> Result<(), LocalError> {
+    let mut command = Command::new(python);
+    command.args(["-I", "-c", FIND_MODULES]).args(MODULES.split(' '));
+    command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let program = python.display().to_string();
+    let output = command.output().await;
+    let output = output.map_err(|source| LocalError::Start { program, source })?;
+    let missing = String::from_utf8_lossy(&output.stdout).trim().replace(' ', ", ");
+    if output.status.success() && missing.is_empty() {
+        return Ok(());
+    }
+    let what = if output.status.success() { missing } else { "a Python that works".to_owned() };
+    let what = format!("{what} (in {})", python.display());
+    Err(LocalError::Missing { what, remedy: TOOLS.to_owned() })
+}
+
+/// A port on loopback that is free now: the one asked for, or any.
+pub(super) fn port(asked: Option<u16>, option: &'static str) -> Result<u16, LocalError> {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, asked.unwrap_or(0)));
+    match (bound.and_then(|listener| listener.local_addr()), asked) {
+        (Ok(address), _) => Ok(address.port()),
+        (Err(error), Some(port)) if error.kind() == io::ErrorKind::AddrInUse => {
+            Err(LocalError::PortTaken { port, option })
+        }
+        (Err(source), _) => {
+            let program = match asked {
+                Some(port) => format!("a server on port {port} ({option})"),
+                None => "a server on a free port".to_owned(),
+            };
+            Err(LocalError::Start { program, source })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_port_is_named_with_the_option_that_asked_for_it() {
+        let holder = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let taken = holder.local_addr().unwrap().port();
+        let error = port(Some(taken), "--port").unwrap_err();
+        assert!(error.is_usage());
+        let expected =
+            format!("port {taken} is taken: end the program that holds it, or leave out --port");
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        drop(holder);
+        assert_eq!(port(Some(taken), "--port").unwrap(), taken);
+        assert_ne!(port(None, "--port").unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_is_named_with_what_to_do() {
+        let nowhere = Path::new("/nonexistent");
+        let error = Files::find(nowhere, &nowhere.join("python"), nowhere).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the Python /nonexistent/python is missing: run `make tools`, or name another Python with --python"
+        );
+        assert!(error.is_usage());
+    }
+
+    #[tokio::test]
+    async fn a_python_that_is_none_is_told() {
+        let error = modules(Path::new("/bin/false")).await.unwrap_err().to_string();
+        assert!(error.starts_with("a Python that works (in /bin/false) is missing"), "{error}");
+    }
+}

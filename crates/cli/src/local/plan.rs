@@ -1,0 +1,140 @@
+//! What a run is to send: campaigns, weights, mails, and the quota they share.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The most recipients of one mail, as SES has it.
+pub(super) const MOST_RECIPIENTS: u32 = 50;
+
+/// A campaign of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Campaign {
+    /// Its name.
+    pub name: String,
+    /// Its weight, 1 to 10,000.
+    pub weight: u32,
+    /// How many mails it is to send.
+    pub mails: u64,
+    /// Recipients of each of its mails, 1 to 50.
+    pub recipients: u32,
+}
+
+impl Campaign {
+    /// Recipients of all its mails.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.mails * u64::from(self.recipients)
+    }
+}
+
+/// What a run is to send.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Recipients a second that the account may send.
+    pub quota: f64,
+    /// The campaigns, in the order of the template's queues.
+    pub campaigns: Vec<Campaign>,
+}
+
+impl Plan {
+    /// Recipients of all campaigns.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.campaigns.iter().map(Campaign::total).sum()
+    }
+
+    /// Mails of all campaigns.
+    #[must_use]
+    pub fn mails(&self) -> u64 {
+        self.campaigns.iter().map(|campaign| campaign.mails).sum()
+    }
+
+    /// A campaign's place in the list.
+    #[must_use]
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.campaigns.iter().position(|campaign| campaign.name == name)
+    }
+
+    /// A campaign's share of the quota while all have mails waiting, 0 to 1.
+    #[must_use]
+    pub fn share(&self, campaign: usize) -> f64 {
+        let weights: u32 = self.campaigns.iter().map(|campaign| campaign.weight).sum();
+        let weight = self.campaigns.get(campaign).map_or(0, |campaign| campaign.weight);
+        f64::from(weight) / f64::from(weights.max(1))
+    }
+}
+
+/// Two weights, written `90/10`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights(pub u32, pub u32);
+
+/// A text that is no pair of weights.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("two whole numbers from 1 to 10000 with a slash between, such as 90/10")]
+pub struct InvalidWeights;
+
+impl std::str::FromStr for Weights {
+    type Err = InvalidWeights;
+
+    fn from_str(text: &str) -> Result<Self, InvalidWeights> {
+        let weight =
+            |text: &str| text.trim().parse().ok().filter(|weight| (1..=10_000).contains(weight));
+        let (big, small) = text.split_once('/').ok_or(InvalidWeights)?;
+        Ok(Self(weight(big).ok_or(InvalidWeights)?, weight(small).ok_or(InvalidWeights)?))
+    }
+}
+
+impl std::fmt::Display for Weights {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.0, self.1)
+    }
+}
+
+/// Splits `mails` so that the small campaign ends first: it has three fifths of its share, so that
+/// it ends when three fifths of all are sent. Each has at least one mail where there are two.
+///
+/// ```
+/// use tidegate_cli::local::{Weights, split};
+/// assert_eq!(split(1_000, Weights(90, 10)), (940, 60));
+/// ```
+#[must_use]
+pub fn split(mails: u64, weights: Weights) -> (u64, u64) {
+    let (big, small) = (u64::from(weights.0), u64::from(weights.1));
+    let few = (mails * small * 3 / ((big + small) * 5)).clamp(mails.min(1), mails.max(2) - 1);
+    (mails - few, few)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_split_loses_no_mail_and_the_small_campaign_ends_first(
+            mails in 50u64..100_000, big in 1u32..100, small in 1u32..100,
+        ) {
+            let (most, few) = split(mails, Weights(big, small));
+            prop_assert_eq!(most + few, mails);
+            // While both send, the big campaign sends big/small times as much: some of it is left.
+            prop_assert!(most * u64::from(small) >= few * u64::from(big));
+        }
+    }
+
+    #[test]
+    fn a_mail_or_two_can_be_split() {
+        assert_eq!(split(0, Weights(90, 10)), (0, 0));
+        assert_eq!(split(1, Weights(90, 10)), (0, 1));
+        assert_eq!(split(2, Weights(90, 10)), (1, 1));
+    }
+
+    #[test]
+    fn weights_are_read_as_they_are_written() {
+        assert_eq!("90/10".parse(), Ok(Weights(90, 10)));
+        assert_eq!(Weights(90, 10).to_string(), "90/10");
+        for wrong in ["90", "0/10", "90/", "a/b", "90/10/5", "10001/1", "-1/2"] {
+            assert_eq!(wrong.parse::<Weights>(), Err(InvalidWeights), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What a run tells at its end: `report.json`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::cpu::Usage;
+use super::figures::Figures;
+use super::plan::Campaign;
+use super::sandbox::SandboxStats;
+use super::setup::Mode;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// Every mail arrived.
+    Complete,
+    /// The time that it was given passed.
+    Time,
+    /// Nothing arrived any more, and mails were missing.
+    Stalled,
+}
+
+/// How a run was set up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Recipients a second that the sandbox let the account send.
+    pub quota: f64,
+    /// The part of it that was kept free; none: the template's default.
+    pub guard: Option<f64>,
+    /// How mails were taken.
+    pub mode: Mode,
+    /// The sandbox's latency, as its option has it.
+    pub latency: Option<String>,
+    /// Depth of the sandbox's bucket in seconds; none: its default of 1.
+    pub bucket_seconds: Option<f64>,
+    /// Whether the sandbox counted every half-open second instead.
+    pub strict: bool,
+    /// The campaigns.
+    pub campaigns: Vec<Campaign>,
+}
+
+/// What became of the mails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mails {
+    /// Put onto the queues.
+    pub queued: u64,
+    /// Of those, arrived.
+    pub arrived: u64,
+    /// Arrivals of a mail that had arrived before.
+    pub duplicates: u64,
+    /// In the dead-letter queue.
+    pub dead_lettered: u64,
+    /// Still on a queue when the run ended, in flight or delayed ones too.
+    pub waiting: u64,
+    /// Neither arrived, nor dead-lettered, nor waiting. None where the run ended while mails were
+    /// sent: then they cannot be told from those on their way.
+    pub lost: Option<u64>,
+}
+
+/// Calls to SQS, as the pollers counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SqsCalls {
+    /// Calls until the last mail was settled.
+    pub calls: i64,
+    /// Mails that SES took in that time.
+    pub mails: i64,
+    /// The one over the other; none without a mail.
+    pub calls_per_mail: Option<f64>,
+    /// Windows served after that, with nothing to send.
+    pub idle_windows: i64,
+    /// Calls in those windows.
+    pub idle_calls: i64,
+}
+
+/// What the poller's processes used.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PollerUsage {
+    /// Processes, processor time and memory.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// Milliseconds of processor time for each mail that arrived; none without a mail.
+    pub cpu_ms_per_mail: Option<f64>,
+}
+
+/// A promise of Tidegate's, and whether the run kept it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promise {
+    /// What is promised.
+    pub promise: String,
+    /// Whether it was kept.
+    pub kept: bool,
+    /// What was seen.
+    pub seen: String,
+}
+
+/// A run's report. Its JSON is `report.json`; a member is only ever added.
+///
+/// Ratios are of one, times in seconds, sizes in bytes; what could not be measured is null.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// How it ended.
+    pub ending: Ending,
+    /// The promises, and which were kept.
+    pub promises: Vec<Promise>,
+    /// How it was set up.
+    pub settings: Settings,
+    /// What became of the mails.
+    pub mails: Mails,
+    /// Utilisation, shares, worst second: see [`Figures`].
+    pub figures: Figures,
+    /// What the sandbox counted: refusals by code, faults, the fullest second accepted and offered.
+    pub sandbox: SandboxStats,
+    /// Calls to SQS.
+    pub sqs: SqsCalls,
+    /// The poller's processes; null where the system does not tell.
+    pub poller: Option<PollerUsage>,
+    /// The scheduler's processes; null where the system does not tell.
+    pub scheduler: Option<Usage>,
+    /// The pollers' own sums, by counter.
+    pub counters: BTreeMap<String, i64>,
+    /// The deployment packages' bytes, by the functions' logical ids.
+    pub package_bytes: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// Whether every promise was kept.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.promises.iter().all(|promise| promise.kept)
+    }
+
+    /// Refusals of all codes.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.sandbox.refused.values().sum()
+    }
+}
+
+/// What was promised, against what was seen.
+pub(super) fn promises(ending: Ending, mails: Mails, sandbox: &SandboxStats) -> Vec<Promise> {
+    let promise = |promise: &str, kept: bool, seen: String| Promise {
+        promise: promise.to_owned(),
+        kept,
+        seen,
+    };
+    let refused: u64 = sandbox.refused.values().sum();
+    let mut promises = vec![
+        promise("nothing refused", refused == 0, format!("{refused} refused")),
+        promise("no duplicate", mails.duplicates == 0, format!("{} twice", mails.duplicates)),
+        promise(
+            "no dead letter",
+            mails.dead_lettered == 0,
+            format!("{} dead-lettered", mails.dead_lettered),
+        ),
+    ];
+    if let Some(lost) = mails.lost {
+        promises.push(promise("nothing lost", lost == 0, format!("{lost} lost")));
+    }
+    if ending != Ending::Time {
+        let seen = format!("{} of {}", mails.arrived, mails.queued);
+        promises.push(promise("every mail arrived", mails.arrived == mails.queued, seen));
+    }
+    promises
+}
+
+/// Calls until the last mail was settled, and idle ones after that, from the sums at both times.
+pub(super) fn sqs_calls(settled: &BTreeMap<String, i64>, end: &BTreeMap<String, i64>) -> SqsCalls {
+    let of = |sums: &BTreeMap<String, i64>, name: &str| sums.get(name).copied().unwrap_or_default();
+    let (calls, mails) = (of(settled, "sqs_calls"), of(settled, "mails"));
+    SqsCalls {
+        calls,
+        mails,
+        calls_per_mail: (mails > 0).then(|| float(calls) / float(mails)),
+        idle_windows: of(end, "windows") - of(settled, "windows"),
+        idle_calls: of(end, "sqs_calls") - calls,
+    }
+}
+
+/// A poller's usage, by mail.
+pub(super) fn poller_usage(usage: Usage, arrived: u64) -> PollerUsage {
+    let arrived = i64::try_from(arrived).unwrap_or(i64::MAX);
+    let of_mail = || usage.cpu_seconds * 1e3 / float(arrived);
+    PollerUsage { usage, cpu_ms_per_mail: (arrived > 0).then(of_mail) }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
+fn float(count: i64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(ending: Ending, mails: Mails, refused: u64) -> Vec<(String, bool)> {
+        let refused = BTreeMap::from([("TooManyRequestsException".to_owned(), refused)]);
+        let sandbox = SandboxStats { refused, ..SandboxStats::default() };
+        let promises = promises(ending, mails, &sandbox);
+        promises.into_iter().map(|promise| (promise.promise, promise.kept)).collect()
+    }
+
+    #[test]
+    fn a_promise_is_broken_by_what_it_excludes_and_by_nothing_else() {
+        let good = Mails { queued: 9, arrived: 9, lost: Some(0), ..Mails::default() };
+        let broken = |ending, mails, refused| -> Vec<String> {
+            let all = kept(ending, mails, refused).into_iter();
+            all.filter(|(_, kept)| !kept).map(|(promise, _)| promise).collect()
+        };
+        assert_eq!(kept(Ending::Complete, good, 0).len(), 5);
+        assert!(broken(Ending::Complete, good, 0).is_empty());
+        assert_eq!(broken(Ending::Complete, good, 1), ["nothing refused"]);
+        assert_eq!(broken(Ending::Complete, Mails { duplicates: 1, ..good }, 0), ["no duplicate"]);
+        let lost = Mails { arrived: 8, lost: Some(1), ..good };
+        assert_eq!(broken(Ending::Stalled, lost, 0), ["nothing lost", "every mail arrived"]);
+        let cut = Mails { arrived: 5, waiting: 4, lost: None, ..good };
+        assert!(broken(Ending::Time, cut, 0).is_empty());
+    }
+
+    #[test]
+    fn idle_calls_are_not_calls_for_mails() {
+        let sums = |windows, calls| {
+            let sums = [("windows", windows), ("sqs_calls", calls), ("mails", 100)];
+            sums.map(|(name, sum)| (name.to_owned(), sum)).into()
+        };
+        let calls = sqs_calls(&sums(10, 52), &sums(15, 60));
+        assert_eq!((calls.idle_windows, calls.idle_calls), (5, 8));
+        assert!((calls.calls_per_mail.unwrap() - 0.52).abs() < 1e-9);
+        assert_eq!(sqs_calls(&BTreeMap::new(), &BTreeMap::new()).calls_per_mail, None);
+    }
+}

@@ -1,0 +1,284 @@
+//! One run: two campaigns onto the queues, and what became of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tidegate_aws::SystemClock;
+use tidegate_delivery::ports::{Clock as _, Ledger as _, QueueUrl, Queues as _};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::aws::LocalAws;
+use super::cpu::FunctionWatch;
+use super::error::LocalError;
+use super::figures::figures;
+use super::fill::{fill, is_of_plan};
+use super::plan::Plan;
+use super::report::{self, Ending, Mails, Report, Settings};
+use super::sandbox::SandboxStats;
+use super::track::Tracker;
+use super::view::{Backlog, Moment, View};
+
+/// Without an arrival for so long nothing is to be expected any more.
+const STALLED: Duration = Duration::from_secs(90);
+/// How long what was received and not sent can stay invisible, and a little more.
+const QUEUES_EMPTY: Duration = Duration::from_secs(40);
+/// How long the last window's poller takes to report.
+const REPORTED: Duration = Duration::from_secs(3);
+/// Windows without mail that are watched at the end.
+const IDLE: Duration = Duration::from_secs(6);
+/// How long one run of the scheduler lasts before EventBridge's next must have begun.
+const RUN: Duration = Duration::from_secs(60);
+
+/// How a run goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunOptions {
+    /// Ends it so long after the first mail.
+    pub limit: Option<Duration>,
+    /// Fires the scheduler at once, instead of waiting for EventBridge's first minute.
+    pub invoke_now: bool,
+}
+
+/// A run under way.
+pub(super) struct Run<'a> {
+    aws: &'a mut LocalAws,
+    view: &'a mut View,
+    options: RunOptions,
+    campaigns: Vec<QueueUrl>,
+    merge: Option<QueueUrl>,
+    dead_letter: QueueUrl,
+    tracker: Tracker,
+    seq: u64,
+    stats: SandboxStats,
+    backlog: Backlog,
+    functions: FunctionWatch,
+    clock: SystemClock,
+    begun: Instant,
+    /// When the scheduler is fired by us, where it is.
+    fire_at: Option<Instant>,
+    first: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        aws: &'a mut LocalAws,
+        plan: Plan,
+        options: RunOptions,
+        view: &'a mut View,
+    ) -> Result<Self, LocalError> {
+        let stack = aws.stack();
+        let campaigns =
+            vec![stack.queue("FirstCampaignQueueUrl")?, stack.queue("SecondCampaignQueueUrl")?];
+        let merge = stack.queue("MergeQueueUrl").ok();
+        let dead_letter = stack.queue("DeadLetterQueueUrl")?;
+        // An earlier run of the scheduler would end before EventBridge's first.
+        let earliest = aws.first_trigger().checked_sub(RUN);
+        let fire_at = options.invoke_now.then(|| earliest.unwrap_or_else(Instant::now));
+        let functions = FunctionWatch::new(aws.group().unwrap_or_default());
+        Ok(Self {
+            campaigns,
+            merge,
+            dead_letter,
+            tracker: Tracker::new(plan),
+            seq: 0,
+            stats: SandboxStats::default(),
+            backlog: Backlog::default(),
+            functions,
+            clock: SystemClock::new(),
+            begun: Instant::now(),
+            fire_at,
+            first: None,
+            last: None,
+            aws,
+            view,
+            options,
+        })
+    }
+
+    /// Puts the mails onto the queues.
+    pub(super) async fn fill(&mut self) -> Result<(), LocalError> {
+        let plan = self.tracker.plan().clone();
+        fill(self.aws.queues(), &plan, &self.campaigns, |_| {}).await
+    }
+
+    /// Watches until it ends.
+    pub(super) async fn watch(&mut self) -> Result<Ending, LocalError> {
+        let mut second = interval(Duration::from_secs(1));
+        second.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            second.tick().await;
+            self.fire().await?;
+            self.look().await?;
+            self.show();
+            if let Some(ending) = self.ending() {
+                return Ok(ending);
+            }
+        }
+    }
+
+    async fn fire(&mut self) -> Result<(), LocalError> {
+        if self.fire_at.is_some_and(|at| Instant::now() >= at) {
+            self.fire_at = None;
+            self.aws.invoke("SchedulerFunction", &scheduled_event()).await?;
+        }
+        Ok(())
+    }
+
+    async fn look(&mut self) -> Result<(), LocalError> {
+        self.aws.check()?;
+        self.functions.look();
+        let (arrivals, seq) = self.aws.sandbox().mails_after(self.seq).await?;
+        self.seq = seq;
+        if !arrivals.is_empty() {
+            self.last = Some(Instant::now());
+            self.first = self.first.or(self.last);
+        }
+        self.tracker.take(arrivals);
+        self.stats = self.aws.sandbox().stats().await?;
+        self.backlog = self.depths().await?;
+        Ok(())
+    }
+
+    async fn depths(&self) -> Result<Backlog, LocalError> {
+        let mut campaigns = Vec::new();
+        for queue in &self.campaigns {
+            campaigns.push(self.depth(queue).await?);
+        }
+        let merge = match &self.merge {
+            Some(queue) => Some(self.depth(queue).await?),
+            None => None,
+        };
+        Ok(Backlog { campaigns, merge, dead_letter: self.depth(&self.dead_letter).await? })
+    }
+
+    async fn depth(&self, queue: &QueueUrl) -> Result<u64, LocalError> {
+        let depth = self.aws.queues().depth(queue).await?;
+        Ok(depth.visible + depth.in_flight + depth.delayed)
+    }
+
+    fn show(&mut self) {
+        let moment = Moment {
+            headline: self.headline(),
+            progress: self.tracker.progress(self.clock.wall().as_nanos()),
+            backlog: self.backlog.clone(),
+            refused: self.stats.refused.values().sum(),
+            elapsed: self.begun.elapsed(),
+        };
+        self.view.show(self.tracker.plan(), &moment);
+    }
+
+    fn headline(&self) -> String {
+        if self.first.is_some() {
+            return "Sending".to_owned();
+        }
+        let left = |at: Instant| at.saturating_duration_since(Instant::now()).as_secs();
+        match self.fire_at {
+            Some(at) => format!("The scheduler is invoked in {} s", left(at)),
+            None if self.options.invoke_now => "The scheduler was invoked".to_owned(),
+            None => match left(self.aws.first_trigger()) {
+                0 => "EventBridge fires the scheduler any moment".to_owned(),
+                seconds => format!(
+                    "EventBridge's first minute: it fires the scheduler in about {seconds} s \
+                     (--invoke-now does not wait)"
+                ),
+            },
+        }
+    }
+
+    fn ending(&self) -> Option<Ending> {
+        let now = Instant::now();
+        let over = |since: Instant, most: Duration| now.saturating_duration_since(since) >= most;
+        let limit = self.options.limit.zip(self.first);
+        if self.tracker.is_complete() {
+            Some(Ending::Complete)
+        } else if limit.is_some_and(|(most, first)| over(first, most)) {
+            Some(Ending::Time)
+        } else {
+            let since = self.last.unwrap_or_else(|| self.aws.first_trigger().max(self.begun));
+            over(since, STALLED).then_some(Ending::Stalled)
+        }
+    }
+
+    /// What became of it all, after a few windows in which late duplicates would show.
+    pub(super) async fn report(
+        mut self,
+        settings: Settings,
+        ending: Ending,
+    ) -> Result<Report, LocalError> {
+        if ending == Ending::Complete {
+            self.view.say("All mails arrived; a few more windows show what comes late.");
+            let empty_by = Instant::now() + QUEUES_EMPTY;
+            while self.backlog.waiting() > 0 && Instant::now() < empty_by {
+                self.linger(Duration::from_secs(1)).await?;
+            }
+            self.linger(REPORTED).await?;
+        }
+        let settled = self.counters().await?;
+        if ending == Ending::Complete {
+            self.linger(IDLE).await?;
+        } else {
+            self.look().await?;
+        }
+        let end = self.counters().await?;
+        self.view.end();
+        Ok(self.put_together(settings, ending, &settled, end))
+    }
+
+    /// Goes on watching for so long.
+    async fn linger(&mut self, time: Duration) -> Result<(), LocalError> {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.look().await?;
+            self.show();
+        }
+        Ok(())
+    }
+
+    async fn counters(&self) -> Result<BTreeMap<String, i64>, LocalError> {
+        Ok(self.aws.ledger()?.read().await?.counters)
+    }
+
+    fn put_together(
+        &self,
+        settings: Settings,
+        ending: Ending,
+        settled: &BTreeMap<String, i64>,
+        counters: BTreeMap<String, i64>,
+    ) -> Report {
+        let plan = self.tracker.plan();
+        let mine = |campaign: &str, key: &str| is_of_plan(plan, campaign, key);
+        let mut arrivals = self.tracker.arrivals().to_vec();
+        arrivals.sort_by_key(|arrival| arrival.at_ns);
+        let figures = figures(plan, &arrivals, mine);
+        let (dead_lettered, waiting) = (self.backlog.dead_letter, self.backlog.waiting());
+        let lost = figures.missing.saturating_sub(dead_lettered + waiting);
+        let mails = Mails {
+            queued: plan.mails(),
+            arrived: figures.arrived,
+            duplicates: figures.duplicates,
+            dead_lettered,
+            waiting,
+            lost: (ending != Ending::Time).then_some(lost),
+        };
+        let poller = self.functions.usage("poller");
+        Report {
+            ending,
+            promises: report::promises(ending, mails, &self.stats),
+            settings,
+            mails,
+            sqs: report::sqs_calls(settled, &counters),
+            poller: poller.map(|usage| report::poller_usage(usage, figures.arrived)),
+            scheduler: self.functions.usage("scheduler"),
+            figures,
+            sandbox: self.stats.clone(),
+            counters,
+            package_bytes: self.aws.stack().package_bytes.clone(),
+        }
+    }
+}
+
+/// What EventBridge hands to the scheduler, as far as anybody looks at it.
+fn scheduled_event() -> serde_json::Value {
+    serde_json::json!({ "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} })
+}

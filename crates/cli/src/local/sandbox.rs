@@ -1,0 +1,101 @@
+//! The sandbox's own pages: what arrived.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use serde::{Deserialize, Serialize};
+
+use super::error::LocalError;
+use super::figures::Arrival;
+use super::http::Http;
+
+/// The tag that names a mail's campaign.
+const CAMPAIGN_TAG: &str = "tidegate_campaign";
+/// Mails of one page: the most that the sandbox gives.
+const PAGE: usize = 10_000;
+
+/// A running ses-sandbox.
+#[derive(Clone, Debug)]
+pub struct Sandbox {
+    http: Http,
+}
+
+/// What the sandbox says of what arrived, beside the mails.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SandboxStats {
+    /// Refusals by error code, injected ones too.
+    pub refused: BTreeMap<String, u64>,
+    /// Injected faults by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// The most recipients accepted in any half-open second.
+    pub worst_sliding_second: u64,
+    /// The most recipients that arrived in any half-open second, refused or not.
+    pub worst_sliding_second_offered: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Mail {
+    seq: u64,
+    arrived_ns: u64,
+    to: Vec<String>,
+    recipients: u32,
+    tags: BTreeMap<String, String>,
+}
+
+impl Sandbox {
+    /// The sandbox at `url`, such as `http://127.0.0.1:4579`.
+    #[must_use]
+    pub fn at(url: &str) -> Self {
+        Self { http: Http::new(url) }
+    }
+
+    /// Its address, which is also that of the mailbox to look at.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.http.base()
+    }
+
+    /// The mails that came after the one numbered `seq` (0: all that are kept), and the last one's
+    /// number.
+    ///
+    /// # Errors
+    /// [`LocalError::Http`] where it does not answer.
+    pub async fn mails_after(&self, mut seq: u64) -> Result<(Vec<Arrival>, u64), LocalError> {
+        let mut arrivals = Vec::new();
+        loop {
+            let path = format!("/_sandbox/mails?after={seq}&limit={PAGE}");
+            let mails: Vec<Mail> = self.http.get(&path).await?;
+            let full = mails.len() == PAGE;
+            for mut mail in mails {
+                seq = mail.seq;
+                arrivals.push(Arrival {
+                    at_ns: mail.arrived_ns,
+                    campaign: mail.tags.remove(CAMPAIGN_TAG).unwrap_or_default(),
+                    key: mail.to.into_iter().next().unwrap_or_default(),
+                    recipients: mail.recipients,
+                });
+            }
+            if !full {
+                return Ok((arrivals, seq));
+            }
+        }
+    }
+
+    /// Refusals, faults, and the fullest seconds.
+    ///
+    /// # Errors
+    /// [`LocalError::Http`] where it does not answer.
+    pub async fn stats(&self) -> Result<SandboxStats, LocalError> {
+        self.http.get("/_sandbox/stats").await
+    }
+
+    /// Changes settings while it runs; `change` is the JSON of `PATCH /_sandbox/config`, such as
+    /// `{"quota": 200}`.
+    ///
+    /// # Errors
+    /// [`LocalError::Http`] where it refuses the change, with the reason, or does not answer.
+    pub async fn change(&self, change: &serde_json::Value) -> Result<(), LocalError> {
+        let body = change.to_string();
+        self.http.call(Method::PATCH, "/_sandbox/config", &[], body).await.map(drop)
+    }
+}

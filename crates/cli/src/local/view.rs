@@ -1,0 +1,161 @@
+//! A run as it goes: one screen on a terminal, lines elsewhere.
+
+mod screen;
+
+use std::io::{IsTerminal as _, Write as _, stderr};
+use std::time::Duration;
+
+use super::plan::Plan;
+use super::track::Progress;
+use screen::Screen;
+
+/// Seconds between two lines where there is no terminal.
+const LINE_EVERY: u64 = 5;
+
+/// What is waiting where, as SQS counts it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// In each campaign's queue, in the order of the campaigns; in flight and delayed ones too.
+    pub campaigns: Vec<u64>,
+    /// In the merge queue; none in direct mode.
+    pub merge: Option<u64>,
+    /// In the dead-letter queue.
+    pub dead_letter: u64,
+}
+
+impl Backlog {
+    /// What waits to be sent.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.campaigns.iter().sum::<u64>() + self.merge.unwrap_or_default()
+    }
+}
+
+/// What is shown each second.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moment {
+    pub(super) headline: String,
+    pub(super) progress: Progress,
+    pub(super) backlog: Backlog,
+    pub(super) refused: u64,
+    pub(super) elapsed: Duration,
+}
+
+/// Where a run is shown: on standard error, so that standard output is the report's alone.
+pub(super) enum View {
+    Screen(Box<Screen>),
+    Lines { next: Option<u64> },
+    Silent,
+}
+
+impl View {
+    /// A screen on a terminal, else lines, or nothing where `quiet`.
+    pub(super) fn new(plan: &Plan, quiet: bool) -> Self {
+        match (stderr().is_terminal(), quiet) {
+            (true, _) => Self::Screen(Box::new(Screen::new(plan))),
+            (false, false) => Self::Lines { next: None },
+            (false, true) => Self::Silent,
+        }
+    }
+
+    /// A step of the preparations.
+    pub(super) fn say(&self, text: &str) {
+        match self {
+            Self::Screen(screen) => screen.say(text),
+            Self::Lines { .. } => {
+                let _ = writeln!(stderr(), "{text}");
+            }
+            Self::Silent => {}
+        }
+    }
+
+    /// How things stand now.
+    pub(super) fn show(&mut self, plan: &Plan, moment: &Moment) {
+        match self {
+            Self::Screen(screen) => screen.show(plan, moment),
+            Self::Lines { next } => {
+                let now = moment.elapsed.as_secs();
+                if next.is_none_or(|next| now >= next) {
+                    *next = Some(now + LINE_EVERY);
+                    let _ = writeln!(stderr(), "{}", line(plan, moment));
+                }
+            }
+            Self::Silent => {}
+        }
+    }
+
+    /// Leaves the last screen standing.
+    pub(super) fn end(&self) {
+        if let Self::Screen(screen) = self {
+            screen.end();
+        }
+    }
+}
+
+/// One moment in one line.
+fn line(plan: &Plan, moment: &Moment) -> String {
+    let Moment { headline, progress, backlog, refused, elapsed } = moment;
+    if progress.arrived == 0 {
+        return format!("{}  {headline}", clock(elapsed.as_secs_f64()));
+    }
+    let campaigns = progress.campaigns.iter().zip(&plan.campaigns).map(|(progress, campaign)| {
+        let share = percent(progress.recent_share);
+        format!("{} {}/{} ({share})", campaign.name, progress.arrived, progress.mails)
+    });
+    format!(
+        "{}  {:.1}/s of {}  {}  refused {refused}  waiting {}",
+        clock(elapsed.as_secs_f64()),
+        progress.rate,
+        plan.quota,
+        campaigns.collect::<Vec<_>>().join("  "),
+        backlog.waiting(),
+    )
+}
+
+/// Minutes and seconds.
+fn clock(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    let seconds = seconds.max(0.0).round() as u64;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::plan::Campaign;
+    use crate::local::track::CampaignProgress;
+
+    #[test]
+    fn a_line_tells_rate_shares_refusals_and_backlog() {
+        let campaign =
+            |name: &str| Campaign { name: name.to_owned(), weight: 1, mails: 9, recipients: 1 };
+        let plan = Plan { quota: 14.0, campaigns: vec![campaign("big"), campaign("small")] };
+        let progress = Progress {
+            rate: 13.72,
+            arrived: 7,
+            campaigns: vec![
+                CampaignProgress {
+                    arrived: 6,
+                    mails: 9,
+                    recent_share: Some(0.9),
+                    ..Default::default()
+                },
+                CampaignProgress { arrived: 1, mails: 9, ..Default::default() },
+            ],
+            ..Progress::default()
+        };
+        let backlog = Backlog { campaigns: vec![3, 8], merge: Some(2), dead_letter: 1 };
+        let elapsed = Duration::from_secs(75);
+        let moment = Moment { progress, backlog, refused: 1, elapsed, ..Moment::default() };
+        assert_eq!(
+            line(&plan, &moment),
+            "1:15  13.7/s of 14  big 6/9 (90.0 %)  small 1/9 (–)  refused 1  waiting 13"
+        );
+        let waiting = Moment { headline: "waiting".to_owned(), ..Moment::default() };
+        assert_eq!(line(&plan, &waiting), "0:00  waiting");
+    }
+}

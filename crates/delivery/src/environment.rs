@@ -1,0 +1,79 @@
+//! All ports together, as one argument.
+
+use crate::ports::{Account, Clock, Entropy, Ledger, Mailer, Queues};
+
+/// The ports that a poller needs.
+pub trait Environment {
+    /// The queues.
+    type Queues: Queues;
+    /// SES, sending.
+    type Mailer: Mailer;
+    /// SES, the account.
+    type Account: Account;
+    /// Claim, control record, reports.
+    type Ledger: Ledger;
+    /// Time.
+    type Clock: Clock;
+    /// Randomness.
+    type Entropy: Entropy;
+
+    /// The queues.
+    fn queues(&self) -> &Self::Queues;
+    /// SES, sending.
+    fn mailer(&self) -> &Self::Mailer;
+    /// SES, the account.
+    fn account(&self) -> &Self::Account;
+    /// Claim, control record, reports.
+    fn ledger(&self) -> &Self::Ledger;
+    /// Time.
+    fn clock(&self) -> &Self::Clock;
+    /// Randomness.
+    fn entropy(&self) -> &Self::Entropy;
+}
+
+/// An [`Environment`] put together from its ports.
+#[derive(Clone, Debug)]
+pub struct Ports<Q, M, A, L, C, E> {
+    /// The queues.
+    pub queues: Q,
+    /// SES, sending.
+    pub mailer: M,
+    /// SES, the account.
+    pub account: A,
+    /// Claim, control record, reports.
+    pub ledger: L,
+    /// Time.
+    pub clock: C,
+    /// Randomness.
+    pub entropy: E,
+}
+
+impl<Q: Queues, M: Mailer, A: Account, L: Ledger, C: Clock, E: Entropy> Environment
+    for Ports<Q, M, A, L, C, E>
+{
+    type Queues = Q;
+    type Mailer = M;
+    type Account = A;
+    type Ledger = L;
+    type Clock = C;
+    type Entropy = E;
+
+    fn queues(&self) -> &Q {
+        &self.queues
+    }
+    fn mailer(&self) -> &M {
+        &self.mailer
+    }
+    fn account(&self) -> &A {
+        &self.account
+    }
+    fn ledger(&self) -> &L {
+        &self.ledger
+    }
+    fn clock(&self) -> &C {
+        &self.clock
+    }
+    fn entropy(&self) -> &E {
+        &self.entropy
+    }
+}

@@ -1,0 +1,11 @@
+//! Tidegate's two use cases over narrow ports: [`schedule`] issues a tick a window, [`poll`] serves
+//! one window (feed, drain, settle).
+//!
+//! Each use case is one future without spawned tasks: dropping it anywhere is a crash there, which
+//! is how a simulation proves that nothing is lost.
+
+pub mod environment;
+pub mod poll;
+pub mod ports;
+pub mod quota;
+pub mod schedule;

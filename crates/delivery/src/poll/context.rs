@@ -1,0 +1,54 @@
+//! What every stage of one window shares.
+
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_core::allocation::Intake;
+use tidegate_core::config::PollerConfig;
+
+use super::learned::Learned;
+use super::plan::Plan;
+use super::time::WindowTime;
+use crate::environment::Environment;
+use crate::ports::{Clock as _, Monotonic};
+
+/// The one long poll's length: `WaitTimeSeconds` 1.
+const LONG_POLL: Duration = Duration::from_secs(1);
+
+pub(super) struct Context<'a, E> {
+    pub(super) env: &'a E,
+    pub(super) config: &'a PollerConfig,
+    pub(super) learned: &'a Learned,
+    pub(super) plan: &'a Plan,
+    pub(super) time: WindowTime,
+    /// The claim's.
+    pub(super) token: String,
+}
+
+impl<E: Environment> Context<'_, E> {
+    pub(super) fn now(&self) -> Timestamp {
+        self.time.now(self.env.clock())
+    }
+
+    pub(super) fn monotonic(&self) -> Monotonic {
+        self.env.clock().monotonic()
+    }
+
+    pub(super) fn queues(&self) -> &E::Queues {
+        self.env.queues()
+    }
+
+    /// How long a receive that starts now waits: a long poll never ends after the window.
+    pub(super) fn wait_now(&self) -> Duration {
+        if self.now() + LONG_POLL < self.plan.window.closes() { LONG_POLL } else { Duration::ZERO }
+    }
+
+    /// An intake of `total` recipients from the campaigns, by weight and debt.
+    pub(super) fn intake(&self, total: u64) -> Intake {
+        let campaigns = &self.plan.campaigns;
+        let debts: Vec<i64> = campaigns.iter().map(|campaign| campaign.debt).collect();
+        let means: Vec<f64> =
+            campaigns.iter().map(|c| self.learned.recipients_per_mail(&c.name)).collect();
+        Intake::new(&self.plan.cycle, self.plan.slots.clone(), total, &debts, &means)
+    }
+}

@@ -1,0 +1,124 @@
+//! The drain: receives what the window's slots can take, and sends it, a slot a recipient.
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender};
+use futures_util::future::pending;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _, select_biased};
+use tidegate_core::outcome::Failure;
+
+use super::changes::{Changed, apply};
+use super::context::Context;
+use super::drain_state::{Drain, Origin, Wake};
+use super::message::Message;
+use super::settle::Job;
+use crate::environment::Environment;
+use crate::ports::{
+    Clock as _, Mail, Mailer as _, Monotonic, PortError, QueueUrl, Queues as _, Received,
+};
+
+pub(super) use super::drain_state::Drained;
+
+/// Past every send's time-out: nothing is waited for longer than this after the window.
+const AT_LAST: Duration = Duration::from_secs(12);
+
+/// A receive that ended.
+pub(super) struct Answer {
+    pub(super) origin: Origin,
+    pub(super) asked: u64,
+    pub(super) since: Monotonic,
+    pub(super) result: Result<Vec<Received>, PortError>,
+}
+
+/// A send that ended.
+pub(super) struct Sent {
+    pub(super) message: Box<Message>,
+    pub(super) result: Result<String, Failure>,
+    pub(super) latency: Duration,
+}
+
+/// Serves the window's slots; `arrivals` tells what the feed brought into the merge queue.
+pub(super) async fn drain<E: Environment>(
+    ctx: &Context<'_, E>,
+    jobs: UnboundedSender<Job>,
+    mut arrivals: UnboundedReceiver<u64>,
+    buffered: &Cell<usize>,
+) -> Drained {
+    let mut state = Drain::new(ctx, jobs, buffered);
+    let mut receives = FuturesUnordered::new();
+    let mut sends = FuturesUnordered::new();
+    let mut changes = FuturesUnordered::new();
+    let mut feeding = true;
+    loop {
+        while let Some(next) = state.next_receive() {
+            receives.push(receive(ctx, next.origin, next.queue, next.messages));
+        }
+        let wake = loop {
+            match state.next_send(sends.len()) {
+                Wake::Start(message, latest) => sends.push(send(ctx, message, latest)),
+                wake => break wake,
+            }
+        };
+        changes.extend(state.take_changes().into_iter().map(|change| apply(ctx, change)));
+        let quiet = receives.is_empty() && sends.is_empty() && changes.is_empty();
+        let until = match wake {
+            Wake::Over if quiet => break,
+            Wake::NothingWaits(_) if quiet && !feeding => break,
+            Wake::At(at) | Wake::NothingWaits(at) => at,
+            Wake::Start(..) | Wake::Full | Wake::Over => ctx.plan.window.closes() + AT_LAST,
+        };
+        let mut timer = pin!(ctx.env.clock().sleep_until(ctx.time.monotonic(until)).fuse());
+        let mut arriving = pin!(next(&mut arrivals, feeding).fuse());
+        select_biased! {
+            sent = sends.select_next_some() => state.sent(sent),
+            answer = receives.select_next_some() => state.received(answer),
+            arrived = arriving => match arrived {
+                Some(mails) => state.arrived(mails),
+                None => feeding = false,
+            },
+            changed = changes.select_next_some() => if let Changed::Advanced(advanced) = changed {
+                state.advanced(advanced);
+            },
+            () = timer => {
+                if matches!(wake, Wake::Full | Wake::Over) {
+                    break;
+                }
+            }
+        }
+    }
+    state.finish()
+}
+
+/// The feed's next word; once it has said its last, nothing, for ever.
+async fn next(arrivals: &mut UnboundedReceiver<u64>, feeding: bool) -> Option<u64> {
+    if feeding { arrivals.next().await } else { pending().await }
+}
+
+async fn receive<E: Environment>(
+    ctx: &Context<'_, E>,
+    origin: Origin,
+    queue: QueueUrl,
+    messages: u64,
+) -> Answer {
+    let since = ctx.monotonic();
+    let max = usize::try_from(messages).unwrap_or(1);
+    let result = ctx.queues().receive(&queue, max, ctx.wait_now()).await;
+    Answer { origin, asked: messages, since, result }
+}
+
+async fn send<E: Environment>(
+    ctx: &Context<'_, E>,
+    message: Box<Message>,
+    latest: Monotonic,
+) -> Sent {
+    let started = ctx.monotonic();
+    let id = message.envelope.identity.id();
+    let mail = Mail { email: &message.email, campaign: &message.envelope.campaign, id: &id };
+    let result = ctx.env.mailer().send(mail, latest).await;
+    let latency = ctx.monotonic().saturating_since(started);
+    drop(id);
+    Sent { message, result, latency }
+}

@@ -1,0 +1,74 @@
+//! What an environment remembers from window to window. Nothing correct depends on it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::ports::Monotonic;
+
+/// The weight of a new observation.
+const GAIN: f64 = 0.1;
+/// SES's latency before anything was observed.
+const ASSUMED_LATENCY: f64 = 0.2;
+
+/// Running means.
+#[derive(Debug, Default)]
+pub(super) struct Learned {
+    latency: Cell<Option<f64>>,
+    recipients: RefCell<BTreeMap<String, f64>>,
+    last_sent: Cell<Option<Monotonic>>,
+}
+
+impl Learned {
+    /// Notes how long SES took to answer, at `now`.
+    pub(super) fn answered(&self, latency: Duration, now: Monotonic) {
+        let seen = latency.as_secs_f64();
+        let mean = self.latency.get().map_or(seen, |mean| mean + GAIN * (seen - mean));
+        self.latency.set(Some(mean));
+        self.last_sent.set(Some(now));
+    }
+
+    /// Notes a mail's recipients.
+    pub(super) fn received(&self, campaign: &str, recipients: u64) {
+        let seen = u32::try_from(recipients).map_or(f64::MAX, f64::from);
+        let mut means = self.recipients.borrow_mut();
+        match means.get_mut(campaign) {
+            Some(mean) => *mean += GAIN * (seen - *mean),
+            None => {
+                means.insert(campaign.to_owned(), seen);
+            }
+        }
+    }
+
+    /// The mean recipients of a campaign's mails; 1 before anything was observed.
+    pub(super) fn recipients_per_mail(&self, campaign: &str) -> f64 {
+        self.recipients.borrow().get(campaign).copied().unwrap_or(1.0).max(1.0)
+    }
+
+    /// Whether connections may have gone idle: nothing was sent for 20 s.
+    pub(super) fn is_cold(&self, now: Monotonic) -> bool {
+        const KEPT: Duration = Duration::from_secs(20);
+        self.last_sent.get().is_none_or(|sent| now.saturating_since(sent) > KEPT)
+    }
+
+    /// How many sends may be in flight at `rate` a second: four times what the observed latency
+    /// takes, at least a second's worth, at most 900 (an environment has 1,024 file descriptors).
+    pub(super) fn max_in_flight(&self, rate: f64, timeout: Duration) -> usize {
+        let latency = self.latency.get().unwrap_or(ASSUMED_LATENCY) * 4.0;
+        whole(rate * latency.clamp(1.0, timeout.as_secs_f64().max(1.0))).clamp(16, 900)
+    }
+
+    /// How many connections the sends of a window at `rate` will need.
+    pub(super) fn connections(&self, rate: f64) -> usize {
+        whole(rate * self.latency.get().unwrap_or(ASSUMED_LATENCY) * 1.2) + 1
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate up to 10,000 times a latency up to 10 s"
+)]
+fn whole(value: f64) -> usize {
+    value.max(0.0).ceil() as usize
+}

@@ -1,0 +1,189 @@
+//! A received message, read: the mail and its envelope, or why SES must not get it.
+
+use tidegate_core::config::EXPRESS;
+use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
+use tidegate_core::email::{AllowedSenders, Email, addressed_to};
+use tidegate_core::identity::{Envelope, EpochMillis, Identity, deduplication_id, group_id};
+use tidegate_core::limiter::Line;
+
+use crate::ports::{Fifo, Monotonic, Outgoing, QueueUrl, Received};
+
+/// Where a message was received.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) queue: QueueUrl,
+    pub(super) line: Line,
+    /// The campaign whose queue it is; none for the merge queue.
+    pub(super) campaign: Option<String>,
+}
+
+impl Source {
+    pub(super) fn express(queue: QueueUrl) -> Self {
+        Self { queue, line: Line::Express, campaign: Some(EXPRESS.to_owned()) }
+    }
+}
+
+/// A mail that can be sent.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) email: Email,
+    pub(super) envelope: Envelope,
+    pub(super) line: Line,
+    pub(super) held: Held,
+}
+
+/// What of a message is needed to settle it.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) queue: QueueUrl,
+    pub(super) message_id: String,
+    pub(super) receipt: String,
+    pub(super) body: String,
+    /// Not later than when its visibility timeout began.
+    pub(super) since: Monotonic,
+}
+
+/// A message that SES must not get.
+#[derive(Debug)]
+pub(super) struct Rejected {
+    pub(super) held: Held,
+    pub(super) campaign: String,
+    pub(super) envelope: Option<Envelope>,
+    pub(super) reason: LastError,
+    /// Without values of the message, for the log.
+    pub(super) redacted: String,
+}
+
+/// The name under which mail is counted whose campaign nothing tells.
+const UNKNOWN: &str = "unknown";
+
+/// Reads `received`: attributes first, then the body.
+pub(super) fn read(
+    received: Received,
+    source: &Source,
+    since: Monotonic,
+    senders: &AllowedSenders,
+) -> Result<Message, Box<Rejected>> {
+    let attributes = received.attributes;
+    let held = Held {
+        queue: source.queue.clone(),
+        message_id: received.message_id,
+        receipt: received.receipt,
+        body: received.body,
+        since,
+    };
+    let reject = |held: Held, envelope: Option<Envelope>, what: String, redacted: String| {
+        let known = envelope.as_ref().map(|envelope| envelope.campaign.clone());
+        Box::new(Rejected {
+            campaign: source.campaign.clone().or(known).unwrap_or_else(|| UNKNOWN.to_owned()),
+            held,
+            envelope,
+            reason: LastError {
+                code: Some("InvalidMessage".to_owned()),
+                http_status: None,
+                provider_message: what,
+            },
+            redacted,
+        })
+    };
+    let envelope = match Envelope::from_attributes(|name| attributes.get(name).map(String::as_str))
+    {
+        Ok(envelope) => envelope,
+        Err(error) => {
+            let text = chain(&error);
+            return Err(reject(held, None, text.clone(), text));
+        }
+    };
+    let parsed = Email::parse(&held.body).and_then(|email| senders.check(&email).map(|()| email));
+    let email = match parsed {
+        Ok(email) => email,
+        Err(error) => {
+            return Err(reject(held, envelope, error.to_string(), error.redacted()));
+        }
+    };
+    let sent_at = EpochMillis::new(received.sent_at_millis);
+    let mut envelope = envelope.unwrap_or_else(|| {
+        let campaign = source.campaign.as_deref().unwrap_or(UNKNOWN);
+        let identity = match email.id() {
+            Some(id) => Identity::from_body_id(campaign, id),
+            None => Identity::from_message_id(campaign, &held.message_id),
+        };
+        Envelope::fresh(campaign, identity, sent_at)
+    });
+    if let Some(campaign) = &source.campaign {
+        envelope.campaign.clone_from(campaign); // a queue may have been renamed meanwhile
+    }
+    Ok(Message { email, envelope, line: source.line, held })
+}
+
+/// An error and its sources in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+impl Message {
+    pub(super) fn recipients(&self) -> u64 {
+        u64::from(self.email.recipients())
+    }
+
+    /// As it goes into the merge queue: a group of its own, and a deduplication id of this pass.
+    pub(super) fn to_merge(&self) -> Outgoing {
+        Outgoing {
+            body: self.held.body.clone(),
+            attributes: self.envelope.to_attributes(),
+            delay: std::time::Duration::ZERO,
+            fifo: Some(Fifo {
+                group: group_id(&self.envelope.identity),
+                deduplication: deduplication_id(&self.envelope.identity, self.envelope.pass),
+            }),
+        }
+    }
+}
+
+/// The dead letter of a mail that failed for good at `at`.
+pub(super) fn dead_letter(message: &Message, reason: LastError, at: EpochMillis) -> Outgoing {
+    let envelope = message.envelope.clone().put_back_failed(at, &reason.provider_message);
+    let entry = DeadLetter {
+        message_id: message.held.message_id.clone(),
+        campaign: envelope.campaign.clone(),
+        to: message.email.to().iter().map(|to| to.addr_spec().to_owned()).collect(),
+        first_attempt_at: envelope.first_attempt_at,
+        last_attempt_at: Some(at),
+        attempts: envelope.attempt,
+        last_error: reason,
+        message: message.held.body.clone(),
+    };
+    outgoing(entry, Some(&message.envelope))
+}
+
+/// The dead letter of a message that SES must not get.
+pub(super) fn rejected_letter(rejected: &Rejected) -> Outgoing {
+    let envelope = rejected.envelope.as_ref();
+    let entry = DeadLetter {
+        message_id: rejected.held.message_id.clone(),
+        campaign: rejected.campaign.clone(),
+        to: addressed_to(&rejected.held.body),
+        first_attempt_at: envelope.and_then(|envelope| envelope.first_attempt_at),
+        last_attempt_at: None,
+        attempts: envelope.map_or(0, |envelope| envelope.attempt),
+        last_error: rejected.reason.clone(),
+        message: rejected.held.body.clone(),
+    };
+    outgoing(entry, envelope)
+}
+
+fn outgoing(entry: DeadLetter, envelope: Option<&Envelope>) -> Outgoing {
+    let original = entry.message.clone();
+    // The writer fails for no entry; should it, the original alone is better than nothing.
+    let (body, attributes) = entry
+        .into_queue_message(envelope, SQS_LIMIT_BYTES)
+        .map_or((original, Vec::new()), |message| (message.body, message.attributes));
+    Outgoing { body, attributes, delay: std::time::Duration::ZERO, fifo: None }
+}

@@ -1,0 +1,288 @@
+//! The poller's run: one window, from its claim to its report.
+
+mod changes;
+mod context;
+mod drain;
+mod drain_state;
+mod feed;
+mod learned;
+mod message;
+mod outcome;
+mod plan;
+mod report;
+mod settle;
+mod supply;
+mod time;
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::error::Error as StdError;
+
+use futures_channel::mpsc::unbounded;
+use futures_util::future::{join, join4};
+use thiserror::Error;
+use tidegate_core::Window;
+use tidegate_core::config::PollerConfig;
+use tidegate_core::feed::pause_after_empty;
+use tidegate_core::grid::SlotGrid;
+use tidegate_core::rate::Rate;
+use tidegate_core::tick::{Admission, Tick};
+
+use crate::environment::Environment;
+use crate::ports::{
+    Account as _, Claim, ClaimRequest, Entropy as _, Idle, Ledger as _, Mailer as _, PortError,
+    Queues as _, Standing,
+};
+use crate::quota;
+use context::Context;
+use drain::Drained;
+use feed::Fed;
+use learned::Learned;
+use plan::Plan;
+pub use report::{End, WindowReport};
+use settle::settle;
+use time::WindowTime;
+
+/// Every so many windows the merge queue is counted, against drift.
+const COUNT_EVERY: u64 = 16;
+/// A receive count above this raises an alarm: waiting mail is received again and again.
+const MANY_RECEIVES: u32 = 100;
+
+/// Why a window was not served. Nothing was sent, nothing is lost.
+#[derive(Debug, Error)]
+pub enum PollError {
+    /// The claim could not be written: the poller fails closed.
+    #[error("window {window} is not served: the ledger is out of reach")]
+    Ledger {
+        /// The window.
+        window: Window,
+        /// The ledger's error.
+        source: PortError,
+    },
+    /// An empty tick leaves the quota to SES, which did not tell it, and none is known.
+    #[error("no quota: SES does not tell it, and none is configured or known")]
+    Quota {
+        /// The account's error.
+        source: PortError,
+    },
+}
+
+/// A poller: its ports, its settings, and what it remembers from window to window.
+#[derive(Debug)]
+pub struct Poller<E> {
+    env: E,
+    config: PollerConfig,
+    learned: Learned,
+}
+
+impl<E: Environment> Poller<E> {
+    /// A poller on `env`.
+    #[must_use]
+    pub fn new(env: E, config: PollerConfig) -> Self {
+        Self { env, config, learned: Learned::default() }
+    }
+
+    /// Serves the tick's window; without a tick the next whole second, at the account's quota.
+    ///
+    /// # Errors
+    /// [`PollError`] where the window cannot be claimed or no quota is known. An expired, early,
+    /// claimed or owed window is a result, not an error.
+    pub async fn serve(&self, tick: Option<Tick>) -> Result<WindowReport, PollError> {
+        let time = WindowTime::start(self.env.clock());
+        let now = time.now(self.env.clock());
+        let tick = match tick {
+            Some(tick) => tick,
+            None => match self.next_second(Window::containing(now).plus(1)).await? {
+                Ok(tick) => tick,
+                Err(report) => return Ok(report),
+            },
+        };
+        let ended = |end| WindowReport::new(tick.window, end);
+        match tick.admit(time.now(self.env.clock())) {
+            Admission::Expired => return Ok(ended(End::Expired)),
+            Admission::Early => return Ok(ended(End::Early)),
+            Admission::Admitted => {}
+        }
+        let rate = self.config.quota_cap.map_or(tick.rate, |cap| cap.min(tick.rate));
+        if SlotGrid::new(rate, self.config.guard).slots_of(tick.window).is_empty() {
+            return Ok(ended(End::NoSlots));
+        }
+        let token = self.env.entropy().token();
+        let request = ClaimRequest { window: tick.window, rate, guard: self.config.guard, token };
+        let claim = self.env.ledger().claim(&request).await;
+        match claim.map_err(|source| PollError::Ledger { window: tick.window, source })? {
+            Claim::Taken { newest, owed } if owed && newest >= tick.window => Ok(ended(End::Owed)),
+            Claim::Taken { .. } => Ok(ended(End::Duplicate)),
+            Claim::Claimed(standing) => Ok(self.claimed(&request, &standing, time).await),
+        }
+    }
+
+    /// The tick for `window` at the account's quota; a report where the account has none.
+    async fn next_second(&self, window: Window) -> Result<Result<Tick, WindowReport>, PollError> {
+        let rate: Option<Rate> = match self.env.account().account().await {
+            Ok(status) => quota::capped(status.max_send_rate, self.config.quota_cap),
+            Err(source) => {
+                let standing = self.env.ledger().read().await.ok();
+                let known = standing.and_then(|standing| standing.control.last_known_quota);
+                let rate = quota::fallback(known, self.config.quota_cap);
+                if rate.is_none() {
+                    return Err(PollError::Quota { source });
+                }
+                rate
+            }
+        };
+        Ok(rate
+            .map(|rate| Tick { window, rate })
+            .ok_or_else(|| WindowReport::new(window, End::NoQuota)))
+    }
+
+    /// Serves a window that is ours.
+    async fn claimed(
+        &self,
+        request: &ClaimRequest,
+        standing: &Standing,
+        time: WindowTime,
+    ) -> WindowReport {
+        let plan = Plan::new(&self.config, request.window, request.rate, standing);
+        let mut report = WindowReport::new(plan.window, End::Served);
+        report.rate_per_second = Some(plan.rate);
+        report.slots = plan.slot_count();
+        if plan.hold.is_some() {
+            report.end = End::Held;
+            report.slots_unused = report.slots;
+            return report;
+        }
+        if plan.slots.is_empty() {
+            report.end = End::NoSlots;
+            return report;
+        }
+        let ctx = Context {
+            env: &self.env,
+            config: &self.config,
+            learned: &self.learned,
+            plan: &plan,
+            time,
+            token: request.token.clone(),
+        };
+        let calls = self.env.queues().calls();
+        let (fed, drained, drift) = self.serve_slots(&ctx, &mut report).await;
+        report.sqs_calls = self.env.queues().calls() - calls;
+        self.report(&ctx, report, fed, drained, drift).await
+    }
+
+    /// Feed, drain and settle side by side, in one future.
+    async fn serve_slots(
+        &self,
+        ctx: &Context<'_, E>,
+        report: &mut WindowReport,
+    ) -> (Fed, Drained, i64) {
+        let buffered = Cell::new(0);
+        let (jobs, to_settle) = unbounded();
+        let (arrivals, arrived) = unbounded();
+        let feeding = {
+            let jobs = jobs.clone();
+            async move {
+                match &ctx.plan.merge {
+                    Some(merge) => feed::feed(ctx, merge, &jobs, &arrivals).await,
+                    None => Fed::default(),
+                }
+            }
+        };
+        let draining = drain::drain(ctx, jobs, arrived, &buffered);
+        let settling = settle(self.env.queues(), to_settle, &buffered);
+        let beside = join(self.warm(ctx), self.drift(ctx));
+        let (fed, drained, settled, ((), drift)) = join4(feeding, draining, settling, beside).await;
+        report.settled(settled);
+        (fed, drained, drift)
+    }
+
+    /// Opens connections to SES during the lead, where mail is expected and none are open.
+    async fn warm(&self, ctx: &Context<'_, E>) {
+        let before_it_opens = ctx.now() < ctx.plan.window.opens();
+        if before_it_opens && ctx.plan.expects_mail() && self.learned.is_cold(ctx.monotonic()) {
+            let connections = self.learned.connections(ctx.plan.rate.as_per_second());
+            self.env.mailer().warm(connections).await;
+        }
+    }
+
+    /// What the merge queue's reported depth is off by, counted now and then.
+    async fn drift(&self, ctx: &Context<'_, E>) -> i64 {
+        let Some(merge) = &ctx.plan.merge else { return 0 };
+        if !ctx.plan.window.epoch_second().is_multiple_of(COUNT_EVERY) {
+            return 0;
+        }
+        match self.env.queues().depth(merge).await {
+            Ok(depth) => ctx.plan.drift(depth.visible + depth.in_flight),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn StdError, "merge queue not counted");
+                0
+            }
+        }
+    }
+
+    async fn report(
+        &self,
+        ctx: &Context<'_, E>,
+        mut report: WindowReport,
+        fed: Fed,
+        drained: Drained,
+        drift: i64,
+    ) -> WindowReport {
+        let asked: BTreeMap<_, _> = fed.had_mail.into_iter().chain(drained.had_mail).collect();
+        let debts: BTreeMap<_, _> = fed.debts.into_iter().chain(drained.debts).collect();
+        report.latency_ms = (drained.answers > 0)
+            .then(|| drained.latency_sum.as_secs_f64() * 1e3 / f64::from(drained.answers));
+        report.highest_receive_count = fed.highest_receive_count.max(drained.highest_receive_count);
+        report.fed = fed.by_campaign;
+        report.dead = fed.dead + drained.dead;
+        report.taken = drained.taken;
+        report.sent = drained.sent;
+        report.mails = drained.mails;
+        report.refused = drained.refused;
+        report.failed = drained.failed;
+        report.retried = drained.retried;
+        report.put_back = drained.put_back;
+        report.left = drained.left;
+        report.slots_skipped = drained.skipped;
+        report.slots_unused = drained.unused;
+        if report.highest_receive_count > MANY_RECEIVES {
+            tracing::error!(
+                receive_count = report.highest_receive_count,
+                "a message is received again and again without being sent"
+            );
+        }
+        let mut entry = report.to_ledger(&debts);
+        if drift != 0 {
+            *entry.counters.entry("fed".to_owned()).or_insert(0) += drift;
+        }
+        entry.idle = idle(ctx.plan, &asked, self.config.idle_windows);
+        let lowered = ctx.plan.factor.is_lowered() && report.refused == 0 && report.mails > 0;
+        let recovering = async {
+            if lowered {
+                changes::recover(ctx).await;
+            }
+        };
+        let (written, ()) = join(self.env.ledger().report(&entry), recovering).await;
+        if let Err(error) = written {
+            tracing::error!(error = &error as &dyn StdError, "report not added to the ledger");
+        }
+        report
+    }
+}
+
+/// The campaigns found empty, after this window; `None` where nothing changed.
+fn idle(plan: &Plan, asked: &BTreeMap<String, bool>, most: u64) -> Option<BTreeMap<String, Idle>> {
+    let before: BTreeMap<String, Idle> =
+        plan.campaigns.iter().filter_map(|c| Some((c.name.clone(), c.idle?))).collect();
+    let mut after = before.clone();
+    for (campaign, had_mail) in asked {
+        if *had_mail {
+            after.remove(campaign);
+        } else {
+            let pause = before.get(campaign).map_or(0, |idle| idle.pause);
+            let (pause, until) = pause_after_empty(pause, plan.window, most);
+            after.insert(campaign.clone(), Idle { until, pause });
+        }
+    }
+    (after != before).then_some(after)
+}

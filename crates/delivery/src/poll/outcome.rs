@@ -1,0 +1,119 @@
+//! What becomes of a message: the job that settles it, and the one log event of its outcome.
+
+use std::time::Duration;
+
+use tidegate_core::dead_letter::LastError;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::outcome::{Failure, Outcome};
+use tidegate_core::retry;
+
+use super::message::{Held, Message, Rejected, dead_letter, rejected_letter};
+use super::settle::{Job, Receipt};
+use crate::ports::{Outgoing, QueueUrl};
+
+/// Codes for failures that brought none.
+const NO_CODE: &str = "ConnectionFailed";
+
+pub(super) fn receipt(held: &Held, buffered: bool) -> Receipt {
+    Receipt { queue: held.queue.clone(), handle: held.receipt.clone(), buffered }
+}
+
+/// SES took it: it is deleted.
+pub(super) fn accepted(message: &Message, ses_message_id: &str, latency: Duration) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        recipients = message.email.recipients(),
+        attempt = message.envelope.attempt + 1,
+        latency_ms = latency.as_millis(),
+        ses_message_id,
+        "sent"
+    );
+    Job::Delete(receipt(&message.held, true))
+}
+
+/// SES must not get it: it is dead-lettered with the field and the fault.
+pub(super) fn reject(rejected: &Rejected, dead_letters: &QueueUrl, buffered: bool) -> Job {
+    tracing::warn!(
+        campaign = rejected.campaign,
+        message_id = rejected.held.message_id,
+        reason = rejected.redacted,
+        "dead-lettered: not a mail"
+    );
+    move_to(dead_letters, rejected_letter(rejected), &rejected.held, buffered)
+}
+
+/// SES will never take it, or its attempts are spent.
+pub(super) fn give_up(
+    message: &Message,
+    failure: &Failure,
+    outcome: Outcome,
+    dead_letters: &QueueUrl,
+    at: EpochMillis,
+) -> Job {
+    let code = failure.code.clone().unwrap_or_else(|| NO_CODE.to_owned());
+    log(message, failure, outcome, "dead-lettered");
+    let reason = LastError {
+        code: Some(code),
+        http_status: failure.http_status,
+        provider_message: failure.message.clone(),
+    };
+    move_to(dead_letters, dead_letter(message, reason, at), &message.held, true)
+}
+
+/// It failed for a passing reason: back to its campaign, delayed. `jitter` is 0.0 to 1.0.
+pub(super) fn retry(
+    message: &Message,
+    failure: &Failure,
+    outcome: Outcome,
+    campaign: &QueueUrl,
+    at: EpochMillis,
+    jitter: f64,
+) -> Job {
+    log(message, failure, outcome, "to be retried");
+    let code = failure.code.as_deref().unwrap_or(NO_CODE);
+    let said = format!("{code}: {}", failure.message);
+    let envelope = message.envelope.clone().put_back_failed(at, &said);
+    let outgoing = Outgoing {
+        body: message.held.body.clone(),
+        attributes: envelope.to_attributes(),
+        delay: retry::delay(envelope.attempt, jitter),
+        fifo: None,
+    };
+    move_to(campaign, outgoing, &message.held, true)
+}
+
+/// Its campaign is held: back to the campaign queue, which is not fed from.
+pub(super) fn put_back(message: &Message, campaign: &QueueUrl) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        "put back: its campaign is held"
+    );
+    let outgoing = Outgoing {
+        body: message.held.body.clone(),
+        attributes: message.envelope.clone().put_back().to_attributes(),
+        delay: Duration::ZERO,
+        fifo: None,
+    };
+    move_to(campaign, outgoing, &message.held, true)
+}
+
+/// One event for a send that was not accepted.
+pub(super) fn log(message: &Message, failure: &Failure, outcome: Outcome, then: &'static str) {
+    tracing::warn!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        outcome = outcome.as_str(),
+        code = failure.code.as_deref().unwrap_or(NO_CODE),
+        http_status = failure.http_status,
+        possibly_sent = outcome.possibly_sent(),
+        attempt = message.envelope.attempt + 1,
+        then,
+        "not sent"
+    );
+}
+
+fn move_to(to: &QueueUrl, message: Outgoing, held: &Held, buffered: bool) -> Job {
+    Job::Move { to: to.clone(), message: Box::new(message), from: receipt(held, buffered) }
+}

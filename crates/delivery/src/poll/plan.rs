@@ -1,0 +1,154 @@
+//! What a claimed window goes by: slots, campaigns, weights, holds.
+
+use std::ops::Range;
+
+use tidegate_core::Window;
+use tidegate_core::config::{Campaign, Campaigns, PollerConfig};
+use tidegate_core::control::Hold;
+use tidegate_core::cycle::Cycle;
+use tidegate_core::factor::RateFactor;
+use tidegate_core::feed;
+use tidegate_core::grid::SlotGrid;
+use tidegate_core::rate::Rate;
+
+use super::report::{debt_counter, signed};
+use crate::ports::{Idle, QueueUrl, Standing};
+
+/// A campaign in this window.
+#[derive(Clone, Debug)]
+pub(super) struct PlannedCampaign {
+    pub(super) name: String,
+    pub(super) queue: QueueUrl,
+    pub(super) held: bool,
+    /// It was found empty: when it is asked again.
+    pub(super) idle: Option<Idle>,
+    /// In thousandths of a recipient.
+    pub(super) debt: i64,
+}
+
+/// One window's plan.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) window: Window,
+    /// After the rate factor.
+    pub(super) rate: Rate,
+    pub(super) grid: SlotGrid,
+    pub(super) slots: Range<u64>,
+    pub(super) campaigns: Vec<PlannedCampaign>,
+    /// Over the campaigns, by their weights in force.
+    pub(super) cycle: Cycle,
+    pub(super) merge: Option<QueueUrl>,
+    pub(super) express: Option<QueueUrl>,
+    pub(super) dead_letter: QueueUrl,
+    /// Recipients in the merge queue, as reported.
+    pub(super) depth: i64,
+    pub(super) factor: RateFactor,
+    /// Holds all sending.
+    pub(super) hold: Option<Hold>,
+}
+
+impl Plan {
+    pub(super) fn new(
+        config: &PollerConfig,
+        window: Window,
+        quota: Rate,
+        standing: &Standing,
+    ) -> Self {
+        let rate = quota.scaled(standing.factor.millionths());
+        let grid = SlotGrid::new(rate, config.guard);
+        let before = standing
+            .previous
+            .map(|previous| SlotGrid::new(previous.rate.scaled(previous.factor), previous.guard));
+        let listed = listed(config, standing);
+        let counter = |name: &str| standing.counters.get(name).copied().unwrap_or(0);
+        let campaigns = listed.iter().map(|campaign| PlannedCampaign {
+            name: campaign.name.clone(),
+            queue: QueueUrl::new(campaign.queue_url.as_str()),
+            held: standing.control.hold_of(&campaign.name).is_some(),
+            idle: standing.idle.get(&campaign.name).copied(),
+            debt: counter(&debt_counter(&campaign.name)),
+        });
+        Self {
+            window,
+            rate,
+            grid,
+            slots: grid.usable(window, before),
+            campaigns: campaigns.collect(),
+            cycle: cycle(listed, standing),
+            merge: config.merge_queue_url.as_deref().map(QueueUrl::new),
+            express: config.express_queue_url.as_deref().map(QueueUrl::new),
+            dead_letter: QueueUrl::new(config.dead_letter_queue_url.as_str()),
+            depth: counter("fed") - counter("taken"),
+            factor: standing.factor,
+            hold: standing.control.hold.clone(),
+        }
+    }
+
+    pub(super) fn slot_count(&self) -> u64 {
+        self.slots.end.saturating_sub(self.slots.start)
+    }
+
+    /// Recipients to feed in this window.
+    pub(super) fn feed_amount(&self) -> u64 {
+        feed::amount(self.slot_count(), self.depth)
+    }
+
+    /// Whether a campaign is asked in this window.
+    pub(super) fn asks(&self, campaign: &PlannedCampaign) -> bool {
+        !campaign.held && campaign.idle.is_none_or(|idle| idle.until <= self.window)
+    }
+
+    pub(super) fn campaign(&self, name: &str) -> Option<&PlannedCampaign> {
+        self.campaigns.iter().find(|campaign| campaign.name == name)
+    }
+
+    /// Whether the merge queue, or in direct mode any campaign, is likely to hold mail.
+    pub(super) fn expects_mail(&self) -> bool {
+        self.depth > 0 || self.campaigns.iter().any(|c| !c.held && c.idle.is_none())
+    }
+
+    /// The last window that a mail of `recipients` owes when it starts in this one, counted as if
+    /// it had a single slot here (by when the claim is advanced, others may have passed).
+    pub(super) fn owed_through(&self, recipients: u64) -> Window {
+        let last = self.grid.first_from(self.window.closes()) + recipients.saturating_sub(2);
+        Window::containing(self.grid.at(last))
+    }
+
+    /// Recipients by which the counted depth of the merge queue differs from the reported one, where
+    /// that is more than SQS's lag explains: two windows.
+    pub(super) fn drift(&self, counted: u64) -> i64 {
+        let off = signed(counted) - self.depth;
+        if off.unsigned_abs() > 2 * self.slot_count() + 10 { off } else { 0 }
+    }
+}
+
+fn listed<'a>(config: &'a PollerConfig, standing: &'a Standing) -> &'a [Campaign] {
+    match &config.campaigns {
+        Campaigns::Listed(list) => list,
+        Campaigns::Ledger if Campaign::valid(&standing.control.campaigns) => {
+            &standing.control.campaigns
+        }
+        Campaigns::Ledger => {
+            tracing::error!(
+                campaigns = standing.control.campaigns.len(),
+                "the ledger's list of campaigns is missing or invalid"
+            );
+            &[]
+        }
+    }
+}
+
+/// The cycle of the weights in force; of the configured ones where the overrides give none.
+fn cycle(listed: &[Campaign], standing: &Standing) -> Cycle {
+    let configured: Vec<u32> = listed.iter().map(|campaign| campaign.weight).collect();
+    let in_force: Vec<u32> = listed
+        .iter()
+        .map(|campaign| standing.control.weight(&campaign.name, campaign.weight))
+        .collect();
+    Cycle::new(&in_force)
+        .or_else(|error| {
+            tracing::error!(%error, "the control record's weights give no cycle");
+            Cycle::new(&configured)
+        })
+        .unwrap_or_else(|_| Cycle::single())
+}

@@ -1,0 +1,167 @@
+//! What a poller did in its window.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tidegate_core::Window;
+use tidegate_core::rate::Rate;
+
+use super::settle::Settled;
+use crate::ports::LedgerReport;
+
+/// How a poller's run ended. None of these is a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// The window was served.
+    Served,
+    /// The window was over before the tick came.
+    Expired,
+    /// The window opens more than 1.5 s from now.
+    Early,
+    /// Another poller has claimed this window, or a newer one.
+    Duplicate,
+    /// The window is owed to a mail of more recipients than a window has slots.
+    Owed,
+    /// The quota is under one a second, and none of its slots lies in this window.
+    NoSlots,
+    /// All sending is held.
+    Held,
+    /// SES gives the account no quota.
+    NoQuota,
+}
+
+/// What happened in one window; recipients where nothing else is said.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WindowReport {
+    /// The window.
+    pub window: Window,
+    /// How it ended.
+    pub end: End,
+    /// The rate it was served at: the quota times the rate factor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_second: Option<Rate>,
+    /// Slots of the window that could be used.
+    pub slots: u64,
+    /// Slots that passed while mail waited, too late to start in time.
+    pub slots_skipped: u64,
+    /// Slots that passed with no mail that fits.
+    pub slots_unused: u64,
+    /// Moved into the merge queue, by campaign.
+    pub fed: BTreeMap<String, u64>,
+    /// Received from the merge queue and settled: sent, given up, or put back.
+    pub taken: u64,
+    /// Accepted by SES, by campaign.
+    pub sent: BTreeMap<String, u64>,
+    /// Mails accepted by SES.
+    pub mails: u64,
+    /// Mails that SES refused for the rate.
+    pub refused: u64,
+    /// Mails that failed, by outcome.
+    pub failed: BTreeMap<&'static str, u64>,
+    /// Mails put back to their campaign for another attempt.
+    pub retried: u64,
+    /// Mails put back to their campaign because it is held.
+    pub put_back: u64,
+    /// Messages dead-lettered.
+    pub dead: u64,
+    /// Mails received and left to the visibility timeout.
+    pub left: u64,
+    /// Calls to SQS.
+    pub sqs_calls: u64,
+    /// Deletes that failed: these messages come again.
+    pub delete_failed: u64,
+    /// The highest receive count seen; above 100 something keeps a message from being sent.
+    pub highest_receive_count: u32,
+    /// The mean latency of SES's answers, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<f64>,
+}
+
+impl WindowReport {
+    pub(super) fn new(window: Window, end: End) -> Self {
+        Self {
+            window,
+            end,
+            rate_per_second: None,
+            slots: 0,
+            slots_skipped: 0,
+            slots_unused: 0,
+            fed: BTreeMap::new(),
+            taken: 0,
+            sent: BTreeMap::new(),
+            mails: 0,
+            refused: 0,
+            failed: BTreeMap::new(),
+            retried: 0,
+            put_back: 0,
+            dead: 0,
+            left: 0,
+            sqs_calls: 0,
+            delete_failed: 0,
+            highest_receive_count: 0,
+            latency_ms: None,
+        }
+    }
+
+    pub(super) fn settled(&mut self, settled: Settled) {
+        self.delete_failed += settled.delete_failed;
+    }
+
+    /// Recipients sent, of all campaigns.
+    #[must_use]
+    pub fn sent_total(&self) -> u64 {
+        self.sent.values().sum()
+    }
+
+    /// Recipients fed, of all campaigns.
+    #[must_use]
+    pub fn fed_total(&self) -> u64 {
+        self.fed.values().sum()
+    }
+
+    /// The sums that it adds to in the ledger; `debts` in thousandths of a recipient.
+    pub(super) fn to_ledger(&self, debts: &BTreeMap<String, i64>) -> LedgerReport {
+        let mut counters = BTreeMap::new();
+        let mut add = |name: String, value: i64| {
+            if value != 0 {
+                *counters.entry(name).or_insert(0) += value;
+            }
+        };
+        let failed = self.failed.values().sum::<u64>();
+        for (name, value) in [
+            ("windows", u64::from(self.end == End::Served)),
+            ("fed", self.fed_total()),
+            ("taken", self.taken),
+            ("sent", self.sent_total()),
+            ("mails", self.mails),
+            ("refused", self.refused),
+            ("failed", failed),
+            ("retried", self.retried),
+            ("put_back", self.put_back),
+            ("dead", self.dead),
+            ("left", self.left),
+            ("skipped", self.slots_skipped),
+            ("unused", self.slots_unused),
+            ("sqs_calls", self.sqs_calls),
+        ] {
+            add(name.to_owned(), signed(value));
+        }
+        for (campaign, sent) in &self.sent {
+            add(format!("sent.{campaign}"), signed(*sent));
+        }
+        for (campaign, debt) in debts {
+            add(debt_counter(campaign), *debt);
+        }
+        LedgerReport { counters, idle: None }
+    }
+}
+
+/// The counter of a campaign's debt, in thousandths of a recipient.
+pub(super) fn debt_counter(campaign: &str) -> String {
+    format!("debt.{campaign}")
+}
+
+pub(super) fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,57 @@
+//! What the use cases need from the outside, one capability a trait.
+
+mod account;
+mod clock;
+mod entropy;
+mod invoke;
+mod ledger;
+mod mailer;
+mod queues;
+
+pub use account::{Account, AccountStatus};
+pub use clock::{Clock, Monotonic};
+pub use entropy::Entropy;
+pub use invoke::Invoke;
+pub use ledger::{Claim, ClaimRequest, Idle, Ledger, LedgerReport, PreviousClaim, Standing};
+pub use mailer::{Mail, Mailer};
+pub use queues::{
+    Depth, Entry, EntryError, Fifo, Outgoing, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
+};
+
+use std::error::Error as StdError;
+
+use thiserror::Error;
+
+/// Why a call to a service failed.
+#[derive(Debug, Error)]
+#[error("{operation} on {resource} failed: {kind}")]
+pub struct PortError {
+    /// The service's operation, such as `ReceiveMessage`.
+    pub operation: &'static str,
+    /// What it was called on: a queue's URL, a table's or function's name.
+    pub resource: String,
+    /// What kind of failure it was.
+    pub kind: FailureKind,
+    /// The service's or the connection's own error.
+    pub source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What a caller can tell about a failed call.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The queue, table or function does not exist.
+    #[error("it does not exist")]
+    NotFound,
+    /// No permission, or wrong credentials; the service's code.
+    #[error("access denied ({0})")]
+    Denied(String),
+    /// No answer in time.
+    #[error("no answer in time")]
+    TimedOut,
+    /// The service could not be reached.
+    #[error("it cannot be reached")]
+    Unreachable,
+    /// Any other refusal; the service's code.
+    #[error("refused ({0})")]
+    Refused(String),
+}

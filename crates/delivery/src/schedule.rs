@@ -1,0 +1,131 @@
+//! The scheduler's run: a tick a window, each sent its lead before the window opens.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use serde::Serialize;
+use tidegate_core::Window;
+use tidegate_core::config::SchedulerConfig;
+use tidegate_core::rate::Rate;
+use tidegate_core::tick::{Tick, deadlines};
+
+use crate::ports::{Account, Clock, Invoke, Ledger, PortError};
+use crate::quota;
+
+/// Windows of one run: a minute's.
+const WINDOWS: u64 = 60;
+
+/// What a run did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScheduleReport {
+    /// The first window a tick was sent for.
+    pub first_window: Option<Window>,
+    /// The quota that the ticks carry; none where nothing may be sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_second: Option<Rate>,
+    /// Ticks that were accepted.
+    pub ticks: u64,
+    /// Ticks that were not; each costs its own window only.
+    pub ticks_failed: u64,
+    /// Ticks whose sending time had passed (the run itself was held up).
+    pub ticks_late: u64,
+    /// Whether SES told the quota in this run.
+    pub quota_known: bool,
+}
+
+/// Runs once: reads the quota, then issues 60 ticks and `TIDEGATE_OVERLAP_WINDOWS` more.
+///
+/// Deadlines are absolute; no tick waits for the one before, and nothing sleeps after the last.
+/// Where `GetAccount` fails the last known quota counts, else the configured one, else nothing is
+/// sent. An Invoke is not retried: a slow or failing one costs its own tick only.
+///
+/// # Errors
+/// [`PortError`] only where SES does not tell the quota and none is known.
+pub async fn run(
+    config: &SchedulerConfig,
+    clock: &impl Clock,
+    account: &impl Account,
+    ledger: &impl Ledger,
+    invoke: &impl Invoke,
+) -> Result<ScheduleReport, PortError> {
+    let (wall, started) = (clock.wall(), clock.monotonic());
+    let mut report = ScheduleReport {
+        first_window: None,
+        rate_per_second: None,
+        ticks: 0,
+        ticks_failed: 0,
+        ticks_late: 0,
+        quota_known: false,
+    };
+    let rate = match read_quota(config, account, ledger).await? {
+        (Some(rate), known) => {
+            report.quota_known = known;
+            rate
+        }
+        (None, _) => return Ok(report),
+    };
+    report.rate_per_second = Some(rate);
+    // The quota took time to read: windows whose tick was due meanwhile are left to the run before.
+    let now = wall + clock.monotonic().saturating_since(started);
+    let mut invokes = FuturesUnordered::new();
+    for (due, window) in deadlines(now, config.lead, WINDOWS + config.overlap_windows) {
+        report.first_window.get_or_insert(window);
+        invokes.push(async move {
+            clock.sleep_until(started + due.saturating_since(wall)).await;
+            let late = clock.monotonic().saturating_since(started + due.saturating_since(wall));
+            let tick = Tick { window, rate };
+            (window, late > Duration::from_secs(1), invoke.tick(&tick).await)
+        });
+    }
+    while let Some((window, late, sent)) = invokes.next().await {
+        report.ticks_late += u64::from(late);
+        match sent {
+            Ok(()) => report.ticks += 1,
+            Err(error) => {
+                report.ticks_failed += 1;
+                tracing::warn!(%window, error = &error as &dyn std::error::Error, "tick not accepted");
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// The quota, and whether SES told it just now.
+async fn read_quota(
+    config: &SchedulerConfig,
+    account: &impl Account,
+    ledger: &impl Ledger,
+) -> Result<(Option<Rate>, bool), PortError> {
+    let error = match account.account().await {
+        Ok(status) => {
+            remember(ledger, quota::capped(status.max_send_rate, None)).await;
+            return Ok((quota::capped(status.max_send_rate, config.quota_cap), true));
+        }
+        Err(error) => error,
+    };
+    tracing::warn!(error = &error as &dyn std::error::Error, "SES does not tell the quota");
+    let known = ledger.read().await.ok().and_then(|standing| standing.control.last_known_quota);
+    match quota::fallback(known, config.quota_cap) {
+        None => Err(error),
+        rate => Ok((rate, false)),
+    }
+}
+
+/// Keeps the quota in the control record, for when SES does not tell it. Only where it changed.
+async fn remember(ledger: &impl Ledger, quota: Option<Rate>) {
+    let Some(rate) = quota else { return };
+    let kept = async {
+        let standing = ledger.read().await?;
+        let mut control = standing.control;
+        if control.last_known_quota != Some(rate) {
+            control.last_known_quota = Some(rate);
+            // Another writer in between: its next run keeps the quota.
+            ledger.set_control(standing.control_version, &control).await?;
+        }
+        Ok::<(), PortError>(())
+    };
+    if let Err(error) = kept.await {
+        tracing::warn!(error = &error as &dyn std::error::Error, "quota not kept in the ledger");
+    }
+}

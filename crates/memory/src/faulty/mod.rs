@@ -1,0 +1,145 @@
+//! Fault injection: a decorator per port that fails as its plan says.
+
+mod plan;
+mod queues;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use tidegate_core::Window;
+use tidegate_core::control::Control;
+use tidegate_core::factor::RateFactor;
+use tidegate_core::outcome::Failure;
+use tidegate_core::tick::Tick;
+use tidegate_delivery::ports::{
+    Account, AccountStatus, Claim, ClaimRequest, FailureKind, Invoke, Ledger, LedgerReport, Mail,
+    Mailer, Monotonic, PortError, Standing,
+};
+
+pub use plan::{FaultPlan, Strike};
+pub use rule::{Fault, Operation, Rule};
+
+use crate::shared::Shared;
+use queues::Echo;
+
+/// A port that fails as its plan says. Over whatever adapter: it knows only the trait.
+///
+/// A clone shares plan and adapter's clone.
+#[derive(Clone, Debug)]
+pub struct Faulty<T, E = FailureKind> {
+    inner: T,
+    plan: FaultPlan<E>,
+    /// Messages to be given once more.
+    echoes: Shared<Vec<Echo>>,
+    /// Calls that were refused before they reached the adapter.
+    unseen_calls: Shared<u64>,
+}
+
+impl<T, E> Faulty<T, E> {
+    /// `inner`, failing by `plan`.
+    pub fn new(inner: T, plan: FaultPlan<E>) -> Self {
+        Self { inner, plan, echoes: Shared::new(Vec::new()), unseen_calls: Shared::new(0) }
+    }
+
+    /// What is decorated.
+    pub fn inner(&self) -> &T {
+        &self.inner
+    }
+}
+
+fn failed(operation: Operation, resource: &str) -> impl Fn(FailureKind) -> PortError {
+    let name = match operation {
+        Operation::Receive => "ReceiveMessage",
+        Operation::Send => "SendMessageBatch",
+        Operation::Delete => "DeleteMessageBatch",
+        Operation::SetVisibility => "ChangeMessageVisibilityBatch",
+        Operation::Depth => "GetQueueAttributes",
+        Operation::Mail | Operation::Warm => "SendEmail",
+        Operation::Read => "GetItem",
+        Operation::Claim
+        | Operation::Advance
+        | Operation::Report
+        | Operation::SetFactor
+        | Operation::SetControl => "UpdateItem",
+        Operation::Account => "GetAccount",
+        Operation::Tick => "Invoke",
+    };
+    let resource = resource.to_owned();
+    move |kind| PortError { operation: name, resource: resource.clone(), kind, source: None }
+}
+
+impl<T> Faulty<T> {
+    /// One call that the plan may fail.
+    async fn call<R>(
+        &self,
+        operation: Operation,
+        resource: &str,
+        act: impl Future<Output = Result<R, PortError>>,
+    ) -> Result<R, PortError> {
+        let decision = self.plan.decide(operation, resource);
+        self.plan.around(decision, act, failed(operation, resource)).await
+    }
+}
+
+impl<L: Ledger> Ledger for Faulty<L> {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Claim, PortError> {
+        let window = request.window.to_string();
+        self.call(Operation::Claim, &window, self.inner.claim(request)).await
+    }
+
+    async fn advance(&self, token: &str, through: Window) -> Result<bool, PortError> {
+        let window = through.to_string();
+        self.call(Operation::Advance, &window, self.inner.advance(token, through)).await
+    }
+
+    async fn read(&self) -> Result<Standing, PortError> {
+        self.call(Operation::Read, "", self.inner.read()).await
+    }
+
+    async fn report(&self, report: &LedgerReport) -> Result<(), PortError> {
+        self.call(Operation::Report, "", self.inner.report(report)).await
+    }
+
+    async fn set_factor(&self, from: RateFactor, to: RateFactor) -> Result<bool, PortError> {
+        self.call(Operation::SetFactor, "", self.inner.set_factor(from, to)).await
+    }
+
+    async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
+        self.call(Operation::SetControl, "", self.inner.set_control(version, control)).await
+    }
+}
+
+impl<A: Account> Account for Faulty<A> {
+    async fn account(&self) -> Result<AccountStatus, PortError> {
+        self.call(Operation::Account, "", self.inner.account()).await
+    }
+}
+
+impl<I: Invoke> Invoke for Faulty<I> {
+    async fn tick(&self, tick: &Tick) -> Result<(), PortError> {
+        let window = tick.window.to_string();
+        let decision = self.plan.decide(Operation::Tick, &window);
+        let (nothing, doubled) = (decision.nothing, decision.duplicate.is_some());
+        let act = async {
+            if nothing {
+                return Ok(());
+            }
+            self.inner.tick(tick).await?;
+            if doubled { self.inner.tick(tick).await } else { Ok(()) }
+        };
+        self.plan.around(decision, act, failed(Operation::Tick, &window)).await
+    }
+}
+
+impl<M: Mailer> Mailer for Faulty<M, Failure> {
+    async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
+        let resource = format!("{}/{}", mail.campaign, mail.id);
+        let decision = self.plan.decide(Operation::Mail, &resource);
+        self.plan.around(decision, self.inner.send(mail, latest), |failure| failure).await
+    }
+
+    async fn warm(&self, connections: usize) {
+        self.plan.lead_in(&self.plan.decide(Operation::Warm, "")).await;
+        self.inner.warm(connections).await;
+    }
+}

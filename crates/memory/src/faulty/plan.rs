@@ -1,0 +1,222 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use tidegate_core::Timestamp;
+use tidegate_delivery::ports::FailureKind;
+use tokio::sync::Notify;
+
+use super::rule::{Fault, Operation, Rule};
+use crate::clock::Universe;
+use crate::entropy::SeededEntropy;
+use crate::latency::{Latency, pass};
+use crate::shared::Shared;
+
+/// A fault that struck.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strike {
+    /// When, on the true clock.
+    pub at: Timestamp,
+    /// What was called.
+    pub operation: Operation,
+    /// What it was called on.
+    pub resource: String,
+}
+
+/// Which calls fail, and how: scripted rules, and seeded ones that draw. A clone is the same plan,
+/// and rules may come and go while it runs.
+///
+/// `E` is what a failed call says: [`FailureKind`] for queues, ledger, account and invoke, a
+/// [`Failure`](tidegate_core::outcome::Failure) for the mailer.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use tidegate_core::{Timestamp, Window};
+/// use tidegate_delivery::ports::{FailureKind, Ledger};
+/// use tidegate_memory::{Fault, FaultPlan, Faulty, MemoryLedger, Operation, Rule, Universe};
+/// let plan = FaultPlan::new(Universe::starting_at(Timestamp::from_millis(1_000)), 1);
+/// plan.add(Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::Read).nth(2));
+/// let ledger = Faulty::new(MemoryLedger::default(), plan.clone());
+/// assert!(ledger.read().await.is_ok());
+/// assert!(ledger.read().await.is_err());
+/// assert!(ledger.read().await.is_ok());
+/// assert_eq!(plan.strikes().len(), 1);
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct FaultPlan<E = FailureKind> {
+    universe: Universe,
+    entropy: SeededEntropy,
+    state: Shared<State<E>>,
+    hung: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct State<E> {
+    rules: Vec<Counted<E>>,
+    strikes: Vec<Strike>,
+}
+
+/// A rule, and how many calls it matched.
+#[derive(Debug)]
+struct Counted<E> {
+    rule: Rule<E>,
+    matched: u64,
+}
+
+impl<E: Clone> FaultPlan<E> {
+    /// A plan without faults.
+    #[must_use]
+    pub fn new(universe: Universe, seed: u64) -> Self {
+        let state = State { rules: Vec::new(), strikes: Vec::new() };
+        let entropy = SeededEntropy::new(seed);
+        Self { universe, entropy, state: Shared::new(state), hung: Arc::default() }
+    }
+
+    /// Adds a rule; a later one of the same kind overrides an earlier.
+    pub fn add(&self, rule: Rule<E>) {
+        self.state.with(|state| state.rules.push(Counted { rule, matched: 0 }));
+    }
+
+    /// Takes all rules away: from now on nothing fails. Calls that hang go on hanging.
+    pub fn clear(&self) {
+        self.state.with(|state| state.rules.clear());
+    }
+
+    /// The faults that struck so far.
+    #[must_use]
+    pub fn strikes(&self) -> Vec<Strike> {
+        self.state.with(|state| state.strikes.clone())
+    }
+
+    /// Waits until a call hangs: then drop the future that made it, and it crashed there. A hang
+    /// before this was called counts, once.
+    pub async fn hung(&self) {
+        self.hung.notified().await;
+    }
+
+    /// What befalls one call.
+    pub(super) fn decide(&self, operation: Operation, resource: &str) -> Decision<E> {
+        let now = self.universe.now();
+        self.state.with(|state| {
+            let mut decision = Decision::default();
+            for counted in &mut state.rules {
+                let rule = &counted.rule;
+                if !rule.covers(operation, resource) || !holds(rule.during.as_ref(), now) {
+                    continue;
+                }
+                counted.matched += 1;
+                if rule.nth.is_some_and(|nth| nth != counted.matched)
+                    || !self.entropy.chance(rule.chance)
+                {
+                    continue;
+                }
+                decision.take(rule.fault.clone());
+                let resource = resource.to_owned();
+                state.strikes.push(Strike { at: now, operation, resource });
+            }
+            decision
+        })
+    }
+
+    /// Which of `count` entries an entry fault hits.
+    pub(super) fn pick(&self, count: usize, share: f64) -> Vec<bool> {
+        (0..count).map(|_| self.entropy.chance(share)).collect()
+    }
+
+    pub(super) fn universe(&self) -> Universe {
+        self.universe
+    }
+
+    /// One call under `decision`: `act` does it, `error` makes of `E` what its caller expects.
+    pub(super) async fn around<R, X>(
+        &self,
+        decision: Decision<E>,
+        act: impl Future<Output = Result<R, X>>,
+        error: impl Fn(E) -> X,
+    ) -> Result<R, X> {
+        self.lead_in(&decision).await;
+        if let Some(said) = decision.before {
+            return Err(error(said));
+        }
+        let done = act.await?;
+        if decision.hang_after {
+            self.hang().await;
+        }
+        match decision.after {
+            Some(said) => Err(error(said)),
+            None => Ok(done),
+        }
+    }
+
+    /// What comes before anything is done: a delay, or a hang.
+    pub(super) async fn lead_in(&self, decision: &Decision<E>) {
+        pass(decision.slow.draw(&self.entropy)).await;
+        if decision.hang_before {
+            self.hang().await;
+        }
+    }
+
+    async fn hang(&self) {
+        self.hung.notify_one();
+        std::future::pending::<()>().await;
+    }
+}
+
+fn holds(during: Option<&Range<Timestamp>>, now: Timestamp) -> bool {
+    during.is_none_or(|span| span.contains(&now))
+}
+
+/// All the faults of one call.
+#[derive(Debug)]
+pub(super) struct Decision<E> {
+    pub(super) slow: Latency,
+    pub(super) before: Option<E>,
+    pub(super) after: Option<E>,
+    pub(super) hang_before: bool,
+    pub(super) hang_after: bool,
+    pub(super) refuse_entries: f64,
+    pub(super) lose_entries: f64,
+    pub(super) duplicate: Option<Latency>,
+    pub(super) nothing: bool,
+}
+
+impl<E> Default for Decision<E> {
+    fn default() -> Self {
+        Self {
+            slow: Latency::NONE,
+            before: None,
+            after: None,
+            hang_before: false,
+            hang_after: false,
+            refuse_entries: 0.0,
+            lose_entries: 0.0,
+            duplicate: None,
+            nothing: false,
+        }
+    }
+}
+
+impl<E> Decision<E> {
+    fn take(&mut self, fault: Fault<E>) {
+        match fault {
+            Fault::Before(said) => self.before = Some(said),
+            Fault::After(said) => self.after = Some(said),
+            Fault::RefuseEntries(share) => self.refuse_entries = share,
+            Fault::LoseEntries(share) => self.lose_entries = share,
+            Fault::Slow(latency) => self.slow = latency,
+            Fault::HangBefore => self.hang_before = true,
+            Fault::HangAfter => self.hang_after = true,
+            Fault::Duplicate(later) => self.duplicate = Some(later),
+            Fault::Nothing => self.nothing = true,
+        }
+    }
+
+    /// When a duplicate comes, where one does.
+    pub(super) fn duplicate_at(&self, plan: &FaultPlan<E>) -> Option<Timestamp>
+    where
+        E: Clone,
+    {
+        let later = self.duplicate?;
+        Some(plan.universe.now() + later.draw(&plan.entropy))
+    }
+}

@@ -1,0 +1,154 @@
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_delivery::ports::{
+    Depth, Entry, EntryError, FailureKind, Outgoing, PortError, QueueUrl, Queues, Received,
+};
+
+use super::plan::Decision;
+use super::{Faulty, Operation, failed};
+
+/// A message that a standard queue gives once more.
+#[derive(Clone, Debug)]
+pub(super) struct Echo {
+    queue: QueueUrl,
+    from: Timestamp,
+    message: Received,
+}
+
+impl<Q: Queues> Faulty<Q> {
+    fn decide(&self, operation: Operation, queue: &QueueUrl) -> Decision<FailureKind> {
+        let decision = self.plan.decide(operation, queue.as_str());
+        if decision.before.is_some() {
+            self.unseen_calls.with(|calls| *calls += 1);
+        }
+        decision
+    }
+
+    /// The echoes that are due, `max` at most.
+    fn due_echoes(&self, queue: &QueueUrl, max: usize) -> Vec<Received> {
+        let now = self.plan.universe().now();
+        self.echoes.with(|echoes| {
+            let mut due = Vec::new();
+            echoes.retain(|echo| {
+                let is_due = echo.queue == *queue && echo.from <= now && due.len() < max;
+                if is_due {
+                    let receive_count = echo.message.receive_count + 1;
+                    due.push(Received { receive_count, ..echo.message.clone() });
+                }
+                !is_due
+            });
+            due
+        })
+    }
+
+    async fn receive_with_echoes(
+        &self,
+        queue: &QueueUrl,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Received>, PortError> {
+        let mut received = self.due_echoes(queue, max);
+        if received.is_empty() || received.len() < max {
+            let wait = if received.is_empty() { wait } else { Duration::ZERO };
+            received.extend(self.inner.receive(queue, max - received.len(), wait).await?);
+        }
+        Ok(received)
+    }
+
+    /// A batch of which `decision` may fail single entries: `act` does the others.
+    async fn batch<T: Clone>(
+        &self,
+        operation: Operation,
+        queue: &QueueUrl,
+        entries: &[T],
+        act: impl AsyncFnOnce(&[T]) -> Result<Vec<Entry>, PortError>,
+    ) -> Result<Vec<Entry>, PortError> {
+        let decision = self.decide(operation, queue);
+        let refused = self.plan.pick(entries.len(), decision.refuse_entries);
+        let lost = self.plan.pick(entries.len(), decision.lose_entries);
+        let passed: Vec<T> =
+            entries.iter().zip(&refused).filter(|(_, r)| !**r).map(|(e, _)| e.clone()).collect();
+        let acted = async {
+            // An empty batch of the caller's own is SQS's to refuse.
+            if passed.is_empty() && !entries.is_empty() {
+                Ok(Vec::new())
+            } else {
+                act(&passed).await
+            }
+        };
+        let done = self.plan.around(decision, acted, failed(operation, queue.as_str())).await?;
+        let mut done = done.into_iter();
+        let answers = refused.into_iter().zip(lost).map(|(refused, lost)| {
+            let answer = if refused { None } else { done.next() };
+            answer.filter(|_| !lost).unwrap_or_else(|| Err(internal_error()))
+        });
+        Ok(answers.collect())
+    }
+}
+
+fn internal_error() -> EntryError {
+    let message = "The request processing has failed because of an unknown error.";
+    EntryError { code: "InternalError".to_owned(), message: message.to_owned() }
+}
+
+impl<Q: Queues> Queues for Faulty<Q> {
+    async fn receive(
+        &self,
+        queue: &QueueUrl,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Received>, PortError> {
+        let decision = self.decide(Operation::Receive, queue);
+        let (nothing, echo_at) = (decision.nothing, decision.duplicate_at(&self.plan));
+        let act = async {
+            if nothing { Ok(Vec::new()) } else { self.receive_with_echoes(queue, max, wait).await }
+        };
+        let failed = failed(Operation::Receive, queue.as_str());
+        let received = self.plan.around(decision, act, failed).await?;
+        if let Some(from) = echo_at.filter(|_| !queue.is_fifo()) {
+            let echo = |message: &Received| {
+                let (queue, message) = (queue.clone(), message.clone());
+                Echo { queue, from, message }
+            };
+            self.echoes.with(|echoes| echoes.extend(received.iter().map(echo)));
+        }
+        Ok(received)
+    }
+
+    async fn send(&self, queue: &QueueUrl, messages: &[Outgoing]) -> Result<Vec<Entry>, PortError> {
+        self.batch(Operation::Send, queue, messages, async |messages| {
+            self.inner.send(queue, messages).await
+        })
+        .await
+    }
+
+    async fn delete(&self, queue: &QueueUrl, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
+        self.batch(Operation::Delete, queue, receipts, async |receipts| {
+            self.inner.delete(queue, receipts).await
+        })
+        .await
+    }
+
+    async fn set_visibility(
+        &self,
+        queue: &QueueUrl,
+        receipts: &[String],
+        after: Duration,
+    ) -> Result<Vec<Entry>, PortError> {
+        self.batch(Operation::SetVisibility, queue, receipts, async |receipts| {
+            self.inner.set_visibility(queue, receipts, after).await
+        })
+        .await
+    }
+
+    async fn depth(&self, queue: &QueueUrl) -> Result<Depth, PortError> {
+        let decision = self.decide(Operation::Depth, queue);
+        let failed = failed(Operation::Depth, queue.as_str());
+        self.plan.around(decision, self.inner.depth(queue), failed).await
+    }
+
+    fn calls(&self) -> u64 {
+        self.inner.calls() + self.unseen_calls.with(|calls| *calls)
+    }
+}

@@ -1,0 +1,167 @@
+use std::collections::BTreeMap;
+
+use tidegate_core::Window;
+use tidegate_core::control::Control;
+use tidegate_core::factor::RateFactor;
+use tidegate_delivery::ports::{
+    Claim, ClaimRequest, FailureKind, Idle, Ledger, LedgerReport, PortError, PreviousClaim,
+    Standing,
+};
+
+use crate::shared::Shared;
+
+/// The ledger in memory: good for the pollers of one process. A clone is the same ledger.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use tidegate_core::{Window, rate::{Guard, Rate}};
+/// use tidegate_delivery::ports::{Claim, ClaimRequest, Ledger};
+/// use tidegate_memory::MemoryLedger;
+/// let ledger = MemoryLedger::default();
+/// let mut request = ClaimRequest {
+///     window: Window::from_epoch_second(1_795_207_000),
+///     rate: Rate::per_second(14.0).unwrap(),
+///     guard: Guard::default(),
+///     token: "first".into(),
+/// };
+/// assert!(matches!(ledger.claim(&request).await, Ok(Claim::Claimed(_))));
+/// request.token = "second".into();
+/// assert!(matches!(ledger.claim(&request).await, Ok(Claim::Taken { .. })));
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryLedger(Shared<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    newest: Option<NewestClaim>,
+    factor: RateFactor,
+    control: Control,
+    control_version: u64,
+    counters: BTreeMap<String, i64>,
+    idle: BTreeMap<String, Idle>,
+}
+
+#[derive(Debug)]
+struct NewestClaim {
+    claim: PreviousClaim,
+    token: String,
+    /// The window it was made for; the claim's own is past it where it advanced.
+    opened: Window,
+    /// The claim before, kept for the same token's second try.
+    previous: Option<PreviousClaim>,
+}
+
+impl Default for MemoryLedger {
+    fn default() -> Self {
+        Self(Shared::new(State::default()))
+    }
+}
+
+impl State {
+    fn claim(&mut self, request: &ClaimRequest) -> Claim {
+        let claim = PreviousClaim {
+            window: request.window,
+            rate: request.rate,
+            guard: request.guard,
+            factor: self.factor.millionths(),
+        };
+        match &self.newest {
+            Some(NewestClaim { claim, token, opened, .. }) if claim.window >= request.window => {
+                if claim.window != request.window || *token != request.token {
+                    let owed = *opened < request.window;
+                    return Claim::Taken { newest: claim.window, owed };
+                }
+            }
+            _ => {
+                let previous = self.newest.take().map(|newest| newest.claim);
+                let token = request.token.clone();
+                let opened = request.window;
+                self.newest = Some(NewestClaim { claim, token, opened, previous });
+            }
+        }
+        Claim::Claimed(self.standing(self.newest.as_ref().and_then(|newest| newest.previous)))
+    }
+
+    fn advance(&mut self, token: &str, through: Window) -> bool {
+        match &mut self.newest {
+            Some(newest) if newest.token == token && newest.claim.window <= through => {
+                newest.claim.window = through;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn report(&mut self, report: &LedgerReport) -> Result<(), FailureKind> {
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.:-".contains(c);
+        let is_name = |name: &String| (1..=128).contains(&name.len()) && name.chars().all(legal);
+        if !report.counters.keys().all(is_name) {
+            return Err(FailureKind::Refused("ValidationException".to_owned()));
+        }
+        for (name, added) in &report.counters {
+            let sum = self.counters.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(*added);
+        }
+        if let Some(idle) = &report.idle {
+            self.idle.clone_from(idle);
+        }
+        Ok(())
+    }
+
+    fn standing(&self, previous: Option<PreviousClaim>) -> Standing {
+        Standing {
+            previous,
+            factor: self.factor,
+            control: self.control.clone(),
+            control_version: self.control_version,
+            counters: self.counters.clone(),
+            idle: self.idle.clone(),
+        }
+    }
+}
+
+impl Ledger for MemoryLedger {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Claim, PortError> {
+        Ok(self.0.with(|state| state.claim(request)))
+    }
+
+    async fn advance(&self, token: &str, through: Window) -> Result<bool, PortError> {
+        Ok(self.0.with(|state| state.advance(token, through)))
+    }
+
+    /// Nothing is claimed by a read: `previous` is the newest claim.
+    async fn read(&self) -> Result<Standing, PortError> {
+        Ok(self.0.with(|state| state.standing(state.newest.as_ref().map(|newest| newest.claim))))
+    }
+
+    async fn report(&self, report: &LedgerReport) -> Result<(), PortError> {
+        self.0.with(|state| state.report(report)).map_err(|kind| PortError {
+            operation: "UpdateItem",
+            resource: "memory ledger".to_owned(),
+            kind,
+            source: None,
+        })
+    }
+
+    async fn set_factor(&self, from: RateFactor, to: RateFactor) -> Result<bool, PortError> {
+        Ok(self.0.with(|state| {
+            let stands = state.factor == from;
+            if stands {
+                state.factor = to;
+            }
+            stands
+        }))
+    }
+
+    async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
+        Ok(self.0.with(|state| {
+            let stands = state.control_version == version;
+            if stands {
+                state.control = control.clone();
+                state.control_version += 1;
+            }
+            stands
+        }))
+    }
+}

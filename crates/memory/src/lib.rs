@@ -1,0 +1,35 @@
+//! Tidegate's ports in memory, deterministic, with fault injection: for simulation, planning and
+//! tests.
+//!
+//! | port | adapter | made by |
+//! |---|---|---|
+//! | `Clock` | [`SimClock`] | [`Universe::clock`], [`Universe::clock_with_offset`]; a universe is true time |
+//! | `Queues` | [`MemoryQueues`] | [`MemoryQueues::new`], then [`MemoryQueues::create`] a queue |
+//! | `Ledger` | [`MemoryLedger`] | `MemoryLedger::default()` |
+//! | `Mailer` | [`MemoryMailer`] | [`MemorySes::mailer`], one an environment |
+//! | `Account` | [`MemoryAccount`] | [`MemorySes::account`] |
+//! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
+//! | `Entropy` | [`SeededEntropy`] | [`SeededEntropy::new`] |
+//! | all but clock and entropy | [`Faulty`] | [`Faulty::new`], failing by a [`FaultPlan`] |
+//!
+//! All are cheap handles: a clone is the same thing. All waiting is tokio's, so under a paused
+//! runtime simulated hours take moments; what is drawn at random is drawn from seeds.
+
+mod clock;
+mod entropy;
+mod faulty;
+mod invoke;
+mod latency;
+mod ledger;
+mod queues;
+mod ses;
+mod shared;
+
+pub use clock::{SimClock, Universe};
+pub use entropy::SeededEntropy;
+pub use faulty::{Fault, FaultPlan, Faulty, Operation, Rule, Strike};
+pub use invoke::MemoryInvoke;
+pub use latency::Latency;
+pub use ledger::MemoryLedger;
+pub use queues::{MemoryQueues, Place, QueueSettings, QueuedMessage};
+pub use ses::{Arrival, Counting, MemoryAccount, MemoryMailer, MemorySes, SesSettings, failures};

@@ -1,0 +1,273 @@
+//! SQS in memory: standard and FIFO queues with its rules of visibility, groups and deduplication.
+
+mod check;
+#[cfg(test)]
+mod model;
+mod queue;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_delivery::ports::{
+    Depth, Entry, FailureKind, Outgoing, PortError, QueueUrl, Queues, Received,
+};
+use tokio::sync::Notify;
+
+pub use settings::{Place, QueueSettings, QueuedMessage};
+
+use crate::clock::Universe;
+use crate::entropy::SeededEntropy;
+use crate::latency::Latency;
+use crate::shared::Shared;
+use queue::Queue;
+
+/// A queue, and who waits for a message of it.
+#[derive(Debug)]
+struct Served {
+    queue: Queue,
+    changed: Arc<Notify>,
+}
+
+/// SQS in memory. A clone is the same client; [`MemoryQueues::client`] is another client of the
+/// same queues.
+///
+/// Ids and receipts follow from the seed. A queue must be made before it is used; what uses one
+/// that is not there gets `NotFound`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use std::time::Duration;
+/// use tidegate_core::Timestamp;
+/// use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues};
+/// use tidegate_memory::{MemoryQueues, QueueSettings, Universe};
+/// let queues = MemoryQueues::new(Universe::starting_at(Timestamp::from_millis(1_000)), 1);
+/// let url = QueueUrl::new("memory://big");
+/// queues.create(&url, QueueSettings::default());
+/// let hello =
+///     Outgoing { body: "hello".into(), attributes: vec![], delay: Duration::ZERO, fifo: None };
+/// queues.send(&url, &[hello]).await.unwrap();
+/// let received = queues.receive(&url, 10, Duration::ZERO).await.unwrap();
+/// assert_eq!(received[0].body, "hello");
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryQueues {
+    universe: Universe,
+    entropy: SeededEntropy,
+    latency: Shared<Latency>,
+    queues: Shared<BTreeMap<QueueUrl, Served>>,
+    calls: Arc<AtomicU64>,
+}
+
+impl MemoryQueues {
+    /// No queues yet, calls without latency.
+    #[must_use]
+    pub fn new(universe: Universe, seed: u64) -> Self {
+        Self {
+            universe,
+            entropy: SeededEntropy::new(seed),
+            latency: Shared::new(Latency::NONE),
+            queues: Shared::new(BTreeMap::new()),
+            calls: Arc::default(),
+        }
+    }
+
+    /// How long a call takes from now on, for every client.
+    pub fn set_latency(&self, latency: Latency) {
+        self.latency.with(|current| *current = latency);
+    }
+
+    /// Another client of the same queues, which counts its own calls.
+    #[must_use]
+    pub fn client(&self) -> Self {
+        Self { calls: Arc::default(), ..self.clone() }
+    }
+
+    /// Makes a queue, FIFO where its name ends in `.fifo`; an existing one is emptied.
+    pub fn create(&self, url: &QueueUrl, settings: QueueSettings) {
+        let queue = Queue::new(settings, url.is_fifo(), self.entropy.bits());
+        let served = Served { queue, changed: Arc::default() };
+        self.queues.with(|queues| queues.insert(url.clone(), served));
+    }
+
+    /// Takes a queue away with all that is on it.
+    pub fn remove(&self, url: &QueueUrl) {
+        self.queues.with(|queues| queues.remove(url));
+    }
+
+    /// Changes a queue's settings; nothing where there is no such queue. Messages in flight keep
+    /// the visibility timeout they were received with.
+    pub fn reconfigure(&self, url: &QueueUrl, settings: QueueSettings) {
+        self.queues.with(|queues| {
+            if let Some(served) = queues.get_mut(url) {
+                served.queue.settings = settings;
+            }
+        });
+    }
+
+    /// All messages of a queue, the oldest first, without receiving them; none where there is no
+    /// such queue.
+    #[must_use]
+    pub fn contents(&self, url: &QueueUrl) -> Vec<QueuedMessage> {
+        let now = self.universe.now();
+        self.queues
+            .with(|queues| queues.get_mut(url).map(|served| served.queue.contents(now)))
+            .unwrap_or_default()
+    }
+
+    /// The queues there are.
+    #[must_use]
+    pub fn urls(&self) -> Vec<QueueUrl> {
+        self.queues.with(|queues| queues.keys().cloned().collect())
+    }
+
+    /// One call: counted, with its latency around what `act` does on the queue.
+    async fn call<R>(
+        &self,
+        operation: &'static str,
+        url: &QueueUrl,
+        act: impl FnOnce(&mut Queue, Timestamp) -> Result<R, FailureKind>,
+    ) -> Result<R, PortError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
+        halves.request().await;
+        let done = self.on_queue(url, act).map_err(|kind| failed(operation, url, kind));
+        self.wake(url);
+        halves.answer().await;
+        done
+    }
+
+    fn on_queue<R>(
+        &self,
+        url: &QueueUrl,
+        act: impl FnOnce(&mut Queue, Timestamp) -> Result<R, FailureKind>,
+    ) -> Result<R, FailureKind> {
+        let now = self.universe.now();
+        self.queues.with(|queues| {
+            let served = queues.get_mut(url).ok_or(FailureKind::NotFound)?;
+            act(&mut served.queue, now)
+        })
+    }
+
+    /// Wakes whoever waits for a message of the queue.
+    fn wake(&self, url: &QueueUrl) {
+        if let Ok(changed) = self.changed(url) {
+            changed.notify_waiters();
+        }
+    }
+
+    fn changed(&self, url: &QueueUrl) -> Result<Arc<Notify>, FailureKind> {
+        let changed = self.queues.with(|queues| queues.get(url).map(|s| Arc::clone(&s.changed)));
+        changed.ok_or(FailureKind::NotFound)
+    }
+
+    fn poll_once(
+        &self,
+        url: &QueueUrl,
+        max: usize,
+        short: bool,
+    ) -> Result<Vec<Received>, FailureKind> {
+        self.on_queue(url, |queue, now| {
+            if !queue.is_fifo() && queue.is_at_limit(now) {
+                return Err(FailureKind::Refused("OverLimit".to_owned()));
+            }
+            let share = if short && !queue.is_fifo() { queue.settings.sampling } else { 1.0 };
+            Ok(queue.receive(now, max, || self.entropy.chance(share)))
+        })
+    }
+
+    /// Receives as soon as there is something, or nothing when `wait` is over.
+    async fn long_poll(
+        &self,
+        url: &QueueUrl,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Received>, FailureKind> {
+        let until = self.universe.now() + wait;
+        loop {
+            let changed = self.changed(url)?;
+            let notified = changed.notified();
+            tokio::pin!(notified);
+            // Before looking, so that what arrives after the look is not missed.
+            notified.as_mut().enable();
+            let received = self.poll_once(url, max, wait.is_zero())?;
+            if !received.is_empty() || self.universe.now() >= until {
+                return Ok(received);
+            }
+            let next = self.on_queue(url, |queue, _| Ok(queue.next_visible()))?;
+            let look_again = next.map_or(until, |next| next.min(until));
+            tokio::select! {
+                biased;
+                () = notified => {}
+                () = self.universe.sleep_until(look_again) => {}
+            }
+        }
+    }
+}
+
+fn failed(operation: &'static str, url: &QueueUrl, kind: FailureKind) -> PortError {
+    PortError { operation, resource: url.to_string(), kind, source: None }
+}
+
+impl Queues for MemoryQueues {
+    async fn receive(
+        &self,
+        queue: &QueueUrl,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Received>, PortError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let failed = |kind| failed("ReceiveMessage", queue, kind);
+        let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
+        halves.request().await;
+        check::receive(max, wait).map_err(failed)?;
+        let received = self.long_poll(queue, max, wait).await.map_err(failed);
+        halves.answer().await;
+        received
+    }
+
+    async fn send(&self, queue: &QueueUrl, messages: &[Outgoing]) -> Result<Vec<Entry>, PortError> {
+        self.call("SendMessageBatch", queue, |served, now| {
+            check::entries(messages.len())?;
+            check::batch_bytes(messages)?;
+            let entries = messages.iter();
+            Ok(entries.map(|message| served.send(now, message, self.entropy.uuid())).collect())
+        })
+        .await
+    }
+
+    async fn delete(&self, queue: &QueueUrl, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
+        self.call("DeleteMessageBatch", queue, |served, now| {
+            check::entries(receipts.len())?;
+            Ok(receipts.iter().map(|receipt| served.delete(now, receipt)).collect())
+        })
+        .await
+    }
+
+    async fn set_visibility(
+        &self,
+        queue: &QueueUrl,
+        receipts: &[String],
+        after: Duration,
+    ) -> Result<Vec<Entry>, PortError> {
+        self.call("ChangeMessageVisibilityBatch", queue, |served, now| {
+            check::entries(receipts.len())?;
+            Ok(receipts.iter().map(|r| served.set_visibility(now, r, after)).collect())
+        })
+        .await
+    }
+
+    async fn depth(&self, queue: &QueueUrl) -> Result<Depth, PortError> {
+        self.call("GetQueueAttributes", queue, |served, now| Ok(served.depth(now))).await
+    }
+
+    fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,318 @@
+//! One queue as a state machine over true time.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_delivery::ports::{Depth, Entry, EntryError, Outgoing, Received};
+
+use super::check;
+use super::settings::{Place, QueueSettings, QueuedMessage};
+
+/// How long a deduplication id is remembered, deleted or not.
+pub(super) const DEDUPLICATION_INTERVAL: Duration = Duration::from_mins(5);
+
+/// What a deduplication id is looked up by (`DeduplicationScope=messageGroup`).
+type Deduplication = (String, String);
+
+#[derive(Debug)]
+struct Stored {
+    id: String,
+    body: String,
+    attributes: BTreeMap<String, String>,
+    sent_at: Timestamp,
+    group: Option<String>,
+    receive_count: u32,
+    place: Place,
+}
+
+/// A queue. Every method is told the time, which must not go back.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) settings: QueueSettings,
+    fifo: bool,
+    /// Tells its receipts from those of other queues.
+    tag: u64,
+    next: u64,
+    messages: BTreeMap<u64, Stored>,
+    visible: BTreeSet<u64>,
+    /// Delayed and in flight, by when they become visible.
+    hidden: BTreeSet<(Timestamp, u64)>,
+    in_flight: usize,
+    /// Messages in flight by group: a group with any gives out no other.
+    locks: HashMap<String, usize>,
+    remembered: HashMap<Deduplication, Timestamp>,
+    forgetting: VecDeque<(Timestamp, Deduplication)>,
+    shown_depth: Option<(Timestamp, Depth)>,
+}
+
+impl Queue {
+    pub(super) fn new(settings: QueueSettings, fifo: bool, tag: u64) -> Self {
+        Self {
+            settings,
+            fifo,
+            tag,
+            next: 0,
+            messages: BTreeMap::new(),
+            visible: BTreeSet::new(),
+            hidden: BTreeSet::new(),
+            in_flight: 0,
+            locks: HashMap::new(),
+            remembered: HashMap::new(),
+            forgetting: VecDeque::new(),
+            shown_depth: None,
+        }
+    }
+
+    pub(super) fn is_fifo(&self) -> bool {
+        self.fifo
+    }
+
+    /// Puts `message` on the queue, or acknowledges it only, where its deduplication id is known.
+    pub(super) fn send(&mut self, now: Timestamp, message: &Outgoing, id: String) -> Entry {
+        check::message(message, self.fifo, self.settings.max_message_bytes)?;
+        self.advance(now);
+        if self.is_repeated(now, message) {
+            return Ok(());
+        }
+        let sequence = self.next;
+        self.next += 1;
+        let attributes = message.attributes.iter();
+        self.messages.insert(
+            sequence,
+            Stored {
+                id,
+                body: message.body.clone(),
+                attributes: attributes.map(|(n, v)| ((*n).to_owned(), v.clone())).collect(),
+                sent_at: now,
+                group: message.fifo.as_ref().map(|fifo| fifo.group.clone()),
+                receive_count: 0,
+                place: Place::Visible,
+            },
+        );
+        self.visible.insert(sequence);
+        if !message.delay.is_zero() {
+            self.put(sequence, Place::Delayed(now + message.delay));
+        }
+        Ok(())
+    }
+
+    fn is_repeated(&mut self, now: Timestamp, message: &Outgoing) -> bool {
+        let Some(fifo) = &message.fifo else { return false };
+        let key = (fifo.group.clone(), fifo.deduplication.clone());
+        if self.remembered.contains_key(&key) {
+            return true;
+        }
+        let until = now + DEDUPLICATION_INTERVAL;
+        self.remembered.insert(key.clone(), until);
+        self.forgetting.push_back((until, key));
+        false
+    }
+
+    /// Whether the limit of messages in flight is reached.
+    pub(super) fn is_at_limit(&mut self, now: Timestamp) -> bool {
+        self.advance(now);
+        self.in_flight >= self.settings.max_in_flight
+    }
+
+    /// Receives up to `max` messages among those that `sees` admits.
+    pub(super) fn receive(
+        &mut self,
+        now: Timestamp,
+        max: usize,
+        mut sees: impl FnMut() -> bool,
+    ) -> Vec<Received> {
+        self.advance(now);
+        let room = self.settings.max_in_flight.saturating_sub(self.in_flight);
+        let unlocked = |stored: &Stored| {
+            stored.group.as_ref().is_none_or(|group| !self.locks.contains_key(group))
+        };
+        let taken: Vec<u64> = self
+            .visible
+            .iter()
+            .copied()
+            .filter(|sequence| self.messages.get(sequence).is_some_and(unlocked) && sees())
+            .take(max.min(room))
+            .collect();
+        let until = now + self.settings.visibility;
+        taken.into_iter().filter_map(|sequence| self.take(sequence, until)).collect()
+    }
+
+    fn take(&mut self, sequence: u64, until: Timestamp) -> Option<Received> {
+        self.put(sequence, Place::InFlight(until));
+        let tag = self.tag;
+        let stored = self.messages.get_mut(&sequence)?;
+        stored.receive_count += 1;
+        Some(Received {
+            message_id: stored.id.clone(),
+            receipt: format!("{tag:016x}.{sequence}.{}", stored.receive_count),
+            body: stored.body.clone(),
+            attributes: stored.attributes.clone(),
+            sent_at_millis: stored.sent_at.as_millis(),
+            receive_count: stored.receive_count,
+        })
+    }
+
+    /// Deletes by receipt.
+    ///
+    /// A standard queue takes an expired receipt, and ignores one that is not the message's newest;
+    /// a FIFO queue refuses both.
+    pub(super) fn delete(&mut self, now: Timestamp, receipt: &str) -> Entry {
+        self.advance(now);
+        let (sequence, delivery) = self.read_receipt(receipt)?;
+        let Some(stored) = self.messages.get(&sequence) else { return Ok(()) };
+        let newest = stored.receive_count == delivery;
+        if self.fifo && !(newest && matches!(stored.place, Place::InFlight(_))) {
+            let said = "The receipt handle has expired";
+            return Err(check::entry_error("ReceiptHandleIsInvalid", said));
+        }
+        if newest {
+            self.remove(sequence);
+        }
+        Ok(())
+    }
+
+    /// Makes a message in flight visible again after `after`.
+    pub(super) fn set_visibility(
+        &mut self,
+        now: Timestamp,
+        receipt: &str,
+        after: Duration,
+    ) -> Entry {
+        check::visibility(after)?;
+        self.advance(now);
+        let (sequence, delivery) = self.read_receipt(receipt)?;
+        let in_flight = self.messages.get(&sequence).is_some_and(|stored| {
+            stored.receive_count == delivery && matches!(stored.place, Place::InFlight(_))
+        });
+        if !in_flight {
+            let said = format!(
+                "Value {receipt} for parameter ReceiptHandle is invalid. Reason: Message does not \
+                 exist or is not available for visibility timeout change."
+            );
+            return Err(check::entry_error("InvalidParameterValue", said));
+        }
+        let place = if after.is_zero() { Place::Visible } else { Place::InFlight(now + after) };
+        self.put(sequence, place);
+        Ok(())
+    }
+
+    /// How deep it is, as old as the settings' lag allows.
+    pub(super) fn depth(&mut self, now: Timestamp) -> Depth {
+        self.advance(now);
+        if let Some((at, depth)) = self.shown_depth
+            && now.saturating_since(at) < self.settings.depth_lag
+        {
+            return depth;
+        }
+        let hidden = self.hidden.len() - self.in_flight;
+        let depth = Depth {
+            visible: self.visible.len() as u64,
+            in_flight: self.in_flight as u64,
+            delayed: hidden as u64,
+        };
+        self.shown_depth = Some((now, depth));
+        depth
+    }
+
+    /// When the next message becomes visible by itself.
+    pub(super) fn next_visible(&self) -> Option<Timestamp> {
+        self.hidden.first().map(|(at, _)| *at)
+    }
+
+    /// All its messages, the oldest first.
+    pub(super) fn contents(&mut self, now: Timestamp) -> Vec<QueuedMessage> {
+        self.advance(now);
+        let standing = |stored: &Stored| QueuedMessage {
+            message_id: stored.id.clone(),
+            body: stored.body.clone(),
+            attributes: stored.attributes.clone(),
+            receive_count: stored.receive_count,
+            place: stored.place,
+        };
+        self.messages.values().map(standing).collect()
+    }
+
+    fn read_receipt(&self, receipt: &str) -> Result<(u64, u32), EntryError> {
+        let read = || {
+            let (tag, rest) = receipt.split_once('.')?;
+            let (sequence, delivery) = rest.split_once('.')?;
+            let ours = u64::from_str_radix(tag, 16).ok()? == self.tag;
+            let (sequence, delivery) = (sequence.parse().ok()?, delivery.parse().ok()?);
+            (ours && sequence < self.next).then_some((sequence, delivery))
+        };
+        read().ok_or_else(|| {
+            let said = format!("The receipt handle \"{receipt}\" is not valid for this queue.");
+            check::entry_error("ReceiptHandleIsInvalid", said)
+        })
+    }
+
+    /// Makes visible what has become so, and forgets old deduplication ids.
+    fn advance(&mut self, now: Timestamp) {
+        while let Some(&(at, sequence)) = self.hidden.first()
+            && at <= now
+        {
+            self.put(sequence, Place::Visible);
+        }
+        while let Some((until, _)) = self.forgetting.front()
+            && *until <= now
+        {
+            if let Some((_, key)) = self.forgetting.pop_front() {
+                self.remembered.remove(&key);
+            }
+        }
+    }
+
+    /// Moves a message to `place`: the only way its place, the sets and the locks change.
+    fn put(&mut self, sequence: u64, place: Place) {
+        let Some(stored) = self.messages.get_mut(&sequence) else { return };
+        let left = std::mem::replace(&mut stored.place, place);
+        let group = stored.group.clone();
+        match left {
+            Place::Visible => {
+                self.visible.remove(&sequence);
+            }
+            Place::Delayed(at) | Place::InFlight(at) => {
+                self.hidden.remove(&(at, sequence));
+            }
+        }
+        match place {
+            Place::Visible => {
+                self.visible.insert(sequence);
+            }
+            Place::Delayed(at) | Place::InFlight(at) => {
+                self.hidden.insert((at, sequence));
+            }
+        }
+        match (matches!(left, Place::InFlight(_)), matches!(place, Place::InFlight(_))) {
+            (false, true) => self.lock(group),
+            (true, false) => self.unlock(group),
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, sequence: u64) {
+        self.put(sequence, Place::Visible);
+        self.visible.remove(&sequence);
+        self.messages.remove(&sequence);
+    }
+
+    fn lock(&mut self, group: Option<String>) {
+        self.in_flight += 1;
+        if let Some(group) = group {
+            *self.locks.entry(group).or_default() += 1;
+        }
+    }
+
+    fn unlock(&mut self, group: Option<String>) {
+        self.in_flight -= 1;
+        if let Some(group) = group
+            && let Some(count) = self.locks.get_mut(&group)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.locks.remove(&group);
+            }
+        }
+    }
+}

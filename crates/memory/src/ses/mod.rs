@@ -1,0 +1,258 @@
+//! SES in memory: one account, seen by mailers and asked by its status.
+
+pub mod failures;
+mod quota;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use tidegate_core::Timestamp;
+use tidegate_core::email::Email;
+use tidegate_core::outcome::Failure;
+use tidegate_core::rate::Rate;
+use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Monotonic, PortError};
+
+pub use quota::Counting;
+
+use crate::clock::{SimClock, Universe};
+use crate::entropy::SeededEntropy;
+use crate::latency::{Latency, pass};
+use crate::shared::Shared;
+use quota::{OverQuota, Quota};
+
+/// The account, and how it answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SesSettings {
+    /// `MaxSendRate`, recipients a second.
+    pub max_send_rate: Rate,
+    /// How a second's recipients are counted.
+    pub counting: Counting,
+    /// `Max24HourSend`, recipients in any 24 hours; `None` without a limit.
+    pub max_24_hour_send: Option<u64>,
+    /// `SendingEnabled`.
+    pub sending_enabled: bool,
+    /// From the request's writing to its answer.
+    pub latency: Latency,
+    /// From the call to the request's writing: signing, and a connection where none is open.
+    pub hand_over: Latency,
+}
+
+impl SesSettings {
+    /// An enabled account of `max_send_rate` that answers at once, with a bucket of one second and
+    /// no daily quota.
+    #[must_use]
+    pub const fn of_rate(max_send_rate: Rate) -> Self {
+        Self {
+            max_send_rate,
+            counting: Counting::Bucket,
+            max_24_hour_send: None,
+            sending_enabled: true,
+            latency: Latency::NONE,
+            hand_over: Latency::NONE,
+        }
+    }
+}
+
+/// A mail that reached SES.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When, on the true clock.
+    pub at: Timestamp,
+    /// Its campaign.
+    pub campaign: String,
+    /// Its id, as the poller names it.
+    pub id: String,
+    /// How many recipients it has.
+    pub recipients: u32,
+    /// All its recipients' addresses.
+    pub addresses: Vec<String>,
+    /// SES's message id, or what it refused it with.
+    pub verdict: Result<String, Failure>,
+}
+
+/// An SES account in memory. A clone is the same account.
+#[derive(Clone, Debug)]
+pub struct MemorySes {
+    universe: Universe,
+    entropy: SeededEntropy,
+    state: Shared<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    settings: SesSettings,
+    quota: Quota,
+    refused_addresses: BTreeMap<String, Failure>,
+    arrivals: Vec<Arrival>,
+    warmed: usize,
+}
+
+impl MemorySes {
+    /// An account that has sent nothing.
+    #[must_use]
+    pub fn new(universe: Universe, seed: u64, settings: SesSettings) -> Self {
+        let quota = Quota::new(settings.max_send_rate, universe.now());
+        let state = State {
+            settings,
+            quota,
+            refused_addresses: BTreeMap::new(),
+            arrivals: Vec::new(),
+            warmed: 0,
+        };
+        Self { universe, entropy: SeededEntropy::new(seed), state: Shared::new(state) }
+    }
+
+    /// The mailer of the environment whose clock is `clock`: `latest` is read on that clock.
+    #[must_use]
+    pub fn mailer(&self, clock: &SimClock) -> MemoryMailer {
+        MemoryMailer { ses: self.clone(), clock: clock.clone() }
+    }
+
+    /// The account's status.
+    #[must_use]
+    pub fn account(&self) -> MemoryAccount {
+        MemoryAccount(self.clone())
+    }
+
+    /// Changes the settings while it runs.
+    pub fn configure(&self, change: impl FnOnce(&mut SesSettings)) {
+        let now = self.universe.now();
+        self.state.with(|state| {
+            change(&mut state.settings);
+            state.quota.set_rate(now, state.settings.max_send_rate);
+        });
+    }
+
+    /// Refuses every mail to `address` with `failure` from now on.
+    pub fn refuse_address(&self, address: &str, failure: Failure) {
+        self.state.with(|state| state.refused_addresses.insert(address.to_owned(), failure));
+    }
+
+    /// Takes mail to `address` again.
+    pub fn accept_address(&self, address: &str) {
+        self.state.with(|state| state.refused_addresses.remove(address));
+    }
+
+    /// Every mail that reached SES, accepted or not, in order of arrival.
+    #[must_use]
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        self.state.with(|state| state.arrivals.clone())
+    }
+
+    /// The mails it accepted, in order of arrival.
+    #[must_use]
+    pub fn accepted(&self) -> Vec<Arrival> {
+        let mut arrivals = self.arrivals();
+        arrivals.retain(|arrival| arrival.verdict.is_ok());
+        arrivals
+    }
+
+    /// The most recipients that arrived in any half-open second, refused ones included.
+    #[must_use]
+    pub fn worst_second(&self) -> u64 {
+        self.state.with(|state| {
+            let arrivals = state.arrivals.iter();
+            quota::worst_second(arrivals.map(|arrival| (arrival.at, u64::from(arrival.recipients))))
+        })
+    }
+
+    /// How many connections were asked for in advance, in all.
+    #[must_use]
+    pub fn warmed(&self) -> usize {
+        self.state.with(|state| state.warmed)
+    }
+
+    fn arrive(&self, mail: Mail<'_>) -> Result<String, Failure> {
+        let at = self.universe.now();
+        let message_id = self.entropy.uuid();
+        self.state.with(|state| {
+            let addresses = addresses(mail.email);
+            let recipients = mail.email.recipients();
+            let verdict = state.judge(at, recipients, &addresses).map(|()| message_id);
+            state.arrivals.push(Arrival {
+                at,
+                campaign: mail.campaign.to_owned(),
+                id: mail.id.to_owned(),
+                recipients,
+                addresses,
+                verdict: verdict.clone(),
+            });
+            verdict
+        })
+    }
+
+    fn settings(&self) -> SesSettings {
+        self.state.with(|state| state.settings)
+    }
+}
+
+impl State {
+    fn judge(&mut self, at: Timestamp, recipients: u32, to: &[String]) -> Result<(), Failure> {
+        if !self.settings.sending_enabled {
+            return Err(failures::sending_paused());
+        }
+        if let Some(failure) = to.iter().find_map(|address| self.refused_addresses.get(address)) {
+            return Err(failure.clone());
+        }
+        let SesSettings { counting, max_24_hour_send, .. } = self.settings;
+        self.quota.admit(at, u64::from(recipients), counting, max_24_hour_send).map_err(|over| {
+            match over {
+                OverQuota::Rate => failures::rate_exceeded(),
+                OverQuota::Daily => failures::daily_quota_exceeded(),
+            }
+        })
+    }
+}
+
+fn addresses(email: &Email) -> Vec<String> {
+    let recipients = email.to().iter().chain(email.cc()).chain(email.bcc());
+    recipients.map(|address| address.addr_spec().to_owned()).collect()
+}
+
+/// Sends to a [`MemorySes`] from one environment. A clone is the same mailer.
+#[derive(Clone, Debug)]
+pub struct MemoryMailer {
+    ses: MemorySes,
+    clock: SimClock,
+}
+
+impl Mailer for MemoryMailer {
+    async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
+        let SesSettings { latency, hand_over, .. } = self.ses.settings();
+        pass(hand_over.draw(&self.ses.entropy)).await;
+        if self.clock.monotonic() > latest {
+            return Err(failures::too_late());
+        }
+        let halves = latency.halves(&self.ses.entropy);
+        halves.request().await;
+        let verdict = self.ses.arrive(mail);
+        halves.answer().await;
+        verdict
+    }
+
+    async fn warm(&self, connections: usize) {
+        self.ses.state.with(|state| state.warmed += connections);
+    }
+}
+
+/// The status of a [`MemorySes`]. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct MemoryAccount(MemorySes);
+
+impl Account for MemoryAccount {
+    #[expect(clippy::cast_precision_loss, reason = "counts of recipients, far below 2^53")]
+    async fn account(&self) -> Result<AccountStatus, PortError> {
+        let halves = self.0.settings().latency.halves(&self.0.entropy);
+        halves.request().await;
+        let now = self.0.universe.now();
+        let status = self.0.state.with(|state| AccountStatus {
+            max_send_rate: state.settings.max_send_rate.as_per_second(),
+            max_24_hour_send: state.settings.max_24_hour_send.map_or(-1.0, |most| most as f64),
+            sent_last_24_hours: state.quota.sent_last_day(now) as f64,
+            sending_enabled: state.settings.sending_enabled,
+        });
+        halves.answer().await;
+        Ok(status)
+    }
+}

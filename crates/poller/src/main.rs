@@ -1,0 +1,63 @@
+//! The poller: serves one window an invocation.
+
+use std::process::ExitCode;
+
+use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
+use serde_json::Value;
+use tidegate_aws::{Clients, SystemClock, SystemEntropy};
+use tidegate_bootstrap::{
+    AnyLedger, diagnostic, failed_start, init_logs, poller_metrics, publish, variable,
+};
+use tidegate_core::config::PollerConfig;
+use tidegate_core::tick::Tick;
+use tidegate_delivery::environment::{Environment, Ports};
+use tidegate_delivery::poll::{PollError, Poller, WindowReport};
+use tidegate_delivery::ports::Clock as _;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    init_logs();
+    let config = match PollerConfig::from_variables(variable) {
+        Ok(config) => config,
+        Err(error) => return failed_start(&error),
+    };
+    let clients = Clients::connect().await;
+    let clock = SystemClock::new();
+    let ports = Ports {
+        queues: clients.queues(),
+        mailer: clients.mailer(clock, config.send_timeout),
+        account: clients.account(),
+        ledger: AnyLedger::new(&config.ledger, &clients),
+        clock,
+        entropy: SystemEntropy,
+    };
+    let poller = Poller::new(ports, config);
+    let (poller, clock) = (&poller, &clock);
+    let handler = service_fn(|event: LambdaEvent<Value>| async move {
+        let report = handle(poller, event.payload).await?;
+        publish(&poller_metrics(clock.wall(), &report));
+        Ok::<_, Diagnostic>(report)
+    });
+    match run(handler).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed_start(error.as_ref()),
+    }
+}
+
+async fn handle<E: Environment>(
+    poller: &Poller<E>,
+    payload: Value,
+) -> Result<WindowReport, Diagnostic> {
+    let tick = Tick::from_value(payload).map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "tick refused");
+        diagnostic("InvalidTick", &error)
+    })?;
+    poller.serve(tick).await.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "window not served");
+        let kind = match error {
+            PollError::Ledger { .. } => "LedgerUnreachable",
+            PollError::Quota { .. } => "QuotaUnknown",
+        };
+        diagnostic(kind, &error)
+    })
+}

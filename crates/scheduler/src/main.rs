@@ -1,0 +1,42 @@
+//! The scheduler: issues a tick a window, for a minute an invocation.
+
+use std::process::ExitCode;
+
+use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
+use serde_json::Value;
+use tidegate_aws::{Clients, SystemClock};
+use tidegate_bootstrap::{
+    AnyLedger, diagnostic, failed_start, init_logs, publish, scheduler_metrics, variable,
+};
+use tidegate_core::config::SchedulerConfig;
+use tidegate_delivery::ports::Clock as _;
+use tidegate_delivery::schedule;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    init_logs();
+    let config = match SchedulerConfig::from_variables(variable) {
+        Ok(config) => config,
+        Err(error) => return failed_start(&error),
+    };
+    let clients = Clients::connect().await;
+    let clock = SystemClock::new();
+    let (account, invoke) = (clients.account(), clients.invoke(config.poller_function.as_str()));
+    let ledger = AnyLedger::new(&config.ledger, &clients);
+    let parts = (&config, &clock, &account, &ledger, &invoke);
+    // Any payload will do: the EventBridge event says nothing that is needed.
+    let handler = service_fn(|_: LambdaEvent<Value>| async move {
+        let (config, clock, account, ledger, invoke) = parts;
+        let report = schedule::run(config, clock, account, ledger, invoke).await.map_err(|error| {
+            tracing::error!(error = &error as &dyn std::error::Error, "no ticks");
+            diagnostic("QuotaUnknown", &error)
+        })?;
+        tracing::info!(ticks = report.ticks, failed = report.ticks_failed, "ticks issued");
+        publish(&scheduler_metrics(clock.wall(), &report));
+        Ok::<_, Diagnostic>(report)
+    });
+    match run(handler).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed_start(error.as_ref()),
+    }
+}

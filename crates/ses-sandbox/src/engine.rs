@@ -1,0 +1,244 @@
+//! What becomes of a request: the sandbox without network and clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use serde::Serialize;
+
+use crate::config::SandboxConfig;
+use crate::fault::{self, Fault, FaultKind, Operation};
+use crate::mailbox::{Draft, Mail, MailStatus, MailStore};
+use crate::quota::{DailyQuota, OverQuota, QuotaGate};
+use crate::ses::SesError;
+use crate::stats::{Standing, Stats, Tally};
+
+/// What to do with a request, and when.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Plan<T> {
+    /// How long to wait first; `None` is for ever.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) end: End<T>,
+}
+
+/// How a request ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum End<T> {
+    Answer(Result<T, SesError>),
+    /// The connection is closed without an answer.
+    Close,
+    /// The connection is reset without an answer.
+    Reset,
+}
+
+/// `GetAccount`'s answer.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Account {
+    dedicated_ip_auto_warmup_enabled: bool,
+    enforcement_status: &'static str,
+    production_access_enabled: bool,
+    send_quota: SendQuota,
+    sending_enabled: bool,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct SendQuota {
+    max24_hour_send: f64,
+    max_send_rate: f64,
+    sent_last24_hours: f64,
+}
+
+/// The sandbox's whole state.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    config: SandboxConfig,
+    gate: QuotaGate,
+    rng: StdRng,
+    mails: MailStore,
+    tally: Tally,
+    last_seq: u64,
+    latest_ns: u64,
+}
+
+impl Engine {
+    pub(crate) fn new(config: SandboxConfig, now_ns: u64) -> Self {
+        Self {
+            gate: QuotaGate::new(&config, now_ns),
+            rng: StdRng::seed_from_u64(config.seed),
+            mails: MailStore::default(),
+            tally: Tally::default(),
+            last_seq: 0,
+            latest_ns: now_ns,
+            config,
+        }
+    }
+
+    /// Decides on a `SendEmail` that was fully read at `now_ns`.
+    pub(crate) fn send(
+        &mut self,
+        now_ns: u64,
+        request: Result<Draft, SesError>,
+        body: &[u8],
+    ) -> Plan<String> {
+        let now_ns = self.forward(now_ns);
+        let draft = match request {
+            Ok(draft) => draft,
+            Err(error) => {
+                self.tally.arrive(now_ns, 0);
+                return self.refuse(now_ns, error, 0);
+            }
+        };
+        let recipients = draft.recipients();
+        self.tally.arrive(now_ns, recipients);
+        if self.config.paused {
+            return self.refuse(now_ns, SesError::paused(), recipients);
+        }
+        let addresses: Vec<&str> = draft.all_recipients().map(crate::mailbox::address_of).collect();
+        let fault = self.draw_fault(Operation::SendEmail, &addresses);
+        let loses_answer = matches!(&fault, Some(fault) if fault.kind == FaultKind::LostAnswer);
+        if let Some(fault) = &fault
+            && !loses_answer
+        {
+            self.tally.fault(fault.kind.name());
+            if let FaultKind::Error(error) = &fault.kind {
+                self.tally.refuse(now_ns, &error.code, recipients);
+            }
+            return self.fail(fault);
+        }
+        if let Err(over) = self.gate.admit(&self.config, now_ns, recipients) {
+            let error = match over {
+                OverQuota::Rate => SesError::over_rate(),
+                OverQuota::Daily => SesError::over_daily(),
+            };
+            return self.refuse(now_ns, error, recipients);
+        }
+        let status = if loses_answer { MailStatus::AnswerLost } else { MailStatus::Accepted };
+        let message_id = self.record(now_ns, draft, status, body);
+        if let Some(fault) = fault {
+            self.tally.fault(fault.kind.name());
+            return self.fail(&fault);
+        }
+        Plan { wait: Some(self.draw_latency()), end: End::Answer(Ok(message_id)) }
+    }
+
+    /// Decides on a `GetAccount`.
+    pub(crate) fn account(&mut self, now_ns: u64) -> Plan<Account> {
+        let now_ns = self.forward(now_ns);
+        if let Some(fault) = self.draw_fault(Operation::GetAccount, &[]) {
+            self.tally.fault(fault.kind.name());
+            return self.fail(&fault);
+        }
+        let send_quota = SendQuota {
+            max24_hour_send: match self.config.daily_quota {
+                DailyQuota::Unlimited => -1.0,
+                DailyQuota::Recipients(count) => as_double(count),
+            },
+            max_send_rate: self.config.quota.as_f64(),
+            sent_last24_hours: as_double(self.gate.sent_last_24_hours(now_ns)),
+        };
+        let account = Account {
+            dedicated_ip_auto_warmup_enabled: true,
+            enforcement_status: "HEALTHY",
+            production_access_enabled: true,
+            send_quota,
+            sending_enabled: !self.config.paused,
+        };
+        Plan { wait: Some(self.draw_latency()), end: End::Answer(Ok(account)) }
+    }
+
+    pub(crate) fn config(&self) -> &SandboxConfig {
+        &self.config
+    }
+
+    /// Makes a change, whole, from `now_ns` on.
+    pub(crate) fn reconfigure(&mut self, now_ns: u64, config: SandboxConfig) {
+        let now_ns = self.forward(now_ns);
+        self.gate.retune(now_ns, &config);
+        if config.seed != self.config.seed {
+            self.rng = StdRng::seed_from_u64(config.seed);
+        }
+        self.mails.trim(config.keep());
+        self.config = config;
+    }
+
+    pub(crate) fn mails(&self) -> &MailStore {
+        &self.mails
+    }
+
+    pub(crate) fn stats(&mut self, now_ns: u64) -> Stats {
+        let now_ns = self.forward(now_ns);
+        self.tally.stats(&Standing {
+            now_ns,
+            last_seq: self.last_seq,
+            forgotten: self.mails.forgotten(),
+            sent_last_second: self.gate.sent_last_second(now_ns),
+            sent_last_24_hours: self.gate.sent_last_24_hours(now_ns),
+        })
+    }
+
+    /// Empties mailbox and stats; the quota's state and the numbering of mails go on.
+    pub(crate) fn clear(&mut self) {
+        self.mails = MailStore::default();
+        self.tally = Tally::default();
+    }
+
+    /// Two requests read at once may reach the engine in the other order; to it time only rises.
+    fn forward(&mut self, now_ns: u64) -> u64 {
+        self.latest_ns = self.latest_ns.max(now_ns);
+        self.latest_ns
+    }
+
+    fn record(&mut self, now_ns: u64, mut draft: Draft, status: MailStatus, body: &[u8]) -> String {
+        // Lists as read have room for more; a million of them are kept.
+        for list in [&mut draft.to, &mut draft.cc, &mut draft.bcc] {
+            list.shrink_to_fit();
+        }
+        self.last_seq += 1;
+        let mail = Arc::new(Mail { seq: self.last_seq, arrived_ns: now_ns, status, draft });
+        self.tally.accept(&mail);
+        let message_id = mail.message_id();
+        // A copy: the request's own bytes would hold on to the connection's whole read buffer.
+        self.mails.push(mail, Bytes::copy_from_slice(body), self.config.keep());
+        message_id
+    }
+
+    fn refuse<T>(&mut self, now_ns: u64, error: SesError, recipients: u32) -> Plan<T> {
+        self.tally.refuse(now_ns, &error.code, recipients);
+        Plan { wait: Some(self.draw_latency()), end: End::Answer(Err(error)) }
+    }
+
+    fn fail<T>(&mut self, fault: &Fault) -> Plan<T> {
+        let end = match &fault.kind {
+            FaultKind::Error(error) => End::Answer(Err(error.clone())),
+            FaultKind::LostAnswer | FaultKind::Timeout => End::Close,
+            FaultKind::Reset => End::Reset,
+        };
+        let wait = match (fault.after, &fault.kind) {
+            (Some(after), _) => Some(after),
+            (None, FaultKind::Timeout) => None,
+            (None, _) => Some(self.draw_latency()),
+        };
+        Plan { wait, end }
+    }
+
+    fn draw_fault(&mut self, operation: Operation, recipients: &[&str]) -> Option<Fault> {
+        fault::draw(&self.config.faults, operation, recipients, &mut self.rng).cloned()
+    }
+
+    fn draw_latency(&mut self) -> Duration {
+        self.config.latency.draw(&mut self.rng)
+    }
+}
+
+/// SES gives its counts as doubles.
+#[expect(clippy::cast_precision_loss, reason = "counts of recipients stay far below 2^53")]
+fn as_double(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests;

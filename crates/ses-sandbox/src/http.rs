@@ -1,0 +1,36 @@
+//! The HTTP side: routes, and connections that can be closed without an answer.
+
+mod answer;
+mod connection;
+mod control;
+mod ses;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{get, post};
+use tokio::net::TcpListener;
+
+use crate::running::Shared;
+use crate::ses::MOST_BYTES;
+
+/// Serves until the sandbox is asked to stop.
+pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    connection::serve(listener, router(Arc::clone(&shared)), shared).await;
+}
+
+fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/v2/email/outbound-emails", post(ses::send_email))
+        .route("/v2/email/account", get(ses::get_account))
+        .route("/", get(control::page))
+        .route("/_sandbox/config", get(control::config).patch(control::change))
+        .route("/_sandbox/stats", get(control::stats))
+        .route("/_sandbox/mails", get(control::mails).delete(control::clear))
+        .route("/_sandbox/mails/{seq}", get(control::mail))
+        .fallback(ses::unknown)
+        .method_not_allowed_fallback(ses::unknown)
+        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .with_state(shared)
+}

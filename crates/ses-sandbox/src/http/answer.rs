@@ -1,0 +1,62 @@
+//! Answers in SES's wire format (AWS restJson1).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Json;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::connection::Severed;
+use crate::engine::{End, Plan};
+use crate::running::Shared;
+use crate::ses::SesError;
+
+const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+
+/// Waits as long as planned and ends the request as planned. A request that waits for ever ends
+/// when the sandbox stops.
+pub(super) async fn carry_out<T: Serialize>(shared: &Shared, plan: Plan<T>) -> Response {
+    match plan.wait {
+        Some(wait) if wait.is_zero() => {}
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => shared.stopped().await,
+    }
+    match plan.end {
+        End::Answer(Ok(answer)) => with_request_id(Json(answer).into_response()),
+        End::Answer(Err(error)) => error_response(&error),
+        End::Close => sever(Severed::Closed),
+        End::Reset => sever(Severed::Reset),
+    }
+}
+
+/// An error with its code in the header and its message in the body.
+pub(super) fn error_response(error: &SesError) -> Response {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        message: &'a str,
+    }
+    let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = (status, Json(Body { message: &error.message })).into_response();
+    if let Ok(code) = HeaderValue::from_str(&error.code) {
+        response.headers_mut().insert(ERROR_TYPE, code);
+    }
+    with_request_id(response)
+}
+
+fn with_request_id(mut response: Response) -> Response {
+    static REQUESTS: AtomicU64 = AtomicU64::new(1);
+    let number = REQUESTS.fetch_add(1, Ordering::Relaxed);
+    let id = format!("5e5a4d00-0000-4000-8000-{:012x}", number & 0xffff_ffff_ffff);
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+fn sever(severed: Severed) -> Response {
+    let mut response = Response::default();
+    response.extensions_mut().insert(severed);
+    response
+}

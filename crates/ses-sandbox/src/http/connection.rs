@@ -1,0 +1,100 @@
+//! Accepting connections, and closing them as faults and shutdown want.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use thiserror::Error;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tower_service::Service;
+
+use crate::running::Shared;
+
+/// How long requests in flight may take once the sandbox is asked to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Marks a response that must not be sent: its connection ends instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(super) enum Severed {
+    #[error("closed without an answer")]
+    Closed,
+    #[error("reset without an answer")]
+    Reset,
+}
+
+pub(super) async fn serve(listener: TcpListener, router: Router, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    let mut stopped = pin!(shared.stopped());
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(stream, router.clone(), Arc::clone(&shared)));
+                }
+                Err(error) => refused(&error).await,
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            () = &mut stopped => break,
+        }
+    }
+    drop(listener);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, ended).await.is_err() {
+        tracing::warn!(connections = connections.len(), "connections cut off at the end");
+    }
+}
+
+/// Out of file descriptors, most likely: the next accept would fail at once too.
+async fn refused(error: &io::Error) {
+    tracing::warn!(%error, "a connection could not be accepted");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+async fn connection(stream: TcpStream, router: Router, shared: Arc<Shared>) {
+    // Answers are small; waiting to fill a packet would add 40 ms to some of them.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| Box::pin(answer(router.clone(), request)));
+    let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut stop = pin!(shared.stopped());
+    let mut stopping = false;
+    let ended = loop {
+        tokio::select! {
+            ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break ended,
+            () = &mut stop, if !stopping => {
+                stopping = true;
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+        }
+    };
+    let mut stream = connection.into_parts().io.into_inner();
+    if ended.is_err_and(|error| severed(&error) == Some(Severed::Reset)) {
+        // Dropped without lingering, the socket answers with a reset.
+        let _ = stream.set_zero_linger();
+    } else {
+        let _ = stream.shutdown().await;
+    }
+}
+
+async fn answer(mut router: Router, request: Request<Incoming>) -> Result<Response<Body>, Severed> {
+    let Ok(response): Result<_, Infallible> = router.call(request.map(Body::new)).await;
+    match response.extensions().get::<Severed>() {
+        Some(severed) => Err(*severed),
+        None => Ok(response),
+    }
+}
+
+fn severed(error: &hyper::Error) -> Option<Severed> {
+    std::error::Error::source(error)?.downcast_ref::<Severed>().copied()
+}

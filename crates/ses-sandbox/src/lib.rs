@@ -1,0 +1,68 @@
+//! An Amazon SES v2 endpoint for local runs and tests: it enforces a quota as SES does, takes
+//! its time, fails on demand, and keeps a mailbox to look into.
+//!
+//! It speaks `SendEmail` and `GetAccount` as the SDKs do. Point one at it with
+//! `AWS_ENDPOINT_URL_SESV2=http://127.0.0.1:4579`; signatures are not checked.
+//!
+//! # Quota
+//! Recipients count, not calls. The rate is a token bucket of `bucket_seconds` worth of quota
+//! (one second's by default) that refills continuously and without rounding; or, `strict`, no
+//! half-open second that ends at an arrival holds more than the quota rounded down (at least 1).
+//! A mail of more recipients than either can ever take in is let through when the bucket is full
+//! (the second empty) and leaves it in debt: its recipients are paid for by the silence that
+//! follows. A mail over the rate is refused with `TooManyRequestsException` (429), one over the
+//! daily quota with `LimitExceededException` (400), and neither spends anything. The time that
+//! counts is the arrival: when the request was fully read, before any latency.
+//!
+//! # Its own pages
+//! | call | what it does |
+//! |---|---|
+//! | `GET /` | the mailbox, to look at |
+//! | `GET /_sandbox/config` | every setting |
+//! | `PATCH /_sandbox/config` | changes settings, all or none; see [`Change`] |
+//! | `GET /_sandbox/stats` | figures; see [`Stats`] |
+//! | `GET /_sandbox/mails?after=SEQ&limit=N` | accepted mails in order, `limit` 1 to 10,000 (1,000) |
+//! | `GET /_sandbox/mails/SEQ` | one mail, with its `request` while that is kept, else null |
+//! | `DELETE /_sandbox/mails` | empties mailbox and stats; quota and numbering go on |
+//!
+//! The pages show recipients and bodies to whoever can reach the port: bind it to loopback.
+//!
+//! # In a test
+//! ```
+//! use ses_sandbox::{Change, Quota, Sandbox, SandboxConfig};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let config = SandboxConfig { quota: Quota::per_second(200.0)?, ..SandboxConfig::default() };
+//! let sandbox = Sandbox::start(config, "127.0.0.1:0".parse()?).await?;
+//! println!("AWS_ENDPOINT_URL_SESV2={}", sandbox.url());
+//! let pause = Change { paused: Some(true), ..Change::default() };
+//! assert!(sandbox.control().change(pause).paused);
+//! assert_eq!(sandbox.mailbox().after(0, 100).len(), 0);
+//! sandbox.shutdown().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod clock;
+mod config;
+mod engine;
+mod fault;
+mod http;
+mod latency;
+mod mailbox;
+mod quota;
+mod running;
+mod ses;
+mod stats;
+mod value;
+
+pub use clock::{Clock, SystemClock};
+pub use config::{Change, ChangeError, SandboxConfig};
+pub use fault::Fault;
+pub use latency::Latency;
+pub use mailbox::{Mail, MailKind, MailStatus};
+pub use quota::{BucketSeconds, DailyQuota, Quota};
+pub use running::{Control, Mailbox, Running, Sandbox, SandboxError};
+pub use stats::{Count, Second, Stats};
+pub use value::ValueError;

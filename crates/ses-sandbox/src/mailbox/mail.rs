@@ -1,0 +1,221 @@
+//! One mail, as the mailbox keeps and shows it.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+
+/// How a mail's content was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MailKind {
+    /// Subject and bodies, put together by SES.
+    #[default]
+    Simple,
+    /// A whole MIME message.
+    Raw,
+    /// A template and its data.
+    Template,
+}
+
+/// What the sender heard of an accepted mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MailStatus {
+    /// It was told that the mail was accepted.
+    Accepted,
+    /// The mail was accepted and the answer withheld (the fault `lost-answer`).
+    AnswerLost,
+}
+
+/// What a request says of its mail.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Draft {
+    pub(crate) from: String,
+    pub(crate) to: Vec<String>,
+    pub(crate) cc: Vec<String>,
+    pub(crate) bcc: Vec<String>,
+    pub(crate) subject: String,
+    pub(crate) tags: Vec<(String, String)>,
+    pub(crate) kind: MailKind,
+}
+
+impl Draft {
+    pub(crate) fn all_recipients(&self) -> impl Iterator<Item = &str> {
+        self.to.iter().chain(&self.cc).chain(&self.bcc).map(String::as_str)
+    }
+
+    pub(crate) fn recipients(&self) -> u32 {
+        u32::try_from(self.to.len() + self.cc.len() + self.bcc.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn tag(&self, name: &str) -> Option<&str> {
+        self.tags.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The address in `Name <address>`, or the whole where there are no angle brackets.
+pub(crate) fn address_of(mailbox: &str) -> &str {
+    let mailbox = mailbox.trim();
+    let inner = mailbox.strip_suffix('>').and_then(|rest| rest.rsplit_once('<'));
+    inner.map_or(mailbox, |(_, address)| address)
+}
+
+/// One accepted mail's metadata.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mail {
+    pub(crate) seq: u64,
+    pub(crate) arrived_ns: u64,
+    pub(crate) status: MailStatus,
+    pub(crate) draft: Draft,
+}
+
+impl Mail {
+    /// The mail's number; numbers rise by one and never start again, not even when the mailbox
+    /// is emptied.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// When its request was fully read, in nanoseconds since the Unix epoch.
+    #[must_use]
+    pub fn arrived_ns(&self) -> u64 {
+        self.arrived_ns
+    }
+
+    /// The sender, as given.
+    #[must_use]
+    pub fn from(&self) -> &str {
+        &self.draft.from
+    }
+
+    /// The recipients in `To`, as given.
+    #[must_use]
+    pub fn to(&self) -> &[String] {
+        &self.draft.to
+    }
+
+    /// Recipients in To, Cc and Bcc.
+    #[must_use]
+    pub fn recipients(&self) -> u32 {
+        self.draft.recipients()
+    }
+
+    /// The subject; a template's name in brackets.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.draft.subject
+    }
+
+    /// The value of one of its tags.
+    #[must_use]
+    pub fn tag(&self, name: &str) -> Option<&str> {
+        self.draft.tag(name)
+    }
+
+    /// How its content was given.
+    #[must_use]
+    pub fn kind(&self) -> MailKind {
+        self.draft.kind
+    }
+
+    /// What its sender heard.
+    #[must_use]
+    pub fn status(&self) -> MailStatus {
+        self.status
+    }
+
+    /// The id that SES would give it: the millisecond of its arrival, and its number.
+    #[must_use]
+    pub fn message_id(&self) -> String {
+        let (millis, seq) = (self.arrived_ns / 1_000_000, self.seq);
+        let (low, high) = (seq & 0xffff_ffff_ffff, seq >> 48);
+        format!("{millis:016x}-5e5a4d00-0000-4000-{:04x}-{low:012x}-000000", 0x8000 | high)
+    }
+}
+
+impl Serialize for Mail {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            seq: u64,
+            arrived_at: String,
+            arrived_ns: u64,
+            from: &'a str,
+            to: &'a [String],
+            cc: &'a [String],
+            bcc: &'a [String],
+            recipients: u32,
+            subject: &'a str,
+            tags: BTreeMap<&'a str, &'a str>,
+            message_id: String,
+            kind: MailKind,
+            status: MailStatus,
+        }
+        let Draft { from, to, cc, bcc, subject, tags, kind } = &self.draft;
+        Shown {
+            seq: self.seq,
+            arrived_at: rfc3339(self.arrived_ns),
+            arrived_ns: self.arrived_ns,
+            from,
+            to,
+            cc,
+            bcc,
+            recipients: self.recipients(),
+            subject,
+            tags: tags.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+            message_id: self.message_id(),
+            kind: *kind,
+            status: self.status,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// RFC 3339 in UTC with all nine digits, so that texts sort as times do.
+const RFC3339: &[BorrowedFormatItem<'static>] =
+    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:9]Z");
+
+/// Writes nanoseconds since the epoch as RFC 3339.
+pub(crate) fn rfc3339(ns: u64) -> String {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(ns))
+        .ok()
+        .and_then(|at| at.format(RFC3339).ok())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_what_stands_in_angle_brackets_or_the_whole() {
+        assert_eq!(address_of("Ada <ada@example.com>"), "ada@example.com");
+        assert_eq!(address_of("\"<odd>\" <ada@example.com>"), "ada@example.com");
+        assert_eq!(address_of(" ada@example.com "), "ada@example.com");
+    }
+
+    #[test]
+    fn a_time_is_written_with_nine_digits() {
+        assert_eq!(rfc3339(1_795_206_967_000_000_120), "2026-11-20T20:36:07.000000120Z");
+    }
+
+    #[test]
+    fn message_ids_differ_by_number_and_by_time() {
+        let mail = |seq, arrived_ns| Mail {
+            seq,
+            arrived_ns,
+            status: MailStatus::Accepted,
+            draft: Draft::default(),
+        };
+        assert_ne!(mail(1, 0).message_id(), mail(2, 0).message_id());
+        assert_ne!(mail(1, 0).message_id(), mail(1, 1_000_000).message_id());
+        assert_eq!(
+            mail(1, 0).message_id().len(),
+            "0100018c2f0a1b2c-5e5a4d00-0000-4000-8000-000000000001-000000".len()
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! What the sandbox needs to know of a raw MIME message: its header.
+
+use mail_parser::{Address, MessageParser};
+
+/// Sender, recipients and subject, as a raw message's header names them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct MimeHeader {
+    pub(crate) from: Option<String>,
+    pub(crate) to: Vec<String>,
+    pub(crate) cc: Vec<String>,
+    pub(crate) bcc: Vec<String>,
+    pub(crate) subject: String,
+}
+
+/// Reads a message's header; what is not there stays empty.
+pub(crate) fn read_header(raw: &[u8]) -> MimeHeader {
+    let Some(message) = MessageParser::default().parse_headers(raw) else {
+        return MimeHeader::default();
+    };
+    MimeHeader {
+        from: addresses(message.from()).into_iter().next(),
+        to: addresses(message.to()),
+        cc: addresses(message.cc()),
+        bcc: addresses(message.bcc()),
+        subject: message.subject().unwrap_or_default().to_owned(),
+    }
+}
+
+/// Every address of a field, those in groups too.
+fn addresses(field: Option<&Address<'_>>) -> Vec<String> {
+    let all = field.into_iter().flat_map(Address::iter);
+    all.filter_map(|address| address.address.as_deref().map(str::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_gives_every_address_unfolded_and_decoded() {
+        let raw = b"From: \"News, Daily\" <news@example.org>\r\n\
+            To: Ada <ada@example.com>,\r\n bob@example.com\r\n\
+            Cc: team: c@example.com, d@example.com;\r\n\
+            Bcc: e@example.com\r\n\
+            Subject: =?UTF-8?Q?Gr=C3=BC=C3=9Fe?=\r\n\r\nTo: not@a.header\r\n";
+        let header = read_header(raw);
+        assert_eq!(header.from.as_deref(), Some("news@example.org"));
+        assert_eq!(header.to, ["ada@example.com", "bob@example.com"]);
+        assert_eq!(header.cc, ["c@example.com", "d@example.com"]);
+        assert_eq!(header.bcc, ["e@example.com"]);
+        assert_eq!(header.subject, "Grüße");
+    }
+
+    #[test]
+    fn what_is_no_message_has_an_empty_header() {
+        assert_eq!(read_header(b""), MimeHeader::default());
+        assert_eq!(read_header(b"\xff\xfe\x00nothing"), MimeHeader::default());
+    }
+}

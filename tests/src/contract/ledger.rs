@@ -1,0 +1,244 @@
+//! The contract of the `Ledger` port.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use tidegate_core::Window;
+use tidegate_core::control::Control;
+use tidegate_core::factor::RateFactor;
+use tidegate_core::rate::{Guard, Rate};
+use tidegate_delivery::ports::{
+    Claim, ClaimRequest, Idle, Ledger, LedgerReport, PreviousClaim, Standing,
+};
+
+use super::{behaviours, hold_in_turn};
+
+/// Where ledgers come from.
+pub trait LedgerRoom {
+    /// The ledger.
+    type Ledger: Ledger;
+
+    /// A ledger on which nothing stands.
+    fn open(&self) -> impl Future<Output = Self::Ledger>;
+}
+
+/// What every ledger promises.
+pub async fn ledger_contract(room: &impl LedgerRoom) {
+    hold_in_turn(behaviours![room =>
+        the_first_claim_finds_nothing_before_it,
+        only_a_newer_window_is_claimed,
+        the_same_claim_again_succeeds_and_sees_the_same_claim_before,
+        of_concurrent_claims_exactly_one_wins,
+        a_claim_is_told_rate_guard_and_factor_of_the_claim_before,
+        an_advanced_claim_owes_the_windows_it_passed,
+        only_the_newest_claim_advances_and_never_back,
+        the_factor_changes_only_from_the_one_that_stands,
+        of_concurrent_changes_of_the_factor_exactly_one_wins,
+        the_control_record_changes_only_by_its_version,
+        counters_add_up,
+        idle_campaigns_are_replaced_or_left,
+        a_read_claims_nothing_and_shows_the_newest_claim,
+        a_claim_leaves_control_counters_and_factor_alone,
+    ])
+    .await;
+}
+
+fn window(second: u64) -> Window {
+    Window::from_epoch_second(1_795_207_000 + second)
+}
+
+fn request(second: u64, token: &str) -> ClaimRequest {
+    ClaimRequest {
+        window: window(second),
+        rate: Rate::per_second(14.000_001).unwrap(),
+        guard: Guard::default(),
+        token: token.to_owned(),
+    }
+}
+
+async fn claimed(ledger: &impl Ledger, request: &ClaimRequest) -> Standing {
+    match ledger.claim(request).await.expect("the ledger answers") {
+        Claim::Claimed(standing) => standing,
+        Claim::Taken { newest, owed } => {
+            unreachable!("{} is taken: newest {newest}, owed {owed}", request.window)
+        }
+    }
+}
+
+fn counters(of: &[(&str, i64)]) -> BTreeMap<String, i64> {
+    of.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+}
+
+async fn the_first_claim_finds_nothing_before_it(room: &impl LedgerRoom) {
+    let standing = claimed(&room.open().await, &request(0, "a")).await;
+    assert_eq!(standing, Standing::default());
+}
+
+async fn only_a_newer_window_is_claimed(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    claimed(&ledger, &request(5, "a")).await;
+    for second in [5, 4, 0] {
+        let taken = ledger.claim(&request(second, "b")).await.unwrap();
+        assert_eq!(taken, Claim::Taken { newest: window(5), owed: false });
+    }
+    claimed(&ledger, &request(6, "b")).await;
+    claimed(&ledger, &request(60, "c")).await;
+}
+
+async fn the_same_claim_again_succeeds_and_sees_the_same_claim_before(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    claimed(&ledger, &request(1, "a")).await;
+    let once = claimed(&ledger, &request(2, "b")).await;
+    let again = claimed(&ledger, &request(2, "b")).await;
+    assert_eq!(once.previous.map(|previous| previous.window), Some(window(1)));
+    assert_eq!(once, again);
+    // A token is of one claim: it opens no older window.
+    let older = ledger.claim(&request(1, "b")).await.unwrap();
+    assert_eq!(older, Claim::Taken { newest: window(2), owed: false });
+}
+
+async fn of_concurrent_claims_exactly_one_wins(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    for second in 0..5 {
+        let requests: Vec<_> =
+            (0..4).map(|poller| request(second, &format!("{second}-{poller}"))).collect();
+        let claims = join_all(requests.iter().map(|request| ledger.claim(request))).await;
+        let won = claims.iter().filter(|claim| matches!(claim, Ok(Claim::Claimed(_))));
+        assert_eq!(won.count(), 1, "{claims:?}");
+        assert!(claims.iter().all(Result::is_ok), "{claims:?}");
+    }
+}
+
+async fn a_claim_is_told_rate_guard_and_factor_of_the_claim_before(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    let full = RateFactor::default();
+    let lowered = full.refused(window(0)).unwrap();
+    let (rate, guard) = (Rate::per_second(0.123_457).unwrap(), Guard::new(0.05).unwrap());
+    claimed(&ledger, &ClaimRequest { rate, guard, ..request(1, "a") }).await;
+    assert!(ledger.set_factor(full, lowered).await.unwrap());
+    let second = claimed(&ledger, &request(2, "b")).await;
+    let before = PreviousClaim { window: window(1), rate, guard, factor: full.millionths() };
+    assert_eq!(second.previous, Some(before));
+    assert_eq!(second.factor, lowered);
+    let third = claimed(&ledger, &request(3, "c")).await.previous.unwrap();
+    assert_eq!((third.window, third.factor), (window(2), lowered.millionths()));
+    assert_eq!((third.rate, third.guard), (request(2, "b").rate, Guard::default()));
+}
+
+async fn an_advanced_claim_owes_the_windows_it_passed(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    claimed(&ledger, &request(10, "a")).await;
+    assert!(ledger.advance("a", window(13)).await.unwrap());
+    for (second, owed) in [(9, false), (10, false), (11, true), (13, true)] {
+        let taken = ledger.claim(&request(second, "b")).await.unwrap();
+        assert_eq!(taken, Claim::Taken { newest: window(13), owed }, "window {second}");
+    }
+    let next = claimed(&ledger, &request(14, "b")).await;
+    assert_eq!(next.previous.map(|previous| previous.window), Some(window(13)));
+}
+
+async fn only_the_newest_claim_advances_and_never_back(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    assert!(!ledger.advance("a", window(3)).await.unwrap());
+    claimed(&ledger, &request(1, "a")).await;
+    claimed(&ledger, &request(2, "b")).await;
+    assert!(!ledger.advance("a", window(9)).await.unwrap());
+    assert!(ledger.advance("b", window(5)).await.unwrap());
+    // Made twice, where the first answer was lost, it is still made.
+    assert!(ledger.advance("b", window(5)).await.unwrap());
+    assert!(!ledger.advance("b", window(4)).await.unwrap());
+    let taken = ledger.claim(&request(5, "c")).await.unwrap();
+    assert_eq!(taken, Claim::Taken { newest: window(5), owed: true });
+}
+
+async fn the_factor_changes_only_from_the_one_that_stands(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    let full = RateFactor::default();
+    let lowered = full.refused(window(0)).unwrap();
+    let lower = lowered.refused(window(10)).unwrap();
+    assert!(!ledger.set_factor(lowered, lower).await.unwrap());
+    assert!(ledger.set_factor(full, lowered).await.unwrap());
+    assert!(!ledger.set_factor(full, lower).await.unwrap());
+    assert_eq!(ledger.read().await.unwrap().factor, lowered);
+    assert!(ledger.set_factor(lowered, lower).await.unwrap());
+    assert_eq!(ledger.read().await.unwrap().factor, lower);
+}
+
+async fn of_concurrent_changes_of_the_factor_exactly_one_wins(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    let full = RateFactor::default();
+    let lowered = (0..4).map(|second| full.refused(window(second)).unwrap());
+    let changes = lowered.map(|lowered| ledger.set_factor(full, lowered));
+    let changed = join_all(changes).await.into_iter().filter(|done| *done.as_ref().unwrap());
+    assert_eq!(changed.count(), 1);
+}
+
+async fn the_control_record_changes_only_by_its_version(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    let weights = |small| Control {
+        weights: BTreeMap::from([("small".to_owned(), small)]),
+        ..Control::default()
+    };
+    assert!(!ledger.set_control(1, &weights(1)).await.unwrap());
+    assert!(ledger.set_control(0, &weights(10)).await.unwrap());
+    assert!(!ledger.set_control(0, &weights(20)).await.unwrap());
+    let standing = ledger.read().await.unwrap();
+    assert_eq!((standing.control_version, standing.control), (1, weights(10)));
+    assert!(ledger.set_control(1, &weights(30)).await.unwrap());
+    let standing = claimed(&ledger, &request(1, "a")).await;
+    assert_eq!((standing.control_version, standing.control), (2, weights(30)));
+}
+
+async fn counters_add_up(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    let report = |of: &[(&str, i64)]| LedgerReport { counters: counters(of), idle: None };
+    let reports = [
+        report(&[("fed", 14), ("sent:big", 12), ("sent:small-1.x_y", 2)]),
+        report(&[("fed", -3), ("taken", 1)]),
+        report(&[]),
+    ];
+    for result in join_all(reports.iter().map(|report| ledger.report(report))).await {
+        result.unwrap();
+    }
+    let sums = counters(&[("fed", 11), ("sent:big", 12), ("sent:small-1.x_y", 2), ("taken", 1)]);
+    assert_eq!(ledger.read().await.unwrap().counters, sums);
+    assert_eq!(claimed(&ledger, &request(1, "a")).await.counters, sums);
+}
+
+async fn idle_campaigns_are_replaced_or_left(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    let idle = |name: &str, pause| {
+        BTreeMap::from([(name.to_owned(), Idle { until: window(pause), pause })])
+    };
+    let report = |idle| LedgerReport { counters: BTreeMap::new(), idle };
+    ledger.report(&report(Some(idle("small", 2)))).await.unwrap();
+    ledger.report(&report(None)).await.unwrap();
+    assert_eq!(ledger.read().await.unwrap().idle, idle("small", 2));
+    ledger.report(&report(Some(idle("big", 4)))).await.unwrap();
+    assert_eq!(claimed(&ledger, &request(1, "a")).await.idle, idle("big", 4));
+    ledger.report(&report(Some(BTreeMap::new()))).await.unwrap();
+    assert!(ledger.read().await.unwrap().idle.is_empty());
+}
+
+async fn a_read_claims_nothing_and_shows_the_newest_claim(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    assert_eq!(ledger.read().await.unwrap(), Standing::default());
+    claimed(&ledger, &request(1, "a")).await;
+    let newest = ledger.read().await.unwrap().previous;
+    assert_eq!(newest.map(|claim| claim.window), Some(window(1)));
+    claimed(&ledger, &request(2, "b")).await;
+}
+
+async fn a_claim_leaves_control_counters_and_factor_alone(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    let control = Control { last_known_quota: Some(Rate::MAX), ..Control::default() };
+    let lowered = RateFactor::default().refused(window(0)).unwrap();
+    ledger.set_control(0, &control).await.unwrap();
+    ledger.set_factor(RateFactor::default(), lowered).await.unwrap();
+    let report = LedgerReport { counters: counters(&[("fed", 1)]), idle: None };
+    ledger.report(&report).await.unwrap();
+    let before = ledger.read().await.unwrap();
+    claimed(&ledger, &request(1, "a")).await;
+    let after = ledger.read().await.unwrap();
+    assert_eq!(after, Standing { previous: after.previous, ..before });
+}

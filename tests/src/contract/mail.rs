@@ -1,0 +1,264 @@
+//! The contract of the `Mailer` and `Account` ports: two views of one SES account.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tidegate_core::email::Email;
+use tidegate_core::outcome::{Failure, Outcome, Stage, classify};
+use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Monotonic};
+
+use super::{behaviours, hold_together};
+
+/// What an account may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Recipients a second, counted by a bucket of one second.
+    pub rate: f64,
+    /// Recipients in 24 hours.
+    pub daily: Option<u64>,
+    /// Whether SES has paused it.
+    pub paused: bool,
+}
+
+/// What goes wrong with a mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// SES refuses it for good.
+    Rejected,
+    /// SES has a fault of its own.
+    ServerError,
+    /// SES takes it, and the answer is lost.
+    AnswerLost,
+}
+
+/// A mail that SES took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// SES's message id.
+    pub message_id: String,
+    /// The campaign it is tagged with.
+    pub campaign: String,
+    /// The id it is tagged with.
+    pub id: String,
+    /// How many recipients SES counted.
+    pub recipients: u32,
+}
+
+/// An SES account and what looks at it.
+pub trait MailSite {
+    /// Sends.
+    type Mailer: Mailer;
+    /// Tells the account's state.
+    type Account: Account;
+    /// The mailer's clock.
+    type Clock: Clock;
+
+    /// Sends.
+    fn mailer(&self) -> &Self::Mailer;
+    /// Tells the account's state.
+    fn account(&self) -> &Self::Account;
+    /// The mailer's clock.
+    fn clock(&self) -> &Self::Clock;
+    /// The mails it took, in order of arrival.
+    fn taken(&self) -> Vec<Taken>;
+    /// Changes its limits from now on.
+    fn limit(&self, limits: Limits);
+    /// Lets mails to `{id}@example.com` with that id fail from now on; called once.
+    fn trouble(&self, id: &str, trouble: Trouble);
+}
+
+/// Where accounts come from.
+pub trait MailRoom {
+    /// The account.
+    type Site: MailSite;
+
+    /// An account that has sent nothing.
+    fn open(&self, limits: Limits) -> impl Future<Output = Self::Site>;
+}
+
+/// What every mailer promises.
+pub async fn mailer_contract(room: &impl MailRoom) {
+    hold_together(behaviours![room =>
+        a_mail_arrives_once_with_its_tags_and_gets_its_own_message_id,
+        every_recipient_counts,
+        over_the_rate_is_named_so_and_frees_up_within_a_second,
+        over_the_daily_quota_is_named_so,
+        a_paused_account_is_named_so,
+        a_rejected_mail_is_permanent_and_its_neighbour_arrives,
+        a_fault_of_ses_is_transient_and_tried_once_only,
+        a_lost_answer_is_ambiguous_and_the_mail_arrived,
+        a_mail_past_its_latest_instant_is_never_sent,
+        connections_opened_in_advance_send_nothing,
+    ])
+    .await;
+}
+
+/// What every account promises.
+pub async fn account_contract(room: &impl MailRoom) {
+    hold_together(behaviours![room =>
+        the_status_shows_quotas_and_what_was_sent,
+        an_account_without_a_daily_quota_shows_minus_one,
+        a_changed_quota_shows_at_once,
+    ])
+    .await;
+}
+
+const FREE: Limits = Limits { rate: 1_000.0, daily: None, paused: false };
+
+fn email(id: &str, copies: usize) -> Email {
+    let copies: Vec<String> = (0..copies).map(|n| format!(r#""copy-{n}@example.com""#)).collect();
+    let body = format!(
+        r#"{{"to": "{id}@example.com", "cc": [{}], "from": "news@example.org",
+            "subject": "Grüße", "text": "Text."}}"#,
+        copies.join(", ")
+    );
+    Email::parse(&body).unwrap()
+}
+
+async fn send_email(site: &impl MailSite, id: &str, email: &Email) -> Result<String, Failure> {
+    let latest = site.clock().monotonic() + Duration::from_secs(10);
+    site.mailer().send(Mail { email, campaign: "big", id }, latest).await
+}
+
+async fn send(site: &impl MailSite, id: &str) -> Result<String, Failure> {
+    send_email(site, id, &email(id, 0)).await
+}
+
+fn outcome(answer: Result<String, Failure>) -> Outcome {
+    classify(&answer.expect_err("it is refused"))
+}
+
+async fn a_mail_arrives_once_with_its_tags_and_gets_its_own_message_id(room: &impl MailRoom) {
+    let site = room.open(FREE).await;
+    let ids = ["m-1", "m-2", "m-3"];
+    let answers = join_all(ids.map(|id| send(&site, id))).await;
+    let mut expected: Vec<Taken> = ids
+        .into_iter()
+        .zip(answers)
+        .map(|(id, answer)| Taken {
+            message_id: answer.unwrap(),
+            campaign: "big".into(),
+            id: id.into(),
+            recipients: 1,
+        })
+        .collect();
+    let mut taken = site.taken();
+    expected.sort_by(|a, b| a.id.cmp(&b.id));
+    taken.sort_by(|a, b| a.id.cmp(&b.id));
+    assert_eq!(taken, expected);
+    expected.dedup_by(|a, b| a.message_id == b.message_id);
+    assert_eq!(expected.len(), 3, "message ids are distinct");
+}
+
+async fn every_recipient_counts(room: &impl MailRoom) {
+    let site = room.open(Limits { rate: 5.0, ..FREE }).await;
+    send_email(&site, "large", &email("large", 3)).await.unwrap();
+    assert_eq!(site.taken()[0].recipients, 4);
+    let answer = send_email(&site, "second", &email("second", 3)).await;
+    assert_eq!(outcome(answer), Outcome::RateExceeded);
+}
+
+async fn over_the_rate_is_named_so_and_frees_up_within_a_second(room: &impl MailRoom) {
+    let site = room.open(Limits { rate: 2.0, ..FREE }).await;
+    let answers = join_all(["a", "b", "c", "d"].map(|id| send(&site, id))).await;
+    let (accepted, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    assert_eq!(accepted.len(), 2);
+    assert!(refused.into_iter().all(|answer| outcome(answer) == Outcome::RateExceeded));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    send(&site, "e").await.unwrap();
+    assert_eq!(site.taken().len(), 3);
+}
+
+async fn over_the_daily_quota_is_named_so(room: &impl MailRoom) {
+    let site = room.open(Limits { daily: Some(1), ..FREE }).await;
+    send(&site, "a").await.unwrap();
+    assert_eq!(outcome(send(&site, "b").await), Outcome::DailyQuotaExceeded);
+    assert_eq!(site.taken().len(), 1);
+}
+
+async fn a_paused_account_is_named_so(room: &impl MailRoom) {
+    let site = room.open(Limits { paused: true, ..FREE }).await;
+    assert_eq!(outcome(send(&site, "a").await), Outcome::AccountPaused);
+    site.limit(FREE);
+    send(&site, "a").await.unwrap();
+    assert_eq!(site.taken().len(), 1);
+}
+
+async fn a_rejected_mail_is_permanent_and_its_neighbour_arrives(room: &impl MailRoom) {
+    let site = room.open(FREE).await;
+    site.trouble("bad", Trouble::Rejected);
+    let (bad, good) = (send(&site, "bad").await, send(&site, "good").await);
+    let failure = bad.unwrap_err();
+    assert_eq!(classify(&failure), Outcome::Permanent);
+    assert_eq!(failure.http_status, Some(400));
+    assert!(failure.code.is_some_and(|code| code.contains("MessageRejected")));
+    assert_eq!(site.taken()[0].message_id, good.unwrap());
+}
+
+async fn a_fault_of_ses_is_transient_and_tried_once_only(room: &impl MailRoom) {
+    let site = room.open(FREE).await;
+    site.trouble("late", Trouble::ServerError);
+    let failure = send(&site, "late").await.unwrap_err();
+    assert_eq!((classify(&failure), failure.stage), (Outcome::Transient, Stage::Answered));
+    assert!(site.taken().is_empty());
+}
+
+async fn a_lost_answer_is_ambiguous_and_the_mail_arrived(room: &impl MailRoom) {
+    let site = room.open(FREE).await;
+    site.trouble("lost", Trouble::AnswerLost);
+    assert_eq!(outcome(send(&site, "lost").await), Outcome::Ambiguous);
+    // Once: a hidden retry would be a second mail.
+    let ids: Vec<String> = site.taken().into_iter().map(|mail| mail.id).collect();
+    assert_eq!(ids, ["lost"]);
+}
+
+async fn a_mail_past_its_latest_instant_is_never_sent(room: &impl MailRoom) {
+    let site = room.open(FREE).await;
+    let latest: Monotonic = site.clock().monotonic();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let email = email("late", 0);
+    let mail = Mail { email: &email, campaign: "big", id: "late" };
+    let failure = site.mailer().send(mail, latest).await.unwrap_err();
+    assert_eq!((classify(&failure), failure.stage), (Outcome::NotSent, Stage::NotSent));
+    assert!(site.taken().is_empty());
+    send(&site, "late").await.unwrap();
+}
+
+async fn connections_opened_in_advance_send_nothing(room: &impl MailRoom) {
+    let site = room.open(FREE).await;
+    site.mailer().warm(3).await;
+    site.mailer().warm(0).await;
+    assert!(site.taken().is_empty());
+    send(&site, "a").await.unwrap();
+    assert_eq!(site.taken().len(), 1);
+}
+
+async fn status(site: &impl MailSite) -> AccountStatus {
+    site.account().account().await.expect("the account answers")
+}
+
+async fn the_status_shows_quotas_and_what_was_sent(room: &impl MailRoom) {
+    let site = room.open(Limits { rate: 14.5, daily: Some(50_000), paused: false }).await;
+    send_email(&site, "a", &email("a", 2)).await.unwrap();
+    let expected = AccountStatus {
+        max_send_rate: 14.5,
+        max_24_hour_send: 50_000.0,
+        sent_last_24_hours: 3.0,
+        sending_enabled: true,
+    };
+    assert_eq!(status(&site).await, expected);
+}
+
+async fn an_account_without_a_daily_quota_shows_minus_one(room: &impl MailRoom) {
+    let unlimited = status(&room.open(FREE).await).await.max_24_hour_send;
+    assert!((unlimited + 1.0).abs() < f64::EPSILON, "{unlimited}");
+}
+
+async fn a_changed_quota_shows_at_once(room: &impl MailRoom) {
+    let site = room.open(FREE).await;
+    site.limit(Limits { rate: 7.0, daily: Some(9), paused: true });
+    let status = status(&site).await;
+    assert!(!status.sending_enabled);
+    assert!((status.max_send_rate - 7.0).abs() < 1e-9);
+    assert!((status.max_24_hour_send - 9.0).abs() < 1e-9);
+}

@@ -1,0 +1,113 @@
+//! The contract of the `Queues` port.
+
+mod basics;
+mod fifo;
+mod limits;
+mod receipts;
+mod sqs;
+
+use std::time::Duration;
+
+use tidegate_delivery::ports::{Entry, Fifo, Outgoing, QueueUrl, Queues, Received};
+
+use super::{Behaviour, behaviours, hold_together};
+
+/// Where queues come from.
+pub trait QueueRoom {
+    /// The queues.
+    type Queues: Queues;
+
+    /// The queues.
+    fn queues(&self) -> &Self::Queues;
+
+    /// Makes a new queue with a visibility timeout of 30 s: standard, or FIFO with deduplication by
+    /// group.
+    fn create(&self, fifo: bool) -> impl Future<Output = QueueUrl>;
+}
+
+/// What every adapter promises, whatever serves it.
+pub async fn queues_contract(room: &impl QueueRoom) {
+    let behaviours = [
+        basics::behaviours(room),
+        receipts::behaviours(room),
+        fifo::behaviours(room),
+        limits::behaviours(room),
+    ];
+    hold_together(behaviours.into_iter().flatten().collect()).await;
+}
+
+/// What SQS does beyond that, as AWS documents it. Local stand-ins for SQS do not have all of it,
+/// so it holds for adapters that decide it themselves, and on SQS.
+pub async fn sqs_contract(room: &impl QueueRoom) {
+    hold_together(sqs::behaviours(room)).await;
+}
+
+const AT_ONCE: Duration = Duration::ZERO;
+const SECOND: Duration = Duration::from_secs(1);
+/// A second, and time for a server to notice that it is over.
+const PAST_A_SECOND: Duration = Duration::from_millis(1_300);
+
+fn message(body: &str) -> Outgoing {
+    Outgoing { body: body.to_owned(), attributes: vec![], delay: AT_ONCE, fifo: None }
+}
+
+fn in_group(body: &str, group: &str, deduplication: &str) -> Outgoing {
+    let ids = Fifo { group: group.to_owned(), deduplication: deduplication.to_owned() };
+    Outgoing { fifo: Some(ids), ..message(body) }
+}
+
+/// A queue, and short ways to what the behaviours do with it.
+struct Bench<'a, R> {
+    room: &'a R,
+    url: QueueUrl,
+}
+
+impl<'a, R: QueueRoom> Bench<'a, R> {
+    async fn standard(room: &'a R) -> Self {
+        Self { room, url: room.create(false).await }
+    }
+
+    async fn fifo(room: &'a R) -> Self {
+        Self { room, url: room.create(true).await }
+    }
+
+    fn queues(&self) -> &'a R::Queues {
+        self.room.queues()
+    }
+
+    async fn send_batch(&self, messages: &[Outgoing]) -> Vec<Entry> {
+        self.queues().send(&self.url, messages).await.expect("the batch is answered")
+    }
+
+    async fn send(&self, message: Outgoing) {
+        assert_eq!(self.send_batch(&[message]).await, [Ok(())]);
+    }
+
+    async fn receive(&self, max: usize) -> Vec<Received> {
+        self.queues().receive(&self.url, max, AT_ONCE).await.expect("the receive is answered")
+    }
+
+    /// The bodies of up to ten messages.
+    async fn bodies(&self) -> Vec<String> {
+        self.receive(10).await.into_iter().map(|message| message.body).collect()
+    }
+
+    /// The one message there is.
+    async fn receive_one(&self) -> Received {
+        let mut received = self.receive(10).await;
+        assert_eq!(received.len(), 1, "{received:?}");
+        received.remove(0)
+    }
+
+    async fn delete(&self, receipt: &str) -> Entry {
+        let receipts = [receipt.to_owned()];
+        let answers = self.queues().delete(&self.url, &receipts).await;
+        answers.expect("the delete is answered").remove(0)
+    }
+
+    async fn show_again(&self, receipt: &str, after: Duration) -> Entry {
+        let receipts = [receipt.to_owned()];
+        let answers = self.queues().set_visibility(&self.url, &receipts, after).await;
+        answers.expect("the change is answered").remove(0)
+    }
+}

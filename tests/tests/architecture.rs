@@ -1,0 +1,129 @@
+//! The house's rules, asserted on `cargo metadata` and on the files.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+/// What a package needs to be built, tests left out: name by name.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    packages
+        .map(|package| {
+            let all = package["dependencies"].as_array().unwrap().iter();
+            let built = all.filter(|dependency| dependency["kind"] != "dev");
+            (text(&package["name"]), built.map(|dependency| text(&dependency["name"])).collect())
+        })
+        .collect()
+}
+
+const CORE: &str = "tidegate-core";
+const DELIVERY: &str = "tidegate-delivery";
+const AWS: &str = "tidegate-aws";
+const MEMORY: &str = "tidegate-memory";
+const SANDBOX: &str = "ses-sandbox";
+const BOOTSTRAP: &str = "tidegate-bootstrap";
+const CLI: &str = "tidegate-cli";
+
+/// Who may need whom: core <- delivery <- (aws | memory) <- binaries; the tests may need all.
+fn allowed(package: &str) -> Option<&'static [&'static str]> {
+    Some(match package {
+        CORE | SANDBOX => &[],
+        DELIVERY => &[CORE],
+        AWS | MEMORY => &[CORE, DELIVERY],
+        // What the two Lambda binaries have in common.
+        BOOTSTRAP => &[CORE, DELIVERY, AWS, MEMORY],
+        "tidegate-scheduler" | "tidegate-poller" => &[CORE, DELIVERY, AWS, MEMORY, BOOTSTRAP],
+        CLI => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX],
+        "tidegate-tests" => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX, CLI],
+        _ => return None,
+    })
+}
+
+#[test]
+fn arrows_run_down_only() {
+    let all = dependencies();
+    let ours: BTreeSet<&str> = all.keys().map(String::as_str).collect();
+    for (package, needs) in &all {
+        let allowed = allowed(package).unwrap_or_else(|| {
+            panic!("{package} is new: say in this test which crates it may need")
+        });
+        let needed = needs.iter().map(String::as_str).filter(|name| ours.contains(name));
+        for name in needed {
+            assert!(allowed.contains(&name), "{package} needs {name}; it may need {allowed:?}");
+        }
+    }
+    assert!(ours.is_superset(&BTreeSet::from([CORE, DELIVERY, AWS, MEMORY, SANDBOX, CLI])));
+}
+
+#[test]
+fn policy_and_use_cases_know_no_runtime_and_no_aws() {
+    let all = dependencies();
+    let foreign = |name: &&String| {
+        ["tokio", "aws-", "lambda_", "hyper", "axum", "reqwest", "rand"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+    };
+    for package in [CORE, DELIVERY] {
+        let found: Vec<&String> = all[package].iter().filter(foreign).collect();
+        assert!(found.is_empty(), "{package} needs {found:?}");
+    }
+    let aws = |name: &&String| name.starts_with("aws-");
+    assert_eq!(all[MEMORY].iter().find(aws), None, "the memory adapters need no AWS");
+}
+
+fn files(directory: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, extension, found);
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+}
+
+fn rust_files() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for directory in ["crates", "tests"] {
+        files(&root().join(directory), "rs", &mut found);
+    }
+    assert!(found.len() > 30, "{} files", found.len());
+    found
+}
+
+#[test]
+fn every_event_is_named_by_a_test() {
+    let mut events = Vec::new();
+    files(&root().join("events"), "json", &mut events);
+    assert!(!events.is_empty(), "events/ is empty");
+    let sources: Vec<String> =
+        rust_files().iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    for event in events {
+        let name = event.file_name().unwrap().to_str().unwrap();
+        let named = sources.iter().any(|source| source.contains(name));
+        assert!(named, "no test names events/{name}");
+    }
+}
+
+#[test]
+fn no_room_outgrows_four_hundred_lines() {
+    let longer = |path: &PathBuf| std::fs::read_to_string(path).unwrap().lines().count() > 400;
+    let found: Vec<PathBuf> = rust_files().into_iter().filter(longer).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}

@@ -1,0 +1,176 @@
+//! The ports' contracts on the AWS adapters: over real connections, on a local AWS and the SES
+//! sandbox.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use aws_sdk_sqs::types::QueueAttributeName;
+use ses_sandbox::{Change, DailyQuota, Quota, Running, Sandbox, SandboxConfig};
+use tidegate_aws::{DynamoLedger, SesAccount, SesMailer, SqsQueues, SystemClock};
+use tidegate_delivery::ports::QueueUrl;
+use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
+use tidegate_tests::contract::mail::{
+    Limits, MailRoom, MailSite, Taken, Trouble, account_contract, mailer_contract,
+};
+use tidegate_tests::contract::queues::{QueueRoom, queues_contract};
+use tidegate_tests::local::{Ministack, sdk_config};
+
+struct Queues {
+    client: aws_sdk_sqs::Client,
+    sqs: SqsQueues,
+    made: Cell<u32>,
+}
+
+impl QueueRoom for Queues {
+    type Queues = SqsQueues;
+
+    fn queues(&self) -> &SqsQueues {
+        &self.sqs
+    }
+
+    async fn create(&self, fifo: bool) -> QueueUrl {
+        let number = self.made.replace(self.made.get() + 1);
+        let name = format!("contract-{number}{}", if fifo { ".fifo" } else { "" });
+        let mut call = self.client.create_queue().queue_name(name);
+        call = call.attributes(QueueAttributeName::VisibilityTimeout, "30");
+        if fifo {
+            call = call
+                .attributes(QueueAttributeName::FifoQueue, "true")
+                .attributes(QueueAttributeName::DeduplicationScope, "messageGroup")
+                .attributes(QueueAttributeName::FifoThroughputLimit, "perMessageGroupId");
+        }
+        QueueUrl::new(call.send().await.unwrap().queue_url.unwrap())
+    }
+}
+
+#[tokio::test]
+async fn queues_on_sqs_keep_the_contract() {
+    let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
+    let client = aws_sdk_sqs::Client::new(&local.sdk_config().await);
+    let sqs = SqsQueues::new(&client);
+    queues_contract(&Queues { client, sqs, made: Cell::new(0) }).await;
+}
+
+struct Ledgers {
+    client: aws_sdk_dynamodb::Client,
+    made: Cell<u32>,
+}
+
+impl LedgerRoom for Ledgers {
+    type Ledger = DynamoLedger;
+
+    async fn open(&self) -> DynamoLedger {
+        let table = format!("contract-{}", self.made.replace(self.made.get() + 1));
+        let key = KeySchemaElement::builder().attribute_name("pk").key_type(KeyType::Hash);
+        let attribute = AttributeDefinition::builder().attribute_name("pk");
+        let attribute = attribute.attribute_type(ScalarAttributeType::S);
+        let call = self.client.create_table().table_name(&table);
+        call.key_schema(key.build().unwrap())
+            .attribute_definitions(attribute.build().unwrap())
+            .billing_mode(BillingMode::PayPerRequest)
+            .send()
+            .await
+            .unwrap();
+        DynamoLedger::new(&self.client, table)
+    }
+}
+
+#[tokio::test]
+async fn the_ledger_on_dynamodb_keeps_the_contract() {
+    let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
+    let client = aws_sdk_dynamodb::Client::new(&local.sdk_config().await);
+    ledger_contract(&Ledgers { client, made: Cell::new(0) }).await;
+}
+
+struct Site {
+    sandbox: Running,
+    mailer: SesMailer,
+    account: SesAccount,
+    clock: SystemClock,
+}
+
+struct Sites;
+
+fn change(limits: Limits) -> Change {
+    Change {
+        quota: Some(Quota::per_second(limits.rate).unwrap()),
+        daily_quota: Some(limits.daily.map_or(DailyQuota::Unlimited, DailyQuota::Recipients)),
+        paused: Some(limits.paused),
+        ..Change::default()
+    }
+}
+
+impl MailRoom for Sites {
+    type Site = Site;
+
+    async fn open(&self, limits: Limits) -> Site {
+        let config = SandboxConfig::default().changed(change(limits));
+        let sandbox = Sandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
+        let client = aws_sdk_sesv2::Client::new(&sdk_config(&sandbox.url()).await);
+        let clock = SystemClock::new();
+        let mailer = SesMailer::new(&client, clock, Duration::from_secs(5));
+        Site { sandbox, mailer, account: SesAccount::new(&client), clock }
+    }
+}
+
+impl MailSite for Site {
+    type Mailer = SesMailer;
+    type Account = SesAccount;
+    type Clock = SystemClock;
+
+    fn mailer(&self) -> &SesMailer {
+        &self.mailer
+    }
+
+    fn account(&self) -> &SesAccount {
+        &self.account
+    }
+
+    fn clock(&self) -> &SystemClock {
+        &self.clock
+    }
+
+    fn taken(&self) -> Vec<Taken> {
+        let mails = self.sandbox.mailbox().after(0, 1_000);
+        let tag = |mail: &ses_sandbox::Mail, name| mail.tag(name).unwrap_or_default().to_owned();
+        mails
+            .iter()
+            .map(|mail| Taken {
+                message_id: mail.message_id(),
+                campaign: tag(mail, "tidegate_campaign"),
+                id: tag(mail, "tidegate_id"),
+                recipients: mail.recipients(),
+            })
+            .collect()
+    }
+
+    fn limit(&self, limits: Limits) {
+        self.sandbox.control().change(change(limits));
+    }
+
+    fn trouble(&self, id: &str, trouble: Trouble) {
+        let (kind, said) = match trouble {
+            Trouble::Rejected => ("MessageRejected", ",message=It is on the suppression list."),
+            Trouble::ServerError => ("InternalServiceErrorException,status=500", ""),
+            Trouble::AnswerLost => ("lost-answer", ""),
+        };
+        let fault = format!("{kind},to={id}@example.com{said}").parse().unwrap();
+        let change = Change { faults: Some(vec![fault]), ..Change::default() };
+        self.sandbox.control().change(change);
+    }
+}
+
+#[tokio::test]
+async fn the_mailer_on_ses_keeps_the_contract() {
+    mailer_contract(&Sites).await;
+}
+
+#[tokio::test]
+async fn the_account_on_ses_keeps_the_contract() {
+    account_contract(&Sites).await;
+}

@@ -1,0 +1,173 @@
+//! The ports' contracts on the memory adapters, in simulated time.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
+use std::cell::Cell;
+
+use tidegate_core::Timestamp;
+use tidegate_core::outcome::Failure;
+use tidegate_core::rate::Rate;
+use tidegate_delivery::ports::QueueUrl;
+use tidegate_memory::{
+    Fault, FaultPlan, Faulty, Latency, MemoryAccount, MemoryLedger, MemoryMailer, MemoryQueues,
+    MemorySes, Operation, QueueSettings, Rule, SesSettings, SimClock, Universe, failures,
+};
+use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
+use tidegate_tests::contract::mail::{
+    Limits, MailRoom, MailSite, Taken, Trouble, account_contract, mailer_contract,
+};
+use tidegate_tests::contract::queues::{QueueRoom, queues_contract, sqs_contract};
+
+fn universe() -> Universe {
+    Universe::starting_at(Timestamp::from_millis(1_795_207_000_000))
+}
+
+/// Decorated without a fault: so the contract holds for the decorators as well.
+struct Queues {
+    queues: Faulty<MemoryQueues>,
+    made: Cell<u32>,
+}
+
+impl Queues {
+    fn new() -> Self {
+        let universe = universe();
+        let queues = MemoryQueues::new(universe, 1);
+        Self { queues: Faulty::new(queues, FaultPlan::new(universe, 1)), made: Cell::new(0) }
+    }
+}
+
+impl QueueRoom for Queues {
+    type Queues = Faulty<MemoryQueues>;
+
+    fn queues(&self) -> &Self::Queues {
+        &self.queues
+    }
+
+    async fn create(&self, fifo: bool) -> QueueUrl {
+        let number = self.made.replace(self.made.get() + 1);
+        let url = QueueUrl::new(format!("memory://{number}{}", if fifo { ".fifo" } else { "" }));
+        self.queues.inner().create(&url, QueueSettings::default());
+        url
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_queues_keep_the_contract() {
+    queues_contract(&Queues::new()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_queues_do_what_sqs_does_beyond_the_contract() {
+    sqs_contract(&Queues::new()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_queues_with_latency_keep_the_contract() {
+    let room = Queues::new();
+    let ms = std::time::Duration::from_millis;
+    room.queues.inner().set_latency(Latency::between(ms(2), ms(20)));
+    queues_contract(&room).await;
+}
+
+struct Ledgers;
+
+impl LedgerRoom for Ledgers {
+    type Ledger = Faulty<MemoryLedger>;
+
+    async fn open(&self) -> Self::Ledger {
+        Faulty::new(MemoryLedger::default(), FaultPlan::new(universe(), 1))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_ledger_keeps_the_contract() {
+    ledger_contract(&Ledgers).await;
+}
+
+struct Site {
+    ses: MemorySes,
+    mailer: Faulty<MemoryMailer, Failure>,
+    account: MemoryAccount,
+    clock: SimClock,
+    plan: FaultPlan<Failure>,
+}
+
+struct Sites;
+
+fn settings(limits: Limits) -> SesSettings {
+    SesSettings {
+        max_24_hour_send: limits.daily,
+        sending_enabled: !limits.paused,
+        ..SesSettings::of_rate(Rate::per_second(limits.rate).unwrap())
+    }
+}
+
+impl MailRoom for Sites {
+    type Site = Site;
+
+    async fn open(&self, limits: Limits) -> Site {
+        let universe = universe();
+        let ses = MemorySes::new(universe, 1, settings(limits));
+        let (clock, plan) = (universe.clock_with_offset(-200_000_000), FaultPlan::new(universe, 1));
+        let mailer = Faulty::new(ses.mailer(&clock), plan.clone());
+        Site { mailer, account: ses.account(), clock, plan, ses }
+    }
+}
+
+impl MailSite for Site {
+    type Mailer = Faulty<MemoryMailer, Failure>;
+    type Account = MemoryAccount;
+    type Clock = SimClock;
+
+    fn mailer(&self) -> &Self::Mailer {
+        &self.mailer
+    }
+
+    fn account(&self) -> &Self::Account {
+        &self.account
+    }
+
+    fn clock(&self) -> &Self::Clock {
+        &self.clock
+    }
+
+    fn taken(&self) -> Vec<Taken> {
+        let accepted = self.ses.accepted().into_iter();
+        accepted
+            .filter_map(|arrival| {
+                Some(Taken {
+                    message_id: arrival.verdict.ok()?,
+                    campaign: arrival.campaign,
+                    id: arrival.id,
+                    recipients: arrival.recipients,
+                })
+            })
+            .collect()
+    }
+
+    fn limit(&self, limits: Limits) {
+        self.ses.configure(|current| *current = settings(limits));
+    }
+
+    fn trouble(&self, id: &str, trouble: Trouble) {
+        let address = format!("{id}@example.com");
+        match trouble {
+            Trouble::Rejected => self.ses.refuse_address(&address, failures::rejected()),
+            Trouble::ServerError => self.ses.refuse_address(&address, failures::server_error()),
+            Trouble::AnswerLost => {
+                let lost = Rule::new(Fault::After(failures::answer_lost()));
+                self.plan.add(lost.on(Operation::Mail).at(&format!("/{id}")));
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_mailer_keeps_the_contract() {
+    mailer_contract(&Sites).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_account_keeps_the_contract() {
+    account_contract(&Sites).await;
+}
