@@ -40,7 +40,12 @@ pub fn pause_after_empty(before: u64, window: Window, most: u64) -> (u64, Window
 }
 
 #[cfg(test)]
-#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_precision_loss, reason = "small numbers")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    reason = "small numbers"
+)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

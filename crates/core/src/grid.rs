@@ -84,7 +84,12 @@ impl SlotGrid {
 }
 
 #[cfg(test)]
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "small numbers")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "small numbers"
+)]
 mod tests {
     use super::*;
     use crate::timestamp::SECOND;
@@ -107,7 +112,7 @@ mod tests {
             1 => all,
             2 => all * (slot % 2),
             seed => {
-                all * (slot.wrapping_mul(6_364_136_223_846_793_005 ^ u64::from(seed)) >> 33 & 0xff)
+                all * (slot.wrapping_mul(0x5851_f42d_4c95_7f2d ^ u64::from(seed)) >> 33 & 0xff)
                     / 255
             }
         };

@@ -32,7 +32,8 @@ pub enum Claim {
     Taken {
         /// The newest claim's window.
         newest: Window,
-        /// Whether the newest claim advanced over windows that a large mail is owed.
+        /// Whether this very window is owed to a large mail: the newest claim opened before it and
+        /// advanced over it.
         owed: bool,
     },
 }
@@ -53,7 +54,7 @@ pub struct PreviousClaim {
 /// What the ledger says beside the claim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
-    /// The claim before; `None` for the first ever.
+    /// The claim before, in [`Ledger::read`] the newest; `None` before the first ever.
     pub previous: Option<PreviousClaim>,
     /// The rate factor in force.
     pub factor: RateFactor,

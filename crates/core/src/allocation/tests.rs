@@ -1,0 +1,109 @@
+use super::*;
+use proptest::prelude::*;
+
+/// Campaigns with so many mails of so many recipients each.
+fn campaigns() -> impl Strategy<Value = (Vec<u32>, Vec<u64>)> {
+    prop::collection::vec((1_u32..=100, 0_u64..400), 1..6).prop_map(|c| c.into_iter().unzip())
+}
+
+/// Runs an intake against stocks of mails of `size` recipients until it asks no more.
+fn run(intake: &mut Intake, stocks: &mut [u64], size: u64) -> Vec<u64> {
+    let mut taken = vec![0; stocks.len()];
+    while let Some(ask) = intake.ask() {
+        assert!((1..=BATCH).contains(&ask.messages));
+        let got = ask.messages.min(stocks[ask.lane]);
+        stocks[ask.lane] -= got;
+        taken[ask.lane] += got * size;
+        intake.received(&ask, got, got * size);
+    }
+    taken
+}
+
+proptest! {
+    #[test]
+    fn division_conserves_the_total_and_is_within_one(total in 0_u64..100_000, weights in prop::collection::vec(0_u64..1_000, 1..9)) {
+        let parts = divide(total, &weights);
+        let sum: u64 = weights.iter().sum();
+        prop_assert_eq!(parts.iter().sum::<u64>(), if sum == 0 { 0 } else { total });
+        for (part, weight) in parts.iter().zip(&weights) {
+            prop_assert!((part * sum).abs_diff(total * weight) <= sum);
+        }
+    }
+
+    #[test]
+    fn fallback_conserves_the_total((weights, stocks) in campaigns(), total in 0_u64..1_000, start in 0_u64..1_000) {
+        let cycle = Cycle::new(&weights).unwrap();
+        let none = vec![0; weights.len()];
+        let mut intake = Intake::new(&cycle, start..start + total, total, &none, &[]);
+        let mut left = stocks.clone();
+        let taken = run(&mut intake, &mut left, 1);
+        prop_assert_eq!(taken.iter().sum::<u64>(), total.min(stocks.iter().sum()));
+    }
+
+    #[test]
+    fn with_enough_mail_each_campaign_gets_exactly_its_slots((weights, _) in campaigns(), total in 0_u64..1_000, start in 0_u64..1_000) {
+        let cycle = Cycle::new(&weights).unwrap();
+        let none = vec![0; weights.len()];
+        let mut intake = Intake::new(&cycle, start..start + total, total, &none, &[]);
+        let taken = run(&mut intake, &mut vec![u64::MAX; weights.len()], 1);
+        prop_assert_eq!(taken, cycle.shares(start..start + total));
+        prop_assert!(intake.debt_changes().iter().all(|change| *change == 0));
+    }
+
+    #[test]
+    fn an_empty_campaign_costs_the_others_nothing_and_owes_nothing(
+        (weights, _) in campaigns(), total in 1_u64..500, empty in 0_usize..6,
+    ) {
+        prop_assume!(weights.len() > 1);
+        let empty = empty % weights.len();
+        let cycle = Cycle::new(&weights).unwrap();
+        let mut stocks = vec![u64::MAX; weights.len()];
+        stocks[empty] = 0;
+        let mut intake = Intake::new(&cycle, 0..total, total, &vec![0; weights.len()], &[]);
+        let taken = run(&mut intake, &mut stocks, 1);
+        prop_assert_eq!(taken.iter().sum::<u64>(), total);
+        prop_assert!(intake.debt_changes().iter().all(|change| *change == 0));
+    }
+
+    #[test]
+    fn debts_are_repaid_so_that_shares_hold_whatever_the_sizes(size in 2_u64..=50, big in 50_u32..=95) {
+        let weights = [big, 100 - big];
+        let cycle = Cycle::new(&weights).unwrap();
+        // What a window changes is known two windows later.
+        let (mut debts, mut late, mut sums) = (vec![0_i64, 0], vec![vec![0_i64, 0]; 2], vec![0_u64, 0]);
+        // The first campaign's mails have one recipient, the second's `size`.
+        for window in 0..2_000_u64 {
+            let slots = window * 14..(window + 1) * 14;
+            let mut intake = Intake::new(&cycle, slots, 14, &debts, &[1.0, size as f64]);
+            while let Some(ask) = intake.ask() {
+                let recipients = ask.messages * if ask.lane == 1 { size } else { 1 };
+                sums[ask.lane] += recipients;
+                intake.received(&ask, ask.messages, recipients);
+            }
+            late.push(intake.debt_changes());
+            debts.iter_mut().zip(late.remove(0)).for_each(|(debt, change)| *debt += change);
+            prop_assert!(debts.iter().all(|debt| debt.abs() <= 500_000), "{:?}", debts);
+        }
+        let share = sums[1] as f64 / sums.iter().sum::<u64>() as f64 * 100.0;
+        prop_assert!((share - f64::from(100 - big)).abs() <= 1.0, "{} of {}", share, big);
+    }
+}
+
+#[test]
+fn a_campaign_known_empty_is_not_asked() {
+    let mut intake = Intake::new(&Cycle::new(&[90, 10]).unwrap(), 0..20, 20, &[0, 0], &[]);
+    intake.mark_dry(0);
+    while let Some(ask) = intake.ask() {
+        assert_eq!(ask.lane, 1);
+        intake.received(&ask, ask.messages, ask.messages);
+    }
+    assert_eq!(intake.still_wanted(), 0);
+}
+
+#[test]
+fn what_express_takes_is_not_asked_for() {
+    let mut intake = Intake::new(&Cycle::new(&[1]).unwrap(), 0..14, 14, &[0], &[]);
+    intake.reduce(9);
+    assert_eq!(intake.ask().map(|ask| ask.messages), Some(5));
+    assert_eq!(intake.ask(), None);
+}
