@@ -1,5 +1,6 @@
-//! What the tests share: the contract of each port, and the local AWS that the real adapters are
-//! tested on.
+//! What the tests share: the contract of each port, the local AWS that the real adapters are
+//! tested on, and the simulation.
 
 pub mod contract;
 pub mod local;
+pub mod simulation;

@@ -6,7 +6,7 @@ mod metrics;
 
 pub use ledger::AnyLedger;
 pub use logs::init_logs;
-pub use metrics::{publish, scheduler_metrics, poller_metrics};
+pub use metrics::{poller_metrics, publish, scheduler_metrics};
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -12,7 +12,8 @@ const DEFAULT: LevelFilter = LevelFilter::INFO;
 pub fn init_logs() {
     let wanted = std::env::var("RUST_LOG").ok().and_then(|text| Targets::from_str(&text).ok());
     let filter = wanted.unwrap_or_else(|| {
-        let libraries = ["aws_config", "aws_smithy_runtime", "hyper", "hyper_util", "lambda_runtime"];
+        let libraries =
+            ["aws_config", "aws_smithy_runtime", "hyper", "hyper_util", "lambda_runtime"];
         libraries.into_iter().fold(Targets::new().with_default(DEFAULT), |targets, library| {
             targets.with_target(library, LevelFilter::WARN)
         })

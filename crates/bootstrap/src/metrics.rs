@@ -32,7 +32,8 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport) -> Vec<Value> {
     if let Some(latency) = report.latency_ms {
         line = line.metric("Latency", Unit::Milliseconds, latency);
     }
-    let campaigns = report.sent.keys().chain(report.fed.keys().filter(|c| !report.sent.contains_key(*c)));
+    let campaigns =
+        report.sent.keys().chain(report.fed.keys().filter(|c| !report.sent.contains_key(*c)));
     let by_campaign = campaigns.map(|campaign| {
         let count = |of: &std::collections::BTreeMap<String, u64>| {
             number(of.get(campaign).copied().unwrap_or(0))

@@ -27,10 +27,11 @@ async fn main() -> ExitCode {
     // Any payload will do: the EventBridge event says nothing that is needed.
     let handler = service_fn(|_: LambdaEvent<Value>| async move {
         let (config, clock, account, ledger, invoke) = parts;
-        let report = schedule::run(config, clock, account, ledger, invoke).await.map_err(|error| {
-            tracing::error!(error = &error as &dyn std::error::Error, "no ticks");
-            diagnostic("QuotaUnknown", &error)
-        })?;
+        let report =
+            schedule::run(config, clock, account, ledger, invoke).await.map_err(|error| {
+                tracing::error!(error = &error as &dyn std::error::Error, "no ticks");
+                diagnostic("QuotaUnknown", &error)
+            })?;
         tracing::info!(ticks = report.ticks, failed = report.ticks_failed, "ticks issued");
         publish(&scheduler_metrics(clock.wall(), &report));
         Ok::<_, Diagnostic>(report)

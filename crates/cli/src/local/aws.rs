@@ -31,7 +31,7 @@ const READY_SECONDS: u64 = 30;
 const LOOK: Duration = Duration::from_millis(50);
 /// How often ministack looks at its rules, and how often the scheduler's is due.
 const RULES_TICK: Duration = Duration::from_secs(10);
-const RULE_PERIOD: Duration = Duration::from_secs(60);
+const RULE_PERIOD: Duration = Duration::from_mins(1);
 const MINISTACK: &str = "ministack";
 const SANDBOX: &str = "ses-sandbox";
 
@@ -183,7 +183,7 @@ impl LocalAws {
         self.crew.check()
     }
 
-    /// Invokes a function as an event, as EventBridge does; `function` is the output that names it.
+    /// Invokes a function as an event, as `EventBridge` does; `function` is the output that names it.
     ///
     /// # Errors
     /// [`LocalError`] where it was not accepted.
@@ -197,7 +197,7 @@ impl LocalAws {
         self.ministack.call(Method::POST, &path, &headers, payload.to_string()).await.map(drop)
     }
 
-    /// When EventBridge will fire the scheduler first. ministack looks at its rules every 10 s, and
+    /// When `EventBridge` will fire the scheduler first. ministack looks at its rules every 10 s, and
     /// a rule of one minute is due a minute after it was made.
     #[must_use]
     pub fn first_trigger(&self) -> Instant {

@@ -49,7 +49,7 @@ pub async fn run(
     view.say(&format!("Starting ministack and the SES sandbox (logs in {})", folder.display()));
     let setup = args.setup();
     let mut aws = tokio::select! {
-        aws = LocalAws::start(&setup, &folder) => aws?,
+        aws = LocalAws::start(&setup, &folder) => aws.inspect_err(|_| folder::remove_empty(&folder))?,
         () = interrupts.next() => return Ok(Outcome::Interrupted),
     };
     let outcome = tokio::select! {

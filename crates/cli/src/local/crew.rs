@@ -32,6 +32,7 @@ struct Member {
 }
 
 /// Where a program's output goes.
+#[derive(Clone, Copy)]
 pub(super) enum Words<'a> {
     /// All of it into a file.
     Log(&'a Path),

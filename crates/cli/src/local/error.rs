@@ -10,7 +10,7 @@ use tidegate_delivery::ports::{EntryError, PortError};
 #[derive(Debug, Error)]
 pub enum LocalError {
     /// Something that a run needs is not there.
-    #[error("{what} is missing: {remedy}")]
+    #[error("not found: {what}; {remedy}")]
     Missing {
         /// What is missing.
         what: String,

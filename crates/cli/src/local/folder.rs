@@ -35,6 +35,11 @@ pub(super) fn create(
     Ok(parent)
 }
 
+/// Removes it where nothing was written into it.
+pub(super) fn remove_empty(folder: &Path) {
+    let _ = fs::remove_dir(folder);
+}
+
 /// Writes a file into it.
 pub(super) fn write(folder: &Path, name: &str, content: &str) -> Result<PathBuf, LocalError> {
     let path = folder.join(name);

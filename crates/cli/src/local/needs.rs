@@ -36,11 +36,11 @@ impl Files {
     ) -> Result<Self, LocalError> {
         let in_checkout = |path: &str| {
             let remedy = "run it in Tidegate's checkout, or name that with --root";
-            present(root.join(path), "the file", remedy)
+            present(&root.join(path), "the file", remedy)
         };
-        let binary = |name: &str| present(bin_dir.join(name), "the binary", BUILD);
+        let binary = |name: &str| present(&bin_dir.join(name), "the binary", BUILD);
         let files = Self {
-            python: present(python.to_owned(), "the Python", TOOLS)?,
+            python: present(python, "the Python", TOOLS)?,
             script: in_checkout("infra/local/local_aws.py")?,
             template: in_checkout("infra/sam/template.yaml")?,
             scheduler: binary("scheduler")?,
@@ -52,13 +52,13 @@ impl Files {
     }
 }
 
-fn present(path: PathBuf, what: &str, remedy: &str) -> Result<PathBuf, LocalError> {
+fn present(path: &Path, what: &str, remedy: &str) -> Result<PathBuf, LocalError> {
     let missing = || LocalError::Missing {
         what: format!("{what} {}", path.display()),
         remedy: remedy.to_owned(),
     };
     // Our own way of starting programs must not depend on the folder they are started in.
-    if path.is_file() { std::path::absolute(&path).map_err(|_| missing()) } else { Err(missing()) }
+    if path.is_file() { std::path::absolute(path).map_err(|_| missing()) } else { Err(missing()) }
 }
 
 async fn modules(python: &Path) -> Result<(), LocalError> {
@@ -119,7 +119,7 @@ mod tests {
         let error = Files::find(nowhere, &nowhere.join("python"), nowhere).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the Python /nonexistent/python is missing: run `make tools`, or name another Python with --python"
+            "not found: the Python /nonexistent/python; run `make tools`, or name another Python with --python"
         );
         assert!(error.is_usage());
     }
@@ -127,6 +127,9 @@ mod tests {
     #[tokio::test]
     async fn a_python_that_is_none_is_told() {
         let error = modules(Path::new("/bin/false")).await.unwrap_err().to_string();
-        assert!(error.starts_with("a Python that works (in /bin/false) is missing"), "{error}");
+        assert!(
+            error.starts_with("not found: a Python that works (in /bin/false); run"),
+            "{error}"
+        );
     }
 }

@@ -21,6 +21,8 @@ use super::setup::{Mode, Setup};
 /// Exit code: 0 every promise was kept; 1 one was not, or the run broke off; 2 an option is wrong or
 /// something is missing; 130 interrupted.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "every switch of a command is one")]
+#[expect(clippy::doc_markdown, reason = "it is the help, read on a terminal")]
 pub struct LocalArgs {
     /// Recipients a second that the account may send
     #[arg(long, value_name = "RATE", default_value = "14", value_parser = rate)]

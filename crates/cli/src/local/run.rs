@@ -26,15 +26,15 @@ const QUEUES_EMPTY: Duration = Duration::from_secs(40);
 const REPORTED: Duration = Duration::from_secs(3);
 /// Windows without mail that are watched at the end.
 const IDLE: Duration = Duration::from_secs(6);
-/// How long one run of the scheduler lasts before EventBridge's next must have begun.
-const RUN: Duration = Duration::from_secs(60);
+/// How long one run of the scheduler lasts before `EventBridge`'s next must have begun.
+const RUN: Duration = Duration::from_mins(1);
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunOptions {
     /// Ends it so long after the first mail.
     pub limit: Option<Duration>,
-    /// Fires the scheduler at once, instead of waiting for EventBridge's first minute.
+    /// Fires the scheduler at once, instead of waiting for `EventBridge`'s first minute.
     pub invoke_now: bool,
 }
 
@@ -168,12 +168,18 @@ impl<'a> Run<'a> {
     }
 
     fn headline(&self) -> String {
+        if self.tracker.is_complete() {
+            return "All mails arrived; a few more windows show what comes late".to_owned();
+        }
         if self.first.is_some() {
             return "Sending".to_owned();
         }
         let left = |at: Instant| at.saturating_duration_since(Instant::now()).as_secs();
         match self.fire_at {
-            Some(at) => format!("The scheduler is invoked in {} s", left(at)),
+            Some(at) => format!(
+                "The scheduler is invoked in {} s, so that EventBridge's first minute follows on",
+                left(at)
+            ),
             None if self.options.invoke_now => "The scheduler was invoked".to_owned(),
             None => match left(self.aws.first_trigger()) {
                 0 => "EventBridge fires the scheduler any moment".to_owned(),
@@ -206,7 +212,6 @@ impl<'a> Run<'a> {
         ending: Ending,
     ) -> Result<Report, LocalError> {
         if ending == Ending::Complete {
-            self.view.say("All mails arrived; a few more windows show what comes late.");
             let empty_by = Instant::now() + QUEUES_EMPTY;
             while self.backlog.waiting() > 0 && Instant::now() < empty_by {
                 self.linger(Duration::from_secs(1)).await?;
@@ -278,7 +283,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What EventBridge hands to the scheduler, as far as anybody looks at it.
+/// What `EventBridge` hands to the scheduler, as far as anybody looks at it.
 fn scheduled_event() -> serde_json::Value {
     serde_json::json!({ "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} })
 }

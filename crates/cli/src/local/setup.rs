@@ -57,7 +57,7 @@ pub struct Setup {
     pub mode: Mode,
     /// The first two campaigns: names and weights.
     pub campaigns: [Campaign; 2],
-    /// Whether EventBridge fires the scheduler.
+    /// Whether `EventBridge` fires the scheduler.
     pub schedule: bool,
     /// More of the template's parameters, which replace what the rest of the setup gives.
     pub parameters: Vec<(String, String)>,

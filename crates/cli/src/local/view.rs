@@ -95,7 +95,8 @@ impl View {
 /// One moment in one line.
 fn line(plan: &Plan, moment: &Moment) -> String {
     let Moment { headline, progress, backlog, refused, elapsed } = moment;
-    if progress.arrived == 0 {
+    let done = progress.campaigns.iter().all(|campaign| campaign.arrived == campaign.mails);
+    if progress.arrived == 0 || done {
         return format!("{}  {headline}", clock(elapsed.as_secs_f64()));
     }
     let campaigns = progress.campaigns.iter().zip(&plan.campaigns).map(|(progress, campaign)| {

@@ -108,7 +108,8 @@ fn environment(
         lines.push(("TIDEGATE_MERGE_QUEUE_URL", merge.to_owned()));
     }
     lines.extend(args.setup().guard.map(|guard| ("TIDEGATE_GUARD", guard.to_string())));
-    Ok(lines.into_iter().map(|(name, value)| format!("{name}={value}\n")).collect())
+    let lines = lines.into_iter().map(|(name, value)| format!("{name}={value}"));
+    Ok(lines.chain([String::new()]).collect::<Vec<_>>().join("\n"))
 }
 
 fn tell(aws: &LocalAws, plan: &Plan) {

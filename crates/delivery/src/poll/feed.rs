@@ -44,7 +44,7 @@ pub(super) async fn feed<E: Environment>(
     let plan = ctx.plan;
     let mut fed = Fed::default();
     let amount = plan.feed_amount();
-    if amount == 0 {
+    if amount == 0 || plan.campaigns.is_empty() {
         return fed;
     }
     let mut intake = ctx.intake(amount);

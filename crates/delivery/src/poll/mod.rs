@@ -3,7 +3,6 @@
 mod changes;
 mod context;
 mod drain;
-mod drain_state;
 mod feed;
 mod learned;
 mod message;
@@ -111,7 +110,7 @@ impl<E: Environment> Poller<E> {
         let request = ClaimRequest { window: tick.window, rate, guard: self.config.guard, token };
         let claim = self.env.ledger().claim(&request).await;
         match claim.map_err(|source| PollError::Ledger { window: tick.window, source })? {
-            Claim::Taken { newest, owed } if owed && newest >= tick.window => Ok(ended(End::Owed)),
+            Claim::Taken { owed: true, .. } => Ok(ended(End::Owed)),
             Claim::Taken { .. } => Ok(ended(End::Duplicate)),
             Claim::Claimed(standing) => Ok(self.claimed(&request, &standing, time).await),
         }

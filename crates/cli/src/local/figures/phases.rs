@@ -39,7 +39,7 @@ pub struct Phase {
     pub utilisation: Option<f64>,
     /// The least utilisation of any 30 of its windows in a row; none where it has fewer.
     pub worst_30_windows: Option<f64>,
-    /// What each campaign had of it, by name.
+    /// What each campaign had of it that had mails waiting all through it, by name.
     pub shares: BTreeMap<String, Share>,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn phases(plan: &Plan, series: &Series, distinct: &[&Arrival]) -> Pha
     let phase =
         |from: u64, to: u64, waiting: &[usize]| phase(plan, series, from.max(warm), to, waiting);
     Phases {
-        backlogged: phase(warm, backlog_end, &everyone),
+        backlogged: phase(warm, backlog_end, &[]),
         all_waiting: phase(warm, waiting_end, &everyone),
         after_first_end: phase(after, backlog_end, &others),
     }

@@ -1,5 +1,7 @@
 //! The screen: bars that are drawn once a second.
 
+use std::io::{Write as _, stderr};
+
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Backlog, Moment, clock, percent};
@@ -54,7 +56,7 @@ impl Screen {
         let total = add(plan.mails(), &bar("green"));
         total.set_prefix("all");
         let counts = text("", "  {prefix:10} {msg}");
-        Self { headline, rate, campaigns, total, counts, all }
+        Self { all, headline, rate, campaigns, total, counts }
     }
 
     pub(super) fn say(&self, text: &str) {
@@ -86,6 +88,7 @@ impl Screen {
         for bar in &self.campaigns {
             bar.abandon();
         }
+        let _ = writeln!(stderr());
     }
 }
 

@@ -1,5 +1,8 @@
 //! The drain: receives what the window's slots can take, and sends it, a slot a recipient.
 
+mod outcome;
+mod state;
+
 use std::cell::Cell;
 use std::pin::pin;
 use std::time::Duration;
@@ -10,34 +13,35 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::outcome::Failure;
 
-use super::changes::{Changed, apply};
-use super::context::Context;
-use super::drain_state::{Drain, Origin, Wake};
-use super::message::Message;
-use super::settle::Job;
 use crate::environment::Environment;
+use crate::poll::changes::{Changed, apply};
+use crate::poll::context::Context;
+use crate::poll::message::Message;
+use crate::poll::settle::Job;
 use crate::ports::{
     Clock as _, Mail, Mailer as _, Monotonic, PortError, QueueUrl, Queues as _, Received,
 };
 
-pub(super) use super::drain_state::Drained;
+use state::{Drain, Origin, Wake};
+
+pub(super) use state::Drained;
 
 /// Past every send's time-out: nothing is waited for longer than this after the window.
 const AT_LAST: Duration = Duration::from_secs(12);
 
 /// A receive that ended.
-pub(super) struct Answer {
-    pub(super) origin: Origin,
-    pub(super) asked: u64,
-    pub(super) since: Monotonic,
-    pub(super) result: Result<Vec<Received>, PortError>,
+struct Answer {
+    origin: Origin,
+    asked: u64,
+    since: Monotonic,
+    result: Result<Vec<Received>, PortError>,
 }
 
 /// A send that ended.
-pub(super) struct Sent {
-    pub(super) message: Box<Message>,
-    pub(super) result: Result<String, Failure>,
-    pub(super) latency: Duration,
+struct Sent {
+    message: Box<Message>,
+    result: Result<String, Failure>,
+    latency: Duration,
 }
 
 /// Serves the window's slots; `arrivals` tells what the feed brought into the merge queue.

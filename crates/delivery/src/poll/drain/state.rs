@@ -8,22 +8,20 @@ use std::time::Duration;
 use futures_channel::mpsc::UnboundedSender;
 use tidegate_core::Timestamp;
 use tidegate_core::allocation::{Ask, BATCH, Intake};
-use tidegate_core::config::Unsent;
-use tidegate_core::control::HoldReason;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
-use tidegate_core::outcome::{Failure, Outcome, classify};
 
-use super::changes::Change;
-use super::context::Context;
-use super::drain::{Answer, Sent};
-use super::message::{Held, Message, Source, read};
-use super::outcome::{accepted, give_up, log, put_back, receipt, reject, retry};
-use super::settle::Job;
-use super::supply::Supply;
+use super::Answer;
 use crate::environment::Environment;
-use crate::ports::{Entropy as _, Monotonic, QueueUrl, VISIBILITY_TIMEOUT};
+use crate::poll::changes::Change;
+use crate::poll::context::Context;
+use crate::poll::message::{Message, Source, read};
+use crate::poll::outcome::reject;
+use crate::poll::plan::PlannedCampaign;
+use crate::poll::settle::Job;
+use crate::poll::supply::Supply;
+use crate::ports::{Monotonic, QueueUrl, VISIBILITY_TIMEOUT};
 
 /// The last instant before the window's close at which a receive still starts.
 const LAST_RECEIVE: Duration = Duration::from_millis(50);
@@ -58,49 +56,49 @@ pub(super) enum Wake {
 
 /// What the drain did; recipients where nothing else is said.
 #[derive(Debug, Default)]
-pub(super) struct Drained {
-    pub(super) sent: BTreeMap<String, u64>,
-    pub(super) mails: u64,
-    pub(super) taken: u64,
-    pub(super) refused: u64,
-    pub(super) failed: BTreeMap<&'static str, u64>,
-    pub(super) retried: u64,
-    pub(super) put_back: u64,
-    pub(super) dead: u64,
-    pub(super) left: u64,
-    pub(super) skipped: u64,
-    pub(super) unused: u64,
-    pub(super) latency_sum: Duration,
-    pub(super) answers: u32,
-    pub(super) highest_receive_count: u32,
+pub(in crate::poll) struct Drained {
+    pub(in crate::poll) sent: BTreeMap<String, u64>,
+    pub(in crate::poll) mails: u64,
+    pub(in crate::poll) taken: u64,
+    pub(in crate::poll) refused: u64,
+    pub(in crate::poll) failed: BTreeMap<&'static str, u64>,
+    pub(in crate::poll) retried: u64,
+    pub(in crate::poll) put_back: u64,
+    pub(in crate::poll) dead: u64,
+    pub(in crate::poll) left: u64,
+    pub(in crate::poll) skipped: u64,
+    pub(in crate::poll) unused: u64,
+    pub(in crate::poll) latency_sum: Duration,
+    pub(in crate::poll) answers: u32,
+    pub(in crate::poll) highest_receive_count: u32,
     /// In direct mode: in thousandths of a recipient, by campaign.
-    pub(super) debts: BTreeMap<String, i64>,
+    pub(in crate::poll) debts: BTreeMap<String, i64>,
     /// In direct mode: campaigns asked, and whether they had mail at the last time.
-    pub(super) had_mail: BTreeMap<String, bool>,
+    pub(in crate::poll) had_mail: BTreeMap<String, bool>,
 }
 
 pub(super) struct Drain<'a, E> {
-    ctx: &'a Context<'a, E>,
-    jobs: UnboundedSender<Job>,
+    pub(super) ctx: &'a Context<'a, E>,
+    pub(super) jobs: UnboundedSender<Job>,
     /// Messages received and not settled.
-    buffered: &'a Cell<usize>,
-    capacity: u64,
-    max_in_flight: usize,
-    limiter: Limiter<usize>,
-    messages: Vec<Option<Box<Message>>>,
-    intake: Intake,
-    lanes: Vec<(Source, Supply)>,
+    pub(super) buffered: &'a Cell<usize>,
+    pub(super) capacity: u64,
+    pub(super) max_in_flight: usize,
+    pub(super) limiter: Limiter<usize>,
+    pub(super) messages: Vec<Option<Box<Message>>>,
+    pub(super) intake: Intake,
+    pub(super) lanes: Vec<(Source, Supply)>,
     /// Probes of campaigns that were found empty, yet to be made.
-    probes: Vec<Ask>,
-    express: Option<(Source, Supply)>,
-    express_dry: bool,
-    changes: Vec<Change>,
+    pub(super) probes: Vec<Ask>,
+    pub(super) express: Option<(Source, Supply)>,
+    pub(super) express_dry: bool,
+    pub(super) changes: Vec<Change>,
     /// A mail of more recipients than the window has slots, that waits for its windows.
-    oversize: Option<usize>,
-    advancing: bool,
-    held: BTreeSet<String>,
-    stopped: bool,
-    done: Drained,
+    pub(super) oversize: Option<usize>,
+    pub(super) advancing: bool,
+    pub(super) held: BTreeSet<String>,
+    pub(super) stopped: bool,
+    pub(super) done: Drained,
 }
 
 impl<'a, E: Environment> Drain<'a, E> {
@@ -127,7 +125,9 @@ impl<'a, E: Environment> Drain<'a, E> {
                 (vec![(source, Supply::expecting(expected))], intake, one)
             }
             None => {
-                let mut intake = ctx.intake(slots);
+                // Without a list of campaigns there is nobody to ask.
+                let total = if plan.campaigns.is_empty() { 0 } else { slots };
+                let mut intake = ctx.intake(total);
                 let lanes = direct_lanes(ctx, &mut intake, &mut probes);
                 (lanes, intake, plan.cycle.clone())
             }
@@ -285,7 +285,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     }
 
     /// Lets a mail wait for its slots; gives the recipients that will use some.
-    fn wait(&mut self, message: Box<Message>) -> u64 {
+    pub(super) fn wait(&mut self, message: Box<Message>) -> u64 {
         let recipients = message.recipients();
         if matches!(message.line, Line::Campaign(_)) {
             self.ctx.learned.received(&message.envelope.campaign, recipients);
@@ -332,160 +332,17 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
     }
 
-    /// Notes what SES said of a send.
-    pub(super) fn sent(&mut self, sent: Sent) {
-        let Sent { message, result, latency } = sent;
-        let failure = match result {
-            Ok(ses_message_id) => {
-                self.answered(latency);
-                self.done.mails += 1;
-                let campaign = message.envelope.campaign.clone();
-                *self.done.sent.entry(campaign).or_insert(0) += message.recipients();
-                self.take(&message);
-                return self.job(accepted(&message, &ses_message_id, latency));
-            }
-            Err(failure) => failure,
-        };
-        let outcome = classify(&failure);
-        if failure.http_status.is_some() {
-            self.answered(latency);
-        }
-        match outcome {
-            Outcome::NotSent => self.wait_again(message),
-            Outcome::RateExceeded => self.refused(&message, &failure),
-            Outcome::Permanent => self.give_up(&message, &failure, outcome),
-            Outcome::Transient | Outcome::Ambiguous => self.fail(&message, &failure, outcome),
-            Outcome::DailyQuotaExceeded
-            | Outcome::AccountPaused
-            | Outcome::Credentials
-            | Outcome::Deployment => self.hold(&message, &failure, outcome),
-        }
-    }
-
-    fn answered(&mut self, latency: Duration) {
-        self.done.latency_sum += latency;
-        self.done.answers += 1;
-        self.ctx.learned.answered(latency, self.ctx.monotonic());
-    }
-
-    /// It was too late for its slot and never left us: a later slot takes it.
-    fn wait_again(&mut self, message: Box<Message>) {
-        *self.done.failed.entry(Outcome::NotSent.as_str()).or_insert(0) += 1;
-        self.wait(message);
-    }
-
-    /// The slot is spent; the mail is visible again in 1 or 2 s; this window starts no more.
-    fn refused(&mut self, message: &Message, failure: &Failure) {
-        log(message, failure, Outcome::RateExceeded, "kept");
-        self.done.refused += 1;
-        let seconds = if self.ctx.env.entropy().unit() < 0.5 { 1 } else { 2 };
-        self.job(Job::Show(receipt(&message.held, true), Duration::from_secs(seconds)));
-        if !self.stopped {
-            self.changes.push(Change::Refused);
-        }
-        self.stop();
-    }
-
-    fn give_up(&mut self, message: &Message, failure: &Failure, outcome: Outcome) {
-        *self.done.failed.entry(outcome.as_str()).or_insert(0) += 1;
-        self.done.dead += 1;
-        self.take(message);
-        let dead_letters = &self.ctx.plan.dead_letter;
-        self.job(give_up(message, failure, outcome, dead_letters, self.now_millis()));
-    }
-
-    fn fail(&mut self, message: &Message, failure: &Failure, outcome: Outcome) {
-        if message.envelope.attempt + 1 >= self.ctx.config.max_attempts {
-            return self.give_up(message, failure, outcome);
-        }
-        *self.done.failed.entry(outcome.as_str()).or_insert(0) += 1;
-        let Some(queue) = self.home(message) else {
-            return self.leave(&message.held);
-        };
-        self.done.retried += 1;
-        self.take(message);
-        let jitter = self.ctx.env.entropy().unit();
-        self.job(retry(message, failure, outcome, &queue, self.now_millis(), jitter));
-    }
-
-    fn hold(&mut self, message: &Message, failure: &Failure, outcome: Outcome) {
-        log(message, failure, outcome, "held");
-        *self.done.failed.entry(outcome.as_str()).or_insert(0) += 1;
-        let reason = match outcome {
-            Outcome::DailyQuotaExceeded => HoldReason::DailyQuota,
-            Outcome::AccountPaused => HoldReason::Account,
-            Outcome::Credentials => HoldReason::Credentials,
-            _ => HoldReason::Deployment,
-        };
-        let campaign =
-            (reason == HoldReason::Deployment).then(|| message.envelope.campaign.clone());
-        match &campaign {
-            Some(name) => drop(self.held.insert(name.clone())),
-            None => self.stop(),
-        }
-        let code = failure.code.as_deref().unwrap_or("");
-        let detail = format!("{code}: {}", failure.message);
-        self.changes.push(Change::Hold { campaign, reason, detail });
-        self.leave(&message.held);
-    }
-
-    fn stop(&mut self) {
-        self.stopped = true;
-        self.limiter.stop();
-    }
-
-    fn is_held(&self, message: &Message) -> bool {
+    pub(super) fn is_held(&self, message: &Message) -> bool {
         let name = &message.envelope.campaign;
         self.held.contains(name) || self.ctx.plan.campaign(name).is_some_and(|c| c.held)
     }
 
-    fn put_back(&mut self, message: &Message) {
-        match self.home(message) {
-            Some(queue) => {
-                self.done.put_back += 1;
-                self.take(message);
-                self.job(put_back(message, &queue));
-            }
-            None => self.leave(&message.held),
-        }
-    }
-
-    /// The queue a mail goes back to: its campaign's, or express.
-    fn home(&self, message: &Message) -> Option<QueueUrl> {
-        match message.line {
-            Line::Express => self.ctx.plan.express.clone(),
-            Line::Campaign(_) => {
-                self.ctx.plan.campaign(&message.envelope.campaign).map(|c| c.queue.clone())
-            }
-        }
-    }
-
-    /// Counts a mail that leaves the merge queue.
-    fn take(&mut self, message: &Message) {
-        if self.is_merged(message.line) {
-            self.done.taken += message.recipients();
-        }
-    }
-
-    fn is_merged(&self, line: Line) -> bool {
-        self.ctx.plan.merge.is_some() && line != Line::Express
-    }
-
-    /// Left to the visibility timeout, or made visible at once.
-    fn leave(&mut self, held: &Held) {
-        self.done.left += 1;
-        match self.ctx.config.unsent {
-            Unsent::Release => self.job(Job::Show(receipt(held, true), Duration::ZERO)),
-            Unsent::Timeout => self.buffered.set(self.buffered.get().saturating_sub(1)),
-        }
-    }
-
-    fn job(&self, job: Job) {
+    pub(super) fn job(&self, job: Job) {
         // The settling side outlives the drain; a closed channel means that the poller was dropped.
         let _ = self.jobs.unbounded_send(job);
     }
 
-    fn now_millis(&self) -> EpochMillis {
+    pub(super) fn now_millis(&self) -> EpochMillis {
         EpochMillis::from(self.ctx.now())
     }
 
@@ -512,7 +369,7 @@ fn direct_lanes<E: Environment>(
     intake: &mut Intake,
     probes: &mut Vec<Ask>,
 ) -> Vec<(Source, Supply)> {
-    let lane = |(index, campaign): (usize, &super::plan::PlannedCampaign)| {
+    let lane = |(index, campaign): (usize, &PlannedCampaign)| {
         let source = Source {
             queue: campaign.queue.clone(),
             line: Line::Campaign(index),

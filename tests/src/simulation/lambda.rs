@@ -1,0 +1,167 @@
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_core::config::POLLER_TIMEOUT;
+use tidegate_core::outcome::Failure;
+use tidegate_core::tick::Tick;
+use tidegate_delivery::environment::Ports;
+use tidegate_delivery::poll::{PollError, Poller, WindowReport};
+use tidegate_delivery::ports::Entropy as _;
+use tidegate_memory::{
+    Faulty, MemoryAccount, MemoryLedger, MemoryMailer, MemoryQueues, SeededEntropy, SimClock,
+};
+use tokio::sync::Notify;
+
+use super::world::World;
+
+/// What one execution environment's poller runs on.
+pub type Env = Ports<
+    Faulty<MemoryQueues>,
+    Faulty<MemoryMailer, Failure>,
+    Faulty<MemoryAccount>,
+    Faulty<MemoryLedger>,
+    SimClock,
+    SeededEntropy,
+>;
+
+/// An execution environment: a poller that serves one window at a time.
+#[derive(Debug)]
+pub struct Environment {
+    /// The poller.
+    pub poller: Poller<Env>,
+    /// Its clock.
+    pub clock: SimClock,
+    busy: Cell<bool>,
+    crash: Notify,
+}
+
+/// How a poller's start ended.
+#[derive(Debug)]
+pub enum Start {
+    /// With a report.
+    Reported(WindowReport),
+    /// With an error.
+    Failed(PollError),
+    /// It was killed, by a test or at the time-out.
+    Crashed,
+}
+
+/// One start of a poller.
+#[derive(Debug)]
+pub struct Started {
+    /// The tick it was started with.
+    pub tick: Option<Tick>,
+    /// When, on the true clock.
+    pub at: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// Which environment it ran in, in the order of their making.
+    pub environment: usize,
+    /// How it ended.
+    pub start: Start,
+}
+
+impl Started {
+    /// Its report, where it came to one.
+    #[must_use]
+    pub fn report(&self) -> Option<&WindowReport> {
+        match &self.start {
+            Start::Reported(report) => Some(report),
+            Start::Failed(_) | Start::Crashed => None,
+        }
+    }
+}
+
+impl Environment {
+    /// A new environment of `world`, whose wall clock is `ahead` nanoseconds ahead of true time.
+    #[must_use]
+    pub fn new(world: &World, ahead: i64) -> Self {
+        let clock = world.universe.clock_with_offset(ahead);
+        let env = Ports {
+            queues: Faulty::new(world.queues.client(), world.faults.clone()),
+            mailer: Faulty::new(world.ses.mailer(&clock), world.mail_faults.clone()),
+            account: Faulty::new(world.ses.account(), world.faults.clone()),
+            ledger: Faulty::new(world.ledger.clone(), world.faults.clone()),
+            clock: clock.clone(),
+            entropy: world.entropy.fork(),
+        };
+        let poller = Poller::new(env, world.settings.poller());
+        Self { poller, clock, busy: Cell::new(false), crash: Notify::new() }
+    }
+
+    /// Whether it serves a window now.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.busy.get()
+    }
+}
+
+impl World {
+    /// How long an asynchronous invoke takes to start a poller: about 70 ms, one in fifty up to 225.
+    pub(super) fn dispatch_latency(&self) -> Duration {
+        let (unit, tail) = (self.entropy.unit(), self.entropy.unit());
+        if tail < 0.02 {
+            Duration::from_millis(100) + Duration::from_millis(125).mul_f64(unit)
+        } else {
+            Duration::from_millis(45) + Duration::from_millis(50).mul_f64(unit)
+        }
+    }
+
+    /// A free environment: the first warm one, else a new one.
+    fn environment(&self) -> (usize, Rc<Environment>) {
+        let mut environments = self.environments.borrow_mut();
+        let free = environments.iter().position(|e| e.as_ref().is_some_and(|e| !e.is_busy()));
+        if let Some(index) = free
+            && let Some(Some(environment)) = environments.get(index)
+        {
+            return (index, Rc::clone(environment));
+        }
+        let index = environments.len();
+        let ahead = self.settings.clocks.get(index).copied().unwrap_or(0);
+        let environment = Rc::new(Environment::new(self, ahead));
+        environments.push(Some(Rc::clone(&environment)));
+        (index, environment)
+    }
+
+    /// Starts a poller with `tick` at once, as an invoke that is dispatched does; kept in
+    /// [`World::starts`] when it ends.
+    pub async fn serve(&self, tick: Option<Tick>) {
+        let (index, environment) = self.environment();
+        environment.busy.set(true);
+        let at = self.universe.now();
+        let start = tokio::select! {
+            biased;
+            () = environment.crash.notified() => Start::Crashed,
+            () = tokio::time::sleep(POLLER_TIMEOUT) => Start::Crashed,
+            served = environment.poller.serve(tick) => match served {
+                Ok(report) => Start::Reported(report),
+                Err(error) => Start::Failed(error),
+            },
+        };
+        environment.busy.set(false);
+        if matches!(start, Start::Crashed)
+            && let Some(gone) = self.environments.borrow_mut().get_mut(index)
+        {
+            *gone = None; // Lambda starts a new one
+        }
+        let ended = self.universe.now();
+        self.started.borrow_mut().push(Started { tick, at, ended, environment: index, start });
+    }
+
+    /// Kills every poller that is serving: their futures are dropped where they stand.
+    pub fn crash(&self) {
+        for environment in self.environments.borrow().iter().flatten() {
+            if environment.is_busy() {
+                environment.crash.notify_one();
+            }
+        }
+    }
+
+    /// The warm environments.
+    #[must_use]
+    pub fn warm(&self) -> Vec<Rc<Environment>> {
+        self.environments.borrow().iter().flatten().cloned().collect()
+    }
+}

@@ -1,0 +1,57 @@
+//! Mails as producers put them on the queues.
+
+use std::time::Duration;
+
+use tidegate_delivery::ports::Outgoing;
+
+/// A mail to be put on a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mail {
+    /// Its body's `id`.
+    pub id: String,
+    /// How many recipients it has.
+    pub recipients: u32,
+    /// Its `priority`, where it has one.
+    pub priority: Option<&'static str>,
+}
+
+impl Mail {
+    /// A mail of one recipient.
+    #[must_use]
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), recipients: 1, priority: None }
+    }
+
+    /// `count` mails of `recipients` each, `prefix-0` and so on.
+    #[must_use]
+    pub fn several(prefix: &str, count: usize, recipients: u32) -> Vec<Self> {
+        let numbered = |n| Self { recipients, ..Self::new(format!("{prefix}-{n}")) };
+        (0..count).map(numbered).collect()
+    }
+
+    /// This mail at a priority.
+    #[must_use]
+    pub fn at(mut self, priority: &'static str) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Its body.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let id = &self.id;
+        let to: Vec<String> =
+            (0..self.recipients).map(|n| format!(r#""{id}.{n}@example.com""#)).collect();
+        let priority = self.priority.map(|p| format!(r#", "priority": "{p}""#)).unwrap_or_default();
+        format!(
+            r#"{{"id": "{id}", "to": [{}], "from": "news@example.org", "subject": "Hello", "text": "Text."{priority}}}"#,
+            to.join(", ")
+        )
+    }
+}
+
+/// `body` as a producer sends it.
+#[must_use]
+pub fn produced(body: String) -> Outgoing {
+    Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+}

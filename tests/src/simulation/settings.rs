@@ -1,0 +1,147 @@
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_core::config::{PollerConfig, SchedulerConfig};
+use tidegate_core::rate::Rate;
+use tidegate_memory::{Counting, Latency, SesSettings};
+
+use super::world::{DEAD_LETTERS, EXPRESS, MERGE, url};
+
+/// A rate, for tests that write it as a number.
+///
+/// # Panics
+/// On a number that is no rate.
+#[must_use]
+#[expect(clippy::unwrap_used, reason = "a test's own constant")]
+pub fn rate(per_second: f64) -> Rate {
+    Rate::per_second(per_second).unwrap()
+}
+
+/// What a world is like. Made with [`Settings::new`] and changed by its fields.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The account's quota, recipients a second: what SES tells, and by default what it enforces.
+    pub quota: f64,
+    /// What SES really lets through, where that differs.
+    pub real_quota: Option<f64>,
+    /// How SES counts it.
+    pub counting: Counting,
+    /// From a request's writing to SES's answer.
+    pub latency: Latency,
+    /// How long a call to SQS takes.
+    pub sqs_latency: Latency,
+    /// Names and weights.
+    pub campaigns: Vec<(&'static str, u32)>,
+    /// With a merge queue, or direct.
+    pub merge: bool,
+    /// With an express queue.
+    pub express: bool,
+    /// More of the poller's variables, by name.
+    pub variables: Vec<(&'static str, String)>,
+    /// `TIDEGATE_OVERLAP_WINDOWS`.
+    pub overlap_windows: u64,
+    /// The wall clocks of the environments, by the order of their start, in nanoseconds ahead of
+    /// true time; those beyond the list are right.
+    pub clocks: Vec<i64>,
+    /// True time at the start.
+    pub epoch: Timestamp,
+    /// Of all that is drawn.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// Two campaigns, 90 and 10; SES answers in about 80 ms and counts every sliding second; SQS
+    /// in 5 to 15 ms.
+    #[must_use]
+    pub fn new(quota: f64, merge: bool) -> Self {
+        let ms = Duration::from_millis;
+        Self {
+            quota,
+            real_quota: None,
+            counting: Counting::SlidingSecond,
+            latency: Latency::between(ms(73), ms(87)),
+            sqs_latency: Latency::between(ms(5), ms(15)),
+            campaigns: vec![("big", 90), ("small", 10)],
+            merge,
+            express: false,
+            variables: Vec::new(),
+            overlap_windows: 5,
+            clocks: Vec::new(),
+            epoch: Timestamp::from_millis(1_795_207_000_300),
+            seed: 1,
+        }
+    }
+
+    /// These settings with other campaigns.
+    #[must_use]
+    pub fn campaigns(mut self, campaigns: &[(&'static str, u32)]) -> Self {
+        self.campaigns = campaigns.to_vec();
+        self
+    }
+
+    /// These settings with one more of the poller's variables.
+    #[must_use]
+    pub fn variable(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.variables.push((name, value.to_string()));
+        self
+    }
+
+    /// The poller's settings, read as in production.
+    ///
+    /// # Panics
+    /// On settings that the poller refuses.
+    #[must_use]
+    #[expect(clippy::panic, reason = "a test's own settings")]
+    pub fn poller(&self) -> PollerConfig {
+        let named = |(name, weight): &(&str, u32)| {
+            let queue_url = url(name);
+            format!(r#"{{"name": "{name}", "queue_url": "{queue_url}", "weight": {weight}}}"#)
+        };
+        let campaigns: Vec<String> = self.campaigns.iter().map(named).collect();
+        let lookup = |name: &str| {
+            let given = self.variables.iter().rev().find(|(given, _)| *given == name);
+            if let Some((_, value)) = given {
+                return Some(value.clone());
+            }
+            match name {
+                "TIDEGATE_CAMPAIGNS" => Some(format!("[{}]", campaigns.join(","))),
+                "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
+                "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
+                "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some(url(DEAD_LETTERS).to_string()),
+                "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
+                _ => None,
+            }
+        };
+        PollerConfig::from_variables(lookup).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The scheduler's settings, read as in production.
+    ///
+    /// # Panics
+    /// On settings that the scheduler refuses.
+    #[must_use]
+    #[expect(clippy::panic, reason = "a test's own settings")]
+    pub fn scheduler(&self) -> SchedulerConfig {
+        let lookup = |name: &str| match name {
+            "TIDEGATE_POLLER_FUNCTION" => Some("poller".to_owned()),
+            "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
+            "TIDEGATE_OVERLAP_WINDOWS" => Some(self.overlap_windows.to_string()),
+            "TIDEGATE_TICK_LEAD_MS" => {
+                let given = self.variables.iter().find(|(given, _)| *given == name);
+                given.map(|(_, value)| value.clone())
+            }
+            _ => None,
+        };
+        SchedulerConfig::from_variables(lookup).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The account as SES runs it.
+    #[must_use]
+    pub fn ses(&self) -> SesSettings {
+        SesSettings {
+            counting: self.counting,
+            latency: self.latency,
+            ..SesSettings::of_rate(rate(self.real_quota.unwrap_or(self.quota)))
+        }
+    }
+}

@@ -1,0 +1,253 @@
+use std::cell::{Cell, RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _, select_biased};
+use tidegate_core::control::Control;
+use tidegate_core::outcome::Failure;
+use tidegate_core::rate::Rate;
+use tidegate_core::tick::Tick;
+use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::ports::{Ledger as _, Outgoing, QueueUrl, Queues as _, Standing};
+use tidegate_delivery::schedule::{self, ScheduleReport};
+use tidegate_memory::{
+    FaultPlan, Faulty, MemoryInvoke, MemoryLedger, MemoryQueues, MemorySes, QueueSettings,
+    QueuedMessage, SeededEntropy, Universe,
+};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::lambda::{Environment, Started};
+use super::mail::{Mail, produced};
+use super::settings::Settings;
+
+/// The merge queue's name.
+pub const MERGE: &str = "merge.fifo";
+/// The express queue's name.
+pub const EXPRESS: &str = "express";
+/// The dead-letter queue's name.
+pub const DEAD_LETTERS: &str = "dead";
+
+/// The URL of the queue of this name; a campaign's queue has the campaign's name.
+#[must_use]
+pub(super) fn url(name: &str) -> QueueUrl {
+    QueueUrl::new(format!("https://sqs.example/{name}"))
+}
+
+/// Queues, SES, ledger, and the pollers on them.
+#[derive(Debug)]
+pub struct World {
+    /// What it is like.
+    pub settings: Settings,
+    /// True time.
+    pub universe: Universe,
+    /// The queues, without faults.
+    pub queues: MemoryQueues,
+    /// The account.
+    pub ses: MemorySes,
+    /// The ledger, without faults.
+    pub ledger: MemoryLedger,
+    /// What befalls calls to queues, ledger, account and Invoke.
+    pub faults: FaultPlan,
+    /// What befalls mails.
+    pub mail_faults: FaultPlan<Failure>,
+    /// What the scheduler invokes.
+    pub invoke: MemoryInvoke,
+    /// The quota that ticks carry from now on, instead of the one the scheduler read.
+    pub tick_rate: Cell<Option<Rate>>,
+    /// Longer on the way to its poller than usual, every tick from now on.
+    pub tick_delay: Cell<Duration>,
+    /// Without a scheduler from now on: no trigger starts one.
+    pub unscheduled: Cell<bool>,
+    /// What the scheduler's runs came to.
+    pub runs: RefCell<Vec<ScheduleReport>>,
+    pub(super) entropy: SeededEntropy,
+    pub(super) environments: RefCell<Vec<Option<Rc<Environment>>>>,
+    pub(super) started: RefCell<Vec<Started>>,
+    pub(super) enqueued: RefCell<BTreeMap<String, u32>>,
+    ticks: RefCell<UnboundedReceiver<Tick>>,
+}
+
+impl World {
+    /// A world with empty queues. Must be called inside a paused tokio runtime.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let universe = Universe::starting_at(settings.epoch);
+        let seed = settings.seed.wrapping_mul(1_000);
+        let queues = MemoryQueues::new(universe, seed + 1);
+        let names = settings.campaigns.iter().map(|(name, _)| *name);
+        for name in names.chain([MERGE, EXPRESS, DEAD_LETTERS]) {
+            queues.create(&url(name), QueueSettings::default());
+        }
+        queues.set_latency(settings.sqs_latency);
+        let (invoke, ticks) = MemoryInvoke::new(universe, seed + 2);
+        Self {
+            universe,
+            queues,
+            ses: MemorySes::new(universe, seed + 3, settings.ses()),
+            ledger: MemoryLedger::default(),
+            faults: FaultPlan::new(universe, seed + 4),
+            mail_faults: FaultPlan::new(universe, seed + 5),
+            invoke,
+            tick_rate: Cell::new(None),
+            tick_delay: Cell::new(Duration::ZERO),
+            unscheduled: Cell::new(false),
+            runs: RefCell::default(),
+            entropy: SeededEntropy::new(seed + 6),
+            environments: RefCell::default(),
+            started: RefCell::default(),
+            enqueued: RefCell::default(),
+            ticks: RefCell::new(ticks),
+            settings,
+        }
+    }
+
+    /// Puts mails on the queue of this name, as producers do; they count as accepted.
+    pub async fn put(&self, queue: &str, mails: &[Mail]) {
+        let bodies: Vec<Outgoing> = mails.iter().map(|mail| produced(mail.body())).collect();
+        self.put_raw(queue, &bodies).await;
+        let mut enqueued = self.enqueued.borrow_mut();
+        enqueued.extend(mails.iter().map(|mail| (mail.id.clone(), mail.recipients)));
+    }
+
+    /// Puts messages on the queue of this name, whatever they are.
+    ///
+    /// # Panics
+    /// Where the queue does not take them.
+    #[expect(clippy::unwrap_used, reason = "the queues have no faults here")]
+    pub async fn put_raw(&self, queue: &str, messages: &[Outgoing]) {
+        let url = url(queue);
+        let sends = messages.chunks(10).map(|batch| self.queues.send(&url, batch));
+        for answer in join_all(sends).await {
+            assert!(answer.unwrap().iter().all(Result::is_ok), "{queue} refuses a message");
+        }
+    }
+
+    /// Puts `count` mails of one recipient on a campaign's queue, `name-0` and so on.
+    pub async fn fill(&self, campaign: &str, count: usize) {
+        self.put(campaign, &Mail::several(campaign, count, 1)).await;
+    }
+
+    /// What stands on the queue of this name.
+    #[must_use]
+    pub fn standing(&self, queue: &str) -> Vec<QueuedMessage> {
+        self.queues.contents(&url(queue))
+    }
+
+    /// The tick of a window at the quota.
+    #[must_use]
+    pub fn tick(&self, window: Window) -> Tick {
+        let rate = super::settings::rate(self.settings.quota);
+        Tick { window, rate: self.tick_rate.get().unwrap_or(rate) }
+    }
+
+    /// The next window that a scheduler starting now would send a tick for.
+    #[must_use]
+    pub fn next_window(&self) -> Window {
+        let lead = self.settings.scheduler().lead;
+        Window::containing(self.universe.now() + lead).plus(1)
+    }
+
+    /// Sleeps until `after` past the opening of window number `number`, counted from `first`.
+    pub async fn until(&self, first: Window, number: u64, after: Duration) {
+        self.universe.sleep_until(first.plus(number).opens() + after).await;
+    }
+
+    /// All pollers that ended, in that order.
+    #[must_use]
+    pub fn starts(&self) -> RefMut<'_, Vec<Started>> {
+        self.started.borrow_mut()
+    }
+
+    /// What stands in the ledger.
+    ///
+    /// # Panics
+    /// Never: the memory ledger answers.
+    #[expect(clippy::unwrap_used, reason = "the memory ledger answers")]
+    pub async fn ledger_now(&self) -> Standing {
+        self.ledger.read().await.unwrap()
+    }
+
+    /// Changes the control record, as an operator does.
+    ///
+    /// # Panics
+    /// Where another writer came in between.
+    #[expect(clippy::unwrap_used, reason = "the memory ledger answers")]
+    pub async fn control(&self, change: impl FnOnce(&mut Control)) {
+        let mut standing = self.ledger_now().await;
+        change(&mut standing.control);
+        let version = standing.control_version;
+        assert!(self.ledger.set_control(version, &standing.control).await.unwrap());
+    }
+
+    /// Runs `windows` windows under the production scheduler and waits for the last poller; gives
+    /// the first window.
+    pub async fn run(&self, windows: u64) -> Window {
+        self.play(windows, async |_| {}).await
+    }
+
+    /// As [`World::run`], with `script` beside it, which is given the first window.
+    pub async fn play(&self, windows: u64, script: impl AsyncFnOnce(Window)) -> Window {
+        let first = self.next_window();
+        join(self.drive(first.plus(windows)), script(first)).await;
+        first
+    }
+
+    /// EventBridge and Lambda, up to the window `end`.
+    async fn drive(&self, end: Window) {
+        // No tick is left over from another run.
+        while self.ticks.borrow_mut().try_recv().is_ok() {}
+        let mut pollers = FuturesUnordered::new();
+        let mut schedulers = FuturesUnordered::new();
+        let mut trigger = self.universe.now();
+        loop {
+            if self.universe.now() >= trigger {
+                trigger = trigger + Duration::from_mins(1);
+                if !self.unscheduled.get() {
+                    schedulers.push(self.schedule());
+                }
+            }
+            if self.universe.now() >= end.opens() && pollers.is_empty() {
+                break;
+            }
+            let next = trigger.min(later(end.opens(), self.universe.now()));
+            let mut wait = std::pin::pin!(self.universe.sleep_until(next).fuse());
+            let mut ticks = self.ticks.borrow_mut();
+            let mut tick = std::pin::pin!(ticks.recv().fuse());
+            select_biased! {
+                tick = tick => if let Some(tick) = tick && tick.window < end {
+                    pollers.push(self.dispatch(tick));
+                },
+                () = pollers.select_next_some() => {}
+                _ = schedulers.select_next_some() => {}
+                () = wait => {}
+            }
+        }
+    }
+
+    /// One run of the production scheduler.
+    pub async fn schedule(&self) {
+        let clock = self.universe.clock();
+        let account = Faulty::new(self.ses.account(), self.faults.clone());
+        let ledger = Faulty::new(self.ledger.clone(), self.faults.clone());
+        let invoke = Faulty::new(self.invoke.clone(), self.faults.clone());
+        let config = self.settings.scheduler();
+        if let Ok(report) = schedule::run(&config, &clock, &account, &ledger, &invoke).await {
+            self.runs.borrow_mut().push(report);
+        }
+    }
+
+    /// An asynchronous invoke: some time later a poller starts.
+    async fn dispatch(&self, tick: Tick) {
+        let rate = self.tick_rate.get().unwrap_or(tick.rate);
+        tokio::time::sleep(self.dispatch_latency() + self.tick_delay.get()).await;
+        self.serve(Some(Tick { rate, ..tick })).await;
+    }
+}
+
+/// `at`, or a second from now where that has passed.
+fn later(at: Timestamp, now: Timestamp) -> Timestamp {
+    if at > now { at } else { now + Duration::from_secs(1) }
+}
