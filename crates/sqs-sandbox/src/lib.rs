@@ -1,1 +1,48 @@
-//! placeholder
+//! An Amazon SQS endpoint in memory, for benchmarks and tests: it answers in a fraction of a
+//! millisecond however deep its queues are, so that what is measured is not the stand-in.
+//!
+//! It speaks SQS's JSON protocol as the SDKs do, over the queues of `tidegate-memory`: visibility,
+//! groups, deduplication, delays, long polls and limits are theirs. Point an SDK at it with
+//! `AWS_ENDPOINT_URL_SQS=http://127.0.0.1:4580`; signatures are not checked.
+//!
+//! A queue is what a URL's last segment names, whatever stands before it, and FIFO where that ends
+//! in `.fifo` (deduplicated by group). With [`SandboxConfig::create`] it is made when it is first
+//! used: so a stack that was deployed elsewhere can be pointed here, queue URLs and all.
+//!
+//! | call | what differs from SQS |
+//! |---|---|
+//! | `SendMessage`, `SendMessageBatch` | attributes are of type `String` only; no content-based deduplication |
+//! | `ReceiveMessage` | always finds what is there; gives the system attributes `SentTimestamp` and `ApproximateReceiveCount`; `ReceiveRequestAttemptId` is ignored |
+//! | `DeleteMessage`, `DeleteMessageBatch` | |
+//! | `ChangeMessageVisibility`, `ChangeMessageVisibilityBatch` | |
+//! | `GetQueueAttributes` | exact numbers of messages, timeout, size, ARN and kind |
+//! | `GetQueueUrl` | |
+//! | `CreateQueue` | heeds `VisibilityTimeout` and `MaximumMessageSize`; an existing queue stays as it is |
+//!
+//! `GET /_sandbox/stats` counts the calls by operation and tells how deep each queue is; see
+//! [`Stats`].
+//!
+//! ```
+//! use sqs_sandbox::{Sandbox, SandboxConfig};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let config = SandboxConfig { create: true };
+//! let sandbox = Sandbox::start(config, "127.0.0.1:0".parse()?).await?;
+//! println!("AWS_ENDPOINT_URL_SQS={}", sandbox.url());
+//! assert!(sandbox.stats().await.queues.is_empty());
+//! sandbox.shutdown().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod digest;
+mod error;
+mod http;
+mod names;
+mod running;
+mod service;
+mod wire;
+
+pub use running::{Running, Sandbox, SandboxConfig, SandboxError};
+pub use service::{Depth, Stats};

@@ -1,2 +1,85 @@
-//! placeholder
-fn main() {}
+//! `sqs-sandbox`: the SQS endpoint as a program.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::Parser;
+use sqs_sandbox::{Running, Sandbox, SandboxConfig, SandboxError};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// An Amazon SQS endpoint in memory, for benchmarks and tests.
+///
+/// Point an AWS SDK at it with `AWS_ENDPOINT_URL_SQS`. Whatever stands before the last segment of a
+/// queue's URL is ignored. `GET /_sandbox/stats` counts calls and tells how deep the queues are.
+///
+/// Logs go to standard error; `RUST_LOG` sets how much (default: warn; `info` tells of every
+/// refusal).
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Options {
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4580")]
+    listen: SocketAddr,
+    /// Say where it listens as one line of JSON: `{"address": …, "url": …}`
+    #[arg(long)]
+    json: bool,
+    /// Make a queue when it is first used
+    #[arg(long)]
+    create: bool,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let options = Options::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    match run(options).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "sqs-sandbox: {}", explain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(options: Options) -> Result<(), Box<dyn Error>> {
+    // Before the address is told: whoever reads it may stop us at once.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let config = SandboxConfig { create: options.create };
+    let sandbox = Sandbox::start(config, options.listen).await?;
+    announce(&sandbox, options.json)?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    sandbox.shutdown().await;
+    Ok(())
+}
+
+fn announce(sandbox: &Running, json: bool) -> io::Result<()> {
+    let (addr, url) = (sandbox.addr(), sandbox.url());
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::json!({ "address": addr.to_string(), "url": url }))?;
+    } else {
+        writeln!(out, "SQS endpoint, for an AWS SDK: AWS_ENDPOINT_URL_SQS={url}")?;
+    }
+    out.flush()
+}
+
+/// The error with its causes, and what to do where that is known.
+fn explain(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    let mut text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    if let Some(SandboxError::Listen { source, .. }) = error.downcast_ref()
+        && source.kind() == io::ErrorKind::AddrInUse
+    {
+        text += "\nAnother program holds that port: end it, or choose another with --listen \
+                 (127.0.0.1:0 takes a free one).";
+    }
+    text
+}

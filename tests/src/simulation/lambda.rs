@@ -159,6 +159,12 @@ impl World {
         }
     }
 
+    /// Takes all environments away, busy or not: whoever dropped [`World::serve`] half way crashed
+    /// them.
+    pub fn forget_environments(&self) {
+        self.environments.borrow_mut().iter_mut().for_each(|environment| *environment = None);
+    }
+
     /// The warm environments.
     #[must_use]
     pub fn warm(&self) -> Vec<Rc<Environment>> {

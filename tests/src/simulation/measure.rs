@@ -10,7 +10,7 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::WindowReport;
 use tidegate_memory::{Arrival, QueuedMessage};
 
-use super::world::{DEAD_LETTERS, World};
+use super::world::{DEAD_LETTERS, World, url};
 
 /// A span of windows, from the opening of the first to the opening of the one after the last.
 #[must_use]
@@ -87,6 +87,13 @@ impl World {
     pub fn waiting(&self) -> BTreeSet<String> {
         let standing = self.queues.urls().into_iter().flat_map(|url| self.queues.contents(&url));
         standing.filter_map(|message| id_of(&message)).collect()
+    }
+
+    /// Whether nothing stands on any queue but dead letters.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        let mut urls = self.queues.urls().into_iter().filter(|url| *url != self::url(DEAD_LETTERS));
+        urls.all(|url| self.queues.contents(&url).is_empty())
     }
 
     /// Mails that were put on a queue, that SES did not accept, and that stand nowhere.

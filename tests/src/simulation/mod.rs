@@ -8,6 +8,7 @@
 //!
 //! A world runs in a current-thread runtime started paused.
 
+pub mod chaos;
 mod lambda;
 pub mod mail;
 pub mod measure;

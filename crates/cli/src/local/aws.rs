@@ -1,8 +1,6 @@
 //! The local AWS: ministack with the real template deployed into it, and the SES sandbox.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,42 +9,26 @@ use http::Method;
 use serde::Deserialize;
 use tidegate_aws::{DynamoLedger, SqsQueues, Wire};
 use tidegate_delivery::ports::QueueUrl;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::Command;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::Instant;
 
 use super::crew::{Crew, Words};
 use super::error::LocalError;
 use super::http::Http;
 use super::needs::{self, Files};
+use super::programs::{
+    MINISTACK, Scratch, deploy, ministack, start_ses, start_sqs, wait_until_ready,
+};
 use super::sandbox::Sandbox;
-use super::setup::Setup;
+use super::setup::{Setup, Sqs};
 
 /// Where everything stands in the local AWS.
 pub(super) const REGION: &str = "us-east-1";
 /// Credentials that are worth nothing anywhere else.
 pub(super) const KEY: &str = "test";
 
-const READY_SECONDS: u64 = 30;
-const LOOK: Duration = Duration::from_millis(50);
 /// How often ministack looks at its rules, and how often the scheduler's is due.
 const RULES_TICK: Duration = Duration::from_secs(10);
 const RULE_PERIOD: Duration = Duration::from_mins(1);
-const MINISTACK: &str = "ministack";
-const SANDBOX: &str = "ses-sandbox";
-
-/// Starts ministack, and ends it with all it started when we are gone: then its input ends.
-const LAUNCHER: &str = "
-import os, signal, sys, threading
-def last():
-    while os.read(0, 1):
-        pass
-    os.killpg(0, signal.SIGKILL)
-threading.Thread(target=last, daemon=True).start()
-from ministack.app import main
-sys.argv = ['ministack']
-main()
-";
 
 /// A local AWS that runs Tidegate. [`LocalAws::stop`] ends it; dropping it kills all its programs
 /// and removes its temporary files.
@@ -93,16 +75,26 @@ impl Stack {
 
 #[derive(Debug)]
 struct Sdk {
+    sqs_endpoint: String,
     queues: SqsQueues,
     dynamodb: aws_sdk_dynamodb::Client,
 }
 
 impl LocalAws {
-    /// Looks for what is needed, starts both programs, and deploys the template.
+    /// Looks for what is needed, starts the programs, and deploys the template; the queues are
+    /// ministack's. Logs and temporary files go into `folder`.
     ///
     /// # Errors
     /// [`LocalError`], and nothing is left running.
     pub async fn start(setup: &Setup, folder: &Path) -> Result<Self, LocalError> {
+        Self::start_on(Sqs::Ministack, setup, folder).await
+    }
+
+    /// Like [`LocalAws::start`], with the queues of the caller's choice.
+    ///
+    /// # Errors
+    /// [`LocalError`], and nothing is left running.
+    pub async fn start_on(sqs: Sqs, setup: &Setup, folder: &Path) -> Result<Self, LocalError> {
         let files = Files::find(&setup.root, &setup.python, &setup.bin_dir).await?;
         let port = needs::port(setup.port, "--port")?;
         let sandbox_port = match setup.sandbox_port {
@@ -113,17 +105,23 @@ impl LocalAws {
         let mut crew = Crew::default();
         let started = Instant::now();
         let log = folder.join("ministack.log");
-        crew.start(MINISTACK, ministack(&files.python, port, &scratch.0), Words::Log(&log))?;
-        let url = start_sandbox(&mut crew, setup, &files.sandbox, sandbox_port, folder).await?;
+        crew.start(MINISTACK, ministack(&files.python, port, scratch.path()), Words::Log(&log))?;
+        let url = start_ses(&mut crew, setup, &files.sandbox, sandbox_port, folder).await?;
+        let mut parameters = setup.parameters(&url);
         let ministack = Http::new(format!("http://127.0.0.1:{port}"));
+        let mut sqs_url = ministack.base().to_owned();
+        if sqs == Sqs::Sandbox {
+            sqs_url = start_sqs(&mut crew, &files.sqs_sandbox()?, folder).await?;
+            parameters.push(("SqsEndpointUrl".to_owned(), sqs_url.clone()));
+        }
         wait_until_ready(&mut crew, &ministack, &log).await?;
-        let stack = deploy(&crew, setup, &files, ministack.base(), &url).await?;
+        let stack = deploy(&crew, &files, ministack.base(), &parameters).await?;
         Ok(Self {
             crew,
             _scratch: scratch,
             folder: folder.to_owned(),
             sandbox: Sandbox::at(&url),
-            sdk: Sdk::connect(ministack.base()),
+            sdk: Sdk::connect(ministack.base(), &sqs_url),
             ministack,
             stack,
             started,
@@ -135,6 +133,12 @@ impl LocalAws {
     #[must_use]
     pub fn endpoint(&self) -> &str {
         self.ministack.base()
+    }
+
+    /// Where the queues answer: ministack, or the SQS sandbox.
+    #[must_use]
+    pub fn sqs_endpoint(&self) -> &str {
+        &self.sdk.sqs_endpoint
     }
 
     /// The folder with the logs.
@@ -183,7 +187,7 @@ impl LocalAws {
         self.crew.check()
     }
 
-    /// Invokes a function as an event, as `EventBridge` does; `function` is the output that names it.
+    /// Invokes a function as an event, as EventBridge does; `function` is the output that names it.
     ///
     /// # Errors
     /// [`LocalError`] where it was not accepted.
@@ -197,7 +201,7 @@ impl LocalAws {
         self.ministack.call(Method::POST, &path, &headers, payload.to_string()).await.map(drop)
     }
 
-    /// When `EventBridge` will fire the scheduler first. ministack looks at its rules every 10 s, and
+    /// When EventBridge will fire the scheduler first. ministack looks at its rules every 10 s, and
     /// a rule of one minute is due a minute after it was made.
     #[must_use]
     pub fn first_trigger(&self) -> Instant {
@@ -213,14 +217,14 @@ impl LocalAws {
 }
 
 impl Sdk {
-    fn connect(endpoint: &str) -> Self {
+    fn connect(endpoint: &str, sqs_endpoint: &str) -> Self {
         let wire = Wire::new();
         let keys = || Credentials::new(KEY, KEY, None, None, "local");
         let sqs = aws_sdk_sqs::Config::builder()
             .behavior_version_latest()
             .region(aws_sdk_sqs::config::Region::new(REGION))
             .credentials_provider(keys())
-            .endpoint_url(endpoint)
+            .endpoint_url(sqs_endpoint)
             .http_client(wire.clone());
         let dynamodb = aws_sdk_dynamodb::Config::builder()
             .behavior_version_latest()
@@ -229,126 +233,9 @@ impl Sdk {
             .endpoint_url(endpoint)
             .http_client(wire);
         Self {
+            sqs_endpoint: sqs_endpoint.to_owned(),
             queues: SqsQueues::new(&aws_sdk_sqs::Client::from_conf(sqs.build())),
             dynamodb: aws_sdk_dynamodb::Client::from_conf(dynamodb.build()),
-        }
-    }
-}
-
-/// A program with an environment of its own: the functions inherit ministack's.
-fn isolated(program: impl AsRef<OsStr>, scratch: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.env_clear().env("HOME", scratch).env("TMPDIR", scratch);
-    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    command
-}
-
-fn ministack(python: &Path, port: u16, scratch: &Path) -> Command {
-    let mut command = isolated(python, scratch);
-    command.args(["-u", "-c", LAUNCHER]).current_dir(scratch);
-    for (name, value) in [
-        ("BIND_HOST", "127.0.0.1"),
-        ("MINISTACK_HOST", "127.0.0.1"),
-        ("SFTP_ENABLED", "0"),
-        ("IOT_MTLS_ENABLED", "0"),
-    ] {
-        command.env(name, value);
-    }
-    command.env("GATEWAY_PORT", port.to_string());
-    command
-}
-
-async fn start_sandbox(
-    crew: &mut Crew,
-    setup: &Setup,
-    binary: &Path,
-    port: u16,
-    folder: &Path,
-) -> Result<String, LocalError> {
-    #[derive(Deserialize)]
-    struct Told {
-        url: String,
-    }
-    let log = folder.join("ses-sandbox.log");
-    let mut command = isolated(binary, folder);
-    command.env("RUST_LOG", "info").arg("--json");
-    command.args(["--listen", &format!("127.0.0.1:{port}")]).args(setup.sandbox_options());
-    let output = crew.start(SANDBOX, command, Words::Piped(&log))?.stdout.take();
-    let mut line = String::new();
-    if let Some(output) = output {
-        let mut output = BufReader::new(output);
-        let _ = timeout(Duration::from_secs(READY_SECONDS), output.read_line(&mut line)).await;
-    }
-    if let Ok(told) = serde_json::from_str::<Told>(&line) {
-        return Ok(told.url);
-    }
-    if line.is_empty() {
-        // It closed its output: it has ended, or is about to.
-        let _ = timeout(Duration::from_secs(1), crew.wait_for_last()).await;
-    }
-    crew.check()?;
-    Err(LocalError::NotReady { program: SANDBOX, seconds: READY_SECONDS, log })
-}
-
-async fn wait_until_ready(crew: &mut Crew, http: &Http, log: &Path) -> Result<(), LocalError> {
-    let deadline = Instant::now() + Duration::from_secs(READY_SECONDS);
-    loop {
-        crew.check()?;
-        if http.call(Method::GET, "/_ministack/ready", &[], String::new()).await.is_ok() {
-            return Ok(());
-        }
-        if Instant::now() >= deadline {
-            let log = log.to_owned();
-            return Err(LocalError::NotReady { program: MINISTACK, seconds: READY_SECONDS, log });
-        }
-        sleep(LOOK).await;
-    }
-}
-
-async fn deploy(
-    crew: &Crew,
-    setup: &Setup,
-    files: &Files,
-    endpoint: &str,
-    sandbox: &str,
-) -> Result<Stack, LocalError> {
-    let mut command = isolated(&files.python, &std::env::temp_dir());
-    command.arg("-B").arg(&files.script).args(["deploy", "--region", REGION]);
-    command.args(["--endpoint", endpoint]).arg("--template").arg(&files.template);
-    command.arg("--scheduler").arg(&files.scheduler).arg("--poller").arg(&files.poller);
-    for (name, value) in setup.parameters(sandbox) {
-        command.arg("--parameter").arg(format!("{name}={value}"));
-    }
-    let output = crew.run("the deployment", command).await?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(LocalError::Deploy(said.trim().to_owned()));
-    }
-    let stack = serde_json::from_slice(&output.stdout);
-    stack.map_err(|error| LocalError::Deploy(format!("its answer cannot be read: {error}")))
-}
-
-/// A folder for temporary files, removed with all that is in it.
-#[derive(Debug)]
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn create(folder: &Path) -> Result<Self, LocalError> {
-        let path = std::path::absolute(folder).map(|folder| folder.join("tmp"));
-        let path = path.unwrap_or_else(|_| folder.join("tmp"));
-        let failed = |source| LocalError::Write { path: path.clone(), source };
-        fs::create_dir_all(&path).map_err(failed)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A program that was just killed may still have been writing.
-        for _ in 0..3 {
-            if fs::remove_dir_all(&self.0).is_ok() {
-                return;
-            }
         }
     }
 }

@@ -114,3 +114,35 @@ fn title(report: &Report) -> String {
 fn float(count: u64) -> f64 {
     count as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::report::tests::sample;
+
+    #[test]
+    fn a_chart_names_campaigns_quota_and_axes_and_has_a_bar_for_each_second_of_a_campaign() {
+        let report = sample();
+        let svg = svg(&report).unwrap();
+        for said in [
+            "300 mails sent by Tidegate",
+            "big: 270",
+            "small: 30",
+            "quota: 10 a second",
+            "seconds since the first mail",
+            "recipients a second",
+        ] {
+            assert!(svg.contains(said), "{said} is missing");
+        }
+        let bars = |fill: &str| svg.matches(&format!("fill=\"{fill}\"")).count();
+        // One more stands in the legend.
+        assert_eq!((bars("#0072B2"), bars("#E69F00")), (30 + 1, 30 + 1));
+    }
+
+    #[test]
+    fn nothing_arrived_is_an_empty_chart() {
+        let mut report = sample();
+        report.figures.series.recipients.clear();
+        assert!(svg(&report).unwrap().ends_with("</svg>\n"));
+    }
+}

@@ -44,12 +44,12 @@ pub async fn run(
     interrupts: &mut impl Interrupts,
 ) -> Result<Outcome, LocalError> {
     let plan = args.plan()?;
-    let mut view = View::new(&plan, args.is_json());
+    let mut view = View::new(&plan, args.is_json(), args.is_watch());
     let folder = folder::create(args.out(), args.root(), SystemClock::new().wall().as_nanos())?;
     view.say(&format!("Starting ministack and the SES sandbox (logs in {})", folder.display()));
     let setup = args.setup();
     let mut aws = tokio::select! {
-        aws = LocalAws::start(&setup, &folder) => aws.inspect_err(|_| folder::remove_empty(&folder))?,
+        aws = LocalAws::start_on(args.sqs(), &setup, &folder) => aws.inspect_err(|_| folder::remove_empty(&folder))?,
         () = interrupts.next() => return Ok(Outcome::Interrupted),
     };
     let outcome = tokio::select! {
@@ -113,7 +113,7 @@ fn tell(args: &LocalArgs, folder: &Path, report: &Report) -> Result<(), LocalErr
 
 fn told_running(aws: &LocalAws) -> Result<(), LocalError> {
     let queue = aws.stack().output("FirstCampaignQueueUrl")?;
-    let endpoint = aws.endpoint();
+    let (endpoint, sqs) = (aws.endpoint(), aws.sqs_endpoint());
     let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
     let mut err = stderr().lock();
     let _ = writeln!(
@@ -122,7 +122,7 @@ fn told_running(aws: &LocalAws) -> Result<(), LocalError> {
          Mailbox:   {}\n\
          AWS:       {endpoint} (region {REGION}, key and secret `{KEY}`)\n\
          Send one:  AWS_ACCESS_KEY_ID={KEY} AWS_SECRET_ACCESS_KEY={KEY} aws --region {REGION} \\\n\
-         \x20          --endpoint-url {endpoint} sqs send-message --queue-url {queue} \\\n\
+         \x20          --endpoint-url {sqs} sqs send-message --queue-url {queue} \\\n\
          \x20          --message-body '{body}'\n\
          Queues:",
         aws.sandbox().url()

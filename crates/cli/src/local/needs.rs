@@ -50,6 +50,11 @@ impl Files {
         modules(&files.python).await?;
         Ok(files)
     }
+
+    /// The SQS sandbox's binary, which not every run needs.
+    pub(super) fn sqs_sandbox(&self) -> Result<PathBuf, LocalError> {
+        present(&self.sandbox.with_file_name("sqs-sandbox"), "the binary", BUILD)
+    }
 }
 
 fn present(path: &Path, what: &str, remedy: &str) -> Result<PathBuf, LocalError> {

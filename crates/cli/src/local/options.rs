@@ -10,7 +10,7 @@ use super::error::LocalError;
 use super::plan::{Campaign, MOST_RECIPIENTS, Plan, Weights, split};
 use super::report::Settings;
 use super::run::RunOptions;
-use super::setup::{Mode, Setup};
+use super::setup::{Mode, Setup, Sqs};
 
 /// Send two campaigns through a local AWS, and report
 ///
@@ -22,7 +22,6 @@ use super::setup::{Mode, Setup};
 /// something is missing; 130 interrupted.
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "every switch of a command is one")]
-#[expect(clippy::doc_markdown, reason = "it is the help, read on a terminal")]
 pub struct LocalArgs {
     /// Recipients a second that the account may send
     #[arg(long, value_name = "RATE", default_value = "14", value_parser = rate)]
@@ -60,6 +59,9 @@ pub struct LocalArgs {
     /// How the poller takes mails: through the merge queue, or straight from the campaigns' queues
     #[arg(long, value_name = "MODE", default_value = "merge")]
     mode: Mode,
+    /// Whose queues are used: ministack's, or the SQS sandbox's, which keep up with high rates
+    #[arg(long, value_name = "WHOSE", default_value = "ministack")]
+    sqs: Sqs,
     /// A parameter of the template; may be given many times
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = parameter)]
     parameters: Vec<(String, String)>,
@@ -158,11 +160,16 @@ impl LocalArgs {
             quota: self.quota,
             guard: self.guard,
             mode: self.mode,
+            sqs: self.sqs,
             latency: Some(self.latency.clone()),
             bucket_seconds: self.bucket_seconds,
             strict: self.strict,
             campaigns: self.campaigns().to_vec(),
         }
+    }
+
+    pub(super) fn sqs(&self) -> Sqs {
+        self.sqs
     }
 
     pub(super) fn is_json(&self) -> bool {

@@ -8,7 +8,7 @@ use super::cpu::Usage;
 use super::figures::Figures;
 use super::plan::Campaign;
 use super::sandbox::SandboxStats;
-use super::setup::Mode;
+use super::setup::{Mode, Sqs};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,8 @@ pub struct Settings {
     pub guard: Option<f64>,
     /// How mails were taken.
     pub mode: Mode,
+    /// Whose queues were used.
+    pub sqs: Sqs,
     /// The sandbox's latency, as its option has it.
     pub latency: Option<String>,
     /// Depth of the sandbox's bucket in seconds; none: its default of 1.
@@ -191,8 +193,68 @@ fn float(count: i64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::local::figures::{Arrival, figures};
+    use crate::local::plan::Plan;
+
+    /// Thirty seconds at ten a second, every tenth of them of the small campaign.
+    pub(in crate::local) fn sample() -> Report {
+        let campaign = |name: &str, weight, mails| Campaign {
+            name: name.to_owned(),
+            weight,
+            mails,
+            recipients: 1,
+        };
+        let plan = Plan {
+            quota: 10.0,
+            campaigns: vec![campaign("big", 90, 270), campaign("small", 10, 30)],
+        };
+        let arrival = |number: u64| Arrival {
+            at_ns: 1_795_206_967_000_000_000 + number * 100_000_000,
+            campaign: if number % 10 == 9 { "small" } else { "big" }.to_owned(),
+            key: number.to_string(),
+            recipients: 1,
+        };
+        let arrivals: Vec<_> = (0..300).map(arrival).collect();
+        let mails = Mails { queued: 300, arrived: 300, lost: Some(0), ..Mails::default() };
+        let sandbox = SandboxStats { worst_sliding_second_offered: 10, ..SandboxStats::default() };
+        Report {
+            ending: Ending::Complete,
+            promises: promises(Ending::Complete, mails, &sandbox),
+            settings: Settings {
+                quota: plan.quota,
+                guard: None,
+                mode: Mode::Merge,
+                sqs: Sqs::Ministack,
+                latency: None,
+                bucket_seconds: None,
+                strict: true,
+                campaigns: plan.campaigns.clone(),
+            },
+            mails,
+            figures: figures(&plan, &arrivals, |_, _| true),
+            sandbox,
+            sqs: SqsCalls {
+                calls: 156,
+                mails: 300,
+                calls_per_mail: Some(0.52),
+                ..SqsCalls::default()
+            },
+            poller: None,
+            scheduler: None,
+            counters: BTreeMap::new(),
+            package_bytes: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_report_is_read_back_as_it_was_written() {
+        let report = sample();
+        let json = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+        assert!(report.is_kept());
+    }
 
     fn kept(ending: Ending, mails: Mails, refused: u64) -> Vec<(String, bool)> {
         let refused = BTreeMap::from([("TooManyRequestsException".to_owned(), refused)]);

@@ -26,7 +26,7 @@ const QUEUES_EMPTY: Duration = Duration::from_secs(40);
 const REPORTED: Duration = Duration::from_secs(3);
 /// Windows without mail that are watched at the end.
 const IDLE: Duration = Duration::from_secs(6);
-/// How long one run of the scheduler lasts before `EventBridge`'s next must have begun.
+/// How long one run of the scheduler lasts before EventBridge's next must have begun.
 const RUN: Duration = Duration::from_mins(1);
 
 /// How a run goes.
@@ -34,7 +34,7 @@ const RUN: Duration = Duration::from_mins(1);
 pub struct RunOptions {
     /// Ends it so long after the first mail.
     pub limit: Option<Duration>,
-    /// Fires the scheduler at once, instead of waiting for `EventBridge`'s first minute.
+    /// Fires the scheduler at once, instead of waiting for EventBridge's first minute.
     pub invoke_now: bool,
 }
 
@@ -283,7 +283,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What `EventBridge` hands to the scheduler, as far as anybody looks at it.
+/// What EventBridge hands to the scheduler, as far as anybody looks at it.
 fn scheduled_event() -> serde_json::Value {
     serde_json::json!({ "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} })
 }

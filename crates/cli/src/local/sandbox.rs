@@ -99,3 +99,46 @@ impl Sandbox {
         self.http.call(Method::PATCH, "/_sandbox/config", &[], body).await.map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use ses_sandbox::SandboxConfig;
+
+    use super::*;
+
+    async fn send(http: &Http, to: &[&str], id: &str) {
+        let mail = json!({
+            "FromEmailAddress": "news@example.org",
+            "Destination": { "ToAddresses": to },
+            "Content": { "Simple": { "Subject": { "Data": "x" }, "Body": { "Text": { "Data": "x" } } } },
+            "EmailTags": [{ "Name": CAMPAIGN_TAG, "Value": "big" }, { "Name": "tidegate_id", "Value": id }],
+        });
+        let headers = [("content-type", "application/json")];
+        let path = "/v2/email/outbound-emails";
+        http.call(Method::POST, path, &headers, mail.to_string()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_arrived_is_read_once_with_campaign_and_recipients() {
+        let config = SandboxConfig::default();
+        let running =
+            ses_sandbox::Sandbox::start(config, "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let sandbox = Sandbox::at(&running.url());
+        assert_eq!(sandbox.mails_after(0).await.unwrap(), (Vec::new(), 0));
+        send(&sandbox.http, &["a@example.com", "b@example.com"], "1").await;
+        let (first, seq) = sandbox.mails_after(0).await.unwrap();
+        assert_eq!((first[0].campaign.as_str(), first[0].key.as_str()), ("big", "a@example.com"));
+        assert_eq!(first[0].recipients, 2);
+        send(&sandbox.http, &["c@example.com"], "2").await;
+        let (second, _) = sandbox.mails_after(seq).await.unwrap();
+        assert_eq!(
+            second.iter().map(|mail| mail.key.as_str()).collect::<Vec<_>>(),
+            ["c@example.com"]
+        );
+        assert_eq!(sandbox.stats().await.unwrap().worst_sliding_second, 3);
+        let refused = sandbox.change(&json!({ "qouta": 1 })).await.unwrap_err().to_string();
+        assert!(refused.contains("unknown field `qouta`"), "{refused}");
+        running.shutdown().await;
+    }
+}

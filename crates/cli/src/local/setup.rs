@@ -28,6 +28,17 @@ impl Mode {
     }
 }
 
+/// Whose queues a local AWS has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Sqs {
+    /// ministack's, which slow down as they get deeper.
+    #[default]
+    Ministack,
+    /// The SQS sandbox's, which keep up at every rate.
+    Sandbox,
+}
+
 /// How a local AWS is set up.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -57,7 +68,7 @@ pub struct Setup {
     pub mode: Mode,
     /// The first two campaigns: names and weights.
     pub campaigns: [Campaign; 2],
-    /// Whether `EventBridge` fires the scheduler.
+    /// Whether EventBridge fires the scheduler.
     pub schedule: bool,
     /// More of the template's parameters, which replace what the rest of the setup gives.
     pub parameters: Vec<(String, String)>,

@@ -118,3 +118,35 @@ fn counts(report: &Report, out: &mut String) -> fmt::Result {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::local::report::tests::sample;
+    use crate::local::report::{Ending, promises};
+
+    #[test]
+    fn a_report_tells_utilisation_shares_calls_and_promises() {
+        let text = sample().to_string();
+        for line in [
+            "300 of 300 mails in 29.9 s; every mail arrived",
+            "worst sliding second         10 arrived, quota 10",
+            "  both campaigns waiting     100.00 % of the quota over 24 windows",
+            "shares, both waiting         big 90.00 % (wanted 90 %)",
+            "                             small 10.00 % (wanted 10 %)",
+            "mails                        0 lost, 0 duplicates, 0 dead-lettered, 0 waiting",
+            "SQS calls                    0.520 a mail",
+            "  kept    nothing lost (0 lost)",
+        ] {
+            assert!(text.lines().any(|known| known == line), "`{line}` is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_broken_promise_stands_out() {
+        let mut report = sample();
+        report.mails.lost = Some(2);
+        report.promises = promises(Ending::Complete, report.mails, &report.sandbox);
+        assert!(report.to_string().contains("  BROKEN  nothing lost (2 lost)"));
+        assert!(!report.is_kept());
+    }
+}

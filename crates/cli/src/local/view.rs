@@ -49,9 +49,10 @@ pub(super) enum View {
 }
 
 impl View {
-    /// A screen on a terminal, else lines, or nothing where `quiet`.
-    pub(super) fn new(plan: &Plan, quiet: bool) -> Self {
-        match (stderr().is_terminal(), quiet) {
+    /// A screen on a terminal that is not `shared` with another program, else lines, or nothing where
+    /// `quiet`.
+    pub(super) fn new(plan: &Plan, quiet: bool, shared: bool) -> Self {
+        match (stderr().is_terminal() && !shared, quiet) {
             (true, _) => Self::Screen(Box::new(Screen::new(plan))),
             (false, false) => Self::Lines { next: None },
             (false, true) => Self::Silent,

@@ -96,6 +96,7 @@ fn environment(
         ("AWS_ACCESS_KEY_ID", KEY.to_owned()),
         ("AWS_SECRET_ACCESS_KEY", KEY.to_owned()),
         ("AWS_ENDPOINT_URL", aws.endpoint().to_owned()),
+        ("AWS_ENDPOINT_URL_SQS", aws.sqs_endpoint().to_owned()),
         ("AWS_ENDPOINT_URL_SESV2", aws.sandbox().url().to_owned()),
         ("AWS_ENDPOINT_URL_LAMBDA", format!("http://[{HOST}]:{PORT}")),
         ("TIDEGATE_POLLER_FUNCTION", "poller".to_owned()),
@@ -108,7 +109,8 @@ fn environment(
         lines.push(("TIDEGATE_MERGE_QUEUE_URL", merge.to_owned()));
     }
     lines.extend(args.setup().guard.map(|guard| ("TIDEGATE_GUARD", guard.to_string())));
-    let lines = lines.into_iter().map(|(name, value)| format!("{name}={value}"));
+    // Its reader takes JSON in single quotes alone; no name and no URL holds one.
+    let lines = lines.into_iter().map(|(name, value)| format!("{name}='{value}'"));
     Ok(lines.chain([String::new()]).collect::<Vec<_>>().join("\n"))
 }
 
@@ -117,9 +119,9 @@ fn tell(aws: &LocalAws, plan: &Plan) {
         stderr(),
         "\n{} mails wait on the queues; mailbox: {}\n\
          cargo-lambda builds the functions now; then, in another terminal:\n\
-         \x20 cargo lambda invoke -A {HOST} poller --data-file events/empty_tick.json      serves the next second\n\
-         \x20 cargo lambda invoke -A {HOST} poller --data-file events/tick.json            its window is long over: `expired`\n\
-         \x20 cargo lambda invoke -A {HOST} scheduler --data-file events/scheduled_event.json   a minute of ticks\n\
+         \x20 cargo lambda invoke poller --data-file events/empty_tick.json      serves the next second\n\
+         \x20 cargo lambda invoke poller --data-file events/tick.json            its window is long over: `expired`\n\
+         \x20 cargo lambda invoke scheduler --data-file events/scheduled_event.json   a minute of ticks\n\
          or `make invoke FUNCTION=poller EVENT=events/empty_tick.json`. Ctrl-C ends everything.\n",
         plan.mails(),
         aws.sandbox().url()

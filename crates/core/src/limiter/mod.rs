@@ -198,16 +198,6 @@ impl<T: Copy> Limiter<T> {
         placed.into_iter().chain(lanes.flat_map(Lane::take_all)).collect()
     }
 
-    /// Takes back what waits in `line`: its campaign is held.
-    pub fn drain_line(&mut self, line: Line) -> Vec<Waiting<T>> {
-        match line {
-            Line::Express => self.express.take_all(),
-            Line::Campaign(index) => {
-                self.lanes.get_mut(index).map(Lane::take_all).unwrap_or_default()
-            }
-        }
-    }
-
     /// Slots that can still be acquired.
     #[must_use]
     pub fn slots_left(&self) -> u64 {

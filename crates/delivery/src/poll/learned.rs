@@ -28,21 +28,21 @@ impl Learned {
         self.last_sent.set(Some(now));
     }
 
-    /// Notes a mail's recipients.
-    pub(super) fn received(&self, campaign: &str, recipients: u64) {
+    /// Notes the recipients of a mail of `lane`: a campaign's name, or the merge queue's URL.
+    pub(super) fn received(&self, lane: &str, recipients: u64) {
         let seen = u32::try_from(recipients).map_or(f64::MAX, f64::from);
         let mut means = self.recipients.borrow_mut();
-        match means.get_mut(campaign) {
+        match means.get_mut(lane) {
             Some(mean) => *mean += GAIN * (seen - *mean),
             None => {
-                means.insert(campaign.to_owned(), seen);
+                means.insert(lane.to_owned(), seen);
             }
         }
     }
 
-    /// The mean recipients of a campaign's mails; 1 before anything was observed.
-    pub(super) fn recipients_per_mail(&self, campaign: &str) -> f64 {
-        self.recipients.borrow().get(campaign).copied().unwrap_or(1.0).max(1.0)
+    /// The mean recipients of a lane's mails; 1 before anything was observed.
+    pub(super) fn recipients_per_mail(&self, lane: &str) -> f64 {
+        self.recipients.borrow().get(lane).copied().unwrap_or(1.0).max(1.0)
     }
 
     /// Whether connections may have gone idle: nothing was sent for 20 s.

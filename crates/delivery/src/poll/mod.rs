@@ -211,7 +211,11 @@ impl<E: Environment> Poller<E> {
             return 0;
         }
         match self.env.queues().depth(merge).await {
-            Ok(depth) => ctx.plan.drift(depth.visible + depth.in_flight),
+            Ok(depth) => {
+                let at_work = depth.in_flight.min(ctx.plan.slot_count());
+                let mean = self.learned.recipients_per_mail(merge.as_str());
+                ctx.plan.drift(depth.visible + at_work, mean)
+            }
             Err(error) => {
                 tracing::warn!(error = &error as &dyn StdError, "merge queue not counted");
                 0
@@ -235,6 +239,7 @@ impl<E: Environment> Poller<E> {
         report.fed = fed.by_campaign;
         report.dead = fed.dead + drained.dead;
         report.taken = drained.taken;
+        report.back = drained.back;
         report.sent = drained.sent;
         report.mails = drained.mails;
         report.refused = drained.refused;

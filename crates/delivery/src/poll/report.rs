@@ -49,8 +49,10 @@ pub struct WindowReport {
     pub slots_unused: u64,
     /// Moved into the merge queue, by campaign.
     pub fed: BTreeMap<String, u64>,
-    /// Received from the merge queue and settled: sent, given up, or put back.
+    /// Received from the merge queue and dealt with: sent, given up, put back, left, or refused.
     pub taken: u64,
+    /// Received from the merge queue once more: left or refused before, or their poller crashed.
+    pub back: u64,
     /// Accepted by SES, by campaign.
     pub sent: BTreeMap<String, u64>,
     /// Mails accepted by SES.
@@ -89,6 +91,7 @@ impl WindowReport {
             slots_unused: 0,
             fed: BTreeMap::new(),
             taken: 0,
+            back: 0,
             sent: BTreeMap::new(),
             mails: 0,
             refused: 0,
@@ -132,7 +135,6 @@ impl WindowReport {
         for (name, value) in [
             ("windows", u64::from(self.end == End::Served)),
             ("fed", self.fed_total()),
-            ("taken", self.taken),
             ("sent", self.sent_total()),
             ("mails", self.mails),
             ("refused", self.refused),
@@ -147,6 +149,8 @@ impl WindowReport {
         ] {
             add(name.to_owned(), signed(value));
         }
+        // What comes back is in the merge queue again.
+        add("taken".to_owned(), signed(self.taken) - signed(self.back));
         for (campaign, sent) in &self.sent {
             add(format!("sent.{campaign}"), signed(*sent));
         }

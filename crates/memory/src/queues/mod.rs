@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{
-    Depth, Entry, FailureKind, Outgoing, PortError, QueueUrl, Queues, Received,
+    Depth, Entry, EntryError, FailureKind, Outgoing, PortError, QueueUrl, Queues, Received,
 };
 use tokio::sync::Notify;
 
@@ -127,6 +127,27 @@ impl MemoryQueues {
         self.queues.with(|queues| queues.keys().cloned().collect())
     }
 
+    /// As [`Queues::send`], with SQS's id of each message that was taken.
+    ///
+    /// # Errors
+    /// As [`Queues::send`].
+    pub async fn send_for_ids(
+        &self,
+        queue: &QueueUrl,
+        messages: &[Outgoing],
+    ) -> Result<Vec<Result<String, EntryError>>, PortError> {
+        self.call("SendMessageBatch", queue, |served, now| {
+            check::entries(messages.len())?;
+            check::batch_bytes(messages)?;
+            let send = |message| {
+                let id = self.entropy.uuid();
+                served.send(now, message, id.clone()).map(|()| id)
+            };
+            Ok(messages.iter().map(send).collect())
+        })
+        .await
+    }
+
     /// One call: counted, with its latency around what `act` does on the queue.
     async fn call<R>(
         &self,
@@ -233,13 +254,8 @@ impl Queues for MemoryQueues {
     }
 
     async fn send(&self, queue: &QueueUrl, messages: &[Outgoing]) -> Result<Vec<Entry>, PortError> {
-        self.call("SendMessageBatch", queue, |served, now| {
-            check::entries(messages.len())?;
-            check::batch_bytes(messages)?;
-            let entries = messages.iter();
-            Ok(entries.map(|message| served.send(now, message, self.entropy.uuid())).collect())
-        })
-        .await
+        let entries = self.send_for_ids(queue, messages).await?;
+        Ok(entries.into_iter().map(|entry| entry.map(drop)).collect())
     }
 
     async fn delete(&self, queue: &QueueUrl, receipts: &[String]) -> Result<Vec<Entry>, PortError> {

@@ -1,6 +1,7 @@
 //! The drain: receives what the window's slots can take, and sends it, a slot a recipient.
 
 mod outcome;
+mod receive;
 mod state;
 
 use std::cell::Cell;
@@ -18,11 +19,10 @@ use crate::poll::changes::{Changed, apply};
 use crate::poll::context::Context;
 use crate::poll::message::Message;
 use crate::poll::settle::Job;
-use crate::ports::{
-    Clock as _, Mail, Mailer as _, Monotonic, PortError, QueueUrl, Queues as _, Received,
-};
+use crate::ports::{Clock as _, Mail, Mailer as _, Monotonic, PortError, Queues as _, Received};
 
-use state::{Drain, Origin, Wake};
+use receive::{NextReceive, Origin};
+use state::{Drain, Wake};
 
 pub(super) use state::Drained;
 
@@ -58,7 +58,7 @@ pub(super) async fn drain<E: Environment>(
     let mut feeding = true;
     loop {
         while let Some(next) = state.next_receive() {
-            receives.push(receive(ctx, next.origin, next.queue, next.messages));
+            receives.push(receive(ctx, next));
         }
         let wake = loop {
             match state.next_send(sends.len()) {
@@ -101,16 +101,11 @@ async fn next(arrivals: &mut UnboundedReceiver<u64>, feeding: bool) -> Option<u6
     if feeding { arrivals.next().await } else { pending().await }
 }
 
-async fn receive<E: Environment>(
-    ctx: &Context<'_, E>,
-    origin: Origin,
-    queue: QueueUrl,
-    messages: u64,
-) -> Answer {
+async fn receive<E: Environment>(ctx: &Context<'_, E>, next: NextReceive) -> Answer {
     let since = ctx.monotonic();
-    let max = usize::try_from(messages).unwrap_or(1);
-    let result = ctx.queues().receive(&queue, max, ctx.wait_now()).await;
-    Answer { origin, asked: messages, since, result }
+    let max = usize::try_from(next.messages).unwrap_or(1);
+    let result = ctx.queues().receive(&next.queue, max, next.wait).await;
+    Answer { origin: next.origin, asked: next.messages, since, result }
 }
 
 async fn send<E: Environment>(

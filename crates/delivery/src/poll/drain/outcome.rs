@@ -11,7 +11,7 @@ use super::Sent;
 use super::state::Drain;
 use crate::environment::Environment;
 use crate::poll::changes::Change;
-use crate::poll::message::{Held, Message};
+use crate::poll::message::Message;
 use crate::poll::outcome::{accepted, give_up, log, put_back, receipt, retry};
 use crate::poll::settle::Job;
 use crate::ports::{Entropy as _, QueueUrl};
@@ -63,6 +63,8 @@ impl<E: Environment> Drain<'_, E> {
     fn refused(&mut self, message: &Message, failure: &Failure) {
         log(message, failure, Outcome::RateExceeded, "kept");
         self.done.refused += 1;
+        self.take(message);
+        self.not_used(message);
         let seconds = if self.ctx.env.entropy().unit() < 0.5 { 1 } else { 2 };
         self.job(Job::Show(receipt(&message.held, true), Duration::from_secs(seconds)));
         if !self.stopped {
@@ -85,7 +87,7 @@ impl<E: Environment> Drain<'_, E> {
         }
         *self.done.failed.entry(outcome.as_str()).or_insert(0) += 1;
         let Some(queue) = self.home(message) else {
-            return self.leave(&message.held);
+            return self.leave(message);
         };
         self.done.retried += 1;
         self.take(message);
@@ -111,7 +113,7 @@ impl<E: Environment> Drain<'_, E> {
         let code = failure.code.as_deref().unwrap_or("");
         let detail = format!("{code}: {}", failure.message);
         self.changes.push(Change::Hold { campaign, reason, detail });
-        self.leave(&message.held);
+        self.leave(message);
     }
 
     fn stop(&mut self) {
@@ -126,7 +128,7 @@ impl<E: Environment> Drain<'_, E> {
                 self.take(message);
                 self.job(put_back(message, &queue));
             }
-            None => self.leave(&message.held),
+            None => self.leave(message),
         }
     }
 
@@ -140,7 +142,8 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// Counts a mail that leaves the merge queue.
+    /// Counts a mail that leaves the merge queue, for good or until it is received once more: the
+    /// feed must not count on what nobody can receive.
     fn take(&mut self, message: &Message) {
         if self.is_merged(message.line) {
             self.done.taken += message.recipients();
@@ -152,10 +155,11 @@ impl<E: Environment> Drain<'_, E> {
     }
 
     /// Left to the visibility timeout, or made visible at once.
-    pub(super) fn leave(&mut self, held: &Held) {
+    pub(super) fn leave(&mut self, message: &Message) {
         self.done.left += 1;
+        self.take(message);
         match self.ctx.config.unsent {
-            Unsent::Release => self.job(Job::Show(receipt(held, true), Duration::ZERO)),
+            Unsent::Release => self.job(Job::Show(receipt(&message.held, true), Duration::ZERO)),
             Unsent::Timeout => self.buffered.set(self.buffered.get().saturating_sub(1)),
         }
     }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error as StdError;
 use std::time::Duration;
 
 use futures_channel::mpsc::UnboundedSender;
@@ -12,33 +11,14 @@ use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
 
-use super::Answer;
+use super::receive::direct_lanes;
 use crate::environment::Environment;
 use crate::poll::changes::Change;
 use crate::poll::context::Context;
-use crate::poll::message::{Message, Source, read};
-use crate::poll::outcome::reject;
-use crate::poll::plan::PlannedCampaign;
+use crate::poll::message::{Message, Source};
 use crate::poll::settle::Job;
 use crate::poll::supply::Supply;
-use crate::ports::{Monotonic, QueueUrl, VISIBILITY_TIMEOUT};
-
-/// The last instant before the window's close at which a receive still starts.
-const LAST_RECEIVE: Duration = Duration::from_millis(50);
-
-/// Which receive it is.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Origin {
-    Express,
-    Lane(Ask),
-}
-
-/// A receive to start.
-pub(super) struct NextReceive {
-    pub(super) origin: Origin,
-    pub(super) queue: QueueUrl,
-    pub(super) messages: u64,
-}
+use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
 
 /// What is to be done about the slots.
 pub(super) enum Wake {
@@ -60,6 +40,7 @@ pub(in crate::poll) struct Drained {
     pub(in crate::poll) sent: BTreeMap<String, u64>,
     pub(in crate::poll) mails: u64,
     pub(in crate::poll) taken: u64,
+    pub(in crate::poll) back: u64,
     pub(in crate::poll) refused: u64,
     pub(in crate::poll) failed: BTreeMap<&'static str, u64>,
     pub(in crate::poll) retried: u64,
@@ -97,6 +78,8 @@ pub(super) struct Drain<'a, E> {
     pub(super) oversize: Option<usize>,
     pub(super) advancing: bool,
     pub(super) held: BTreeSet<String>,
+    /// Recipients of mails that were received for slots they did not get, by lane.
+    pub(super) not_used: Vec<u64>,
     pub(super) stopped: bool,
     pub(super) done: Drained,
 }
@@ -121,7 +104,8 @@ impl<'a, E: Environment> Drain<'a, E> {
                     Source { queue: queue.clone(), line: Line::Campaign(0), campaign: None };
                 let expected = u64::try_from(plan.depth).unwrap_or(0);
                 let one = Cycle::single();
-                let intake = Intake::new(&one, plan.slots.clone(), slots, &[], &[1.0]);
+                let mean = ctx.learned.recipients_per_mail(queue.as_str());
+                let intake = Intake::new(&one, plan.slots.clone(), slots, &[], &[mean]);
                 (vec![(source, Supply::expecting(expected))], intake, one)
             }
             None => {
@@ -150,46 +134,10 @@ impl<'a, E: Environment> Drain<'a, E> {
             oversize: None,
             advancing: false,
             held: BTreeSet::new(),
+            not_used: vec![0; plan.campaigns.len()],
             stopped: false,
             done: Drained::default(),
         }
-    }
-
-    /// The next receive to start: what will be used, express first.
-    pub(super) fn next_receive(&mut self) -> Option<NextReceive> {
-        if self.stopped || self.ctx.now() + LAST_RECEIVE > self.ctx.plan.window.closes() {
-            return None;
-        }
-        let slots = self.limiter.slots_left();
-        let waiting = self.limiter.recipients_waiting();
-        // Slots that passed or that express took are not asked for.
-        let wanted = self.intake.still_wanted() + waiting;
-        self.intake.reduce(wanted.saturating_sub(slots));
-        let outstanding = self.lanes.iter().chain(&self.express).map(|(_, s)| s.outstanding());
-        let used = self.buffered.get() as u64 + outstanding.sum::<u64>();
-        let room = self.capacity.saturating_sub(used);
-        if let Some((source, supply)) = &mut self.express {
-            let messages = slots.min(BATCH);
-            if !self.express_dry && messages > 0 && room >= messages && supply.may_ask() {
-                supply.asked(messages);
-                let queue = source.queue.clone();
-                return Some(NextReceive { origin: Origin::Express, queue, messages });
-            }
-        }
-        let ask = match self.probes.pop() {
-            Some(probe) => probe,
-            None => {
-                let ask = self.intake.ask_of(|lane| self.lanes[lane].1.may_ask())?;
-                if room < ask.messages {
-                    self.intake.withdraw(&ask);
-                    return None;
-                }
-                self.lanes[ask.lane].1.asked(ask.messages);
-                ask
-            }
-        };
-        let queue = self.lanes[ask.lane].0.queue.clone();
-        Some(NextReceive { origin: Origin::Lane(ask), queue, messages: ask.messages })
     }
 
     /// The next send to start, or what to wait for.
@@ -218,7 +166,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             let timeout = self.ctx.config.send_timeout;
             let ends = self.ctx.monotonic() + timeout;
             if ends.saturating_since(message.held.since) >= VISIBILITY_TIMEOUT {
-                self.leave(&message.held);
+                self.leave(&message);
                 continue;
             }
             let latest = self.ctx.time.monotonic(self.ctx.plan.grid.latest(acquired.slot));
@@ -238,57 +186,16 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
     }
 
-    /// Notes a receive's answer.
-    pub(super) fn received(&mut self, answer: Answer) {
-        let Answer { origin, asked, since, result } = answer;
-        let messages = result.unwrap_or_else(|error| {
-            tracing::error!(error = &error as &dyn StdError, "not received");
-            Vec::new()
-        });
-        let got = messages.len() as u64;
-        self.buffered.set(self.buffered.get() + messages.len());
-        let source = match origin {
-            Origin::Express => {
-                let Some((source, supply)) = &mut self.express else { return };
-                supply.answered(asked, got);
-                self.express_dry |= got == 0;
-                source.clone()
-            }
-            Origin::Lane(ask) => {
-                let (source, supply) = &mut self.lanes[ask.lane];
-                supply.answered(asked, got);
-                if let Some(campaign) = &source.campaign {
-                    self.done.had_mail.insert(campaign.clone(), got > 0);
-                }
-                if ask.recipients == 0 && got > 0 {
-                    self.intake.revive(ask.lane); // the probe found mail again
-                }
-                source.clone()
-            }
-        };
-        let mut usable = 0;
-        for received in messages {
-            let count = received.receive_count;
-            self.done.highest_receive_count = self.done.highest_receive_count.max(count);
-            match read(received, &source, since, &self.ctx.config.allowed_senders) {
-                Ok(message) => usable += self.wait(Box::new(message)),
-                Err(rejected) => {
-                    self.done.dead += 1;
-                    self.done.taken += u64::from(self.is_merged(source.line));
-                    self.job(reject(&rejected, &self.ctx.plan.dead_letter, true));
-                }
-            }
-        }
-        if let Origin::Lane(ask) = origin {
-            self.intake.received(&ask, got, usable);
-        }
-    }
-
     /// Lets a mail wait for its slots; gives the recipients that will use some.
     pub(super) fn wait(&mut self, message: Box<Message>) -> u64 {
         let recipients = message.recipients();
         if matches!(message.line, Line::Campaign(_)) {
-            self.ctx.learned.received(&message.envelope.campaign, recipients);
+            // A lane's mean: of its campaign, or of the merge queue's mails together.
+            let lane = match &self.ctx.plan.merge {
+                Some(merge) => merge.as_str(),
+                None => &message.envelope.campaign,
+            };
+            self.ctx.learned.received(lane, recipients);
         }
         if self.is_held(&message) {
             self.put_back(&message);
@@ -303,7 +210,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         if recipients <= self.ctx.plan.slot_count() {
             self.limiter.wait(waiting);
         } else if self.advancing {
-            self.leave(&message.held); // one at a time
+            self.leave(&message); // one at a time
             return 0;
         } else {
             self.advancing = true;
@@ -328,7 +235,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         if (!advanced || self.limiter.acquire_all(waiting, self.ctx.now()) == 0)
             && let Some(message) = self.messages.get_mut(ticket).and_then(Option::take)
         {
-            self.leave(&message.held);
+            self.leave(&message);
         }
     }
 
@@ -349,40 +256,16 @@ impl<'a, E: Environment> Drain<'a, E> {
     pub(super) fn finish(mut self) -> Drained {
         for waiting in self.limiter.drain() {
             if let Some(message) = self.messages.get_mut(waiting.ticket).and_then(Option::take) {
-                self.leave(&message.held);
+                self.not_used(&message);
+                self.leave(&message);
             }
         }
         let state = self.limiter.state();
         self.done.skipped = state.skipped;
         self.done.unused = state.unused + state.slots_left;
         if self.ctx.plan.merge.is_none() {
-            let changes = self.ctx.plan.campaigns.iter().zip(self.intake.debt_changes());
-            self.done.debts = changes.map(|(c, change)| (c.name.clone(), change)).collect();
+            self.done.debts = self.debts();
         }
         self.done
     }
-}
-
-/// Direct mode's lanes: the campaigns; those found empty are probed, or left alone.
-fn direct_lanes<E: Environment>(
-    ctx: &Context<'_, E>,
-    intake: &mut Intake,
-    probes: &mut Vec<Ask>,
-) -> Vec<(Source, Supply)> {
-    let lane = |(index, campaign): (usize, &PlannedCampaign)| {
-        let source = Source {
-            queue: campaign.queue.clone(),
-            line: Line::Campaign(index),
-            campaign: Some(campaign.name.clone()),
-        };
-        let mut supply = Supply::of(ctx.plan, campaign);
-        if campaign.idle.is_some() || !ctx.plan.asks(campaign) {
-            intake.mark_dry(index);
-            if ctx.plan.asks(campaign) {
-                probes.push(supply.probe(index));
-            }
-        }
-        (source, supply)
-    };
-    ctx.plan.campaigns.iter().enumerate().map(lane).collect()
 }

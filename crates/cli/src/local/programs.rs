@@ -1,0 +1,183 @@
+//! The programs of a local AWS: how each is started, and when it is ready.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::Method;
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::aws::{REGION, Stack};
+use super::crew::{Crew, Words};
+use super::error::LocalError;
+use super::http::Http;
+use super::needs::Files;
+use super::setup::Setup;
+
+const READY_SECONDS: u64 = 30;
+const LOOK: Duration = Duration::from_millis(50);
+pub(super) const MINISTACK: &str = "ministack";
+
+/// Starts ministack, and ends it with all it started when we are gone: then its input ends.
+const LAUNCHER: &str = "
+import os, signal, sys, threading
+def last():
+    while os.read(0, 1):
+        pass
+    os.killpg(0, signal.SIGKILL)
+threading.Thread(target=last, daemon=True).start()
+from ministack.app import main
+sys.argv = ['ministack']
+main()
+";
+/// A program with an environment of its own: the functions inherit ministack's.
+fn isolated(program: impl AsRef<OsStr>, scratch: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("HOME", scratch).env("TMPDIR", scratch);
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
+pub(super) fn ministack(python: &Path, port: u16, scratch: &Path) -> Command {
+    let mut command = isolated(python, scratch);
+    command.args(["-u", "-c", LAUNCHER]).current_dir(scratch);
+    for (name, value) in [
+        ("BIND_HOST", "127.0.0.1"),
+        ("MINISTACK_HOST", "127.0.0.1"),
+        ("SFTP_ENABLED", "0"),
+        ("IOT_MTLS_ENABLED", "0"),
+    ] {
+        command.env(name, value);
+    }
+    command.env("GATEWAY_PORT", port.to_string());
+    command
+}
+
+/// Starts one of our own servers, and gives the address that it tells. It takes `port`, or a free one
+/// where that is 0.
+async fn start_server(
+    crew: &mut Crew,
+    name: &'static str,
+    mut command: Command,
+    port: u16,
+    folder: &Path,
+) -> Result<String, LocalError> {
+    #[derive(Deserialize)]
+    struct Told {
+        url: String,
+    }
+    let log = folder.join(format!("{name}.log"));
+    command.args(["--json", "--listen", &format!("127.0.0.1:{port}")]).env("RUST_LOG", "info");
+    let output = crew.start(name, command, Words::Piped(&log))?.stdout.take();
+    let mut line = String::new();
+    if let Some(output) = output {
+        let mut output = BufReader::new(output);
+        let _ = timeout(Duration::from_secs(READY_SECONDS), output.read_line(&mut line)).await;
+    }
+    if let Ok(told) = serde_json::from_str::<Told>(&line) {
+        return Ok(told.url);
+    }
+    if line.is_empty() {
+        // It closed its output: it has ended, or is about to.
+        let _ = timeout(Duration::from_secs(1), crew.wait_for_last()).await;
+    }
+    crew.check()?;
+    Err(LocalError::NotReady { program: name, seconds: READY_SECONDS, log })
+}
+
+pub(super) async fn start_ses(
+    crew: &mut Crew,
+    setup: &Setup,
+    binary: &Path,
+    port: u16,
+    folder: &Path,
+) -> Result<String, LocalError> {
+    let mut command = isolated(binary, folder);
+    command.args(setup.sandbox_options());
+    start_server(crew, "ses-sandbox", command, port, folder).await
+}
+
+/// Its queues are made when they are first used, under the names that the stack gives them.
+pub(super) async fn start_sqs(
+    crew: &mut Crew,
+    binary: &Path,
+    folder: &Path,
+) -> Result<String, LocalError> {
+    let mut command = isolated(binary, folder);
+    command.arg("--create");
+    start_server(crew, "sqs-sandbox", command, 0, folder).await
+}
+
+pub(super) async fn wait_until_ready(
+    crew: &mut Crew,
+    http: &Http,
+    log: &Path,
+) -> Result<(), LocalError> {
+    let deadline = Instant::now() + Duration::from_secs(READY_SECONDS);
+    loop {
+        crew.check()?;
+        if http.call(Method::GET, "/_ministack/ready", &[], String::new()).await.is_ok() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let log = log.to_owned();
+            return Err(LocalError::NotReady { program: MINISTACK, seconds: READY_SECONDS, log });
+        }
+        sleep(LOOK).await;
+    }
+}
+
+pub(super) async fn deploy(
+    crew: &Crew,
+    files: &Files,
+    endpoint: &str,
+    parameters: &[(String, String)],
+) -> Result<Stack, LocalError> {
+    let mut command = isolated(&files.python, &std::env::temp_dir());
+    command.arg("-B").arg(&files.script).args(["deploy", "--region", REGION]);
+    command.args(["--endpoint", endpoint]).arg("--template").arg(&files.template);
+    command.arg("--scheduler").arg(&files.scheduler).arg("--poller").arg(&files.poller);
+    for (name, value) in parameters {
+        command.arg("--parameter").arg(format!("{name}={value}"));
+    }
+    let output = crew.run("the deployment", command).await?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(LocalError::Deploy(said.trim().to_owned()));
+    }
+    let stack = serde_json::from_slice(&output.stdout);
+    stack.map_err(|error| LocalError::Deploy(format!("its answer cannot be read: {error}")))
+}
+
+/// A folder for temporary files, removed with all that is in it.
+#[derive(Debug)]
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn create(folder: &Path) -> Result<Self, LocalError> {
+        let path = std::path::absolute(folder).map(|folder| folder.join("tmp"));
+        let path = path.unwrap_or_else(|_| folder.join("tmp"));
+        let failed = |source| LocalError::Write { path: path.clone(), source };
+        fs::create_dir_all(&path).map_err(failed)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A program that was just killed may still have been writing.
+        for _ in 0..3 {
+            if fs::remove_dir_all(&self.0).is_ok() {
+                return;
+            }
+        }
+    }
+}

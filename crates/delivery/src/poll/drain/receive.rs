@@ -1,0 +1,193 @@
+//! What the drain receives: as much as its slots will use, express first.
+
+use std::collections::BTreeMap;
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use tidegate_core::allocation::{Ask, BATCH, Intake, divide};
+use tidegate_core::limiter::Line;
+
+use super::Answer;
+use super::state::Drain;
+use crate::environment::Environment;
+use crate::poll::context::Context;
+use crate::poll::message::{Message, Source, read};
+use crate::poll::outcome::reject;
+use crate::poll::plan::PlannedCampaign;
+use crate::poll::report::signed;
+use crate::poll::supply::Supply;
+use crate::ports::QueueUrl;
+
+/// The last instant before the window's close at which a receive still starts.
+const LAST_RECEIVE: Duration = Duration::from_millis(50);
+
+/// Which receive it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Origin {
+    Express,
+    Lane(Ask),
+}
+
+/// A receive to start.
+pub(super) struct NextReceive {
+    pub(super) origin: Origin,
+    pub(super) queue: QueueUrl,
+    pub(super) messages: u64,
+    pub(super) wait: Duration,
+}
+
+impl<E: Environment> Drain<'_, E> {
+    /// The next receive to start: what will be used, express first.
+    pub(super) fn next_receive(&mut self) -> Option<NextReceive> {
+        if self.stopped || self.ctx.now() + LAST_RECEIVE > self.ctx.plan.window.closes() {
+            return None;
+        }
+        let slots = self.limiter.slots_left();
+        let waiting = self.limiter.recipients_waiting();
+        // Slots that passed or that express took are not asked for.
+        let wanted = self.intake.still_wanted() + waiting;
+        self.intake.reduce(wanted.saturating_sub(slots));
+        let outstanding = self.lanes.iter().chain(&self.express).map(|(_, s)| s.outstanding());
+        let used = self.buffered.get() as u64 + outstanding.sum::<u64>();
+        let room = self.capacity.saturating_sub(used);
+        if let Some((source, supply)) = &mut self.express {
+            // Not by the buffer's room: bulk that fills it must not keep express out. What express
+            // holds of it is bounded by the slots it can take.
+            if !self.express_dry && supply.may_ask() {
+                let held = self.limiter.state().express as u64 + supply.outstanding();
+                let messages = slots.saturating_sub(held).min(BATCH);
+                if messages > 0 {
+                    supply.asked(messages);
+                    let (queue, wait) = (source.queue.clone(), self.ctx.wait_now());
+                    return Some(NextReceive { origin: Origin::Express, queue, messages, wait });
+                }
+            }
+        }
+        let ask = match self.probes.pop() {
+            Some(probe) => probe,
+            None => {
+                let ask = self.intake.ask_of(|lane| self.lanes[lane].1.may_ask())?;
+                if room < ask.messages {
+                    self.intake.withdraw(&ask);
+                    return None;
+                }
+                self.lanes[ask.lane].1.asked(ask.messages);
+                ask
+            }
+        };
+        let queue = self.lanes[ask.lane].0.queue.clone();
+        let wait = self.wait_for(&ask);
+        Some(NextReceive { origin: Origin::Lane(ask), queue, messages: ask.messages, wait })
+    }
+
+    /// How long a campaign may be waited for: not at all where another can take its slots at once.
+    fn wait_for(&self, ask: &Ask) -> Duration {
+        let other_gives = |lane| lane != ask.lane && !self.intake.is_dry(lane);
+        if ask.recipients > 0 && (0..self.lanes.len()).any(other_gives) {
+            return Duration::ZERO;
+        }
+        self.ctx.wait_now()
+    }
+
+    /// Notes that a mail got no slot, though it was received for one.
+    pub(super) fn not_used(&mut self, message: &Message) {
+        if let Line::Campaign(lane) = message.line
+            && let Some(sum) = self.not_used.get_mut(lane)
+        {
+            *sum += message.recipients();
+        }
+    }
+
+    /// What this window changes in the campaigns' debts: by what was received, less what was not
+    /// used, of which each campaign with mail bears its part.
+    pub(super) fn debts(&self) -> BTreeMap<String, i64> {
+        let lanes = || self.not_used.iter().enumerate();
+        let not_used: u64 = lanes().filter(|(l, _)| !self.intake.is_dry(*l)).map(|(_, n)| n).sum();
+        let weight = |(lane, weight): (usize, &u64)| {
+            if self.intake.is_dry(lane) { 0 } else { *weight }
+        };
+        let cycle = self.ctx.plan.cycle.weights().iter().enumerate();
+        let parts = divide(not_used.saturating_mul(1_000), &cycle.map(weight).collect::<Vec<_>>());
+        let corrections = lanes().zip(parts).map(|((lane, own), part)| {
+            if self.intake.is_dry(lane) { 0 } else { signed(part) - signed(own * 1_000) }
+        });
+        let changes = self.intake.debt_changes().into_iter().zip(corrections);
+        let names = self.ctx.plan.campaigns.iter().map(|campaign| campaign.name.clone());
+        names.zip(changes.map(|(change, correction)| change + correction)).collect()
+    }
+
+    /// Notes a receive's answer.
+    pub(super) fn received(&mut self, answer: Answer) {
+        let Answer { origin, asked, since, result } = answer;
+        let messages = result.unwrap_or_else(|error| {
+            tracing::error!(error = &error as &dyn StdError, "not received");
+            Vec::new()
+        });
+        let got = messages.len() as u64;
+        self.buffered.set(self.buffered.get() + messages.len());
+        let source = match origin {
+            Origin::Express => {
+                let Some((source, supply)) = &mut self.express else { return };
+                supply.answered(asked, got);
+                self.express_dry |= got == 0;
+                source.clone()
+            }
+            Origin::Lane(ask) => {
+                let (source, supply) = &mut self.lanes[ask.lane];
+                supply.answered(asked, got);
+                if let Some(campaign) = &source.campaign {
+                    self.done.had_mail.insert(campaign.clone(), got > 0);
+                }
+                if ask.recipients == 0 && got > 0 {
+                    self.intake.revive(ask.lane); // the probe found mail again
+                }
+                source.clone()
+            }
+        };
+        let mut usable = 0;
+        for received in messages {
+            let count = received.receive_count;
+            self.done.highest_receive_count = self.done.highest_receive_count.max(count);
+            let came_back = self.is_merged(source.line) && count > 1;
+            match read(received, &source, since, &self.ctx.config.allowed_senders) {
+                Ok(message) => {
+                    self.done.back += if came_back { message.recipients() } else { 0 };
+                    usable += self.wait(Box::new(message));
+                }
+                Err(rejected) => {
+                    self.done.dead += 1;
+                    self.done.back += u64::from(came_back);
+                    self.done.taken += u64::from(self.is_merged(source.line));
+                    self.job(reject(&rejected, &self.ctx.plan.dead_letter, true));
+                }
+            }
+        }
+        if let Origin::Lane(ask) = origin {
+            self.intake.received(&ask, got, usable);
+        }
+    }
+}
+
+/// Direct mode's lanes: the campaigns; those found empty are probed, or left alone.
+pub(super) fn direct_lanes<E: Environment>(
+    ctx: &Context<'_, E>,
+    intake: &mut Intake,
+    probes: &mut Vec<Ask>,
+) -> Vec<(Source, Supply)> {
+    let lane = |(index, campaign): (usize, &PlannedCampaign)| {
+        let source = Source {
+            queue: campaign.queue.clone(),
+            line: Line::Campaign(index),
+            campaign: Some(campaign.name.clone()),
+        };
+        let mut supply = Supply::of(ctx.plan, campaign);
+        if campaign.idle.is_some() || !ctx.plan.asks(campaign) {
+            intake.mark_dry(index);
+            if ctx.plan.asks(campaign) {
+                probes.push(supply.probe(index));
+            }
+        }
+        (source, supply)
+    };
+    ctx.plan.campaigns.iter().enumerate().map(lane).collect()
+}

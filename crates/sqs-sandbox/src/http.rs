@@ -1,0 +1,89 @@
+//! The HTTP side.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use tokio::sync::watch;
+
+use crate::error::SqsError;
+use crate::service::{Service, Stats};
+
+/// A batch of 1 MiB whose every byte is written as six (`\u0001`), and more.
+const MOST_BYTES: usize = 8 << 20;
+const TARGET: &str = "x-amz-target";
+const PREFIX: &str = "AmazonSQS.";
+const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+/// The error's code in the older protocol: what some SDKs show.
+const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
+
+/// What every request shares.
+pub(crate) struct Shared {
+    pub(crate) service: Service,
+    pub(crate) stopped: watch::Receiver<bool>,
+}
+
+impl Shared {
+    /// Returns once the sandbox is asked to stop.
+    pub(crate) async fn stopped(&self) {
+        // An error means that the handle is gone, which stops the sandbox too.
+        let _ = self.stopped.clone().wait_for(|stopped| *stopped).await;
+    }
+}
+
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/_sandbox/stats", get(stats))
+        // SDKs call the endpoint itself or the queue's URL.
+        .fallback(post(call))
+        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .with_state(shared)
+}
+
+async fn stats(State(shared): State<Arc<Shared>>) -> Json<Stats> {
+    Json(shared.service.stats().await)
+}
+
+async fn call(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    let target = headers.get(TARGET).and_then(|target| target.to_str().ok());
+    let operation = target.and_then(|target| target.strip_prefix(PREFIX)).unwrap_or_default();
+    // A long poll gives way when the sandbox stops; what it would have received is not lost.
+    let answer = tokio::select! {
+        biased;
+        answer = shared.service.call(operation, &body) => answer,
+        () = shared.stopped() => Err(SqsError::new("ServiceUnavailable", "the sandbox stops")),
+    };
+    let mut response = match answer {
+        Ok(body) => body.into_response(),
+        Err(error) => refusal(operation, &error),
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    response.headers_mut().insert(REQUEST_ID, request_id());
+    response
+}
+
+fn refusal(operation: &str, error: &SqsError) -> Response {
+    tracing::info!(operation, code = error.code, reason = error.message, "refused");
+    let body = serde_json::json!({
+        "__type": format!("com.amazonaws.sqs#{}", error.shape()),
+        "message": error.message,
+    });
+    let mut response = (StatusCode::BAD_REQUEST, body.to_string()).into_response();
+    if let Ok(code) = HeaderValue::from_str(&format!("{};Sender", error.code)) {
+        response.headers_mut().insert(QUERY_ERROR, code);
+    }
+    response
+}
+
+fn request_id() -> HeaderValue {
+    static REQUESTS: AtomicU64 = AtomicU64::new(1);
+    let number = REQUESTS.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff_ffff;
+    let id = format!("5c500000-0000-4000-8000-{number:012x}");
+    HeaderValue::from_str(&id).unwrap_or_else(|_| HeaderValue::from_static("0"))
+}

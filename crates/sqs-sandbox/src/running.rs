@@ -1,0 +1,146 @@
+//! Starting the sandbox, and the handle on one that runs.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::serve::ListenerExt as _;
+use thiserror::Error;
+use tidegate_core::Timestamp;
+use tidegate_memory::Universe;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::http::{Shared, router};
+use crate::service::{Service, Stats};
+
+/// How long requests in flight may take once the sandbox is asked to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How a sandbox behaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SandboxConfig {
+    /// Whether a queue is made when it is first used; else that is refused, as SQS does.
+    pub create: bool,
+}
+
+/// Why a sandbox did not start.
+#[derive(Debug, Error)]
+pub enum SandboxError {
+    /// The address cannot be bound: most often another program holds the port.
+    #[error("cannot listen on {addr}")]
+    Listen {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Starts sandboxes.
+#[derive(Debug, Clone, Copy)]
+pub struct Sandbox;
+
+impl Sandbox {
+    /// Binds `addr` (port 0 takes a free one) and serves from the current tokio runtime until
+    /// [`Running::shutdown`], or until the handle is dropped.
+    ///
+    /// # Errors
+    /// [`SandboxError::Listen`] where the address cannot be bound.
+    pub async fn start(config: SandboxConfig, addr: SocketAddr) -> Result<Running, SandboxError> {
+        let refused = |source| SandboxError::Listen { addr, source };
+        let listener = TcpListener::bind(addr).await.map_err(refused)?;
+        let addr = listener.local_addr().map_err(refused)?;
+        let (stop, stopped) = watch::channel(false);
+        let service = Service::new(Universe::starting_at(now()), config.create, url(addr));
+        let shared = Arc::new(Shared { service, stopped });
+        let task = tokio::spawn(serve(listener, Arc::clone(&shared)));
+        Ok(Running { addr, shared, stop, task })
+    }
+}
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    // Answers are small; waiting to fill a packet would add 40 ms to some of them.
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    let stopping = Arc::clone(&shared);
+    let server = axum::serve(listener, router(Arc::clone(&shared)))
+        .with_graceful_shutdown(async move { stopping.stopped().await });
+    let cut_off = async {
+        shared.stopped().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        ended = server => {
+            if let Err(error) = ended {
+                tracing::error!(%error, "the server ended badly");
+            }
+        }
+        () = cut_off => tracing::warn!("connections cut off at the end"),
+    }
+}
+
+/// The wall clock, read once: tokio's clock carries it on.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Timestamp::default() + since_epoch.unwrap_or_default()
+}
+
+fn url(addr: SocketAddr) -> String {
+    format!("http://{addr}")
+}
+
+/// A sandbox that serves. Dropping it ends the sandbox at once.
+#[must_use = "dropping it ends the sandbox"]
+pub struct Running {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// The address it is bound to.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The endpoint for an SDK, such as `http://127.0.0.1:4580`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        url(self.addr)
+    }
+
+    /// What was asked so far, and what lies on the queues.
+    #[must_use]
+    pub async fn stats(&self) -> Stats {
+        self.shared.service.stats().await
+    }
+
+    /// Stops listening, lets requests in flight end (long polls at once, others within 5 s), and
+    /// returns.
+    pub async fn shutdown(mut self) {
+        self.stop.send_replace(true);
+        if let Err(error) = (&mut self.task).await {
+            tracing::error!(%error, "the server ended badly");
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("addr", &self.addr).finish_non_exhaustive()
+    }
+}

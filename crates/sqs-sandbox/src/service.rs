@@ -1,0 +1,130 @@
+//! SQS's calls: read, done on the queues, answered.
+
+mod calls;
+mod queue;
+mod send;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tidegate_delivery::ports::{QueueUrl, Queues as _};
+use tidegate_memory::{MemoryQueues, QueueSettings, Universe};
+
+use crate::error::SqsError;
+use crate::names::Names;
+
+/// The operations there are.
+const OPERATIONS: [&str; 11] = [
+    "ReceiveMessage",
+    "SendMessage",
+    "SendMessageBatch",
+    "DeleteMessage",
+    "DeleteMessageBatch",
+    "ChangeMessageVisibility",
+    "ChangeMessageVisibilityBatch",
+    "GetQueueAttributes",
+    "GetQueueUrl",
+    "CreateQueue",
+    // Every other one.
+    "",
+];
+
+/// What was asked, and what lies on the queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Calls by operation, refused ones too; those of an unknown operation under "".
+    pub calls: BTreeMap<String, u64>,
+    /// How deep each queue is.
+    pub queues: BTreeMap<String, Depth>,
+}
+
+/// Messages of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Depth {
+    /// Ready to be received.
+    pub visible: u64,
+    /// Received, and neither deleted nor visible again.
+    pub in_flight: u64,
+    /// Sent with a delay that has not passed.
+    pub delayed: u64,
+}
+
+/// The queues, and who answers for them.
+pub(crate) struct Service {
+    queues: MemoryQueues,
+    /// The queues there are, by name.
+    made: Mutex<BTreeMap<String, (QueueUrl, QueueSettings)>>,
+    create: bool,
+    /// Where it answers: what its queues' URLs begin with.
+    url: String,
+    names: Names,
+    counts: [AtomicU64; OPERATIONS.len()],
+}
+
+impl Service {
+    pub(crate) fn new(universe: Universe, create: bool, url: String) -> Self {
+        // Ids differ from those of every earlier run: identities are for ever.
+        let queues = MemoryQueues::new(universe, universe.now().as_nanos());
+        Self {
+            queues,
+            made: Mutex::default(),
+            create,
+            url,
+            names: Names::default(),
+            counts: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// The answer to one call, in JSON.
+    pub(crate) async fn call(&self, operation: &str, body: &[u8]) -> Result<Vec<u8>, SqsError> {
+        let index = OPERATIONS.iter().position(|known| *known == operation);
+        self.counts[index.unwrap_or(OPERATIONS.len() - 1)].fetch_add(1, Ordering::Relaxed);
+        match operation {
+            "ReceiveMessage" => answer(&self.receive(read(body)?).await?),
+            "SendMessage" => answer(&self.send(read(body)?).await?),
+            "SendMessageBatch" => answer(&self.send_batch(read(body)?).await?),
+            "DeleteMessage" => answer(&self.delete(read(body)?).await?),
+            "DeleteMessageBatch" => answer(&self.delete_batch(read(body)?).await?),
+            "ChangeMessageVisibility" => answer(&self.set_visibility(read(body)?).await?),
+            "ChangeMessageVisibilityBatch" => {
+                answer(&self.set_visibility_batch(read(body)?).await?)
+            }
+            "GetQueueAttributes" => answer(&self.attributes(read(body)?).await?),
+            "GetQueueUrl" => answer(&self.url_of(&read(body)?)?),
+            "CreateQueue" => answer(&self.create_queue(&read(body)?)?),
+            other => {
+                let said = format!("The action `{other}` is not valid for this endpoint.");
+                Err(SqsError::new("InvalidAction", said))
+            }
+        }
+    }
+
+    pub(crate) async fn stats(&self) -> Stats {
+        let counted = OPERATIONS.iter().zip(&self.counts);
+        let calls =
+            counted.map(|(name, count)| ((*name).to_owned(), count.load(Ordering::Relaxed)));
+        let mut stats =
+            Stats { calls: calls.filter(|(_, count)| *count > 0).collect(), ..Stats::default() };
+        for url in self.queues.urls() {
+            if let Ok(depth) = self.queues.depth(&url).await {
+                let tidegate_delivery::ports::Depth { visible, in_flight, delayed } = depth;
+                let depth = Depth { visible, in_flight, delayed };
+                stats.queues.insert(url.as_str().to_owned(), depth);
+            }
+        }
+        stats
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, SqsError> {
+    // An SDK may leave out the body of a request without members.
+    let body = if body.is_empty() { b"{}" } else { body };
+    serde_json::from_slice(body).map_err(|error| SqsError::new("SerializationException", error))
+}
+
+fn answer<T: Serialize>(answer: &T) -> Result<Vec<u8>, SqsError> {
+    serde_json::to_vec(answer).map_err(|error| SqsError::new("InternalFailure", error))
+}

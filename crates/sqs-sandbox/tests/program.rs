@@ -1,0 +1,44 @@
+//! The program itself.
+
+#![expect(clippy::expect_used, reason = "helpers of tests: a panic is a finding")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+fn program(options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sqs-sandbox"));
+    command.args(options).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Starts it on a free port and reads what it says.
+fn started() -> (Child, Value) {
+    let mut child =
+        program(&["--listen", "127.0.0.1:0", "--json", "--create"]).spawn().expect("spawn");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("line");
+    (child, serde_json::from_str(&line).expect("one line of JSON"))
+}
+
+#[test]
+fn it_says_where_it_listens_names_a_taken_port_and_ends_well_when_told() {
+    let (mut child, said) = started();
+    let address = said["address"].as_str().expect("address");
+    assert_eq!(said["url"], format!("http://{address}"));
+    let second = program(&["--listen", address]).output().expect("run");
+    let complaint = String::from_utf8(second.stderr).expect("UTF-8");
+    assert_eq!(second.status.code(), Some(1));
+    assert!(complaint.contains(&format!("cannot listen on {address}: ")), "{complaint}");
+    assert!(complaint.contains("another with --listen"), "{complaint}");
+    end(&mut child, "-TERM");
+    let (mut child, _) = started();
+    end(&mut child, "-INT");
+}
+
+fn end(child: &mut Child, signal: &str) {
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
+    assert!(child.wait().expect("end").success(), "{signal}");
+}

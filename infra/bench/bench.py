@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Measures Tidegate against its targets, on a local AWS, and prints one table.
+
+Each part is a run of `tidegate local` on the release binaries, or a measurement of its own. The
+figures are ratios and counts wherever they can be, so that they mean the same on every machine.
+
+Exit code: 0 every target was reached; 1 one was missed, or a run failed; 2 an option is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from figures import GUARDS, Judge, Row, idle_rows, guard_rows, sending_rows, table
+from startup import package_rows, start_rows
+
+Report = dict[str, Any]
+
+# Both campaigns wait for more than 30 windows from the fifth on; then the small one ends.
+BACKLOG = {14: (940, 60), 200: (9_000, 740), 1_000: (44_000, 3_700)}
+GUARD_BACKLOG = (4_600, 400)
+RUN_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of `tidegate local`, and how its report is judged."""
+
+    options: tuple[str, ...]
+    rows: Callable[[str, Report], list[Row]]
+
+
+def sending(quota: int, *options: str, mails: tuple[int, int] | None = None, **targets: float) -> Run:
+    big, small = mails or BACKLOG[quota]
+    counts = ("--quota", str(quota), "--big", str(big), "--small", str(small))
+    judge = Judge(quota=quota, **targets)
+    return Run((*counts, *options), lambda part, report: sending_rows(part, report, judge))
+
+
+def guard(value: float) -> Run:
+    big, small = GUARD_BACKLOG
+    options = ("--quota", "200", "--big", str(big), "--small", str(small), "--guard", str(value))
+    return Run(options, lambda part, report: guard_rows(part, report, value))
+
+
+RUNS: dict[str, Run] = {
+    "14-strict": sending(14, "--strict", worst_second=14),
+    "14": sending(14),
+    "200": sending(200, calls=0.56, cpu_ms=0.5, rss=25e6),
+    "200-direct": sending(200, "--mode", "direct", calls=0.25, cpu_ms=0.5, rss=25e6),
+    **{f"guard-{value}": guard(value) for value in GUARDS},
+    "1000": sending(1_000, "--sqs-sandbox", worst_second=1_005),
+    "idle": Run(("--quota", "200", "--big", "1", "--small", "1"), idle_rows),
+}
+PARTS = ["start", *RUNS]
+
+
+def measure(part: str, args: argparse.Namespace) -> list[Row]:
+    """The rows of one part; a run that failed is a row that is not reached."""
+    if part == "start":
+        return start_rows(args.bin_dir) + package_rows(args.bin_dir)
+    run = RUNS[part]
+    try:
+        report = local(part, run.options, args)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return [Row(part, "a run with a report", None, "", "one", reached=False, note=str(error))]
+    return run.rows(part, report)
+
+
+def local(part: str, options: tuple[str, ...], args: argparse.Namespace) -> Report:
+    """Runs `tidegate local`, and gives its report."""
+    folder: Path = args.out / part
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [str(args.bin_dir / "tidegate"), "local", "--json", "--invoke-now"]
+    command += ["--root", str(args.root), "--bin-dir", str(args.bin_dir), "--out", str(folder)]
+    command += ["--python", str(args.python), *options, *args.extra]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    # 1 with a report is a broken promise: that is judged here.
+    if ended.returncode not in (0, 1) or not ended.stdout.strip():
+        said = ended.stderr.strip() or f"it ended with {ended.returncode} and said nothing"
+        raise ValueError(said)
+    return json.loads(ended.stdout)
+
+
+def parts(text: str) -> list[str]:
+    asked = [part.strip() for part in text.split(",") if part.strip()]
+    unknown = [part for part in asked if part not in PARTS]
+    if unknown or not asked:
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed are {','.join(PARTS)}")
+    return [part for part in PARTS if part in asked]
+
+
+def options() -> argparse.Namespace:
+    root = Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--only", type=parts, default=PARTS, metavar="PART,…",
+                        help=f"parts to run, of {','.join(PARTS)}")
+    parser.add_argument("--root", type=Path, default=root, help="Tidegate's checkout")
+    parser.add_argument("--bin-dir", type=Path, help="the release binaries [target/release]")
+    parser.add_argument("--python", type=Path, help="Python with ministack [.tools/local/bin/python]")
+    parser.add_argument("--out", type=Path, help="folder for reports and bench.json [.local/bench]")
+    parser.add_argument("extra", nargs="*", metavar="-- OPTION", help="more options for `tidegate local`")
+    args = parser.parse_args()
+    args.bin_dir = (args.bin_dir or root / "target" / "release").absolute()
+    # Not resolved: a virtual environment's Python is a link.
+    args.python = (args.python or root / ".tools" / "local" / "bin" / "python").absolute()
+    args.out = (args.out or root / ".local" / "bench").absolute()
+    for name in ("tidegate", "poller", "scheduler", "ses-sandbox"):
+        if not os.access(args.bin_dir / name, os.X_OK):
+            parser.error(f"{args.bin_dir / name} is missing: run `make build`, or name --bin-dir")
+    return args
+
+
+def main() -> int:
+    args = options()
+    rows: list[Row] = []
+    for part in args.only:
+        print(f"{part} …", file=sys.stderr, flush=True)
+        rows += measure(part, args)
+    args.out.mkdir(parents=True, exist_ok=True)
+    figures = [asdict(row) for row in rows]
+    (args.out / "bench.json").write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
+    print(table(rows))
+    return 0 if all(row.reached is not False for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

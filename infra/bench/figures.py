@@ -1,0 +1,135 @@
+"""What a report says, against what was aimed at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Report = dict[str, Any]
+
+GUARDS = (0.01, 0.02, 0.05)
+# 1 / 1.02 of the quota is the most that the default guard leaves.
+UTILISATION = 0.975
+AFTER_END = 0.97
+SHARE_POINTS = 1.0
+# Queues that an idle window asks: two campaigns, merge, express.
+IDLE_QUEUES = 4
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure. `reached` is None where nothing was aimed at."""
+
+    part: str
+    figure: str
+    value: float | None
+    unit: str
+    target: str = ""
+    reached: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What a run is aimed at, beyond what every run is; 0 where nothing is."""
+
+    quota: int
+    worst_second: float = 0
+    calls: float = 0
+    cpu_ms: float = 0
+    rss: float = 0
+
+
+def at_most(part: str, figure: str, value: float | None, unit: str, bound: float, note: str = "") -> Row:
+    reached = value is not None and value <= bound
+    return Row(part, figure, value, unit, f"<= {bound:g}", reached, note)
+
+
+def at_least(part: str, figure: str, value: float | None, unit: str, bound: float, note: str = "") -> Row:
+    reached = value is not None and value >= bound
+    return Row(part, figure, value, unit, f">= {bound:g}", reached, note)
+
+
+def told(part: str, figure: str, value: float | None, unit: str, note: str = "") -> Row:
+    return Row(part, figure, value, unit, note=note)
+
+
+def aimed(part: str, figure: str, value: float | None, unit: str, bound: float) -> Row:
+    """A figure with an upper bound, if there is one."""
+    return at_most(part, figure, value, unit, bound) if bound else told(part, figure, value, unit)
+
+
+def sending_rows(part: str, report: Report, judge: Judge) -> list[Row]:
+    phases = report["figures"]["phases"]
+    both, after = phases["all_waiting"], phases["after_first_end"]
+    points = [share["worst_30_windows_points"] for share in both["shares"].values()]
+    off = max(points) if points and None not in points else None
+    poller = report["poller"] or {}
+    return [
+        at_least(part, "utilisation, worst 30 s, both wait", both["worst_30_windows"], "of q",
+                 UTILISATION, f"{both['windows']} windows"),
+        at_least(part, "utilisation after the small one's end", after["utilisation"], "of q",
+                 AFTER_END, f"{after['windows']} windows"),
+        at_most(part, "shares off 90/10, worst 30 s", off, "points", SHARE_POINTS),
+        aimed(part, "worst second at arrival", report["figures"]["worst_second"], "recipients",
+              judge.worst_second),
+        at_most(part, "refused", refused(report), "mails", 0),
+        aimed(part, "SQS calls per mail", report["sqs"]["calls_per_mail"], "", judge.calls),
+        aimed(part, "poller's processor time per mail", poller.get("cpu_ms_per_mail"), "ms",
+              judge.cpu_ms),
+        aimed(part, "poller's peak memory", poller.get("peak_rss_bytes"), "bytes", judge.rss),
+        promises_row(part, report),
+    ]
+
+
+def guard_rows(part: str, report: Report, guard: float) -> list[Row]:
+    """What a guard gives; nothing is aimed at but the promises of every run."""
+    backlogged = report["figures"]["phases"]["backlogged"]
+    most = f"at most {1 / (1 + guard):.4f}, {backlogged['windows']} windows"
+    return [
+        told(part, "utilisation", backlogged["utilisation"], "of q", most),
+        told(part, "worst second at arrival", report["figures"]["worst_second"], "recipients"),
+        told(part, "refused", refused(report), "mails"),
+    ]
+
+
+def idle_rows(part: str, report: Report) -> list[Row]:
+    sqs = report["sqs"]
+    windows = sqs["idle_windows"]
+    calls = sqs["idle_calls"] / (windows * IDLE_QUEUES) if windows else None
+    note = f"{sqs['idle_calls']} calls, {windows} windows, {IDLE_QUEUES} queues"
+    return [at_most(part, "idle: calls per queue and window", calls, "", 1, note)]
+
+
+def promises_row(part: str, report: Report) -> Row:
+    broken = [f"{p['promise']}: {p['seen']}" for p in report["promises"] if not p["kept"]]
+    return at_most(part, "promises broken", len(broken), "", 0, "; ".join(broken))
+
+
+def refused(report: Report) -> int:
+    return sum(report["sandbox"]["refused"].values())
+
+
+def table(rows: list[Row]) -> str:
+    head = ("part", "figure", "value", "target", "reached", "")
+    body = [
+        (row.part, row.figure, f"{number(row.value)} {row.unit}".strip(), row.target,
+         {None: "-", True: "yes", False: "NO"}[row.reached], row.note)
+        for row in rows
+    ]
+    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head) - 1)]
+    lines = [
+        "  ".join([cell.ljust(width) for cell, width in zip(line, widths)] + [line[-1]]).rstrip()
+        for line in [head, *body]
+    ]
+    missed = sum(row.reached is False for row in rows)
+    aims = sum(row.reached is not None for row in rows)
+    return "\n".join([*lines, f"\n{aims - missed} of {aims} targets reached"])
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return "none"
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:.4g}" if abs(value) < 100 else f"{value:,.1f}"

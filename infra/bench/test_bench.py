@@ -1,0 +1,158 @@
+"""What the benchmark concludes from reports: `python3 -m unittest` in this folder."""
+
+from __future__ import annotations
+
+import copy
+import io
+import sys
+import tempfile
+import unittest
+import zipfile
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import bench
+from figures import Judge, Report, Row, guard_rows, idle_rows, sending_rows, table
+from startup import first_start, package
+
+NEXT = "GET /2018-06-01/runtime/invocation/next HTTP/1.1"
+PROGRAM = f"""#!{sys.executable}
+import os, socket
+host, port = os.environ["AWS_LAMBDA_RUNTIME_API"].split(":")
+assert os.environ["TIDEGATE_CAMPAIGNS"]
+socket.create_connection((host, int(port))).sendall(b"%s\\r\\n\\r\\n")
+"""
+
+GOOD: Report = {
+    "promises": [{"promise": "nothing lost", "kept": True, "seen": "0 lost"}],
+    "figures": {
+        "worst_second": 14,
+        "phases": {
+            "backlogged": {"windows": 60, "utilisation": 0.98},
+            "all_waiting": {
+                "windows": 31,
+                "worst_30_windows": 0.98,
+                "shares": {
+                    "big": {"worst_30_windows_points": 0.2},
+                    "small": {"worst_30_windows_points": 0.2},
+                },
+            },
+            "after_first_end": {"windows": 9, "utilisation": 0.98},
+        },
+    },
+    "sandbox": {"refused": {}},
+    "sqs": {"calls_per_mail": 0.52, "idle_windows": 6, "idle_calls": 24},
+    "poller": {"cpu_ms_per_mail": 0.3, "peak_rss_bytes": 20_000_000},
+}
+JUDGE = Judge(quota=14, worst_second=14, calls=0.56, cpu_ms=0.5, rss=25e6)
+
+
+def changed(*path: str, to: object) -> Report:
+    report = copy.deepcopy(GOOD)
+    place = report
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = to
+    return report
+
+
+def missed(report: Report) -> list[str]:
+    return [row.figure for row in sending_rows("14", report, JUDGE) if row.reached is False]
+
+
+class Judging(unittest.TestCase):
+    def test_a_good_report_reaches_every_target(self) -> None:
+        rows = sending_rows("14", GOOD, JUDGE)
+        self.assertEqual([row.reached for row in rows], [True] * 9)
+
+    def test_every_figure_can_miss_and_is_then_named(self) -> None:
+        phases = ("figures", "phases")
+        for path, value, figure in [
+            ((*phases, "all_waiting", "worst_30_windows"), 0.974, "utilisation, worst 30 s"),
+            ((*phases, "after_first_end", "utilisation"), 0.969, "utilisation after"),
+            ((*phases, "all_waiting", "shares", "small"), {"worst_30_windows_points": 1.1}, "shares"),
+            (("figures", "worst_second"), 15, "worst second"),
+            (("sandbox", "refused"), {"TooManyRequestsException": 1}, "refused"),
+            (("sqs", "calls_per_mail"), 0.57, "SQS calls"),
+            (("poller", "cpu_ms_per_mail"), 0.51, "poller's processor"),
+            (("poller", "peak_rss_bytes"), 25_000_001, "poller's peak"),
+            (("promises",), [{"promise": "p", "kept": False, "seen": "s"}], "promises"),
+        ]:
+            with self.subTest(figure):
+                found = missed(changed(*path, to=value))
+                self.assertEqual(len(found), 1)
+                self.assertTrue(found[0].startswith(figure), found)
+
+    def test_what_was_not_measured_is_not_reached(self) -> None:
+        self.assertEqual(len(missed(changed("poller", to=None))), 2)
+        short = changed("figures", "phases", "all_waiting", "worst_30_windows", to=None)
+        self.assertEqual(missed(short), ["utilisation, worst 30 s, both wait"])
+        unshared = changed("figures", "phases", "all_waiting", "shares", to={})
+        self.assertEqual(missed(unshared), ["shares off 90/10, worst 30 s"])
+
+    def test_a_figure_without_a_target_is_only_told(self) -> None:
+        rows = sending_rows("14", changed("poller", to=None), Judge(quota=14))
+        self.assertTrue(all(row.reached is not False for row in rows))
+        self.assertEqual([row.reached for row in guard_rows("g", GOOD, 0.02)], [None] * 3)
+
+    def test_an_idle_window_asks_each_queue_once(self) -> None:
+        self.assertTrue(idle_rows("idle", GOOD)[0].reached)
+        self.assertFalse(idle_rows("idle", changed("sqs", "idle_calls", to=25))[0].reached)
+        self.assertFalse(idle_rows("idle", changed("sqs", "idle_windows", to=0))[0].reached)
+
+    def test_the_table_tells_how_many_targets_were_reached(self) -> None:
+        rows = [Row("a", "x", 0.5, "", "<= 1", True), Row("a", "y", None, "", "<= 1", False),
+                Row("a", "z", 12_345, "bytes")]
+        text = table(rows)
+        self.assertTrue(text.endswith("1 of 2 targets reached"))
+        self.assertIn("12,345 bytes", text)
+        self.assertIn("NO", text)
+
+
+class Parts(unittest.TestCase):
+    def test_parts_run_in_their_order_and_unknown_ones_are_refused(self) -> None:
+        self.assertEqual(bench.parts("idle,14,start"), ["start", "14", "idle"])
+        for wrong in ("", "15", "14,x"):
+            with self.assertRaisesRegex(Exception, "allowed are start,14-strict,"):
+                bench.parts(wrong)
+
+    def test_a_run_that_fails_is_a_row_that_says_why(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder, "tidegate")
+            program.write_text("#!/bin/sh\necho no such option >&2\nexit 2\n")
+            program.chmod(0o700)
+            place = Path(folder)
+            args = bench.argparse.Namespace(bin_dir=place, out=place, root=place, python=place, extra=[])
+            with redirect_stderr(io.StringIO()):
+                (row,) = bench.measure("14", args)
+        self.assertIs(row.reached, False)
+        self.assertEqual(row.note, "no such option")
+
+
+class Starting(unittest.TestCase):
+    def start(self, request: str) -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder, "poller")
+            program.write_text(PROGRAM % request)
+            program.chmod(0o700)
+            return first_start(program)
+
+    def test_a_start_lasts_until_the_program_asks_for_an_event(self) -> None:
+        self.assertGreater(self.start(NEXT), 1.0)
+
+    def test_a_program_that_asks_for_something_else_is_refused(self) -> None:
+        with self.assertRaisesRegex(ValueError, "asked first for b'POST /init/error"):
+            self.start("POST /init/error HTTP/1.1")
+
+    def test_a_package_holds_the_program_as_bootstrap(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder, "poller")
+            program.write_bytes(b"x" * 100_000)
+            zipped = package(program)
+        self.assertLess(len(zipped), 1_000)
+        with zipfile.ZipFile(io.BytesIO(zipped)) as archive:
+            self.assertEqual(archive.read("bootstrap"), b"x" * 100_000)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,295 @@
+//! A local AWS with Tidegate in it, and what the tests do to it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::LogType;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use tempfile::TempDir;
+use tidegate_aws::SystemClock;
+use tidegate_cli::local::{
+    Arrival, Campaign, Figures, LocalAws, Mode, Plan, SandboxStats, Setup, figures, fill,
+    is_of_plan,
+};
+use tidegate_core::Timestamp;
+use tidegate_core::dead_letter::DeadLetter;
+use tidegate_delivery::ports::{
+    Clock as _, Depth, Ledger as _, Outgoing, QueueUrl, Queues as _, Received,
+};
+use tidegate_tests::local::sdk_config;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::{Instant, sleep};
+
+/// The account's quota in all tests: recipients a second, SES's own for a new account.
+pub(crate) const QUOTA: u64 = 14;
+const RATE: f64 = 14.0;
+
+/// The template's outputs that name the queues.
+pub(crate) const BIG: &str = "FirstCampaignQueueUrl";
+pub(crate) const SMALL: &str = "SecondCampaignQueueUrl";
+pub(crate) const EXPRESS: &str = "ExpressQueueUrl";
+pub(crate) const DEAD_LETTERS: &str = "DeadLetterQueueUrl";
+
+/// Two tests at once would measure each other.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// A local AWS with Tidegate in it. Dropped while a test fails it leaves its logs, and says where.
+pub(crate) struct Site {
+    pub(crate) aws: LocalAws,
+    pub(crate) sdk: aws_config::SdkConfig,
+    lambda: aws_sdk_lambda::Client,
+    arrivals: Vec<Arrival>,
+    seq: u64,
+    folder: Option<TempDir>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// What a function answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) payload: Value,
+    /// Whether the function failed, as Lambda tells it.
+    pub(crate) failed: bool,
+    /// The last 4 KB of its log.
+    pub(crate) log: String,
+}
+
+/// Two campaigns, 90/10, of so many mails of one recipient.
+pub(crate) fn plan(big: u64, small: u64) -> Plan {
+    let campaign = |name: &str, weight, mails| Campaign {
+        name: name.to_owned(),
+        weight,
+        mails,
+        recipients: 1,
+    };
+    Plan { quota: RATE, campaigns: vec![campaign("big", 90, big), campaign("small", 10, small)] }
+}
+
+/// A file of the checkout.
+pub(crate) fn checkout(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+fn given(variable: &str, default: &str) -> PathBuf {
+    std::env::var_os(variable).map_or_else(|| checkout(default), PathBuf::from)
+}
+
+/// Where the release binaries are.
+pub(crate) fn bin_dir() -> PathBuf {
+    given("TIDEGATE_BIN_DIR", "target/release")
+}
+
+/// An event of the checkout's.
+pub(crate) fn event(name: &str) -> String {
+    std::fs::read_to_string(checkout("events").join(name)).unwrap()
+}
+
+/// A message with nothing but a body.
+pub(crate) fn message(body: impl Into<String>) -> Outgoing {
+    Outgoing { body: body.into(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+}
+
+/// A mail in the short form.
+pub(crate) fn mail(to: &str) -> Outgoing {
+    let body = serde_json::json!({
+        "to_address": to, "from_address": "news@example.org", "subject": "News", "body": "Text.",
+    });
+    message(body.to_string())
+}
+
+fn setup() -> Setup {
+    let campaigns = plan(0, 0).campaigns.try_into().unwrap();
+    Setup {
+        root: checkout(""),
+        python: given("TIDEGATE_PYTHON", ".tools/local/bin/python"),
+        bin_dir: bin_dir(),
+        port: None,
+        sandbox_port: None,
+        quota: RATE,
+        latency: Some("80ms".to_owned()),
+        bucket_seconds: None,
+        strict: false,
+        sandbox_options: Vec::new(),
+        guard: None,
+        mode: Mode::Merge,
+        campaigns,
+        schedule: false,
+        parameters: Vec::new(),
+    }
+}
+
+impl Site {
+    /// One in merge mode that nothing fires; `change` makes it another.
+    pub(crate) async fn start(change: impl FnOnce(&mut Setup)) -> Self {
+        let turn = TURN.lock().await;
+        let mut setup = setup();
+        change(&mut setup);
+        let folder = TempDir::with_prefix("tidegate-end-to-end-").unwrap();
+        let aws = LocalAws::start(&setup, folder.path()).await.unwrap_or_else(|error| {
+            panic!("`make test` builds and installs what this test needs: {error}")
+        });
+        let sdk = sdk_config(aws.endpoint()).await;
+        Self {
+            lambda: aws_sdk_lambda::Client::new(&sdk),
+            sdk,
+            aws,
+            arrivals: Vec::new(),
+            seq: 0,
+            folder: Some(folder),
+            _turn: turn,
+        }
+    }
+
+    /// Fires the scheduler with `EventBridge`'s event.
+    pub(crate) async fn fire(&self) {
+        let event = serde_json::from_str(&event("scheduled_event.json")).unwrap();
+        self.aws.invoke("SchedulerFunction", &event).await.unwrap();
+    }
+
+    /// Invokes the poller with a payload, and waits for its answer.
+    pub(crate) async fn poll(&self, payload: &str) -> Answer {
+        let poller = self.aws.stack().output("PollerFunction").unwrap();
+        let call = self.lambda.invoke().function_name(poller).log_type(LogType::Tail);
+        let answer = call.payload(Blob::new(payload)).send().await.unwrap();
+        let log = STANDARD.decode(answer.log_result().unwrap_or_default()).unwrap();
+        Answer {
+            payload: serde_json::from_slice(answer.payload().unwrap().as_ref()).unwrap(),
+            failed: answer.function_error().is_some(),
+            log: String::from_utf8_lossy(&log).into_owned(),
+        }
+    }
+
+    pub(crate) fn queue(&self, output: &'static str) -> QueueUrl {
+        self.aws.stack().queue(output).unwrap()
+    }
+
+    /// Puts messages onto a queue, in one batch.
+    pub(crate) async fn put(&self, output: &'static str, messages: &[Outgoing]) {
+        for entry in self.aws.queues().send(&self.queue(output), messages).await.unwrap() {
+            entry.unwrap();
+        }
+    }
+
+    /// Puts a plan's mails onto the campaigns' queues.
+    pub(crate) async fn fill(&self, plan: &Plan) {
+        let urls = [self.queue(BIG), self.queue(SMALL)];
+        fill(self.aws.queues(), plan, &urls, |_| {}).await.unwrap();
+    }
+
+    pub(crate) async fn depth(&self, output: &'static str) -> Depth {
+        self.aws.queues().depth(&self.queue(output)).await.unwrap()
+    }
+
+    /// What arrived so far.
+    pub(crate) async fn look(&mut self) -> &[Arrival] {
+        self.aws.check().unwrap_or_else(|error| panic!("{error}"));
+        let (new, seq) = self.aws.sandbox().mails_after(self.seq).await.unwrap();
+        self.seq = seq;
+        self.arrivals.extend(new);
+        self.arrivals.sort_by_key(|arrival| arrival.at_ns);
+        &self.arrivals
+    }
+
+    /// Waits until as many mails have arrived, at most so many seconds.
+    pub(crate) async fn wait_for(&mut self, mails: usize, seconds: u64) {
+        let until = Instant::now() + Duration::from_secs(seconds);
+        while self.look().await.len() < mails {
+            let arrived = self.arrivals.len();
+            assert!(Instant::now() < until, "{arrived} of {mails} mails in {seconds} s");
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Waits until nothing is left in any queue but the dead letters, then for what may come late.
+    pub(crate) async fn wait_until_empty(&mut self, seconds: u64) {
+        let until = Instant::now() + Duration::from_secs(seconds);
+        loop {
+            let mut left = BTreeMap::new();
+            for queue in [BIG, SMALL, EXPRESS, "MergeQueueUrl"] {
+                if self.aws.stack().queue(queue).is_ok() {
+                    left.insert(queue, self.depth(queue).await);
+                }
+            }
+            if left.values().all(|depth| *depth == Depth::default()) {
+                break;
+            }
+            assert!(Instant::now() < until, "left after {seconds} s: {left:?}");
+            sleep(Duration::from_millis(500)).await;
+        }
+        sleep(Duration::from_secs(1)).await;
+        self.look().await;
+    }
+
+    /// The figures of what arrived.
+    pub(crate) fn figures(&self, plan: &Plan) -> Figures {
+        figures(plan, &self.arrivals, |campaign, key| is_of_plan(plan, campaign, key))
+    }
+
+    pub(crate) fn arrivals(&self) -> &[Arrival] {
+        &self.arrivals
+    }
+
+    pub(crate) async fn stats(&self) -> SandboxStats {
+        self.aws.sandbox().stats().await.unwrap()
+    }
+
+    /// Changes the sandbox's settings.
+    pub(crate) async fn change(&self, change: Value) {
+        self.aws.sandbox().change(&change).await.unwrap();
+    }
+
+    /// The sums of the pollers' reports, once `name` has reached `sum` there: a poller reports when
+    /// all of its window is settled.
+    pub(crate) async fn counters_with(&self, name: &str, sum: i64) -> BTreeMap<String, i64> {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            let counters = self.aws.ledger().unwrap().read().await.unwrap().counters;
+            let reached = counters.get(name).copied().unwrap_or_default();
+            if reached >= sum {
+                assert_eq!(reached, sum, "{name}: {counters:?}");
+                return counters;
+            }
+            assert!(Instant::now() < until, "{name} is {reached}, not {sum}: {counters:?}");
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Takes so many dead letters from their queue.
+    pub(crate) async fn dead_letters(&self, letters: usize, seconds: u64) -> Vec<DeadLetter> {
+        let until = Instant::now() + Duration::from_secs(seconds);
+        let mut taken = Vec::new();
+        while taken.len() < letters {
+            let count = taken.len();
+            assert!(Instant::now() < until, "{count} of {letters} dead letters in {seconds} s");
+            taken.extend(self.take(DEAD_LETTERS).await);
+        }
+        let read = |letter: &Received| {
+            let attribute = |name: &str| letter.attributes.get(name).map(String::as_str);
+            DeadLetter::from_queue_message(&letter.body, attribute).unwrap()
+        };
+        taken.iter().map(read).collect()
+    }
+
+    async fn take(&self, output: &'static str) -> Vec<Received> {
+        let (queue, wait) = (self.queue(output), Duration::from_secs(1));
+        self.aws.queues().receive(&queue, 10, wait).await.unwrap()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let failing = std::thread::panicking();
+        if let Some(folder) = self.folder.take().filter(|_| failing) {
+            println!("the logs of this local AWS are in {}", folder.keep().display());
+        }
+    }
+}
+
+/// Now, on the same clock that the mailbox tells.
+pub(crate) fn now() -> Timestamp {
+    SystemClock::new().wall()
+}

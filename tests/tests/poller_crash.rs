@@ -1,0 +1,184 @@
+//! A poller that dies anywhere: nothing is lost, and only what SES had already taken is sent twice.
+
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tidegate_core::Window;
+use tidegate_memory::{Counting, Fault, Operation, Rule};
+use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World};
+
+const MODES: [bool; 2] = [true, false];
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+/// Two campaigns and express, a few mails each, and one that is no mail; small enough for two
+/// windows.
+async fn small_world(merge: bool) -> World {
+    let settings = Settings { express: true, ..Settings::new(10.0, merge) };
+    let world = World::new(Settings { counting: Counting::Bucket, ..settings });
+    world.fill("big", 6).await;
+    world.fill("small", 2).await;
+    world.put(EXPRESS, &[Mail::new("express")]).await;
+    let bad = tidegate_tests::simulation::mail::produced(r#"{"id": "bad"}"#.to_owned());
+    world.put_raw("big", &[bad]).await;
+    world
+}
+
+const MAILS: usize = 9;
+
+/// What the crash left must be made good by other pollers within the visibility timeout and some
+/// windows. Gives how many mails SES had taken before the crash and was given again.
+async fn recovers(world: &World, case: &str) -> usize {
+    let taken_before = world.accepted();
+    world.faults.clear();
+    world.mail_faults.clear();
+    // What becomes visible late in a window does not all fit into it: twice and thrice 30 s.
+    for _ in 0..4 {
+        if world.accepted().len() < MAILS || !world.is_drained() {
+            world.run(34).await;
+        }
+    }
+    assert_eq!(world.lost(), Vec::<String>::new(), "{case}: lost");
+    assert_eq!(world.accepted().len(), MAILS, "{case}: not all sent");
+    assert!(world.is_drained(), "{case}: some queue holds mail for ever");
+    let twice = world.duplicates();
+    for id in &twice {
+        assert!(taken_before.contains_key(id), "{case}: {id} is sent twice without need");
+    }
+    let dead = world.dead_letters();
+    assert!(!dead.is_empty() && dead.iter().all(|d| d.message.contains("bad")), "{case}: {dead:?}");
+    assert!(dead.len() <= 2, "{case}: {} dead letters of one body", dead.len());
+    twice.len()
+}
+
+async fn lead(world: &World) -> Window {
+    let window = world.next_window();
+    world.universe.sleep_until(window.opens().saturating_sub(MS(330))).await;
+    window
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_call_before_or_after_it_loses_nothing() {
+    let operations = [
+        Operation::Receive,
+        Operation::Send,
+        Operation::Delete,
+        Operation::SetVisibility,
+        Operation::Depth,
+        Operation::Claim,
+        Operation::Report,
+        Operation::Account,
+    ];
+    for merge in MODES {
+        let (mut crashes, mut twice) = (0, 0);
+        for operation in operations {
+            for fault in [Fault::HangBefore, Fault::HangAfter] {
+                for nth in 1.. {
+                    let world = small_world(merge).await;
+                    world.faults.add(Rule::new(fault.clone()).on(operation).nth(nth));
+                    let (world, hung) = crashed(world, false).await;
+                    if !hung {
+                        break;
+                    }
+                    crashes += 1;
+                    let case = format!("merge {merge}, {fault:?} of {operation:?} number {nth}");
+                    twice += recovers(&world, &case).await;
+                }
+            }
+        }
+        assert!(crashes >= 20, "merge {merge}: {crashes} crashes only");
+        assert!(twice > 0, "no crash between SES's answer and the delete");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_mail_before_or_after_ses_took_it_loses_nothing() {
+    for merge in MODES {
+        let mut crashes = 0;
+        for fault in [Fault::HangBefore, Fault::HangAfter] {
+            for nth in 1.. {
+                let world = small_world(merge).await;
+                world.mail_faults.add(Rule::new(fault.clone()).on(Operation::Mail).nth(nth));
+                let (world, hung) = crashed(world, true).await;
+                if !hung {
+                    break;
+                }
+                crashes += 1;
+                recovers(&world, &format!("merge {merge}, {fault:?} of mail number {nth}")).await;
+            }
+        }
+        assert!(crashes >= 2 * MAILS - 2, "merge {merge}: {crashes} crashes only");
+    }
+}
+
+/// Serves one window until a call hangs, and kills the poller there; says whether one did.
+async fn crashed(world: World, mail: bool) -> (World, bool) {
+    let window = lead(&world).await;
+    let hung = tokio::select! {
+        biased;
+        () = world.serve(Some(world.tick(window))) => false,
+        () = world.faults.hung(), if !mail => true,
+        () = world.mail_faults.hung(), if mail => true,
+    };
+    if hung {
+        // The environment is gone with it.
+        world.forget_environments();
+    }
+    (world, hung)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_await_point_loses_nothing() {
+    for merge in MODES {
+        let mut at = 0;
+        loop {
+            let world = small_world(merge).await;
+            let window = lead(&world).await;
+            let ended = {
+                let mut serving = pin!(world.serve(Some(world.tick(window))));
+                let mut polls = 0;
+                poll_fn(|cx| {
+                    if polls == at {
+                        return Poll::Ready(false);
+                    }
+                    polls += 1;
+                    serving.as_mut().poll(cx).map(|()| true)
+                })
+                .await
+            };
+            if ended {
+                break;
+            }
+            world.forget_environments();
+            recovers(&world, &format!("merge {merge}, dropped after {at} polls")).await;
+            at += 1;
+        }
+        assert!(at > 40, "merge {merge}: {at} polls only");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pollers_killed_in_mid_window_again_and_again_lose_nothing() {
+    for merge in MODES {
+        let world =
+            World::new(Settings { counting: Counting::Bucket, ..Settings::new(50.0, merge) });
+        world.fill("big", 900).await;
+        world.fill("small", 90).await;
+        world
+            .play(120, async |first| {
+                for number in 2..12 {
+                    world.until(first, number, MS(100 + 83 * number)).await;
+                    world.crash();
+                }
+            })
+            .await;
+        assert_eq!(world.lost(), Vec::<String>::new());
+        assert_eq!(world.accepted().len(), 990, "merge {merge}");
+        // Per crash at most what was sent and not yet deleted.
+        let twice = world.duplicates().len();
+        assert!(twice <= 10 * 50, "merge {merge}: {twice} sent twice");
+        let worst = tidegate_tests::simulation::measure::worst_second(&world.ses.arrivals());
+        assert!(worst <= 50, "merge {merge}: {worst} in one second");
+    }
+}

@@ -1,0 +1,261 @@
+//! What follows from SES's answers: retries, dead letters, holds.
+
+use std::time::Duration;
+
+use tidegate_core::control::HoldReason;
+use tidegate_delivery::poll::{End, PollError};
+use tidegate_delivery::ports::FailureKind;
+use tidegate_memory::{Counting, Fault, Latency, Operation, Place, Rule, failures};
+use tidegate_tests::simulation::mail::produced;
+use tidegate_tests::simulation::{Mail, Settings, Start, World, measure, rate};
+
+const MODES: [bool; 2] = [true, false];
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+fn one(merge: bool) -> Settings {
+    Settings::new(14.0, merge).campaigns(&[("news", 1)])
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_the_ledger_out_of_reach_nothing_is_received_or_sent() {
+    for fault in [Fault::Before(FailureKind::Unreachable), Fault::After(FailureKind::TimedOut)] {
+        let world = World::new(one(true));
+        world.fill("news", 100).await;
+        world.faults.add(Rule::new(fault).on(Operation::Claim));
+        // A fault that changes nothing: its strikes are the receives.
+        world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive));
+        world.run(5).await;
+        assert_eq!(world.starts().len(), 5);
+        for start in world.starts().iter() {
+            let failed = matches!(start.start, Start::Failed(PollError::Ledger { .. }));
+            assert!(failed, "{:?}", start.start);
+        }
+        let strikes = world.faults.strikes();
+        assert!(strikes.iter().all(|strike| strike.operation == Operation::Claim));
+        assert!(world.ses.arrivals().is_empty());
+        world.faults.clear();
+        world.run(10).await;
+        world.assert_clean();
+        assert_eq!(world.accepted().len(), 100);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_ses_gives_half_the_quota_the_rate_falls_and_recovers_and_nothing_is_lost() {
+    for merge in MODES {
+        let settings = Settings { counting: Counting::Bucket, ..Settings::new(40.0, merge) };
+        let world = World::new(Settings { real_quota: Some(20.0), ..settings });
+        world.tick_rate.set(Some(rate(40.0)));
+        world.fill("big", 8_000).await;
+        let mut lowest = 1_000_000;
+        let first = world
+            .play(200, async |first| {
+                for number in 1..60 {
+                    world.until(first, number, MS(0)).await;
+                    lowest = lowest.min(world.ledger_now().await.factor.millionths());
+                }
+                world.ses.configure(|settings| settings.max_send_rate = rate(40.0));
+            })
+            .await;
+        assert_eq!(world.lost(), Vec::<String>::new());
+        assert_eq!(world.duplicates(), Vec::<String>::new());
+        assert!(world.dead_letters().is_empty());
+        assert!(lowest <= 512_000, "merge {merge}: the factor fell to {lowest} only");
+        let arrivals = world.ses.arrivals();
+        let before = measure::sent(&arrivals, &measure::span(first, 20..60));
+        assert!(before >= 40 * 15, "merge {merge}: {before} in 40 windows at 20/s");
+        // Of each window at most what was in flight as the first was refused.
+        let refused = world.refused();
+        assert!((1..300).contains(&refused), "merge {merge}: {refused} refused");
+        assert_eq!(world.ledger_now().await.factor.millionths(), 1_000_000);
+        let after = measure::utilisation(&world, first, 130..200, 30);
+        assert!(after >= 0.97, "merge {merge}: {after:.4} after it recovered");
+        for queue in ["big", "merge.fifo"] {
+            let attempts = world
+                .standing(queue)
+                .iter()
+                .filter_map(|m| m.attributes.get("attempt").cloned())
+                .collect::<Vec<_>>();
+            assert!(attempts.iter().all(|attempt| attempt == "0"), "a refusal is an attempt");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_that_is_refused_starts_no_more() {
+    let world = World::new(one(true));
+    world.fill("news", 100).await;
+    let refused = Rule::new(Fault::Before(failures::rate_exceeded())).on(Operation::Mail).nth(20);
+    world.mail_faults.add(refused);
+    let first = world.run(75).await;
+    assert_eq!((world.lost(), world.duplicates()), (vec![], vec![]));
+    let report = world.report_of(first.plus(1)).unwrap();
+    assert_eq!((report.refused, report.end), (1, End::Served));
+    // The mail before it and those in flight, no other: 80 ms are two slots.
+    assert!(report.mails <= 8, "{report:?}");
+    assert_eq!(world.accepted().len(), 100);
+    assert!(world.reports().iter().map(|report| report.retried).sum::<u64>() == 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transient_failure_is_retried_later_and_dead_lettered_when_its_attempts_are_spent() {
+    for merge in MODES {
+        let world = World::new(one(merge).variable("TIDEGATE_MAX_ATTEMPTS", 3));
+        world.fill("news", 20).await;
+        let broken = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
+        world.mail_faults.add(broken.at("news/news-7"));
+        let first = world
+            .play(240, async |first| {
+                world.until(first, 8, MS(0)).await;
+                let standing = world.standing("news");
+                assert_eq!(standing.len(), 1, "merge {merge}: {standing:?}");
+                let waiting = &standing[0];
+                assert_eq!(
+                    (&*waiting.attributes["attempt"], &*waiting.attributes["pass"]),
+                    ("1", "1")
+                );
+                let Place::Delayed(until) = waiting.place else { panic!("{:?}", waiting.place) };
+                let wait = until.saturating_since(first.opens());
+                assert!(wait >= MS(30_000) && wait <= MS(63_000), "{wait:?}");
+            })
+            .await;
+        assert_eq!((world.lost(), world.duplicates()), (vec![], vec![]));
+        assert_eq!(world.accepted().len(), 19);
+        let dead = world.dead_letters();
+        assert_eq!(dead.len(), 1);
+        let entry = &dead[0];
+        assert_eq!((entry.campaign.as_str(), entry.attempts), ("news", 3));
+        assert_eq!(entry.to, ["news-7.0@example.com"]);
+        assert_eq!(entry.last_error.code.as_deref(), Some("InternalFailure"));
+        assert_eq!(entry.last_error.http_status, Some(500));
+        assert_eq!(entry.message, Mail::new("news-7").body());
+        assert!(entry.first_attempt_at.unwrap() < entry.last_attempt_at.unwrap());
+        let reports = world.reports();
+        assert_eq!(
+            reports.iter().map(|r| (r.retried, r.dead)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1)),
+            (2, 1)
+        );
+        assert_eq!(reports.iter().filter_map(|r| r.failed.get("transient")).sum::<u64>(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permanent_failure_is_dead_lettered_at_once_with_its_reason() {
+    for merge in MODES {
+        let world = World::new(one(merge));
+        world.fill("news", 20).await;
+        world.ses.refuse_address("news-3.0@example.com", failures::rejected());
+        world.run(6).await;
+        assert_eq!((world.lost(), world.duplicates()), (vec![], vec![]));
+        assert_eq!(world.accepted().len(), 19);
+        let dead = world.dead_letters();
+        assert_eq!(dead.len(), 1);
+        assert_eq!(dead[0].last_error.code.as_deref(), Some("MessageRejected"));
+        assert!(dead[0].last_error.provider_message.contains("suppression list"));
+        assert_eq!(dead[0].attempts, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_are_no_mail_are_dead_lettered_with_field_and_fault() {
+    for merge in MODES {
+        let settings = one(merge).variable("TIDEGATE_ALLOWED_SENDERS", "news@example.org");
+        let world = World::new(settings);
+        let mail = |members: &str| {
+            format!(
+                r#"{{"to": "a@example.com", "from": "news@example.org", "subject": "S", {members}}}"#
+            )
+        };
+        let filler = "x".repeat(1_000_000);
+        let bad = [
+            ("{".to_owned(), "JSON"),
+            (mail(r#""text": "T", "tempalte": 1"#), "tempalte"),
+            (mail(r#""txt": "T""#), "txt"),
+            (mail(r#""text": "T", "headers": {"X-A": "b\r\nBcc: c@example.com"}"#), "headers"),
+            (mail(r#""text": "T", "cc": "nobody""#), "cc"),
+            (mail(r#""text": "T""#).replace("news@", "other@"), "from"),
+            (mail(&format!(r#""text": "T", "oops": "{filler}""#)), "oops"),
+        ];
+        for (number, (body, _)) in bad.iter().enumerate() {
+            world.put_raw("news", &[produced(body.clone())]).await;
+            world.put("news", &Mail::several(&format!("good{number}"), 2, 1)).await;
+        }
+        world.run(8).await;
+        world.assert_clean();
+        assert_eq!(world.accepted().len(), 14);
+        let dead = world.dead_letters();
+        assert_eq!(dead.len(), bad.len());
+        for (body, named) in &bad {
+            let entry = dead.iter().find(|entry| entry.message == *body).unwrap();
+            let said = &entry.last_error.provider_message;
+            assert!(said.contains(named), "{named}: {said}");
+            assert_eq!(entry.last_error.code.as_deref(), Some("InvalidMessage"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_error_holds_its_campaign_only() {
+    for merge in MODES {
+        let world = World::new(Settings::new(20.0, merge));
+        world.fill("big", 200).await;
+        world.fill("small", 60).await;
+        let unverified = Rule::new(Fault::Before(failures::not_verified())).on(Operation::Mail);
+        world.mail_faults.add(unverified.at("small/"));
+        world.run(50).await;
+        assert_eq!((world.lost(), world.duplicates()), (vec![], vec![]));
+        assert!(world.dead_letters().is_empty());
+        let control = world.ledger_now().await.control;
+        assert_eq!(control.hold, None);
+        assert_eq!(control.hold_of("small").unwrap().reason, HoldReason::Deployment);
+        assert_eq!(world.accepted().len(), 200);
+        // Lifted by the operator, it is sent: no attempt was counted.
+        world.mail_faults.clear();
+        world.control(|control| control.campaign_holds.clear()).await;
+        world.run(50).await;
+        assert_eq!(world.accepted().len(), 260);
+        assert_eq!(world.duplicates(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_is_paused_or_used_up_or_denied_holds_all() {
+    let cases = [
+        (failures::sending_paused(), HoldReason::Account),
+        (failures::daily_quota_exceeded(), HoldReason::DailyQuota),
+        (failures::access_denied(), HoldReason::Credentials),
+    ];
+    for (failure, reason) in cases {
+        let world = World::new(Settings::new(20.0, true));
+        world.fill("big", 200).await;
+        world.mail_faults.add(Rule::new(Fault::Before(failure)).on(Operation::Mail));
+        world.run(10).await;
+        assert!(world.accepted().is_empty() && world.dead_letters().is_empty());
+        assert_eq!(world.ledger_now().await.control.hold.unwrap().reason, reason);
+        // One window's mails in flight met it; then nothing was tried.
+        let met: u64 = world.reports().iter().flat_map(|r| r.failed.values()).sum();
+        assert!((1..=8).contains(&met), "{reason:?}: {met}");
+        world.mail_faults.clear();
+        world.control(|control| control.hold = None).await;
+        world.run(45).await;
+        world.assert_clean();
+        assert_eq!(world.accepted().len(), 200);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_retried_and_counted_as_possibly_sent() {
+    for merge in MODES {
+        let world = World::new(one(merge));
+        world.fill("news", 20).await;
+        let lost = Rule::new(Fault::After(failures::answer_lost())).on(Operation::Mail).nth(5);
+        world.mail_faults.add(lost);
+        world.run(80).await;
+        assert_eq!(world.lost(), Vec::<String>::new());
+        // SES took it, and again a minute later: the one case that nothing but a guard prevents.
+        assert_eq!(world.duplicates().len(), 1);
+        let ambiguous: u64 = world.reports().iter().filter_map(|r| r.failed.get("ambiguous")).sum();
+        assert_eq!(ambiguous, 1);
+        assert_eq!(world.accepted().len(), 20);
+    }
+}

@@ -1,0 +1,271 @@
+//! Ticks doubled, late, lost, early, expired; schedulers doubled and missing; clocks that differ.
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use tidegate_core::Window;
+use tidegate_delivery::poll::End;
+use tidegate_delivery::ports::FailureKind;
+use tidegate_memory::{Counting, Fault, Latency, Operation, Rule};
+use tidegate_tests::simulation::{Settings, World, measure, rate};
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+/// Both campaigns filled for `windows` windows at the settings' quota.
+async fn filled(settings: Settings, windows: u32) -> World {
+    let world = World::new(settings);
+    let count = format!("{:.0}", world.settings.quota * f64::from(windows));
+    let count: usize = count.parse().unwrap();
+    world.fill("big", count).await;
+    world.fill("small", count / 5).await;
+    world
+}
+
+fn ends(world: &World, window: Window) -> Vec<End> {
+    let of = |end: &&tidegate_delivery::poll::WindowReport| end.window == window;
+    world.reports().iter().filter(of).map(|report| report.end).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubled_tick_finds_its_window_claimed() {
+    for merge in [true, false] {
+        let world = filled(Settings::new(50.0, merge), 30).await;
+        world.faults.add(Rule::new(Fault::Duplicate(Latency::NONE)).on(Operation::Tick));
+        let first = world.run(20).await;
+        world.assert_clean();
+        for number in 0..20 {
+            let mut ends = ends(&world, first.plus(number));
+            ends.sort_by_key(|end| *end == End::Duplicate);
+            assert_eq!(ends, [End::Served, End::Duplicate], "window {number}");
+        }
+        assert!(measure::utilisation(&world, first, 4..20, 10) >= 0.97);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_late_by_600_ms_serves_the_rest_of_its_window_within_the_bound() {
+    for merge in [true, false] {
+        let world = filled(Settings::new(100.0, merge), 30).await;
+        let first = world
+            .play(24, async |first| {
+                world.until(first, 9, MS(0)).await;
+                world.tick_delay.set(MS(600));
+                world.until(first, 14, MS(0)).await;
+                world.tick_delay.set(Duration::ZERO);
+            })
+            .await;
+        world.assert_clean();
+        let arrivals = world.ses.arrivals();
+        for number in 10..14 {
+            // It starts some 270 ms into its window, and receives first.
+            let sent = measure::sent(&arrivals, &measure::span(first, number..number + 1));
+            assert!((50..=80).contains(&sent), "merge {merge}: {sent} in window {number}");
+            let report = world.report_of(first.plus(number)).unwrap();
+            assert_eq!(report.end, End::Served);
+            assert!(report.slots_unused + report.slots_skipped >= 20, "{report:?}");
+        }
+        assert!(measure::utilisation(&world, first, 16..24, 4) >= 0.97);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_whose_window_is_over_is_expired_and_touches_nothing() {
+    let world = filled(Settings::new(20.0, true), 20).await;
+    world.tick_delay.set(MS(1_500));
+    let first = world.run(6).await;
+    assert!(world.ses.arrivals().is_empty());
+    for number in 0..6 {
+        assert_eq!(ends(&world, first.plus(number)), [End::Expired]);
+    }
+    assert_eq!(world.ledger_now().await.previous, None, "a window was claimed");
+    assert_eq!(world.standing("big").len(), 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_more_than_a_second_and_a_half_ahead_is_early_and_touches_nothing() {
+    let world = filled(Settings::new(20.0, true), 20).await;
+    let window = world.next_window().plus(2);
+    world.serve(Some(world.tick(window))).await;
+    assert_eq!(ends(&world, window), [End::Early]);
+    assert_eq!(world.ledger_now().await.previous, None, "a window was claimed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_tick_serves_the_next_whole_second_at_the_accounts_quota() {
+    for merge in [true, false] {
+        let world = filled(Settings::new(20.0, merge), 20).await;
+        let window = Window::containing(world.universe.now()).plus(1);
+        world.serve(None).await;
+        assert_eq!(ends(&world, window), [End::Served]);
+        let report = world.report_of(window).unwrap();
+        assert_eq!(report.rate_per_second, Some(rate(20.0)));
+        assert!(report.sent_total() >= 19, "{report:?}");
+        world.assert_clean();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_ticks_and_a_failing_invoke_cost_their_own_windows_only() {
+    let world = filled(Settings::new(50.0, true), 50).await;
+    world.faults.add(Rule::new(Fault::Nothing).on(Operation::Tick).nth(8));
+    world.faults.add(Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::Tick).nth(12));
+    let slow = Fault::Slow(Latency::always(Duration::from_secs(20)));
+    world.faults.add(Rule::new(slow).on(Operation::Tick).nth(16));
+    let first = world.run(40).await;
+    world.assert_clean();
+    for number in 0..40 {
+        let served = world.report_of(first.plus(number)).is_some_and(|r| r.end == End::Served);
+        assert_eq!(served, ![7, 11, 15].contains(&number), "window {number}");
+    }
+    assert!(measure::utilisation(&world, first, 17..40, 20) >= 0.975);
+}
+
+#[tokio::test(start_paused = true)]
+async fn overlapping_schedulers_are_harmless() {
+    let world = filled(Settings::new(50.0, true), 50).await;
+    let first = world
+        .play(40, async |first| {
+            world.until(first, 5, MS(130)).await;
+            join(world.schedule(), async {
+                world.until(first, 9, MS(610)).await;
+                world.schedule().await;
+            })
+            .await;
+        })
+        .await;
+    world.assert_clean();
+    assert!(measure::utilisation(&world, first, 4..40, 30) >= 0.975);
+    let of = |end| world.reports().iter().filter(|report| report.end == end).count();
+    assert_eq!(of(End::Served), 40);
+    assert!(of(End::Duplicate) >= 60, "{}", of(End::Duplicate));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_missing_for_a_minute_costs_that_minute_and_no_more() {
+    let world = filled(Settings::new(14.0, true), 200).await;
+    let first = world
+        .play(180, async |first| {
+            world.until(first, 30, MS(0)).await;
+            world.unscheduled.set(true); // the trigger at 60 s does not come
+            world.until(first, 90, MS(0)).await;
+            world.unscheduled.set(false);
+        })
+        .await;
+    world.assert_clean();
+    let arrivals = world.ses.arrivals();
+    // The run before covers five windows more than its minute.
+    assert_eq!(measure::sent(&arrivals, &measure::span(first, 67..119)), 0);
+    assert!(measure::utilisation(&world, first, 4..64, 30) >= 0.975);
+    assert!(measure::utilisation(&world, first, 122..180, 30) >= 0.975);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trigger_that_comes_seconds_late_leaves_no_gap() {
+    let settings = Settings { overlap_windows: 5, ..Settings::new(14.0, true) };
+    let world = filled(settings, 150).await;
+    let first = world
+        .play(110, async |first| {
+            world.until(first, 30, MS(0)).await;
+            world.unscheduled.set(true);
+            world.until(first, 63, MS(800)).await;
+            world.schedule().await; // the trigger of 60 s, nearly four seconds late
+        })
+        .await;
+    world.assert_clean();
+    assert!(measure::utilisation(&world, first, 4..110, 30) >= 0.975);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clocks_400_ms_apart_keep_the_bound_with_its_term() {
+    for (quota, merge) in [(14.0, true), (100.0, false), (100.0, true)] {
+        let clocks = vec![-200_000_000, 200_000_000, -200_000_000, 200_000_000];
+        let settings =
+            Settings { clocks, counting: Counting::Bucket, ..Settings::new(quota, merge) };
+        let world = filled(settings, 40).await;
+        let first = world.run(40).await;
+        assert_eq!(world.lost(), Vec::<String>::new());
+        assert_eq!(world.duplicates(), Vec::<String>::new());
+        let apart: f64 = (quota * 0.4 / 1.02).ceil();
+        let most = format!("{}", quota + apart).parse().unwrap();
+        let worst = measure::worst_second(&world.ses.arrivals());
+        assert!(worst <= most, "{quota}/s: {worst} in one second, {most} allowed");
+        assert!(measure::utilisation(&world, first, 5..40, 30) >= 0.96);
+        let used = world.starts().iter().map(|start| start.environment).max();
+        assert!(used >= Some(1), "one environment alone has one clock");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_that_steps_back_moves_no_slot_of_a_window_under_way() {
+    for back in [-200_000_000_i32, -1_000_000_000] {
+        let settings = Settings { counting: Counting::Bucket, ..Settings::new(50.0, true) };
+        let world = filled(settings, 40).await;
+        let first = world
+            .play(30, async |first| {
+                world.until(first, 10, MS(400)).await;
+                for environment in world.warm() {
+                    environment.clock.step(i64::from(back));
+                }
+            })
+            .await;
+        assert_eq!(world.lost(), Vec::<String>::new());
+        assert_eq!(world.duplicates(), Vec::<String>::new());
+        let arrivals = world.ses.arrivals();
+        let within = measure::sent(&arrivals, &measure::span(first, 10..11));
+        assert!((48..=50).contains(&within), "{within} in the window of the step");
+        let share = f64::from(back.abs()) / 1e9;
+        let most = 50.0 + (50.0 * share / 1.02).ceil();
+        let worst = f64::from(u32::try_from(measure::worst_second(&arrivals)).unwrap());
+        assert!(worst <= most, "{worst} in one second after a step of {share} s");
+        let used = measure::utilisation(&world, first, 14..30, 10);
+        assert!(used >= if back == -200_000_000 { 0.97 } else { 0.85 }, "{used:.4}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_quota_keeps_the_larger_one_in_every_second() {
+    for merge in [true, false] {
+        let settings = Settings { real_quota: Some(20.0), ..Settings::new(14.0, merge) };
+        let world = filled(settings, 60).await;
+        let first = world
+            .play(30, async |first| {
+                world.tick_rate.set(Some(rate(14.0)));
+                world.until(first, 9, MS(300)).await;
+                world.tick_rate.set(Some(rate(20.0)));
+                world.until(first, 19, MS(300)).await;
+                world.tick_rate.set(Some(rate(7.0)));
+            })
+            .await;
+        assert_eq!(world.lost(), Vec::<String>::new());
+        assert_eq!(world.duplicates(), Vec::<String>::new());
+        let arrivals = world.ses.arrivals();
+        for (windows, most) in [(0..10, 14), (0..20, 20), (21..30, 7), (0..30, 20)] {
+            let span = measure::span(first, windows.clone());
+            let within: Vec<_> =
+                arrivals.iter().filter(|arrival| span.contains(&arrival.at)).cloned().collect();
+            let worst = measure::worst_second(&within);
+            assert!(worst <= most, "merge {merge}: {worst} in one second of {windows:?}");
+        }
+        for (windows, least) in [(5..10, 68), (11..20, 175), (21..30, 60)] {
+            let sent = measure::sent(&arrivals, &measure::span(first, windows.clone()));
+            assert!(sent >= least, "merge {merge}: {sent} in {windows:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_ses_does_not_tell_the_quota_the_last_known_counts() {
+    let world = filled(Settings::new(20.0, true), 140).await;
+    let first = world
+        .play(120, async |first| {
+            world.until(first, 30, MS(0)).await;
+            let unreachable = Fault::Before(FailureKind::Unreachable);
+            world.faults.add(Rule::new(unreachable).on(Operation::Account));
+        })
+        .await;
+    world.assert_clean();
+    assert!(measure::utilisation(&world, first, 4..120, 30) >= 0.975);
+    let known: Vec<bool> = world.starts().iter().map(|_| true).collect();
+    assert!(known.len() >= 120);
+    assert_eq!(world.ledger_now().await.control.last_known_quota, Some(rate(20.0)));
+}

@@ -1,0 +1,119 @@
+//! The control record: campaigns paused with mail in the merge queue, all paused, resumed.
+
+use std::time::Duration;
+
+use tidegate_core::control::{Hold, HoldReason};
+use tidegate_delivery::poll::End;
+use tidegate_memory::{Fault, Latency, Operation, Rule};
+use tidegate_tests::simulation::{MERGE, Settings, World, measure};
+
+const MODES: [bool; 2] = [true, false];
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+fn paused() -> Hold {
+    Hold { reason: HoldReason::Paused, detail: "by hand".into(), since: "now".into() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_campaign_stops_with_mail_in_merge_and_loses_nothing() {
+    for merge in MODES {
+        let world = World::new(Settings::new(50.0, merge));
+        world.fill("big", 1_500).await;
+        world.fill("small", 1_400).await;
+        let first = world
+            .play(60, async |first| {
+                world.until(first, 10, MS(100)).await;
+                world.control(|c| drop(c.campaign_holds.insert("big".into(), paused()))).await;
+                world.until(first, 16, MS(0)).await;
+                let merged = world.standing(MERGE);
+                let held = merged.iter().filter(|m| m.attributes["campaign"] == "big").count();
+                assert_eq!(held, 0, "mail of a paused campaign is still in the merge queue");
+                let back = world.standing("big");
+                let back = back.iter().filter(|m| m.attributes.get("pass").is_some());
+                let passes: Vec<_> = back.map(|m| m.attributes["pass"].clone()).collect();
+                assert!(passes.iter().all(|pass| pass == "1"), "{passes:?}");
+                assert_eq!(passes.is_empty(), !merge, "{} put back", passes.len());
+                world.until(first, 30, MS(100)).await;
+                world.control(|control| control.campaign_holds.clear()).await;
+            })
+            .await;
+        world.assert_clean();
+        let arrivals = world.ses.arrivals();
+        // Window 11 was claimed after the hold; the last mail of window 10 is on its way as it opens.
+        let mut paused = measure::span(first, 11..31);
+        paused.start = paused.start + MS(100);
+        let share = measure::share(&arrivals, "big", &paused);
+        assert!(share == 0.0, "merge {merge}: {share:.4} of the paused campaign was sent");
+        // What it leaves goes to the other at once, and comes back to it.
+        let used = measure::utilisation(&world, first, 4..30, 10);
+        assert!(used >= 0.95, "merge {merge}: {used:.4} while it was paused");
+        let again = measure::sent(&arrivals, &measure::span(first, 34..44));
+        assert!(again >= 480, "merge {merge}: {again} in ten windows after it was resumed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_of_a_paused_campaign_is_put_back_with_a_higher_pass_every_time() {
+    let world = World::new(Settings::new(20.0, true).campaigns(&[("big", 1)]));
+    world.fill("big", 600).await;
+    world
+        .play(40, async |first| {
+            for round in 0..3 {
+                world.until(first, 5 + round * 8, MS(100)).await;
+                world.control(|c| drop(c.campaign_holds.insert("big".into(), paused()))).await;
+                world.until(first, 9 + round * 8, MS(100)).await;
+                world.control(|control| control.campaign_holds.clear()).await;
+            }
+        })
+        .await;
+    world.assert_clean();
+    assert!(world.accepted().len() >= 400, "{}", world.accepted().len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_all_is_paused_no_queue_is_touched_and_nothing_is_sent() {
+    for merge in MODES {
+        let world = World::new(Settings { express: true, ..Settings::new(50.0, merge) });
+        world.fill("big", 1_500).await;
+        world.fill("express", 0).await;
+        // A fault that changes nothing: its strikes are the receives.
+        world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive));
+        let first = world
+            .play(40, async |first| {
+                world.until(first, 10, MS(100)).await;
+                world.control(|control| control.hold = Some(paused())).await;
+                world.until(first, 20, MS(100)).await;
+                world.control(|control| control.hold = None).await;
+            })
+            .await;
+        world.assert_clean();
+        let arrivals = world.ses.arrivals();
+        // The last mail of window 10 is on its way as window 11 opens.
+        let mut paused = measure::span(first, 11..21);
+        paused.start = paused.start + MS(100);
+        assert_eq!(measure::sent(&arrivals, &paused), 0);
+        let held = measure::span(first, 12..20);
+        let strikes = world.faults.strikes();
+        assert_eq!(strikes.iter().filter(|strike| held.contains(&strike.at)).count(), 0);
+        for number in 11..20 {
+            assert_eq!(world.report_of(first.plus(number)).unwrap().end, End::Held);
+        }
+        assert!(measure::utilisation(&world, first, 22..40, 10) >= 0.97);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_put_on_a_paused_campaign_waits_for_it() {
+    for merge in MODES {
+        let world = World::new(Settings::new(50.0, merge));
+        world.control(|c| drop(c.campaign_holds.insert("small".into(), paused()))).await;
+        world.fill("small", 100).await;
+        world.run(10).await;
+        assert!(world.ses.arrivals().is_empty());
+        assert_eq!(world.standing("small").len(), 100);
+        world.control(|control| control.campaign_holds.clear()).await;
+        world.run(12).await;
+        world.assert_clean();
+        assert_eq!(world.accepted().len(), 100);
+    }
+}

@@ -1,0 +1,93 @@
+//! Mails of several recipients: each spends a slot a recipient.
+
+use std::time::Duration;
+
+use tidegate_delivery::poll::End;
+use tidegate_memory::Counting;
+use tidegate_tests::simulation::{Mail, Settings, World, measure};
+
+const MODES: [bool; 2] = [true, false];
+
+/// `recipients` in mails of the given sizes by turns.
+fn mails(campaign: &str, recipients: u32, sizes: &[u32]) -> Vec<Mail> {
+    let rounds = recipients / sizes.iter().sum::<u32>();
+    let sizes = (0..rounds).flat_map(|_| sizes.iter().copied());
+    let numbered = |(n, recipients)| Mail { recipients, ..Mail::new(format!("{campaign}-{n}")) };
+    sizes.enumerate().map(numbered).collect()
+}
+
+/// Shares in recipients over 300 windows, the bound with its term, and the quota used but for what
+/// a window's end is too short for.
+async fn shares_hold(quota: u32, merge: bool, big: &[u32], small: &[u32]) {
+    let settings = Settings::new(f64::from(quota), merge);
+    let world = World::new(Settings { counting: Counting::Bucket, ..settings });
+    world.put("big", &mails("big", quota * 290, big)).await;
+    world.put("small", &mails("small", quota * 60, small)).await;
+    let first = world.run(306).await;
+    assert_eq!(world.lost(), Vec::<String>::new());
+    assert_eq!(world.duplicates(), Vec::<String>::new());
+    assert_eq!(world.refused(), 0);
+    let arrivals = world.ses.arrivals();
+    let share = measure::share(&arrivals, "small", &measure::span(first, 5..305));
+    let case = format!("{quota}/s, merge {merge}, {big:?} and {small:?}");
+    assert!((share - 0.1).abs() <= 0.02, "{case}: share {share:.4}");
+    let worst = measure::worst_second(&arrivals);
+    assert!(worst <= u64::from(quota) + 9, "{case}: {worst} in one second");
+    let used = measure::utilisation(&world, first, 5..305, 300);
+    assert!(used >= 0.98 - 9.0 / f64::from(quota), "{case}: utilisation {used:.4}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn mails_of_one_and_of_ten_recipients_share_by_recipients() {
+    for merge in MODES {
+        shares_hold(30, merge, &[1], &[10]).await;
+        shares_hold(30, merge, &[1, 1, 10], &[1, 10, 1]).await;
+        shares_hold(100, merge, &[10], &[1]).await;
+    }
+    // Of a window of 29 slots, mails of ten can fill 20: direct mode gives the rest to the other.
+    shares_hold(30, true, &[10], &[1]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_of_more_recipients_than_the_quota_takes_the_windows_it_is_owed() {
+    for merge in MODES {
+        let settings = Settings { counting: Counting::Bucket, ..Settings::new(2.0, merge) };
+        let world = World::new(settings);
+        world.put("big", &[Mail { recipients: 50, ..Mail::new("large") }]).await;
+        world.fill("big", 40).await;
+        let first = world.run(75).await;
+        assert_eq!(world.lost(), Vec::<String>::new());
+        assert_eq!(world.duplicates(), Vec::<String>::new());
+        assert_eq!(world.refused(), 0);
+        let arrivals = world.ses.arrivals();
+        let worst = measure::worst_second(&arrivals);
+        assert!(worst <= 2 + 49, "{worst} in one second");
+        let at = arrivals.iter().position(|arrival| arrival.id == "large").expect("it is sent");
+        let quiet = arrivals[at + 1].at.saturating_since(arrivals[at].at);
+        // 49 more slots of 510 ms, and at most a window that was counted too many.
+        assert!(quiet >= Duration::from_secs(24) && quiet <= Duration::from_secs(27), "{quiet:?}");
+        let owed = world.reports().iter().filter(|report| report.end == End::Owed).count();
+        assert!((23..=26).contains(&owed), "{owed} windows owed");
+        // All in all no more than the quota, and not far less.
+        let total = measure::sent(&arrivals, &measure::span(first, 0..75));
+        assert!((85..=150).contains(&total), "{total} in 75 s at 2/s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_mails_of_fifty_side_by_side_are_each_sent_once() {
+    for merge in MODES {
+        let settings = Settings { counting: Counting::Bucket, ..Settings::new(14.0, merge) };
+        let world = World::new(settings);
+        world.put("big", &Mail::several("large", 4, 50)).await;
+        world.put("small", &Mail::several("also", 2, 50)).await;
+        world.fill("big", 100).await;
+        // One at a time: the others are left to their visibility timeout.
+        world.run(220).await;
+        assert_eq!(world.accepted().len(), 106, "merge {merge}");
+        assert_eq!(world.duplicates(), Vec::<String>::new());
+        assert_eq!(world.refused(), 0);
+        let worst = measure::worst_second(&world.ses.arrivals());
+        assert!(worst <= 14 + 49, "{worst} in one second");
+    }
+}
