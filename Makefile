@@ -91,15 +91,18 @@ doc: rust ## The documentation, without a broken link
 .PHONY: test-infra
 test-infra: $(LOCAL_VENV) ## The template and its local deployment
 	cd infra/local && AWS_DEFAULT_REGION=us-east-1 $(LOCAL_PYTHON) -B -m unittest
+	cd infra/bench && $(PYTHON) -B -m unittest
 
 # End to end runs on the release binaries and on the local AWS.
 .PHONY: test-rust
 test-rust: $(LOCAL_VENV) build ## Unit, property, contract and end-to-end tests
 	TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(RELEASE) cargo test --locked --workspace
 
+ONLY ?=
 .PHONY: bench
-bench: rust ## Benchmarks
-	cargo bench --locked --workspace
+bench: $(LOCAL_VENV) build ## The README's figures, measured here (ONLY=start,14,200,… for a part)
+	$(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(RELEASE) $(if $(ONLY),--only $(ONLY))
+	$(if $(ONLY),,cargo bench --locked -p tidegate-core --bench decisions)
 
 # ---------------------------------------------------------------------------------- what it needs
 

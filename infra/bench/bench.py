@@ -17,12 +17,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from figures import GUARDS, Judge, Row, idle_rows, guard_rows, sending_rows, table
+from figures import GUARDS, Judge, Report, Row, guard_rows, idle_rows, sending_rows, table
 from startup import package_rows, start_rows
-
-Report = dict[str, Any]
 
 # Both campaigns wait for more than 30 windows from the fifth on; then the small one ends.
 BACKLOG = {14: (940, 60), 200: (9_000, 740), 1_000: (44_000, 3_700)}
@@ -38,8 +35,8 @@ class Run:
     rows: Callable[[str, Report], list[Row]]
 
 
-def sending(quota: int, *options: str, mails: tuple[int, int] | None = None, **targets: float) -> Run:
-    big, small = mails or BACKLOG[quota]
+def sending(quota: int, *options: str, **targets: float) -> Run:
+    big, small = BACKLOG[quota]
     counts = ("--quota", str(quota), "--big", str(big), "--small", str(small))
     judge = Judge(quota=quota, **targets)
     return Run((*counts, *options), lambda part, report: sending_rows(part, report, judge))
@@ -57,7 +54,7 @@ RUNS: dict[str, Run] = {
     "200": sending(200, calls=0.56, cpu_ms=0.5, rss=25e6),
     "200-direct": sending(200, "--mode", "direct", calls=0.25, cpu_ms=0.5, rss=25e6),
     **{f"guard-{value}": guard(value) for value in GUARDS},
-    "1000": sending(1_000, "--sqs-sandbox", worst_second=1_005),
+    "1000": sending(1_000, "--sqs", "sandbox", worst_second=1_005),
     "idle": Run(("--quota", "200", "--big", "1", "--small", "1"), idle_rows),
 }
 PARTS = ["start", *RUNS]
@@ -82,7 +79,9 @@ def local(part: str, options: tuple[str, ...], args: argparse.Namespace) -> Repo
     command = [str(args.bin_dir / "tidegate"), "local", "--json", "--invoke-now"]
     command += ["--root", str(args.root), "--bin-dir", str(args.bin_dir), "--out", str(folder)]
     command += ["--python", str(args.python), *options, *args.extra]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+    )
     # 1 with a report is a broken promise: that is judged here.
     if ended.returncode not in (0, 1) or not ended.stdout.strip():
         said = ended.stderr.strip() or f"it ended with {ended.returncode} and said nothing"
@@ -105,9 +104,11 @@ def options() -> argparse.Namespace:
                         help=f"parts to run, of {','.join(PARTS)}")
     parser.add_argument("--root", type=Path, default=root, help="Tidegate's checkout")
     parser.add_argument("--bin-dir", type=Path, help="the release binaries [target/release]")
-    parser.add_argument("--python", type=Path, help="Python with ministack [.tools/local/bin/python]")
+    parser.add_argument("--python", type=Path,
+                        help="Python with ministack [.tools/local/bin/python]")
     parser.add_argument("--out", type=Path, help="folder for reports and bench.json [.local/bench]")
-    parser.add_argument("extra", nargs="*", metavar="-- OPTION", help="more options for `tidegate local`")
+    parser.add_argument("extra", nargs="*", metavar="-- OPTION",
+                        help="more options for `tidegate local`")
     args = parser.parse_args()
     args.bin_dir = (args.bin_dir or root / "target" / "release").absolute()
     # Not resolved: a virtual environment's Python is a link.

@@ -40,14 +40,18 @@ class Judge:
     rss: float = 0
 
 
-def at_most(part: str, figure: str, value: float | None, unit: str, bound: float, note: str = "") -> Row:
+def at_most(
+    part: str, figure: str, value: float | None, unit: str, bound: float, note: str = ""
+) -> Row:
     reached = value is not None and value <= bound
-    return Row(part, figure, value, unit, f"<= {bound:g}", reached, note)
+    return Row(part, figure, value, unit, f"<= {number(bound)}", reached, note)
 
 
-def at_least(part: str, figure: str, value: float | None, unit: str, bound: float, note: str = "") -> Row:
+def at_least(
+    part: str, figure: str, value: float | None, unit: str, bound: float, note: str = ""
+) -> Row:
     reached = value is not None and value >= bound
-    return Row(part, figure, value, unit, f">= {bound:g}", reached, note)
+    return Row(part, figure, value, unit, f">= {number(bound)}", reached, note)
 
 
 def told(part: str, figure: str, value: float | None, unit: str, note: str = "") -> Row:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 import zipfile
+from argparse import Namespace
 from contextlib import redirect_stderr
 from pathlib import Path
 
@@ -66,11 +67,11 @@ class Judging(unittest.TestCase):
         self.assertEqual([row.reached for row in rows], [True] * 9)
 
     def test_every_figure_can_miss_and_is_then_named(self) -> None:
-        phases = ("figures", "phases")
+        phases, off = ("figures", "phases"), {"worst_30_windows_points": 1.1}
         for path, value, figure in [
             ((*phases, "all_waiting", "worst_30_windows"), 0.974, "utilisation, worst 30 s"),
             ((*phases, "after_first_end", "utilisation"), 0.969, "utilisation after"),
-            ((*phases, "all_waiting", "shares", "small"), {"worst_30_windows_points": 1.1}, "shares"),
+            ((*phases, "all_waiting", "shares", "small"), off, "shares"),
             (("figures", "worst_second"), 15, "worst second"),
             (("sandbox", "refused"), {"TooManyRequestsException": 1}, "refused"),
             (("sqs", "calls_per_mail"), 0.57, "SQS calls"),
@@ -122,7 +123,7 @@ class Parts(unittest.TestCase):
             program.write_text("#!/bin/sh\necho no such option >&2\nexit 2\n")
             program.chmod(0o700)
             place = Path(folder)
-            args = bench.argparse.Namespace(bin_dir=place, out=place, root=place, python=place, extra=[])
+            args = Namespace(bin_dir=place, out=place, root=place, python=place, extra=[])
             with redirect_stderr(io.StringIO()):
                 (row,) = bench.measure("14", args)
         self.assertIs(row.reached, False)

@@ -37,6 +37,7 @@ const DELIVERY: &str = "tidegate-delivery";
 const AWS: &str = "tidegate-aws";
 const MEMORY: &str = "tidegate-memory";
 const SANDBOX: &str = "ses-sandbox";
+const SQS_SANDBOX: &str = "sqs-sandbox";
 const BOOTSTRAP: &str = "tidegate-bootstrap";
 const CLI: &str = "tidegate-cli";
 
@@ -49,6 +50,8 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         // What the two Lambda binaries have in common.
         BOOTSTRAP => &[CORE, DELIVERY, AWS, MEMORY],
         "tidegate-scheduler" | "tidegate-poller" => &[CORE, DELIVERY, AWS, MEMORY, BOOTSTRAP],
+        // SQS's rules are the memory adapter's; the sandbox gives them a wire.
+        SQS_SANDBOX => &[CORE, DELIVERY, MEMORY],
         CLI => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX],
         "tidegate-tests" => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX, CLI],
         _ => return None,

@@ -1,5 +1,7 @@
 //! Ticks doubled, late, lost, early, expired; schedulers doubled and missing; clocks that differ.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
 use std::time::Duration;
 
 use futures_util::future::join;

@@ -29,7 +29,7 @@ async fn a_paused_campaign_stops_with_mail_in_merge_and_loses_nothing() {
                 let held = merged.iter().filter(|m| m.attributes["campaign"] == "big").count();
                 assert_eq!(held, 0, "mail of a paused campaign is still in the merge queue");
                 let back = world.standing("big");
-                let back = back.iter().filter(|m| m.attributes.get("pass").is_some());
+                let back = back.iter().filter(|m| m.attributes.contains_key("pass"));
                 let passes: Vec<_> = back.map(|m| m.attributes["pass"].clone()).collect();
                 assert!(passes.iter().all(|pass| pass == "1"), "{passes:?}");
                 assert_eq!(passes.is_empty(), !merge, "{} put back", passes.len());

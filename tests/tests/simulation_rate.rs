@@ -1,6 +1,8 @@
 //! The quota is used and never exceeded, and every campaign gets its share, at every rate and in
 //! both modes.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
 use tidegate_core::Window;
 use tidegate_tests::simulation::{Settings, World, measure};
 

@@ -1,6 +1,8 @@
 //! Worlds and faults drawn from seeds. `TIDEGATE_SEEDS=5000` runs more of them, `TIDEGATE_SEED=17`
 //! one again.
 
+#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
 use tidegate_tests::simulation::chaos::{self, Chaos};
 use tidegate_tests::simulation::{measure, rate};
 

@@ -55,7 +55,9 @@ fn limiter(waiting: &[Waiting<usize>]) -> (Limiter<usize>, tidegate_core::Timest
     let grid = SlotGrid::new(Rate::per_second(1_000.0).unwrap(), Guard::default());
     let slots = grid.slots_of(Window::from_epoch_second(1_795_207_000));
     let mut limiter = Limiter::new(grid, slots.clone(), Cycle::new(&WEIGHTS).unwrap());
-    waiting.iter().for_each(|message| limiter.wait(*message));
+    for message in waiting {
+        limiter.wait(*message);
+    }
     (limiter, grid.at(slots.start))
 }
 

@@ -21,8 +21,7 @@ pub const EARLIEST: Duration = Duration::from_millis(1_500);
 /// assert_eq!(Tick::parse(b"{}")?, None); // the next whole second, at the account's quota
 /// # Ok::<(), tidegate_core::tick::InvalidTick>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Tick {
     /// The window to serve.
     pub window: Window,
@@ -32,13 +31,22 @@ pub struct Tick {
 }
 
 /// A payload that is no tick.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "the tick is malformed: {source}; allowed is {{\"window\": \"2026-11-20T20:36:07Z\", \"rate_per_second\": 14.0}}, or {{}} for the next second"
+    "the tick is malformed: {fault}; allowed is {{\"window\": \"2026-11-20T20:36:07Z\", \
+     \"rate_per_second\": 14.0}}, or {{}} for the next second"
 )]
 pub struct InvalidTick {
-    /// What is wrong, and where.
-    source: serde_json::Error,
+    /// What is wrong, with the member's name.
+    fault: String,
+}
+
+/// A tick as written; its members are read one by one, so that each fault names its own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    window: String,
+    rate_per_second: f64,
 }
 
 /// Whether a window can be served at `now`.
@@ -52,6 +60,12 @@ pub enum Admission {
     Early,
 }
 
+impl InvalidTick {
+    fn of(error: &impl std::fmt::Display) -> Self {
+        Self { fault: error.to_string() }
+    }
+}
+
 impl Tick {
     /// Reads an Invoke's payload; `None` for an empty one (`{}`, `null`, or nothing).
     ///
@@ -61,7 +75,7 @@ impl Tick {
         if payload.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
         }
-        let value = serde_json::from_slice(payload).map_err(|source| InvalidTick { source })?;
+        let value = serde_json::from_slice(payload).map_err(|error| InvalidTick::of(&error))?;
         Self::from_value(value)
     }
 
@@ -73,10 +87,18 @@ impl Tick {
         match value {
             Value::Null => Ok(None),
             Value::Object(members) if members.is_empty() => Ok(None),
-            value => {
-                serde_json::from_value(value).map(Some).map_err(|source| InvalidTick { source })
-            }
+            value => serde_json::from_value(value)
+                .map_err(|error| InvalidTick::of(&error))
+                .and_then(Self::read)
+                .map(Some),
         }
+    }
+
+    fn read(written: Written) -> Result<Self, InvalidTick> {
+        let window = written.window.parse().map_err(|error| InvalidTick::of(&error))?;
+        let rate = Rate::per_second(written.rate_per_second)
+            .map_err(|error| InvalidTick { fault: format!("`rate_per_second`: {error}") })?;
+        Ok(Self { window, rate })
     }
 
     /// Whether this tick's window can be served at `now`.
@@ -162,10 +184,14 @@ mod tests {
     #[test]
     fn a_malformed_tick_names_its_member() {
         let cases = [
-            (r#"{"window": "soon", "rate_per_second": 14}"#, "window"),
-            (r#"{"window": "2026-11-20T20:36:07Z"}"#, "rate_per_second"),
-            (r#"{"window": "2026-11-20T20:36:07Z", "rate_per_second": 0}"#, "recipients a second"),
-            (r#"{"windwo": "2026-11-20T20:36:07Z"}"#, "windwo"),
+            (r#"{"window": "soon", "rate_per_second": 14}"#, "`window` is \"soon\""),
+            (r#"{"window": 7, "rate_per_second": 14}"#, "integer `7`, expected a string"),
+            (r#"{"window": "2026-11-20T20:36:07Z"}"#, "missing field `rate_per_second`"),
+            (
+                r#"{"window": "2026-11-20T20:36:07Z", "rate_per_second": 0}"#,
+                "`rate_per_second`: 0 recipients a second is no rate",
+            ),
+            (r#"{"windwo": "2026-11-20T20:36:07Z"}"#, "unknown field `windwo`"),
             ("[", "EOF"),
         ];
         for (payload, names) in cases {

@@ -34,11 +34,12 @@ async fn main() -> ExitCode {
     let poller = Poller::new(ports, config);
     let (poller, clock) = (&poller, &clock);
     let handler = service_fn(|event: LambdaEvent<Value>| async move {
-        let report = handle(poller, event.payload).await?;
+        // On the heap: a window's future is large.
+        let report = Box::pin(handle(poller, event.payload)).await?;
         publish(&poller_metrics(clock.wall(), &report));
         Ok::<_, Diagnostic>(report)
     });
-    match run(handler).await {
+    match Box::pin(run(handler)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed_start(error.as_ref()),
     }

@@ -46,26 +46,11 @@ impl From<PortError> for SqsError {
     fn from(error: PortError) -> Self {
         match error.kind {
             FailureKind::NotFound => Self::no_queue(),
+            // The queues give no words with what refuses a whole call.
             FailureKind::Refused(code) => {
-                let message = explanation(&code);
-                Self { code, message }
+                Self::new(&code, format!("{} is refused.", error.operation))
             }
             kind => Self::new("InternalFailure", kind),
         }
     }
-}
-
-/// What a code of the queues' says: they give none with what refuses a whole call.
-fn explanation(code: &str) -> String {
-    let said = match code.rsplit('.').next().unwrap_or(code) {
-        "EmptyBatchRequest" => "There should be at least one entry in the request.",
-        "TooManyEntriesInBatchRequest" => "Maximum number of entries per request are 10.",
-        "BatchRequestTooLong" => "Batch requests cannot be longer than 1048576 bytes.",
-        "OverLimit" => "Too many messages in flight.",
-        "InvalidParameterValue" => {
-            "MaxNumberOfMessages must be between 1 and 10, WaitTimeSeconds between 0 and 20."
-        }
-        _ => code,
-    };
-    said.to_owned()
 }

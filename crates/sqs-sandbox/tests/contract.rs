@@ -6,7 +6,10 @@ use std::cell::Cell;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::builders::SendMessageBatchRequestEntryBuilder;
-use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
+use aws_sdk_sqs::types::{
+    MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry,
+    SendMessageBatchResultEntry,
+};
 use sqs_sandbox::{Running, Sandbox, SandboxConfig};
 use tidegate_aws::SqsQueues;
 use tidegate_delivery::ports::QueueUrl;

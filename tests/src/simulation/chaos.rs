@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tidegate_core::outcome::Failure;
-use tidegate_delivery::ports::{Entropy as _, FailureKind};
+use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Counting, Fault, Latency, Operation, Rule, SeededEntropy, failures};
 
 use super::mail::Mail;
 use super::settings::Settings;
-use super::world::{EXPRESS, World};
+use super::world::{EXPRESS, MERGE, World};
 
 /// Windows in which faults strike.
 const STORM: u64 = 16;
@@ -86,7 +86,8 @@ pub async fn run(seed: u64) -> Chaos {
             world.tick_delay.set(Duration::ZERO);
         })
         .await;
-    let may_be_twice = may_be_twice(&world);
+    let gives_twice = story.iter().any(|told| told.contains("Duplicate"));
+    let may_be_twice = may_be_twice(&world, gives_twice);
     world.faults.clear();
     world.mail_faults.clear();
     for _ in 0..MINUTES {
@@ -94,7 +95,7 @@ pub async fn run(seed: u64) -> Chaos {
             world.run(60).await;
         }
     }
-    Chaos { may_be_twice, world, largest, story }
+    Chaos { world, largest, may_be_twice, story }
 }
 
 /// Fills the queues for some windows less than the storm, up to some more.
@@ -155,16 +156,22 @@ fn mail_fault(draw: &Draw) -> Rule<Failure> {
 }
 
 /// The most mails that SES may have taken twice: answers lost, deletes that failed, batches whose
-/// sending to a campaign was not acknowledged, messages a standard queue gave twice, and what was
-/// under way where a poller crashed.
-fn may_be_twice(world: &World) -> u64 {
+/// sending to a campaign was not acknowledged, messages that a standard queue gave twice (to no
+/// merge queue, which knows them again), and what was under way where a poller crashed.
+fn may_be_twice(world: &World, gives_twice: bool) -> u64 {
     let reports = world.reports();
     let lost: u64 = reports.iter().filter_map(|report| report.failed.get("ambiguous")).sum();
     let kept: u64 = reports.iter().map(|report| report.delete_failed).sum();
     let crashes = world.starts().iter().filter(|start| start.report().is_none()).count() as u64;
     let a_window = super::settings::rate(world.settings.quota).ceil();
     let strikes = world.faults.strikes();
-    let moved = strikes.iter().filter(|s| s.operation == Operation::Send).count() as u64;
-    let given = strikes.iter().filter(|s| s.operation == Operation::Receive).count() as u64;
+    let struck = |operation, counts: &dyn Fn(&str) -> bool| {
+        let of = strikes.iter().filter(|strike| strike.operation == operation);
+        of.filter(|strike| counts(&strike.resource)).count() as u64
+    };
+    let moved = struck(Operation::Send, &|queue| !queue.ends_with(MERGE));
+    let merge = world.settings.merge;
+    let given =
+        struck(Operation::Receive, &|queue| gives_twice && (!merge || queue.ends_with(EXPRESS)));
     lost + kept + crashes * (2 * a_window + 10) + 10 * (moved + given)
 }

@@ -50,6 +50,9 @@ pub fn worst_second(arrivals: &[Arrival]) -> u64 {
 
 /// The least share of the quota that was used in any `length` windows within `windows`, counted
 /// from `first`. A span's edges cut a slot in two: one recipient counts for that.
+///
+/// # Panics
+/// Where `windows` are fewer than `length`.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 pub fn utilisation(world: &World, first: Window, windows: Range<u64>, length: u64) -> f64 {

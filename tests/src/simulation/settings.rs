@@ -81,8 +81,8 @@ impl Settings {
 
     /// These settings with one more of the poller's variables.
     #[must_use]
-    pub fn variable(mut self, name: &'static str, value: impl ToString) -> Self {
-        self.variables.push((name, value.to_string()));
+    pub fn variable(mut self, name: &'static str, value: impl std::fmt::Display) -> Self {
+        self.variables.push((name, format!("{value}")));
         self
     }
 

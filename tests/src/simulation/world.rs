@@ -67,7 +67,7 @@ pub struct World {
     pub(super) environments: RefCell<Vec<Option<Rc<Environment>>>>,
     pub(super) started: RefCell<Vec<Started>>,
     pub(super) enqueued: RefCell<BTreeMap<String, u32>>,
-    ticks: RefCell<UnboundedReceiver<Tick>>,
+    ticks: RefCell<Option<UnboundedReceiver<Tick>>>,
 }
 
 impl World {
@@ -99,7 +99,7 @@ impl World {
             environments: RefCell::default(),
             started: RefCell::default(),
             enqueued: RefCell::default(),
-            ticks: RefCell::new(ticks),
+            ticks: RefCell::new(Some(ticks)),
             settings,
         }
     }
@@ -197,8 +197,9 @@ impl World {
 
     /// EventBridge and Lambda, up to the window `end`.
     async fn drive(&self, end: Window) {
+        let Some(mut ticks) = self.ticks.take() else { return };
         // No tick is left over from another run.
-        while self.ticks.borrow_mut().try_recv().is_ok() {}
+        while ticks.try_recv().is_ok() {}
         let mut pollers = FuturesUnordered::new();
         let mut schedulers = FuturesUnordered::new();
         let mut trigger = self.universe.now();
@@ -214,17 +215,17 @@ impl World {
             }
             let next = trigger.min(later(end.opens(), self.universe.now()));
             let mut wait = std::pin::pin!(self.universe.sleep_until(next).fuse());
-            let mut ticks = self.ticks.borrow_mut();
             let mut tick = std::pin::pin!(ticks.recv().fuse());
             select_biased! {
                 tick = tick => if let Some(tick) = tick && tick.window < end {
                     pollers.push(self.dispatch(tick));
                 },
                 () = pollers.select_next_some() => {}
-                _ = schedulers.select_next_some() => {}
+                () = schedulers.select_next_some() => {}
                 () = wait => {}
             }
         }
+        self.ticks.replace(Some(ticks));
     }
 
     /// One run of the production scheduler.

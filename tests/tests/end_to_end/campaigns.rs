@@ -2,39 +2,35 @@
 
 use std::time::Duration;
 
-use tidegate_cli::local::{Figures, Mode, Phase, Plan, Setup};
+use tidegate_cli::local::{Figures, Mode, Phase, Plan};
 use tidegate_core::Window;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::Depth;
 
-use crate::site::{Answer, DEAD_LETTERS, EXPRESS, QUOTA, Site, mail, now, plan};
+use crate::site::{Answer, DEAD_LETTERS, EXPRESS, QUOTA, RATE, Site, mail, now, plan};
 
-/// The guard of the strict runs. Of the default one, 0.02, every network delay of more than 10 ms
-/// takes its toll in a strict second; a busy machine that runs tests wakes a program later than that
-/// now and then.
+/// The guard of these runs. What the default of 0.02 keeps free is 20 ms of delay on the way, and a
+/// busy machine that runs tests wakes a program later than that once in some hundred mails; the
+/// benchmark, which has a machine to itself, measures with the default.
 const GUARD: f64 = 0.05;
 
-/// A site whose sandbox refuses whatever exceeds the quota in any half-open second.
-async fn strict(change: impl FnOnce(&mut Setup)) -> Site {
+/// A site whose sandbox refuses whatever exceeds the quota in any half-open second. A mail that
+/// misses its window goes into a later one at once: its visibility timeout would make the run's end
+/// 30 s longer.
+async fn strict(mode: Mode) -> Site {
     Site::start(|setup| {
         setup.strict = true;
         setup.guard = Some(GUARD);
-        change(setup);
+        setup.mode = mode;
+        setup.parameters.push(("Unsent".to_owned(), "release".to_owned()));
     })
     .await
-}
-
-/// A mail that misses its window goes into the next one, instead of waiting out its visibility
-/// timeout at the end of a run.
-fn release() -> (String, String) {
-    ("Unsent".to_owned(), "release".to_owned())
 }
 
 /// What holds in every run: nothing lost, nothing twice, nothing refused. So many `others` are not of
 /// the plan.
 async fn kept(site: &mut Site, plan: &Plan, others: u64) -> Figures {
-    // A mail that was received and not sent in its window comes again after 30 s.
     site.wait_until_empty(40).await;
     assert_eq!(site.depth(DEAD_LETTERS).await, Depth::default());
     let (figures, stats) = (site.figures(plan), site.stats().await);
@@ -66,7 +62,7 @@ fn assert_weighted(figures: &Figures) {
 #[tokio::test]
 async fn two_campaigns_leave_at_the_quota_by_weight_and_nothing_is_lost() {
     let plan = plan(394, 26);
-    let mut site = strict(|_| {}).await;
+    let mut site = strict(Mode::Merge).await;
     site.fill(&plan).await;
     site.fire().await;
     site.wait_for(420, 60).await;
@@ -75,7 +71,7 @@ async fn two_campaigns_leave_at_the_quota_by_weight_and_nothing_is_lost() {
     assert_within_quota(&site, &figures).await;
     assert_used(&figures.phases.backlogged, 0.97 / (1.0 + GUARD));
     assert_weighted(&figures);
-    assert_used(&figures.phases.after_first_end, 0.97 / (1.0 + GUARD));
+    assert_used(&figures.phases.after_first_end, 0.95 / (1.0 + GUARD));
     assert!(figures.ended_after_seconds["small"] < figures.ended_after_seconds["big"]);
 
     // The last window's poller reports when it has settled.
@@ -87,10 +83,8 @@ async fn two_campaigns_leave_at_the_quota_by_weight_and_nothing_is_lost() {
 
 /// The next window's tick, given twice at once: how each ended.
 async fn doubled_tick(site: &Site) -> [String; 2] {
-    let tick = Tick {
-        window: Window::containing(now()).plus(1),
-        rate: Rate::per_second(QUOTA as f64).unwrap(),
-    };
+    let tick =
+        Tick { window: Window::containing(now()).plus(1), rate: Rate::per_second(RATE).unwrap() };
     let tick = serde_json::to_string(&tick).unwrap();
     let answers = <[Answer; 2]>::from(tokio::join!(site.poll(&tick), site.poll(&tick)));
     answers.map(|answer| {
@@ -102,7 +96,7 @@ async fn doubled_tick(site: &Site) -> [String; 2] {
 #[tokio::test]
 async fn a_doubled_and_an_overlapping_scheduler_are_harmless() {
     let plan = plan(225, 25);
-    let mut site = strict(|setup| setup.parameters.push(release())).await;
+    let mut site = strict(Mode::Merge).await;
     site.fill(&plan).await;
     tokio::join!(site.fire(), site.fire());
     // Some 10 s later a third; all three issue the ticks of the seconds that follow.
@@ -126,11 +120,7 @@ async fn a_doubled_and_an_overlapping_scheduler_are_harmless() {
 #[tokio::test]
 async fn direct_mode_keeps_quota_and_shares_and_express_mail_goes_first() {
     let plan = plan(260, 20);
-    let mut site = Site::start(|setup| {
-        setup.mode = Mode::Direct;
-        setup.parameters.push(release());
-    })
-    .await;
+    let mut site = strict(Mode::Direct).await;
     site.fill(&plan).await;
     site.fire().await;
     site.wait_for(100, 30).await;
@@ -152,7 +142,8 @@ async fn direct_mode_keeps_quota_and_shares_and_express_mail_goes_first() {
     assert!(behind >= 28, "bulk mail was to wait: {behind}");
 
     let figures = kept(&mut site, &plan, 3).await;
-    assert_used(&figures.phases.backlogged, 0.95);
+    assert_within_quota(&site, &figures).await;
+    assert_used(&figures.phases.backlogged, 0.95 / (1.0 + GUARD));
     assert_weighted(&figures);
     let counters = site.counters_with("mails", 283).await;
     let calls = counters["sqs_calls"];

@@ -5,7 +5,8 @@
 //! skip a test. The tests take turns: each has a local AWS of its own, and two of them sending side
 //! by side on two cores would measure each other.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: a panic is a finding")]
+#![expect(clippy::print_stdout, reason = "shown where a test fails")]
 
 mod bad_messages;
 mod by_hand;

@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep};
 
 /// The account's quota in all tests: recipients a second, SES's own for a new account.
 pub(crate) const QUOTA: u64 = 14;
-const RATE: f64 = 14.0;
+pub(crate) const RATE: f64 = 14.0;
 
 /// The template's outputs that name the queues.
 pub(crate) const BIG: &str = "FirstCampaignQueueUrl";

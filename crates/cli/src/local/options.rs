@@ -38,7 +38,8 @@ pub struct LocalArgs {
     /// Weights of the big and the small campaign
     #[arg(long, value_name = "BIG/SMALL", default_value_t = Weights(90, 10))]
     weights: Weights,
-    /// Recipients of each mail of the small campaign
+    /// Recipients of each mail of the small campaign; a second that holds one of N can hold N - 1 more
+    /// than the quota, which --strict refuses
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RECIPIENTS)))]
     recipients_small: u32,
     /// Time that the sandbox takes to answer: `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`

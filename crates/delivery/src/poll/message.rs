@@ -72,33 +72,35 @@ pub(super) fn read(
         body: received.body,
         since,
     };
-    let reject = |held: Held, envelope: Option<Envelope>, what: String, redacted: String| {
-        let known = envelope.as_ref().map(|envelope| envelope.campaign.clone());
-        Box::new(Rejected {
-            campaign: source.campaign.clone().or(known).unwrap_or_else(|| UNKNOWN.to_owned()),
-            held,
-            envelope,
-            reason: LastError {
-                code: Some("InvalidMessage".to_owned()),
-                http_status: None,
-                provider_message: what,
-            },
-            redacted,
-        })
-    };
+    let reject =
+        |held: Held, envelope: Option<Envelope>, code: &str, what: String, redacted: String| {
+            let known = envelope.as_ref().map(|envelope| envelope.campaign.clone());
+            Box::new(Rejected {
+                campaign: source.campaign.clone().or(known).unwrap_or_else(|| UNKNOWN.to_owned()),
+                held,
+                envelope,
+                reason: LastError {
+                    code: Some(code.to_owned()),
+                    http_status: None,
+                    provider_message: what,
+                },
+                redacted,
+            })
+        };
     let envelope = match Envelope::from_attributes(|name| attributes.get(name).map(String::as_str))
     {
         Ok(envelope) => envelope,
         Err(error) => {
             let text = chain(&error);
-            return Err(reject(held, None, text.clone(), text));
+            return Err(reject(held, None, "InvalidAttribute", text.clone(), text));
         }
     };
     let parsed = Email::parse(&held.body).and_then(|email| senders.check(&email).map(|()| email));
     let email = match parsed {
         Ok(email) => email,
         Err(error) => {
-            return Err(reject(held, envelope, error.to_string(), error.redacted()));
+            let code = error.kind().code();
+            return Err(reject(held, envelope, code, error.to_string(), error.redacted()));
         }
     };
     let sent_at = EpochMillis::new(received.sent_at_millis);

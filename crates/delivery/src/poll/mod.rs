@@ -212,9 +212,8 @@ impl<E: Environment> Poller<E> {
         }
         match self.env.queues().depth(merge).await {
             Ok(depth) => {
-                let at_work = depth.in_flight.min(ctx.plan.slot_count());
                 let mean = self.learned.recipients_per_mail(merge.as_str());
-                ctx.plan.drift(depth.visible + at_work, mean)
+                ctx.plan.drift(depth.visible, depth.in_flight, mean)
             }
             Err(error) => {
                 tracing::warn!(error = &error as &dyn StdError, "merge queue not counted");

@@ -25,7 +25,7 @@ pub(super) fn accepted(message: &Message, ses_message_id: &str, latency: Duratio
         identity = %message.envelope.identity,
         recipients = message.email.recipients(),
         attempt = message.envelope.attempt + 1,
-        latency_ms = latency.as_millis(),
+        latency_ms = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
         ses_message_id,
         "sent"
     );

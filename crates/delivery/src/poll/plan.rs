@@ -116,11 +116,14 @@ impl Plan {
 
     /// Recipients by which the merge queue's counted messages, of `mean` recipients each, differ
     /// from its reported depth, where that is more than SQS's lag and the pollers at work explain.
+    /// In flight is what those have, a window's worth at most, and what is left to its visibility
+    /// timeout, which counts when it is received once more.
     ///
-    /// That is a window and a half: from two windows on the feed is trimmed, so a larger error
+    /// The limit is a window and a half: from two windows on the feed is trimmed, so a larger error
     /// that was let stand would starve the drain for ever.
-    pub(super) fn drift(&self, messages: u64, mean: f64) -> i64 {
-        let off = signed(recipients(messages, mean)) - self.depth;
+    pub(super) fn drift(&self, visible: u64, in_flight: u64, mean: f64) -> i64 {
+        let at_work = recipients(in_flight, mean).min(self.slot_count());
+        let off = signed(recipients(visible, mean) + at_work) - self.depth;
         if 2 * off.unsigned_abs() > 3 * self.slot_count() { off } else { 0 }
     }
 }

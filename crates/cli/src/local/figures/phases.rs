@@ -22,7 +22,8 @@ pub struct Phases {
     pub backlogged: Phase,
     /// The part of it in which every campaign had two windows of its share still to come.
     pub all_waiting: Phase,
-    /// The part of it from the second window after the last mail of the campaign that ended first.
+    /// The part of it from the second window after the last mail of the campaign that ended first, a
+    /// straggler aside.
     pub after_first_end: Phase,
 }
 
@@ -69,7 +70,7 @@ pub(super) fn phases(plan: &Plan, series: &Series, distinct: &[&Arrival]) -> Pha
     let waiting_end = waiting_end.min().unwrap_or_default().min(backlog_end);
     let everyone: Vec<usize> = waiting.map(|(index, _)| index).collect();
     let (ended, after) = match first_end(plan, distinct) {
-        Some((campaign, second)) => (Some(campaign), second + 2),
+        Some((campaign, after)) => (Some(campaign), after),
         None => (None, backlog_end),
     };
     let others: Vec<usize> =
@@ -97,15 +98,21 @@ fn until_left<'a>(least: f64, total: u64, arrivals: impl Iterator<Item = &'a Arr
     u64::MAX
 }
 
-/// The campaign that ended first, and the second of its last mail, where others went on.
+/// The campaign that ended first, and the second window after its last mail, where others went on. A
+/// straggler does not put its end off: it counts at the latest three windows after less than a
+/// window of its share was left.
 fn first_end(plan: &Plan, distinct: &[&Arrival]) -> Option<(usize, u64)> {
-    let ends = plan.campaigns.iter().enumerate().filter_map(|(index, campaign)| {
-        let of_it = || distinct.iter().filter(|arrival| arrival.campaign == campaign.name);
-        let all = campaign.mails > 0 && of_it().count() as u64 == campaign.mails;
-        all.then(|| of_it().next_back().map(|last| (index, last.second())))?
+    let sending = plan.campaigns.iter().enumerate().filter(|(_, campaign)| campaign.mails > 0);
+    let others = sending.clone().count() > 1;
+    let ends = sending.filter_map(|(index, campaign)| {
+        let of_it = || distinct.iter().copied().filter(|arrival| arrival.campaign == campaign.name);
+        let ran_out = until_left(plan.quota * plan.share(index), campaign.total(), of_it());
+        let all = of_it().count() as u64 == campaign.mails;
+        let last = of_it().next_back().filter(|_| all).map_or(u64::MAX, Arrival::second);
+        let after = last.saturating_add(2).min(ran_out.saturating_add(3));
+        (after < u64::MAX).then_some((index, after))
     });
-    let others = plan.campaigns.iter().filter(|campaign| campaign.mails > 0).count() > 1;
-    ends.min_by_key(|(_, second)| *second).filter(|_| others)
+    ends.min_by_key(|(_, after)| *after).filter(|_| others)
 }
 
 fn phase(plan: &Plan, series: &Series, from: u64, to: u64, waiting: &[usize]) -> Phase {

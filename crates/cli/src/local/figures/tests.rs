@@ -108,6 +108,19 @@ fn a_straggler_does_not_make_the_end_of_the_backlog_look_idle() {
 }
 
 #[test]
+fn a_straggler_does_not_put_off_the_end_of_its_campaign() {
+    let plan = plan(200.0, 9_400, 600);
+    let mut arrivals = perfect(&plan, 0.02);
+    let literal = figures(&plan, &arrivals, of_plan).phases.after_first_end;
+    let last = arrivals.iter().rposition(|arrival| arrival.campaign == "small").unwrap();
+    arrivals[last].at_ns += 30 * SECOND_NS;
+    arrivals.sort_by_key(|arrival| arrival.at_ns);
+    let late = figures(&plan, &arrivals, of_plan).phases.after_first_end;
+    assert!(literal.from.abs_diff(late.from) <= 1, "{} {}", literal.from, late.from);
+    assert!((late.utilisation.unwrap() - 1.0 / 1.02).abs() < 0.004);
+}
+
+#[test]
 fn nothing_arrived_is_no_utilisation() {
     let figures = figures(&plan(14.0, 9, 1), &[], of_plan);
     assert_eq!((figures.missing, figures.phases.backlogged.utilisation), (10, None));
