@@ -89,12 +89,12 @@ impl Tick {
             Value::Object(members) if members.is_empty() => Ok(None),
             value => serde_json::from_value(value)
                 .map_err(|error| InvalidTick::of(&error))
-                .and_then(Self::read)
+                .and_then(|written| Self::read(&written))
                 .map(Some),
         }
     }
 
-    fn read(written: Written) -> Result<Self, InvalidTick> {
+    fn read(written: &Written) -> Result<Self, InvalidTick> {
         let window = written.window.parse().map_err(|error| InvalidTick::of(&error))?;
         let rate = Rate::per_second(written.rate_per_second)
             .map_err(|error| InvalidTick { fault: format!("`rate_per_second`: {error}") })?;
