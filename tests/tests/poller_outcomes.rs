@@ -170,15 +170,19 @@ async fn bodies_that_are_no_mail_are_dead_lettered_with_field_and_fault() {
         // attribute.
         let filler = r"\n".repeat(500_000);
         let bad = [
-            ("{".to_owned(), "JSON"),
-            (mail(r#""text": "T", "tempalte": 1"#), "tempalte"),
-            (mail(r#""txt": "T""#), "txt"),
-            (mail(r#""text": "T", "headers": {"X-A": "b\r\nBcc: c@example.com"}"#), "headers"),
-            (mail(r#""text": "T", "cc": "nobody""#), "cc"),
-            (mail(r#""text": "T""#).replace("news@", "other@"), "from"),
-            (mail(&format!(r#""text": "T", "oops": "{filler}""#)), "oops"),
+            ("{".to_owned(), "NotJson", "JSON"),
+            (mail(r#""text": "T", "tempalte": 1"#), "UnknownMember", "tempalte"),
+            (mail(r#""txt": "T""#), "UnknownMember", "txt"),
+            (
+                mail(r#""text": "T", "headers": {"X-A": "b\r\nBcc: c@example.com"}"#),
+                "InvalidMember",
+                "headers",
+            ),
+            (mail(r#""text": "T", "cc": "nobody""#), "InvalidMember", "cc"),
+            (mail(r#""text": "T""#).replace("news@", "other@"), "SenderNotAllowed", "from"),
+            (mail(&format!(r#""text": "T", "oops": "{filler}""#)), "UnknownMember", "oops"),
         ];
-        for (number, (body, _)) in bad.iter().enumerate() {
+        for (number, (body, ..)) in bad.iter().enumerate() {
             world.put_raw("news", &[produced(body.clone())]).await;
             world.put("news", &Mail::several(&format!("good{number}"), 2, 1)).await;
         }
@@ -187,11 +191,11 @@ async fn bodies_that_are_no_mail_are_dead_lettered_with_field_and_fault() {
         assert_eq!(world.accepted().len(), 14);
         let dead = world.dead_letters();
         assert_eq!(dead.len(), bad.len());
-        for (body, named) in &bad {
+        for (body, code, named) in &bad {
             let entry = dead.iter().find(|entry| entry.message == *body).unwrap();
             let said = &entry.last_error.provider_message;
             assert!(said.contains(named), "{named}: {said}");
-            assert_eq!(entry.last_error.code.as_deref(), Some("InvalidMessage"));
+            assert_eq!(entry.last_error.code.as_deref(), Some(*code));
         }
     }
 }

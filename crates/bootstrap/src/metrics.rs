@@ -74,3 +74,79 @@ pub fn publish(lines: &[Value]) {
 fn number(value: u64) -> f64 {
     value as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::Window;
+
+    fn report(end: End) -> WindowReport {
+        WindowReport::new(Window::from_epoch_second(1_795_207_000), end)
+    }
+
+    /// The metrics that a line declares, with their values.
+    fn declared(line: &Value) -> Vec<(String, f64)> {
+        let directive = &line["_aws"]["CloudWatchMetrics"][0];
+        let names = directive["Metrics"].as_array().unwrap().iter();
+        names
+            .map(|metric| metric["Name"].as_str().unwrap().to_owned())
+            .map(|name| (name.clone(), line[&name].as_f64().unwrap()))
+            .collect()
+    }
+
+    fn value(line: &Value, name: &str) -> f64 {
+        declared(line).into_iter().find(|(declared, _)| declared == name).unwrap().1
+    }
+
+    #[test]
+    fn a_served_window_tells_its_counts_for_the_function_and_for_each_campaign() {
+        let mut served = report(End::Served);
+        served.sent.insert("big".to_owned(), 12);
+        served.fed = [("big".to_owned(), 13), ("small".to_owned(), 1)].into();
+        served.failed.insert("transient", 2);
+        served.slots_skipped = 3;
+        served.slots_unused = 4;
+        served.refused = 5;
+        let lines = poller_metrics(Timestamp::from_millis(1), &served);
+        assert_eq!(lines.len(), 3);
+        for (name, expected) in [
+            ("Sent", 12.0),
+            ("Fed", 14.0),
+            ("Failed", 2.0),
+            ("SlotsSkipped", 3.0),
+            ("SlotsUnused", 4.0),
+            ("Refused", 5.0),
+            ("DuplicateWindows", 0.0),
+        ] {
+            assert_eq!(value(&lines[0], name).to_bits(), f64::to_bits(expected), "{name}");
+        }
+        assert_eq!(lines[0]["Function"], "poller");
+        let campaigns: Vec<_> = lines[1..].iter().map(|line| &line["Campaign"]).collect();
+        assert_eq!(campaigns, ["big", "small"]);
+        assert_eq!(value(&lines[2], "Fed").to_bits(), 1_f64.to_bits());
+    }
+
+    #[test]
+    fn a_claimed_and_an_expired_window_are_counted_as_such() {
+        for (end, name) in [(End::Duplicate, "DuplicateWindows"), (End::Expired, "ExpiredWindows")]
+        {
+            let lines = poller_metrics(Timestamp::from_millis(1), &report(end));
+            assert_eq!(value(&lines[0], name).to_bits(), 1_f64.to_bits(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_run_of_the_scheduler_tells_its_ticks() {
+        let run = ScheduleReport {
+            first_window: None,
+            rate_per_second: None,
+            ticks: 64,
+            ticks_failed: 1,
+            ticks_late: 0,
+            quota_known: true,
+        };
+        let lines = scheduler_metrics(Timestamp::from_millis(1), &run);
+        assert_eq!(value(&lines[0], "Ticks").to_bits(), 64_f64.to_bits());
+        assert_eq!(value(&lines[0], "TicksFailed").to_bits(), 1_f64.to_bits());
+    }
+}

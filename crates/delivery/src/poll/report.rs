@@ -81,7 +81,9 @@ pub struct WindowReport {
 }
 
 impl WindowReport {
-    pub(super) fn new(window: Window, end: End) -> Self {
+    /// The report of a window in which nothing happened yet.
+    #[must_use]
+    pub fn new(window: Window, end: End) -> Self {
         Self {
             window,
             end,
