@@ -24,6 +24,17 @@ pub(super) enum Change {
     Advance { through: Window },
 }
 
+impl Change {
+    /// Its name in the log: what SES said may hold an address.
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Refused => "rate factor",
+            Self::Hold { .. } => "hold",
+            Self::Advance { .. } => "claim",
+        }
+    }
+}
+
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
@@ -44,7 +55,8 @@ pub(super) async fn apply<E: Environment>(ctx: &Context<'_, E>, change: Change) 
         }
     };
     result.unwrap_or_else(|error| {
-        tracing::error!(?change, error = &error as &dyn StdError, "not changed in the ledger");
+        let what = change.name();
+        tracing::error!(what, error = &error as &dyn StdError, "not changed in the ledger");
         match change {
             Change::Advance { .. } => Changed::Advanced(false),
             Change::Refused | Change::Hold { .. } => Changed::Done,
@@ -104,7 +116,8 @@ async fn hold<E: Environment>(
             None => control.hold = Some(hold),
         }
         if ledger.set_control(standing.control_version, &control).await? {
-            tracing::error!(campaign, ?reason, detail, "sending is held");
+            // Not the detail: SES names addresses in it. It stands in the control record.
+            tracing::error!(campaign, ?reason, "sending is held");
             return Ok(());
         }
     }
