@@ -2,16 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
-use std::time::Duration;
-
 use tidegate_core::Window;
 use tidegate_core::config::Campaign;
 use tidegate_delivery::ports::{Ledger as _, LedgerReport};
 use tidegate_memory::Place;
 use tidegate_tests::simulation::{MERGE, Mail, Settings, World, measure};
 
-const MODES: [bool; 2] = [true, false];
-const MS: fn(u64) -> Duration = Duration::from_millis;
+use crate::{MODES, MS};
 
 /// The window of a campaign's last mail, counted from `first`.
 fn last_of(world: &World, campaign: &str, first: Window) -> u64 {

@@ -51,7 +51,7 @@ fn check(seed: u64) -> Result<(), String> {
     let told = broken.join("\n  ");
     let story = chaos.story.join("\n  ");
     Err(format!(
-        "seed {seed}:\n  {told}\nin\n  {story}\nagain with\n  TIDEGATE_SEED={seed} cargo test -p tidegate-tests --test simulation_seeds -- --nocapture"
+        "seed {seed}:\n  {told}\nin\n  {story}\nagain with\n  TIDEGATE_SEED={seed} cargo test -p tidegate-tests --test simulation seeds -- --nocapture"
     ))
 }
 

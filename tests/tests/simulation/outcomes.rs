@@ -1,7 +1,5 @@
 //! What follows from SES's answers: retries, dead letters, holds.
 
-use std::time::Duration;
-
 use tidegate_core::control::HoldReason;
 use tidegate_delivery::poll::{End, PollError};
 use tidegate_delivery::ports::FailureKind;
@@ -9,8 +7,7 @@ use tidegate_memory::{Counting, Fault, Latency, Operation, Place, Rule, failures
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{Mail, Settings, Start, World, measure, rate};
 
-const MODES: [bool; 2] = [true, false];
-const MS: fn(u64) -> Duration = Duration::from_millis;
+use crate::{MODES, MS};
 
 fn one(merge: bool) -> Settings {
     Settings::new(14.0, merge).campaigns(&[("news", 1)])

@@ -6,7 +6,7 @@ use tidegate_delivery::poll::End;
 use tidegate_memory::Counting;
 use tidegate_tests::simulation::{Mail, Settings, World, measure};
 
-const MODES: [bool; 2] = [true, false];
+use crate::MODES;
 
 /// `recipients` in mails of the given sizes by turns.
 fn mails(campaign: &str, recipients: u32, sizes: &[u32]) -> Vec<Mail> {

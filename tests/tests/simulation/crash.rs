@@ -3,14 +3,11 @@
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
-
 use tidegate_core::Window;
 use tidegate_memory::{Counting, Fault, Operation, Rule};
 use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World};
 
-const MODES: [bool; 2] = [true, false];
-const MS: fn(u64) -> Duration = Duration::from_millis;
+use crate::{MODES, MS};
 
 /// Two campaigns and express, a few mails each, and one that is no mail; small enough for two
 /// windows.

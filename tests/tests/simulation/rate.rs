@@ -6,8 +6,7 @@
 use tidegate_core::Window;
 use tidegate_tests::simulation::{Settings, World, measure};
 
-/// Both modes, by whether there is a merge queue.
-const MODES: [bool; 2] = [true, false];
+use crate::MODES;
 
 /// All campaigns backlogged for so many windows.
 async fn backlogged(settings: Settings, windows: u32) -> (World, Window) {

@@ -1,13 +1,10 @@
 //! What is left unsent, and what queues do that a poller must bear.
 
-use std::time::Duration;
-
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Counting, Fault, Latency, Operation, Place, QueueSettings, Rule};
 use tidegate_tests::simulation::{EXPRESS, MERGE, Mail, Settings, World, measure};
 
-const MODES: [bool; 2] = [true, false];
-const MS: fn(u64) -> Duration = Duration::from_millis;
+use crate::{MODES, MS};
 
 /// A direct world in which one window received five mails that express then kept from their slots.
 async fn displaced(unsent: &str) -> World {

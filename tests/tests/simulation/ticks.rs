@@ -11,7 +11,7 @@ use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Counting, Fault, Latency, Operation, Rule};
 use tidegate_tests::simulation::{Settings, World, measure, rate};
 
-const MS: fn(u64) -> Duration = Duration::from_millis;
+use crate::MS;
 
 /// Both campaigns filled for `windows` windows at the settings' quota.
 async fn filled(settings: Settings, windows: u32) -> World {

@@ -8,8 +8,7 @@ use tidegate_core::Timestamp;
 use tidegate_memory::{Arrival, Fault, Latency, Operation, Rule};
 use tidegate_tests::simulation::{EXPRESS, MERGE, Mail, Settings, World, measure};
 
-const MODES: [bool; 2] = [true, false];
-const MS: fn(u64) -> Duration = Duration::from_millis;
+use crate::{MODES, MS};
 
 #[tokio::test(start_paused = true)]
 async fn express_mail_is_sent_within_a_second_and_a_half_before_a_full_backlog() {

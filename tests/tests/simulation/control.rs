@@ -1,14 +1,11 @@
 //! The control record: campaigns paused with mail in the merge queue, all paused, resumed.
 
-use std::time::Duration;
-
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_delivery::poll::End;
 use tidegate_memory::{Fault, Latency, Operation, Rule};
 use tidegate_tests::simulation::{MERGE, Settings, World, measure};
 
-const MODES: [bool; 2] = [true, false];
-const MS: fn(u64) -> Duration = Duration::from_millis;
+use crate::{MODES, MS};
 
 fn paused() -> Hold {
     Hold { reason: HoldReason::Paused, detail: "by hand".into(), since: "now".into() }

@@ -1,0 +1,17 @@
+//! The production scheduler and poller on the memory adapters, under simulated time.
+
+mod control;
+mod crash;
+mod fallback;
+mod flow;
+mod outcomes;
+mod queues;
+mod rate;
+mod recipients;
+mod seeds;
+mod ticks;
+
+/// Both modes, by whether there is a merge queue.
+const MODES: [bool; 2] = [true, false];
+/// Milliseconds.
+const MS: fn(u64) -> std::time::Duration = std::time::Duration::from_millis;
