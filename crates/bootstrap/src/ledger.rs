@@ -2,8 +2,12 @@ use tidegate_aws::{Clients, DynamoLedger};
 use tidegate_core::Window;
 use tidegate_core::config::LedgerKind;
 use tidegate_core::control::Control;
+use tidegate_core::duplicate_guard::MarkState;
 use tidegate_core::factor::RateFactor;
-use tidegate_delivery::ports::{Claim, ClaimRequest, Ledger, LedgerReport, PortError, Standing};
+use tidegate_core::identity::Identity;
+use tidegate_delivery::ports::{
+    Claim, ClaimRequest, Ledger, LedgerReport, MarkRequest, Marked, Marks, PortError, Standing,
+};
 use tidegate_memory::MemoryLedger;
 
 /// The ledger that `TIDEGATE_LEDGER` names.
@@ -54,5 +58,22 @@ impl Ledger for AnyLedger {
     }
     async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
         either!(self.set_control(version, control))
+    }
+}
+
+impl Marks for AnyLedger {
+    async fn mark(&self, request: &MarkRequest) -> Result<Marked, PortError> {
+        either!(self.mark(request))
+    }
+    async fn set_mark(
+        &self,
+        identity: &Identity,
+        token: &str,
+        state: MarkState,
+    ) -> Result<bool, PortError> {
+        either!(self.set_mark(identity, token, state))
+    }
+    async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
+        either!(self.unmark(identity, token))
     }
 }

@@ -24,6 +24,9 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport) -> Vec<Value> {
         .metric("DuplicateWindows", Unit::Count, is(End::Duplicate))
         .metric("ExpiredWindows", Unit::Count, is(End::Expired))
         .metric("HeldWindows", Unit::Count, is(End::Held))
+        .metric("BlockedWindows", Unit::Count, is(End::Blocked))
+        .metric("AlreadySent", Unit::Count, number(report.already_sent))
+        .metric("Unknown", Unit::Count, number(report.unknown))
         .metric("HighestReceiveCount", Unit::Count, f64::from(report.highest_receive_count))
         .property("window", report.window.to_string());
     if let Some(rate) = report.rate_per_second {
@@ -107,6 +110,8 @@ mod tests {
         served.slots_skipped = 3;
         served.slots_unused = 4;
         served.refused = 5;
+        served.already_sent = 6;
+        served.unknown = 7;
         let lines = poller_metrics(Timestamp::from_millis(1), &served);
         assert_eq!(lines.len(), 3);
         for (name, expected) in [
@@ -116,6 +121,8 @@ mod tests {
             ("SlotsSkipped", 3.0),
             ("SlotsUnused", 4.0),
             ("Refused", 5.0),
+            ("AlreadySent", 6.0),
+            ("Unknown", 7.0),
             ("DuplicateWindows", 0.0),
         ] {
             assert_eq!(value(&lines[0], name).to_bits(), f64::to_bits(expected), "{name}");
@@ -127,9 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_and_an_expired_window_are_counted_as_such() {
-        for (end, name) in [(End::Duplicate, "DuplicateWindows"), (End::Expired, "ExpiredWindows")]
-        {
+    fn a_window_that_was_not_served_is_counted_as_what_kept_it() {
+        for (end, name) in [
+            (End::Duplicate, "DuplicateWindows"),
+            (End::Expired, "ExpiredWindows"),
+            (End::Held, "HeldWindows"),
+            (End::Blocked, "BlockedWindows"),
+        ] {
             let lines = poller_metrics(Timestamp::from_millis(1), &report(end));
             assert_eq!(value(&lines[0], name).to_bits(), 1_f64.to_bits(), "{name}");
         }

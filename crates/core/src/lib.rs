@@ -11,14 +11,18 @@
 //! | [`feed`] | how much to move into the merge queue |
 //! | [`tick`] | which window a poller serves, and whether it still can |
 //! | [`control`], [`factor`] | what operators and refusals change while it runs |
-//! | [`email`], [`identity`], [`outcome`], [`dead_letter`], [`retry`] | the message and what becomes of it |
+//! | [`breaker`], [`daily`], [`refusals`] | when sending stops, and when it goes on |
+//! | [`email`], [`identity`], [`outcome`], [`dead_letter`], [`retry`], [`duplicate_guard`] | the message and what becomes of it |
 //! | [`config`] | the environment, as typed values |
 
 pub mod allocation;
+pub mod breaker;
 pub mod config;
 pub mod control;
 pub mod cycle;
+pub mod daily;
 pub mod dead_letter;
+pub mod duplicate_guard;
 pub mod email;
 pub mod factor;
 pub mod feed;
@@ -27,6 +31,7 @@ pub mod identity;
 pub mod limiter;
 pub mod outcome;
 pub mod rate;
+pub mod refusals;
 pub mod retry;
 pub mod tick;
 pub mod timestamp;

@@ -1,6 +1,6 @@
 //! All ports together, as one argument.
 
-use crate::ports::{Account, Clock, Entropy, Ledger, Mailer, Queues};
+use crate::ports::{Account, Clock, Entropy, Ledger, Mailer, Marks, Queues};
 
 /// The ports that a poller needs.
 pub trait Environment {
@@ -10,8 +10,8 @@ pub trait Environment {
     type Mailer: Mailer;
     /// SES, the account.
     type Account: Account;
-    /// Claim, control record, reports.
-    type Ledger: Ledger;
+    /// Claim, control record, reports, marks.
+    type Ledger: Ledger + Marks;
     /// Time.
     type Clock: Clock;
     /// Randomness.
@@ -48,7 +48,7 @@ pub struct Ports<Q, M, A, L, C, E> {
     pub entropy: E,
 }
 
-impl<Q: Queues, M: Mailer, A: Account, L: Ledger, C: Clock, E: Entropy> Environment
+impl<Q: Queues, M: Mailer, A: Account, L: Ledger + Marks, C: Clock, E: Entropy> Environment
     for Ports<Q, M, A, L, C, E>
 {
     type Queues = Q;

@@ -4,6 +4,7 @@
 //! Each use case is one future without spawned tasks: dropping it anywhere is a crash there, which
 //! is how a simulation proves that nothing is lost.
 
+mod account;
 pub mod environment;
 pub mod poll;
 pub mod ports;

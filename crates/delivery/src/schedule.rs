@@ -11,7 +11,7 @@ use tidegate_core::rate::Rate;
 use tidegate_core::tick::{Tick, deadlines};
 
 use crate::ports::{Account, Clock, Invoke, Ledger, PortError};
-use crate::quota;
+use crate::{account, quota};
 
 /// Windows of one run: a minute's.
 const WINDOWS: u64 = 60;
@@ -58,7 +58,7 @@ pub async fn run(
         ticks_late: 0,
         quota_known: false,
     };
-    let rate = match read_quota(config, account, ledger).await? {
+    let rate = match read_quota(config, clock, account, ledger).await? {
         (Some(rate), known) => {
             report.quota_known = known;
             rate
@@ -91,41 +91,26 @@ pub async fn run(
     Ok(report)
 }
 
-/// The quota, and whether SES told it just now.
+/// The quota, and whether SES told it just now; what else it told is kept in the ledger.
 async fn read_quota(
     config: &SchedulerConfig,
+    clock: &impl Clock,
     account: &impl Account,
     ledger: &impl Ledger,
 ) -> Result<(Option<Rate>, bool), PortError> {
+    let asked = clock.wall();
     let error = match account.account().await {
         Ok(status) => {
-            remember(ledger, quota::capped(status.max_send_rate, None)).await;
-            return Ok((quota::capped(status.max_send_rate, config.quota_cap), true));
+            account::keep(ledger, config.cap.daily, &status, asked).await;
+            return Ok((quota::told(&status, &config.cap), true));
         }
         Err(error) => error,
     };
     tracing::warn!(error = &error as &dyn std::error::Error, "SES does not tell the quota");
-    let known = ledger.read().await.ok().and_then(|standing| standing.control.last_known_quota);
-    match quota::fallback(known, config.quota_cap) {
+    let standing = ledger.read().await.ok();
+    let control = standing.as_ref().map(|standing| &standing.control);
+    match quota::remembered(control, &config.cap) {
         None => Err(error),
         rate => Ok((rate, false)),
-    }
-}
-
-/// Keeps the quota in the control record, for when SES does not tell it. Only where it changed.
-async fn remember(ledger: &impl Ledger, quota: Option<Rate>) {
-    let Some(rate) = quota else { return };
-    let kept = async {
-        let standing = ledger.read().await?;
-        let mut control = standing.control;
-        if control.last_known_quota != Some(rate) {
-            control.last_known_quota = Some(rate);
-            // Another writer in between: its next run keeps the quota.
-            ledger.set_control(standing.control_version, &control).await?;
-        }
-        Ok::<(), PortError>(())
-    };
-    if let Err(error) = kept.await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "quota not kept in the ledger");
     }
 }

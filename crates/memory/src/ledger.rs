@@ -1,11 +1,14 @@
 use std::collections::BTreeMap;
 
+use tidegate_core::Timestamp;
 use tidegate_core::Window;
 use tidegate_core::control::Control;
+use tidegate_core::duplicate_guard::{Mark, MarkState};
 use tidegate_core::factor::RateFactor;
+use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, FailureKind, Idle, Ledger, LedgerReport, PortError, PreviousClaim,
-    Standing,
+    Claim, ClaimRequest, FailureKind, Idle, Ledger, LedgerReport, MarkRequest, Marked, Marks,
+    PortError, PreviousClaim, Standing,
 };
 
 use crate::shared::Shared;
@@ -40,6 +43,14 @@ struct State {
     control_version: u64,
     counters: BTreeMap<String, i64>,
     idle: BTreeMap<String, Idle>,
+    marks: BTreeMap<Identity, Kept>,
+}
+
+/// A mark, and until when it is kept.
+#[derive(Debug)]
+struct Kept {
+    mark: Mark,
+    until: Timestamp,
 }
 
 #[derive(Debug)]
@@ -109,6 +120,47 @@ impl State {
         Ok(())
     }
 
+    fn mark(&mut self, request: &MarkRequest) -> Marked {
+        let found = self.marks.get(&request.identity).filter(|kept| kept.until > request.now);
+        if let Some(Kept { mark, .. }) = found
+            && request.replaces.as_ref() != Some(&mark.token)
+        {
+            return if mark.token == request.token {
+                Marked::Ours
+            } else {
+                Marked::Found(mark.clone())
+            };
+        }
+        let mark = Mark {
+            state: MarkState::Sending,
+            token: request.token.clone(),
+            pass: request.pass,
+            since: EpochMillis::from(request.now),
+        };
+        let kept = Kept { mark, until: request.now + request.kept };
+        self.marks.insert(request.identity.clone(), kept);
+        Marked::Ours
+    }
+
+    fn set_mark(&mut self, identity: &Identity, token: &str, state: MarkState) -> bool {
+        match self.marks.get_mut(identity) {
+            Some(Kept { mark, .. }) if mark.token == token || state == MarkState::Sent => {
+                mark.state = state;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn unmark(&mut self, identity: &Identity, token: &str) -> bool {
+        let ours = |kept: &Kept| kept.mark.token == token && kept.mark.state == MarkState::Sending;
+        let stands = self.marks.get(identity).is_some_and(ours);
+        if stands {
+            self.marks.remove(identity);
+        }
+        stands
+    }
+
     fn standing(&self, previous: Option<PreviousClaim>) -> Standing {
         Standing {
             previous,
@@ -163,5 +215,24 @@ impl Ledger for MemoryLedger {
             }
             stands
         }))
+    }
+}
+
+impl Marks for MemoryLedger {
+    async fn mark(&self, request: &MarkRequest) -> Result<Marked, PortError> {
+        Ok(self.0.with(|state| state.mark(request)))
+    }
+
+    async fn set_mark(
+        &self,
+        identity: &Identity,
+        token: &str,
+        mark: MarkState,
+    ) -> Result<bool, PortError> {
+        Ok(self.0.with(|state| state.set_mark(identity, token, mark)))
+    }
+
+    async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
+        Ok(self.0.with(|state| state.unmark(identity, token)))
     }
 }

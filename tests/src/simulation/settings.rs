@@ -36,7 +36,7 @@ pub struct Settings {
     pub merge: bool,
     /// With an express queue.
     pub express: bool,
-    /// More of the poller's variables, by name.
+    /// More of the functions' variables, by name.
     pub variables: Vec<(&'static str, String)>,
     /// `TIDEGATE_OVERLAP_WINDOWS`.
     pub overlap_windows: u64,
@@ -79,11 +79,16 @@ impl Settings {
         self
     }
 
-    /// These settings with one more of the poller's variables.
+    /// These settings with one more of the functions' variables.
     #[must_use]
     pub fn variable(mut self, name: &'static str, value: impl std::fmt::Display) -> Self {
         self.variables.push((name, format!("{value}")));
         self
+    }
+
+    fn given(&self, name: &str) -> Option<String> {
+        let given = self.variables.iter().rev().find(|(given, _)| *given == name);
+        given.map(|(_, value)| value.clone())
     }
 
     /// The poller's settings, read as in production.
@@ -99,9 +104,8 @@ impl Settings {
         };
         let campaigns: Vec<String> = self.campaigns.iter().map(named).collect();
         let lookup = |name: &str| {
-            let given = self.variables.iter().rev().find(|(given, _)| *given == name);
-            if let Some((_, value)) = given {
-                return Some(value.clone());
+            if let Some(value) = self.given(name) {
+                return Some(value);
             }
             match name {
                 "TIDEGATE_CAMPAIGNS" => Some(format!("[{}]", campaigns.join(","))),
@@ -126,11 +130,7 @@ impl Settings {
             "TIDEGATE_POLLER_FUNCTION" => Some("poller".to_owned()),
             "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
             "TIDEGATE_OVERLAP_WINDOWS" => Some(self.overlap_windows.to_string()),
-            "TIDEGATE_TICK_LEAD_MS" => {
-                let given = self.variables.iter().find(|(given, _)| *given == name);
-                given.map(|(_, value)| value.clone())
-            }
-            _ => None,
+            _ => self.given(name),
         };
         SchedulerConfig::from_variables(lookup).unwrap_or_else(|error| panic!("{error}"))
     }

@@ -1,14 +1,21 @@
 //! The control record: campaigns paused with mail in the merge queue, all paused, resumed.
 
-use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::control::{Control, Hold, HoldReason};
+use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::poll::End;
 use tidegate_memory::{Fault, Latency, Operation, Rule};
 use tidegate_tests::simulation::{MERGE, Settings, World, measure};
 
 use crate::{MODES, MS};
 
-fn paused() -> Hold {
-    Hold { reason: HoldReason::Paused, detail: "by hand".into(), since: "now".into() }
+/// Pauses a campaign, or all, as an operator does.
+fn pause(control: &mut Control, campaign: Option<&str>) {
+    let hold = Hold { detail: "by hand".into(), since: EpochMillis::new(0) };
+    assert!(control.hold(campaign, HoldReason::Paused, hold));
+}
+
+fn resume(control: &mut Control, campaign: Option<&str>) {
+    assert!(control.lift(campaign, HoldReason::Paused));
 }
 
 #[tokio::test(start_paused = true)]
@@ -20,7 +27,7 @@ async fn a_paused_campaign_stops_with_mail_in_merge_and_loses_nothing() {
         let first = world
             .play(60, async |first| {
                 world.until(first, 10, MS(100)).await;
-                world.control(|c| drop(c.campaign_holds.insert("big".into(), paused()))).await;
+                world.control(|control| pause(control, Some("big"))).await;
                 world.until(first, 16, MS(0)).await;
                 let merged = world.standing(MERGE);
                 let held = merged.iter().filter(|m| m.attributes["campaign"] == "big").count();
@@ -31,7 +38,7 @@ async fn a_paused_campaign_stops_with_mail_in_merge_and_loses_nothing() {
                 assert!(passes.iter().all(|pass| pass == "1"), "{passes:?}");
                 assert_eq!(passes.is_empty(), !merge, "{} put back", passes.len());
                 world.until(first, 30, MS(100)).await;
-                world.control(|control| control.campaign_holds.clear()).await;
+                world.control(|control| resume(control, Some("big"))).await;
             })
             .await;
         world.assert_clean();
@@ -57,9 +64,9 @@ async fn mail_of_a_paused_campaign_is_put_back_with_a_higher_pass_every_time() {
         .play(40, async |first| {
             for round in 0..3 {
                 world.until(first, 5 + round * 8, MS(100)).await;
-                world.control(|c| drop(c.campaign_holds.insert("big".into(), paused()))).await;
+                world.control(|control| pause(control, Some("big"))).await;
                 world.until(first, 9 + round * 8, MS(100)).await;
-                world.control(|control| control.campaign_holds.clear()).await;
+                world.control(|control| resume(control, Some("big"))).await;
             }
         })
         .await;
@@ -78,9 +85,9 @@ async fn while_all_is_paused_no_queue_is_touched_and_nothing_is_sent() {
         let first = world
             .play(40, async |first| {
                 world.until(first, 10, MS(100)).await;
-                world.control(|control| control.hold = Some(paused())).await;
+                world.control(|control| pause(control, None)).await;
                 world.until(first, 20, MS(100)).await;
-                world.control(|control| control.hold = None).await;
+                world.control(|control| resume(control, None)).await;
             })
             .await;
         world.assert_clean();
@@ -103,12 +110,12 @@ async fn while_all_is_paused_no_queue_is_touched_and_nothing_is_sent() {
 async fn what_is_put_on_a_paused_campaign_waits_for_it() {
     for merge in MODES {
         let world = World::new(Settings::new(50.0, merge));
-        world.control(|c| drop(c.campaign_holds.insert("small".into(), paused()))).await;
+        world.control(|control| pause(control, Some("small"))).await;
         world.fill("small", 100).await;
         world.run(10).await;
         assert!(world.ses.arrivals().is_empty());
         assert_eq!(world.standing("small").len(), 100);
-        world.control(|control| control.campaign_holds.clear()).await;
+        world.control(|control| resume(control, Some("small"))).await;
         world.run(12).await;
         world.assert_clean();
         assert_eq!(world.accepted().len(), 100);

@@ -1,6 +1,6 @@
 //! What follows from SES's answers: retries, dead letters, holds.
 
-use tidegate_core::control::HoldReason;
+use tidegate_core::control::{HoldReason, Holds};
 use tidegate_delivery::poll::{End, PollError};
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Counting, Fault, Latency, Operation, Place, Rule, failures};
@@ -209,8 +209,8 @@ async fn a_deployment_error_holds_its_campaign_only() {
         assert_eq!((world.lost(), world.duplicates()), (vec![], vec![]));
         assert!(world.dead_letters().is_empty());
         let control = world.ledger_now().await.control;
-        assert_eq!(control.hold, None);
-        assert_eq!(control.hold_of("small").unwrap().reason, HoldReason::Deployment);
+        assert!(control.holds.is_empty());
+        assert!(control.campaign_holds["small"].get(HoldReason::Deployment).is_some());
         assert_eq!(world.accepted().len(), 200);
         // Lifted by the operator, it is sent: no attempt was counted.
         world.mail_faults.clear();
@@ -234,12 +234,12 @@ async fn an_account_that_is_paused_or_used_up_or_denied_holds_all() {
         world.mail_faults.add(Rule::new(Fault::Before(failure)).on(Operation::Mail));
         world.run(10).await;
         assert!(world.accepted().is_empty() && world.dead_letters().is_empty());
-        assert_eq!(world.ledger_now().await.control.hold.unwrap().reason, reason);
+        assert!(world.ledger_now().await.control.holds.get(reason).is_some());
         // One window's mails in flight met it; then nothing was tried.
         let met: u64 = world.reports().iter().flat_map(|r| r.failed.values()).sum();
         assert!((1..=8).contains(&met), "{reason:?}: {met}");
         world.mail_faults.clear();
-        world.control(|control| control.hold = None).await;
+        world.control(|control| control.holds = Holds::default()).await;
         world.run(45).await;
         world.assert_clean();
         assert_eq!(world.accepted().len(), 200);

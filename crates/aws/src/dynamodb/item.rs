@@ -58,7 +58,17 @@ pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
 impl Table {
     /// An update of the item, made where `condition` holds; where not, the item is shown.
     pub(super) fn update(&self, update: &str, condition: &str) -> UpdateItemFluentBuilder {
-        let call = self.client.update_item().table_name(&self.name).key(KEY, key());
+        self.update_of(key(), update, condition)
+    }
+
+    /// As [`Table::update`], of the item with this key.
+    pub(super) fn update_of(
+        &self,
+        key: AttributeValue,
+        update: &str,
+        condition: &str,
+    ) -> UpdateItemFluentBuilder {
+        let call = self.client.update_item().table_name(&self.name).key(KEY, key);
         call.update_expression(update)
             .condition_expression(condition)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
@@ -102,7 +112,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn unreadable(&self, name: &str) -> PortError {
+    pub(super) fn unreadable(&self, name: &str) -> PortError {
         PortError {
             operation: "reading the item",
             resource: self.table.name.clone(),

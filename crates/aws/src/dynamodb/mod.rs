@@ -1,4 +1,4 @@
-//! `Ledger` on `DynamoDB`: one item of one table.
+//! `Ledger` and `Marks` on `DynamoDB`, in one table. The ledger is one item.
 //!
 //! | attribute | type | |
 //! |---|---|---|
@@ -10,14 +10,26 @@
 //! | `n.…` | N | the sums of all reports, by counter |
 //! | `idle` | S | campaigns found empty, JSON |
 //! | `last_report` | S | the token of the last report |
+//!
+//! Beside it an item a mail, where the duplicate guard is on:
+//!
+//! | attribute | type | |
+//! |---|---|---|
+//! | `pk` | S | `mail#` and the SHA-256 of the mail's identity, in hex |
+//! | `state` | S | `sending`, `sent` or `parked` |
+//! | `token`, `pass`, `since` | S N N | of whoever marked it; milliseconds since the epoch |
+//! | `expires_at` | N | seconds since the epoch: the table's time to live |
 
 mod advance;
 mod claim;
 mod control;
 mod factor;
 mod item;
+mod mark;
 mod read;
 mod report;
+mod set_mark;
+mod unmark;
 
 use std::time::Duration;
 
@@ -26,8 +38,12 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use tidegate_core::Window;
 use tidegate_core::control::Control;
+use tidegate_core::duplicate_guard::MarkState;
 use tidegate_core::factor::RateFactor;
-use tidegate_delivery::ports::{Claim, ClaimRequest, Ledger, LedgerReport, PortError, Standing};
+use tidegate_core::identity::Identity;
+use tidegate_delivery::ports::{
+    Claim, ClaimRequest, Ledger, LedgerReport, MarkRequest, Marked, Marks, PortError, Standing,
+};
 
 /// What a claim may take in all: what comes later would be late for its window.
 const CLAIM_TIMEOUT: Duration = Duration::from_millis(300);
@@ -101,5 +117,26 @@ impl Ledger for DynamoLedger {
     }
 }
 
+impl Marks for DynamoLedger {
+    async fn mark(&self, request: &MarkRequest) -> Result<Marked, PortError> {
+        mark::mark(&self.urgent, request).await
+    }
+
+    async fn set_mark(
+        &self,
+        identity: &Identity,
+        token: &str,
+        state: MarkState,
+    ) -> Result<bool, PortError> {
+        set_mark::set_mark(&self.table, identity, token, state).await
+    }
+
+    async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
+        unmark::unmark(&self.table, identity, token).await
+    }
+}
+
+#[cfg(test)]
+mod mark_tests;
 #[cfg(test)]
 mod tests;

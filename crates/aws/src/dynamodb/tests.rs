@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{FailureKind, Idle, PreviousClaim};
 use tokio::time::Instant;
@@ -10,18 +11,18 @@ use super::*;
 use crate::error::in_full;
 use crate::fake::{Answer, Fake, Seen};
 
-fn ledger(answers: impl IntoIterator<Item = Answer>) -> (Fake, DynamoLedger) {
+pub(super) fn ledger(answers: impl IntoIterator<Item = Answer>) -> (Fake, DynamoLedger) {
     let fake = Fake::new(answers);
     let ledger = DynamoLedger::new(&fake.dynamodb(), "tidegate");
     (fake, ledger)
 }
 
-fn ok(body: &Value) -> Answer {
+pub(super) fn ok(body: &Value) -> Answer {
     Answer::Http(200, &[], body.to_string())
 }
 
 /// As the service says it, with the item that did not meet the condition.
-fn condition_failed(item: &Value) -> Answer {
+pub(super) fn condition_failed(item: &Value) -> Answer {
     let body = json!({
         "__type": "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException",
         "Message": "The conditional request failed",
@@ -267,12 +268,9 @@ async fn the_factor_is_replaced_where_the_expected_one_stands() {
 
 #[tokio::test]
 async fn the_control_record_is_replaced_version_by_version() {
-    let hold = Hold {
-        reason: HoldReason::Paused,
-        detail: "the operator's".to_owned(),
-        since: "2026-11-20T20:36:07Z".to_owned(),
-    };
-    let control = Control { hold: Some(hold), ..Control::default() };
+    let hold = Hold { detail: "the operator's".to_owned(), since: EpochMillis::new(0) };
+    let mut control = Control::default();
+    control.hold(None, HoldReason::Paused, hold);
     let failed = condition_failed(&claimed_item());
     let (fake, ledger) = ledger([ok(&json!({})), ok(&json!({})), failed]);
     assert!(ledger.set_control(0, &control).await.unwrap());

@@ -11,6 +11,9 @@ use thiserror::Error;
 pub use campaigns::{Campaign, Campaigns, EXPRESS};
 use variables::Variables;
 
+use crate::breaker::BreakerPolicy;
+use crate::daily::DailyPolicy;
+use crate::duplicate_guard::DuplicateGuard;
 use crate::email::AllowedSenders;
 use crate::rate::{Guard, Rate};
 
@@ -55,6 +58,24 @@ pub enum Unsent {
     Release,
 }
 
+/// What caps the account's quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cap {
+    /// `TIDEGATE_QUOTA_PER_SECOND`.
+    pub quota: Option<Rate>,
+    /// `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`.
+    pub daily: DailyPolicy,
+}
+
+impl Cap {
+    /// The quota in force, of an account with this quota a second and this daily quota, if any.
+    #[must_use]
+    pub fn of(&self, account: Rate, daily_quota: Option<u64>) -> Rate {
+        let day = daily_quota.and_then(|quota| self.daily.cap(quota));
+        [self.quota, day].into_iter().flatten().fold(account, Rate::min)
+    }
+}
+
 /// The poller's settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PollerConfig {
@@ -68,8 +89,8 @@ pub struct PollerConfig {
     pub dead_letter_queue_url: String,
     /// `TIDEGATE_LEDGER`.
     pub ledger: LedgerKind,
-    /// `TIDEGATE_QUOTA_PER_SECOND`: caps the account's quota.
-    pub quota_cap: Option<Rate>,
+    /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`.
+    pub cap: Cap,
     /// `TIDEGATE_GUARD`, default 0.02.
     pub guard: Guard,
     /// `TIDEGATE_TICK_LEAD_MS`, default 400.
@@ -86,6 +107,12 @@ pub struct PollerConfig {
     pub idle_windows: u64,
     /// `TIDEGATE_ALLOWED_SENDERS`, default all.
     pub allowed_senders: AllowedSenders,
+    /// `TIDEGATE_BREAKER_…`.
+    pub breaker: BreakerPolicy,
+    /// `TIDEGATE_DUPLICATE_GUARD`, default off.
+    pub duplicate_guard: DuplicateGuard,
+    /// `TIDEGATE_DUPLICATE_GUARD_DAYS`: how long a mark is kept, default 15 days.
+    pub mark_kept: Duration,
 }
 
 /// The scheduler's settings.
@@ -95,8 +122,8 @@ pub struct SchedulerConfig {
     pub poller_function: String,
     /// `TIDEGATE_LEDGER`.
     pub ledger: LedgerKind,
-    /// `TIDEGATE_QUOTA_PER_SECOND`: caps the account's quota.
-    pub quota_cap: Option<Rate>,
+    /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`.
+    pub cap: Cap,
     /// `TIDEGATE_TICK_LEAD_MS`, default 400.
     pub lead: Duration,
     /// `TIDEGATE_OVERLAP_WINDOWS`, default 5 with a shared ledger, 0 with memory.
@@ -127,7 +154,7 @@ impl PollerConfig {
             express_queue_url: vars.queue_url("TIDEGATE_EXPRESS_QUEUE_URL", Some(false)),
             dead_letter_queue_url: vars.required_queue_url("TIDEGATE_DEAD_LETTER_QUEUE_URL"),
             ledger: vars.ledger(),
-            quota_cap: vars.quota_cap(),
+            cap: vars.cap(),
             guard: vars.parsed(
                 "TIDEGATE_GUARD",
                 "a number from 0.005 to 0.5",
@@ -152,6 +179,22 @@ impl PollerConfig {
             ),
             idle_windows: vars.number("TIDEGATE_IDLE_WINDOWS", 1..=60).unwrap_or(5),
             allowed_senders: vars.allowed_senders(),
+            breaker: vars.breaker(),
+            duplicate_guard: vars.parsed(
+                "TIDEGATE_DUPLICATE_GUARD",
+                "off, resend or park",
+                |text| match text {
+                    "off" => Some(DuplicateGuard::Off),
+                    "resend" => Some(DuplicateGuard::Resend),
+                    "park" => Some(DuplicateGuard::Park),
+                    _ => None,
+                },
+                DuplicateGuard::default(),
+            ),
+            // A day longer than SQS keeps a message: no copy outlives its mark.
+            mark_kept: Duration::from_hours(
+                24 * vars.number("TIDEGATE_DUPLICATE_GUARD_DAYS", 1..=90).unwrap_or(15),
+            ),
         };
         config.check_times(&mut vars);
         vars.finish(config)
@@ -190,7 +233,7 @@ impl SchedulerConfig {
                 String::new(),
             ),
             ledger,
-            quota_cap: vars.quota_cap(),
+            cap: vars.cap(),
             lead: vars.lead(),
             overlap_windows: vars.number("TIDEGATE_OVERLAP_WINDOWS", 0..=20).unwrap_or(overlap),
         };

@@ -1,4 +1,5 @@
 use super::*;
+use crate::daily::{Pace, Reserve};
 use std::collections::BTreeMap;
 
 const CAMPAIGNS: &str = r#"[{"name": "big", "queue_url": "https://sqs.example/1/big", "weight": 90},
@@ -34,6 +35,12 @@ fn the_defaults_are_those_of_the_table() {
     assert_eq!((config.max_attempts, config.idle_windows), (5, 5));
     assert_eq!((config.unsent, config.max_in_flight), (Unsent::Timeout, None));
     assert_eq!(config.merge_queue_url, None);
+    assert_eq!(
+        (config.breaker, config.cap.daily),
+        (BreakerPolicy::default(), DailyPolicy::default())
+    );
+    assert_eq!(config.duplicate_guard, DuplicateGuard::Off);
+    assert_eq!(config.mark_kept, Duration::from_hours(360));
     assert_eq!(scheduler(&[]).unwrap().overlap_windows, 5);
     assert_eq!(scheduler(&[("TIDEGATE_LEDGER", "memory")]).unwrap().overlap_windows, 0);
 }
@@ -84,6 +91,15 @@ fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
             "weight",
         ),
         ("TIDEGATE_ALLOWED_SENDERS", "@@", "@@"),
+        ("TIDEGATE_DAILY", "slow", "full or spread"),
+        ("TIDEGATE_DAILY_RESERVE", "100%", "0% to 99%"),
+        ("TIDEGATE_BREAKER_SHARE", "20", "0.01 to 1"),
+        ("TIDEGATE_BREAKER_SECONDS", "14", "15 to 3600"),
+        ("TIDEGATE_BREAKER_OUTCOMES", "many", "1 to 10000"),
+        ("TIDEGATE_BREAKER_STOP_SECONDS", "3601", "1 to 3600"),
+        ("TIDEGATE_BREAKER_PROBE_SECONDS", "11", "12 to 600"),
+        ("TIDEGATE_DUPLICATE_GUARD", "on", "off, resend or park"),
+        ("TIDEGATE_DUPLICATE_GUARD_DAYS", "0", "1 to 90"),
     ];
     for (name, value, allowed) in cases {
         let error = poller(&[(name, value)]).unwrap_err();
@@ -100,6 +116,33 @@ fn all_that_is_wrong_is_told_at_once() {
         poller(&[("TIDEGATE_GUARD", "2"), ("TIDEGATE_UNSENT", "x"), ("TIDEGATE_LEDGER", "")]);
     let names: Vec<_> = error.unwrap_err().0.into_iter().map(|invalid| invalid.name).collect();
     assert_eq!(names, ["TIDEGATE_LEDGER", "TIDEGATE_GUARD", "TIDEGATE_UNSENT"]);
+}
+
+#[test]
+fn daily_quota_breaker_and_duplicate_guard_are_read() {
+    let config = poller(&[
+        ("TIDEGATE_DAILY", "spread"),
+        ("TIDEGATE_DAILY_RESERVE", "500"),
+        ("TIDEGATE_BREAKER_SHARE", "0.5"),
+        ("TIDEGATE_BREAKER_SECONDS", "15"),
+        ("TIDEGATE_BREAKER_OUTCOMES", "5"),
+        ("TIDEGATE_BREAKER_STOP_SECONDS", "20"),
+        ("TIDEGATE_BREAKER_PROBE_SECONDS", "30"),
+        ("TIDEGATE_DUPLICATE_GUARD", "park"),
+        ("TIDEGATE_DUPLICATE_GUARD_DAYS", "2"),
+    ])
+    .unwrap();
+    assert_eq!(
+        config.cap.daily,
+        DailyPolicy { pace: Pace::Spread, reserve: Reserve::Recipients(500) }
+    );
+    assert_eq!(
+        config.breaker,
+        BreakerPolicy { share: 500_000, after: 15, outcomes: 5, stop: 20, probe: 30 }
+    );
+    assert_eq!(config.duplicate_guard, DuplicateGuard::Park);
+    assert_eq!(config.mark_kept, Duration::from_hours(48));
+    assert_eq!(scheduler(&[("TIDEGATE_DAILY", "spread")]).unwrap().cap.daily.pace, Pace::Spread);
 }
 
 #[test]

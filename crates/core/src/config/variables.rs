@@ -3,7 +3,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{ConfigError, InvalidVariable, LedgerKind};
+use super::{Cap, ConfigError, InvalidVariable, LedgerKind};
+use crate::breaker::BreakerPolicy;
+use crate::daily::{DailyPolicy, Pace, Reserve};
 use crate::email::AllowedSenders;
 use crate::rate::Rate;
 
@@ -105,13 +107,60 @@ impl<'a> Variables<'a> {
         self.required("TIDEGATE_LEDGER", "memory or dynamodb:TABLE", parse, LedgerKind::Memory)
     }
 
-    pub(super) fn quota_cap(&mut self) -> Option<Rate> {
+    pub(super) fn cap(&mut self) -> Cap {
         let parse = |text: &str| text.parse().ok().and_then(|rate| Rate::per_second(rate).ok());
-        self.optional("TIDEGATE_QUOTA_PER_SECOND", "a number from 0.001 to 10000", parse)
+        let allowed = "a number from 0.001 to 10000";
+        Cap {
+            quota: self.optional("TIDEGATE_QUOTA_PER_SECOND", allowed, parse),
+            daily: self.daily(),
+        }
     }
 
     pub(super) fn lead(&mut self) -> Duration {
         Duration::from_millis(self.number("TIDEGATE_TICK_LEAD_MS", 0..=1_000).unwrap_or(400))
+    }
+
+    fn daily(&mut self) -> DailyPolicy {
+        let default = DailyPolicy::default();
+        let pace = |text: &str| match text {
+            "full" => Some(Pace::Full),
+            "spread" => Some(Pace::Spread),
+            _ => None,
+        };
+        let reserve = "a number of recipients such as 500, or a share from 0% to 99%";
+        DailyPolicy {
+            pace: self.parsed("TIDEGATE_DAILY", "full or spread", pace, default.pace),
+            reserve: self.parsed(
+                "TIDEGATE_DAILY_RESERVE",
+                reserve,
+                |text| text.parse::<Reserve>().ok(),
+                default.reserve,
+            ),
+        }
+    }
+
+    pub(super) fn breaker(&mut self) -> BreakerPolicy {
+        let default = BreakerPolicy::default();
+        let share = |text: &str| {
+            let share: f64 = text.parse().ok()?;
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "10,000 to 1,000,000"
+            )]
+            let millionths = (share * 1e6).round() as u64;
+            (0.01..=1.0).contains(&share).then_some(millionths)
+        };
+        let allowed = "a number from 0.01 to 1 (1: it never blocks)";
+        BreakerPolicy {
+            share: self.parsed("TIDEGATE_BREAKER_SHARE", allowed, share, default.share),
+            after: self.number("TIDEGATE_BREAKER_SECONDS", 15..=3_600).unwrap_or(default.after),
+            outcomes: self
+                .number("TIDEGATE_BREAKER_OUTCOMES", 1..=10_000)
+                .unwrap_or(default.outcomes),
+            stop: self.number("TIDEGATE_BREAKER_STOP_SECONDS", 1..=3_600).unwrap_or(default.stop),
+            probe: self.number("TIDEGATE_BREAKER_PROBE_SECONDS", 12..=600).unwrap_or(default.probe),
+        }
     }
 
     pub(super) fn allowed_senders(&mut self) -> AllowedSenders {

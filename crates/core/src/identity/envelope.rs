@@ -95,8 +95,15 @@ impl Envelope {
     /// As it goes back to its campaign queue after a send at `at` failed with `error`.
     #[must_use]
     pub fn put_back_failed(self, at: EpochMillis, error: &str) -> Self {
+        let attempt = self.attempt.saturating_add(1);
+        Self { attempt, ..self.put_back_uncounted(at, error) }
+    }
+
+    /// As [`Envelope::put_back_failed`], where the send was no attempt (the circuit breaker did not
+    /// allow, or it was its probe).
+    #[must_use]
+    pub fn put_back_uncounted(self, at: EpochMillis, error: &str) -> Self {
         Self {
-            attempt: self.attempt.saturating_add(1),
             first_attempt_at: self.first_attempt_at.or(Some(at)),
             last_error: Some(error.to_owned()),
             ..self.put_back()

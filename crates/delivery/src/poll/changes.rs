@@ -1,19 +1,22 @@
-//! Changes that a poller makes in the ledger while it serves: rate factor, holds, windows owed.
+//! Changes that a poller makes in the ledger while it serves: rate factor, holds, windows owed, the
+//! breaker's probe.
 
 use std::error::Error as StdError;
 
 use tidegate_core::Window;
-use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::breaker::Breaker;
+use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::factor::RateFactor;
 
 use super::context::Context;
+use super::drain::Noted;
 use crate::environment::Environment;
 use crate::ports::{Ledger as _, PortError};
 
 /// How often a change is tried anew when another poller's came first.
 const TRIES: usize = 4;
 
-/// A change to make.
+/// A change to make, or a look to take.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     /// SES refused for the rate in this window.
@@ -22,6 +25,10 @@ pub(super) enum Change {
     Hold { campaign: Option<String>, reason: HoldReason, detail: String },
     /// The windows up to this one are owed to the mail that waits for it.
     Advance { through: Window },
+    /// This poller becomes the breaker's prober.
+    Probe,
+    /// Whether the breaker still allows.
+    Look,
 }
 
 impl Change {
@@ -31,6 +38,7 @@ impl Change {
             Self::Refused => "rate factor",
             Self::Hold { .. } => "hold",
             Self::Advance { .. } => "claim",
+            Self::Probe | Self::Look => "breaker",
         }
     }
 }
@@ -42,6 +50,10 @@ pub(super) enum Changed {
     Done,
     /// Whether the claim was advanced.
     Advanced(bool),
+    /// Whether this poller is the prober.
+    Prober(bool),
+    /// Whether the breaker allows.
+    Allows(bool),
 }
 
 pub(super) async fn apply<E: Environment>(ctx: &Context<'_, E>, change: Change) -> Changed {
@@ -53,12 +65,20 @@ pub(super) async fn apply<E: Environment>(ctx: &Context<'_, E>, change: Change) 
         Change::Advance { through } => {
             ctx.env.ledger().advance(&ctx.token, *through).await.map(Changed::Advanced)
         }
+        Change::Probe => probe(ctx).await.map(Changed::Prober),
+        Change::Look => {
+            let standing = ctx.env.ledger().read().await;
+            standing.map(|standing| Changed::Allows(standing.control.breaker.is_allowing()))
+        }
     };
     result.unwrap_or_else(|error| {
         let what = change.name();
         tracing::error!(what, error = &error as &dyn StdError, "not changed in the ledger");
         match change {
             Change::Advance { .. } => Changed::Advanced(false),
+            Change::Probe => Changed::Prober(false),
+            // As the claim showed it.
+            Change::Look => Changed::Allows(true),
             Change::Refused | Change::Hold { .. } => Changed::Done,
         }
     })
@@ -93,33 +113,111 @@ async fn change_factor<E: Environment>(
     Ok(())
 }
 
+/// Changes the control record, tried first on the one that came with the claim. Gives what stands
+/// before and after; none where `change` says that nothing is to be changed, or where others always
+/// came first.
+async fn change_control<E: Environment>(
+    ctx: &Context<'_, E>,
+    change: impl Fn(&mut Control) -> bool,
+) -> Result<Option<(Control, Control)>, PortError> {
+    let ledger = ctx.env.ledger();
+    let (mut version, mut before) = (ctx.plan.control_version, ctx.plan.control.clone());
+    for _ in 0..TRIES {
+        let mut after = before.clone();
+        if !change(&mut after) {
+            return Ok(None);
+        }
+        if ledger.set_control(version, &after).await? {
+            return Ok(Some((before, after)));
+        }
+        let standing = ledger.read().await?;
+        (version, before) = (standing.control_version, standing.control);
+    }
+    Ok(None)
+}
+
 async fn hold<E: Environment>(
     ctx: &Context<'_, E>,
     campaign: Option<&str>,
     reason: HoldReason,
     detail: &str,
 ) -> Result<(), PortError> {
-    let ledger = ctx.env.ledger();
-    for _ in 0..TRIES {
-        let standing = ledger.read().await?;
-        let mut control = standing.control;
-        let hold = Hold { reason, detail: detail.to_owned(), since: ctx.now().to_string() };
-        let held = match campaign {
-            Some(name) => control.campaign_holds.contains_key(name),
-            None => control.hold.is_some(),
-        };
-        if held {
-            return Ok(());
+    let hold = Hold { detail: detail.to_owned(), since: ctx.now().into() };
+    let changed = change_control(ctx, |control| {
+        if let Some(name) = campaign {
+            control.refusals.remove(name); // it counts anew once the hold is lifted
         }
-        match campaign {
-            Some(name) => drop(control.campaign_holds.insert(name.to_owned(), hold)),
-            None => control.hold = Some(hold),
-        }
-        if ledger.set_control(standing.control_version, &control).await? {
-            // Not the detail: SES names addresses in it. It stands in the control record.
-            tracing::error!(campaign, ?reason, "sending is held");
-            return Ok(());
-        }
+        control.hold(campaign, reason, hold.clone())
+    });
+    if changed.await?.is_some() {
+        // Not the detail: SES names addresses in it. It stands in the control record.
+        tracing::error!(campaign, reason = reason.as_str(), "sending is held");
     }
     Ok(())
+}
+
+async fn probe<E: Environment>(ctx: &Context<'_, E>) -> Result<bool, PortError> {
+    let (window, policy) = (ctx.plan.window, &ctx.config.breaker);
+    let become_prober =
+        |control: &mut Control| match control.breaker.probing(window, &ctx.token, policy) {
+            Some(probing) => {
+                control.breaker = probing;
+                true
+            }
+            None => false,
+        };
+    if change_control(ctx, become_prober).await?.is_some() {
+        tracing::info!(%window, "circuit breaker probes");
+        return Ok(true);
+    }
+    // Ours, where the answer to our own write was lost.
+    let breaker = ctx.env.ledger().read().await?.control.breaker;
+    Ok(matches!(breaker, Breaker::Probing { prober, .. } if prober == ctx.token))
+}
+
+/// Notes in the control record how the window's sends ended: for the breaker, and for the permanent
+/// refusals in a row. Written only where it changes something.
+pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Noted) {
+    let (window, policy) = (ctx.plan.window, &ctx.config.breaker);
+    let note = |control: &mut Control| {
+        let before = (control.breaker.clone(), control.refusals.clone());
+        let probed = noted
+            .probe
+            .and_then(|worked| control.breaker.probed(window, &ctx.token, worked, policy));
+        if let Some(breaker) =
+            probed.or_else(|| control.breaker.observed(window, noted.outcomes, policy))
+        {
+            control.breaker = breaker;
+        }
+        for (campaign, run) in &noted.runs {
+            match run.after(control.refusals.get(campaign)) {
+                Some(streak) => drop(control.refusals.insert(campaign.clone(), streak)),
+                None => drop(control.refusals.remove(campaign)),
+            }
+        }
+        before != (control.breaker.clone(), control.refusals.clone())
+    };
+    match change_control(ctx, note).await {
+        Ok(Some((before, after))) => log_breaker(window, &before.breaker, &after.breaker),
+        Ok(None) => {}
+        Err(error) => {
+            tracing::error!(error = &error as &dyn StdError, "breaker not told of the outcomes");
+        }
+    }
+}
+
+fn log_breaker(window: Window, before: &Breaker, after: &Breaker) {
+    let blocked_s = before.blocked_for(window).map(|blocked| blocked.as_secs());
+    match (before, after) {
+        (Breaker::Allowing { .. }, Breaker::Blocking { until, .. }) => {
+            tracing::error!(%until, "circuit breaker blocks: too many sends fail");
+        }
+        (Breaker::Probing { .. }, Breaker::Blocking { until, .. }) => {
+            tracing::warn!(%until, blocked_s, "circuit breaker blocks on: the probe failed");
+        }
+        (Breaker::Probing { .. }, Breaker::Allowing { .. }) => {
+            tracing::info!(blocked_s, "circuit breaker allows: the probe was taken");
+        }
+        _ => {}
+    }
 }

@@ -58,6 +58,11 @@ impl Learned {
         whole(rate * latency.clamp(1.0, timeout.as_secs_f64().max(1.0))).clamp(16, 900)
     }
 
+    /// Windows whose pollers may still be at work, or on their way to report, as a window is claimed.
+    pub(super) fn unreported_windows(&self) -> u64 {
+        2 + whole(self.latency.get().unwrap_or(ASSUMED_LATENCY)) as u64
+    }
+
     /// How many connections the sends of a window at `rate` will need.
     pub(super) fn connections(&self, rate: f64) -> usize {
         whole(rate * self.latency.get().unwrap_or(ASSUMED_LATENCY) * 1.2) + 1

@@ -30,6 +30,8 @@ pub(super) struct Message {
     pub(super) envelope: Envelope,
     pub(super) line: Line,
     pub(super) held: Held,
+    /// The token of its mark, once the duplicate guard has made one.
+    pub(super) mark: Option<String>,
 }
 
 /// What of a message is needed to settle it.
@@ -115,7 +117,7 @@ pub(super) fn read(
     if let Some(campaign) = &source.campaign {
         envelope.campaign.clone_from(campaign); // a queue may have been renamed meanwhile
     }
-    Ok(Message { email, envelope, line: source.line, held })
+    Ok(Message { email, envelope, line: source.line, held, mark: None })
 }
 
 /// An error and its sources in one line.
@@ -152,13 +154,23 @@ impl Message {
 /// The dead letter of a mail that failed for good at `at`.
 pub(super) fn dead_letter(message: &Message, reason: LastError, at: EpochMillis) -> Outgoing {
     let envelope = message.envelope.clone().put_back_failed(at, &reason.provider_message);
+    letter(message, &envelope, reason, at)
+}
+
+/// The dead letter of a mail that was last sent at `at`, nobody knows how.
+pub(super) fn unknown_letter(message: &Message, reason: LastError, at: EpochMillis) -> Outgoing {
+    let envelope = message.envelope.clone().put_back_uncounted(at, &reason.provider_message);
+    letter(message, &envelope, reason, at)
+}
+
+fn letter(message: &Message, last: &Envelope, reason: LastError, at: EpochMillis) -> Outgoing {
     let entry = DeadLetter {
         message_id: message.held.message_id.clone(),
-        campaign: envelope.campaign.clone(),
+        campaign: last.campaign.clone(),
         to: message.email.to().iter().map(|to| to.addr_spec().to_owned()).collect(),
-        first_attempt_at: envelope.first_attempt_at,
+        first_attempt_at: last.first_attempt_at,
         last_attempt_at: Some(at),
-        attempts: envelope.attempt,
+        attempts: last.attempt,
         last_error: reason,
         message: message.held.body.clone(),
     };

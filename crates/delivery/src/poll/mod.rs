@@ -16,12 +16,15 @@ mod time;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
+use std::time::Duration;
 
 use futures_channel::mpsc::unbounded;
-use futures_util::future::{join, join4};
+use futures_util::future::{join, join3, join4};
 use thiserror::Error;
 use tidegate_core::Window;
+use tidegate_core::breaker::Permit;
 use tidegate_core::config::PollerConfig;
+use tidegate_core::control::HoldReason;
 use tidegate_core::feed::pause_after_empty;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::Rate;
@@ -29,10 +32,11 @@ use tidegate_core::tick::{Admission, Tick};
 
 use crate::environment::Environment;
 use crate::ports::{
-    Account as _, Claim, ClaimRequest, Entropy as _, Idle, Ledger as _, Mailer as _, PortError,
-    Queues as _, Standing,
+    Account as _, Claim, ClaimRequest, Clock as _, Entropy as _, Idle, Ledger as _, Mailer as _,
+    PortError, Queues as _, Standing,
 };
-use crate::quota;
+use crate::{account, quota};
+use changes::Change;
 use context::Context;
 use drain::Drained;
 use feed::Fed;
@@ -44,6 +48,8 @@ use time::WindowTime;
 
 /// Every so many windows the merge queue is counted, against drift.
 const COUNT_EVERY: u64 = 16;
+/// How old what the ledger keeps of the account may be, where no scheduler renews it.
+const KEPT_EVERY: Duration = Duration::from_mins(1);
 /// A receive count above this raises an alarm: waiting mail is received again and again.
 const MANY_RECEIVES: u32 = 100;
 
@@ -102,7 +108,7 @@ impl<E: Environment> Poller<E> {
             Admission::Early => return Ok(ended(End::Early)),
             Admission::Admitted => {}
         }
-        let rate = self.config.quota_cap.map_or(tick.rate, |cap| cap.min(tick.rate));
+        let rate = self.config.cap.quota.map_or(tick.rate, |cap| cap.min(tick.rate));
         if SlotGrid::new(rate, self.config.guard).slots_of(tick.window).is_empty() {
             return Ok(ended(End::NoSlots));
         }
@@ -116,14 +122,27 @@ impl<E: Environment> Poller<E> {
         }
     }
 
-    /// The tick for `window` at the account's quota; a report where the account has none.
+    /// The tick for `window` at the account's quota; a report where the account has none. What else
+    /// SES told is kept in the ledger, as the scheduler does, now and then or while a hold waits
+    /// for it.
     async fn next_second(&self, window: Window) -> Result<Result<Tick, WindowReport>, PollError> {
-        let rate: Option<Rate> = match self.env.account().account().await {
-            Ok(status) => quota::capped(status.max_send_rate, self.config.quota_cap),
+        let asked = self.env.clock().wall();
+        let answer = self.env.account().account().await;
+        let standing = self.env.ledger().read().await.ok();
+        let control = standing.as_ref().map(|standing| &standing.control);
+        let rate: Option<Rate> = match answer {
+            Ok(status) => {
+                let fresh = control.and_then(|control| control.daily).is_some_and(|reading| {
+                    asked.saturating_since(reading.read_at.into()) < KEPT_EVERY
+                });
+                if !fresh || control.is_some_and(|control| !control.holds.is_empty()) {
+                    let daily = self.config.cap.daily;
+                    account::keep(self.env.ledger(), daily, &status, asked).await;
+                }
+                quota::told(&status, &self.config.cap)
+            }
             Err(source) => {
-                let standing = self.env.ledger().read().await.ok();
-                let known = standing.and_then(|standing| standing.control.last_known_quota);
-                let rate = quota::fallback(known, self.config.quota_cap);
+                let rate = quota::remembered(control, &self.config.cap);
                 if rate.is_none() {
                     return Err(PollError::Quota { source });
                 }
@@ -142,19 +161,11 @@ impl<E: Environment> Poller<E> {
         standing: &Standing,
         time: WindowTime,
     ) -> WindowReport {
-        let plan = Plan::new(&self.config, request.window, request.rate, standing);
+        let unreported = self.learned.unreported_windows();
+        let plan = Plan::new(&self.config, request.window, request.rate, standing, unreported);
         let mut report = WindowReport::new(plan.window, End::Served);
         report.rate_per_second = Some(plan.rate);
         report.slots = plan.slot_count();
-        if plan.hold.is_some() {
-            report.end = End::Held;
-            report.slots_unused = report.slots;
-            return report;
-        }
-        if plan.slots.is_empty() {
-            report.end = End::NoSlots;
-            return report;
-        }
         let ctx = Context {
             env: &self.env,
             config: &self.config,
@@ -163,6 +174,22 @@ impl<E: Environment> Poller<E> {
             time,
             token: request.token.clone(),
         };
+        if plan.ends_the_day() {
+            let (reason, detail) = (HoldReason::DailyBudget, plan.day_in_words());
+            changes::apply(&ctx, Change::Hold { campaign: None, reason, detail }).await;
+        }
+        let idle = if plan.is_held() {
+            Some(End::Held)
+        } else if plan.permit == Permit::Nothing {
+            Some(End::Blocked)
+        } else {
+            plan.slots.is_empty().then_some(End::NoSlots)
+        };
+        if let Some(end) = idle {
+            report.end = end;
+            report.slots_unused = report.slots;
+            return report;
+        }
         let calls = self.env.queues().calls();
         let (fed, drained, drift) = self.serve_slots(&ctx, &mut report).await;
         report.sqs_calls = self.env.queues().calls() - calls;
@@ -246,6 +273,8 @@ impl<E: Environment> Poller<E> {
         report.retried = drained.retried;
         report.put_back = drained.put_back;
         report.left = drained.left;
+        report.already_sent = drained.already_sent;
+        report.unknown = drained.unknown;
         report.slots_skipped = drained.skipped;
         report.slots_unused = drained.unused;
         if report.highest_receive_count > MANY_RECEIVES {
@@ -265,7 +294,8 @@ impl<E: Environment> Poller<E> {
                 changes::recover(ctx).await;
             }
         };
-        let (written, ()) = join(self.env.ledger().report(&entry), recovering).await;
+        let noting = changes::conclude(ctx, &drained.noted);
+        let (written, (), ()) = join3(self.env.ledger().report(&entry), recovering, noting).await;
         if let Err(error) = written {
             tracing::error!(error = &error as &dyn StdError, "report not added to the ledger");
         }

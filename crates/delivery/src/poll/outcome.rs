@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use tidegate_core::dead_letter::LastError;
+use tidegate_core::duplicate_guard::{Mark, MarkState};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::retry;
 
-use super::message::{Held, Message, Rejected, dead_letter, rejected_letter};
+use super::message::{Held, Message, Rejected, dead_letter, rejected_letter, unknown_letter};
 use super::settle::{Job, Receipt};
 use crate::ports::{Outgoing, QueueUrl};
 
 /// Codes for failures that brought none.
 const NO_CODE: &str = "ConnectionFailed";
+/// The code of what nobody knows to be sent or not.
+const UNKNOWN: &str = "unknown";
 
 pub(super) fn receipt(held: &Held, buffered: bool) -> Receipt {
     Receipt { queue: held.queue.clone(), handle: held.receipt.clone(), buffered }
@@ -61,19 +64,55 @@ pub(super) fn give_up(
     move_to(dead_letters, dead_letter(message, reason, at), &message.held, true)
 }
 
-/// It failed for a passing reason: back to its campaign, delayed. `jitter` is 0.0 to 1.0.
+/// The guard knows it: this copy is only deleted.
+pub(super) fn already_sent(message: &Message) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        "deleted: it was sent already"
+    );
+    Job::Delete(receipt(&message.held, true))
+}
+
+/// The guard knows that it may have been sent: it is dead-lettered, to be looked at.
+pub(super) fn unknown(message: &Message, mark: &Mark, dead_letters: &QueueUrl) -> Job {
+    tracing::error!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        since = %mark.since,
+        "dead-lettered: nobody knows whether it was sent"
+    );
+    let again = if mark.state == MarkState::Parked { ", and dead-lettered before" } else { "" };
+    let reason = LastError {
+        code: Some(UNKNOWN.to_owned()),
+        http_status: None,
+        provider_message: format!(
+            "a poller set out to send it at {}, and its outcome is not known{again}",
+            mark.since
+        ),
+    };
+    move_to(dead_letters, unknown_letter(message, reason, mark.since), &message.held, true)
+}
+
+/// It failed for a passing reason: back to its campaign, delayed. `jitter` is 0.0 to 1.0; not
+/// `counted`, it was no attempt.
 pub(super) fn retry(
     message: &Message,
     failure: &Failure,
     outcome: Outcome,
     campaign: &QueueUrl,
-    at: EpochMillis,
-    jitter: f64,
+    (at, jitter): (EpochMillis, f64),
+    counted: bool,
 ) -> Job {
     log(message, failure, outcome, "to be retried");
     let code = failure.code.as_deref().unwrap_or(NO_CODE);
     let said = format!("{code}: {}", failure.message);
-    let envelope = message.envelope.clone().put_back_failed(at, &said);
+    let envelope = message.envelope.clone();
+    let envelope = if counted {
+        envelope.put_back_failed(at, &said)
+    } else {
+        envelope.put_back_uncounted(at, &said)
+    };
     let outgoing = Outgoing {
         body: message.held.body.clone(),
         attributes: envelope.to_attributes(),

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use tidegate_core::Window;
-use tidegate_core::config::{Campaign, Campaigns, PollerConfig};
-use tidegate_core::control::Hold;
+use tidegate_core::breaker::{Breaker, Permit};
+use tidegate_core::config::{Campaign, Campaigns, EXPRESS, PollerConfig};
+use tidegate_core::control::Control;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::feed;
@@ -43,8 +44,13 @@ pub(super) struct Plan {
     /// Recipients in the merge queue that can be received, as reported.
     pub(super) depth: i64,
     pub(super) factor: RateFactor,
-    /// Holds all sending.
-    pub(super) hold: Option<Hold>,
+    /// What the circuit breaker lets this poller do.
+    pub(super) permit: Permit,
+    /// Recipients that campaigns may be sent in this window: by the daily quota, and not while a
+    /// hold stands that spares express mail alone.
+    pub(super) for_campaigns: u64,
+    pub(super) control: Control,
+    pub(super) control_version: u64,
 }
 
 impl Plan {
@@ -53,6 +59,7 @@ impl Plan {
         window: Window,
         quota: Rate,
         standing: &Standing,
+        unreported_windows: u64,
     ) -> Self {
         let rate = quota.scaled(standing.factor.millionths());
         let grid = SlotGrid::new(rate, config.guard);
@@ -64,24 +71,58 @@ impl Plan {
         let campaigns = listed.iter().map(|campaign| PlannedCampaign {
             name: campaign.name.clone(),
             queue: QueueUrl::new(campaign.queue_url.as_str()),
-            held: standing.control.hold_of(&campaign.name).is_some(),
+            held: standing.control.holds_campaign(&campaign.name),
             idle: standing.idle.get(&campaign.name).copied(),
             debt: counter(&debt_counter(&campaign.name)),
         });
+        let slots = grid.usable(window, before);
+        let control = standing.control.clone();
+        let unreported = unreported_windows * (slots.end.saturating_sub(slots.start) + 1);
+        let budget = control.daily.map_or(u64::MAX, |reading| {
+            config.cap.daily.budget(&reading, counter("sent"), unreported)
+        });
+        let express = config.express_queue_url.as_deref().map(QueueUrl::new);
         Self {
             window,
             rate,
             grid,
-            slots: grid.usable(window, before),
+            slots,
             campaigns: campaigns.collect(),
             cycle: cycle(listed, standing),
             merge: config.merge_queue_url.as_deref().map(QueueUrl::new),
-            express: config.express_queue_url.as_deref().map(QueueUrl::new),
+            express: express.filter(|_| !control.holds_campaign(EXPRESS)),
             dead_letter: QueueUrl::new(config.dead_letter_queue_url.as_str()),
             depth: counter("fed") - counter("taken"),
             factor: standing.factor,
-            hold: standing.control.hold.clone(),
+            permit: control.breaker.permit(window, &config.breaker),
+            for_campaigns: if control.holds.is_empty() { budget } else { 0 },
+            control,
+            control_version: standing.control_version,
         }
+    }
+
+    /// Whether nothing at all may be sent.
+    pub(super) fn is_held(&self) -> bool {
+        self.control.holds.stop_express() || (self.for_campaigns == 0 && self.express.is_none())
+    }
+
+    /// Whether campaigns have to stop for the day, and nobody has said so yet.
+    pub(super) fn ends_the_day(&self) -> bool {
+        self.for_campaigns == 0 && self.control.holds.is_empty()
+    }
+
+    /// Whether the breaker allows, and has a reason to watch.
+    pub(super) fn is_watched(&self) -> bool {
+        matches!(self.control.breaker, Breaker::Allowing { watch: Some(_) })
+    }
+
+    /// Why campaigns stop for the day, in words.
+    pub(super) fn day_in_words(&self) -> String {
+        let Some(reading) = self.control.daily else { return String::new() };
+        format!(
+            "{} of {} recipients were sent in 24 hours as GetAccount was asked at {}; what is left is kept for express mail, or under way",
+            reading.sent, reading.quota, reading.read_at
+        )
     }
 
     pub(super) fn slot_count(&self) -> u64 {
@@ -90,7 +131,18 @@ impl Plan {
 
     /// Recipients to feed in this window.
     pub(super) fn feed_amount(&self) -> u64 {
-        feed::amount(self.slot_count(), self.depth)
+        match self.permit {
+            _ if self.for_campaigns == 0 => 0,
+            // One mail is enough for a probe.
+            Permit::Probe => u64::from(self.depth <= 0),
+            Permit::Send | Permit::Nothing => feed::amount(self.slot_count(), self.depth),
+        }
+    }
+
+    /// Recipients to receive from campaigns or merge queue for this window.
+    pub(super) fn intake_amount(&self) -> u64 {
+        let most = if self.permit == Permit::Probe { 1 } else { self.slot_count() };
+        most.min(self.for_campaigns)
     }
 
     /// Whether a campaign is asked in this window.

@@ -27,6 +27,8 @@ pub enum End {
     NoSlots,
     /// All sending is held.
     Held,
+    /// The circuit breaker blocks.
+    Blocked,
     /// SES gives the account no quota.
     NoQuota,
 }
@@ -69,6 +71,10 @@ pub struct WindowReport {
     pub dead: u64,
     /// Mails received and left to the visibility timeout.
     pub left: u64,
+    /// Copies of mails that had been sent already, deleted: the duplicate guard knew them.
+    pub already_sent: u64,
+    /// Mails dead-lettered as `unknown`, `dead` includes them: nobody knows whether they were sent.
+    pub unknown: u64,
     /// Calls to SQS.
     pub sqs_calls: u64,
     /// Deletes that failed: these messages come again.
@@ -102,6 +108,8 @@ impl WindowReport {
             put_back: 0,
             dead: 0,
             left: 0,
+            already_sent: 0,
+            unknown: 0,
             sqs_calls: 0,
             delete_failed: 0,
             highest_receive_count: 0,
@@ -145,6 +153,8 @@ impl WindowReport {
             ("put_back", self.put_back),
             ("dead", self.dead),
             ("left", self.left),
+            ("already_sent", self.already_sent),
+            ("unknown", self.unknown),
             ("skipped", self.slots_skipped),
             ("unused", self.slots_unused),
             ("sqs_calls", self.sqs_calls),

@@ -6,6 +6,7 @@ mod entropy;
 mod invoke;
 mod ledger;
 mod mailer;
+mod marks;
 mod queues;
 
 pub use account::{Account, AccountStatus};
@@ -14,6 +15,7 @@ pub use entropy::Entropy;
 pub use invoke::Invoke;
 pub use ledger::{Claim, ClaimRequest, Idle, Ledger, LedgerReport, PreviousClaim, Standing};
 pub use mailer::{Mail, Mailer};
+pub use marks::{MarkRequest, Marked, Marks};
 pub use queues::{
     Depth, Entry, EntryError, Fifo, Outgoing, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
 };

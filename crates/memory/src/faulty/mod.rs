@@ -8,12 +8,14 @@ mod tests;
 
 use tidegate_core::Window;
 use tidegate_core::control::Control;
+use tidegate_core::duplicate_guard::MarkState;
 use tidegate_core::factor::RateFactor;
+use tidegate_core::identity::Identity;
 use tidegate_core::outcome::Failure;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::{
     Account, AccountStatus, Claim, ClaimRequest, FailureKind, Invoke, Ledger, LedgerReport, Mail,
-    Mailer, Monotonic, PortError, Standing,
+    Mailer, MarkRequest, Marked, Marks, Monotonic, PortError, Standing,
 };
 
 pub use plan::{FaultPlan, Strike};
@@ -60,7 +62,10 @@ fn failed(operation: Operation, resource: &str) -> impl Fn(FailureKind) -> PortE
         | Operation::Advance
         | Operation::Report
         | Operation::SetFactor
-        | Operation::SetControl => "UpdateItem",
+        | Operation::SetControl
+        | Operation::Mark
+        | Operation::SetMark => "UpdateItem",
+        Operation::Unmark => "DeleteItem",
         Operation::Account => "GetAccount",
         Operation::Tick => "Invoke",
     };
@@ -106,6 +111,27 @@ impl<L: Ledger> Ledger for Faulty<L> {
 
     async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
         self.call(Operation::SetControl, "", self.inner.set_control(version, control)).await
+    }
+}
+
+impl<L: Marks> Marks for Faulty<L> {
+    async fn mark(&self, request: &MarkRequest) -> Result<Marked, PortError> {
+        self.call(Operation::Mark, request.identity.as_str(), self.inner.mark(request)).await
+    }
+
+    async fn set_mark(
+        &self,
+        identity: &Identity,
+        token: &str,
+        state: MarkState,
+    ) -> Result<bool, PortError> {
+        let act = self.inner.set_mark(identity, token, state);
+        self.call(Operation::SetMark, identity.as_str(), act).await
+    }
+
+    async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
+        let act = self.inner.unmark(identity, token);
+        self.call(Operation::Unmark, identity.as_str(), act).await
     }
 }
 

@@ -33,6 +33,12 @@ pub enum Operation {
     SetFactor,
     /// `Ledger::set_control`; without resource.
     SetControl,
+    /// `Marks::mark`; the resource is the mail's identity, as for all three of `Marks`.
+    Mark,
+    /// `Marks::set_mark`.
+    SetMark,
+    /// `Marks::unmark`.
+    Unmark,
     /// `Account::account`; without resource.
     Account,
     /// `Invoke::tick`; the resource is the window.

@@ -1,6 +1,8 @@
 //! The drain: receives what the window's slots can take, and sends it, a slot a recipient.
 
+mod guard;
 mod outcome;
+mod probe;
 mod receive;
 mod state;
 
@@ -24,7 +26,7 @@ use crate::ports::{Clock as _, Mail, Mailer as _, Monotonic, PortError, Queues a
 use receive::{NextReceive, Origin};
 use state::{Drain, Wake};
 
-pub(super) use state::Drained;
+pub(super) use state::{Drained, Noted};
 
 /// Past every send's time-out: nothing is waited for longer than this after the window.
 const AT_LAST: Duration = Duration::from_secs(12);
@@ -55,6 +57,7 @@ pub(super) async fn drain<E: Environment>(
     let mut receives = FuturesUnordered::new();
     let mut sends = FuturesUnordered::new();
     let mut changes = FuturesUnordered::new();
+    let mut markings = FuturesUnordered::new();
     let mut feeding = true;
     loop {
         while let Some(next) = state.next_receive() {
@@ -67,7 +70,9 @@ pub(super) async fn drain<E: Environment>(
             }
         };
         changes.extend(state.take_changes().into_iter().map(|change| apply(ctx, change)));
-        let quiet = receives.is_empty() && sends.is_empty() && changes.is_empty();
+        markings.extend(state.take_markings().into_iter().map(|marking| guard::run(ctx, marking)));
+        let quiet =
+            receives.is_empty() && sends.is_empty() && changes.is_empty() && markings.is_empty();
         let until = match wake {
             Wake::Over if quiet => break,
             Wake::NothingWaits(_) if quiet && !feeding => break,
@@ -83,9 +88,13 @@ pub(super) async fn drain<E: Environment>(
                 Some(mails) => state.arrived(mails),
                 None => feeding = false,
             },
-            changed = changes.select_next_some() => if let Changed::Advanced(advanced) = changed {
-                state.advanced(advanced);
+            changed = changes.select_next_some() => match changed {
+                Changed::Done => {}
+                Changed::Advanced(advanced) => state.advanced(advanced),
+                Changed::Prober(is_prober) => state.prober(is_prober),
+                Changed::Allows(allows) => state.allows(allows),
             },
+            done = markings.select_next_some() => state.marking_done(done),
             () = timer => {
                 if matches!(wake, Wake::Full | Wake::Over) {
                     break;
@@ -93,7 +102,14 @@ pub(super) async fn drain<E: Environment>(
             }
         }
     }
-    state.finish()
+    state.leave_the_rest();
+    loop {
+        markings.extend(state.take_markings().into_iter().map(|marking| guard::run(ctx, marking)));
+        match markings.next().await {
+            Some(done) => state.marking_done(done),
+            None => return state.finish(),
+        }
+    }
 }
 
 /// The feed's next word; once it has said its last, nothing, for ever.

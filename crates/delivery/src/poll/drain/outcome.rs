@@ -6,8 +6,10 @@ use tidegate_core::config::Unsent;
 use tidegate_core::control::HoldReason;
 use tidegate_core::limiter::Line;
 use tidegate_core::outcome::{Failure, Outcome, classify};
+use tidegate_core::refusals::{HOLD_AT, Run};
 
 use super::Sent;
+use super::guard::Fate;
 use super::state::Drain;
 use crate::environment::Environment;
 use crate::poll::changes::Change;
@@ -16,6 +18,9 @@ use crate::poll::outcome::{accepted, give_up, log, put_back, receipt, retry};
 use crate::poll::settle::Job;
 use crate::ports::{Entropy as _, QueueUrl};
 
+/// How old a look at the breaker may be, once it has reason to block.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 impl<E: Environment> Drain<'_, E> {
     /// Notes what SES said of a send.
     pub(super) fn sent(&mut self, sent: Sent) {
@@ -23,11 +28,14 @@ impl<E: Environment> Drain<'_, E> {
         let failure = match result {
             Ok(ses_message_id) => {
                 self.answered(latency);
+                self.note(None);
+                self.run_of(&message).accepted();
                 self.done.mails += 1;
                 let campaign = message.envelope.campaign.clone();
                 *self.done.sent.entry(campaign).or_insert(0) += message.recipients();
                 self.take(&message);
-                return self.job(accepted(&message, &ses_message_id, latency));
+                let job = accepted(&message, &ses_message_id, latency);
+                return self.settle(&message, Some(Fate::Sent), Some(job));
             }
             Err(failure) => failure,
         };
@@ -35,11 +43,15 @@ impl<E: Environment> Drain<'_, E> {
         if failure.http_status.is_some() {
             self.answered(latency);
         }
+        self.note(Some(outcome));
         match outcome {
             Outcome::NotSent => self.wait_again(message),
             Outcome::RateExceeded => self.refused(&message, &failure),
-            Outcome::Permanent => self.give_up(&message, &failure, outcome),
-            Outcome::Transient | Outcome::Ambiguous => self.fail(&message, &failure, outcome),
+            Outcome::Permanent => {
+                self.refused_for_good(&message, &failure);
+                self.give_up(&message, &failure, outcome);
+            }
+            Outcome::Transient | Outcome::Ambiguous => self.fail(message, failure, outcome),
             Outcome::DailyQuotaExceeded
             | Outcome::AccountPaused
             | Outcome::Credentials
@@ -56,7 +68,14 @@ impl<E: Environment> Drain<'_, E> {
     /// It was too late for its slot and never left us: a later slot takes it.
     fn wait_again(&mut self, message: Box<Message>) {
         *self.done.failed.entry(Outcome::NotSent.as_str()).or_insert(0) += 1;
-        self.wait(message);
+        if matches!(message.line, Line::Campaign(_)) {
+            self.for_campaigns = self.for_campaigns.saturating_add(message.recipients());
+        }
+        if self.is_held(&message) {
+            self.put_back(&message);
+        } else {
+            self.wait_for_slot(message);
+        }
     }
 
     /// The slot is spent; the mail is visible again in 1 or 2 s; this window starts no more.
@@ -66,8 +85,10 @@ impl<E: Environment> Drain<'_, E> {
         self.take(message);
         self.not_used(message);
         let seconds = if self.ctx.env.entropy().unit() < 0.5 { 1 } else { 2 };
-        self.job(Job::Show(receipt(&message.held, true), Duration::from_secs(seconds)));
-        if !self.stopped {
+        let job = Job::Show(receipt(&message.held, true), Duration::from_secs(seconds));
+        self.settle(message, Some(Fate::Unmarked), Some(job));
+        if !self.limited {
+            self.limited = true;
             self.changes.push(Change::Refused);
         }
         self.stop();
@@ -78,11 +99,70 @@ impl<E: Environment> Drain<'_, E> {
         self.done.dead += 1;
         self.take(message);
         let dead_letters = &self.ctx.plan.dead_letter;
-        self.job(give_up(message, failure, outcome, dead_letters, self.now_millis()));
+        let job = give_up(message, failure, outcome, dead_letters, self.now_millis());
+        let fate = if outcome.possibly_sent() { Fate::Parked } else { Fate::Unmarked };
+        self.settle(message, Some(fate), Some(job));
     }
 
-    fn fail(&mut self, message: &Message, failure: &Failure, outcome: Outcome) {
-        if message.envelope.attempt + 1 >= self.ctx.config.max_attempts {
+    /// Ten of one code in a row hold the campaign: the fault is in it, not in its mails.
+    fn refused_for_good(&mut self, message: &Message, failure: &Failure) {
+        let campaign = &message.envelope.campaign;
+        if self.held.contains(campaign) {
+            return;
+        }
+        let code = failure.code.as_deref().unwrap_or_default();
+        let before = self.ctx.plan.control.refusals.get(campaign);
+        let run = self.run_of(message);
+        run.refused(code);
+        if run.after(before).is_some_and(|streak| streak.count >= HOLD_AT) {
+            self.done.noted.runs.remove(campaign);
+            self.held.insert(campaign.clone());
+            let detail =
+                format!("{HOLD_AT} permanent refusals in a row: {code}: {}", failure.message);
+            let (campaign, reason) = (Some(campaign.clone()), HoldReason::Refusals);
+            self.changes.push(Change::Hold { campaign, reason, detail });
+        }
+    }
+
+    fn run_of(&mut self, message: &Message) -> &mut Run {
+        self.done.noted.runs.entry(message.envelope.campaign.clone()).or_default()
+    }
+
+    /// A failure counts as an attempt where the breaker allows: it is looked at once more where it
+    /// may have changed since the claim.
+    fn fail(&mut self, message: Box<Message>, failure: Failure, outcome: Outcome) {
+        let (allowing, seen) = self.allowing;
+        let old = self.ctx.monotonic().saturating_since(seen) > LOOK_EVERY;
+        if self.ctx.plan.is_watched() && allowing && old {
+            if self.undecided.is_empty() {
+                self.changes.push(Change::Look);
+            }
+            return self.undecided.push((message, failure, outcome));
+        }
+        self.retry_or_give_up(&message, &failure, outcome, allowing && !self.is_probing());
+    }
+
+    /// Whether the breaker allows, as the ledger has just said.
+    pub(super) fn allows(&mut self, allowing: bool) {
+        self.allowing = (allowing, self.ctx.monotonic());
+        self.decide(allowing);
+    }
+
+    /// Decides on the failed sends that waited for a look at the breaker.
+    pub(super) fn decide(&mut self, counted: bool) {
+        for (message, failure, outcome) in std::mem::take(&mut self.undecided) {
+            self.retry_or_give_up(&message, &failure, outcome, counted);
+        }
+    }
+
+    fn retry_or_give_up(
+        &mut self,
+        message: &Message,
+        failure: &Failure,
+        outcome: Outcome,
+        counted: bool,
+    ) {
+        if counted && message.envelope.attempt + 1 >= self.ctx.config.max_attempts {
             return self.give_up(message, failure, outcome);
         }
         *self.done.failed.entry(outcome.as_str()).or_insert(0) += 1;
@@ -91,8 +171,11 @@ impl<E: Environment> Drain<'_, E> {
         };
         self.done.retried += 1;
         self.take(message);
-        let jitter = self.ctx.env.entropy().unit();
-        self.job(retry(message, failure, outcome, &queue, self.now_millis(), jitter));
+        let when = (self.now_millis(), self.ctx.env.entropy().unit());
+        let job = retry(message, failure, outcome, &queue, when, counted);
+        // Possibly sent, it keeps its mark: whoever takes it up again shall know.
+        let fate = (!outcome.possibly_sent()).then_some(Fate::Unmarked);
+        self.settle(message, fate, Some(job));
     }
 
     fn hold(&mut self, message: &Message, failure: &Failure, outcome: Outcome) {
@@ -116,7 +199,7 @@ impl<E: Environment> Drain<'_, E> {
         self.leave(message);
     }
 
-    fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.stopped = true;
         self.limiter.stop();
     }
@@ -126,7 +209,8 @@ impl<E: Environment> Drain<'_, E> {
             Some(queue) => {
                 self.done.put_back += 1;
                 self.take(message);
-                self.job(put_back(message, &queue));
+                let job = put_back(message, &queue);
+                self.settle(message, Some(Fate::Unmarked), Some(job));
             }
             None => self.leave(message),
         }
@@ -144,7 +228,7 @@ impl<E: Environment> Drain<'_, E> {
 
     /// Counts a mail that leaves the merge queue, for good or until it is received once more: the
     /// feed must not count on what nobody can receive.
-    fn take(&mut self, message: &Message) {
+    pub(super) fn take(&mut self, message: &Message) {
         if self.is_merged(message.line) {
             self.done.taken += message.recipients();
         }
@@ -158,9 +242,13 @@ impl<E: Environment> Drain<'_, E> {
     pub(super) fn leave(&mut self, message: &Message) {
         self.done.left += 1;
         self.take(message);
-        match self.ctx.config.unsent {
-            Unsent::Release => self.job(Job::Show(receipt(&message.held, true), Duration::ZERO)),
-            Unsent::Timeout => self.buffered.set(self.buffered.get().saturating_sub(1)),
-        }
+        let job = match self.ctx.config.unsent {
+            Unsent::Release => Some(Job::Show(receipt(&message.held, true), Duration::ZERO)),
+            Unsent::Timeout => {
+                self.buffered.set(self.buffered.get().saturating_sub(1));
+                None
+            }
+        };
+        self.settle(message, Some(Fate::Unmarked), job);
     }
 }

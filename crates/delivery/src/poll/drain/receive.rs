@@ -5,9 +5,11 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use tidegate_core::allocation::{Ask, BATCH, Intake, divide};
+use tidegate_core::breaker::Permit;
 use tidegate_core::limiter::Line;
 
 use super::Answer;
+use super::probe::Probe;
 use super::state::Drain;
 use crate::environment::Environment;
 use crate::poll::context::Context;
@@ -42,6 +44,9 @@ impl<E: Environment> Drain<'_, E> {
         if self.stopped || self.ctx.now() + LAST_RECEIVE > self.ctx.plan.window.closes() {
             return None;
         }
+        if self.is_probing() && self.probe != Probe::Wanted {
+            return None;
+        }
         let slots = self.limiter.slots_left();
         let waiting = self.limiter.recipients_waiting();
         // Slots that passed or that express took are not asked for.
@@ -55,7 +60,8 @@ impl<E: Environment> Drain<'_, E> {
             // holds of it is bounded by the slots it can take.
             if !self.express_dry && supply.may_ask() {
                 let held = self.limiter.state().express as u64 + supply.outstanding();
-                let messages = slots.saturating_sub(held).min(BATCH);
+                let most = if self.ctx.plan.permit == Permit::Probe { 1 } else { BATCH };
+                let messages = slots.saturating_sub(held).min(most);
                 if messages > 0 {
                     supply.asked(messages);
                     let (queue, wait) = (source.queue.clone(), self.ctx.wait_now());
@@ -152,7 +158,7 @@ impl<E: Environment> Drain<'_, E> {
             match read(received, &source, since, &self.ctx.config.allowed_senders) {
                 Ok(message) => {
                     self.done.back += if came_back { message.recipients() } else { 0 };
-                    usable += self.wait(Box::new(message));
+                    usable += self.admit(Box::new(message));
                 }
                 Err(rejected) => {
                     self.done.dead += 1;
@@ -183,7 +189,7 @@ pub(super) fn direct_lanes<E: Environment>(
         let mut supply = Supply::of(ctx.plan, campaign);
         if campaign.idle.is_some() || !ctx.plan.asks(campaign) {
             intake.mark_dry(index);
-            if ctx.plan.asks(campaign) {
+            if ctx.plan.asks(campaign) && ctx.plan.intake_amount() > 0 {
                 probes.push(supply.probe(index));
             }
         }

@@ -7,10 +7,15 @@ use std::time::Duration;
 use futures_channel::mpsc::UnboundedSender;
 use tidegate_core::Timestamp;
 use tidegate_core::allocation::{Ask, BATCH, Intake};
+use tidegate_core::breaker::Outcomes;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
+use tidegate_core::outcome::{Failure, Outcome};
+use tidegate_core::refusals::Run;
 
+use super::guard::Marking;
+use super::probe::Probe;
 use super::receive::direct_lanes;
 use crate::environment::Environment;
 use crate::poll::changes::Change;
@@ -47,6 +52,8 @@ pub(in crate::poll) struct Drained {
     pub(in crate::poll) put_back: u64,
     pub(in crate::poll) dead: u64,
     pub(in crate::poll) left: u64,
+    pub(in crate::poll) already_sent: u64,
+    pub(in crate::poll) unknown: u64,
     pub(in crate::poll) skipped: u64,
     pub(in crate::poll) unused: u64,
     pub(in crate::poll) latency_sum: Duration,
@@ -56,6 +63,17 @@ pub(in crate::poll) struct Drained {
     pub(in crate::poll) debts: BTreeMap<String, i64>,
     /// In direct mode: campaigns asked, and whether they had mail at the last time.
     pub(in crate::poll) had_mail: BTreeMap<String, bool>,
+    pub(in crate::poll) noted: Noted,
+}
+
+/// How sends ended, for the control record; mails.
+#[derive(Debug, Default)]
+pub(in crate::poll) struct Noted {
+    pub(in crate::poll) outcomes: Outcomes,
+    /// Whether the breaker's probe was taken.
+    pub(in crate::poll) probe: Option<bool>,
+    /// Permanent refusals in a row, by campaign.
+    pub(in crate::poll) runs: BTreeMap<String, Run>,
 }
 
 pub(super) struct Drain<'a, E> {
@@ -74,6 +92,14 @@ pub(super) struct Drain<'a, E> {
     pub(super) express: Option<(Source, Supply)>,
     pub(super) express_dry: bool,
     pub(super) changes: Vec<Change>,
+    pub(super) markings: Vec<Marking>,
+    /// Recipients that campaigns may still be sent.
+    pub(super) for_campaigns: u64,
+    pub(super) probe: Probe,
+    /// Whether the breaker allows, as it was last seen, and when.
+    pub(super) allowing: (bool, Monotonic),
+    /// Failed sends that wait for a look at the breaker.
+    pub(super) undecided: Vec<(Box<Message>, Failure, Outcome)>,
     /// A mail of more recipients than the window has slots, that waits for its windows.
     pub(super) oversize: Option<usize>,
     pub(super) advancing: bool,
@@ -81,6 +107,8 @@ pub(super) struct Drain<'a, E> {
     /// Recipients of mails that were received for slots they did not get, by lane.
     pub(super) not_used: Vec<u64>,
     pub(super) stopped: bool,
+    /// SES refused for the rate.
+    pub(super) limited: bool,
     pub(super) done: Drained,
 }
 
@@ -105,12 +133,13 @@ impl<'a, E: Environment> Drain<'a, E> {
                 let expected = u64::try_from(plan.depth).unwrap_or(0);
                 let one = Cycle::single();
                 let mean = ctx.learned.recipients_per_mail(queue.as_str());
-                let intake = Intake::new(&one, plan.slots.clone(), slots, &[], &[mean]);
+                let total = plan.intake_amount();
+                let intake = Intake::new(&one, plan.slots.clone(), total, &[], &[mean]);
                 (vec![(source, Supply::expecting(expected))], intake, one)
             }
             None => {
                 // Without a list of campaigns there is nobody to ask.
-                let total = if plan.campaigns.is_empty() { 0 } else { slots };
+                let total = if plan.campaigns.is_empty() { 0 } else { plan.intake_amount() };
                 let mut intake = ctx.intake(total);
                 let lanes = direct_lanes(ctx, &mut intake, &mut probes);
                 (lanes, intake, plan.cycle.clone())
@@ -131,11 +160,17 @@ impl<'a, E: Environment> Drain<'a, E> {
             express: plan.express.clone().map(|q| (Source::express(q), Supply::expecting(0))),
             express_dry: false,
             changes: Vec::new(),
+            markings: Vec::new(),
+            for_campaigns: plan.for_campaigns,
+            probe: Probe::default(),
+            allowing: (true, ctx.monotonic()),
+            undecided: Vec::new(),
             oversize: None,
             advancing: false,
             held: BTreeSet::new(),
             not_used: vec![0; plan.campaigns.len()],
             stopped: false,
+            limited: false,
             done: Drained::default(),
         }
     }
@@ -169,6 +204,15 @@ impl<'a, E: Environment> Drain<'a, E> {
                 self.leave(&message);
                 continue;
             }
+            if matches!(message.line, Line::Campaign(_)) {
+                match self.for_campaigns.checked_sub(message.recipients()) {
+                    Some(rest) => self.for_campaigns = rest,
+                    None => {
+                        self.leave(&message);
+                        continue;
+                    }
+                }
+            }
             let latest = self.ctx.time.monotonic(self.ctx.plan.grid.latest(acquired.slot));
             return Wake::Start(message, latest);
         }
@@ -201,6 +245,12 @@ impl<'a, E: Environment> Drain<'a, E> {
             self.put_back(&message);
             return 0;
         }
+        if self.is_probing() { self.offer(message) } else { self.wait_for_slot(message) }
+    }
+
+    /// As [`Drain::wait`], of a mail that may be sent.
+    pub(super) fn wait_for_slot(&mut self, message: Box<Message>) -> u64 {
+        let recipients = message.recipients();
         let waiting = Waiting {
             ticket: self.messages.len(),
             line: message.line,
@@ -253,13 +303,18 @@ impl<'a, E: Environment> Drain<'a, E> {
         EpochMillis::from(self.ctx.now())
     }
 
-    pub(super) fn finish(mut self) -> Drained {
+    /// What got no slot, or was not decided, is left.
+    pub(super) fn leave_the_rest(&mut self) {
+        self.decide(true);
         for waiting in self.limiter.drain() {
             if let Some(message) = self.messages.get_mut(waiting.ticket).and_then(Option::take) {
                 self.not_used(&message);
                 self.leave(&message);
             }
         }
+    }
+
+    pub(super) fn finish(mut self) -> Drained {
         let state = self.limiter.state();
         self.done.skipped = state.skipped;
         self.done.unused = state.unused + state.slots_left;

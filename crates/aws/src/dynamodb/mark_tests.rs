@@ -1,0 +1,115 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidegate_core::Timestamp;
+use tidegate_core::duplicate_guard::{Mark, MarkState};
+use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_delivery::ports::{FailureKind, MarkRequest, Marked, Marks as _};
+
+use super::DynamoLedger;
+use super::tests::{condition_failed, ledger, ok};
+use crate::fake::Answer;
+
+fn identity() -> Identity {
+    Identity::from_body_id("news", "7")
+}
+
+fn request() -> MarkRequest {
+    MarkRequest {
+        identity: identity(),
+        token: "mine".to_owned(),
+        pass: 2,
+        now: Timestamp::from_millis(1_795_207_000_250),
+        kept: Duration::from_hours(24),
+        replaces: None,
+    }
+}
+
+fn item(token: &str, state: &str) -> Value {
+    json!({
+        "pk": {"S": "mail#…"}, "state": {"S": state}, "token": {"S": token},
+        "pass": {"N": "1"}, "since": {"N": "1795206000125"}, "expires_at": {"N": "1795293400"},
+    })
+}
+
+#[tokio::test]
+async fn a_mail_is_marked_where_no_mark_stands_or_one_that_has_expired() {
+    let (fake, ledger) = ledger([ok(&json!({}))]);
+    assert_eq!(ledger.mark(&request()).await.unwrap(), Marked::Ours);
+    let asked = fake.seen().remove(0).body;
+    // As `printf 'news/id/7' | sha256sum` says.
+    let key = "mail#b61e93ee2b18b90c8cfe75f2eb1e500b3901b617b7bdf733f34ad37e1bef4d89";
+    assert_eq!(asked["Key"], json!({"pk": {"S": key}}));
+    assert_eq!(asked["ConditionExpression"], "attribute_not_exists(pk) OR expires_at <= :now");
+    let values = json!({
+        ":sending": {"S": "sending"}, ":token": {"S": "mine"}, ":pass": {"N": "2"},
+        ":since": {"N": "1795207000250"}, ":now": {"N": "1795207000"},
+        ":expires_at": {"N": "1795293400"},
+    });
+    assert_eq!(asked["ExpressionAttributeValues"], values);
+}
+
+#[tokio::test]
+async fn a_mark_that_stands_is_shown_and_ones_own_is_ones_own() {
+    for (text, state) in
+        [("sending", MarkState::Sending), ("sent", MarkState::Sent), ("parked", MarkState::Parked)]
+    {
+        let (_, ledger) = ledger([condition_failed(&item("another's", text))]);
+        let since = EpochMillis::new(1_795_206_000_125);
+        let found = Mark { state, token: "another's".to_owned(), pass: 1, since };
+        assert_eq!(ledger.mark(&request()).await.unwrap(), Marked::Found(found));
+    }
+    let (fake, ledger) = ledger([Answer::Break, condition_failed(&item("mine", "sending"))]);
+    assert_eq!(ledger.mark(&request()).await.unwrap(), Marked::Ours);
+    assert_eq!(fake.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_mark_takes_the_place_of_the_one_that_was_found() {
+    let (fake, ledger) = ledger([ok(&json!({}))]);
+    let request = MarkRequest { replaces: Some("crashed".to_owned()), ..request() };
+    assert_eq!(ledger.mark(&request).await.unwrap(), Marked::Ours);
+    let asked = fake.seen().remove(0).body;
+    let condition = "attribute_not_exists(pk) OR expires_at <= :now OR #token = :replaced";
+    assert_eq!(asked["ConditionExpression"], condition);
+    assert_eq!(asked["ExpressionAttributeValues"][":replaced"], json!({"S": "crashed"}));
+}
+
+#[tokio::test]
+async fn sent_is_set_whoever_marked_it_and_parked_by_its_own_marker_only() {
+    let failed = condition_failed(&item("another's", "sending"));
+    let (fake, ledger) = ledger([ok(&json!({})), ok(&json!({})), failed]);
+    assert!(ledger.set_mark(&identity(), "mine", MarkState::Sent).await.unwrap());
+    assert!(ledger.set_mark(&identity(), "mine", MarkState::Parked).await.unwrap());
+    assert!(!ledger.set_mark(&identity(), "mine", MarkState::Parked).await.unwrap());
+    let seen = fake.seen();
+    assert_eq!(seen[0].body["ConditionExpression"], "attribute_exists(pk)");
+    assert_eq!(seen[0].body["ExpressionAttributeValues"], json!({":state": {"S": "sent"}}));
+    assert_eq!(seen[1].body["ConditionExpression"], "#token = :token");
+    let values = json!({":state": {"S": "parked"}, ":token": {"S": "mine"}});
+    assert_eq!(seen[1].body["ExpressionAttributeValues"], values);
+}
+
+#[tokio::test]
+async fn a_mark_is_taken_away_while_it_is_ones_own_and_sending() {
+    let failed = condition_failed(&item("another's", "sending"));
+    let (fake, ledger) = ledger([ok(&json!({})), failed]);
+    assert!(ledger.unmark(&identity(), "mine").await.unwrap());
+    assert!(!ledger.unmark(&identity(), "mine").await.unwrap());
+    let asked = fake.seen().remove(0).body;
+    assert_eq!(asked["ConditionExpression"], "#token = :token AND #state = :sending");
+    let values = json!({":token": {"S": "mine"}, ":sending": {"S": "sending"}});
+    assert_eq!(asked["ExpressionAttributeValues"], values);
+}
+
+#[tokio::test]
+async fn a_mark_that_cannot_be_read_is_an_error_with_the_attributes_name() {
+    for name in ["state", "token", "pass", "since"] {
+        let mut broken = item("another's", "sending");
+        broken[name] = json!({"BOOL": true});
+        let (_, ledger): (_, DynamoLedger) = ledger([condition_failed(&broken)]);
+        let error = ledger.mark(&request()).await.unwrap_err();
+        assert!(matches!(error.kind, FailureKind::Refused(_)), "{error}");
+        assert!(error.to_string().contains(&format!("attribute {name} is")), "{error}");
+    }
+}

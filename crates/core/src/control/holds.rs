@@ -1,0 +1,113 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::identity::EpochMillis;
+
+/// Why sending is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldReason {
+    /// An operator paused it, and resumes it.
+    Paused,
+    /// SES says that the daily quota is used up. Lifted by the scheduler, once enough of it is free.
+    DailyQuota,
+    /// What campaigns may use of the daily quota is used up: only express mail is sent, from the
+    /// reserve. Lifted by the scheduler, once enough of it is free.
+    DailyBudget,
+    /// SES paused or suspended the account. Lifted by the scheduler, once SES lets it send again.
+    Account,
+    /// SES refuses our credentials or permissions. Lifted by the operator.
+    Credentials,
+    /// An identity, mail-from domain, template or configuration set is missing or unverified.
+    /// Lifted by the operator.
+    Deployment,
+    /// Ten permanent refusals in a row of one code. Lifted by the operator.
+    Refusals,
+}
+
+impl HoldReason {
+    /// Its name in the control record and in logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Paused => "paused",
+            Self::DailyQuota => "daily_quota",
+            Self::DailyBudget => "daily_budget",
+            Self::Account => "account",
+            Self::Credentials => "credentials",
+            Self::Deployment => "deployment",
+            Self::Refusals => "refusals",
+        }
+    }
+
+    /// Whether express mail is sent all the same.
+    #[must_use]
+    pub const fn spares_express(self) -> bool {
+        matches!(self, Self::DailyBudget)
+    }
+}
+
+/// A hold: nothing is sent until it is lifted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// What was said: the operator's reason, or SES's code and message.
+    pub detail: String,
+    /// Since when.
+    pub since: EpochMillis,
+}
+
+/// The holds on one thing, one a reason: each is lifted by whoever may, and sending goes on when
+/// the last is gone.
+///
+/// ```
+/// use tidegate_core::control::{Hold, HoldReason, Holds};
+/// use tidegate_core::identity::EpochMillis;
+/// let hold = Hold { detail: "typo in the subject".into(), since: EpochMillis::new(0) };
+/// let mut holds = Holds::default();
+/// assert!(holds.add(HoldReason::Paused, hold));
+/// assert!(holds.lift(HoldReason::Paused));
+/// assert!(holds.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Holds(BTreeMap<HoldReason, Hold>);
+
+impl Holds {
+    /// Adds a hold; false where one of this reason stands already, which is kept.
+    pub fn add(&mut self, reason: HoldReason, hold: Hold) -> bool {
+        let new = !self.0.contains_key(&reason);
+        if new {
+            self.0.insert(reason, hold);
+        }
+        new
+    }
+
+    /// Lifts the hold of this reason; false where none stands.
+    pub fn lift(&mut self, reason: HoldReason) -> bool {
+        self.0.remove(&reason).is_some()
+    }
+
+    /// The hold of this reason.
+    #[must_use]
+    pub fn get(&self, reason: HoldReason) -> Option<&Hold> {
+        self.0.get(&reason)
+    }
+
+    /// Whether nothing is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether express mail is held too.
+    #[must_use]
+    pub fn stop_express(&self) -> bool {
+        self.0.keys().any(|reason| !reason.spares_express())
+    }
+
+    /// All holds, with their reasons.
+    pub fn iter(&self) -> impl Iterator<Item = (HoldReason, &Hold)> {
+        self.0.iter().map(|(reason, hold)| (*reason, hold))
+    }
+}

@@ -1,0 +1,134 @@
+//! The control record: what operators, refusals and failures change while it runs.
+
+mod holds;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::breaker::Breaker;
+use crate::config::Campaign;
+use crate::daily::DailyReading;
+use crate::rate::Rate;
+use crate::refusals::Streak;
+pub use holds::{Hold, HoldReason, Holds};
+
+/// What stands in the ledger beside the claim and is read with it.
+///
+/// ```
+/// use tidegate_core::control::{Control, HoldReason};
+/// let control: Control = serde_json::from_str(r#"{
+///     "weights": {"big": 80},
+///     "holds": {"paused": {"detail": "by Ada", "since": "2026-11-20T20:36:07Z"}}
+/// }"#)?;
+/// assert_eq!(control.weight("big", 90), 80);
+/// assert_eq!(control.weight("other", 5), 5);
+/// assert_eq!(control.holds.get(HoldReason::Paused).map(|hold| &*hold.detail), Some("by Ada"));
+/// assert!(!control.holds_campaign("big"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Control {
+    /// Holds on all sending.
+    #[serde(skip_serializing_if = "Holds::is_empty")]
+    pub holds: Holds,
+    /// Holds on single campaigns, by name; express mail under the name `express`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub campaign_holds: BTreeMap<String, Holds>,
+    /// Weights that override the configured ones, by campaign; 0 takes a campaign's share away.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub weights: BTreeMap<String, u32>,
+    /// The list of campaigns where `TIDEGATE_CAMPAIGNS` is `ledger`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub campaigns: Vec<Campaign>,
+    /// The circuit breaker.
+    #[serde(skip_serializing_if = "Breaker::is_default")]
+    pub breaker: Breaker,
+    /// Permanent refusals in a row, by campaign.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub refusals: BTreeMap<String, Streak>,
+    /// The last quota that `GetAccount` told, for when it does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_known_quota: Option<Rate>,
+    /// What `GetAccount` last told of the daily quota; none where the account has no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daily: Option<DailyReading>,
+}
+
+impl Control {
+    /// The weight in force for `campaign`, whose configured weight is `configured`.
+    #[must_use]
+    pub fn weight(&self, campaign: &str, configured: u32) -> u32 {
+        self.weights.get(campaign).copied().unwrap_or(configured)
+    }
+
+    /// Whether `campaign` alone is held.
+    #[must_use]
+    pub fn holds_campaign(&self, campaign: &str) -> bool {
+        self.campaign_holds.get(campaign).is_some_and(|holds| !holds.is_empty())
+    }
+
+    /// Adds a hold on a campaign, or on all; false where one of this reason stands already.
+    pub fn hold(&mut self, campaign: Option<&str>, reason: HoldReason, hold: Hold) -> bool {
+        match campaign {
+            Some(name) => self.campaign_holds.entry(name.to_owned()).or_default().add(reason, hold),
+            None => self.holds.add(reason, hold),
+        }
+    }
+
+    /// Lifts a hold from a campaign, or from all; false where none of this reason stands.
+    pub fn lift(&mut self, campaign: Option<&str>, reason: HoldReason) -> bool {
+        let Some(name) = campaign else { return self.holds.lift(reason) };
+        let Some(holds) = self.campaign_holds.get_mut(name) else { return false };
+        let lifted = holds.lift(reason);
+        if holds.is_empty() {
+            self.campaign_holds.remove(name);
+        }
+        lifted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::EpochMillis;
+
+    fn hold(detail: &str) -> Hold {
+        Hold { detail: detail.to_owned(), since: EpochMillis::new(0) }
+    }
+
+    #[test]
+    fn a_campaign_held_for_two_reasons_stays_held_until_both_are_lifted() {
+        let mut control = Control::default();
+        assert!(control.hold(Some("big"), HoldReason::Deployment, hold("no such template")));
+        assert!(control.hold(Some("big"), HoldReason::Paused, hold("by Ada")));
+        assert!(!control.hold(Some("big"), HoldReason::Paused, hold("by Grace")));
+        assert_eq!(control.campaign_holds["big"].get(HoldReason::Paused), Some(&hold("by Ada")));
+        assert!(control.lift(Some("big"), HoldReason::Paused));
+        assert!(control.holds_campaign("big"));
+        assert!(control.lift(Some("big"), HoldReason::Deployment));
+        assert!(!control.holds_campaign("big") && control.campaign_holds.is_empty());
+        assert!(!control.lift(Some("big"), HoldReason::Deployment));
+    }
+
+    #[test]
+    fn only_the_daily_budget_spares_express_mail() {
+        let mut holds = Holds::default();
+        holds.add(HoldReason::DailyBudget, hold(""));
+        assert!(!holds.is_empty() && !holds.stop_express());
+        holds.add(HoldReason::DailyQuota, hold(""));
+        assert!(holds.stop_express());
+    }
+
+    #[test]
+    fn a_record_reads_back_what_it_writes_and_an_empty_one_is_empty() {
+        let mut control = Control::default();
+        assert_eq!(serde_json::to_string(&control).unwrap(), "{}");
+        control.hold(None, HoldReason::Credentials, hold("403"));
+        control.hold(Some("big"), HoldReason::Refusals, hold("ten"));
+        let text = serde_json::to_string(&control).unwrap();
+        assert_eq!(serde_json::from_str::<Control>(&text).unwrap(), control);
+        assert!(text.contains(r#""holds":{"credentials":{"detail":"403""#), "{text}");
+    }
+}

@@ -1,0 +1,211 @@
+//! What `GetAccount` says, kept in the control record: the quota for when SES does not tell it, the
+//! day's, and the holds that SES lets go.
+
+use std::error::Error as StdError;
+
+use tidegate_core::Timestamp;
+use tidegate_core::control::{Control, Hold, HoldReason};
+use tidegate_core::daily::{DailyPolicy, DailyReading, frees_all};
+use tidegate_core::identity::EpochMillis;
+
+use crate::ports::{AccountStatus, Ledger, PortError};
+use crate::quota;
+
+/// How often it is tried anew when another's change came first.
+const TRIES: usize = 4;
+
+/// Keeps what SES told when it was asked at `asked`. Where the ledger does not answer, the next run
+/// keeps it.
+pub(crate) async fn keep(
+    ledger: &impl Ledger,
+    policy: DailyPolicy,
+    status: &AccountStatus,
+    asked: Timestamp,
+) {
+    if let Err(error) = try_to_keep(ledger, policy, status, asked).await {
+        tracing::warn!(
+            error = &error as &dyn StdError,
+            "the account's state is not kept in the ledger"
+        );
+    }
+}
+
+async fn try_to_keep(
+    ledger: &impl Ledger,
+    policy: DailyPolicy,
+    status: &AccountStatus,
+    asked: Timestamp,
+) -> Result<(), PortError> {
+    for _ in 0..TRIES {
+        let standing = ledger.read().await?;
+        let counted = standing.counters.get("sent").copied().unwrap_or(0);
+        let mut control = standing.control.clone();
+        let changes = apply(&mut control, policy, status, counted, asked.into());
+        if control == standing.control {
+            return Ok(());
+        }
+        if ledger.set_control(standing.control_version, &control).await? {
+            changes.iter().for_each(HoldChange::log);
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// A hold that came or went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HoldChange {
+    Held(HoldReason),
+    Lifted(HoldReason),
+}
+
+impl HoldChange {
+    fn log(&self) {
+        match self {
+            Self::Held(reason) => {
+                tracing::error!(reason = reason.as_str(), "sending is held");
+            }
+            Self::Lifted(reason) => {
+                tracing::info!(reason = reason.as_str(), "hold lifted");
+            }
+        }
+    }
+}
+
+/// Changes the control record as SES's answer demands. A hold younger than the question stays: the
+/// answer may be older than its cause.
+fn apply(
+    control: &mut Control,
+    policy: DailyPolicy,
+    status: &AccountStatus,
+    counted: i64,
+    asked: EpochMillis,
+) -> Vec<HoldChange> {
+    control.last_known_quota = quota::of_account(status).or(control.last_known_quota);
+    control.daily = quota::of_day(status).map(|quota| DailyReading {
+        quota,
+        sent: whole(status.sent_last_24_hours),
+        counted,
+        read_at: asked,
+    });
+    let free = |reason| match (reason, &control.daily) {
+        (HoldReason::Account, _) => status.sending_enabled,
+        (HoldReason::DailyQuota, Some(reading)) => frees_all(reading),
+        (HoldReason::DailyBudget, Some(reading)) => policy.frees_campaigns(reading),
+        (HoldReason::DailyQuota | HoldReason::DailyBudget, None) => true,
+        _ => false,
+    };
+    let gone: Vec<HoldReason> = control
+        .holds
+        .iter()
+        .filter(|(reason, hold)| free(*reason) && hold.since < asked)
+        .map(|(reason, _)| reason)
+        .collect();
+    let mut changes = Vec::new();
+    for reason in gone {
+        control.lift(None, reason);
+        changes.push(HoldChange::Lifted(reason));
+    }
+    if !status.sending_enabled {
+        let detail = "GetAccount: SendingEnabled is false".to_owned();
+        if control.hold(None, HoldReason::Account, Hold { detail, since: asked }) {
+            changes.push(HoldChange::Held(HoldReason::Account));
+        }
+    }
+    changes
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float casts to the nearest that fits"
+)]
+fn whole(recipients: f64) -> u64 {
+    recipients.ceil() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: EpochMillis = EpochMillis::new(1_000_000);
+
+    fn status(sent: f64) -> AccountStatus {
+        AccountStatus {
+            max_send_rate: 14.0,
+            max_24_hour_send: 50_000.0,
+            sent_last_24_hours: sent,
+            sending_enabled: true,
+        }
+    }
+
+    fn held(reasons: &[HoldReason], since: u64) -> Control {
+        let mut control = Control::default();
+        for reason in reasons {
+            let since = EpochMillis::new(since);
+            control.hold(None, *reason, Hold { detail: String::new(), since });
+        }
+        control
+    }
+
+    fn after(mut control: Control, status: &AccountStatus) -> (Vec<HoldReason>, Vec<HoldChange>) {
+        let changes = apply(&mut control, DailyPolicy::default(), status, 7, ASKED);
+        (control.holds.iter().map(|(reason, _)| reason).collect(), changes)
+    }
+
+    #[test]
+    fn daily_holds_go_once_enough_is_free() {
+        use HoldReason::{DailyBudget, DailyQuota};
+        let holds = || held(&[DailyQuota, DailyBudget], 0);
+        // 49,500 are open to campaigns; a hundredth of 50,000 must be free.
+        assert_eq!(after(holds(), &status(49_501.0)).0, [DailyQuota, DailyBudget]);
+        assert_eq!(after(holds(), &status(49_500.0)).0, [DailyBudget]);
+        assert_eq!(after(holds(), &status(49_001.0)).0, [DailyBudget]);
+        let (left, changes) = after(holds(), &status(49_000.0));
+        assert_eq!(left, []);
+        assert_eq!(changes, [HoldChange::Lifted(DailyQuota), HoldChange::Lifted(DailyBudget)]);
+        let unlimited = AccountStatus { max_24_hour_send: -1.0, ..status(9e9) };
+        assert_eq!(after(holds(), &unlimited).0, []);
+    }
+
+    #[test]
+    fn an_account_that_may_not_send_is_held_until_it_may() {
+        let paused = AccountStatus { sending_enabled: false, ..status(0.0) };
+        let (left, changes) = after(Control::default(), &paused);
+        assert_eq!(
+            (&*left, &*changes),
+            (&[HoldReason::Account][..], &[HoldChange::Held(HoldReason::Account)][..])
+        );
+        assert_eq!(after(held(&[HoldReason::Account], 0), &paused), (left, vec![]));
+        assert_eq!(after(held(&[HoldReason::Account], 0), &status(0.0)).0, []);
+    }
+
+    #[test]
+    fn holds_of_operators_and_of_credentials_stay() {
+        let reasons = [HoldReason::Paused, HoldReason::Credentials];
+        assert_eq!(after(held(&reasons, 0), &status(0.0)).0, reasons);
+        let mut control = Control::default();
+        let hold = Hold { detail: String::new(), since: EpochMillis::new(0) };
+        control.hold(Some("big"), HoldReason::Deployment, hold);
+        apply(&mut control, DailyPolicy::default(), &status(0.0), 7, ASKED);
+        assert!(control.holds_campaign("big"));
+    }
+
+    #[test]
+    fn a_hold_younger_than_the_question_stays() {
+        let young = held(&[HoldReason::Account, HoldReason::DailyQuota], ASKED.as_millis());
+        assert_eq!(
+            after(young.clone(), &status(0.0)),
+            (vec![HoldReason::DailyQuota, HoldReason::Account], vec![])
+        );
+    }
+
+    #[test]
+    fn the_quota_and_the_days_are_kept() {
+        let mut control = Control::default();
+        apply(&mut control, DailyPolicy::default(), &status(12.5), 7, ASKED);
+        assert_eq!(control.last_known_quota.map(tidegate_core::rate::Rate::ceil), Some(14));
+        let reading = DailyReading { quota: 50_000, sent: 13, counted: 7, read_at: ASKED };
+        assert_eq!(control.daily, Some(reading));
+    }
+}

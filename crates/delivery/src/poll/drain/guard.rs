@@ -1,0 +1,193 @@
+//! The duplicate guard around the sends: a mail is marked before it waits for its slot, and its mark
+//! is settled with it.
+
+use std::error::Error as StdError;
+
+use tidegate_core::duplicate_guard::{DuplicateGuard, Mark, MarkState, Verdict};
+use tidegate_core::identity::Identity;
+use tidegate_core::limiter::Line;
+
+use super::state::Drain;
+use crate::environment::Environment;
+use crate::poll::context::Context;
+use crate::poll::message::Message;
+use crate::poll::outcome::{already_sent, unknown};
+use crate::poll::settle::Job;
+use crate::ports::{Entropy as _, MarkRequest, Marked, Marks as _, PortError, VISIBILITY_TIMEOUT};
+
+/// What becomes of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// SES took the mail.
+    Sent,
+    /// The mail is dead-lettered, and nobody knows whether it was sent.
+    Parked,
+    /// The mail was not sent.
+    Unmarked,
+}
+
+/// A mark to be made or settled.
+pub(super) enum Marking {
+    /// The mail is about to be sent.
+    Before(Box<Message>),
+    /// The mail's mark is settled, then the mail.
+    After { identity: Identity, token: String, fate: Fate, then: Option<Job> },
+}
+
+/// What came of it.
+pub(super) enum MarkingDone {
+    /// The mail may be sent.
+    Clear(Box<Message>),
+    /// It was sent before.
+    Sent(Box<Message>),
+    /// It is left to its visibility timeout: someone may be sending it, or the ledger did not answer.
+    Alone(Box<Message>),
+    /// Nobody knows whether it was sent, and it is not to be sent again.
+    Unknown(Box<Message>, Mark),
+    /// Its mark is settled.
+    Settled(Option<Job>),
+}
+
+pub(super) async fn run<E: Environment>(ctx: &Context<'_, E>, marking: Marking) -> MarkingDone {
+    match marking {
+        Marking::Before(message) => before(ctx, message).await,
+        Marking::After { identity, token, fate, then } => {
+            let marks = ctx.env.ledger();
+            let settled = match fate {
+                Fate::Sent => marks.set_mark(&identity, &token, MarkState::Sent).await,
+                Fate::Parked => marks.set_mark(&identity, &token, MarkState::Parked).await,
+                Fate::Unmarked => marks.unmark(&identity, &token).await,
+            };
+            if let Err(error) = settled {
+                not_marked(&error);
+            }
+            MarkingDone::Settled(then)
+        }
+    }
+}
+
+fn not_marked(error: &PortError) {
+    tracing::error!(error = error as &dyn StdError, "a mail's mark is not settled");
+}
+
+async fn before<E: Environment>(ctx: &Context<'_, E>, mut message: Box<Message>) -> MarkingDone {
+    match mark(ctx, &message).await {
+        Ok((Verdict::TakeOver, token, _)) => {
+            message.mark = Some(token);
+            MarkingDone::Clear(message)
+        }
+        Ok((Verdict::Delete, ..)) => MarkingDone::Sent(message),
+        Ok((Verdict::LeaveAlone, ..)) => MarkingDone::Alone(message),
+        Ok((Verdict::Park, _, Some(found))) => MarkingDone::Unknown(message, found),
+        Ok((Verdict::Park, _, None)) => MarkingDone::Alone(message),
+        Err(error) => {
+            tracing::error!(error = &error as &dyn StdError, "not sent: its mark is not known");
+            MarkingDone::Alone(message)
+        }
+    }
+}
+
+/// Marks a mail: what is to be done with it, under which token, and the mark that was found.
+async fn mark<E: Environment>(
+    ctx: &Context<'_, E>,
+    message: &Message,
+) -> Result<(Verdict, String, Option<Mark>), PortError> {
+    let (marks, identity) = (ctx.env.ledger(), &message.envelope.identity);
+    let mut request = MarkRequest {
+        identity: identity.clone(),
+        token: ctx.env.entropy().token(),
+        pass: message.envelope.pass,
+        now: ctx.now(),
+        kept: ctx.config.mark_kept,
+        replaces: None,
+    };
+    let Marked::Found(found) = marks.mark(&request).await? else {
+        return Ok((Verdict::TakeOver, request.token, None));
+    };
+    let guard = ctx.config.duplicate_guard;
+    let verdict = guard.verdict(&found, request.pass, ctx.now(), VISIBILITY_TIMEOUT);
+    let stands = match verdict {
+        Verdict::TakeOver => {
+            request.replaces = Some(found.token.clone());
+            marks.mark(&request).await? == Marked::Ours
+        }
+        Verdict::Park if found.state != MarkState::Parked => {
+            marks.set_mark(identity, &found.token, MarkState::Parked).await?
+        }
+        Verdict::Park | Verdict::Delete | Verdict::LeaveAlone => true,
+    };
+    // Another was faster, and has it in hand.
+    let verdict = if stands { verdict } else { Verdict::LeaveAlone };
+    Ok((verdict, request.token, Some(found)))
+}
+
+impl<E: Environment> Drain<'_, E> {
+    /// A mail that was received: marked first, where the guard is on. Gives the recipients that
+    /// will use slots.
+    pub(super) fn admit(&mut self, message: Box<Message>) -> u64 {
+        let guarded = self.ctx.config.duplicate_guard != DuplicateGuard::Off;
+        if !guarded || self.stopped || self.is_held(&message) {
+            return self.wait(message);
+        }
+        let recipients = message.recipients();
+        self.markings.push(Marking::Before(message));
+        recipients
+    }
+
+    pub(super) fn take_markings(&mut self) -> Vec<Marking> {
+        std::mem::take(&mut self.markings)
+    }
+
+    /// Notes what came of a mark.
+    pub(super) fn marking_done(&mut self, done: MarkingDone) {
+        match done {
+            MarkingDone::Clear(message) => {
+                self.wait(message);
+            }
+            MarkingDone::Sent(message) => {
+                self.done.already_sent += 1;
+                self.give_slots_back(&message);
+                self.take(&message);
+                self.job(already_sent(&message));
+            }
+            MarkingDone::Alone(message) => {
+                self.give_slots_back(&message);
+                self.leave_alone(&message);
+            }
+            MarkingDone::Unknown(message, mark) => {
+                self.done.unknown += 1;
+                self.done.dead += 1;
+                self.give_slots_back(&message);
+                self.take(&message);
+                self.job(unknown(&message, &mark, &self.ctx.plan.dead_letter));
+            }
+            MarkingDone::Settled(Some(job)) => self.job(job),
+            MarkingDone::Settled(None) => {}
+        }
+    }
+
+    /// Settles a mail's mark, where it has one, then the mail.
+    pub(super) fn settle(&mut self, message: &Message, fate: Option<Fate>, then: Option<Job>) {
+        match (&message.mark, fate) {
+            (Some(token), Some(fate)) => {
+                let (identity, token) = (message.envelope.identity.clone(), token.clone());
+                self.markings.push(Marking::After { identity, token, fate, then });
+            }
+            _ => then.into_iter().for_each(|job| self.job(job)),
+        }
+    }
+
+    /// Its slots go to another mail.
+    fn give_slots_back(&mut self, message: &Message) {
+        if let Line::Campaign(lane) = message.line {
+            self.intake.replace(lane, message.recipients());
+        }
+    }
+
+    /// Never made visible at once: it would spin.
+    fn leave_alone(&mut self, message: &Message) {
+        self.done.left += 1;
+        self.take(message);
+        self.buffered.set(self.buffered.get().saturating_sub(1));
+    }
+}

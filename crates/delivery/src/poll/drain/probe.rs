@@ -1,0 +1,73 @@
+//! The circuit breaker's probe: one mail, of the one poller that the breaker lets send it.
+
+use tidegate_core::breaker::Permit;
+use tidegate_core::outcome::Outcome;
+
+use super::state::Drain;
+use crate::environment::Environment;
+use crate::poll::changes::Change;
+use crate::poll::message::Message;
+
+/// How far the probe is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// There is no mail for it yet.
+    #[default]
+    Wanted,
+    /// This mail waits for the breaker's word.
+    Asked(usize),
+    /// This poller is the prober, or another is.
+    Decided,
+}
+
+impl<E: Environment> Drain<'_, E> {
+    pub(super) fn is_probing(&self) -> bool {
+        self.ctx.plan.permit == Permit::Probe
+    }
+
+    /// Takes the first mail for the probe; the others are left. Gives the recipients that will use
+    /// slots.
+    pub(super) fn offer(&mut self, message: Box<Message>) -> u64 {
+        if self.probe != Probe::Wanted {
+            self.leave(&message);
+            return 0;
+        }
+        let recipients = message.recipients();
+        self.probe = Probe::Asked(self.messages.len());
+        self.messages.push(Some(message));
+        self.changes.push(Change::Probe);
+        recipients
+    }
+
+    /// Whether this poller is the prober.
+    pub(super) fn prober(&mut self, is_prober: bool) {
+        let Probe::Asked(ticket) = std::mem::replace(&mut self.probe, Probe::Decided) else {
+            return;
+        };
+        let Some(message) = self.messages.get_mut(ticket).and_then(Option::take) else { return };
+        if is_prober {
+            self.wait_for_slot(message);
+        } else {
+            self.leave(&message);
+            self.stop();
+        }
+    }
+
+    /// Notes how a send ended, for the breaker; `None` is an acceptance.
+    pub(super) fn note(&mut self, outcome: Option<Outcome>) {
+        let failed = match outcome {
+            Some(Outcome::NotSent) => return,
+            None | Some(Outcome::Permanent) => false,
+            Some(Outcome::RateExceeded | Outcome::Transient | Outcome::Ambiguous) => true,
+            // SES works; what it says holds sending by itself.
+            Some(_) if self.is_probing() => false,
+            Some(_) => return,
+        };
+        if self.is_probing() {
+            self.done.noted.probe = Some(!failed);
+            return self.stop();
+        }
+        self.done.noted.outcomes.all += 1;
+        self.done.noted.outcomes.failures += u64::from(failed);
+    }
+}

@@ -1,0 +1,66 @@
+use std::future::Future;
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_core::duplicate_guard::{Mark, MarkState};
+use tidegate_core::identity::Identity;
+
+use super::PortError;
+
+/// A poller's wish to send a mail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkRequest {
+    /// The mail.
+    pub identity: Identity,
+    /// Random, of this mark alone: a failed condition that shows it is our own write, answered late.
+    pub token: String,
+    /// The mail's pass.
+    pub pass: u32,
+    /// Now: the mark's age counts from here, and an older mark that has expired is no mark.
+    pub now: Timestamp,
+    /// How long the mark is kept.
+    pub kept: Duration,
+    /// The token of the mark that this one takes the place of.
+    pub replaces: Option<String>,
+}
+
+/// What became of the wish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Marked {
+    /// It is marked *sending*, by this request.
+    Ours,
+    /// It was marked before.
+    Found(Mark),
+}
+
+/// The duplicate guard's marks, one a mail.
+pub trait Marks {
+    /// Marks a mail *sending*, by one conditional write: where none stands, or one that has expired,
+    /// or the one that it replaces.
+    ///
+    /// # Errors
+    /// [`PortError`]: then the mail must not be sent.
+    fn mark(&self, request: &MarkRequest) -> impl Future<Output = Result<Marked, PortError>>;
+
+    /// Sets how far the mail came: *sent*, whoever marked it (it was sent, whatever else befell);
+    /// another state only where the mark is still this token's. False where it is not.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    fn set_mark(
+        &self,
+        identity: &Identity,
+        token: &str,
+        state: MarkState,
+    ) -> impl Future<Output = Result<bool, PortError>>;
+
+    /// Takes away a *sending* mark of this token: the mail was not sent. False where another stands.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    fn unmark(
+        &self,
+        identity: &Identity,
+        token: &str,
+    ) -> impl Future<Output = Result<bool, PortError>>;
+}
