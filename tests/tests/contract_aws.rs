@@ -17,6 +17,7 @@ use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
 use tidegate_tests::contract::mail::{
     Limits, MailRoom, MailSite, Taken, Trouble, account_contract, mailer_contract,
 };
+use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract};
 use tidegate_tests::local::{Ministack, sdk_config};
 
@@ -81,10 +82,12 @@ impl LedgerRoom for Ledgers {
 }
 
 #[tokio::test]
-async fn the_ledger_on_dynamodb_keeps_the_contract() {
+async fn the_ledger_and_its_marks_on_dynamodb_keep_the_contract() {
     let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
     let client = aws_sdk_dynamodb::Client::new(&local.sdk_config().await);
-    ledger_contract(&Ledgers { client, made: Cell::new(0) }).await;
+    let room = Ledgers { client, made: Cell::new(0) };
+    ledger_contract(&room).await;
+    marks_contract(&room).await;
 }
 
 struct Site {

@@ -16,6 +16,7 @@ use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
 use tidegate_tests::contract::mail::{
     Limits, MailRoom, MailSite, Taken, Trouble, account_contract, mailer_contract,
 };
+use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract, sqs_contract};
 
 fn universe() -> Universe {
@@ -80,8 +81,9 @@ impl LedgerRoom for Ledgers {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_memory_ledger_keeps_the_contract() {
+async fn the_memory_ledger_and_its_marks_keep_the_contract() {
     ledger_contract(&Ledgers).await;
+    marks_contract(&Ledgers).await;
 }
 
 struct Site {

@@ -45,7 +45,7 @@ async fn try_to_keep(
             return Ok(());
         }
         if ledger.set_control(standing.control_version, &control).await? {
-            changes.iter().for_each(HoldChange::log);
+            changes.into_iter().for_each(HoldChange::log);
             return Ok(());
         }
     }
@@ -60,7 +60,7 @@ enum HoldChange {
 }
 
 impl HoldChange {
-    fn log(&self) {
+    fn log(self) {
         match self {
             Self::Held(reason) => {
                 tracing::error!(reason = reason.as_str(), "sending is held");

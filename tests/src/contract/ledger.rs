@@ -8,7 +8,7 @@ use tidegate_core::control::Control;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, Idle, Ledger, LedgerReport, PreviousClaim, Standing,
+    Claim, ClaimRequest, Idle, Ledger, LedgerReport, Marks, PreviousClaim, Standing,
 };
 
 use super::{behaviours, hold_in_turn};
@@ -16,7 +16,7 @@ use super::{behaviours, hold_in_turn};
 /// Where ledgers come from.
 pub trait LedgerRoom {
     /// The ledger.
-    type Ledger: Ledger;
+    type Ledger: Ledger + Marks;
 
     /// A ledger on which nothing stands.
     fn open(&self) -> impl Future<Output = Self::Ledger>;

@@ -5,12 +5,14 @@
 
 #![expect(
     clippy::expect_used,
+    clippy::panic,
     clippy::unwrap_used,
     reason = "these functions are tests that live outside #[test]: a panic is a finding"
 )]
 
 pub mod ledger;
 pub mod mail;
+pub mod marks;
 pub mod queues;
 
 use std::panic::AssertUnwindSafe;

@@ -99,6 +99,12 @@ impl World {
         urls.all(|url| self.queues.contents(&url).is_empty())
     }
 
+    /// The ids of all mails that were put on a queue.
+    #[must_use]
+    pub fn enqueued(&self) -> Vec<String> {
+        self.enqueued.borrow().keys().cloned().collect()
+    }
+
     /// Mails that were put on a queue, that SES did not accept, and that stand nowhere.
     #[must_use]
     pub fn lost(&self) -> Vec<String> {
@@ -143,6 +149,15 @@ impl World {
         reports.max_by_key(|report| report.slots)
     }
 
+    /// Asserts that every mail was sent or stands on a queue.
+    ///
+    /// # Panics
+    /// Where one is neither.
+    #[track_caller]
+    pub fn assert_nothing_lost(&self) {
+        assert_eq!(self.lost(), Vec::<String>::new(), "lost");
+    }
+
     /// Asserts what holds after every run: nothing lost, nothing refused, nothing sent twice, and
     /// no second above ⌈quota⌉.
     ///
@@ -150,7 +165,7 @@ impl World {
     /// Where one of these does not hold.
     #[track_caller]
     pub fn assert_clean(&self) {
-        assert_eq!(self.lost(), Vec::<String>::new(), "lost");
+        self.assert_nothing_lost();
         assert_eq!(self.duplicates(), Vec::<String>::new(), "sent twice");
         assert_eq!(self.refused(), 0, "refused");
         let most = super::settings::rate(self.settings.quota).ceil();

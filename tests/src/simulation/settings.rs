@@ -26,6 +26,8 @@ pub struct Settings {
     pub real_quota: Option<f64>,
     /// How SES counts it.
     pub counting: Counting,
+    /// The account's daily quota, recipients; none is no limit.
+    pub daily_quota: Option<u64>,
     /// From a request's writing to SES's answer.
     pub latency: Latency,
     /// How long a call to SQS takes.
@@ -59,6 +61,7 @@ impl Settings {
             quota,
             real_quota: None,
             counting: Counting::SlidingSecond,
+            daily_quota: None,
             latency: Latency::between(ms(73), ms(87)),
             sqs_latency: Latency::between(ms(5), ms(15)),
             campaigns: vec![("big", 90), ("small", 10)],
@@ -141,6 +144,7 @@ impl Settings {
         SesSettings {
             counting: self.counting,
             latency: self.latency,
+            max_24_hour_send: self.daily_quota,
             ..SesSettings::of_rate(rate(self.real_quota.unwrap_or(self.quota)))
         }
     }

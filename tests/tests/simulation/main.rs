@@ -1,13 +1,17 @@
 //! The production scheduler and poller on the memory adapters, under simulated time.
 
+mod breaker;
 mod control;
 mod crash;
+mod daily;
 mod fallback;
 mod flow;
+mod guard;
 mod outcomes;
 mod queues;
 mod rate;
 mod recipients;
+mod refusals;
 mod seeds;
 mod ticks;
 

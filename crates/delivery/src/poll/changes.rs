@@ -120,8 +120,16 @@ async fn change_control<E: Environment>(
     ctx: &Context<'_, E>,
     change: impl Fn(&mut Control) -> bool,
 ) -> Result<Option<(Control, Control)>, PortError> {
+    let claimed = (ctx.plan.control_version, ctx.plan.control.clone());
+    change_control_from(ctx, claimed, change).await
+}
+
+async fn change_control_from<E: Environment>(
+    ctx: &Context<'_, E>,
+    (mut version, mut before): (u64, Control),
+    change: impl Fn(&mut Control) -> bool,
+) -> Result<Option<(Control, Control)>, PortError> {
     let ledger = ctx.env.ledger();
-    let (mut version, mut before) = (ctx.plan.control_version, ctx.plan.control.clone());
     for _ in 0..TRIES {
         let mut after = before.clone();
         if !change(&mut after) {
@@ -197,7 +205,15 @@ pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Noted
         }
         before != (control.breaker.clone(), control.refusals.clone())
     };
-    match change_control(ctx, note).await {
+    let changed = match noted.probe {
+        None => change_control(ctx, note).await,
+        // This poller became the prober after its claim.
+        Some(_) => match ctx.env.ledger().read().await {
+            Ok(now) => change_control_from(ctx, (now.control_version, now.control), note).await,
+            Err(error) => Err(error),
+        },
+    };
+    match changed {
         Ok(Some((before, after))) => log_breaker(window, &before.breaker, &after.breaker),
         Ok(None) => {}
         Err(error) => {

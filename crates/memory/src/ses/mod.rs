@@ -134,6 +134,12 @@ impl MemorySes {
         self.state.with(|state| state.refused_addresses.remove(address));
     }
 
+    /// Counts recipients that other software sends from the same account, now.
+    pub fn send_as_another(&self, recipients: u64) {
+        let now = self.universe.now();
+        self.state.with(|state| state.quota.send_as_another(now, recipients));
+    }
+
     /// Every mail that reached SES, accepted or not, in order of arrival.
     #[must_use]
     pub fn arrivals(&self) -> Vec<Arrival> {

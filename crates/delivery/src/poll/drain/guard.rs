@@ -77,9 +77,8 @@ async fn before<E: Environment>(ctx: &Context<'_, E>, mut message: Box<Message>)
             MarkingDone::Clear(message)
         }
         Ok((Verdict::Delete, ..)) => MarkingDone::Sent(message),
-        Ok((Verdict::LeaveAlone, ..)) => MarkingDone::Alone(message),
         Ok((Verdict::Park, _, Some(found))) => MarkingDone::Unknown(message, found),
-        Ok((Verdict::Park, _, None)) => MarkingDone::Alone(message),
+        Ok((Verdict::LeaveAlone | Verdict::Park, ..)) => MarkingDone::Alone(message),
         Err(error) => {
             tracing::error!(error = &error as &dyn StdError, "not sent: its mark is not known");
             MarkingDone::Alone(message)

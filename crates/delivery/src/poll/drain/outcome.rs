@@ -87,8 +87,7 @@ impl<E: Environment> Drain<'_, E> {
         let seconds = if self.ctx.env.entropy().unit() < 0.5 { 1 } else { 2 };
         let job = Job::Show(receipt(&message.held, true), Duration::from_secs(seconds));
         self.settle(message, Some(Fate::Unmarked), Some(job));
-        if !self.limited {
-            self.limited = true;
+        if self.done.refused == 1 {
             self.changes.push(Change::Refused);
         }
         self.stop();

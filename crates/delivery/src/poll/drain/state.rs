@@ -107,8 +107,6 @@ pub(super) struct Drain<'a, E> {
     /// Recipients of mails that were received for slots they did not get, by lane.
     pub(super) not_used: Vec<u64>,
     pub(super) stopped: bool,
-    /// SES refused for the rate.
-    pub(super) limited: bool,
     pub(super) done: Drained,
 }
 
@@ -170,7 +168,6 @@ impl<'a, E: Environment> Drain<'a, E> {
             held: BTreeSet::new(),
             not_used: vec![0; plan.campaigns.len()],
             stopped: false,
-            limited: false,
             done: Drained::default(),
         }
     }

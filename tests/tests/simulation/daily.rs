@@ -1,0 +1,158 @@
+//! The daily quota: at the full rate up to the reserve, then a hold that lifts itself; or spread.
+
+use std::time::Duration;
+
+use tidegate_core::control::HoldReason;
+use tidegate_delivery::poll::End;
+use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World, measure};
+
+use crate::MODES;
+
+fn limited(merge: bool, reserve: &str) -> Settings {
+    Settings { express: true, daily_quota: Some(1_000), ..Settings::new(20.0, merge) }
+        .variable("TIDEGATE_DAILY_RESERVE", reserve)
+}
+
+#[tokio::test(start_paused = true)]
+async fn campaigns_stop_at_the_reserve_which_express_mail_may_use() {
+    for merge in MODES {
+        let world = World::new(limited(merge, "100"));
+        world.fill("big", 1_500).await;
+        world.fill("small", 300).await;
+        let first = world
+            .play(130, async |first| {
+                world.until(first, 70, Duration::ZERO).await;
+                let of_campaigns = world.accepted().len();
+                // Two or three windows' worth may be under way, unreported: that is left alone.
+                assert!((840..=900).contains(&of_campaigns), "merge {merge}: {of_campaigns}");
+                let holds = world.ledger_now().await.control.holds;
+                assert!(holds.get(HoldReason::DailyBudget).is_some(), "merge {merge}: {holds:?}");
+                world.put(EXPRESS, &Mail::several("express", 60, 1)).await;
+            })
+            .await;
+        world.assert_clean();
+        let accepted = world.ses.accepted();
+        let express = accepted.iter().filter(|a| a.campaign == EXPRESS).count();
+        assert_eq!(express, 60, "merge {merge}: express may use the reserve");
+        assert!(accepted.len() - express <= 900);
+        assert!(world.dead_letters().is_empty());
+        // Until then at the full rate.
+        assert!(measure::utilisation(&world, first, 4..40, 30) >= 0.97, "merge {merge}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hold_is_lifted_when_the_quota_frees_up_and_campaigns_go_on() {
+    for merge in MODES {
+        let world = World::new(limited(merge, "10%"));
+        world.fill("big", 1_200).await;
+        world.run(90).await;
+        let first_day = world.accepted().len();
+        assert!(first_day <= 900 && !world.ledger_now().await.control.holds.is_empty());
+        // Nothing ticks for most of the day; then the first day's mails begin to fall out of it.
+        tokio::time::sleep(Duration::from_hours(24) - Duration::from_secs(180)).await;
+        world.run(240).await;
+        world.assert_clean();
+        assert_eq!(world.accepted().len(), 1_200, "merge {merge}");
+        let lifted = world.ledger_now().await.control.holds;
+        assert!(lifted.is_empty(), "merge {merge}: {lifted:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn within_any_day_no_more_than_the_quota_less_the_reserve_is_sent_for_days_on() {
+    let world = World::new(Settings {
+        daily_quota: Some(2_000),
+        ..Settings::new(1.0, true).campaigns(&[("news", 1)])
+    });
+    world.fill("news", 5_000).await;
+    // Two days in strides: each an hour of ticks, then half an hour without a trigger.
+    for _ in 0..40 {
+        world.run(3_600).await;
+        tokio::time::sleep(Duration::from_mins(12)).await;
+    }
+    world.assert_clean();
+    let accepted = world.ses.accepted();
+    let (mut from, mut most) = (0, 0);
+    for (index, arrival) in accepted.iter().enumerate() {
+        while accepted[from].at + Duration::from_hours(24) <= arrival.at {
+            from += 1;
+        }
+        most = most.max(index + 1 - from);
+    }
+    assert!(most <= 1_980, "{most} within a day, 1,980 are open to campaigns");
+    assert!(accepted.len() >= 3_900, "{} in two days", accepted.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_ses_says_that_the_day_is_used_up_all_is_held_and_nothing_is_an_attempt() {
+    for merge in MODES {
+        // Another sender uses the account: SES counts 600 that the ledger does not know.
+        let world = World::new(limited(merge, "0"));
+        world.fill("big", 600).await;
+        let first = world
+            .play(50, async |first| {
+                world.until(first, 12, Duration::ZERO).await;
+                world.ses.send_as_another(850);
+            })
+            .await;
+        world.assert_nothing_lost();
+        assert!(world.duplicates().is_empty() && world.dead_letters().is_empty());
+        let control = world.ledger_now().await.control;
+        assert!(control.holds.get(HoldReason::DailyQuota).is_some(), "{control:?}");
+        // What was in flight as SES said so, and no more.
+        assert!((1..=4).contains(&world.refused()), "merge {merge}: {}", world.refused());
+        assert_eq!(world.report_of(first.plus(40)).unwrap().end, End::Held);
+        let attempts = world.standing("big").into_iter().chain(world.standing("merge.fifo"));
+        for message in attempts {
+            assert_eq!(message.attributes.get("attempt").map_or("0", String::as_str), "0");
+        }
+        tokio::time::sleep(Duration::from_hours(24)).await;
+        world.run(150).await;
+        assert_eq!(world.accepted().len(), 600, "merge {merge}");
+        assert_eq!(world.duplicates(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn spread_over_the_day_the_rate_is_capped_and_the_end_is_never_reached() {
+    for merge in MODES {
+        // 1.5 a second would use it up within a sixth of the day.
+        let settings = Settings { daily_quota: Some(22_400), ..Settings::new(1.5, merge) };
+        let settings =
+            settings.variable("TIDEGATE_DAILY", "spread").variable("TIDEGATE_DAILY_RESERVE", "800");
+        let world = World::new(settings);
+        world.fill("big", 600).await;
+        let first = world.run(400).await;
+        world.assert_clean();
+        let sent = measure::sent(&world.ses.arrivals(), &measure::span(first, 0..400));
+        // (22,400 - 800) / 86,400 = 0.25 a second, less the guard.
+        assert!((95..=100).contains(&sent), "merge {merge}: {sent} in 400 s at 0.25/s");
+        assert!(world.ledger_now().await.control.holds.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_ses_pauses_is_held_and_goes_on_within_a_minute_of_its_release() {
+    for merge in MODES {
+        let world = World::new(Settings::new(20.0, merge));
+        world.fill("big", 1_000).await;
+        let first = world
+            .play(240, async |first| {
+                world.until(first, 10, Duration::ZERO).await;
+                world.ses.configure(|settings| settings.sending_enabled = false);
+                world.until(first, 100, Duration::ZERO).await;
+                let holds = world.ledger_now().await.control.holds;
+                assert!(holds.get(HoldReason::Account).is_some(), "merge {merge}: {holds:?}");
+                world.ses.configure(|settings| settings.sending_enabled = true);
+            })
+            .await;
+        world.assert_nothing_lost();
+        assert!(world.duplicates().is_empty() && world.dead_letters().is_empty());
+        assert!((1..=4).contains(&world.refused()), "merge {merge}: {}", world.refused());
+        let arrivals = world.ses.arrivals();
+        assert_eq!(measure::sent(&arrivals, &measure::span(first, 12..100)), 0);
+        assert!(measure::sent(&arrivals, &measure::span(first, 100..165)) > 0);
+        assert_eq!(world.accepted().len(), 1_000, "merge {merge}");
+    }
+}

@@ -1,0 +1,98 @@
+//! Permanent refusals in a row: the fault is in the campaign, so the campaign is held.
+
+use tidegate_core::control::HoldReason;
+use tidegate_core::outcome::Failure;
+use tidegate_memory::{Fault, Operation, Rule, failures};
+use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World};
+
+use crate::MODES;
+
+fn refused(code: &str) -> Fault<Failure> {
+    Fault::Before(Failure { code: Some(code.to_owned()), ..failures::rejected() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_permanent_refusals_in_a_row_hold_the_campaign_and_no_other() {
+    for merge in MODES {
+        for quota in [1.0, 50.0] {
+            let world =
+                World::new(Settings::new(quota, merge).campaigns(&[("big", 1), ("small", 1)]));
+            world.fill("big", 100).await;
+            world.fill("small", 100).await;
+            let bad = Rule::new(refused("MessageRejected")).on(Operation::Mail);
+            world.mail_faults.add(bad.at("small/"));
+            world.run(if quota < 2.0 { 130 } else { 60 }).await;
+            world.assert_nothing_lost();
+            let control = world.ledger_now().await.control;
+            let hold = control.campaign_holds["small"].get(HoldReason::Refusals).unwrap();
+            assert!(hold.detail.starts_with("10 permanent refusals in a row: MessageRejected"));
+            assert!(!control.holds_campaign("big") && control.holds.is_empty());
+            // The ten, as many of the next window, which was claimed before, and what was in flight.
+            let dead = world.dead_letters().len();
+            assert!((10..=26).contains(&dead), "merge {merge}, {quota}/s: {dead} dead letters");
+            assert_eq!(world.standing("small").len(), 100 - dead, "merge {merge}, {quota}/s");
+            assert_eq!(world.accepted().len(), 100, "merge {merge}, {quota}/s");
+            // Lifted by the operator once it is mended, the rest is sent.
+            world.mail_faults.clear();
+            world
+                .control(|control| assert!(control.lift(Some("small"), HoldReason::Refusals)))
+                .await;
+            world.run(if quota < 2.0 { 110 } else { 40 }).await;
+            assert_eq!(world.accepted().len(), 200 - dead, "merge {merge}, {quota}/s");
+            assert_eq!(world.duplicates(), Vec::<String>::new());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_that_are_not_in_a_row_or_of_several_codes_hold_nothing() {
+    // The code of the send of this number, of which none is an acceptance.
+    let broken_by_acceptances = |number: u64| (number % 6 != 0).then_some("MessageRejected");
+    let of_two_codes =
+        |number: u64| Some(if number % 6 < 3 { "MessageRejected" } else { "BadRequestException" });
+    for merge in MODES {
+        let cases: [&dyn Fn(u64) -> Option<&'static str>; 2] =
+            [&broken_by_acceptances, &of_two_codes];
+        for (case, code_of) in cases.into_iter().enumerate() {
+            let world = World::new(Settings::new(20.0, merge).campaigns(&[("news", 1)]));
+            world.fill("news", 120).await;
+            for number in 1..=120 {
+                if let Some(code) = code_of(number) {
+                    let rule = Rule::new(refused(code)).on(Operation::Mail);
+                    world.mail_faults.add(rule.nth(number));
+                }
+            }
+            world.run(20).await;
+            world.assert_nothing_lost();
+            let control = world.ledger_now().await.control;
+            assert!(control.campaign_holds.is_empty(), "merge {merge}, case {case}: {control:?}");
+            let dead = world.dead_letters().len();
+            assert_eq!(
+                (dead, world.accepted().len()),
+                if case == 0 { (100, 20) } else { (120, 0) }
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn express_mail_is_held_apart_from_the_campaigns() {
+    for merge in MODES {
+        let world = World::new(Settings { express: true, ..Settings::new(20.0, merge) });
+        world.fill("big", 100).await;
+        world.put(EXPRESS, &Mail::several("express", 40, 1)).await;
+        let unverified = Rule::new(Fault::Before(failures::not_verified())).on(Operation::Mail);
+        world.mail_faults.add(unverified.at("express/"));
+        world.run(40).await;
+        world.assert_nothing_lost();
+        let control = world.ledger_now().await.control;
+        assert!(control.campaign_holds[EXPRESS].get(HoldReason::Deployment).is_some());
+        assert_eq!(world.accepted().len(), 100, "merge {merge}: campaigns go on");
+        let tried: u64 = world.reports().iter().filter_map(|r| r.failed.get("deployment")).sum();
+        assert!(tried <= 8, "merge {merge}: {tried} tried");
+        world.mail_faults.clear();
+        world.control(|c| assert!(c.lift(Some(EXPRESS), HoldReason::Deployment))).await;
+        world.run(40).await;
+        assert_eq!(world.accepted().len(), 140, "merge {merge}");
+    }
+}
