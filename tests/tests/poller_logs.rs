@@ -2,7 +2,9 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use tidegate_delivery::ports::Queues as _;
 use tidegate_memory::{Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::{Settings, World};
 
@@ -21,20 +23,55 @@ impl io::Write for Log {
     }
 }
 
-/// Regression: the hold's event held SES's message, which names the addresses that failed.
-#[tokio::test(start_paused = true)]
-async fn no_event_of_a_refused_a_held_or_a_sent_mail_holds_an_address() {
+/// What is logged by this thread from now on, until the guard is dropped.
+fn logged() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let lines = log.clone();
     let subscriber = tracing_subscriber::fmt().json().with_writer(move || lines.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+impl Log {
+    fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_received_more_than_a_hundred_times_is_an_alarm_and_no_dead_letter() {
+    let (log, _guard) = logged();
+    let world = World::new(Settings::new(20.0, false).campaigns(&[("news", 1)]));
+    world.fill("news", 1).await;
+    let queue =
+        world.queues.urls().into_iter().find(|url| url.as_str().ends_with("/news")).unwrap();
+    let client = world.queues.client();
+    let alarm = "received again and again";
+    for round in 0..101 {
+        if round == 100 {
+            assert!(!log.text().contains(alarm), "before it was received a hundred times");
+        }
+        let received = client.receive(&queue, 1, Duration::ZERO).await.unwrap();
+        let receipts = [received[0].receipt.clone()];
+        client.set_visibility(&queue, &receipts, Duration::ZERO).await.unwrap();
+    }
+    world.run(3).await;
+    assert!(log.text().contains(alarm), "{}", log.text());
+    assert!(world.reports().iter().any(|report| report.highest_receive_count > 100));
+    assert_eq!((world.accepted().len(), world.dead_letters().len()), (1, 0));
+}
+
+/// Regression: the hold's event held SES's message, which names the addresses that failed.
+#[tokio::test(start_paused = true)]
+async fn no_event_of_a_refused_a_held_or_a_sent_mail_holds_an_address() {
+    let (log, _guard) = logged();
     let world = World::new(Settings::new(20.0, true));
     world.fill("big", 60).await;
     world.fill("small", 20).await;
     let unverified = Rule::new(Fault::Before(failures::not_verified())).on(Operation::Mail);
     world.mail_faults.add(unverified.at("small/"));
     world.run(10).await;
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let text = log.text();
     for event in ["\"sent\"", "\"not sent\"", "sending is held"] {
         assert!(text.contains(event), "{event} is not logged");
     }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// As many permanent refusals in a row of one campaign and code hold the campaign.
-pub const HOLD_AT: u32 = 10;
+const HOLD_AT: u32 = 10;
 
 /// Permanent refusals of one campaign in a row, all of one code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +13,20 @@ pub struct Streak {
     pub code: String,
     /// How many in a row.
     pub count: u32,
+}
+
+impl Streak {
+    /// Whether it is long enough to hold the campaign.
+    #[must_use]
+    pub const fn holds(&self) -> bool {
+        self.count >= HOLD_AT
+    }
+
+    /// The hold's reason, in words.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        format!("{HOLD_AT} permanent refusals in a row: {}; see its dead letters", self.code)
+    }
 }
 
 /// How one window's answers change a campaign's streak: summed up, so that it can be applied to
@@ -50,6 +64,12 @@ impl Run {
                 *last = Some(Streak { code: code.to_owned(), count: 1 });
             }
         }
+    }
+
+    /// The streak at its end.
+    #[must_use]
+    pub const fn last(&self) -> Option<&Streak> {
+        self.last.as_ref()
     }
 
     /// The streak after this run, where `before` stood.

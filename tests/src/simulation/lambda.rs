@@ -3,7 +3,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::config::POLLER_TIMEOUT;
+use tidegate_core::config::{POLLER_TIMEOUT, PollerConfig};
 use tidegate_core::outcome::Failure;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::environment::Ports;
@@ -34,6 +34,8 @@ pub struct Environment {
     /// Its clock.
     pub clock: SimClock,
     busy: Cell<bool>,
+    /// Of an older deployment: it gets no more ticks.
+    retired: Cell<bool>,
     crash: Notify,
 }
 
@@ -87,8 +89,14 @@ impl Environment {
             clock: clock.clone(),
             entropy: world.entropy.fork(),
         };
-        let poller = Poller::new(env, world.settings.poller());
-        Self { poller, clock, busy: Cell::new(false), crash: Notify::new() }
+        let poller = Poller::new(env, world.poller.borrow().clone());
+        Self {
+            poller,
+            clock,
+            busy: Cell::new(false),
+            retired: Cell::new(false),
+            crash: Notify::new(),
+        }
     }
 
     /// Whether it serves a window now.
@@ -141,7 +149,7 @@ impl World {
             },
         };
         environment.busy.set(false);
-        if matches!(start, Start::Crashed)
+        if (matches!(start, Start::Crashed) || environment.retired.get())
             && let Some(gone) = self.environments.borrow_mut().get_mut(index)
         {
             *gone = None; // Lambda starts a new one
@@ -156,6 +164,18 @@ impl World {
             if environment.is_busy() {
                 environment.crash.notify_one();
             }
+        }
+    }
+
+    /// Deploys pollers with this configuration: those that are serving end with the old one, and new
+    /// environments have the new.
+    pub fn deploy(&self, poller: PollerConfig) {
+        self.poller.replace(poller);
+        for environment in self.environments.borrow_mut().iter_mut() {
+            environment.take_if(|environment| !environment.is_busy());
+        }
+        for environment in self.environments.borrow().iter().flatten() {
+            environment.retired.set(true);
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
+use tidegate_core::config::PollerConfig;
 use tidegate_core::control::Control;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
@@ -63,6 +64,8 @@ pub struct World {
     pub unscheduled: Cell<bool>,
     /// What the scheduler's runs came to.
     pub runs: RefCell<Vec<ScheduleReport>>,
+    /// What new environments are configured with.
+    pub(super) poller: RefCell<PollerConfig>,
     pub(super) entropy: SeededEntropy,
     pub(super) environments: RefCell<Vec<Option<Rc<Environment>>>>,
     pub(super) started: RefCell<Vec<Started>>,
@@ -95,6 +98,7 @@ impl World {
             tick_delay: Cell::new(Duration::ZERO),
             unscheduled: Cell::new(false),
             runs: RefCell::default(),
+            poller: RefCell::new(settings.poller()),
             entropy: SeededEntropy::new(seed + 6),
             environments: RefCell::default(),
             started: RefCell::default(),

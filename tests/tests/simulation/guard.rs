@@ -1,6 +1,8 @@
 //! The duplicate guard: what is marked *sent* is never sent again; what may have been sent is resent
 //! or parked, by choice.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
 use std::time::Duration;
 
 use tidegate_core::duplicate_guard::MarkState;

@@ -5,6 +5,7 @@ mod control;
 mod crash;
 mod daily;
 mod fallback;
+mod faults;
 mod flow;
 mod guard;
 mod outcomes;

@@ -188,7 +188,7 @@ async fn probe<E: Environment>(ctx: &Context<'_, E>) -> Result<bool, PortError> 
 pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Noted) {
     let (window, policy) = (ctx.plan.window, &ctx.config.breaker);
     let note = |control: &mut Control| {
-        let before = (control.breaker.clone(), control.refusals.clone());
+        let before = control.clone();
         let probed = noted
             .probe
             .and_then(|worked| control.breaker.probed(window, &ctx.token, worked, policy));
@@ -199,11 +199,16 @@ pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Noted
         }
         for (campaign, run) in &noted.runs {
             match run.after(control.refusals.get(campaign)) {
+                Some(streak) if streak.holds() => {
+                    let hold = Hold { detail: streak.in_words(), since: ctx.now().into() };
+                    control.refusals.remove(campaign);
+                    control.hold(Some(campaign), HoldReason::Refusals, hold);
+                }
                 Some(streak) => drop(control.refusals.insert(campaign.clone(), streak)),
                 None => drop(control.refusals.remove(campaign)),
             }
         }
-        before != (control.breaker.clone(), control.refusals.clone())
+        before != *control
     };
     let changed = match noted.probe {
         None => change_control(ctx, note).await,
@@ -214,11 +219,20 @@ pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Noted
         },
     };
     match changed {
-        Ok(Some((before, after))) => log_breaker(window, &before.breaker, &after.breaker),
+        Ok(Some((before, after))) => {
+            log_breaker(window, &before.breaker, &after.breaker);
+            log_holds(&before, &after);
+        }
         Ok(None) => {}
         Err(error) => {
             tracing::error!(error = &error as &dyn StdError, "breaker not told of the outcomes");
         }
+    }
+}
+
+fn log_holds(before: &Control, after: &Control) {
+    for campaign in after.campaign_holds.keys().filter(|name| !before.holds_campaign(name)) {
+        tracing::error!(campaign, reason = HoldReason::Refusals.as_str(), "sending is held");
     }
 }
 

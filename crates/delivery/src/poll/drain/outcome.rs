@@ -6,7 +6,7 @@ use tidegate_core::config::Unsent;
 use tidegate_core::control::HoldReason;
 use tidegate_core::limiter::Line;
 use tidegate_core::outcome::{Failure, Outcome, classify};
-use tidegate_core::refusals::{HOLD_AT, Run};
+use tidegate_core::refusals::Run;
 
 use super::Sent;
 use super::guard::Fate;
@@ -103,21 +103,19 @@ impl<E: Environment> Drain<'_, E> {
         self.settle(message, Some(fate), Some(job));
     }
 
-    /// Ten of one code in a row hold the campaign: the fault is in it, not in its mails.
+    /// Ten of one code in a row hold the campaign: the fault is in it, not in its mails. Fewer may be
+    /// ten together with the windows before: that shows as they are added up.
     fn refused_for_good(&mut self, message: &Message, failure: &Failure) {
         let campaign = &message.envelope.campaign;
         if self.held.contains(campaign) {
             return;
         }
-        let code = failure.code.as_deref().unwrap_or_default();
-        let before = self.ctx.plan.control.refusals.get(campaign);
         let run = self.run_of(message);
-        run.refused(code);
-        if run.after(before).is_some_and(|streak| streak.count >= HOLD_AT) {
+        run.refused(failure.code.as_deref().unwrap_or_default());
+        if let Some(streak) = run.last().filter(|streak| streak.holds()) {
+            let detail = streak.in_words();
             self.done.noted.runs.remove(campaign);
             self.held.insert(campaign.clone());
-            let detail =
-                format!("{HOLD_AT} permanent refusals in a row: {code}: {}", failure.message);
             let (campaign, reason) = (Some(campaign.clone()), HoldReason::Refusals);
             self.changes.push(Change::Hold { campaign, reason, detail });
         }
