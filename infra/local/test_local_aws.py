@@ -91,7 +91,6 @@ class RenderedTemplate(unittest.TestCase):
             "logs:CreateLogStream",
             "logs:PutLogEvents",
             "dynamodb:GetItem",
-            "dynamodb:PutItem",
             "dynamodb:UpdateItem",
             "ses:GetAccount",
         }
@@ -99,6 +98,7 @@ class RenderedTemplate(unittest.TestCase):
         self.assertEqual(
             actions(roles["PollerRole"]),
             common
+            | {"dynamodb:DeleteItem"}
             | {"sqs:ReceiveMessage", "sqs:SendMessage", "sqs:DeleteMessage"}
             | {"sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"}
             | {"ses:SendEmail", "ses:SendRawEmail", "ses:SendTemplatedEmail"},
