@@ -120,9 +120,15 @@ fn is_uri_text(uri: &str) -> bool {
 
 /// Reads `headers`; `unsubscribing` says that `list_unsubscribe` takes two of them.
 pub(super) fn read(node: Node, unsubscribing: bool) -> Result<Vec<Header>, EmailError> {
-    let members = Members::any("headers", node)?;
+    let entries = Members::any("headers", node)?.into_entries();
+    let spare = if unsubscribing { MAX_HEADERS - 2 } else { MAX_HEADERS };
+    // Counted first: each is compared with all before it, and a body has room for 80,000.
+    if entries.len() > spare {
+        let problem = format!("must be at most {MAX_HEADERS}, those of list_unsubscribe included");
+        return Err(EmailError::invalid("headers", problem).with_found(entries.len().to_string()));
+    }
     let mut headers: Vec<Header> = Vec::new();
-    for (name, node) in members.into_entries() {
+    for (name, node) in entries {
         let field = super::json::member_path("headers", &name);
         let of_name = |problem: &'static str| {
             Err(name_if_odd(EmailError::invalid(field.clone(), problem), &name))
@@ -146,11 +152,6 @@ pub(super) fn read(node: Node, unsubscribing: bool) -> Result<Vec<Header>, Email
             return Err(EmailError::invalid(field, problem).with_value(&value));
         }
         headers.push(Header { name, value });
-    }
-    let spare = if unsubscribing { MAX_HEADERS - 2 } else { MAX_HEADERS };
-    if headers.len() > spare {
-        let problem = format!("must be at most {MAX_HEADERS}, those of list_unsubscribe included");
-        return Err(EmailError::invalid("headers", problem).with_found(headers.len().to_string()));
     }
     Ok(headers)
 }

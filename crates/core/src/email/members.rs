@@ -93,8 +93,11 @@ pub(super) fn text(path: &str, node: Node) -> Result<String, EmailError> {
 }
 
 fn unknown(path: &str, name: &str, known: &[&str]) -> EmailError {
+    // A name can be as long as the body; measuring its distance takes as long for each candidate.
+    let near = |candidate: &&&str| name.len() <= candidate.len() + 4 * MISSPELLING;
     let close = known
         .iter()
+        .filter(near)
         .map(|candidate| (strsim::osa_distance(candidate, name), *candidate))
         .filter(|(distance, candidate)| *distance <= MISSPELLING && *distance < candidate.len())
         .min();
