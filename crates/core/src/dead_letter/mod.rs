@@ -174,7 +174,8 @@ impl DeadLetter {
         self.last_error.code.iter_mut().for_each(|code| cut(code, max_text));
         let mut kept = 0;
         self.to.retain(|to| {
-            kept += to.len();
+            // With its quotes and comma: a refused body can name empty texts without end.
+            kept += to.len() + 3;
             kept <= 2 * max_text
         });
     }

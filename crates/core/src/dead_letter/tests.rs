@@ -80,6 +80,16 @@ fn the_longest_body_stands_untouched_with_entry_and_envelope_beside_it() {
 }
 
 #[test]
+fn recipients_without_end_cost_neither_envelope_nor_reason() {
+    let mut entry = letter("\"".repeat(LONGEST_BODY));
+    entry.to = vec![String::new(); LONGEST_BODY / 3];
+    let written = entry.into_queue_message(Some(&envelope()), SQS_LIMIT_BYTES).unwrap();
+    let names: Vec<_> = written.attributes.iter().map(|(name, _)| *name).collect();
+    assert!(names.contains(&"identity") && names.contains(&ENTRY_ATTRIBUTE), "{names:?}");
+    assert_eq!(read(&written).unwrap().last_error.provider_message, "Address blacklisted.");
+}
+
+#[test]
 fn a_body_longer_than_queues_should_hold_loses_the_envelope_before_a_byte_of_its_own() {
     for (spare, names) in [(320, vec![ENTRY_ATTRIBUTE]), (10, vec![])] {
         let original = "x".repeat(SQS_LIMIT_BYTES - spare);
