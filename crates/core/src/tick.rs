@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::rate::Rate;
@@ -41,13 +41,10 @@ pub struct InvalidTick {
     fault: String,
 }
 
-/// A tick as written; its members are read one by one, so that each fault names its own.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    window: String,
-    rate_per_second: f64,
-}
+const WINDOW: &str = "window";
+const RATE: &str = "rate_per_second";
+/// Characters of a value that an error shows.
+const SHOWN_CHARS: usize = 60;
 
 /// Whether a window can be served at `now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +60,12 @@ pub enum Admission {
 impl InvalidTick {
     fn of(error: &impl std::fmt::Display) -> Self {
         Self { fault: error.to_string() }
+    }
+
+    /// A value where another is expected.
+    fn unexpected(what: &str, found: &Value, expected: &str) -> Self {
+        let found: String = found.to_string().chars().take(SHOWN_CHARS).collect();
+        Self { fault: format!("{what} is {found}, expected {expected}") }
     }
 }
 
@@ -87,16 +90,34 @@ impl Tick {
         match value {
             Value::Null => Ok(None),
             Value::Object(members) if members.is_empty() => Ok(None),
-            value => serde_json::from_value(value)
-                .map_err(|error| InvalidTick::of(&error))
-                .and_then(|written| Self::read(&written))
-                .map(Some),
+            Value::Object(members) => Self::read(&members).map(Some),
+            other => Err(InvalidTick::unexpected("it", &other, "an object")),
         }
     }
 
-    fn read(written: &Written) -> Result<Self, InvalidTick> {
-        let window = written.window.parse().map_err(|error| InvalidTick::of(&error))?;
-        let rate = Rate::per_second(written.rate_per_second)
+    /// Member by member, so that each fault names its own.
+    fn read(members: &Map<String, Value>) -> Result<Self, InvalidTick> {
+        if let Some(unknown) = members.keys().find(|name| ![WINDOW, RATE].contains(&name.as_str()))
+        {
+            let shown: String = unknown.chars().take(SHOWN_CHARS).collect();
+            let fault = format!("unknown field `{shown}`, expected `{WINDOW}` and `{RATE}`");
+            return Err(InvalidTick { fault });
+        }
+        let member = |name: &str| {
+            let missing = || InvalidTick { fault: format!("missing field `{name}`") };
+            members.get(name).ok_or_else(missing)
+        };
+        let window = member(WINDOW)?;
+        let window = window
+            .as_str()
+            .ok_or_else(|| InvalidTick::unexpected("`window`", window, "a string"))?
+            .parse()
+            .map_err(|error| InvalidTick::of(&error))?;
+        let rate = member(RATE)?;
+        let rate = rate
+            .as_f64()
+            .ok_or_else(|| InvalidTick::unexpected("`rate_per_second`", rate, "a number"))?;
+        let rate = Rate::per_second(rate)
             .map_err(|error| InvalidTick { fault: format!("`rate_per_second`: {error}") })?;
         Ok(Self { window, rate })
     }
@@ -185,7 +206,12 @@ mod tests {
     fn a_malformed_tick_names_its_member() {
         let cases = [
             (r#"{"window": "soon", "rate_per_second": 14}"#, "`window` is \"soon\""),
-            (r#"{"window": 7, "rate_per_second": 14}"#, "integer `7`, expected a string"),
+            (r#"{"window": 7, "rate_per_second": 14}"#, "`window` is 7, expected a string"),
+            (
+                r#"{"window": "2026-11-20T20:36:07Z", "rate_per_second": "14"}"#,
+                "`rate_per_second` is \"14\", expected a number",
+            ),
+            (r#"["2026-11-20T20:36:07Z", 14]"#, ",14], expected an object"),
             (r#"{"window": "2026-11-20T20:36:07Z"}"#, "missing field `rate_per_second`"),
             (
                 r#"{"window": "2026-11-20T20:36:07Z", "rate_per_second": 0}"#,

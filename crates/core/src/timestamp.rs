@@ -173,7 +173,14 @@ impl std::str::FromStr for Window {
         if at.nanosecond() != 0 {
             return Err(invalid("it is not a whole second"));
         }
-        u64::try_from(at.unix_timestamp()).map(Self).map_err(|_| invalid("it lies before 1970"))
+        let second = u64::try_from(at.unix_timestamp());
+        let second = second.map_err(|_| invalid("it lies before 1970"))?;
+        // A timestamp must be able to name the instant at which it closes.
+        if second < u64::MAX / SECOND {
+            Ok(Self(second))
+        } else {
+            Err(invalid("it lies after 2554-07-21T23:34:32Z"))
+        }
     }
 }
 
@@ -218,5 +225,8 @@ mod tests {
         );
         assert!("yesterday".parse::<Window>().is_err());
         assert!("1969-12-31T23:59:59Z".parse::<Window>().is_err());
+        let last: Window = "2554-07-21T23:34:32Z".parse().unwrap();
+        assert_eq!(last.closes().to_string(), "2554-07-21T23:34:33Z");
+        assert!("2554-07-21T23:34:33Z".parse::<Window>().is_err());
     }
 }
