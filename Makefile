@@ -8,6 +8,7 @@ SHELL := bash
 
 PYTHON ?= python3
 DENY_VERSION := 0.20.2
+FUZZ_VERSION := 0.13.2
 
 TOOLS := $(CURDIR)/.tools
 TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -24,6 +25,14 @@ WATCH_BIN := $(TOOLS)/watch/bin
 FOUND_DENY := $(filter $(DENY_VERSION),$(shell cargo-deny --version 2>/dev/null))
 OWN_DENY := $(TOOLS)/deny/.installed-$(DENY_VERSION)
 CARGO_DENY := $(if $(FOUND_DENY),cargo-deny,$(TOOLS)/deny/bin/cargo-deny)
+
+# On the stable toolchain: without a sanitizer cargo-fuzz needs no nightly, and in safe Rust (core
+# forbids unsafe code) a sanitizer would find little. What finds are the oracles in tests/oracles.
+OWN_FUZZ := $(TOOLS)/fuzz/.installed-$(FUZZ_VERSION)
+CARGO_FUZZ := $(TOOLS)/fuzz/bin/cargo-fuzz fuzz
+FUZZ_OPTIONS := --fuzz-dir tests/fuzz --sanitizer none --target-dir $(TARGET_DIR)/fuzz
+# What a run finds stays here: inputs that reach something new, crashes, the log.
+FUZZ_FOUND := .local/fuzz
 
 # For `make run`: QUOTA=200 MESSAGES=6000 LATENCY=80ms SECONDS=120 KEEP=1, or any options in ARGS.
 LOCAL_OPTIONS = --python $(LOCAL_PYTHON) --bin-dir $(RELEASE) \
@@ -59,7 +68,7 @@ build: rust ## Builds every binary for this machine, in release mode
 	cargo build --release --locked --workspace --bins
 
 .PHONY: tools
-tools: $(LOCAL_VENV) $(WATCH_VENV) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(WATCH_VENV) $(OWN_FUZZ) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
@@ -74,6 +83,7 @@ test: lint doc test-infra test-rust ## Everything that CI checks
 .PHONY: lint
 lint: rust deny ## Format, clippy without a warning, licences and sources of the dependencies
 	cargo fmt --all --check
+	cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 .PHONY: deny
@@ -98,6 +108,29 @@ test-infra: $(LOCAL_VENV) ## The template and its local deployment
 test-rust: $(LOCAL_VENV) build ## Unit, property, contract and end-to-end tests
 	TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(RELEASE) cargo test --locked --workspace
 
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= message tick attributes configuration
+.PHONY: fuzz
+fuzz: rust cxx $(OWN_FUZZ) ## Fuzzes the parsers, one after the other (FUZZ_SECONDS=60 each, FUZZ_TARGETS="message tick")
+	cargo fetch --locked --manifest-path tests/fuzz/Cargo.toml
+	$(CARGO_FUZZ) build $(FUZZ_OPTIONS)
+	@for target in $(FUZZ_TARGETS); do $(MAKE) --no-print-directory fuzz-$$target; done
+
+# The log of libFuzzer is long; its last line says executions, coverage and speed.
+fuzz-%:
+	@mkdir -p $(FUZZ_FOUND)/$*/corpus $(FUZZ_FOUND)/$*/crashes
+	@$(CARGO_FUZZ) run $(FUZZ_OPTIONS) $* \
+	    $(FUZZ_FOUND)/$*/corpus tests/fuzz/corpus/$* events -- \
+	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 \
+	    -dict=tests/fuzz/dictionaries/$*.dict -artifact_prefix=$(FUZZ_FOUND)/$*/crashes/ \
+	    > $(FUZZ_FOUND)/$*/log 2>&1 || { \
+	  grep -m1 -A2 'panicked at' $(FUZZ_FOUND)/$*/log >&2 || tail -n 20 $(FUZZ_FOUND)/$*/log >&2; \
+	  found=$$(ls -t $(FUZZ_FOUND)/$*/crashes | head -n 1); \
+	  echo "make: $* does not hold (all of it: $(FUZZ_FOUND)/$*/log). To replay it:" >&2; \
+	  echo "  cargo run --locked -p tidegate-oracles --example replay -- $* $(FUZZ_FOUND)/$*/crashes/$$found" >&2; \
+	  exit 1; }
+	@echo "$*: $$(grep -a DONE $(FUZZ_FOUND)/$*/log | tail -n 1)"
+
 ONLY ?=
 .PHONY: bench
 bench: $(LOCAL_VENV) build ## The README's figures, measured here (ONLY=start,14,200,… for a part)
@@ -110,6 +143,13 @@ bench: $(LOCAL_VENV) build ## The README's figures, measured here (ONLY=start,14
 rust:
 	@command -v cargo >/dev/null || { \
 	  echo "make: Rust is missing. Install rustup (https://rustup.rs); rust-toolchain.toml picks the version." >&2; \
+	  exit 1; }
+
+# libFuzzer is C++, and built from its source.
+.PHONY: cxx
+cxx:
+	@command -v $${CXX:-c++} >/dev/null || { \
+	  echo "make: a C++ compiler is missing. Install one (Debian, Ubuntu: apt-get install g++; macOS: xcode-select --install)." >&2; \
 	  exit 1; }
 
 .PHONY: python
@@ -131,4 +171,8 @@ $(WATCH_VENV): infra/local/requirements-watch.txt | python
 
 $(OWN_DENY): | rust
 	cargo install cargo-deny --locked --version $(DENY_VERSION) --root $(@D)
+	touch $@
+
+$(OWN_FUZZ): | rust
+	cargo install cargo-fuzz --locked --version $(FUZZ_VERSION) --root $(@D)
 	touch $@

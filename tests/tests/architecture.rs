@@ -53,6 +53,8 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         // SQS's rules are the memory adapter's; the sandbox gives them a wire.
         SQS_SANDBOX => &[CORE, DELIVERY, MEMORY],
         CLI => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX],
+        // Built for every fuzz run: the policy, and nothing that takes minutes.
+        "tidegate-oracles" => &[CORE],
         "tidegate-tests" => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX, CLI],
         _ => return None,
     })

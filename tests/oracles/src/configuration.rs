@@ -1,0 +1,139 @@
+//! The environment: what is accepted lies in the README's table, what is refused is named.
+
+use std::collections::BTreeSet;
+
+use tidegate_core::config::{
+    Campaign, Campaigns, ConfigError, LedgerKind, PollerConfig, SchedulerConfig,
+};
+use tidegate_core::cycle::Cycle;
+use tidegate_core::email::AllowedSenders;
+use tidegate_core::rate::Rate;
+
+use crate::lines::Lines;
+
+/// Bytes that a refusal of one variable may have: what is allowed, and 120 characters.
+const MAX_ERROR: usize = 1_200;
+
+/// Lines `NAME=value`: environment variables.
+pub fn configuration(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let lines = Lines::read(text);
+    let lookup = |name: &str| lines.get(name).map(str::to_owned);
+    match PollerConfig::from_variables(lookup) {
+        Ok(config) => poller(&config, &lines),
+        Err(error) => refused(&error, &lines),
+    }
+    match SchedulerConfig::from_variables(lookup) {
+        Ok(config) => {
+            assert!(!config.poller_function.is_empty() && config.overlap_windows <= 20);
+            shared(&config.ledger, config.quota_cap);
+        }
+        Err(error) => refused(&error, &lines),
+    }
+    lines.all("TIDEGATE_ALLOWED_SENDERS").for_each(senders);
+}
+
+/// Each variable is named once, with its value and what is allowed; a value that is not there is
+/// one that is needed.
+fn refused(error: &ConfigError, lines: &Lines<'_>) {
+    let names: BTreeSet<_> = error.0.iter().map(|invalid| invalid.name).collect();
+    assert!(!names.is_empty() && names.len() == error.0.len(), "{error}");
+    for invalid in &error.0 {
+        let text = invalid.to_string();
+        assert!(text.starts_with("TIDEGATE_") && text.contains("; allowed is "), "{text}");
+        assert!(text.len() <= MAX_ERROR, "{} bytes: {text}", text.len());
+        let value = lines.get(invalid.name).map(str::trim).filter(|value| !value.is_empty());
+        let shown: String = value.unwrap_or("not set").chars().take(120).collect();
+        assert!(text.contains(&shown), "{text}");
+    }
+}
+
+fn shared(ledger: &LedgerKind, quota_cap: Option<Rate>) {
+    assert!(*ledger != LedgerKind::DynamoDb(String::new()));
+    let allowed = |rate: Rate| (0.001..=10_000.0).contains(&rate.as_per_second());
+    assert!(quota_cap.is_none_or(allowed), "{quota_cap:?}");
+}
+
+fn poller(config: &PollerConfig, lines: &Lines<'_>) {
+    if let Campaigns::Listed(list) = &config.campaigns {
+        campaigns(list);
+    }
+    shared(&config.ledger, config.quota_cap);
+    let fifo = |url: &Option<String>, is: bool| {
+        assert!(url.as_ref().is_none_or(|url| is_url(url) && is_fifo(url) == is));
+    };
+    fifo(&config.merge_queue_url, true);
+    fifo(&config.express_queue_url, false);
+    fifo(&Some(config.dead_letter_queue_url.clone()), false);
+    assert!((0.005..=0.5).contains(&config.guard.as_share()), "{:?}", config.guard);
+    let (lead, send) = (config.lead.as_millis(), config.send_timeout.as_millis());
+    assert!(lead <= 1_000 && (100..=10_000).contains(&send));
+    assert!(lead + 1_000 + send + 3_000 < 15_000, "{lead} ms and {send} ms outlive the poller");
+    assert!(config.max_in_flight.is_none_or(|most| (1..=900).contains(&most)));
+    assert!((1..=100).contains(&config.max_attempts) && (1..=60).contains(&config.idle_windows));
+    let listed = lines.get("TIDEGATE_ALLOWED_SENDERS").is_some_and(|list| !list.trim().is_empty());
+    assert!(listed || config.allowed_senders == AllowedSenders::everyone());
+}
+
+/// As the README says; and the list gives a cycle that is exact.
+fn campaigns(list: &[Campaign]) {
+    assert!(Campaign::valid(list) && (1..=1_000).contains(&list.len()));
+    let names: BTreeSet<_> = list.iter().map(|campaign| campaign.name.as_str()).collect();
+    let queues: BTreeSet<_> = list.iter().map(|campaign| campaign.queue_url.as_str()).collect();
+    assert!(names.len() == list.len() && queues.len() == list.len() && !names.contains("express"));
+    for campaign in list {
+        let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        let name = &campaign.name;
+        assert!((1..=64).contains(&name.len()) && name.bytes().all(legal), "{name:?}");
+        let url = &campaign.queue_url;
+        assert!(is_url(url) && !is_fifo(url), "{url:?}");
+        assert!(campaign.weight <= 10_000);
+    }
+    let weights: Vec<u32> = list.iter().map(|campaign| campaign.weight).collect();
+    let cycle = Cycle::new(&weights).unwrap();
+    let length = u64::try_from(cycle.len()).unwrap();
+    assert!((1..=10_000).contains(&length));
+    assert_eq!(cycle.shares(7..7 + length), cycle.weights());
+    let json = serde_json::to_string(list).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Campaign>>(&json).unwrap(), list);
+}
+
+#[expect(clippy::case_sensitive_file_extension_comparisons, reason = "SQS compares by case")]
+fn is_fifo(url: &str) -> bool {
+    url.ends_with(".fifo")
+}
+
+fn is_url(text: &str) -> bool {
+    let web = text.starts_with("https://") || text.starts_with("http://");
+    web && !text.contains(char::is_whitespace)
+}
+
+/// Who is on the list may send, in upper and lower case; nobody else may, subdomains included.
+fn senders(list: &str) {
+    let senders: AllowedSenders = match list.parse() {
+        Ok(senders) => senders,
+        Err(error) => return assert!(error.to_string().len() <= MAX_ERROR, "{error}"),
+    };
+    let entries: Vec<&str> = list.split(',').map(str::trim).collect();
+    if entries.contains(&"*") {
+        return assert!(senders.allows("any@oracle.invalid"));
+    }
+    let listed = |text: &str| entries.iter().any(|entry| entry.eq_ignore_ascii_case(text));
+    let domain = |text: &str| listed(text) || listed(&format!("@{text}"));
+    assert_eq!(
+        senders.allows("any@oracle.invalid"),
+        domain("oracle.invalid") || listed("any@oracle.invalid")
+    );
+    for entry in &entries {
+        let bare = entry.strip_prefix('@').unwrap_or(entry);
+        let (address, host) = match bare.rsplit_once('@') {
+            Some((_, host)) => (bare.to_owned(), host),
+            None => (format!("any@{bare}"), bare),
+        };
+        assert!(senders.allows(&address) && senders.allows(&address.to_uppercase()), "{address}");
+        let below = format!("any@oracle.{host}");
+        assert_eq!(senders.allows(&below), domain(&format!("oracle.{host}")) || listed(&below));
+        let other = format!("oracle-any@{host}");
+        assert_eq!(senders.allows(&other), domain(host) || listed(&other));
+    }
+}
