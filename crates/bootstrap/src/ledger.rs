@@ -2,7 +2,6 @@ use tidegate_aws::{Clients, DynamoLedger};
 use tidegate_core::Window;
 use tidegate_core::config::LedgerKind;
 use tidegate_core::control::Control;
-use tidegate_core::duplicate_guard::MarkState;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{
@@ -65,13 +64,16 @@ impl Marks for AnyLedger {
     async fn mark(&self, request: &MarkRequest) -> Result<Marked, PortError> {
         either!(self.mark(request))
     }
-    async fn set_mark(
+    async fn set_sent(&self, identity: &Identity) -> Result<bool, PortError> {
+        either!(self.set_sent(identity))
+    }
+    async fn set_parked(
         &self,
         identity: &Identity,
         token: &str,
-        state: MarkState,
+        pass: u32,
     ) -> Result<bool, PortError> {
-        either!(self.set_mark(identity, token, state))
+        either!(self.set_parked(identity, token, pass))
     }
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
         either!(self.unmark(identity, token))

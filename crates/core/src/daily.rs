@@ -13,9 +13,10 @@ use crate::rate::Rate;
 
 /// Seconds of the day that SES counts over.
 const DAY_SECONDS: f64 = 86_400.0;
-/// A hold is lifted once a hundredth of the quota is free: else it would be lifted and set again
-/// for every few mails.
+/// A hold is lifted once this part of the quota is free.
 const HYSTERESIS: u64 = 100;
+/// Of one mail.
+const MOST_RECIPIENTS: u64 = 50;
 const MILLION: u64 = 1_000_000;
 
 /// What `GetAccount` told of the daily quota, and what the ledger had counted then.
@@ -118,8 +119,8 @@ impl DailyPolicy {
         (self.pace == Pace::Spread).then(|| Rate::per_second(per_second).unwrap_or(Rate::MIN))
     }
 
-    /// Recipients that campaigns may still be sent, where the ledger's sum is now `counted` and up
-    /// to `unreported` are not in it yet.
+    /// Recipients that campaigns may be sent in one window, where the ledger's sum is now `counted`
+    /// and `unreported` more, at most, are under way.
     #[must_use]
     pub fn budget(self, reading: &DailyReading, counted: i64, unreported: u64) -> u64 {
         let since = u64::try_from(counted.saturating_sub(reading.counted)).unwrap_or(0);
@@ -127,21 +128,24 @@ impl DailyPolicy {
         self.open_to_campaigns(reading.quota).saturating_sub(used)
     }
 
-    /// Whether enough is free for campaigns to go on.
+    /// Whether enough is free for campaigns to go on, at a quota of `rate`.
     #[must_use]
-    pub fn frees_campaigns(self, reading: &DailyReading) -> bool {
-        frees(self.open_to_campaigns(reading.quota), reading)
+    pub fn frees_campaigns(self, reading: &DailyReading, rate: Rate) -> bool {
+        frees(self.open_to_campaigns(reading.quota), reading, rate)
     }
 }
 
-/// Whether enough is free for any mail to go on.
+/// Whether enough is free for any mail to go on, at a quota of `rate`.
 #[must_use]
-pub fn frees_all(reading: &DailyReading) -> bool {
-    frees(reading.quota, reading)
+pub fn frees_all(reading: &DailyReading, rate: Rate) -> bool {
+    frees(reading.quota, reading, rate)
 }
 
-fn frees(open: u64, reading: &DailyReading) -> bool {
-    open.saturating_sub(reading.sent) >= (reading.quota / HYSTERESIS).max(1)
+/// A hundredth of the quota, and what the next windows need to send any mail: else a hold would be
+/// lifted and set again for every few mails.
+fn frees(open: u64, reading: &DailyReading, rate: Rate) -> bool {
+    let enough = (reading.quota / HYSTERESIS).max(4 * rate.ceil() + MOST_RECIPIENTS);
+    open > 0 && open.saturating_sub(reading.sent) >= enough.min(open)
 }
 
 #[cfg(test)]
@@ -178,14 +182,35 @@ mod tests {
         assert_eq!(policy.budget(&reading(1_000, 300), 0, 0), 600);
     }
 
+    proptest! {
+        /// Windows claim one after the other, and each reports some windows later.
+        #[test]
+        fn windows_that_do_not_know_of_each_other_keep_within_it(
+            quota in 1_u64..500, slots in 1_u64..50, lags in prop::collection::vec(0_usize..=2, 200),
+        ) {
+            let (policy, reading) = (policy("0"), DailyReading { counted: 0, ..reading(quota, 0) });
+            let mut sent: Vec<u64> = Vec::new();
+            for (window, lag) in lags.iter().enumerate() {
+                let reported = sent.iter().take(window.saturating_sub(*lag)).sum::<u64>();
+                let counted = i64::try_from(reported).unwrap();
+                sent.push(policy.budget(&reading, counted, 2 * slots).min(slots));
+            }
+            let total = sent.iter().sum::<u64>();
+            prop_assert!(total <= quota && total + 2 * slots >= quota.min(190 * slots), "{total}");
+        }
+    }
+
     #[test]
-    fn a_hold_is_lifted_once_a_hundredth_is_free() {
-        let policy = policy("10%");
-        assert!(!policy.frees_campaigns(&reading(1_000, 891)));
-        assert!(policy.frees_campaigns(&reading(1_000, 890)));
-        assert!(!frees_all(&reading(1_000, 991)));
-        assert!(frees_all(&reading(1_000, 990)));
-        assert!(!frees_all(&reading(50, 50)) && frees_all(&reading(50, 49)));
+    fn a_hold_is_lifted_once_a_hundredth_and_a_few_windows_worth_are_free() {
+        let (policy, slow) = (policy("10%"), Rate::per_second(0.5).unwrap());
+        let of = |quota, sent| policy.frees_campaigns(&reading(quota, sent), slow);
+        assert!(!of(10_000, 8_901) && of(10_000, 8_900));
+        assert!(!of(1_000, 847) && of(1_000, 846));
+        // Of a quota below that, all.
+        assert!(!of(50, 1) && of(50, 0) && !of(0, 0));
+        let fast = Rate::per_second(100.0).unwrap();
+        assert!(!frees_all(&reading(10_000, 9_551), fast));
+        assert!(frees_all(&reading(10_000, 9_550), fast));
     }
 
     #[test]

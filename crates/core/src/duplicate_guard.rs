@@ -52,7 +52,9 @@ pub struct Mark {
     pub state: MarkState,
     /// Of whoever marked it.
     pub token: String,
-    /// The mail's pass then.
+    /// The mail's pass then; of a parked mail that of [`Envelope::parked`].
+    ///
+    /// [`Envelope::parked`]: crate::identity::Envelope::parked
     pub pass: u32,
     /// Since when it is *sending*.
     pub since: EpochMillis,

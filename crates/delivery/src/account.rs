@@ -7,6 +7,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::daily::{DailyPolicy, DailyReading, frees_all};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::rate::Rate;
 
 use crate::ports::{AccountStatus, Ledger, PortError};
 use crate::quota;
@@ -88,10 +89,11 @@ fn apply(
         counted,
         read_at: asked,
     });
+    let rate = control.last_known_quota.unwrap_or(Rate::MIN);
     let free = |reason| match (reason, &control.daily) {
         (HoldReason::Account, _) => status.sending_enabled,
-        (HoldReason::DailyQuota, Some(reading)) => frees_all(reading),
-        (HoldReason::DailyBudget, Some(reading)) => policy.frees_campaigns(reading),
+        (HoldReason::DailyQuota, Some(reading)) => frees_all(reading, rate),
+        (HoldReason::DailyBudget, Some(reading)) => policy.frees_campaigns(reading, rate),
         (HoldReason::DailyQuota | HoldReason::DailyBudget, None) => true,
         _ => false,
     };
@@ -204,7 +206,7 @@ mod tests {
     fn the_quota_and_the_days_are_kept() {
         let mut control = Control::default();
         apply(&mut control, DailyPolicy::default(), &status(12.5), 7, ASKED);
-        assert_eq!(control.last_known_quota.map(tidegate_core::rate::Rate::ceil), Some(14));
+        assert_eq!(control.last_known_quota.map(Rate::ceil), Some(14));
         let reading = DailyReading { quota: 50_000, sent: 13, counted: 7, read_at: ASKED };
         assert_eq!(control.daily, Some(reading));
     }

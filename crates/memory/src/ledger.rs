@@ -142,10 +142,15 @@ impl State {
         Marked::Ours
     }
 
-    fn set_mark(&mut self, identity: &Identity, token: &str, state: MarkState) -> bool {
+    fn set_sent(&mut self, identity: &Identity) -> bool {
+        let kept = self.marks.get_mut(identity);
+        kept.map(|kept| kept.mark.state = MarkState::Sent).is_some()
+    }
+
+    fn set_parked(&mut self, identity: &Identity, token: &str, pass: u32) -> bool {
         match self.marks.get_mut(identity) {
-            Some(Kept { mark, .. }) if mark.token == token || state == MarkState::Sent => {
-                mark.state = state;
+            Some(Kept { mark, .. }) if mark.token == token => {
+                (mark.state, mark.pass) = (MarkState::Parked, pass);
                 true
             }
             _ => false,
@@ -223,13 +228,17 @@ impl Marks for MemoryLedger {
         Ok(self.0.with(|state| state.mark(request)))
     }
 
-    async fn set_mark(
+    async fn set_sent(&self, identity: &Identity) -> Result<bool, PortError> {
+        Ok(self.0.with(|state| state.set_sent(identity)))
+    }
+
+    async fn set_parked(
         &self,
         identity: &Identity,
         token: &str,
-        mark: MarkState,
+        pass: u32,
     ) -> Result<bool, PortError> {
-        Ok(self.0.with(|state| state.set_mark(identity, token, mark)))
+        Ok(self.0.with(|state| state.set_parked(identity, token, pass)))
     }
 
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {

@@ -94,7 +94,7 @@ async fn a_mark_that_expired_is_no_mark(room: &impl LedgerRoom) {
     let marks = room.open().await;
     let short = MarkRequest { kept: Duration::from_mins(1), ..request("a") };
     assert_eq!(marks.mark(&short).await.unwrap(), Marked::Ours);
-    assert!(marks.set_mark(&mail("7"), "a", MarkState::Sent).await.unwrap());
+    assert!(marks.set_sent(&mail("7")).await.unwrap());
     let at = |seconds| MarkRequest { now: NOW + Duration::from_secs(seconds), ..request("b") };
     assert_eq!(found(&marks, &at(59)).await, mark("a", MarkState::Sent));
     assert_eq!(marks.mark(&at(61)).await.unwrap(), Marked::Ours);
@@ -114,17 +114,18 @@ async fn a_mark_is_replaced_by_whoever_found_it(room: &impl LedgerRoom) {
 async fn sent_is_set_whoever_marked_it(room: &impl LedgerRoom) {
     let marks = room.open().await;
     assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
-    assert!(marks.set_mark(&mail("7"), "slow", MarkState::Sent).await.unwrap());
+    assert!(marks.set_sent(&mail("7")).await.unwrap());
     assert_eq!(found(&marks, &request("b")).await, mark("a", MarkState::Sent));
 }
 
 async fn parked_is_set_by_its_own_marker(room: &impl LedgerRoom) {
     let marks = room.open().await;
     assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
-    assert!(!marks.set_mark(&mail("7"), "b", MarkState::Parked).await.unwrap());
+    assert!(!marks.set_parked(&mail("7"), "b", 9).await.unwrap());
     assert_eq!(found(&marks, &request("b")).await, mark("a", MarkState::Sending));
-    assert!(marks.set_mark(&mail("7"), "a", MarkState::Parked).await.unwrap());
-    assert_eq!(found(&marks, &request("b")).await, mark("a", MarkState::Parked));
+    assert!(marks.set_parked(&mail("7"), "a", 9).await.unwrap());
+    let parked = Mark { pass: 9, ..mark("a", MarkState::Parked) };
+    assert_eq!(found(&marks, &request("b")).await, parked);
 }
 
 async fn a_mail_that_was_not_sent_is_unmarked(room: &impl LedgerRoom) {
@@ -139,16 +140,15 @@ async fn a_mail_that_was_not_sent_is_unmarked(room: &impl LedgerRoom) {
 async fn a_mail_that_was_sent_is_never_unmarked(room: &impl LedgerRoom) {
     let marks = room.open().await;
     assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
-    assert!(marks.set_mark(&mail("7"), "a", MarkState::Sent).await.unwrap());
+    assert!(marks.set_sent(&mail("7")).await.unwrap());
     assert!(!marks.unmark(&mail("7"), "a").await.unwrap());
     assert_eq!(found(&marks, &request("b")).await, mark("a", MarkState::Sent));
 }
 
 async fn what_is_not_marked_is_not_set(room: &impl LedgerRoom) {
     let marks = room.open().await;
-    for state in [MarkState::Sent, MarkState::Parked] {
-        assert!(!marks.set_mark(&mail("7"), "a", state).await.unwrap());
-    }
+    assert!(!marks.set_sent(&mail("7")).await.unwrap());
+    assert!(!marks.set_parked(&mail("7"), "a", 9).await.unwrap());
     assert!(!marks.unmark(&mail("7"), "a").await.unwrap());
     assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
 }

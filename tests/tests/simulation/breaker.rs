@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::breaker::Breaker;
 use tidegate_delivery::poll::End;
+use tidegate_delivery::ports::{Ledger as _, LedgerReport};
 use tidegate_memory::{Counting, Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World, measure};
 
@@ -144,6 +145,21 @@ async fn failures_that_come_in_after_it_blocked_are_no_attempts() {
     });
     let uncounted = uncounted.count();
     assert!(uncounted > 20, "{uncounted} of {in_flight} were no attempts");
+}
+
+/// Regression: with reports lost in crashes the merge queue's depth stood above its real one, so that
+/// a probe was neither fed nor found, for ever.
+#[tokio::test(start_paused = true)]
+async fn a_probe_is_found_however_wrong_the_reported_depth_is() {
+    let world = World::new(Settings::new(14.0, true).campaigns(&[("news", 1)]));
+    world.fill("news", 100).await;
+    outage(&world, 150, 100).await;
+    let wrong = LedgerReport { counters: [("fed".to_owned(), 15)].into(), idle: None };
+    world.ledger.report(&wrong).await.unwrap();
+    world.run(1_200).await;
+    world.assert_nothing_lost();
+    assert_eq!(world.accepted().len(), 100);
+    assert_eq!(world.ledger_now().await.control.breaker, Breaker::default());
 }
 
 #[tokio::test(start_paused = true)]

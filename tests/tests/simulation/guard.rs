@@ -187,6 +187,29 @@ async fn a_lost_answer_is_parked_as_unknown_and_sent_again_only_when_it_is_repla
     }
 }
 
+/// Regression: the copy that a retry had put back came with a higher pass than the mark of the parked
+/// original, was taken for a replay, and sent.
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_a_parked_mail_is_parked_too_however_often_it_was_put_back() {
+    for merge in MODES {
+        let world = World::new(guarded(14.0, merge, "park").campaigns(&[("news", 1)]));
+        world.fill("news", 20).await;
+        let lost = Rule::new(Fault::After(failures::answer_lost())).on(Operation::Mail).nth(5);
+        world.mail_faults.add(lost);
+        // It goes back to its campaign, and its original is not deleted.
+        let failed = Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::Delete);
+        world
+            .play(200, async |first| {
+                world.faults.add(failed.during(first.opens()..first.plus(30).opens()));
+            })
+            .await;
+        assert!(world.is_drained() && world.lost().is_empty());
+        assert_eq!(world.duplicates(), Vec::<String>::new(), "merge {merge}");
+        assert!(world.dead_letters().len() >= 2, "merge {merge}: original and copy");
+        assert_eq!(parked(&world).len(), 1);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_resent_where_that_is_chosen() {
     for merge in MODES {

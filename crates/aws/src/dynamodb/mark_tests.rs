@@ -79,14 +79,16 @@ async fn a_mark_takes_the_place_of_the_one_that_was_found() {
 async fn sent_is_set_whoever_marked_it_and_parked_by_its_own_marker_only() {
     let failed = condition_failed(&item("another's", "sending"));
     let (fake, ledger) = ledger([ok(&json!({})), ok(&json!({})), failed]);
-    assert!(ledger.set_mark(&identity(), "mine", MarkState::Sent).await.unwrap());
-    assert!(ledger.set_mark(&identity(), "mine", MarkState::Parked).await.unwrap());
-    assert!(!ledger.set_mark(&identity(), "mine", MarkState::Parked).await.unwrap());
+    assert!(ledger.set_sent(&identity()).await.unwrap());
+    assert!(ledger.set_parked(&identity(), "mine", 65_535).await.unwrap());
+    assert!(!ledger.set_parked(&identity(), "mine", 65_535).await.unwrap());
     let seen = fake.seen();
     assert_eq!(seen[0].body["ConditionExpression"], "attribute_exists(pk)");
-    assert_eq!(seen[0].body["ExpressionAttributeValues"], json!({":state": {"S": "sent"}}));
+    assert_eq!(seen[0].body["ExpressionAttributeValues"], json!({":sent": {"S": "sent"}}));
     assert_eq!(seen[1].body["ConditionExpression"], "#token = :token");
-    let values = json!({":state": {"S": "parked"}, ":token": {"S": "mine"}});
+    let values = json!({
+        ":parked": {"S": "parked"}, ":pass": {"N": "65535"}, ":token": {"S": "mine"},
+    });
     assert_eq!(seen[1].body["ExpressionAttributeValues"], values);
 }
 

@@ -38,7 +38,6 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use tidegate_core::Window;
 use tidegate_core::control::Control;
-use tidegate_core::duplicate_guard::MarkState;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{
@@ -122,13 +121,17 @@ impl Marks for DynamoLedger {
         mark::mark(&self.urgent, request).await
     }
 
-    async fn set_mark(
+    async fn set_sent(&self, identity: &Identity) -> Result<bool, PortError> {
+        set_mark::set_sent(&self.table, identity).await
+    }
+
+    async fn set_parked(
         &self,
         identity: &Identity,
         token: &str,
-        state: MarkState,
+        pass: u32,
     ) -> Result<bool, PortError> {
-        set_mark::set_mark(&self.table, identity, token, state).await
+        set_mark::set_parked(&self.table, identity, token, pass).await
     }
 
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {

@@ -5,30 +5,30 @@ use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::PortError;
 
 use super::Table;
-use super::item::text;
+use super::item::{number, text};
 use super::mark::mail;
 
-const SET: &str = "SET #state = :state";
-const OURS: &str = "#token = :token";
 /// It was sent, whoever has marked it meanwhile.
-const ANYONES: &str = "attribute_exists(pk)";
+pub(super) async fn set_sent(table: &Table, identity: &Identity) -> Result<bool, PortError> {
+    let update = table
+        .update_of(mail(identity), "SET #state = :sent", "attribute_exists(pk)")
+        .expression_attribute_names("#state", "state")
+        .expression_attribute_values(":sent", text(MarkState::Sent.as_str()));
+    Ok(table.make(update).await?.is_ok())
+}
 
-pub(super) async fn set_mark(
+pub(super) async fn set_parked(
     table: &Table,
     identity: &Identity,
     token: &str,
-    state: MarkState,
+    pass: u32,
 ) -> Result<bool, PortError> {
-    let update = if state == MarkState::Sent {
-        table.update_of(mail(identity), SET, ANYONES)
-    } else {
-        table
-            .update_of(mail(identity), SET, OURS)
-            .expression_attribute_names("#token", "token")
-            .expression_attribute_values(":token", text(token))
-    };
-    let update = update
+    let update = table
+        .update_of(mail(identity), "SET #state = :parked, pass = :pass", "#token = :token")
         .expression_attribute_names("#state", "state")
-        .expression_attribute_values(":state", text(state.as_str()));
+        .expression_attribute_names("#token", "token")
+        .expression_attribute_values(":parked", text(MarkState::Parked.as_str()))
+        .expression_attribute_values(":pass", number(&pass))
+        .expression_attribute_values(":token", text(token));
     Ok(table.make(update).await?.is_ok())
 }

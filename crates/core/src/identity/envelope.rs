@@ -8,6 +8,9 @@ pub const MAX_ATTRIBUTE_BYTES: usize = 16_384;
 /// Bytes of a last error that travel on.
 const MAX_LAST_ERROR_BYTES: usize = 256;
 
+/// Passes that copies of a mail have by themselves, between two replays.
+const PASSES_BY_ITSELF: u32 = 0xFFFF;
+
 const CAMPAIGN: &str = "campaign";
 const IDENTITY: &str = "identity";
 const PASS: &str = "pass";
@@ -90,6 +93,13 @@ impl Envelope {
     #[must_use]
     pub fn put_back(self) -> Self {
         Self { pass: self.pass.saturating_add(1), ..self }
+    }
+
+    /// As it goes to the dead-letter queue where nobody knows whether it was sent: beyond every pass
+    /// that a copy of it may have reached by itself, so that only its replay is known as one.
+    #[must_use]
+    pub fn parked(self) -> Self {
+        Self { pass: self.pass | PASSES_BY_ITSELF, ..self }
     }
 
     /// As it goes back to its campaign queue after a send at `at` failed with `error`.
@@ -230,6 +240,17 @@ mod tests {
     fn a_message_without_identity_is_fresh_whatever_its_producer_attached() {
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(read(&[("campaign", "mine"), ("pass", "x"), ("colour", "red")]), Ok(None));
+    }
+
+    #[test]
+    fn a_parked_mail_is_beyond_every_copy_and_behind_its_replay() {
+        let fresh =
+            Envelope::fresh("news", Identity::from_body_id("news", "7"), EpochMillis::new(0));
+        let copy = (0..1_000).fold(fresh.clone(), |copy, _| copy.put_back());
+        let parked = fresh.parked();
+        assert!(parked.pass > copy.pass && copy.parked().pass == parked.pass);
+        let replay = parked.clone().put_back();
+        assert!(replay.pass > parked.pass && replay.clone().parked().pass > replay.pass);
     }
 
     #[test]

@@ -174,7 +174,8 @@ fn letter(message: &Message, last: &Envelope, reason: LastError, at: EpochMillis
         last_error: reason,
         message: message.held.body.clone(),
     };
-    outgoing(entry, Some(&message.envelope))
+    // Its replay must be known from every copy: to the guard, and to the merge queue.
+    outgoing(entry, Some(&message.envelope.clone().parked()))
 }
 
 /// The dead letter of a message that SES must not get.

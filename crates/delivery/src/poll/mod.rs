@@ -24,7 +24,6 @@ use thiserror::Error;
 use tidegate_core::Window;
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::PollerConfig;
-use tidegate_core::control::HoldReason;
 use tidegate_core::feed::pause_after_empty;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::Rate;
@@ -36,7 +35,6 @@ use crate::ports::{
     PortError, Queues as _, Standing,
 };
 use crate::{account, quota};
-use changes::Change;
 use context::Context;
 use drain::Drained;
 use feed::Fed;
@@ -175,8 +173,7 @@ impl<E: Environment> Poller<E> {
             token: request.token.clone(),
         };
         if plan.ends_the_day() {
-            let (reason, detail) = (HoldReason::DailyBudget, plan.day_in_words());
-            changes::apply(&ctx, Change::Hold { campaign: None, reason, detail }).await;
+            changes::apply(&ctx, plan.day_is_over()).await;
         }
         let idle = if plan.is_held() {
             Some(End::Held)

@@ -5,13 +5,14 @@ use std::ops::Range;
 use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, Permit};
 use tidegate_core::config::{Campaign, Campaigns, EXPRESS, PollerConfig};
-use tidegate_core::control::Control;
+use tidegate_core::control::{Control, HoldReason};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::feed;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::Rate;
 
+use super::changes::Change;
 use super::report::{debt_counter, signed};
 use crate::ports::{Idle, QueueUrl, Standing};
 
@@ -77,7 +78,7 @@ impl Plan {
         });
         let slots = grid.usable(window, before);
         let control = standing.control.clone();
-        let unreported = unreported_windows * (slots.end.saturating_sub(slots.start) + 1);
+        let unreported = unreported_windows * rate.ceil();
         let budget = control.daily.map_or(u64::MAX, |reading| {
             config.cap.daily.budget(&reading, counter("sent"), unreported)
         });
@@ -116,13 +117,15 @@ impl Plan {
         matches!(self.control.breaker, Breaker::Allowing { watch: Some(_) })
     }
 
-    /// Why campaigns stop for the day, in words.
-    pub(super) fn day_in_words(&self) -> String {
-        let Some(reading) = self.control.daily else { return String::new() };
-        format!(
-            "{} of {} recipients were sent in 24 hours as GetAccount was asked at {}; what is left is kept for express mail, or under way",
-            reading.sent, reading.quota, reading.read_at
-        )
+    /// Campaigns stop for the day.
+    pub(super) fn day_is_over(&self) -> Change {
+        let detail = self.control.daily.map_or_else(String::new, |reading| {
+            format!(
+                "{} of {} recipients were sent in 24 hours as GetAccount was asked at {}; what is left is kept for express mail, too little for a mail, or under way",
+                reading.sent, reading.quota, reading.read_at
+            )
+        });
+        Change::Hold { campaign: None, reason: HoldReason::DailyBudget, detail }
     }
 
     pub(super) fn slot_count(&self) -> u64 {
@@ -133,8 +136,8 @@ impl Plan {
     pub(super) fn feed_amount(&self) -> u64 {
         match self.permit {
             _ if self.for_campaigns == 0 => 0,
-            // One mail is enough for a probe.
-            Permit::Probe => u64::from(self.depth <= 0),
+            // One mail is enough for a probe; whatever the reports say, there may be none merged.
+            Permit::Probe => 1,
             Permit::Send | Permit::Nothing => feed::amount(self.slot_count(), self.depth),
         }
     }

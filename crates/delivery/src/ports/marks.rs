@@ -2,7 +2,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::duplicate_guard::{Mark, MarkState};
+use tidegate_core::duplicate_guard::Mark;
 use tidegate_core::identity::Identity;
 
 use super::PortError;
@@ -42,16 +42,22 @@ pub trait Marks {
     /// [`PortError`]: then the mail must not be sent.
     fn mark(&self, request: &MarkRequest) -> impl Future<Output = Result<Marked, PortError>>;
 
-    /// Sets how far the mail came: *sent*, whoever marked it (it was sent, whatever else befell);
-    /// another state only where the mark is still this token's. False where it is not.
+    /// The mail was sent: so whoever marked it, whatever else befell. False where no mark stands.
     ///
     /// # Errors
     /// [`PortError`].
-    fn set_mark(
+    fn set_sent(&self, identity: &Identity) -> impl Future<Output = Result<bool, PortError>>;
+
+    /// The mail goes to the dead-letter queue with this pass, and nobody knows whether it was sent.
+    /// False where the mark is not this token's.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    fn set_parked(
         &self,
         identity: &Identity,
         token: &str,
-        state: MarkState,
+        pass: u32,
     ) -> impl Future<Output = Result<bool, PortError>>;
 
     /// Takes away a *sending* mark of this token: the mail was not sent. False where another stands.

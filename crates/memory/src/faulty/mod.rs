@@ -8,7 +8,6 @@ mod tests;
 
 use tidegate_core::Window;
 use tidegate_core::control::Control;
-use tidegate_core::duplicate_guard::MarkState;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_core::outcome::Failure;
@@ -119,13 +118,17 @@ impl<L: Marks> Marks for Faulty<L> {
         self.call(Operation::Mark, request.identity.as_str(), self.inner.mark(request)).await
     }
 
-    async fn set_mark(
+    async fn set_sent(&self, identity: &Identity) -> Result<bool, PortError> {
+        self.call(Operation::SetMark, identity.as_str(), self.inner.set_sent(identity)).await
+    }
+
+    async fn set_parked(
         &self,
         identity: &Identity,
         token: &str,
-        state: MarkState,
+        pass: u32,
     ) -> Result<bool, PortError> {
-        let act = self.inner.set_mark(identity, token, state);
+        let act = self.inner.set_parked(identity, token, pass);
         self.call(Operation::SetMark, identity.as_str(), act).await
     }
 

@@ -35,7 +35,7 @@ pub enum Operation {
     SetControl,
     /// `Marks::mark`; the resource is the mail's identity, as for all three of `Marks`.
     Mark,
-    /// `Marks::set_mark`.
+    /// `Marks::set_sent` and `Marks::set_parked`.
     SetMark,
     /// `Marks::unmark`.
     Unmark,

@@ -20,8 +20,8 @@ use crate::ports::{Entropy as _, MarkRequest, Marked, Marks as _, PortError, VIS
 pub(super) enum Fate {
     /// SES took the mail.
     Sent,
-    /// The mail is dead-lettered, and nobody knows whether it was sent.
-    Parked,
+    /// The mail is dead-lettered with this pass, and nobody knows whether it was sent.
+    Parked(u32),
     /// The mail was not sent.
     Unmarked,
 }
@@ -54,8 +54,8 @@ pub(super) async fn run<E: Environment>(ctx: &Context<'_, E>, marking: Marking) 
         Marking::After { identity, token, fate, then } => {
             let marks = ctx.env.ledger();
             let settled = match fate {
-                Fate::Sent => marks.set_mark(&identity, &token, MarkState::Sent).await,
-                Fate::Parked => marks.set_mark(&identity, &token, MarkState::Parked).await,
+                Fate::Sent => marks.set_sent(&identity).await,
+                Fate::Parked(pass) => marks.set_parked(&identity, &token, pass).await,
                 Fate::Unmarked => marks.unmark(&identity, &token).await,
             };
             if let Err(error) = settled {
@@ -111,7 +111,8 @@ async fn mark<E: Environment>(
             marks.mark(&request).await? == Marked::Ours
         }
         Verdict::Park if found.state != MarkState::Parked => {
-            marks.set_mark(identity, &found.token, MarkState::Parked).await?
+            let pass = message.envelope.clone().parked().pass;
+            marks.set_parked(identity, &found.token, pass).await?
         }
         Verdict::Park | Verdict::Delete | Verdict::LeaveAlone => true,
     };

@@ -99,7 +99,8 @@ impl<E: Environment> Drain<'_, E> {
         self.take(message);
         let dead_letters = &self.ctx.plan.dead_letter;
         let job = give_up(message, failure, outcome, dead_letters, self.now_millis());
-        let fate = if outcome.possibly_sent() { Fate::Parked } else { Fate::Unmarked };
+        let parked = || Fate::Parked(message.envelope.clone().parked().pass);
+        let fate = if outcome.possibly_sent() { parked() } else { Fate::Unmarked };
         self.settle(message, Some(fate), Some(job));
     }
 
@@ -194,6 +195,15 @@ impl<E: Environment> Drain<'_, E> {
         let detail = format!("{code}: {}", failure.message);
         self.changes.push(Change::Hold { campaign, reason, detail });
         self.leave(message);
+    }
+
+    /// A campaign's mail does not fit into what this window may send: where it fits into none, the day
+    /// is over.
+    pub(super) fn end_the_day(&mut self, recipients: u64) {
+        if !self.day_ended && recipients > self.ctx.plan.for_campaigns {
+            self.day_ended = true;
+            self.changes.push(self.ctx.plan.day_is_over());
+        }
     }
 
     pub(super) fn stop(&mut self) {

@@ -95,6 +95,8 @@ pub(super) struct Drain<'a, E> {
     pub(super) markings: Vec<Marking>,
     /// Recipients that campaigns may still be sent.
     pub(super) for_campaigns: u64,
+    /// That these are too few was told.
+    pub(super) day_ended: bool,
     pub(super) probe: Probe,
     /// Whether the breaker allows, as it was last seen, and when.
     pub(super) allowing: (bool, Monotonic),
@@ -160,6 +162,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             changes: Vec::new(),
             markings: Vec::new(),
             for_campaigns: plan.for_campaigns,
+            day_ended: false,
             probe: Probe::default(),
             allowing: (true, ctx.monotonic()),
             undecided: Vec::new(),
@@ -205,6 +208,7 @@ impl<'a, E: Environment> Drain<'a, E> {
                 match self.for_campaigns.checked_sub(message.recipients()) {
                     Some(rest) => self.for_campaigns = rest,
                     None => {
+                        self.end_the_day(message.recipients());
                         self.leave(&message);
                         continue;
                     }

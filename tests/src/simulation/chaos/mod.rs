@@ -1,0 +1,282 @@
+//! A world and its faults, drawn from one seed.
+
+mod draw;
+mod invariants;
+
+use std::ops::Range;
+use std::time::Duration;
+
+use futures_util::future::join;
+use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::{Timestamp, Window};
+use tidegate_memory::Counting;
+
+use super::mail::{Mail, produced};
+use super::settings::{Settings, rate};
+use super::world::{EXPRESS, World};
+use draw::Draw;
+
+/// Runs of a minute within which everything must be settled after the storm.
+const MINUTES: usize = 90;
+
+/// What a seed came to.
+#[derive(Debug)]
+pub struct Chaos {
+    /// The world after its run.
+    pub world: World,
+    /// What was drawn.
+    pub story: Vec<String>,
+    /// The highest quota that ticks carried.
+    highest_quota: f64,
+    /// The most recipients of a mail.
+    largest: u32,
+    /// How far the clocks of two environments were apart.
+    apart: Duration,
+    guard: &'static str,
+    /// When pollers were killed.
+    crashes: Vec<Timestamp>,
+    /// The id that was put on a queue twice.
+    twice: Option<String>,
+    /// Messages that are no mail.
+    poison: usize,
+    /// A span in which both campaigns had mail and nothing failed.
+    calm: Option<Range<Timestamp>>,
+}
+
+/// Runs the world of `seed` through its storm and until all is settled.
+pub async fn run(seed: u64) -> Chaos {
+    let draw = Draw::new(seed);
+    let mut chaos = begin(&draw, seed);
+    fill(&mut chaos, &draw).await;
+    // One in eight is long enough for the breaker to block.
+    let storm = if draw.one_in(8) { 150 } else { 16 };
+    let first = chaos.world.next_window();
+    storms(&mut chaos, &draw, storm).await;
+    chaos.world.faults.clear();
+    chaos.world.mail_faults.clear();
+    chaos.story.push(format!("the storm was from {first}, {storm} windows"));
+    operate(&chaos.world).await;
+    if draw.one_in(3) {
+        chaos.calm = shares(&chaos).await;
+    }
+    for minute in 0..MINUTES {
+        if !chaos.world.is_drained() {
+            chaos.world.run(60).await;
+            operate(&chaos.world).await;
+        }
+        if minute % 10 == 9 && chaos.world.settings.daily_quota.is_some() {
+            // The day's quota frees up.
+            tokio::time::sleep(Duration::from_hours(24)).await;
+        }
+    }
+    chaos
+}
+
+fn begin(draw: &Draw, seed: u64) -> Chaos {
+    let quota = draw.pick(&[2.0, 5.0, 14.0, 14.0, 40.0]);
+    let merge = !draw.one_in(3);
+    let guard = draw.pick(&["off", "off", "resend", "park"]);
+    let unsent = draw.pick(&["timeout", "timeout", "release"]);
+    let apart = Duration::from_millis(draw.pick(&[0, 0, 0, 400]));
+    let half = i64::try_from(apart.as_nanos() / 2).unwrap_or(0);
+    let settings = Settings {
+        express: draw.one_in(2),
+        counting: Counting::Bucket,
+        clocks: [-half, half].repeat(30),
+        seed,
+        ..Settings::new(quota, merge)
+    };
+    let settings = settings
+        .variable("TIDEGATE_UNSENT", unsent)
+        .variable("TIDEGATE_DUPLICATE_GUARD", guard)
+        .variable("TIDEGATE_DAILY_RESERVE", draw.pick(&["0", "1%", "20"]));
+    let story = vec![format!(
+        "{quota}/s, merge {merge}, unsent {unsent}, guard {guard}, clocks {apart:?} apart"
+    )];
+    Chaos {
+        world: World::new(settings),
+        story,
+        highest_quota: quota,
+        largest: 1,
+        apart,
+        guard,
+        crashes: Vec::new(),
+        twice: None,
+        poison: 0,
+        calm: None,
+    }
+}
+
+/// Fills the queues for some windows less than the storm, up to some more.
+async fn fill(chaos: &mut Chaos, draw: &Draw) {
+    let quota = chaos.world.settings.quota;
+    let large = draw.pick(&[1, 1, 1, 3, 10]);
+    chaos.largest = if quota < 10.0 { 1 } else { large };
+    let windows = 4 + draw.below(20);
+    let mut count = 0;
+    let mut mails = Vec::new();
+    while f64::from(count) < quota * Duration::from_secs(windows).as_secs_f64() {
+        let recipients = if draw.one_in(4) { chaos.largest } else { 1 };
+        count += recipients;
+        mails.push(Mail { recipients, ..Mail::new(format!("m{}", mails.len())) });
+    }
+    if draw.one_in(8) {
+        // It takes two days.
+        let daily = u64::from(count) * 2 / 3 + 4 * rate(quota).ceil() + 75;
+        chaos.story.push(format!("daily quota {daily} of {count}"));
+        chaos.world.settings.daily_quota = Some(daily);
+        chaos.world.ses.configure(|ses| ses.max_24_hour_send = Some(daily));
+    }
+    let world = &chaos.world;
+    let (small, big) = mails.split_at(mails.len() / draw.pick(&[10, 10, 2]));
+    world.put("big", big).await;
+    world.put("small", small).await;
+    if world.settings.express {
+        world.put(EXPRESS, &Mail::several("express", 5, 1)).await;
+    }
+    if draw.one_in(4)
+        && let Some(mail) = big.first()
+    {
+        world.put("big", std::slice::from_ref(mail)).await;
+        chaos.twice = Some(mail.id.clone());
+    }
+    if draw.one_in(4) {
+        let large = format!(r#"{{"to": "a@example.com", "oops": "{}"}}"#, "x".repeat(900_000));
+        for body in ["{".to_owned(), large] {
+            world.put_raw("small", &[produced(body)]).await;
+            chaos.poison += 1;
+        }
+    }
+}
+
+/// The storm: faults, crashes, late ticks, and what operators do meanwhile.
+async fn storms(chaos: &mut Chaos, draw: &Draw, storm: u64) {
+    let Chaos { world, story, crashes, highest_quota, .. } = chaos;
+    let old = world.settings.poller();
+    let new = world.settings.clone().variable("TIDEGATE_GUARD", 0.05).poller();
+    let another = draw.one_in(5).then(|| Duration::from_millis(draw.below(8_000)));
+    if let Some(after) = another {
+        story.push(format!("another scheduler after {after:?}"));
+    }
+    let world = &*world;
+    let mut script = async |first: Window| {
+        world.until(first, 1, Duration::ZERO).await;
+        let span = world.universe.now()..first.plus(storm).opens();
+        for _ in 0..=draw.below(5) {
+            let rule = draw.fault();
+            story.push(format!("{rule:?}"));
+            world.faults.add(rule.during(span.clone()));
+        }
+        for _ in 0..draw.below(3) {
+            let rule = draw.mail_fault();
+            story.push(format!("{rule:?}"));
+            world.mail_faults.add(rule.during(span.clone()));
+        }
+        for number in 2..storm {
+            world.until(first, number, Duration::from_millis(draw.below(1_000))).await;
+            let window = Window::containing(world.universe.now());
+            let mut tell = |what: &str| story.push(format!("{what} in {window}"));
+            match draw.below(40) {
+                0..=3 => {
+                    tell("crash");
+                    crashes.push(world.universe.now());
+                    world.crash();
+                }
+                4 => {
+                    let times = draw.pick(&[0.5, 1.0, 1.5]);
+                    tell(&format!("quota {times} of what it was"));
+                    let quota = world.settings.quota * times;
+                    *highest_quota = highest_quota.max(quota);
+                    world.tick_rate.set(Some(rate(quota)));
+                    world.ses.configure(|ses| ses.max_send_rate = rate(quota.max(1.0)));
+                }
+                5 => {
+                    tell("deployment");
+                    world.deploy(if draw.one_in(2) { old.clone() } else { new.clone() });
+                }
+                6 => {
+                    tell("pause of big");
+                    pause(world).await;
+                }
+                7 => {
+                    tell("other weights");
+                    let small = draw.pick(&[0, 10, 50]);
+                    change(world, |control| {
+                        control.weights = [("small".to_owned(), small)].into();
+                    })
+                    .await;
+                }
+                8 => {
+                    tell("account paused or released");
+                    let enabled = draw.one_in(2);
+                    world.ses.configure(|ses| ses.sending_enabled = enabled);
+                }
+                9 => {
+                    tell("triggers missing or back");
+                    world.unscheduled.set(draw.one_in(2));
+                }
+                _ => {}
+            }
+            let late = if draw.one_in(6) { draw.pick(&[600, 900, 1_500]) } else { 0 };
+            world.tick_delay.set(Duration::from_millis(late));
+        }
+    };
+    world
+        .play(storm + 4, async |first| {
+            join(script(first), async {
+                if let Some(after) = another {
+                    world.until(first, 1, after).await;
+                    world.schedule().await;
+                }
+            })
+            .await;
+        })
+        .await;
+    world.tick_delay.set(Duration::ZERO);
+    world.unscheduled.set(false);
+    world.ses.configure(|ses| ses.sending_enabled = true);
+}
+
+/// Changes the control record as an operator does: tried again where others come first.
+async fn change(world: &World, change: impl Fn(&mut tidegate_core::control::Control)) {
+    world.control(change).await;
+}
+
+async fn pause(world: &World) {
+    change(world, |control| {
+        let hold = Hold { detail: "by hand".to_owned(), since: EpochMillis::new(0) };
+        control.hold(Some("big"), HoldReason::Paused, hold);
+    })
+    .await;
+}
+
+/// What operators do once the cause is gone: campaigns and credentials go on, with their weights.
+async fn operate(world: &World) {
+    change(world, |control| {
+        control.campaign_holds.clear();
+        control.lift(None, HoldReason::Credentials);
+        control.weights.clear();
+    })
+    .await;
+}
+
+/// Once the storm is over and both campaigns are full, the shares are right again; gives the span to
+/// look at.
+async fn shares(chaos: &Chaos) -> Option<Range<Timestamp>> {
+    let (world, quota) = (&chaos.world, chaos.world.settings.quota);
+    if quota < 10.0 || world.settings.daily_quota.is_some() {
+        return None;
+    }
+    // What failed comes back within its delays: the queues run empty first.
+    world.tick_rate.set(None);
+    world.ses.configure(|ses| ses.max_send_rate = rate(quota));
+    world.run(120).await;
+    let count = |windows: f64| format!("{:.0}", quota * windows).parse().unwrap_or(0);
+    world.put("big", &Mail::several("calm-big", count(50.0), 1)).await;
+    world.put("small", &Mail::several("calm-small", count(10.0), 1)).await;
+    let first = world.run(45).await;
+    let held = !world.ledger_now().await.control.holds.is_empty();
+    // A campaign found empty is asked again within five windows.
+    (!held).then(|| super::measure::span(first, 12..45))
+}
