@@ -8,25 +8,7 @@ use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::Depth;
 
-use crate::site::{Answer, DEAD_LETTERS, EXPRESS, QUOTA, RATE, Site, mail, now, plan};
-
-/// The guard of these runs. What the default of 0.02 keeps free is 20 ms of delay on the way, and a
-/// busy machine that runs tests wakes a program later than that once in some hundred mails; the
-/// benchmark, which has a machine to itself, measures with the default.
-const GUARD: f64 = 0.05;
-
-/// A site whose sandbox refuses whatever exceeds the quota in any half-open second. A mail that
-/// misses its window goes into a later one at once: its visibility timeout would make the run's end
-/// 30 s longer.
-async fn strict(mode: Mode) -> Site {
-    Site::start(|setup| {
-        setup.strict = true;
-        setup.guard = Some(GUARD);
-        setup.mode = mode;
-        setup.parameters.push(("Unsent".to_owned(), "release".to_owned()));
-    })
-    .await
-}
+use crate::site::{Answer, DEAD_LETTERS, EXPRESS, GUARD, QUOTA, RATE, Site, mail, now, plan};
 
 /// What holds in every run: nothing lost, nothing twice, nothing refused. So many `others` are not of
 /// the plan.
@@ -62,7 +44,7 @@ fn assert_weighted(figures: &Figures) {
 #[tokio::test]
 async fn two_campaigns_leave_at_the_quota_by_weight_and_nothing_is_lost() {
     let plan = plan(394, 26);
-    let mut site = strict(Mode::Merge).await;
+    let mut site = Site::strict(|_| {}).await;
     site.fill(&plan).await;
     site.fire().await;
     site.wait_for(420, 60).await;
@@ -96,7 +78,7 @@ async fn doubled_tick(site: &Site) -> [String; 2] {
 #[tokio::test]
 async fn a_doubled_and_an_overlapping_scheduler_are_harmless() {
     let plan = plan(225, 25);
-    let mut site = strict(Mode::Merge).await;
+    let mut site = Site::strict(|_| {}).await;
     site.fill(&plan).await;
     tokio::join!(site.fire(), site.fire());
     // Some 10 s later a third; all three issue the ticks of the seconds that follow.
@@ -120,7 +102,7 @@ async fn a_doubled_and_an_overlapping_scheduler_are_harmless() {
 #[tokio::test]
 async fn direct_mode_keeps_quota_and_shares_and_express_mail_goes_first() {
     let plan = plan(260, 20);
-    let mut site = strict(Mode::Direct).await;
+    let mut site = Site::strict(|setup| setup.mode = Mode::Direct).await;
     site.fill(&plan).await;
     site.fire().await;
     site.wait_for(100, 30).await;

@@ -11,6 +11,9 @@
 mod bad_messages;
 mod by_hand;
 mod campaigns;
+mod crashes;
+mod failures;
 mod outages;
 mod site;
 mod start;
+mod traces;

@@ -28,6 +28,11 @@ use tokio::time::{Instant, sleep};
 pub(crate) const QUOTA: u64 = 14;
 pub(crate) const RATE: f64 = 14.0;
 
+/// The guard where the sandbox refuses whatever exceeds the quota. What the default of 0.02 keeps free is 20 ms of delay on the way, and a
+/// busy machine that runs tests wakes a program later than that once in some hundred mails; the
+/// benchmark, which has a machine to itself, measures with the default.
+pub(crate) const GUARD: f64 = 0.05;
+
 /// The template's outputs that name the queues.
 pub(crate) const BIG: &str = "FirstCampaignQueueUrl";
 pub(crate) const SMALL: &str = "SecondCampaignQueueUrl";
@@ -142,6 +147,19 @@ impl Site {
             folder: Some(folder),
             _turn: turn,
         }
+    }
+
+    /// One whose sandbox refuses whatever exceeds the quota in any half-open second. A mail that misses
+    /// its window goes into a later one at once: its visibility timeout would make the run's end 30 s
+    /// longer.
+    pub(crate) async fn strict(change: impl FnOnce(&mut Setup)) -> Self {
+        Self::start(|setup| {
+            setup.strict = true;
+            setup.guard = Some(GUARD);
+            setup.parameters.push(("Unsent".to_owned(), "release".to_owned()));
+            change(setup);
+        })
+        .await
     }
 
     /// Fires the scheduler with `EventBridge`'s event.

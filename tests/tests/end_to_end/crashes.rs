@@ -1,0 +1,163 @@
+//! Programs that die, or go away and come back, in the middle of a campaign.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tempfile::TempDir;
+use tidegate_cli::local::Plan;
+use tokio::time::{Instant, sleep};
+
+use crate::site::{QUOTA, Site, now, plan};
+use crate::traces::get;
+
+/// What holds whatever died: nothing lost, nothing above the quota; and no mail arrived again but such
+/// as a poller sent that never reported. A poller reports when all that it sent is deleted. How many
+/// mails were not reported: at most `most`.
+async fn kept(site: &mut Site, plan: &Plan, most: u64) -> u64 {
+    site.complete(plan, 100).await;
+    let figures = site.figures(plan);
+    assert_eq!((figures.missing, figures.foreign), (0, 0));
+    let arrivals = site.arrivals().len() as u64;
+    let until = Instant::now() + Duration::from_secs(10);
+    let unreported = loop {
+        let (_, counters) = site.ledger().await;
+        let unreported = arrivals - counters["mails"].unsigned_abs();
+        if unreported <= most {
+            break unreported;
+        }
+        assert!(Instant::now() < until, "{unreported} of {arrivals} not reported: {counters:?}");
+        sleep(Duration::from_millis(200)).await;
+    };
+    let again = figures.duplicates;
+    println!("{arrivals} arrivals, {again} of them again, {unreported} not reported");
+    assert!(again <= unreported, "{again} arrived again, {unreported} were not reported");
+    let stats = site.stats().await;
+    assert!(stats.refused.is_empty(), "{stats:?}");
+    assert!(stats.worst_sliding_second_offered <= QUOTA, "{stats:?}");
+    unreported
+}
+
+/// Waits for the middle of a second: its window's poller has sent some of its mails.
+async fn middle_of_a_window() {
+    let (second, middle) = (1_000_000_000, 600_000_000);
+    let into = now().as_nanos() % second;
+    sleep(Duration::from_nanos((second + middle - into) % second)).await;
+}
+
+/// Kills every process of the poller, whatever it is doing; how many there were.
+#[cfg(target_os = "linux")]
+fn kill_pollers(site: &Site) -> u64 {
+    let pollers = site.pollers();
+    for id in &pollers {
+        // One that has just ended by itself is as dead.
+        let _ = kill_process(*id, Signal::KILL);
+    }
+    pollers.len() as u64
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn killed_pollers_lose_no_mail_and_double_only_what_they_had_not_deleted() {
+    let plan = plan(225, 25);
+    let mut site = Site::strict(|setup| setup.schedule = true).await;
+    site.fill(&plan).await;
+    site.fire().await;
+    let mut killed = 0;
+    for arrivals in [30, 80, 130] {
+        site.wait_for(arrivals, 40).await;
+        middle_of_a_window().await;
+        killed += kill_pollers(&site);
+    }
+    // A poller serves one window at a time.
+    let unreported = kept(&mut site, &plan, killed * QUOTA).await;
+    assert!(unreported > 0, "{killed} pollers were killed, and none had sent a mail");
+}
+
+/// ministack as a program that keeps what it holds when it is asked to end, and starts again when it
+/// is let.
+struct Restarting {
+    folder: TempDir,
+}
+
+impl Restarting {
+    fn create(python: &Path) -> Self {
+        let folder = TempDir::with_prefix("tidegate-restarting-").unwrap();
+        let script = format!(
+            "#!/bin/sh\n\
+             export PERSIST_STATE=1 STATE_DIR='{folder}/state'\n\
+             if [ \"$1\" != -u ]; then exec '{python}' \"$@\"; fi\n\
+             while '{python}' \"$@\"; do\n\
+             while [ -e '{folder}/down' ]; do sleep 0.1; done\n\
+             done\n",
+            folder = folder.path().display(),
+            python = python.display(),
+        );
+        let path = folder.path().join("python");
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
+        Self { folder }
+    }
+
+    /// The Python to give to a site.
+    fn python(&self) -> PathBuf {
+        self.folder.path().join("python")
+    }
+
+    /// Ends ministack, and with it SQS, `DynamoDB`, Lambda and `EventBridge`.
+    async fn stop(&self, site: &Site) {
+        std::fs::write(self.folder.path().join("down"), "").unwrap();
+        let port = site.aws.endpoint().rsplit_once(':').unwrap().1;
+        let file = site.aws.folder().join(format!("tmp/ministack-{port}.pid"));
+        let id = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
+        let ministack = Pid::from_raw(id).unwrap();
+        kill_process(ministack, Signal::TERM).unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        while test_kill_process(ministack).is_ok() {
+            assert!(Instant::now() < until, "ministack does not end");
+            sleep(Duration::from_millis(50)).await;
+        }
+        assert!(self.folder.path().join("state/sqs.json").is_file(), "it kept nothing");
+    }
+
+    /// Starts it again, with what it held.
+    async fn start(&self, site: &Site) {
+        std::fs::remove_file(self.folder.path().join("down")).unwrap();
+        let ready = format!("{}/_ministack/ready", site.aws.endpoint());
+        let until = Instant::now() + Duration::from_secs(30);
+        while get(&ready).await.is_err() {
+            assert!(Instant::now() < until, "ministack does not start again");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_outage_of_sqs_ledger_and_lambda_in_mid_campaign_loses_no_mail() {
+    let plan = plan(225, 25);
+    let mut restarting = None;
+    let mut site = Site::strict(|setup| {
+        setup.schedule = true;
+        let ministack = Restarting::create(&setup.python);
+        setup.python = ministack.python();
+        restarting = Some(ministack);
+    })
+    .await;
+    let restarting = restarting.unwrap();
+    site.fill(&plan).await;
+    site.fire().await;
+    site.wait_for(60, 40).await;
+    middle_of_a_window().await;
+    restarting.stop(&site).await;
+    // A window that was claimed before is served to its end; after it nothing is sent.
+    sleep(Duration::from_secs(3)).await;
+    let before = site.look().await.len();
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(site.look().await.len(), before, "sent without a ledger");
+    assert!((before as u64) < plan.mails(), "the outage was to come in mid-campaign");
+    restarting.start(&site).await;
+    site.fire().await;
+    // What was under way: a window that was served, one that was prepared, and one not yet settled.
+    kept(&mut site, &plan, 3 * QUOTA).await;
+}
