@@ -26,7 +26,7 @@ pub fn configuration(bytes: &[u8]) {
     match SchedulerConfig::from_variables(lookup) {
         Ok(config) => {
             assert!(!config.poller_function.is_empty() && config.overlap_windows <= 20);
-            shared(&config.ledger, config.quota_cap);
+            shared(&config.ledger, config.cap.quota);
         }
         Err(error) => refused(&error, &lines),
     }
@@ -58,7 +58,7 @@ fn poller(config: &PollerConfig, lines: &Lines<'_>) {
     if let Campaigns::Listed(list) = &config.campaigns {
         campaigns(list);
     }
-    shared(&config.ledger, config.quota_cap);
+    shared(&config.ledger, config.cap.quota);
     let fifo = |url: &Option<String>, is: bool| {
         assert!(url.as_ref().is_none_or(|url| is_url(url) && is_fifo(url) == is));
     };
@@ -71,6 +71,12 @@ fn poller(config: &PollerConfig, lines: &Lines<'_>) {
     assert!(lead + 1_000 + send + 3_000 < 15_000, "{lead} ms and {send} ms outlive the poller");
     assert!(config.max_in_flight.is_none_or(|most| (1..=900).contains(&most)));
     assert!((1..=100).contains(&config.max_attempts) && (1..=60).contains(&config.idle_windows));
+    let breaker = &config.breaker;
+    assert!((10_000..=1_000_000).contains(&breaker.share) && breaker.outcomes >= 1);
+    assert!(breaker.after >= 15 && breaker.probe >= 12 && breaker.stop >= 1, "{breaker:?}");
+    let days = config.mark_kept.as_secs() / 86_400;
+    assert!((1..=90).contains(&days), "{days} days");
+    assert!(config.cap.daily.open_to_campaigns(1_000) <= 1_000);
     let listed = lines.get("TIDEGATE_ALLOWED_SENDERS").is_some_and(|list| !list.trim().is_empty());
     assert!(listed || config.allowed_senders == AllowedSenders::everyone());
 }

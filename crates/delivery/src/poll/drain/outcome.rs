@@ -69,7 +69,7 @@ impl<E: Environment> Drain<'_, E> {
     fn wait_again(&mut self, message: Box<Message>) {
         *self.done.failed.entry(Outcome::NotSent.as_str()).or_insert(0) += 1;
         if matches!(message.line, Line::Campaign(_)) {
-            self.for_campaigns = self.for_campaigns.saturating_add(message.recipients());
+            self.day.left = self.day.left.saturating_add(message.recipients());
         }
         if self.is_held(&message) {
             self.put_back(&message);
@@ -200,8 +200,8 @@ impl<E: Environment> Drain<'_, E> {
     /// A campaign's mail does not fit into what this window may send: where it fits into none, the day
     /// is over.
     pub(super) fn end_the_day(&mut self, recipients: u64) {
-        if !self.day_ended && recipients > self.ctx.plan.for_campaigns {
-            self.day_ended = true;
+        if !self.day.over && recipients > self.ctx.plan.for_campaigns {
+            self.day.over = true;
             self.changes.push(self.ctx.plan.day_is_over());
         }
     }

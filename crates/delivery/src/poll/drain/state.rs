@@ -76,6 +76,14 @@ pub(in crate::poll) struct Noted {
     pub(in crate::poll) runs: BTreeMap<String, Run>,
 }
 
+/// What campaigns have of the daily quota.
+pub(super) struct Day {
+    /// Recipients that they may still be sent in this window.
+    pub(super) left: u64,
+    /// Whether it was told that a mail fits into no window.
+    pub(super) over: bool,
+}
+
 pub(super) struct Drain<'a, E> {
     pub(super) ctx: &'a Context<'a, E>,
     pub(super) jobs: UnboundedSender<Job>,
@@ -93,10 +101,7 @@ pub(super) struct Drain<'a, E> {
     pub(super) express_dry: bool,
     pub(super) changes: Vec<Change>,
     pub(super) markings: Vec<Marking>,
-    /// Recipients that campaigns may still be sent.
-    pub(super) for_campaigns: u64,
-    /// That these are too few was told.
-    pub(super) day_ended: bool,
+    pub(super) day: Day,
     pub(super) probe: Probe,
     /// Whether the breaker allows, as it was last seen, and when.
     pub(super) allowing: (bool, Monotonic),
@@ -161,8 +166,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             express_dry: false,
             changes: Vec::new(),
             markings: Vec::new(),
-            for_campaigns: plan.for_campaigns,
-            day_ended: false,
+            day: Day { left: plan.for_campaigns, over: false },
             probe: Probe::default(),
             allowing: (true, ctx.monotonic()),
             undecided: Vec::new(),
@@ -205,8 +209,8 @@ impl<'a, E: Environment> Drain<'a, E> {
                 continue;
             }
             if matches!(message.line, Line::Campaign(_)) {
-                match self.for_campaigns.checked_sub(message.recipients()) {
-                    Some(rest) => self.for_campaigns = rest,
+                match self.day.left.checked_sub(message.recipients()) {
+                    Some(rest) => self.day.left = rest,
                     None => {
                         self.end_the_day(message.recipients());
                         self.leave(&message);
