@@ -126,6 +126,21 @@ fn every_event_is_named_by_a_test() {
     }
 }
 
+/// Each row of the README's fault matrix ends in [`test`](file).
+#[test]
+fn every_test_that_the_readme_names_is_there() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let rows = readme.lines().filter_map(|line| line.strip_suffix(") |"));
+    let named = rows.filter_map(|row| row.rsplit_once("| [`")?.1.split_once("`]("));
+    let named: Vec<(&str, &str)> = named.collect();
+    assert!(named.len() > 60, "{} rows", named.len());
+    for (test, file) in named {
+        let source = std::fs::read_to_string(root().join(file));
+        let source = source.unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(source.contains(&format!("fn {test}(")), "{file} has no test {test}");
+    }
+}
+
 #[test]
 fn no_room_outgrows_four_hundred_lines() {
     let longer = |path: &PathBuf| std::fs::read_to_string(path).unwrap().lines().count() > 400;
