@@ -1,15 +1,17 @@
 //! Programs that die, or go away and come back, in the middle of a campaign.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_cli::local::Plan;
+use tidegate_cli::local::{Plan, Setup};
 use tokio::time::{Instant, sleep};
 
-use crate::site::{QUOTA, Site, now, plan};
+use crate::site::{DEAD_LETTERS, QUOTA, Site, now, plan};
 use crate::traces::get;
 
 /// What holds whatever died: nothing lost, nothing above the quota; and no mail arrived again but such
@@ -73,6 +75,42 @@ async fn killed_pollers_lose_no_mail_and_double_only_what_they_had_not_deleted()
     // A poller serves one window at a time.
     let unreported = kept(&mut site, &plan, killed * QUOTA).await;
     assert!(unreported > 0, "{killed} pollers were killed, and none had sent a mail");
+}
+
+/// The guard on the real table: each mail arrived once, or was parked, or both (its poller died
+/// between SES's answer and the mark).
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn killed_pollers_double_nothing_under_a_parking_guard() {
+    let plan = plan(108, 12);
+    let change = |setup: &mut Setup| {
+        setup.schedule = true;
+        setup.parameters.push(("DuplicateGuard".to_owned(), "park".to_owned()));
+    };
+    let mut site = Site::strict(change).await;
+    site.fill(&plan).await;
+    site.fire().await;
+    for arrivals in [20, 50] {
+        site.wait_for(arrivals, 40).await;
+        middle_of_a_window().await;
+        kill_pollers(&site);
+    }
+    site.wait_until_empty(120).await;
+    let copies = site.copies().await;
+    let twice: Vec<_> = copies.iter().filter(|(_, mail)| mail.arrived_ns.len() > 1).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+    let letters = usize::try_from(site.depth(DEAD_LETTERS).await.visible).unwrap();
+    let mut known: BTreeSet<String> = copies.into_keys().collect();
+    let (arrived, mut parked) = (known.len(), 0);
+    for letter in site.dead_letters(letters, 20).await {
+        assert_eq!(letter.last_error.code.as_deref(), Some("unknown"), "{letter:?}");
+        let body: Value = serde_json::from_str(&letter.message).unwrap();
+        known.insert(format!("{}/id/{}", letter.campaign, body["id"].as_str().unwrap()));
+        parked += 1;
+    }
+    println!("{arrived} arrived, {parked} parked");
+    assert_eq!(known.len(), 120, "{arrived} arrived, {parked} parked");
+    assert!(parked > 0, "two kills hid no mail");
 }
 
 /// ministack as a program that keeps what it holds when it is asked to end, and starts again when it
