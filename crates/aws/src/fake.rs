@@ -19,6 +19,8 @@ use serde_json::Value;
 pub(crate) enum Answer {
     /// Answers with a status, headers and a body.
     Http(u16, &'static [(&'static str, &'static str)], String),
+    /// Answers with a status and a body made of the request's.
+    Of(fn(&Value) -> (u16, String)),
     /// Breaks the connection.
     Break,
     /// Never answers.
@@ -105,12 +107,21 @@ impl HttpConnector for Fake {
             headers: request.headers().iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
             body: serde_json::from_slice(request.body().bytes().unwrap()).unwrap_or_default(),
         });
-        let answer = self.answers.lock().unwrap().pop_front();
+        let answer = match self.answers.lock().unwrap().pop_front() {
+            Some(Answer::Of(answer)) => {
+                let seen = self.seen.lock().unwrap();
+                let (status, body) = answer(&seen.last().unwrap().body);
+                Some(Answer::Http(status, &[], body))
+            }
+            answer => answer,
+        };
         HttpConnectorFuture::new(async move {
             match answer {
                 Some(Answer::Http(status, headers, body)) => Ok(response(status, headers, body)),
                 Some(Answer::Silence) => std::future::pending().await,
-                Some(Answer::Break) | None => Err(ConnectorError::io("connection reset".into())),
+                Some(Answer::Break | Answer::Of(_)) | None => {
+                    Err(ConnectorError::io("connection reset".into()))
+                }
             }
         })
     }

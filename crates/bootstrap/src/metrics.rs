@@ -14,6 +14,9 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport) -> Vec<Value> {
         .metric("Sent", Unit::Count, number(report.sent_total()))
         .metric("Refused", Unit::Count, number(report.refused))
         .metric("Failed", Unit::Count, number(failed))
+        .metric("PossiblySent", Unit::Count, number(report.possibly_sent()))
+        .metric("DeletesFailed", Unit::Count, number(report.delete_failed))
+        .metric("MovesFailed", Unit::Count, number(report.move_failed))
         .metric("DeadLettered", Unit::Count, number(report.dead))
         .metric("Retried", Unit::Count, number(report.retried))
         .metric("Fed", Unit::Count, number(report.fed_total()))
@@ -25,8 +28,9 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport) -> Vec<Value> {
         .metric("ExpiredWindows", Unit::Count, is(End::Expired))
         .metric("HeldWindows", Unit::Count, is(End::Held))
         .metric("BlockedWindows", Unit::Count, is(End::Blocked))
+        .metric("Late", Unit::Count, number(report.late))
         .metric("AlreadySent", Unit::Count, number(report.already_sent))
-        .metric("Unknown", Unit::Count, number(report.unknown))
+        .metric("Parked", Unit::Count, number(report.parked))
         .metric("HighestReceiveCount", Unit::Count, f64::from(report.highest_receive_count))
         .property("window", report.window.to_string());
     if let Some(rate) = report.rate_per_second {
@@ -107,22 +111,28 @@ mod tests {
         served.sent.insert("big".to_owned(), 12);
         served.fed = [("big".to_owned(), 13), ("small".to_owned(), 1)].into();
         served.failed.insert("transient", 2);
+        served.failed.insert("ambiguous", 8);
+        served.delete_failed = 9;
+        served.move_failed = 10;
         served.slots_skipped = 3;
         served.slots_unused = 4;
         served.refused = 5;
         served.already_sent = 6;
-        served.unknown = 7;
+        served.parked = 7;
         let lines = poller_metrics(Timestamp::from_millis(1), &served);
         assert_eq!(lines.len(), 3);
         for (name, expected) in [
             ("Sent", 12.0),
             ("Fed", 14.0),
-            ("Failed", 2.0),
+            ("Failed", 10.0),
+            ("PossiblySent", 8.0),
+            ("DeletesFailed", 9.0),
+            ("MovesFailed", 10.0),
             ("SlotsSkipped", 3.0),
             ("SlotsUnused", 4.0),
             ("Refused", 5.0),
             ("AlreadySent", 6.0),
-            ("Unknown", 7.0),
+            ("Parked", 7.0),
             ("DuplicateWindows", 0.0),
         ] {
             assert_eq!(value(&lines[0], name).to_bits(), f64::to_bits(expected), "{name}");

@@ -2,6 +2,7 @@
 //! day's, and the holds that SES lets go.
 
 use std::error::Error as StdError;
+use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::control::{Control, Hold, HoldReason};
@@ -9,21 +10,25 @@ use tidegate_core::daily::{DailyPolicy, DailyReading, frees_all};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 
-use crate::ports::{AccountStatus, Ledger, PortError};
+use crate::ports::{AccountStatus, Ledger, PortError, Standing};
 use crate::quota;
 
+/// What SES counts the daily quota over.
+const DAY: Duration = Duration::from_hours(24);
 /// How often it is tried anew when another's change came first.
 const TRIES: usize = 4;
 
-/// Keeps what SES told when it was asked at `asked`. Where the ledger does not answer, the next run
-/// keeps it.
+/// Keeps what SES told when it was asked at `asked`, or, where it told nothing, that. `before` is what
+/// stood in the ledger before SES was asked: what it has counted since is sent on top of SES's figure.
+/// Where the ledger does not answer, the next run keeps it.
 pub(crate) async fn keep(
     ledger: &impl Ledger,
     policy: DailyPolicy,
-    status: &AccountStatus,
+    before: &Standing,
+    status: Option<&AccountStatus>,
     asked: Timestamp,
 ) {
-    if let Err(error) = try_to_keep(ledger, policy, status, asked).await {
+    if let Err(error) = try_to_keep(ledger, policy, before, status, asked.into()).await {
         tracing::warn!(
             error = &error as &dyn StdError,
             "the account's state is not kept in the ledger"
@@ -34,23 +39,45 @@ pub(crate) async fn keep(
 async fn try_to_keep(
     ledger: &impl Ledger,
     policy: DailyPolicy,
-    status: &AccountStatus,
-    asked: Timestamp,
+    before: &Standing,
+    status: Option<&AccountStatus>,
+    asked: EpochMillis,
 ) -> Result<(), PortError> {
+    let counted = before.counters.get("sent").copied().unwrap_or(0);
+    let (mut version, mut stands) = (before.control_version, before.control.clone());
     for _ in 0..TRIES {
-        let standing = ledger.read().await?;
-        let counted = standing.counters.get("sent").copied().unwrap_or(0);
-        let mut control = standing.control.clone();
-        let changes = apply(&mut control, policy, status, counted, asked.into());
-        if control == standing.control {
+        let mut control = stands.clone();
+        let changes = match status {
+            Some(status) => apply(&mut control, policy, status, counted, asked),
+            None => lift_yesterdays(&mut control, asked),
+        };
+        if control == stands {
             return Ok(());
         }
-        if ledger.set_control(standing.control_version, &control).await? {
+        if ledger.set_control(version, &control).await? {
             changes.into_iter().for_each(HoldChange::log);
             return Ok(());
         }
+        let standing = ledger.read().await?;
+        (version, stands) = (standing.control_version, standing.control);
     }
+    tracing::warn!(tries = TRIES, "the account's state is not kept: others were faster each time");
     Ok(())
+}
+
+/// Lifts the day's holds that are a day old: whatever was sent before them counts no more.
+fn lift_yesterdays(control: &mut Control, now: EpochMillis) -> Vec<HoldChange> {
+    let yesterday = Timestamp::from(now).saturating_sub(DAY);
+    let mut changes = Vec::new();
+    for reason in [HoldReason::DailyQuota, HoldReason::DailyBudget] {
+        let old =
+            control.holds.get(reason).is_some_and(|hold| Timestamp::from(hold.since) < yesterday);
+        if old && control.lift(None, reason) {
+            control.daily = None; // it says what was a day ago
+            changes.push(HoldChange::Lifted(reason));
+        }
+    }
+    changes
 }
 
 /// A hold that came or went.
@@ -82,6 +109,9 @@ fn apply(
     counted: i64,
     asked: EpochMillis,
 ) -> Vec<HoldChange> {
+    if control.daily.is_some_and(|reading| reading.read_at > asked) {
+        return Vec::new(); // a doubled run was faster
+    }
     control.last_known_quota = quota::of_account(status).or(control.last_known_quota);
     control.daily = quota::of_day(status).map(|quota| DailyReading {
         quota,
@@ -109,8 +139,8 @@ fn apply(
         changes.push(HoldChange::Lifted(reason));
     }
     if !status.sending_enabled {
-        let detail = "GetAccount: SendingEnabled is false".to_owned();
-        if control.hold(None, HoldReason::Account, Hold { detail, since: asked }) {
+        let hold = Hold::new("GetAccount: SendingEnabled is false", asked);
+        if control.hold(None, HoldReason::Account, hold) {
             changes.push(HoldChange::Held(HoldReason::Account));
         }
     }
@@ -200,6 +230,29 @@ mod tests {
             after(young.clone(), &status(0.0)),
             (vec![HoldReason::DailyQuota, HoldReason::Account], vec![])
         );
+    }
+
+    #[test]
+    fn where_ses_tells_nothing_for_a_day_the_days_holds_go_and_no_other() {
+        use HoldReason::{Account, DailyBudget, DailyQuota};
+        let day = 86_400_000;
+        let after = |now: u64| {
+            let mut control = held(&[DailyQuota, DailyBudget, Account], 1_000);
+            lift_yesterdays(&mut control, EpochMillis::new(now));
+            control.holds.iter().map(|(reason, _)| reason).collect::<Vec<_>>()
+        };
+        assert_eq!(after(1_000 + day), [DailyQuota, DailyBudget, Account]);
+        assert_eq!(after(1_001 + day), [Account]);
+    }
+
+    #[test]
+    fn an_answer_that_a_later_one_overtook_changes_nothing() {
+        let mut control = Control::default();
+        apply(&mut control, DailyPolicy::default(), &status(100.0), 7, EpochMillis::new(2_000_000));
+        let newest = control.clone();
+        let paused = AccountStatus { sending_enabled: false, ..status(50.0) };
+        assert_eq!(apply(&mut control, DailyPolicy::default(), &paused, 3, ASKED), []);
+        assert_eq!(control, newest);
     }
 
     #[test]

@@ -98,17 +98,22 @@ async fn read_quota(
     account: &impl Account,
     ledger: &impl Ledger,
 ) -> Result<(Option<Rate>, bool), PortError> {
+    let before = ledger.read().await;
+    if let Err(error) = &before {
+        tracing::warn!(error = error as &dyn std::error::Error, "the ledger does not answer");
+    }
+    let before = before.ok();
     let asked = clock.wall();
-    let error = match account.account().await {
-        Ok(status) => {
-            account::keep(ledger, config.cap.daily, &status, asked).await;
-            return Ok((quota::told(&status, &config.cap), true));
-        }
+    let answer = account.account().await;
+    if let Some(before) = &before {
+        account::keep(ledger, config.cap.daily, before, answer.as_ref().ok(), asked).await;
+    }
+    let error = match answer {
+        Ok(status) => return Ok((quota::told(&status, &config.cap), true)),
         Err(error) => error,
     };
     tracing::warn!(error = &error as &dyn std::error::Error, "SES does not tell the quota");
-    let standing = ledger.read().await.ok();
-    let control = standing.as_ref().map(|standing| &standing.control);
+    let control = before.as_ref().map(|standing| &standing.control);
     match quota::remembered(control, &config.cap) {
         None => Err(error),
         rate => Ok((rate, false)),

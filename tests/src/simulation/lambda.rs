@@ -77,13 +77,13 @@ impl Started {
 }
 
 impl Environment {
-    /// A new environment of `world`, whose wall clock is `ahead` nanoseconds ahead of true time.
+    /// Environment number `number` of `world`, whose wall clock is `ahead` nanoseconds ahead of true time.
     #[must_use]
-    pub fn new(world: &World, ahead: i64) -> Self {
+    pub fn new(world: &World, number: usize, ahead: i64) -> Self {
         let clock = world.universe.clock_with_offset(ahead);
         let env = Ports {
             queues: Faulty::new(world.queues.client(), world.faults.clone()),
-            mailer: Faulty::new(world.ses.mailer(&clock), world.mail_faults.clone()),
+            mailer: Faulty::new(world.ses.mailer_of(number, &clock), world.mail_faults.clone()),
             account: Faulty::new(world.ses.account(), world.faults.clone()),
             ledger: Faulty::new(world.ledger.clone(), world.faults.clone()),
             clock: clock.clone(),
@@ -128,7 +128,7 @@ impl World {
         }
         let index = environments.len();
         let ahead = self.settings.clocks.get(index).copied().unwrap_or(0);
-        let environment = Rc::new(Environment::new(self, ahead));
+        let environment = Rc::new(Environment::new(self, index, ahead));
         environments.push(Some(Rc::clone(&environment)));
         (index, environment)
     }

@@ -8,6 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::config::PollerConfig;
 use tidegate_core::control::Control;
+use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
@@ -82,7 +83,11 @@ impl World {
         let queues = MemoryQueues::new(universe, seed + 1);
         let names = settings.campaigns.iter().map(|(name, _)| *name);
         for name in names.chain([MERGE, EXPRESS, DEAD_LETTERS]) {
-            queues.create(&url(name), QueueSettings::default());
+            // What producers put on a queue leaves room for our attributes.
+            let fed = ![MERGE, DEAD_LETTERS].contains(&name);
+            let largest = if fed { CAMPAIGN_QUEUE_BYTES } else { 1_048_576 };
+            let settings = QueueSettings { max_message_bytes: largest, ..QueueSettings::default() };
+            queues.create(&url(name), settings);
         }
         queues.set_latency(settings.sqs_latency);
         let (invoke, ticks) = MemoryInvoke::new(universe, seed + 2);
@@ -138,6 +143,12 @@ impl World {
     #[must_use]
     pub fn standing(&self, queue: &str) -> Vec<QueuedMessage> {
         self.queues.contents(&url(queue))
+    }
+
+    /// The mails that ever came to stand on the queue of this name with an identity, and when.
+    #[must_use]
+    pub fn taken(&self, queue: &str) -> Vec<(Timestamp, String)> {
+        self.queues.taken(&url(queue))
     }
 
     /// The tick of a window at the quota.

@@ -74,6 +74,26 @@ async fn mail_of_a_paused_campaign_is_put_back_with_a_higher_pass_every_time() {
     assert!(world.accepted().len() >= 400, "{}", world.accepted().len());
 }
 
+/// Regression: a hold was looked up among the listed campaigns only.
+#[tokio::test(start_paused = true)]
+async fn a_campaign_that_is_held_and_no_longer_listed_is_not_sent() {
+    let settings = Settings::new(20.0, true);
+    let without = settings.clone().campaigns(&[("big", 90)]).poller();
+    let world = World::new(settings);
+    world.fill("small", 400).await;
+    let first = world
+        .play(20, async |first| {
+            world.until(first, 5, MS(100)).await;
+            world.control(|control| pause(control, Some("small"))).await;
+            world.deploy(without.clone());
+        })
+        .await;
+    let sent = measure::sent(&world.ses.arrivals(), &measure::span(first, 7..20));
+    assert_eq!(sent, 0, "mail of a held campaign was sent");
+    world.assert_nothing_lost();
+    assert!(!world.standing(MERGE).is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn while_all_is_paused_no_queue_is_touched_and_nothing_is_sent() {
     for merge in MODES {

@@ -4,7 +4,7 @@ use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use tidegate_core::Window;
-use tidegate_memory::{Counting, Fault, Operation, Rule};
+use tidegate_memory::{Counting, Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World};
 
 use crate::{MODES, MS};
@@ -106,6 +106,46 @@ async fn a_crash_at_any_mail_before_or_after_ses_took_it_loses_nothing() {
             }
         }
         assert!(crashes >= 2 * MAILS - 2, "merge {merge}: {crashes} crashes only");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_change_of_the_ledger_loses_nothing_and_holds_nothing_for_ever() {
+    let operations =
+        [Operation::SetControl, Operation::SetFactor, Operation::Read, Operation::Advance];
+    for merge in MODES {
+        let mut crashes = 0;
+        for operation in operations {
+            for fault in [Fault::HangBefore, Fault::HangAfter] {
+                for nth in 1..4 {
+                    let world = small_world(merge).await;
+                    // A refusal for the rate, a campaign's fault, a permanent one; a mail of many.
+                    let once = |failure| Rule::new(Fault::Before(failure)).on(Operation::Mail);
+                    world.mail_faults.add(once(failures::rejected()).nth(1));
+                    world.mail_faults.add(once(failures::not_verified()).nth(2));
+                    world.mail_faults.add(once(failures::rate_exceeded()).nth(4));
+                    let large = Mail { recipients: 30, ..Mail::new("large") };
+                    world.put("big", &[large]).await;
+                    world.faults.add(Rule::new(fault.clone()).on(operation).nth(nth));
+                    let (world, hung) = crashed(world, false).await;
+                    if !hung {
+                        break;
+                    }
+                    crashes += 1;
+                    let case = format!("merge {merge}, {fault:?} of {operation:?} number {nth}");
+                    world.faults.clear();
+                    world.mail_faults.clear();
+                    for _ in 0..5 {
+                        world.control(|control| control.campaign_holds.clear()).await;
+                        world.run(34).await;
+                    }
+                    assert_eq!(world.lost(), Vec::<String>::new(), "{case}: lost");
+                    assert!(world.is_drained(), "{case}: some queue holds mail for ever");
+                    assert!(world.ledger_now().await.control.holds.is_empty(), "{case}");
+                }
+            }
+        }
+        assert!(crashes >= 4, "merge {merge}: {crashes} crashes only");
     }
 }
 

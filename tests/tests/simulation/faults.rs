@@ -205,6 +205,36 @@ async fn moves_that_fail_in_part_leave_the_mail_where_it_is_until_they_are_done(
     }
 }
 
+/// Regression: a body near the limit was taken from its campaign's queue and could not go back there,
+/// beside our attributes: it was received and sent again for ever.
+#[tokio::test(start_paused = true)]
+async fn a_body_goes_back_to_its_campaign_however_large_or_is_refused_at_once() {
+    let body = |bytes: usize| {
+        let start = r#"{"id": "large", "to": "large.0@example.com", "from": "news@example.org", "subject": "S", "text": ""#;
+        format!("{start}{}\"}}", "x".repeat(bytes - start.len() - 2))
+    };
+    for merge in MODES {
+        for (bytes, fits) in [(1_031_000, true), (1_032_100, false)] {
+            let world = World::new(Settings::new(20.0, merge).campaigns(&[("news", 1)]));
+            let long = "x".repeat(400);
+            let failure = Failure { message: long, ..failures::server_error() };
+            let broken = Rule::new(Fault::Before(failure)).on(Operation::Mail);
+            world.mail_faults.add(broken.nth(1));
+            world.put_raw("news", &[produced(body(bytes))]).await;
+            world.run(90).await;
+            assert!(world.is_drained(), "merge {merge}, {bytes} bytes");
+            let dead = world.dead_letters();
+            assert_eq!((world.accepted().len(), dead.len()), if fits { (1, 0) } else { (0, 1) });
+            if let [entry] = &*dead {
+                assert_eq!(entry.last_error.code.as_deref(), Some("TooLarge"));
+                let said = &entry.last_error.provider_message;
+                assert!(said.contains("1032100 bytes") && said.contains("at most 1031"), "{said}");
+                assert!(entry.message == body(bytes), "the body is the original");
+            }
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_body_too_large_to_be_wrapped_is_dead_lettered_whole_with_its_entry_beside_it() {
     for merge in MODES {

@@ -104,6 +104,16 @@ impl Table {
     }
 }
 
+/// What an attribute is, without what a text says: the control record names addresses.
+fn shown(value: Option<&AttributeValue>) -> String {
+    match value {
+        None => "missing".to_owned(),
+        Some(AttributeValue::S(text)) => format!("a text of {} bytes", text.len()),
+        Some(AttributeValue::N(number)) => format!("the number {number}"),
+        Some(_) => "neither text nor number".to_owned(),
+    }
+}
+
 /// Reads the item. An attribute that is there and cannot be read is an error: what it says is not
 /// known, so nothing may be sent.
 pub(super) struct Reader<'a> {
@@ -116,7 +126,10 @@ impl Reader<'_> {
         PortError {
             operation: "reading the item",
             resource: self.table.name.clone(),
-            kind: FailureKind::Refused(format!("attribute {name} is {:?}", self.item.get(name))),
+            kind: FailureKind::Refused(format!(
+                "attribute {name} is {}",
+                shown(self.item.get(name))
+            )),
             source: None,
         }
     }

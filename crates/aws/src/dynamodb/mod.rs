@@ -6,7 +6,7 @@
 //! | `window`, `opened`, `token`, `rate`, `guard`, `claimed_factor` | N N S N N S | the newest claim; `window` is past `opened` where it advanced |
 //! | `prev_window`, `prev_rate`, `prev_guard`, `prev_factor` | N N N S | the claim before |
 //! | `factor` | S | the rate factor, JSON |
-//! | `control`, `control_version` | S N | the control record, JSON |
+//! | `control`, `control_version`, `control_token` | S N S | the control record, JSON; the token of its last change |
 //! | `n.…` | N | the sums of all reports, by counter |
 //! | `idle` | S | campaigns found empty, JSON |
 //! | `last_report` | S | the token of the last report |

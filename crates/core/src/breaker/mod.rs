@@ -141,6 +141,16 @@ impl Breaker {
         if window >= due { Permit::Probe } else { Permit::Nothing }
     }
 
+    /// Whether mails that fail in `window` fail with SES, and not by themselves: it is too early to
+    /// block, on too few outcomes, and a mail's last attempt is not to be spent on it.
+    #[must_use]
+    pub fn suspects_an_outage(&self, window: Window, policy: &BreakerPolicy) -> bool {
+        match self {
+            Self::Allowing { watch } => watch.is_some_and(|watch| watch.is_outage(window, policy)),
+            Self::Blocking { .. } | Self::Probing { .. } => true,
+        }
+    }
+
     /// The state after `window` had these outcomes; `None` where that changes nothing.
     #[must_use]
     pub fn observed(

@@ -57,6 +57,24 @@ fn a_window_of_failures_now_and_then_trips_nothing() {
 }
 
 #[test]
+fn an_outage_is_suspected_when_nothing_of_several_mails_was_accepted_for_a_minute() {
+    let suspects = |windows: &[(u64, u64)], second| {
+        let (breaker, _) = after(windows.iter().copied());
+        breaker.suspects_an_outage(at(second), &POLICY)
+    };
+    assert!(!suspects(&[(2, 2)], 59));
+    assert!(suspects(&[(2, 2)], 60));
+    assert!(suspects(&[(2, 2), (0, 0), (1, 1)], 60));
+    // One mail that fails alone, again and again, fails by itself.
+    assert!(!suspects(&[(1, 1), (0, 0), (1, 1), (1, 1)], 600));
+    // Something was accepted.
+    assert!(!suspects(&[(2, 2), (3, 2)], 600));
+    assert!(!suspects(&[], 600));
+    let blocking = Breaker::Blocking { since: at(0), until: at(30) };
+    assert!(blocking.suspects_an_outage(at(1), &POLICY));
+}
+
+#[test]
 fn one_poller_probes_and_is_replaced_when_it_is_too_old() {
     let blocking = Breaker::Blocking { since: at(0), until: at(30) };
     assert_eq!(blocking.permit(at(29), &POLICY), Permit::Nothing);

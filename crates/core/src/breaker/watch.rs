@@ -39,6 +39,9 @@ pub struct Watch {
     sum: Outcomes,
     group_since: Window,
     group: Outcomes,
+    /// Whether several mails failed in one window: one bad mail cannot do that.
+    #[serde(default)]
+    several: bool,
 }
 
 impl Watch {
@@ -49,8 +52,10 @@ impl Watch {
         outcomes: Outcomes,
         policy: &BreakerPolicy,
     ) -> Option<Self> {
+        let several = outcomes.failures > 1 || before.is_some_and(|before| before.several);
         let Some(before) = before else {
-            let new = Self { since: window, sum: outcomes, group_since: window, group: outcomes };
+            let (sum, group) = (outcomes, outcomes);
+            let new = Self { since: window, sum, group_since: window, group, several };
             return outcomes.are_bad(policy).then_some(new);
         };
         let sum = before.sum.plus(outcomes);
@@ -60,14 +65,23 @@ impl Watch {
         }
         let length = window.saturating_since(before.group_since);
         if length < policy.after / 3 || group.all < policy.outcomes {
-            return Some(Self { sum, group, ..*before });
+            return Some(Self { sum, group, several, ..*before });
         }
         group.are_bad(policy).then_some(Self {
             since: before.since,
             sum,
             group_since: window.plus(1),
             group: Outcomes::default(),
+            several,
         })
+    }
+
+    /// Whether nothing was accepted since it began, of several mails, and that for too long: then
+    /// SES fails, however few outcomes there are.
+    pub(super) fn is_outage(self, window: Window, policy: &BreakerPolicy) -> bool {
+        self.several
+            && self.sum.failures == self.sum.all
+            && window.saturating_since(self.since) >= policy.after
     }
 
     /// Whether it has gone on for too long, and still does.

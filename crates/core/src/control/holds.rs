@@ -57,6 +57,17 @@ pub struct Hold {
     pub since: EpochMillis,
 }
 
+/// Characters of a hold's detail: the record is rewritten with every claim and report.
+const MAX_DETAIL: usize = 256;
+
+impl Hold {
+    /// A hold since `since`; of `detail` the first 256 characters.
+    #[must_use]
+    pub fn new(detail: &str, since: impl Into<EpochMillis>) -> Self {
+        Self { detail: detail.chars().take(MAX_DETAIL).collect(), since: since.into() }
+    }
+}
+
 /// The holds on one thing, one a reason: each is lifted by whoever may, and sending goes on when
 /// the last is gone.
 ///

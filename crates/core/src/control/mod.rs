@@ -113,6 +113,13 @@ mod tests {
     }
 
     #[test]
+    fn a_hold_keeps_the_beginning_of_what_was_said() {
+        let page = format!("403: {}", "é".repeat(5_000));
+        let hold = Hold::new(&page, EpochMillis::new(7));
+        assert!(hold.detail.starts_with("403: é") && hold.detail.chars().count() == 256);
+    }
+
+    #[test]
     fn only_the_daily_budget_spares_express_mail() {
         let mut holds = Holds::default();
         holds.add(HoldReason::DailyBudget, hold(""));

@@ -5,6 +5,10 @@ use super::{EpochMillis, Identity, IdentityError, InvalidTime};
 /// Room that queues leave for attributes: 1,048,576 − `MaximumMessageSize` 1,032,192 bytes.
 pub const MAX_ATTRIBUTE_BYTES: usize = 16_384;
 
+/// `MaximumMessageSize` of campaign and express queues, attributes included: what comes from there,
+/// with ours beside it, must fit there again.
+pub const CAMPAIGN_QUEUE_BYTES: usize = 1_048_576 - MAX_ATTRIBUTE_BYTES;
+
 /// Bytes of a last error that travel on.
 const MAX_LAST_ERROR_BYTES: usize = 256;
 
@@ -87,6 +91,19 @@ impl Envelope {
             first_attempt_at: None,
             last_error: None,
         }
+    }
+
+    /// The most bytes that its attributes can have on its way, as SQS counts them.
+    #[must_use]
+    pub fn most_bytes(&self) -> usize {
+        let fullest = Self {
+            pass: u32::MAX,
+            attempt: u32::MAX,
+            first_attempt_at: Some(EpochMillis::MAX),
+            last_error: Some("x".repeat(MAX_LAST_ERROR_BYTES)),
+            ..self.clone()
+        };
+        fullest.to_attributes().iter().map(|(name, value)| attribute_bytes(name, value)).sum()
     }
 
     /// As it goes back to its campaign queue without a failed send (a pause, a replay).

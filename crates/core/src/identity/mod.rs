@@ -8,7 +8,9 @@ use std::fmt::{self, Write as _};
 
 use sha2::{Digest as _, Sha256};
 
-pub use envelope::{ATTRIBUTE_NAMES, Envelope, EnvelopeError, MAX_ATTRIBUTE_BYTES};
+pub use envelope::{
+    ATTRIBUTE_NAMES, CAMPAIGN_QUEUE_BYTES, Envelope, EnvelopeError, MAX_ATTRIBUTE_BYTES,
+};
 pub(crate) use envelope::{attribute_bytes, sqs_text};
 pub use epoch_millis::{EpochMillis, InvalidTime};
 

@@ -141,6 +141,7 @@ async fn change_control_from<E: Environment>(
         let standing = ledger.read().await?;
         (version, before) = (standing.control_version, standing.control);
     }
+    tracing::warn!(tries = TRIES, "control record not changed: others were faster each time");
     Ok(None)
 }
 
@@ -150,7 +151,7 @@ async fn hold<E: Environment>(
     reason: HoldReason,
     detail: &str,
 ) -> Result<(), PortError> {
-    let hold = Hold { detail: detail.to_owned(), since: ctx.now().into() };
+    let hold = Hold::new(detail, ctx.now());
     let changed = change_control(ctx, |control| {
         if let Some(name) = campaign {
             control.refusals.remove(name); // it counts anew once the hold is lifted
@@ -200,7 +201,7 @@ pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Noted
         for (campaign, run) in &noted.runs {
             match run.after(control.refusals.get(campaign)) {
                 Some(streak) if streak.holds() => {
-                    let hold = Hold { detail: streak.in_words(), since: ctx.now().into() };
+                    let hold = Hold::new(&streak.in_words(), ctx.now());
                     control.refusals.remove(campaign);
                     control.hold(Some(campaign), HoldReason::Refusals, hold);
                 }

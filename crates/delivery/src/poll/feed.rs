@@ -59,7 +59,7 @@ pub(super) async fn feed<E: Environment>(
     let queue = |lane: usize| &plan.campaigns[lane].queue;
     for (lane, campaign) in plan.campaigns.iter().enumerate() {
         if campaign.idle.is_some() && plan.asks(campaign) {
-            receives.push(receive(ctx, queue(lane), supplies[lane].probe(lane)));
+            receives.push(receive(ctx, queue(lane), supplies[lane].probe(plan, lane)));
         }
     }
     loop {

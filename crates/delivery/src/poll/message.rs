@@ -3,7 +3,9 @@
 use tidegate_core::config::EXPRESS;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
 use tidegate_core::email::{AllowedSenders, Email, addressed_to};
-use tidegate_core::identity::{Envelope, EpochMillis, Identity, deduplication_id, group_id};
+use tidegate_core::identity::{
+    CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity, deduplication_id, group_id,
+};
 use tidegate_core::limiter::Line;
 
 use crate::ports::{Fifo, Monotonic, Outgoing, QueueUrl, Received};
@@ -117,6 +119,15 @@ pub(super) fn read(
     if let Some(campaign) = &source.campaign {
         envelope.campaign.clone_from(campaign); // a queue may have been renamed meanwhile
     }
+    // It could not go back to its campaign, ever: better said at once than when it has to.
+    let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
+    if held.body.len() > allowed {
+        let said = format!(
+            "body: {} bytes are too many; allowed are at most {allowed}, so that Tidegate's attributes fit beside it",
+            held.body.len()
+        );
+        return Err(reject(held, Some(envelope), "TooLarge", said.clone(), said));
+    }
     Ok(Message { email, envelope, line: source.line, held, mark: None })
 }
 
@@ -175,7 +186,9 @@ fn letter(message: &Message, last: &Envelope, reason: LastError, at: EpochMillis
         message: message.held.body.clone(),
     };
     // Its replay must be known from every copy: to the guard, and to the merge queue.
-    outgoing(entry, Some(&message.envelope.clone().parked()))
+    // Its attempts stand in the entry; a replay has all of them again.
+    let envelope = Envelope { attempt: 0, ..message.envelope.clone().parked() };
+    outgoing(entry, Some(&envelope))
 }
 
 /// The dead letter of a message that SES must not get.

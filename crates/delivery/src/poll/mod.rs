@@ -24,6 +24,7 @@ use thiserror::Error;
 use tidegate_core::Window;
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::PollerConfig;
+use tidegate_core::control::HoldReason;
 use tidegate_core::feed::pause_after_empty;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::Rate;
@@ -35,6 +36,7 @@ use crate::ports::{
     PortError, Queues as _, Standing,
 };
 use crate::{account, quota};
+use changes::Change;
 use context::Context;
 use drain::Drained;
 use feed::Fed;
@@ -124,18 +126,19 @@ impl<E: Environment> Poller<E> {
     /// SES told is kept in the ledger, as the scheduler does, now and then or while a hold waits
     /// for it.
     async fn next_second(&self, window: Window) -> Result<Result<Tick, WindowReport>, PollError> {
-        let asked = self.env.clock().wall();
-        let answer = self.env.account().account().await;
         let standing = self.env.ledger().read().await.ok();
         let control = standing.as_ref().map(|standing| &standing.control);
+        let asked = self.env.clock().wall();
+        let answer = self.env.account().account().await;
         let rate: Option<Rate> = match answer {
             Ok(status) => {
                 let fresh = control.and_then(|control| control.daily).is_some_and(|reading| {
                     asked.saturating_since(reading.read_at.into()) < KEPT_EVERY
                 });
-                if !fresh || control.is_some_and(|control| !control.holds.is_empty()) {
-                    let daily = self.config.cap.daily;
-                    account::keep(self.env.ledger(), daily, &status, asked).await;
+                let waits = control.is_some_and(|control| !control.holds.is_empty());
+                if let Some(standing) = standing.as_ref().filter(|_| !fresh || waits) {
+                    let (ledger, daily) = (self.env.ledger(), self.config.cap.daily);
+                    account::keep(ledger, daily, standing, Some(&status), asked).await;
                 }
                 quota::told(&status, &self.config.cap)
             }
@@ -173,7 +176,8 @@ impl<E: Environment> Poller<E> {
             token: request.token.clone(),
         };
         if plan.ends_the_day() {
-            changes::apply(&ctx, plan.day_is_over()).await;
+            let (reason, detail) = (HoldReason::DailyBudget, plan.day_in_words());
+            changes::apply(&ctx, Change::Hold { campaign: None, reason, detail }).await;
         }
         let idle = if plan.is_held() {
             Some(End::Held)
@@ -270,8 +274,9 @@ impl<E: Environment> Poller<E> {
         report.retried = drained.retried;
         report.put_back = drained.put_back;
         report.left = drained.left;
+        report.late = drained.late;
         report.already_sent = drained.already_sent;
-        report.unknown = drained.unknown;
+        report.parked = drained.parked;
         report.slots_skipped = drained.skipped;
         report.slots_unused = drained.unused;
         if report.highest_receive_count > MANY_RECEIVES {

@@ -91,7 +91,9 @@ pub(super) fn unknown(message: &Message, mark: &Mark, dead_letters: &QueueUrl) -
             mark.since
         ),
     };
-    move_to(dead_letters, unknown_letter(message, reason, mark.since), &message.held, true)
+    // Its send may have ended, without a word, later than it began.
+    let at = message.envelope.first_attempt_at.map_or(mark.since, |first| first.max(mark.since));
+    move_to(dead_letters, unknown_letter(message, reason, at), &message.held, true)
 }
 
 /// It failed for a passing reason: back to its campaign, delayed. `jitter` is 0.0 to 1.0; not

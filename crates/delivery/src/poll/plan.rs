@@ -5,14 +5,13 @@ use std::ops::Range;
 use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, Permit};
 use tidegate_core::config::{Campaign, Campaigns, EXPRESS, PollerConfig};
-use tidegate_core::control::{Control, HoldReason};
+use tidegate_core::control::Control;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::feed;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::Rate;
 
-use super::changes::Change;
 use super::report::{debt_counter, signed};
 use crate::ports::{Idle, QueueUrl, Standing};
 
@@ -47,6 +46,8 @@ pub(super) struct Plan {
     pub(super) factor: RateFactor,
     /// What the circuit breaker lets this poller do.
     pub(super) permit: Permit,
+    /// The breaker suspects that mails fail with SES, and not by themselves.
+    pub(super) suspects_an_outage: bool,
     /// Recipients that campaigns may be sent in this window: by the daily quota, and not while a
     /// hold stands that spares express mail alone.
     pub(super) for_campaigns: u64,
@@ -96,6 +97,7 @@ impl Plan {
             depth: counter("fed") - counter("taken"),
             factor: standing.factor,
             permit: control.breaker.permit(window, &config.breaker),
+            suspects_an_outage: control.breaker.suspects_an_outage(window, &config.breaker),
             for_campaigns: if control.holds.is_empty() { budget } else { 0 },
             control,
             control_version: standing.control_version,
@@ -117,15 +119,14 @@ impl Plan {
         matches!(self.control.breaker, Breaker::Allowing { watch: Some(_) })
     }
 
-    /// Campaigns stop for the day.
-    pub(super) fn day_is_over(&self) -> Change {
-        let detail = self.control.daily.map_or_else(String::new, |reading| {
+    /// Why campaigns stop for the day, in words.
+    pub(super) fn day_in_words(&self) -> String {
+        self.control.daily.map_or_else(String::new, |reading| {
             format!(
                 "{} of {} recipients were sent in 24 hours as GetAccount was asked at {}; what is left is kept for express mail, too little for a mail, or under way",
                 reading.sent, reading.quota, reading.read_at
             )
-        });
-        Change::Hold { campaign: None, reason: HoldReason::DailyBudget, detail }
+        })
     }
 
     pub(super) fn slot_count(&self) -> u64 {

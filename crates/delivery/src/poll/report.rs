@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tidegate_core::Window;
+use tidegate_core::outcome::Outcome;
 use tidegate_core::rate::Rate;
 
 use super::settle::Settled;
@@ -71,14 +72,19 @@ pub struct WindowReport {
     pub dead: u64,
     /// Mails received and left to the visibility timeout.
     pub left: u64,
+    /// Sends that were called off as they were handed to the wire, too late for their slot: a later
+    /// one took them.
+    pub late: u64,
     /// Copies of mails that had been sent already, deleted: the duplicate guard knew them.
     pub already_sent: u64,
     /// Mails dead-lettered as `unknown`, `dead` includes them: nobody knows whether they were sent.
-    pub unknown: u64,
+    pub parked: u64,
     /// Calls to SQS.
     pub sqs_calls: u64,
     /// Deletes that failed: these messages come again.
     pub delete_failed: u64,
+    /// Moves that failed: these messages stay where they are, and come again.
+    pub move_failed: u64,
     /// The highest receive count seen; above 100 something keeps a message from being sent.
     pub highest_receive_count: u32,
     /// The mean latency of SES's answers, milliseconds.
@@ -108,10 +114,12 @@ impl WindowReport {
             put_back: 0,
             dead: 0,
             left: 0,
+            late: 0,
             already_sent: 0,
-            unknown: 0,
+            parked: 0,
             sqs_calls: 0,
             delete_failed: 0,
+            move_failed: 0,
             highest_receive_count: 0,
             latency_ms: None,
         }
@@ -119,6 +127,13 @@ impl WindowReport {
 
     pub(super) fn settled(&mut self, settled: Settled) {
         self.delete_failed += settled.delete_failed;
+        self.move_failed += settled.move_failed;
+    }
+
+    /// Mails of which nobody knows whether SES took them: no answer came.
+    #[must_use]
+    pub fn possibly_sent(&self) -> u64 {
+        self.failed.get(Outcome::Ambiguous.as_str()).copied().unwrap_or(0)
     }
 
     /// Recipients sent, of all campaigns.
@@ -149,12 +164,14 @@ impl WindowReport {
             ("mails", self.mails),
             ("refused", self.refused),
             ("failed", failed),
+            ("possibly_sent", self.possibly_sent()),
             ("retried", self.retried),
             ("put_back", self.put_back),
             ("dead", self.dead),
             ("left", self.left),
+            ("late", self.late),
             ("already_sent", self.already_sent),
-            ("unknown", self.unknown),
+            ("parked", self.parked),
             ("skipped", self.slots_skipped),
             ("unused", self.slots_unused),
             ("sqs_calls", self.sqs_calls),

@@ -95,6 +95,13 @@ enum Batch {
     Move(QueueUrl, Vec<(Outgoing, Receipt)>),
 }
 
+impl Batch {
+    const fn queue(&self) -> &QueueUrl {
+        let (Self::Delete(queue, _) | Self::Show(queue, ..) | Self::Move(queue, _)) = self;
+        queue
+    }
+}
+
 impl Pending {
     fn push(&mut self, job: Job) {
         match job {
@@ -189,7 +196,8 @@ fn finish(
     };
     for (index, entry) in entries.iter().enumerate() {
         if let Err(error) = entry {
-            tracing::warn!(index, %error, "entry of a batch refused");
+            let queue = batch.queue().as_str();
+            tracing::warn!(index, queue, %error, "entry of a batch refused");
         }
     }
     match batch {

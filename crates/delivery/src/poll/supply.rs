@@ -2,6 +2,7 @@
 //! wanted while it gives.
 
 use tidegate_core::allocation::{Ask, BATCH};
+use tidegate_core::breaker::Permit;
 
 use super::plan::{Plan, PlannedCampaign};
 
@@ -38,10 +39,12 @@ impl Supply {
         self.outstanding = self.outstanding.saturating_add(messages);
     }
 
-    /// A receive beside the shares, of a campaign that was found empty.
-    pub(super) const fn probe(&mut self, lane: usize) -> Ask {
-        self.asked(BATCH);
-        Ask { lane, messages: BATCH, recipients: 0 }
+    /// A receive beside the shares, of a campaign that was found empty: of a batch, or of one message
+    /// where the circuit breaker wants no more.
+    pub(super) fn probe(&mut self, plan: &Plan, lane: usize) -> Ask {
+        let messages = if plan.permit == Permit::Probe { 1 } else { BATCH };
+        self.asked(messages);
+        Ask { lane, messages, recipients: 0 }
     }
 
     /// Notes an answer: one as full as was asked promises more.

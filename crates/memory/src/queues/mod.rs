@@ -121,6 +121,15 @@ impl MemoryQueues {
             .unwrap_or_default()
     }
 
+    /// The mails that ever came to stand on a queue with an identity (not fresh from their producer),
+    /// and when.
+    #[must_use]
+    pub fn taken(&self, url: &QueueUrl) -> Vec<(Timestamp, String)> {
+        self.queues
+            .with(|queues| queues.get(url).map(|served| served.queue.taken().to_vec()))
+            .unwrap_or_default()
+    }
+
     /// The queues there are.
     #[must_use]
     pub fn urls(&self) -> Vec<QueueUrl> {

@@ -44,6 +44,8 @@ pub(super) struct Queue {
     remembered: HashMap<Deduplication, Timestamp>,
     forgetting: VecDeque<(Timestamp, Deduplication)>,
     shown_depth: Option<(Timestamp, Depth)>,
+    /// What came to stand here, by the attribute `identity`, and when.
+    taken: Vec<(Timestamp, String)>,
 }
 
 impl Queue {
@@ -61,6 +63,7 @@ impl Queue {
             remembered: HashMap::new(),
             forgetting: VecDeque::new(),
             shown_depth: None,
+            taken: Vec::new(),
         }
     }
 
@@ -77,6 +80,10 @@ impl Queue {
         }
         let sequence = self.next;
         self.next += 1;
+        if let Some((_, identity)) = message.attributes.iter().find(|(name, _)| *name == "identity")
+        {
+            self.taken.push((now, identity.clone()));
+        }
         let attributes = message.attributes.iter();
         self.messages.insert(
             sequence,
@@ -95,6 +102,11 @@ impl Queue {
             self.put(sequence, Place::Delayed(now + message.delay));
         }
         Ok(())
+    }
+
+    /// The mails that came to stand here, by identity, and when; gone or not.
+    pub(super) fn taken(&self) -> &[(Timestamp, String)] {
+        &self.taken
     }
 
     fn is_repeated(&mut self, now: Timestamp, message: &Outgoing) -> bool {

@@ -67,6 +67,8 @@ pub struct Arrival {
     pub recipients: u32,
     /// All its recipients' addresses.
     pub addresses: Vec<String>,
+    /// The number of the environment that sent it.
+    pub environment: usize,
     /// SES's message id, or what it refused it with.
     pub verdict: Result<String, Failure>,
 }
@@ -106,7 +108,13 @@ impl MemorySes {
     /// The mailer of the environment whose clock is `clock`: `latest` is read on that clock.
     #[must_use]
     pub fn mailer(&self, clock: &SimClock) -> MemoryMailer {
-        MemoryMailer { ses: self.clone(), clock: clock.clone() }
+        self.mailer_of(0, clock)
+    }
+
+    /// As [`MemorySes::mailer`], of an environment whose number its arrivals show.
+    #[must_use]
+    pub fn mailer_of(&self, environment: usize, clock: &SimClock) -> MemoryMailer {
+        MemoryMailer { ses: self.clone(), clock: clock.clone(), environment }
     }
 
     /// The account's status.
@@ -169,7 +177,7 @@ impl MemorySes {
         self.state.with(|state| state.warmed)
     }
 
-    fn arrive(&self, mail: Mail<'_>) -> Result<String, Failure> {
+    fn arrive(&self, mail: Mail<'_>, environment: usize) -> Result<String, Failure> {
         let at = self.universe.now();
         let message_id = self.entropy.uuid();
         self.state.with(|state| {
@@ -182,6 +190,7 @@ impl MemorySes {
                 id: mail.id.to_owned(),
                 recipients,
                 addresses,
+                environment,
                 verdict: verdict.clone(),
             });
             verdict
@@ -221,6 +230,7 @@ fn addresses(email: &Email) -> Vec<String> {
 pub struct MemoryMailer {
     ses: MemorySes,
     clock: SimClock,
+    environment: usize,
 }
 
 impl Mailer for MemoryMailer {
@@ -232,7 +242,7 @@ impl Mailer for MemoryMailer {
         }
         let halves = latency.halves(&self.ses.entropy);
         halves.request().await;
-        let verdict = self.ses.arrive(mail);
+        let verdict = self.ses.arrive(mail, self.environment);
         halves.answer().await;
         verdict
     }

@@ -33,6 +33,7 @@ async fn a_mail_is_recorded_with_its_arrival_on_the_true_clock() {
         id: "42".into(),
         recipients: 2,
         addresses: vec!["ada@example.com".into(), "bob@example.com".into()],
+        environment: 0,
         verdict: Ok(message_id),
     };
     assert_eq!(ses.accepted(), [arrival]);

@@ -11,8 +11,10 @@ use super::Chaos;
 use crate::simulation::lambda::Start;
 use crate::simulation::measure;
 use crate::simulation::settings::rate;
-use crate::simulation::world::{DEAD_LETTERS, EXPRESS, MERGE};
+use crate::simulation::world::{EXPRESS, MERGE};
 
+/// How long a merge queue remembers a mail.
+const FORGOTTEN: Duration = Duration::from_mins(5);
 /// Longer than a poller lives after it sent a mail.
 const A_POLLERS_LIFE: Duration = Duration::from_secs(15);
 
@@ -53,17 +55,25 @@ impl Chaos {
 
     /// Each mail that SES accepted twice, one by one: the README's list of what can send twice.
     fn what_was_sent_twice_has_a_cause(&self, broken: &mut Vec<String>) {
-        let mut times: BTreeMap<(String, String), Vec<Timestamp>> = BTreeMap::new();
-        for Arrival { campaign, id, at, .. } in self.world.ses.accepted() {
-            times.entry((campaign, id)).or_default().push(at);
+        let mut copies: BTreeMap<(String, String), Vec<Arrival>> = BTreeMap::new();
+        for arrival in self.world.ses.accepted() {
+            let mail = (arrival.campaign.clone(), arrival.id.clone());
+            copies.entry(mail).or_default().push(arrival);
+        }
+        copies.retain(|_, copies| copies.len() > 1);
+        if copies.is_empty() {
+            return;
         }
         let causes = Causes::of(self);
-        for ((campaign, id), times) in times {
-            for pair in times.windows(2) {
+        for ((campaign, id), copies) in copies {
+            let mail = causes.of_mail(self, &campaign, &id);
+            for pair in copies.windows(2) {
+                let (first, again) = (&pair[0], &pair[1]);
                 if self.guard == "park" {
                     broken.push(format!("{campaign}/{id} is sent twice under a parking guard"));
-                } else if !causes.explain(self, &campaign, &id, (pair[0], pair[1])) {
-                    broken.push(format!("{campaign}/{id} is sent twice without a cause: {pair:?}"));
+                } else if !mail.explains(first, again) {
+                    let at = (first.at, again.at);
+                    broken.push(format!("{campaign}/{id} is sent twice without a cause: {at:?}"));
                 }
             }
         }
@@ -77,7 +87,7 @@ impl Chaos {
             let code = letter.last_error.code.as_deref().unwrap_or_default();
             let caused = match code {
                 "MessageRejected" | "NotJson" | "UnknownMember" => true,
-                "unknown" => self.guard == "park",
+                "unknown" => self.guard == "park" && self.may_have_been_sent(&letter.message),
                 _ => letter.attempts >= 5,
             };
             if !caused {
@@ -90,6 +100,17 @@ impl Chaos {
         if poison < self.poison {
             broken.push(format!("{poison} of {} that are no mail are dead letters", self.poison));
         }
+    }
+
+    /// Whether a poller crashed, or this mail's answer or a change of its mark was lost.
+    fn may_have_been_sent(&self, body: &str) -> bool {
+        let id = body.split('"').nth(3).unwrap_or_default();
+        let named = |resource: &str| resource.rsplit('/').next() == Some(id);
+        let marks = [Operation::Mark, Operation::SetMark, Operation::Unmark];
+        let struck = self.world.faults.strikes();
+        !self.crashes.is_empty()
+            || self.world.mail_faults.strikes().iter().any(|strike| named(&strike.resource))
+            || struck.iter().any(|s| marks.contains(&s.operation) && named(&s.resource))
     }
 
     /// 90/10 to within a fiftieth, and two batches: a campaign found empty is asked for ten beside
@@ -106,28 +127,34 @@ impl Chaos {
     }
 }
 
-fn identity_of(campaign: &str, id: &str) -> String {
-    Identity::from_body_id(campaign, id).as_str().to_owned()
-}
-
 /// When what can send a mail twice befell.
 struct Causes {
-    /// Lives of pollers that crashed.
-    crashed: Vec<(Timestamp, Timestamp)>,
-    /// Sends whose answer was lost, by `campaign/id`.
-    ambiguous: Vec<(String, Timestamp)>,
+    /// Pollers that crashed: their environments and lives.
+    crashed: Vec<(usize, Timestamp, Timestamp)>,
+    /// Failed sends, by `campaign/id`.
+    failed: Vec<(String, Timestamp)>,
     /// Deletes that failed, or took too long to count on.
     deletes: Vec<Timestamp>,
-    /// Sends into a campaign that were not acknowledged, or only in part.
+    /// Sends between queues that were not acknowledged, or only in part.
     moves: Vec<Timestamp>,
-    /// Sends into the merge queue that were not acknowledged, or only in part.
-    feeds: Vec<Timestamp>,
     /// Mails, by identity, whose mark did not get to *sent*: a resending guard does not know them.
     unmarked: Vec<String>,
-    /// Whether any mail went back to its campaign.
-    moved: bool,
-    /// Receives that a standard queue may have repeated, which no merge queue knows again.
-    copies: bool,
+}
+
+/// What befell one mail.
+struct OfMail<'a> {
+    causes: &'a Causes,
+    own: String,
+    identity: String,
+    guarded: bool,
+    /// When it came back to its campaign's queue, or express.
+    put_back: Vec<Timestamp>,
+    /// When it came to stand in the merge queue.
+    merged: Vec<Timestamp>,
+    /// A standard queue may have given it twice, to no merge queue that would know it again.
+    copied: bool,
+    /// Its producer put it on the queue twice.
+    put_twice: bool,
 }
 
 impl Causes {
@@ -136,67 +163,76 @@ impl Causes {
         let crashed = {
             let starts = world.starts();
             let killed = starts.iter().filter(|start| matches!(start.start, Start::Crashed));
-            killed.map(|start| (start.at, start.ended)).collect()
+            killed.map(|start| (start.environment, start.at, start.ended)).collect()
         };
         let strikes = world.faults.strikes();
-        let at = |operation, of: &dyn Fn(&str) -> bool| -> Vec<Timestamp> {
-            let struck = strikes.iter().filter(|s| s.operation == operation && of(&s.resource));
+        let at = |operation| -> Vec<Timestamp> {
+            let struck = strikes.iter().filter(|strike| strike.operation == operation);
             struck.map(|strike| strike.at).collect()
         };
-        let mails_failed = world.mail_faults.strikes();
-        let told = |what: &str| chaos.story.iter().any(|told| told.contains(what));
+        let marks = strikes.iter().filter(|strike| strike.operation == Operation::SetMark);
+        let failed = world.mail_faults.strikes();
         Self {
             crashed,
-            ambiguous: mails_failed.iter().map(|s| (s.resource.clone(), s.at)).collect(),
-            deletes: at(Operation::Delete, &|_| true),
-            moves: at(Operation::Send, &|queue| {
-                !queue.ends_with(MERGE) && !queue.ends_with(DEAD_LETTERS)
-            }),
-            feeds: at(Operation::Send, &|queue| queue.ends_with(MERGE)),
-            unmarked: {
-                let marks = strikes.iter().filter(|s| s.operation == Operation::SetMark);
-                marks.map(|strike| strike.resource.clone()).collect()
-            },
-            // A poller that crashed may have moved mail and told nobody.
-            moved: world.reports().iter().any(|report| report.retried + report.put_back > 0)
-                || told("crash in") && (!mails_failed.is_empty() || told("pause of big")),
-            copies: told("fault: Duplicate"),
+            failed: failed.into_iter().map(|strike| (strike.resource, strike.at)).collect(),
+            deletes: at(Operation::Delete),
+            moves: at(Operation::Send),
+            unmarked: marks.map(|strike| strike.resource.clone()).collect(),
         }
     }
 
-    fn explain(
-        &self,
-        chaos: &Chaos,
-        campaign: &str,
-        id: &str,
-        sent: (Timestamp, Timestamp),
-    ) -> bool {
-        let (first, again) = sent;
-        let soon = |at: Timestamp| at >= first && at <= first + A_POLLERS_LIFE;
-        let own = format!("{campaign}/{id}");
-        let guarded = chaos.guard != "off";
-        let long = ["daily quota", "account paused", "pause of big", "150 windows"];
-        let long = long.iter().any(|what| chaos.story.iter().any(|told| told.contains(what)));
-        // The merge queue knows a copy again for five minutes.
-        let unmerged = !chaos.world.settings.merge || campaign == EXPRESS || long;
-        // A copy went back to its campaign, or into the merge queue more than five minutes apart, while
-        // the original was not deleted.
-        let undeleted = |apart: Duration| {
-            self.crashed.iter().any(|(from, _)| *from + apart <= again)
-                || self.deletes.iter().any(|at| *at + apart <= again)
+    fn of_mail(&self, chaos: &Chaos, campaign: &str, id: &str) -> OfMail<'_> {
+        let identity = Identity::from_body_id(campaign, id).as_str().to_owned();
+        let stood = |queue: &str| -> Vec<Timestamp> {
+            let taken = chaos.world.taken(queue);
+            taken.into_iter().filter(|(_, own)| *own == identity).map(|(at, _)| at).collect()
         };
-        let forgotten = Duration::from_mins(5);
-        let moved = (self.moved && undeleted(Duration::ZERO))
-            || undeleted(forgotten)
-            || self.feeds.iter().any(|at| *at + forgotten <= again);
-        self.crashed.iter().any(|(from, to)| *from <= first && first <= *to)
-            || self.ambiguous.iter().any(|(mail, at)| *mail == own && *at <= again)
-            || self.unmarked.iter().any(|identity| *identity == identity_of(campaign, id))
-            || (!guarded
-                && (moved
-                    || self.deletes.iter().any(|at| soon(*at))
-                    || self.moves.iter().any(|at| *at <= again)
-                    || (self.copies && unmerged)
-                    || chaos.twice.as_deref() == Some(id)))
+        let merged = stood(MERGE);
+        let given_twice = chaos.story.iter().any(|told| told.contains("fault: Duplicate"));
+        let forgotten = merged.windows(2).any(|pair| pair[0] + FORGOTTEN <= pair[1]);
+        let unmerged = !chaos.world.settings.merge || campaign == EXPRESS;
+        OfMail {
+            causes: self,
+            own: format!("{campaign}/{id}"),
+            guarded: chaos.guard != "off",
+            put_back: stood(campaign),
+            copied: given_twice && (unmerged || forgotten),
+            put_twice: chaos.twice.as_deref() == Some(id),
+            merged,
+            identity,
+        }
+    }
+}
+
+impl OfMail<'_> {
+    fn explains(&self, first: &Arrival, again: &Arrival) -> bool {
+        let killed = |(environment, from, to): &(usize, Timestamp, Timestamp)| {
+            *environment == first.environment && *from <= first.at && first.at <= *to
+        };
+        self.causes.crashed.iter().any(killed)
+            || self.causes.failed.iter().any(|(mail, at)| *mail == self.own && *at <= again.at)
+            || self.causes.unmarked.contains(&self.identity)
+            || (!self.guarded && self.explains_unguarded(first.at, again.at))
+    }
+
+    fn explains_unguarded(&self, first: Timestamp, again: Timestamp) -> bool {
+        let Causes { deletes, moves, crashed, .. } = self.causes;
+        let within = |at: Timestamp, after: Timestamp| at >= after && at <= after + A_POLLERS_LIFE;
+        // Where the original of a copy that came to stand elsewhere was not deleted.
+        let undeleted = |stood: &Timestamp| {
+            deletes.iter().any(|at| within(*at, *stood))
+                || moves.iter().any(|at| *at <= *stood && *stood <= *at + A_POLLERS_LIFE)
+                || crashed.iter().any(|(_, from, to)| from <= stood && *stood <= *to)
+        };
+        let moved = self.put_back.iter().any(|stood| *stood <= again && undeleted(stood));
+        let refed = self
+            .merged
+            .windows(2)
+            .any(|pair| pair[0] + FORGOTTEN <= pair[1] && pair[1] <= again && undeleted(&pair[0]));
+        deletes.iter().any(|at| within(*at, first))
+            || moved
+            || refed
+            || self.copied
+            || self.put_twice
     }
 }

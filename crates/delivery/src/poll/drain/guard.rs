@@ -7,7 +7,7 @@ use tidegate_core::duplicate_guard::{DuplicateGuard, Mark, MarkState, Verdict};
 use tidegate_core::identity::Identity;
 use tidegate_core::limiter::Line;
 
-use super::state::Drain;
+use super::state::{Drain, Stage};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::message::Message;
@@ -40,8 +40,10 @@ pub(super) enum MarkingDone {
     Clear(Box<Message>),
     /// It was sent before.
     Sent(Box<Message>),
-    /// It is left to its visibility timeout: someone may be sending it, or the ledger did not answer.
+    /// It is left to its visibility timeout: someone may be sending it.
     Alone(Box<Message>),
+    /// It is left, since nobody knows whether it is marked.
+    Unknowable(Box<Message>),
     /// Nobody knows whether it was sent, and it is not to be sent again.
     Unknown(Box<Message>, Mark),
     /// Its mark is settled.
@@ -71,37 +73,41 @@ fn not_marked(error: &PortError) {
 }
 
 async fn before<E: Environment>(ctx: &Context<'_, E>, mut message: Box<Message>) -> MarkingDone {
-    match mark(ctx, &message).await {
-        Ok((Verdict::TakeOver, token, _)) => {
+    let token = ctx.env.entropy().token();
+    match mark(ctx, &message, &token).await {
+        Ok((Verdict::TakeOver, _)) => {
             message.mark = Some(token);
             MarkingDone::Clear(message)
         }
-        Ok((Verdict::Delete, ..)) => MarkingDone::Sent(message),
-        Ok((Verdict::Park, _, Some(found))) => MarkingDone::Unknown(message, found),
-        Ok((Verdict::LeaveAlone | Verdict::Park, ..)) => MarkingDone::Alone(message),
+        Ok((Verdict::Delete, _)) => MarkingDone::Sent(message),
+        Ok((Verdict::Park, Some(found))) => MarkingDone::Unknown(message, found),
+        Ok((Verdict::LeaveAlone | Verdict::Park, _)) => MarkingDone::Alone(message),
         Err(error) => {
             tracing::error!(error = &error as &dyn StdError, "not sent: its mark is not known");
-            MarkingDone::Alone(message)
+            // It may stand all the same: left there, it would look like a crash.
+            message.mark = Some(token);
+            MarkingDone::Unknowable(message)
         }
     }
 }
 
-/// Marks a mail: what is to be done with it, under which token, and the mark that was found.
+/// Marks a mail: what is to be done with it, and the mark that was found.
 async fn mark<E: Environment>(
     ctx: &Context<'_, E>,
     message: &Message,
-) -> Result<(Verdict, String, Option<Mark>), PortError> {
+    token: &str,
+) -> Result<(Verdict, Option<Mark>), PortError> {
     let (marks, identity) = (ctx.env.ledger(), &message.envelope.identity);
     let mut request = MarkRequest {
         identity: identity.clone(),
-        token: ctx.env.entropy().token(),
+        token: token.to_owned(),
         pass: message.envelope.pass,
         now: ctx.now(),
         kept: ctx.config.mark_kept,
         replaces: None,
     };
     let Marked::Found(found) = marks.mark(&request).await? else {
-        return Ok((Verdict::TakeOver, request.token, None));
+        return Ok((Verdict::TakeOver, None));
     };
     let guard = ctx.config.duplicate_guard;
     let verdict = guard.verdict(&found, request.pass, ctx.now(), VISIBILITY_TIMEOUT);
@@ -118,7 +124,7 @@ async fn mark<E: Environment>(
     };
     // Another was faster, and has it in hand.
     let verdict = if stands { verdict } else { Verdict::LeaveAlone };
-    Ok((verdict, request.token, Some(found)))
+    Ok((verdict, Some(found)))
 }
 
 impl<E: Environment> Drain<'_, E> {
@@ -126,7 +132,7 @@ impl<E: Environment> Drain<'_, E> {
     /// will use slots.
     pub(super) fn admit(&mut self, message: Box<Message>) -> u64 {
         let guarded = self.ctx.config.duplicate_guard != DuplicateGuard::Off;
-        if !guarded || self.stopped || self.is_held(&message) {
+        if !guarded || self.stage > Stage::Sending || self.is_held(&message) {
             return self.wait(message);
         }
         let recipients = message.recipients();
@@ -141,6 +147,7 @@ impl<E: Environment> Drain<'_, E> {
     /// Notes what came of a mark.
     pub(super) fn marking_done(&mut self, done: MarkingDone) {
         match done {
+            MarkingDone::Clear(message) if self.stage == Stage::Over => self.leave(&message),
             MarkingDone::Clear(message) => {
                 self.wait(message);
             }
@@ -155,11 +162,17 @@ impl<E: Environment> Drain<'_, E> {
                 self.leave_alone(&message);
             }
             MarkingDone::Unknown(message, mark) => {
-                self.done.unknown += 1;
+                self.done.parked += 1;
                 self.done.dead += 1;
                 self.give_slots_back(&message);
                 self.take(&message);
                 self.job(unknown(&message, &mark, &self.ctx.plan.dead_letter));
+            }
+            // Its slots are not given back: where no mark can be made, one mail after another would
+            // be received for them, and left.
+            MarkingDone::Unknowable(message) => {
+                self.leave_alone(&message);
+                self.settle(&message, Some(Fate::Unmarked), None);
             }
             MarkingDone::Settled(Some(job)) => self.job(job),
             MarkingDone::Settled(None) => {}

@@ -10,7 +10,7 @@ use tidegate_core::refusals::Run;
 
 use super::Sent;
 use super::guard::Fate;
-use super::state::Drain;
+use super::state::{Drain, Stage};
 use crate::environment::Environment;
 use crate::poll::changes::Change;
 use crate::poll::message::Message;
@@ -67,9 +67,9 @@ impl<E: Environment> Drain<'_, E> {
 
     /// It was too late for its slot and never left us: a later slot takes it.
     fn wait_again(&mut self, message: Box<Message>) {
-        *self.done.failed.entry(Outcome::NotSent.as_str()).or_insert(0) += 1;
+        self.done.late += 1;
         if matches!(message.line, Line::Campaign(_)) {
-            self.day.left = self.day.left.saturating_add(message.recipients());
+            self.for_campaigns = self.for_campaigns.saturating_add(message.recipients());
         }
         if self.is_held(&message) {
             self.put_back(&message);
@@ -117,8 +117,7 @@ impl<E: Environment> Drain<'_, E> {
             let detail = streak.in_words();
             self.done.noted.runs.remove(campaign);
             self.held.insert(campaign.clone());
-            let (campaign, reason) = (Some(campaign.clone()), HoldReason::Refusals);
-            self.changes.push(Change::Hold { campaign, reason, detail });
+            self.ask_to_hold(Some(campaign.clone()), HoldReason::Refusals, detail);
         }
     }
 
@@ -160,7 +159,9 @@ impl<E: Environment> Drain<'_, E> {
         outcome: Outcome,
         counted: bool,
     ) {
-        if counted && message.envelope.attempt + 1 >= self.ctx.config.max_attempts {
+        let last = message.envelope.attempt + 1 >= self.ctx.config.max_attempts;
+        let counted = counted && !(last && self.ctx.plan.suspects_an_outage);
+        if counted && last {
             return self.give_up(message, failure, outcome);
         }
         *self.done.failed.entry(outcome.as_str()).or_insert(0) += 1;
@@ -193,21 +194,27 @@ impl<E: Environment> Drain<'_, E> {
         }
         let code = failure.code.as_deref().unwrap_or("");
         let detail = format!("{code}: {}", failure.message);
-        self.changes.push(Change::Hold { campaign, reason, detail });
+        self.ask_to_hold(campaign, reason, detail);
         self.leave(message);
+    }
+
+    /// Once a window: hundreds of mails in flight may meet the same.
+    fn ask_to_hold(&mut self, campaign: Option<String>, reason: HoldReason, detail: String) {
+        if self.asked_to_hold.insert((campaign.clone(), reason)) {
+            self.changes.push(Change::Hold { campaign, reason, detail });
+        }
     }
 
     /// A campaign's mail does not fit into what this window may send: where it fits into none, the day
     /// is over.
     pub(super) fn end_the_day(&mut self, recipients: u64) {
-        if !self.day.over && recipients > self.ctx.plan.for_campaigns {
-            self.day.over = true;
-            self.changes.push(self.ctx.plan.day_is_over());
+        if recipients > self.ctx.plan.for_campaigns {
+            self.ask_to_hold(None, HoldReason::DailyBudget, self.ctx.plan.day_in_words());
         }
     }
 
     pub(super) fn stop(&mut self) {
-        self.stopped = true;
+        self.stage = self.stage.max(Stage::Stopped);
         self.limiter.stop();
     }
 

@@ -10,7 +10,7 @@ use tidegate_core::limiter::Line;
 
 use super::Answer;
 use super::probe::Probe;
-use super::state::Drain;
+use super::state::{Drain, Stage};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::message::{Message, Source, read};
@@ -41,7 +41,9 @@ pub(super) struct NextReceive {
 impl<E: Environment> Drain<'_, E> {
     /// The next receive to start: what will be used, express first.
     pub(super) fn next_receive(&mut self) -> Option<NextReceive> {
-        if self.stopped || self.ctx.now() + LAST_RECEIVE > self.ctx.plan.window.closes() {
+        if self.stage > Stage::Sending
+            || self.ctx.now() + LAST_RECEIVE > self.ctx.plan.window.closes()
+        {
             return None;
         }
         if self.is_probing() && self.probe != Probe::Wanted {
@@ -190,7 +192,7 @@ pub(super) fn direct_lanes<E: Environment>(
         if campaign.idle.is_some() || !ctx.plan.asks(campaign) {
             intake.mark_dry(index);
             if ctx.plan.asks(campaign) && ctx.plan.intake_amount() > 0 {
-                probes.push(supply.probe(index));
+                probes.push(supply.probe(ctx.plan, index));
             }
         }
         (source, supply)

@@ -8,6 +8,7 @@ use futures_channel::mpsc::UnboundedSender;
 use tidegate_core::Timestamp;
 use tidegate_core::allocation::{Ask, BATCH, Intake};
 use tidegate_core::breaker::Outcomes;
+use tidegate_core::control::HoldReason;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
@@ -52,8 +53,9 @@ pub(in crate::poll) struct Drained {
     pub(in crate::poll) put_back: u64,
     pub(in crate::poll) dead: u64,
     pub(in crate::poll) left: u64,
+    pub(in crate::poll) late: u64,
     pub(in crate::poll) already_sent: u64,
-    pub(in crate::poll) unknown: u64,
+    pub(in crate::poll) parked: u64,
     pub(in crate::poll) skipped: u64,
     pub(in crate::poll) unused: u64,
     pub(in crate::poll) latency_sum: Duration,
@@ -76,12 +78,15 @@ pub(in crate::poll) struct Noted {
     pub(in crate::poll) runs: BTreeMap<String, Run>,
 }
 
-/// What campaigns have of the daily quota.
-pub(super) struct Day {
-    /// Recipients that they may still be sent in this window.
-    pub(super) left: u64,
-    /// Whether it was told that a mail fits into no window.
-    pub(super) over: bool,
+/// How far the drain is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    /// Slots are given out.
+    Sending,
+    /// No more: SES refused, all is held, or the probe is decided.
+    Stopped,
+    /// What has no slot is left.
+    Over,
 }
 
 pub(super) struct Drain<'a, E> {
@@ -101,7 +106,10 @@ pub(super) struct Drain<'a, E> {
     pub(super) express_dry: bool,
     pub(super) changes: Vec<Change>,
     pub(super) markings: Vec<Marking>,
-    pub(super) day: Day,
+    /// Recipients that campaigns may still be sent in this window.
+    pub(super) for_campaigns: u64,
+    /// The holds that were asked for, by campaign: each once.
+    pub(super) asked_to_hold: BTreeSet<(Option<String>, HoldReason)>,
     pub(super) probe: Probe,
     /// Whether the breaker allows, as it was last seen, and when.
     pub(super) allowing: (bool, Monotonic),
@@ -113,7 +121,7 @@ pub(super) struct Drain<'a, E> {
     pub(super) held: BTreeSet<String>,
     /// Recipients of mails that were received for slots they did not get, by lane.
     pub(super) not_used: Vec<u64>,
-    pub(super) stopped: bool,
+    pub(super) stage: Stage,
     pub(super) done: Drained,
 }
 
@@ -166,7 +174,8 @@ impl<'a, E: Environment> Drain<'a, E> {
             express_dry: false,
             changes: Vec::new(),
             markings: Vec::new(),
-            day: Day { left: plan.for_campaigns, over: false },
+            for_campaigns: plan.for_campaigns,
+            asked_to_hold: BTreeSet::new(),
             probe: Probe::default(),
             allowing: (true, ctx.monotonic()),
             undecided: Vec::new(),
@@ -174,7 +183,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             advancing: false,
             held: BTreeSet::new(),
             not_used: vec![0; plan.campaigns.len()],
-            stopped: false,
+            stage: Stage::Sending,
             done: Drained::default(),
         }
     }
@@ -209,8 +218,8 @@ impl<'a, E: Environment> Drain<'a, E> {
                 continue;
             }
             if matches!(message.line, Line::Campaign(_)) {
-                match self.day.left.checked_sub(message.recipients()) {
-                    Some(rest) => self.day.left = rest,
+                match self.for_campaigns.checked_sub(message.recipients()) {
+                    Some(rest) => self.for_campaigns = rest,
                     None => {
                         self.end_the_day(message.recipients());
                         self.leave(&message);
@@ -296,7 +305,7 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     pub(super) fn is_held(&self, message: &Message) -> bool {
         let name = &message.envelope.campaign;
-        self.held.contains(name) || self.ctx.plan.campaign(name).is_some_and(|c| c.held)
+        self.held.contains(name) || self.ctx.plan.control.holds_campaign(name)
     }
 
     pub(super) fn job(&self, job: Job) {
@@ -310,6 +319,7 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     /// What got no slot, or was not decided, is left.
     pub(super) fn leave_the_rest(&mut self) {
+        self.stage = Stage::Over;
         self.decide(true);
         for waiting in self.limiter.drain() {
             if let Some(message) = self.messages.get_mut(waiting.ticket).and_then(Option::take) {
