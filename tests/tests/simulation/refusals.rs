@@ -97,3 +97,48 @@ async fn express_mail_is_held_apart_from_the_campaigns() {
         assert_eq!(world.accepted().len(), 140, "merge {merge}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn once_its_hold_is_lifted_a_campaigns_refusals_count_anew() {
+    for merge in MODES {
+        // Ten in a row over several windows; and nine, then a hold for another reason.
+        for (refused_before, reason) in [(10, HoldReason::Refusals), (9, HoldReason::Deployment)] {
+            let world = World::new(Settings::new(2.0, merge).campaigns(&[("news", 1)]));
+            world.fill("news", refused_before).await;
+            let bad = Rule::new(refused("MessageRejected")).on(Operation::Mail);
+            world.mail_faults.add(bad.clone().at("news/news"));
+            world.mail_faults.add(bad.at("news/again"));
+            let unverified = Rule::new(Fault::Before(failures::not_verified()));
+            world.mail_faults.add(unverified.on(Operation::Mail).at("news/unverified").nth(1));
+            world.run(20).await;
+            if reason == HoldReason::Deployment {
+                world.put("news", &[Mail::new("unverified")]).await;
+                world.run(10).await;
+            }
+            world.control(|control| assert!(control.lift(Some("news"), reason))).await;
+            world.put("news", &Mail::several("again", 8, 1)).await;
+            // A campaign found empty is asked for ten at once: what gets no slot comes back in 30 s.
+            world.run(150).await;
+            let control = world.ledger_now().await.control;
+            assert!(!control.holds_campaign("news"), "merge {merge}, {reason:?}: {control:?}");
+            let dead = world.dead_letters().len();
+            assert_eq!(dead, refused_before + 8, "merge {merge}, {reason:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_that_is_accepted_ends_the_refusals_of_the_windows_before() {
+    for merge in MODES {
+        let world = World::new(Settings::new(2.0, merge).campaigns(&[("news", 1)]));
+        let bad = Rule::new(refused("MessageRejected")).on(Operation::Mail);
+        world.mail_faults.add(bad.at("news/bad"));
+        for (name, count) in [("bad-a", 9), ("good", 1), ("bad-b", 9)] {
+            world.put("news", &Mail::several(name, count, 1)).await;
+            world.run(150).await;
+        }
+        let control = world.ledger_now().await.control;
+        assert!(!control.holds_campaign("news"), "merge {merge}: {control:?}");
+        assert_eq!((world.dead_letters().len(), world.accepted().len()), (18, 1));
+    }
+}
