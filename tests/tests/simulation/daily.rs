@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate_core::control::HoldReason;
+use futures_util::future::join;
+use tidegate_core::control::{Hold, HoldReason};
 use tidegate_delivery::poll::End;
-use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World, measure};
+use tidegate_memory::{Fault, Latency, Operation, Rule};
+use tidegate_tests::simulation::{EXPRESS, MERGE, Mail, Settings, World, measure};
 
-use crate::MODES;
+use crate::{MODES, MS};
 
 fn limited(merge: bool, reserve: &str) -> Settings {
     Settings { express: true, daily_quota: Some(1_000), ..Settings::new(20.0, merge) }
@@ -154,5 +156,61 @@ async fn an_account_that_ses_pauses_is_held_and_goes_on_within_a_minute_of_its_r
         assert_eq!(measure::sent(&arrivals, &measure::span(first, 12..100)), 0);
         assert!(measure::sent(&arrivals, &measure::span(first, 100..165)) > 0);
         assert_eq!(world.accepted().len(), 1_000, "merge {merge}");
+    }
+}
+
+/// SES's answer may be older than the cause of the hold.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_comes_while_ses_is_asked_stays_until_it_is_asked_again() {
+    let world = World::new(Settings::new(20.0, true));
+    let slow = Latency::between(MS(2_000), MS(2_001));
+    world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Account).nth(1));
+    let held = async || world.ledger_now().await.control.holds.get(HoldReason::Account).is_some();
+    join(world.schedule(), async {
+        tokio::time::sleep(MS(1_000)).await;
+        let since = world.universe.now().into();
+        let hold = Hold { detail: "said by SES".to_owned(), since };
+        world.control(|control| assert!(control.hold(None, HoldReason::Account, hold))).await;
+        tokio::time::sleep(MS(3_000)).await;
+        assert!(held().await, "lifted by an answer to an older question");
+    })
+    .await;
+    world.schedule().await;
+    assert!(!held().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ses_told_is_kept_though_another_changes_the_record_meanwhile() {
+    let world = World::new(Settings::new(20.0, true));
+    world.ses.configure(|settings| settings.sending_enabled = false);
+    let slow = Latency::between(MS(500), MS(501));
+    world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::SetControl));
+    join(world.schedule(), async {
+        tokio::time::sleep(MS(200)).await;
+        world.control(|control| control.weights = [("big".to_owned(), 50)].into()).await;
+    })
+    .await;
+    let control = world.ledger_now().await.control;
+    assert!(control.holds.get(HoldReason::Account).is_some(), "{control:?}");
+    assert_eq!(control.weights["big"], 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_days_hold_stands_what_little_frees_up_is_left_to_express_mail() {
+    for merge in MODES {
+        let world = World::new(limited(merge, "0"));
+        // 100 are free: some windows' worth, and too little to go on with.
+        world.ses.send_as_another(900);
+        let hold = Hold { detail: String::new(), since: world.universe.now().into() };
+        world.control(|control| assert!(control.hold(None, HoldReason::DailyBudget, hold))).await;
+        world.fill("big", 50).await;
+        world.put(EXPRESS, &Mail::several("express", 5, 1)).await;
+        world.run(20).await;
+        assert_eq!(world.accepted().len(), 5, "merge {merge}");
+        assert!(world.standing(MERGE).is_empty(), "fed what may not be sent");
+        tokio::time::sleep(Duration::from_hours(24)).await;
+        world.run(20).await;
+        world.assert_clean();
+        assert_eq!(world.accepted().len(), 55, "merge {merge}");
     }
 }
