@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::breaker::Breaker;
 use tidegate_delivery::poll::End;
-use tidegate_delivery::ports::{Ledger as _, LedgerReport};
+use tidegate_delivery::ports::{FailureKind, Ledger as _, LedgerReport};
 use tidegate_memory::{Counting, Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World, measure};
 
@@ -277,5 +277,55 @@ async fn while_it_blocks_nothing_is_fed_and_no_queue_is_touched() {
         let probed = world.report_of(window.plus(1)).is_some_and(|r| r.end != End::Blocked);
         let touched = strikes.iter().filter(|strike| span.contains(&strike.at)).count();
         assert!(touched == 0 || probed, "{window}: {touched} receives");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_the_ledger_out_of_reach_nobody_probes() {
+    for merge in MODES {
+        let world = World::new(Settings::new(14.0, merge).campaigns(&[("news", 1)]));
+        world.fill("news", 1_000).await;
+        world
+            .play(200, async |first| {
+                let broken = Rule::new(Fault::Before(failures::server_error()));
+                world.mail_faults.add(broken.on(Operation::Mail));
+                world.until(first, 80, MS(0)).await;
+                let blocked = world.ledger_now().await.control.breaker;
+                assert!(matches!(blocked, Breaker::Blocking { .. }), "{blocked:?}");
+                let gone = Rule::new(Fault::Before(FailureKind::Unreachable));
+                world.faults.add(gone.on(Operation::SetControl));
+            })
+            .await;
+        let first = world.reports()[0].window;
+        let after = first.plus(81).opens();
+        let tried = world.mail_faults.strikes().iter().filter(|s| s.at >= after).count();
+        assert_eq!(tried, 0, "merge {merge}: sent without being the prober");
+        world.faults.clear();
+        world.mail_faults.clear();
+        world.run(900).await;
+        world.assert_nothing_lost();
+        assert_eq!(world.accepted().len(), 1_000, "merge {merge}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_ledger_does_not_say_whether_it_still_allows_a_failure_is_an_attempt() {
+    for merge in MODES {
+        let world = World::new(Settings::new(14.0, merge).campaigns(&[("news", 1)]));
+        world.fill("news", 150).await;
+        world
+            .play(20, async |first| {
+                let broken = Rule::new(Fault::Before(failures::server_error()));
+                world.mail_faults.add(broken.on(Operation::Mail));
+                let gone = Rule::new(Fault::Before(FailureKind::Unreachable));
+                world.faults.add(gone.on(Operation::Read));
+                world.until(first, 15, MS(0)).await;
+            })
+            .await;
+        let failed = world.standing("news").into_iter();
+        let failed = failed.filter(|message| message.attributes.contains_key("last_error"));
+        let attempts: Vec<String> = failed.map(|m| m.attributes["attempt"].clone()).collect();
+        assert!(attempts.len() > 100, "merge {merge}: {}", attempts.len());
+        assert!(attempts.iter().all(|attempt| attempt == "1"), "merge {merge}: {attempts:?}");
     }
 }
