@@ -271,3 +271,16 @@ async fn where_ses_does_not_tell_the_quota_the_last_known_counts() {
     assert!(known.len() >= 120);
     assert_eq!(world.ledger_now().await.control.last_known_quota, Some(rate(20.0)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_that_is_slow_to_read_costs_the_windows_that_passed_and_delays_no_other() {
+    let world = World::new(Settings::new(14.0, true));
+    let slow = Latency::between(MS(5_000), MS(5_001));
+    world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Account));
+    let started = world.universe.now();
+    world.schedule().await;
+    let run = world.runs.borrow_mut().remove(0);
+    assert_eq!((run.ticks, run.ticks_late, run.ticks_failed), (65, 0, 0), "{run:?}");
+    let first = run.first_window.unwrap();
+    assert!(first.opens() >= started + MS(5_000), "{run:?}");
+}
