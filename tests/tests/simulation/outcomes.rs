@@ -1,8 +1,10 @@
 //! What follows from SES's answers: retries, dead letters, holds.
 
+use tidegate_core::Window;
 use tidegate_core::control::{HoldReason, Holds};
+use tidegate_core::factor::RateFactor;
 use tidegate_delivery::poll::{End, PollError};
-use tidegate_delivery::ports::FailureKind;
+use tidegate_delivery::ports::{FailureKind, Ledger as _};
 use tidegate_memory::{Counting, Fault, Latency, Operation, Place, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{Mail, Settings, Start, World, measure, rate};
@@ -92,6 +94,36 @@ async fn a_window_that_is_refused_starts_no_more() {
     assert!(report.mails <= 8, "{report:?}");
     assert_eq!(world.accepted().len(), 100);
     assert!(world.reports().iter().map(|report| report.retried).sum::<u64>() == 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_a_window_that_is_refused_nor_one_without_mail_raises_the_rate() {
+    for merge in MODES {
+        let world = World::new(one(merge));
+        world.fill("news", 60).await;
+        world
+            .play(3, async |first| {
+                for number in [1, 2] {
+                    let span = first.plus(number).opens()..first.plus(number + 1).opens();
+                    let refused = Rule::new(Fault::Before(failures::rate_exceeded()));
+                    world.mail_faults.add(refused.on(Operation::Mail).during(span).nth(3));
+                }
+            })
+            .await;
+        assert_eq!(world.mail_faults.strikes().len(), 2, "merge {merge}");
+        let factor = world.ledger_now().await.factor;
+        assert_eq!(Some(factor.millionths()), lowered().map(RateFactor::millionths));
+        let idle = World::new(one(merge));
+        let lowered = lowered().unwrap();
+        assert!(idle.ledger.set_factor(RateFactor::default(), lowered).await.unwrap());
+        idle.run(20).await;
+        assert_eq!(idle.ledger_now().await.factor, lowered, "merge {merge}");
+    }
+}
+
+/// The rate factor after one refusal.
+fn lowered() -> Option<RateFactor> {
+    RateFactor::default().refused(Window::from_epoch_second(1))
 }
 
 #[tokio::test(start_paused = true)]
