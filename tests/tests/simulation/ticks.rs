@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tidegate_core::Window;
+use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Counting, Fault, Latency, Operation, Rule};
@@ -104,6 +105,26 @@ async fn an_empty_tick_serves_the_next_whole_second_at_the_accounts_quota() {
         assert!(report.sent_total() >= 19, "{report:?}");
         world.assert_clean();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn empty_ticks_keep_what_ses_tells_once_a_minute_and_while_a_hold_waits_for_it() {
+    let world = World::new(Settings { daily_quota: Some(1_000), ..Settings::new(20.0, true) });
+    let after = async |pause: u64| {
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+        world.serve(None).await;
+        world.ledger_now().await.control
+    };
+    let read_at = |control: &Control| control.daily.map(|reading| reading.read_at);
+    let first = read_at(&after(0).await);
+    assert!(first.is_some());
+    assert_eq!(read_at(&after(30).await), first);
+    let second = read_at(&after(40).await);
+    assert!(second > first);
+    let hold = Hold { detail: String::new(), since: world.universe.now().into() };
+    world.control(|control| assert!(control.hold(None, HoldReason::Account, hold))).await;
+    let third = after(5).await;
+    assert!(read_at(&third) > second && third.holds.is_empty(), "{third:?}");
 }
 
 #[tokio::test(start_paused = true)]
