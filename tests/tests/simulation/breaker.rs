@@ -167,6 +167,21 @@ async fn a_probe_is_found_however_wrong_the_reported_depth_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn for_a_probe_no_more_is_received_than_one_mail_of_each_queue() {
+    for merge in MODES {
+        let world = World::new(Settings { express: true, ..Settings::new(14.0, merge) });
+        world.fill("big", 3_000).await;
+        outage(&world, 300, 100).await;
+        world.put(EXPRESS, &Mail::several("express", 30, 1)).await;
+        let (before, failed) = (world.reports().len(), world.mail_faults.strikes().len());
+        world.run(150).await;
+        assert!(world.mail_faults.strikes().len() >= failed + 4, "merge {merge}: no probes");
+        let left: Vec<u64> = world.reports()[before..].iter().map(|report| report.left).collect();
+        assert!(left.iter().all(|left| *left <= 1), "merge {merge}: received and left {left:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_prober_that_crashes_is_replaced_after_fifteen_seconds() {
     for merge in MODES {
         let world = World::new(Settings::new(14.0, merge).campaigns(&[("news", 1)]));

@@ -214,3 +214,18 @@ async fn while_the_days_hold_stands_what_little_frees_up_is_left_to_express_mail
         assert_eq!(world.accepted().len(), 55, "merge {merge}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_what_the_day_has_no_room_for_nothing_is_received() {
+    for merge in MODES {
+        let world = World::new(limited(merge, "0"));
+        // Less than a window's worth, beside what may be under way.
+        world.ses.send_as_another(930);
+        world.fill("big", 400).await;
+        world.run(30).await;
+        world.assert_nothing_lost();
+        assert!(!world.accepted().is_empty());
+        let left: u64 = world.reports().iter().map(|report| report.left).sum();
+        assert_eq!(left, 0, "merge {merge}: received and left");
+    }
+}
