@@ -75,6 +75,14 @@ fn an_outage_is_suspected_when_nothing_of_several_mails_was_accepted_for_a_minut
 }
 
 #[test]
+fn failures_that_have_become_few_in_all_trip_nothing_with_the_next_bad_window() {
+    let often = std::iter::repeat_n((14, 3), 42).chain(std::iter::repeat_n((14, 4), 18));
+    // A good minute's end: a fifth and less of all since the first failures.
+    let rarely = std::iter::repeat_n((14, 0), 18).chain([(14, 14)]);
+    assert_eq!(after(often.chain(rarely)).1, None);
+}
+
+#[test]
 fn one_poller_probes_and_is_replaced_when_it_is_too_old() {
     let blocking = Breaker::Blocking { since: at(0), until: at(30) };
     assert_eq!(blocking.permit(at(29), &POLICY), Permit::Nothing);
