@@ -211,6 +211,27 @@ async fn a_copy_of_a_parked_mail_is_parked_too_however_often_it_was_put_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_mail_whose_last_attempt_may_have_been_sent_is_parked_with_its_dead_letter() {
+    for merge in MODES {
+        let settings = guarded(14.0, merge, "park").variable("TIDEGATE_MAX_ATTEMPTS", 1);
+        let world = World::new(settings.campaigns(&[("news", 1)]));
+        world.fill("news", 20).await;
+        let lost = Rule::new(Fault::After(failures::answer_lost())).on(Operation::Mail).nth(5);
+        world.mail_faults.add(lost);
+        // Its original is not deleted, and comes again.
+        let failed = Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::Delete);
+        world
+            .play(120, async |first| {
+                world.faults.add(failed.during(first.opens()..first.plus(20).opens()));
+            })
+            .await;
+        assert!(world.is_drained() && world.lost().is_empty());
+        assert_eq!(world.duplicates(), Vec::<String>::new(), "merge {merge}");
+        assert_eq!((world.dead_letters().len(), parked(&world).len()), (2, 1), "merge {merge}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_resent_where_that_is_chosen() {
     for merge in MODES {
         let world = World::new(guarded(14.0, merge, "resend").campaigns(&[("news", 1)]));
