@@ -8,6 +8,7 @@ mod fallback;
 mod faults;
 mod flow;
 mod guard;
+mod marks;
 mod outcomes;
 mod queues;
 mod rate;

@@ -1,0 +1,124 @@
+//! The duplicate guard's marks: one of several copies is sent, and no mark is left behind.
+
+use std::time::Duration;
+
+use tidegate_core::control::{Control, Hold, HoldReason::Paused};
+use tidegate_core::identity::Identity;
+use tidegate_delivery::ports::{MarkRequest, Marked, Marks as _, PortError};
+use tidegate_memory::{Fault, Latency, Operation, Rule};
+use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World, measure};
+
+use crate::{MODES, MS};
+
+/// Marks a mail, as a poller did so long ago.
+async fn mark(world: &World, campaign: &str, id: &str, ago: Duration) -> Result<Marked, PortError> {
+    let request = MarkRequest {
+        identity: Identity::from_body_id(campaign, id),
+        token: "another's".to_owned(),
+        pass: 0,
+        now: world.universe.now().saturating_sub(ago),
+        kept: Duration::from_hours(1),
+        replaces: None,
+    };
+    world.ledger.mark(&request).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_copies_that_take_over_an_old_mark_at_once_one_is_sent() {
+    for merge in MODES {
+        let settings = Settings::new(14.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "resend");
+        let world = World::new(Settings { express: true, ..settings });
+        let slow = Latency::between(MS(50), MS(51));
+        world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mark));
+        let made = mark(&world, EXPRESS, "copy", Duration::from_secs(60)).await;
+        assert_eq!(made.ok(), Some(Marked::Ours));
+        world.put(EXPRESS, &[Mail::new("copy"), Mail::new("copy")]).await;
+        world.run(50).await;
+        assert!(world.is_drained());
+        assert_eq!(world.ses.accepted().len(), 1, "merge {merge}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_that_copies_do_not_use_go_to_other_mail() {
+    for sent in [true, false] {
+        let world =
+            World::new(Settings::new(20.0, false).variable("TIDEGATE_DUPLICATE_GUARD", "park"));
+        for number in 0..200 {
+            let (copy, fresh) = (format!("copy-{number}"), format!("fresh-{number}"));
+            // Sent before, or perhaps just being sent.
+            let made = mark(&world, "big", &copy, Duration::ZERO).await;
+            assert_eq!(made.ok(), Some(Marked::Ours));
+            if sent {
+                let identity = Identity::from_body_id("big", &copy);
+                assert_eq!(world.ledger.set_sent(&identity).await.ok(), Some(true));
+            }
+            world.put("big", &[Mail::new(copy), Mail::new(fresh)]).await;
+        }
+        let first = world.run(10).await;
+        let used = measure::utilisation(&world, first, 1..9, 1);
+        assert!(used >= 0.9, "sent {sent}: {used:.4}");
+    }
+}
+
+/// What is deleted, put back or left is no more in the merge queue: were it counted there, the feed
+/// would fall short for as long.
+#[tokio::test(start_paused = true)]
+async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
+    let guarded = Settings::new(20.0, true).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+    for case in ["sent", "sending", "unknown", "paused", "displaced"] {
+        let world = World::new(Settings { express: true, ..guarded.clone() });
+        for number in 0..20 {
+            let (id, old) = (format!("m-{number}"), Duration::from_secs(60));
+            match case {
+                "sent" => {
+                    let made = mark(&world, "big", &id, Duration::ZERO).await;
+                    assert_eq!(made.ok(), Some(Marked::Ours));
+                    let identity = Identity::from_body_id("big", &id);
+                    assert_eq!(world.ledger.set_sent(&identity).await.ok(), Some(true));
+                }
+                "sending" => drop(mark(&world, "big", &id, Duration::ZERO).await),
+                "unknown" => drop(mark(&world, "big", &id, old).await),
+                _ => {}
+            }
+        }
+        let marked = ["sent", "sending", "unknown"].contains(&case);
+        world.put("big", &Mail::several("m", if marked { 20 } else { 200 }, 1)).await;
+        world
+            .play(100, async |first| {
+                world.until(first, 3, MS(20)).await;
+                match case {
+                    "displaced" => world.put(EXPRESS, &Mail::several("express", 15, 1)).await,
+                    "paused" => {
+                        let hold =
+                            Hold { detail: String::new(), since: world.universe.now().into() };
+                        let change = |c: &mut Control| assert!(c.hold(Some("big"), Paused, hold));
+                        world.control(change).await;
+                        world.until(first, 9, MS(0)).await;
+                        world.control(|c| assert!(c.lift(Some("big"), Paused))).await;
+                    }
+                    _ => {}
+                }
+            })
+            .await;
+        assert!(world.is_drained(), "{case}");
+        let counters = world.ledger_now().await.counters;
+        assert_eq!(counters["fed"], counters["taken"], "{case}: {counters:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_just_be_sent_is_left_to_its_visibility_timeout_and_does_not_spin() {
+    for merge in MODES {
+        let settings = Settings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let world = World::new(settings.variable("TIDEGATE_UNSENT", "release"));
+        for number in 0..5 {
+            let made = mark(&world, "big", &format!("m-{number}"), Duration::ZERO).await;
+            assert_eq!(made.ok(), Some(Marked::Ours));
+        }
+        world.put("big", &Mail::several("m", 5, 1)).await;
+        world.run(20).await;
+        let left: u64 = world.reports().iter().map(|report| report.left).sum();
+        assert_eq!(left, 5, "merge {merge}: each was received once");
+    }
+}
