@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_core::control::{Control, Hold, HoldReason::Paused};
+use tidegate_core::control::{Control, Hold, HoldReason, HoldReason::Paused};
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{MarkRequest, Marked, Marks as _, PortError};
-use tidegate_memory::{Fault, Latency, Operation, Rule};
+use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World, measure};
 
 use crate::{MODES, MS};
@@ -120,5 +120,32 @@ async fn what_may_just_be_sent_is_left_to_its_visibility_timeout_and_does_not_sp
         world.run(20).await;
         let left: u64 = world.reports().iter().map(|report| report.left).sum();
         assert_eq!(left, 5, "merge {merge}: each was received once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ses_refused_for_good_or_its_campaigns_hold_kept_back_is_unmarked() {
+    for merge in MODES {
+        let settings = Settings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let world = World::new(settings.campaigns(&[("news", 1)]));
+        world.fill("news", 60).await;
+        let rejected = Rule::new(Fault::Before(failures::rejected())).on(Operation::Mail);
+        world.mail_faults.add(rejected.at("news/news-7"));
+        let unverified = Rule::new(Fault::Before(failures::not_verified())).on(Operation::Mail);
+        world.mail_faults.add(unverified.nth(15));
+        world.run(5).await;
+        world.control(|c| assert!(c.lift(Some("news"), HoldReason::Deployment))).await;
+        // Older than a visibility timeout, a mark that was left behind would park its mail.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        world.run(40).await;
+        let dead = world.dead_letters();
+        assert!(dead.iter().all(|d| d.last_error.code.as_deref() != Some("unknown")), "{dead:?}");
+        assert_eq!(world.accepted().len() + dead.len(), 60, "merge {merge}");
+        for letter in &dead {
+            let id = letter.message.split('"').nth(3).unwrap_or_default();
+            let free = mark(&world, "news", id, Duration::ZERO).await;
+            assert_eq!(free.ok(), Some(Marked::Ours), "merge {merge}: {id} is marked");
+        }
+        assert!(!dead.is_empty() && world.reports().iter().any(|report| report.put_back > 0));
     }
 }

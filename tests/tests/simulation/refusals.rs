@@ -2,10 +2,10 @@
 
 use tidegate_core::control::HoldReason;
 use tidegate_core::outcome::Failure;
-use tidegate_memory::{Fault, Operation, Rule, failures};
+use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World};
 
-use crate::MODES;
+use crate::{MODES, MS};
 
 fn refused(code: &str) -> Fault<Failure> {
     Fault::Before(Failure { code: Some(code.to_owned()), ..failures::rejected() })
@@ -140,5 +140,22 @@ async fn a_mail_that_is_accepted_ends_the_refusals_of_the_windows_before() {
         let control = world.ledger_now().await.control;
         assert!(!control.holds_campaign("news"), "merge {merge}: {control:?}");
         assert_eq!((world.dead_letters().len(), world.accepted().len()), (18, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_after_the_ten_that_held_the_campaign_counts_for_nothing() {
+    for merge in MODES {
+        let world = World::new(Settings::new(50.0, merge).campaigns(&[("news", 1)]));
+        world.fill("news", 40).await;
+        world.mail_faults.add(Rule::new(refused("MessageRejected")).on(Operation::Mail));
+        let slow = Latency::between(MS(80), MS(81));
+        world.mail_faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mail));
+        world.run(1).await;
+        let control = world.ledger_now().await.control;
+        assert!(control.holds_campaign("news") && control.refusals.is_empty(), "{control:?}");
+        // Those in flight as the tenth was refused, and no more.
+        let dead = world.dead_letters().len();
+        assert!((11..=16).contains(&dead), "merge {merge}: {dead}");
     }
 }
