@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_delivery::poll::End;
-use tidegate_memory::{Fault, Latency, Operation, Rule};
+use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, MERGE, Mail, Settings, World, measure};
 
 use crate::{MODES, MS};
@@ -227,5 +227,21 @@ async fn of_what_the_day_has_no_room_for_nothing_is_received() {
         assert!(!world.accepted().is_empty());
         let left: u64 = world.reports().iter().map(|report| report.left).sum();
         assert_eq!(left, 0, "merge {merge}: received and left");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_that_was_too_late_for_its_slot_has_its_place_in_the_day_still() {
+    for merge in MODES {
+        let world = World::new(limited(merge, "0"));
+        world.ses.send_as_another(930);
+        world.schedule().await;
+        // Ten are free, beside what may be under way.
+        world.fill("big", 10).await;
+        let late = Rule::new(Fault::Before(failures::too_late())).on(Operation::Mail);
+        world.mail_faults.add(late.nth(2));
+        world.run(1).await;
+        assert_eq!(world.mail_faults.strikes().len(), 1);
+        assert_eq!(world.accepted().len(), 10, "merge {merge}");
     }
 }

@@ -7,7 +7,7 @@ use tidegate_delivery::poll::{End, PollError};
 use tidegate_delivery::ports::{FailureKind, Ledger as _};
 use tidegate_memory::{Counting, Fault, Latency, Operation, Place, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
-use tidegate_tests::simulation::{Mail, Settings, Start, World, measure, rate};
+use tidegate_tests::simulation::{EXPRESS, Mail, Settings, Start, World, measure, rate};
 
 use crate::{MODES, MS};
 
@@ -292,5 +292,21 @@ async fn a_lost_answer_is_retried_and_counted_as_possibly_sent() {
         let ambiguous: u64 = world.reports().iter().filter_map(|r| r.failed.get("ambiguous")).sum();
         assert_eq!(ambiguous, 1);
         assert_eq!(world.accepted().len(), 20);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn express_mail_that_fails_goes_back_to_its_queue_until_its_attempts_are_spent() {
+    for merge in MODES {
+        let settings = Settings { express: true, ..one(merge) };
+        let world = World::new(settings.variable("TIDEGATE_MAX_ATTEMPTS", 2));
+        world.put(EXPRESS, &[Mail::new("bad"), Mail::new("good")]).await;
+        let broken = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
+        world.mail_faults.add(broken.at("express/bad"));
+        world.run(90).await;
+        world.assert_nothing_lost();
+        let dead = world.dead_letters();
+        assert_eq!((dead.len(), world.accepted().len()), (1, 1), "merge {merge}");
+        assert_eq!((dead[0].campaign.as_str(), dead[0].attempts), (EXPRESS, 2));
     }
 }
