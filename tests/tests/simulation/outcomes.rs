@@ -1,6 +1,7 @@
 //! What follows from SES's answers: retries, dead letters, holds.
 
 use tidegate_core::Window;
+use tidegate_core::breaker::{Breaker, BreakerPolicy, Outcomes};
 use tidegate_core::control::{HoldReason, Holds};
 use tidegate_core::factor::RateFactor;
 use tidegate_delivery::poll::{End, PollError};
@@ -308,5 +309,62 @@ async fn express_mail_that_fails_goes_back_to_its_queue_until_its_attempts_are_s
         let dead = world.dead_letters();
         assert_eq!((dead.len(), world.accepted().len()), (1, 1), "merge {merge}");
         assert_eq!((dead[0].campaign.as_str(), dead[0].attempts), (EXPRESS, 2));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_mail_that_ses_refuses_nor_mail_that_never_left_is_an_outage() {
+    for merge in MODES {
+        for failure in [failures::rejected(), failures::too_late()] {
+            let world = World::new(one(merge));
+            world.fill("news", 1_500).await;
+            let some = Rule::new(Fault::Before(failure)).on(Operation::Mail);
+            world.mail_faults.add(some.chance(0.4));
+            world.run(100).await;
+            let control = world.ledger_now().await.control;
+            assert!(world.mail_faults.strikes().len() > 400, "merge {merge}");
+            assert!(control.breaker.is_default() && control.campaign_holds.is_empty());
+            assert!(world.reports().iter().all(|report| report.end != End::Blocked));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_refuses_every_mail_for_its_rate_is_an_outage() {
+    for merge in MODES {
+        let world = World::new(one(merge));
+        world.fill("news", 500).await;
+        let all = Rule::new(Fault::Before(failures::rate_exceeded())).on(Operation::Mail);
+        world.mail_faults.add(all);
+        world.run(120).await;
+        assert!(world.reports().iter().any(|report| report.end == End::Blocked), "merge {merge}");
+        assert!(!world.ledger_now().await.control.breaker.is_allowing());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_what_fails_once_the_breaker_blocked_not_even_the_first_is_an_attempt() {
+    for merge in MODES {
+        let world = World::new(one(merge));
+        world.fill("news", 10).await;
+        let (policy, failing) = (BreakerPolicy::default(), Outcomes { all: 10, failures: 10 });
+        let now = Window::containing(world.universe.now());
+        let watched = Breaker::default().observed(now, failing, &policy).unwrap();
+        world.control(|control| control.breaker = watched).await;
+        let slow = Latency::between(MS(3_000), MS(3_001));
+        world.mail_faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mail));
+        let broken = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
+        world.mail_faults.add(broken);
+        world
+            .play(1, async |first| {
+                world.until(first, 1, MS(500)).await;
+                let blocking = Breaker::Blocking { since: first, until: first.plus(60) };
+                world.control(|control| control.breaker = blocking).await;
+            })
+            .await;
+        let standing = world.standing("news").into_iter();
+        let failed = standing.filter(|message| message.attributes.contains_key("last_error"));
+        let attempts: Vec<String> = failed.map(|m| m.attributes["attempt"].clone()).collect();
+        assert_eq!(attempts, vec!["0"; 10], "merge {merge}");
     }
 }
