@@ -169,7 +169,11 @@ async fn a_probe_is_found_however_wrong_the_reported_depth_is() {
 #[tokio::test(start_paused = true)]
 async fn for_a_probe_no_more_is_received_than_one_mail_of_each_queue() {
     for merge in MODES {
-        let world = World::new(Settings { express: true, ..Settings::new(14.0, merge) });
+        let settings = Settings { express: true, ..Settings::new(14.0, merge) };
+        let world = World::new(settings.variable("TIDEGATE_DUPLICATE_GUARD", "park"));
+        // Both mails are there before the first one's prober is decided on.
+        let slow = Latency::between(MS(100), MS(101));
+        world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::SetControl));
         world.fill("big", 3_000).await;
         outage(&world, 300, 100).await;
         world.put(EXPRESS, &Mail::several("express", 30, 1)).await;
@@ -178,6 +182,27 @@ async fn for_a_probe_no_more_is_received_than_one_mail_of_each_queue() {
         assert!(world.mail_faults.strikes().len() >= failed + 4, "merge {merge}: no probes");
         let left: Vec<u64> = world.reports()[before..].iter().map(|report| report.left).collect();
         assert!(left.iter().all(|left| *left <= 1), "merge {merge}: received and left {left:?}");
+        // Nor is the mark of the one that is not sent left behind.
+        world.run(600).await;
+        world.assert_nothing_lost();
+        assert!(world.dead_letters().is_empty(), "merge {merge}: {:?}", world.dead_letters());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_ses_answers_with_a_hold_shows_that_it_works() {
+    for merge in MODES {
+        let world = World::new(Settings::new(14.0, merge).campaigns(&[("news", 1)]));
+        world.fill("news", 500).await;
+        outage(&world, 300, 80).await;
+        assert!(!world.ledger_now().await.control.breaker.is_allowing());
+        world.mail_faults.clear();
+        let unverified = Rule::new(Fault::Before(failures::not_verified()));
+        world.mail_faults.add(unverified.on(Operation::Mail));
+        world.run(60).await;
+        let control = world.ledger_now().await.control;
+        assert!(control.holds_campaign("news"), "merge {merge}: {control:?}");
+        assert_eq!(control.breaker, Breaker::default(), "merge {merge}");
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tidegate_core::Window;
+use tidegate_core::breaker::{Breaker, BreakerPolicy, Outcomes};
 use tidegate_core::control::{Control, Hold, HoldReason, HoldReason::Paused};
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{MarkRequest, Marked, Marks as _, PortError};
@@ -147,5 +149,53 @@ async fn what_ses_refused_for_good_or_its_campaigns_hold_kept_back_is_unmarked()
             assert_eq!(free.ok(), Some(Marked::Ours), "merge {merge}: {id} is marked");
         }
         assert!(!dead.is_empty() && world.reports().iter().any(|report| report.put_back > 0));
+    }
+}
+
+/// Regression: mail whose mark was being made did not count as received, so that express mail was
+/// received again and again while the marks took their time, and left for 30 s.
+#[tokio::test(start_paused = true)]
+async fn of_a_burst_of_express_no_more_is_received_than_its_slots_however_long_marks_take() {
+    for merge in MODES {
+        for guard in ["off", "park"] {
+            let settings = Settings { express: true, ..Settings::new(14.0, merge) };
+            let world = World::new(settings.variable("TIDEGATE_DUPLICATE_GUARD", guard));
+            let slow = Latency::between(MS(20), MS(30));
+            world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mark));
+            world.put(EXPRESS, &Mail::several("express", 140, 1)).await;
+            let first = world.run(13).await;
+            let left: u64 = world.reports().iter().map(|report| report.left).sum();
+            assert!(left <= 10, "merge {merge}, guard {guard}: {left} received and left");
+            let used = measure::utilisation(&world, first, 1..9, 1);
+            assert!(used >= 0.95, "merge {merge}, guard {guard}: {used:.4}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_the_ledger_never_answers_for_is_retried_and_unmarked_all_the_same() {
+    for merge in MODES {
+        let settings = Settings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let world = World::new(settings.campaigns(&[("news", 1)]));
+        world.fill("news", 10).await;
+        let (policy, failing) = (BreakerPolicy::default(), Outcomes { all: 10, failures: 10 });
+        let now = Window::containing(world.universe.now());
+        let watched = Breaker::default().observed(now, failing, &policy);
+        world.control(|control| control.breaker = watched.unwrap_or_default()).await;
+        let slow = Latency::between(MS(2_000), MS(2_001));
+        world.mail_faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mail));
+        let broken = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
+        world.mail_faults.add(broken);
+        let window = world.next_window();
+        world.universe.sleep_until(window.opens().saturating_sub(MS(330))).await;
+        // As long as a poller waits, and less than it lives.
+        let late = Latency::between(MS(60_000), MS(60_001));
+        world.faults.add(Rule::new(Fault::Slow(late)).on(Operation::Read));
+        world.serve(Some(world.tick(window))).await;
+        let standing = world.standing("news").into_iter();
+        let failed = standing.filter(|message| message.attributes.contains_key("last_error"));
+        let attempts: Vec<String> = failed.map(|m| m.attributes["attempt"].clone()).collect();
+        assert!(!attempts.is_empty() && attempts.iter().all(|attempt| attempt == "1"));
+        assert_eq!(attempts.len(), world.mail_faults.strikes().len() / 2, "merge {merge}");
     }
 }

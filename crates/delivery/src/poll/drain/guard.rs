@@ -50,6 +50,19 @@ pub(super) enum MarkingDone {
     Settled(Option<Job>),
 }
 
+impl MarkingDone {
+    /// The mail that was to be marked.
+    fn message(&self) -> Option<&Message> {
+        match self {
+            Self::Clear(message)
+            | Self::Sent(message)
+            | Self::Alone(message)
+            | Self::Unknown(message, _) => Some(message),
+            Self::Settled(_) => None,
+        }
+    }
+}
+
 pub(super) async fn run<E: Environment>(ctx: &Context<'_, E>, marking: Marking) -> MarkingDone {
     match marking {
         Marking::Before(message) => before(ctx, message).await,
@@ -136,6 +149,7 @@ impl<E: Environment> Drain<'_, E> {
             return self.wait(message);
         }
         let recipients = message.recipients();
+        self.express_marking += u64::from(message.line == Line::Express);
         self.markings.push(Marking::Before(message));
         recipients
     }
@@ -146,6 +160,9 @@ impl<E: Environment> Drain<'_, E> {
 
     /// Notes what came of a mark.
     pub(super) fn marking_done(&mut self, done: MarkingDone) {
+        if done.message().is_some_and(|message| message.line == Line::Express) {
+            self.express_marking = self.express_marking.saturating_sub(1);
+        }
         match done {
             MarkingDone::Clear(message) if self.stage == Stage::Over => self.leave(&message),
             MarkingDone::Clear(message) => {

@@ -61,9 +61,12 @@ impl<E: Environment> Drain<'_, E> {
             // Not by the buffer's room: bulk that fills it must not keep express out. What express
             // holds of it is bounded by the slots it can take.
             if !self.express_dry && supply.may_ask() {
-                let held = self.limiter.state().express as u64 + supply.outstanding();
-                let most = if self.ctx.plan.permit == Permit::Probe { 1 } else { BATCH };
-                let messages = slots.saturating_sub(held).min(most);
+                let held = self.limiter.state().express as u64
+                    + self.express_marking
+                    + supply.outstanding();
+                let probing = self.ctx.plan.permit == Permit::Probe;
+                let most = if probing { slots.min(1) } else { slots };
+                let messages = most.saturating_sub(held).min(BATCH);
                 if messages > 0 {
                     supply.asked(messages);
                     let (queue, wait) = (source.queue.clone(), self.ctx.wait_now());

@@ -104,6 +104,8 @@ pub(super) struct Drain<'a, E> {
     pub(super) probes: Vec<Ask>,
     pub(super) express: Option<(Source, Supply)>,
     pub(super) express_dry: bool,
+    /// Express mails whose mark is being made.
+    pub(super) express_marking: u64,
     pub(super) changes: Vec<Change>,
     pub(super) markings: Vec<Marking>,
     /// Recipients that campaigns may still be sent in this window.
@@ -172,6 +174,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             probes,
             express: plan.express.clone().map(|q| (Source::express(q), Supply::expecting(0))),
             express_dry: false,
+            express_marking: 0,
             changes: Vec::new(),
             markings: Vec::new(),
             for_campaigns: plan.for_campaigns,
