@@ -263,4 +263,14 @@ mod tests {
         let reading = DailyReading { quota: 50_000, sent: 13, counted: 7, read_at: ASKED };
         assert_eq!(control.daily, Some(reading));
     }
+
+    #[test]
+    fn a_rate_that_is_not_told_is_remembered_and_a_daily_quota_that_is_gone_is_not() {
+        let mut control = Control::default();
+        apply(&mut control, DailyPolicy::default(), &status(12.5), 7, ASKED);
+        let closed = AccountStatus { max_send_rate: 0.0, max_24_hour_send: -1.0, ..status(12.5) };
+        apply(&mut control, DailyPolicy::default(), &closed, 7, ASKED);
+        assert_eq!(control.last_known_quota.map(Rate::ceil), Some(14));
+        assert_eq!(control.daily, None);
+    }
 }

@@ -245,3 +245,18 @@ async fn a_mail_that_was_too_late_for_its_slot_has_its_place_in_the_day_still() 
         assert_eq!(world.accepted().len(), 10, "merge {merge}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_too_large_for_what_is_left_of_the_day_ends_it() {
+    for merge in MODES {
+        let world = World::new(limited(merge, "0"));
+        world.ses.send_as_another(935);
+        world.schedule().await;
+        // Five are free, beside what may be under way.
+        world.put("big", &Mail::several("large", 3, 10)).await;
+        world.run(5).await;
+        let holds = world.ledger_now().await.control.holds;
+        assert!(holds.get(HoldReason::DailyBudget).is_some(), "merge {merge}: {holds:?}");
+        assert!(world.accepted().is_empty());
+    }
+}
