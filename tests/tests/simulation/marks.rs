@@ -32,7 +32,7 @@ async fn of_two_copies_that_take_over_an_old_mark_at_once_one_is_sent() {
         let world = World::new(Settings { express: true, ..settings });
         let slow = Latency::between(MS(50), MS(51));
         world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mark));
-        let made = mark(&world, EXPRESS, "copy", Duration::from_secs(60)).await;
+        let made = mark(&world, EXPRESS, "copy", Duration::from_mins(1)).await;
         assert_eq!(made.ok(), Some(Marked::Ours));
         world.put(EXPRESS, &[Mail::new("copy"), Mail::new("copy")]).await;
         world.run(50).await;
@@ -71,7 +71,7 @@ async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
     for case in ["sent", "sending", "unknown", "paused", "displaced"] {
         let world = World::new(Settings { express: true, ..guarded.clone() });
         for number in 0..20 {
-            let (id, old) = (format!("m-{number}"), Duration::from_secs(60));
+            let (id, old) = (format!("m-{number}"), Duration::from_mins(1));
             match case {
                 "sent" => {
                     let made = mark(&world, "big", &id, Duration::ZERO).await;
@@ -138,7 +138,7 @@ async fn what_ses_refused_for_good_or_its_campaigns_hold_kept_back_is_unmarked()
         world.run(5).await;
         world.control(|c| assert!(c.lift(Some("news"), HoldReason::Deployment))).await;
         // Older than a visibility timeout, a mark that was left behind would park its mail.
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
         world.run(40).await;
         let dead = world.dead_letters();
         assert!(dead.iter().all(|d| d.last_error.code.as_deref() != Some("unknown")), "{dead:?}");
