@@ -202,10 +202,11 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, storm: u64) {
                 7 => {
                     tell("other weights");
                     let small = draw.pick(&[0, 10, 50]);
-                    change(world, |control| {
-                        control.weights = [("small".to_owned(), small)].into();
-                    })
-                    .await;
+                    world
+                        .control(|control| {
+                            control.weights = [("small".to_owned(), small)].into();
+                        })
+                        .await;
                 }
                 8 => {
                     tell("account paused or released");
@@ -238,27 +239,24 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, storm: u64) {
     world.ses.configure(|ses| ses.sending_enabled = true);
 }
 
-/// Changes the control record as an operator does: tried again where others come first.
-async fn change(world: &World, change: impl Fn(&mut tidegate_core::control::Control)) {
-    world.control(change).await;
-}
-
 async fn pause(world: &World) {
-    change(world, |control| {
-        let hold = Hold { detail: "by hand".to_owned(), since: EpochMillis::new(0) };
-        control.hold(Some("big"), HoldReason::Paused, hold);
-    })
-    .await;
+    world
+        .control(|control| {
+            let hold = Hold { detail: "by hand".to_owned(), since: EpochMillis::new(0) };
+            control.hold(Some("big"), HoldReason::Paused, hold);
+        })
+        .await;
 }
 
 /// What operators do once the cause is gone: campaigns and credentials go on, with their weights.
 async fn operate(world: &World) {
-    change(world, |control| {
-        control.campaign_holds.clear();
-        control.lift(None, HoldReason::Credentials);
-        control.weights.clear();
-    })
-    .await;
+    world
+        .control(|control| {
+            control.campaign_holds.clear();
+            control.lift(None, HoldReason::Credentials);
+            control.weights.clear();
+        })
+        .await;
 }
 
 /// Once the storm is over and both campaigns are full, the shares are right again; gives the span to

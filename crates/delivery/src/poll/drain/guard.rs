@@ -57,6 +57,7 @@ impl MarkingDone {
             Self::Clear(message)
             | Self::Sent(message)
             | Self::Alone(message)
+            | Self::Unknowable(message)
             | Self::Unknown(message, _) => Some(message),
             Self::Settled(_) => None,
         }
