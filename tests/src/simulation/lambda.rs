@@ -2,10 +2,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
 use tidegate_core::config::{POLLER_TIMEOUT, PollerConfig};
 use tidegate_core::outcome::Failure;
 use tidegate_core::tick::Tick;
+use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::Entropy as _;
@@ -165,6 +165,31 @@ impl World {
                 environment.crash.notify_one();
             }
         }
+    }
+
+    /// Waits for the lead of the next window, as its tick does; gives the window.
+    pub async fn next_lead(&self) -> Window {
+        let window = self.next_window();
+        let at = window.opens().saturating_sub(Duration::from_millis(330));
+        self.universe.sleep_until(at).await;
+        window
+    }
+
+    /// Serves the next window until a call hangs (a mail's, or any other), and kills the poller
+    /// there; says whether one did.
+    pub async fn crash_where_it_hangs(&self, mail: bool) -> bool {
+        let window = self.next_lead().await;
+        let hung = tokio::select! {
+            biased;
+            () = self.serve(Some(self.tick(window))) => false,
+            () = self.faults.hung(), if !mail => true,
+            () = self.mail_faults.hung(), if mail => true,
+        };
+        if hung {
+            // The environment is gone with it.
+            self.forget_environments();
+        }
+        hung
     }
 
     /// Deploys pollers with this configuration: those that are serving end with the old one, and new

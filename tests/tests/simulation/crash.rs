@@ -3,7 +3,6 @@
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use tidegate_core::Window;
 use tidegate_memory::{Counting, Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World};
 
@@ -49,12 +48,6 @@ async fn recovers(world: &World, case: &str) -> usize {
     twice.len()
 }
 
-async fn lead(world: &World) -> Window {
-    let window = world.next_window();
-    world.universe.sleep_until(window.opens().saturating_sub(MS(330))).await;
-    window
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_call_before_or_after_it_loses_nothing() {
     let operations = [
@@ -74,8 +67,7 @@ async fn a_crash_at_any_call_before_or_after_it_loses_nothing() {
                 for nth in 1.. {
                     let world = small_world(merge).await;
                     world.faults.add(Rule::new(fault.clone()).on(operation).nth(nth));
-                    let (world, hung) = crashed(world, false).await;
-                    if !hung {
+                    if !world.crash_where_it_hangs(false).await {
                         break;
                     }
                     crashes += 1;
@@ -97,8 +89,7 @@ async fn a_crash_at_any_mail_before_or_after_ses_took_it_loses_nothing() {
             for nth in 1.. {
                 let world = small_world(merge).await;
                 world.mail_faults.add(Rule::new(fault.clone()).on(Operation::Mail).nth(nth));
-                let (world, hung) = crashed(world, true).await;
-                if !hung {
+                if !world.crash_where_it_hangs(true).await {
                     break;
                 }
                 crashes += 1;
@@ -127,8 +118,7 @@ async fn a_crash_at_any_change_of_the_ledger_loses_nothing_and_holds_nothing_for
                     let large = Mail { recipients: 30, ..Mail::new("large") };
                     world.put("big", &[large]).await;
                     world.faults.add(Rule::new(fault.clone()).on(operation).nth(nth));
-                    let (world, hung) = crashed(world, false).await;
-                    if !hung {
+                    if !world.crash_where_it_hangs(false).await {
                         break;
                     }
                     crashes += 1;
@@ -149,29 +139,13 @@ async fn a_crash_at_any_change_of_the_ledger_loses_nothing_and_holds_nothing_for
     }
 }
 
-/// Serves one window until a call hangs, and kills the poller there; says whether one did.
-async fn crashed(world: World, mail: bool) -> (World, bool) {
-    let window = lead(&world).await;
-    let hung = tokio::select! {
-        biased;
-        () = world.serve(Some(world.tick(window))) => false,
-        () = world.faults.hung(), if !mail => true,
-        () = world.mail_faults.hung(), if mail => true,
-    };
-    if hung {
-        // The environment is gone with it.
-        world.forget_environments();
-    }
-    (world, hung)
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_await_point_loses_nothing() {
     for merge in MODES {
         let mut at = 0;
         loop {
             let world = small_world(merge).await;
-            let window = lead(&world).await;
+            let window = world.next_lead().await;
             let ended = {
                 let mut serving = pin!(world.serve(Some(world.tick(window))));
                 let mut polls = 0;

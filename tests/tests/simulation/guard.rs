@@ -63,7 +63,7 @@ async fn wherever_a_poller_dies_a_parking_guard_sends_nothing_twice_and_loses_no
                 for nth in 1.. {
                     let world = small_world(merge, "park").await;
                     world.faults.add(Rule::new(fault.clone()).on(operation).nth(nth));
-                    let hung = crashes_in_its_window(&world, false).await;
+                    let hung = world.crash_where_it_hangs(false).await;
                     let case = format!("merge {merge}, {fault:?} of {operation:?} number {nth}");
                     unknown += recovers(&world, &case).await;
                     if !hung {
@@ -78,7 +78,7 @@ async fn wherever_a_poller_dies_a_parking_guard_sends_nothing_twice_and_loses_no
                 let world = small_world(merge, "park").await;
                 let rule = Rule::new(fault.clone()).on(Operation::Mail).nth(nth as u64);
                 world.mail_faults.add(rule);
-                crashes += usize::from(crashes_in_its_window(&world, true).await);
+                crashes += usize::from(world.crash_where_it_hangs(true).await);
                 unknown +=
                     recovers(&world, &format!("merge {merge}, {fault:?} of mail {nth}")).await;
             }
@@ -100,22 +100,6 @@ async fn small_world(merge: bool, guard: &str) -> World {
     let broken = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
     world.mail_faults.add(broken.at("big-1").nth(1));
     world
-}
-
-/// Serves one window until a call hangs, and kills the poller there; says whether one did.
-async fn crashes_in_its_window(world: &World, mail: bool) -> bool {
-    let window = world.next_window();
-    world.universe.sleep_until(window.opens().saturating_sub(MS(330))).await;
-    let hung = tokio::select! {
-        biased;
-        () = world.serve(Some(world.tick(window))) => false,
-        () = world.faults.hung(), if !mail => true,
-        () = world.mail_faults.hung(), if mail => true,
-    };
-    if hung {
-        world.forget_environments();
-    }
-    hung
 }
 
 /// Other pollers make good what the crash left; gives how many mails were parked.
@@ -145,7 +129,7 @@ async fn a_resending_guard_loses_nothing_and_sends_twice_only_what_a_crash_or_a_
         for nth in 1..=MAILS {
             let world = small_world(merge, "resend").await;
             world.mail_faults.add(Rule::new(Fault::HangAfter).on(Operation::Mail).nth(nth as u64));
-            let hung = crashes_in_its_window(&world, true).await;
+            let hung = world.crash_where_it_hangs(true).await;
             let taken = world.accepted();
             world.mail_faults.clear();
             for _ in 0..5 {

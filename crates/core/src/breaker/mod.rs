@@ -109,16 +109,6 @@ impl Breaker {
         matches!(self, Self::Allowing { .. })
     }
 
-    /// The state's name, for logs.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Allowing { .. } => "allowing",
-            Self::Blocking { .. } => "blocking",
-            Self::Probing { .. } => "probing",
-        }
-    }
-
     /// How long nothing has been sent but probes.
     #[must_use]
     pub fn blocked_for(&self, now: Window) -> Option<Duration> {
