@@ -10,13 +10,11 @@ use tidegate_core::daily::{DailyPolicy, DailyReading, frees_all};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 
-use crate::ports::{AccountStatus, Ledger, PortError, Standing};
-use crate::quota;
+use crate::ports::{AccountStatus, Ledger, Standing};
+use crate::{control, quota};
 
 /// What SES counts the daily quota over.
 const DAY: Duration = Duration::from_hours(24);
-/// How often it is tried anew when another's change came first.
-const TRIES: usize = 4;
 
 /// Keeps what SES told when it was asked at `asked`, or, where it told nothing, that. `before` is what
 /// stood in the ledger before SES was asked: what it has counted since is sent on top of SES's figure.
@@ -28,7 +26,13 @@ pub(crate) async fn keep(
     status: Option<&AccountStatus>,
     asked: Timestamp,
 ) {
-    if let Err(error) = try_to_keep(ledger, policy, before, status, asked.into()).await {
+    let counted = before.counters.get("sent").copied().unwrap_or(0);
+    let stands = (before.control_version, before.control.clone());
+    let kept = control::change(ledger, stands, |control| match status {
+        Some(status) => apply(control, policy, status, counted, asked.into()),
+        None => lift_yesterdays(control, asked.into()),
+    });
+    if let Err(error) = kept.await {
         tracing::warn!(
             error = &error as &dyn StdError,
             "the account's state is not kept in the ledger"
@@ -36,66 +40,14 @@ pub(crate) async fn keep(
     }
 }
 
-async fn try_to_keep(
-    ledger: &impl Ledger,
-    policy: DailyPolicy,
-    before: &Standing,
-    status: Option<&AccountStatus>,
-    asked: EpochMillis,
-) -> Result<(), PortError> {
-    let counted = before.counters.get("sent").copied().unwrap_or(0);
-    let (mut version, mut stands) = (before.control_version, before.control.clone());
-    for _ in 0..TRIES {
-        let mut control = stands.clone();
-        let changes = match status {
-            Some(status) => apply(&mut control, policy, status, counted, asked),
-            None => lift_yesterdays(&mut control, asked),
-        };
-        if control == stands {
-            return Ok(());
-        }
-        if ledger.set_control(version, &control).await? {
-            changes.into_iter().for_each(HoldChange::log);
-            return Ok(());
-        }
-        let standing = ledger.read().await?;
-        (version, stands) = (standing.control_version, standing.control);
-    }
-    tracing::warn!(tries = TRIES, "the account's state is not kept: others were faster each time");
-    Ok(())
-}
-
 /// Lifts the day's holds that are a day old: whatever was sent before them counts no more.
-fn lift_yesterdays(control: &mut Control, now: EpochMillis) -> Vec<HoldChange> {
+fn lift_yesterdays(control: &mut Control, now: EpochMillis) {
     let yesterday = Timestamp::from(now).saturating_sub(DAY);
-    let mut changes = Vec::new();
     for reason in [HoldReason::DailyQuota, HoldReason::DailyBudget] {
         let old =
             control.holds.get(reason).is_some_and(|hold| Timestamp::from(hold.since) < yesterday);
         if old && control.lift(None, reason) {
             control.daily = None; // it says what was a day ago
-            changes.push(HoldChange::Lifted(reason));
-        }
-    }
-    changes
-}
-
-/// A hold that came or went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HoldChange {
-    Held(HoldReason),
-    Lifted(HoldReason),
-}
-
-impl HoldChange {
-    fn log(self) {
-        match self {
-            Self::Held(reason) => {
-                tracing::error!(reason = reason.as_str(), "sending is held");
-            }
-            Self::Lifted(reason) => {
-                tracing::info!(reason = reason.as_str(), "hold lifted");
-            }
         }
     }
 }
@@ -108,9 +60,9 @@ fn apply(
     status: &AccountStatus,
     counted: i64,
     asked: EpochMillis,
-) -> Vec<HoldChange> {
+) {
     if control.daily.is_some_and(|reading| reading.read_at > asked) {
-        return Vec::new(); // a doubled run was faster
+        return; // a doubled run was faster
     }
     control.last_known_quota = quota::of_account(status).or(control.last_known_quota);
     control.daily = quota::of_day(status).map(|quota| DailyReading {
@@ -133,18 +85,13 @@ fn apply(
         .filter(|(reason, hold)| free(*reason) && hold.since < asked)
         .map(|(reason, _)| reason)
         .collect();
-    let mut changes = Vec::new();
     for reason in gone {
         control.lift(None, reason);
-        changes.push(HoldChange::Lifted(reason));
     }
     if !status.sending_enabled {
         let hold = Hold::new("GetAccount: SendingEnabled is false", asked);
-        if control.hold(None, HoldReason::Account, hold) {
-            changes.push(HoldChange::Held(HoldReason::Account));
-        }
+        control.hold(None, HoldReason::Account, hold);
     }
-    changes
 }
 
 #[expect(
@@ -180,9 +127,9 @@ mod tests {
         control
     }
 
-    fn after(mut control: Control, status: &AccountStatus) -> (Vec<HoldReason>, Vec<HoldChange>) {
-        let changes = apply(&mut control, DailyPolicy::default(), status, 7, ASKED);
-        (control.holds.iter().map(|(reason, _)| reason).collect(), changes)
+    fn after(mut control: Control, status: &AccountStatus) -> Vec<HoldReason> {
+        apply(&mut control, DailyPolicy::default(), status, 7, ASKED);
+        control.holds.iter().map(|(reason, _)| reason).collect()
     }
 
     #[test]
@@ -190,32 +137,26 @@ mod tests {
         use HoldReason::{DailyBudget, DailyQuota};
         let holds = || held(&[DailyQuota, DailyBudget], 0);
         // 49,500 are open to campaigns; a hundredth of 50,000 must be free.
-        assert_eq!(after(holds(), &status(49_501.0)).0, [DailyQuota, DailyBudget]);
-        assert_eq!(after(holds(), &status(49_500.0)).0, [DailyBudget]);
-        assert_eq!(after(holds(), &status(49_001.0)).0, [DailyBudget]);
-        let (left, changes) = after(holds(), &status(49_000.0));
-        assert_eq!(left, []);
-        assert_eq!(changes, [HoldChange::Lifted(DailyQuota), HoldChange::Lifted(DailyBudget)]);
+        assert_eq!(after(holds(), &status(49_501.0)), [DailyQuota, DailyBudget]);
+        assert_eq!(after(holds(), &status(49_500.0)), [DailyBudget]);
+        assert_eq!(after(holds(), &status(49_001.0)), [DailyBudget]);
+        assert_eq!(after(holds(), &status(49_000.0)), []);
         let unlimited = AccountStatus { max_24_hour_send: -1.0, ..status(9e9) };
-        assert_eq!(after(holds(), &unlimited).0, []);
+        assert_eq!(after(holds(), &unlimited), []);
     }
 
     #[test]
     fn an_account_that_may_not_send_is_held_until_it_may() {
         let paused = AccountStatus { sending_enabled: false, ..status(0.0) };
-        let (left, changes) = after(Control::default(), &paused);
-        assert_eq!(
-            (&*left, &*changes),
-            (&[HoldReason::Account][..], &[HoldChange::Held(HoldReason::Account)][..])
-        );
-        assert_eq!(after(held(&[HoldReason::Account], 0), &paused), (left, vec![]));
-        assert_eq!(after(held(&[HoldReason::Account], 0), &status(0.0)).0, []);
+        assert_eq!(after(Control::default(), &paused), [HoldReason::Account]);
+        assert_eq!(after(held(&[HoldReason::Account], 0), &paused), [HoldReason::Account]);
+        assert_eq!(after(held(&[HoldReason::Account], 0), &status(0.0)), []);
     }
 
     #[test]
     fn holds_of_operators_and_of_credentials_stay() {
         let reasons = [HoldReason::Paused, HoldReason::Credentials];
-        assert_eq!(after(held(&reasons, 0), &status(0.0)).0, reasons);
+        assert_eq!(after(held(&reasons, 0), &status(0.0)), reasons);
         let mut control = Control::default();
         let hold = Hold { detail: String::new(), since: EpochMillis::new(0) };
         control.hold(Some("big"), HoldReason::Deployment, hold);
@@ -226,10 +167,7 @@ mod tests {
     #[test]
     fn a_hold_younger_than_the_question_stays() {
         let young = held(&[HoldReason::Account, HoldReason::DailyQuota], ASKED.as_millis());
-        assert_eq!(
-            after(young.clone(), &status(0.0)),
-            (vec![HoldReason::DailyQuota, HoldReason::Account], vec![])
-        );
+        assert_eq!(after(young, &status(0.0)), [HoldReason::DailyQuota, HoldReason::Account]);
     }
 
     #[test]
@@ -251,7 +189,7 @@ mod tests {
         apply(&mut control, DailyPolicy::default(), &status(100.0), 7, EpochMillis::new(2_000_000));
         let newest = control.clone();
         let paused = AccountStatus { sending_enabled: false, ..status(50.0) };
-        assert_eq!(apply(&mut control, DailyPolicy::default(), &paused, 3, ASKED), []);
+        apply(&mut control, DailyPolicy::default(), &paused, 3, ASKED);
         assert_eq!(control, newest);
     }
 

@@ -5,6 +5,7 @@
 //! is how a simulation proves that nothing is lost.
 
 mod account;
+mod control;
 pub mod environment;
 pub mod poll;
 pub mod ports;

@@ -10,10 +10,11 @@ use tidegate_core::factor::RateFactor;
 
 use super::context::Context;
 use super::drain::Noted;
+use crate::control;
 use crate::environment::Environment;
 use crate::ports::{Ledger as _, PortError};
 
-/// How often a change is tried anew when another poller's came first.
+/// How often a change of the rate factor is tried anew when another poller's came first.
 const TRIES: usize = 4;
 
 /// A change to make, or a look to take.
@@ -113,36 +114,13 @@ async fn change_factor<E: Environment>(
     Ok(())
 }
 
-/// Changes the control record, tried first on the one that came with the claim. Gives what stands
-/// before and after; none where `change` says that nothing is to be changed, or where others always
-/// came first.
+/// Changes the control record, tried first on the one that came with the claim.
 async fn change_control<E: Environment>(
     ctx: &Context<'_, E>,
-    change: impl Fn(&mut Control) -> bool,
+    change: impl Fn(&mut Control),
 ) -> Result<Option<(Control, Control)>, PortError> {
     let claimed = (ctx.plan.control_version, ctx.plan.control.clone());
-    change_control_from(ctx, claimed, change).await
-}
-
-async fn change_control_from<E: Environment>(
-    ctx: &Context<'_, E>,
-    (mut version, mut before): (u64, Control),
-    change: impl Fn(&mut Control) -> bool,
-) -> Result<Option<(Control, Control)>, PortError> {
-    let ledger = ctx.env.ledger();
-    for _ in 0..TRIES {
-        let mut after = before.clone();
-        if !change(&mut after) {
-            return Ok(None);
-        }
-        if ledger.set_control(version, &after).await? {
-            return Ok(Some((before, after)));
-        }
-        let standing = ledger.read().await?;
-        (version, before) = (standing.control_version, standing.control);
-    }
-    tracing::warn!(tries = TRIES, "control record not changed: others were faster each time");
-    Ok(None)
+    control::change(ctx.env.ledger(), claimed, change).await
 }
 
 async fn hold<E: Environment>(
@@ -156,32 +134,23 @@ async fn hold<E: Environment>(
         if let Some(name) = campaign {
             control.refusals.remove(name); // it counts anew once the hold is lifted
         }
-        control.hold(campaign, reason, hold.clone())
+        control.hold(campaign, reason, hold.clone());
     });
-    if changed.await?.is_some() {
-        // Not the detail: SES names addresses in it. It stands in the control record.
-        tracing::error!(campaign, reason = reason.as_str(), "sending is held");
-    }
-    Ok(())
+    changed.await.map(drop)
 }
 
 async fn probe<E: Environment>(ctx: &Context<'_, E>) -> Result<bool, PortError> {
     let (window, policy) = (ctx.plan.window, &ctx.config.breaker);
-    let become_prober =
-        |control: &mut Control| match control.breaker.probing(window, &ctx.token, policy) {
-            Some(probing) => {
-                control.breaker = probing;
-                true
-            }
-            None => false,
-        };
-    if change_control(ctx, become_prober).await?.is_some() {
+    let become_prober = |control: &mut Control| {
+        if let Some(probing) = control.breaker.probing(window, &ctx.token, policy) {
+            control.breaker = probing;
+        }
+    };
+    let is_prober = change_control(ctx, become_prober).await?.is_some();
+    if is_prober {
         tracing::info!(%window, "circuit breaker probes");
-        return Ok(true);
     }
-    // Ours, where the answer to our own write was lost.
-    let breaker = ctx.env.ledger().read().await?.control.breaker;
-    Ok(matches!(breaker, Breaker::Probing { prober, .. } if prober == ctx.token))
+    Ok(is_prober)
 }
 
 /// Notes in the control record how the window's sends ended: for the breaker, and for the permanent
@@ -189,7 +158,6 @@ async fn probe<E: Environment>(ctx: &Context<'_, E>) -> Result<bool, PortError> 
 pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Noted) {
     let (window, policy) = (ctx.plan.window, &ctx.config.breaker);
     let note = |control: &mut Control| {
-        let before = control.clone();
         let probed = noted
             .probe
             .and_then(|worked| control.breaker.probed(window, &ctx.token, worked, policy));
@@ -209,31 +177,24 @@ pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Noted
                 None => drop(control.refusals.remove(campaign)),
             }
         }
-        before != *control
     };
     let changed = match noted.probe {
         None => change_control(ctx, note).await,
         // This poller became the prober after its claim.
         Some(_) => match ctx.env.ledger().read().await {
-            Ok(now) => change_control_from(ctx, (now.control_version, now.control), note).await,
+            Ok(now) => {
+                let now = (now.control_version, now.control);
+                control::change(ctx.env.ledger(), now, note).await
+            }
             Err(error) => Err(error),
         },
     };
     match changed {
-        Ok(Some((before, after))) => {
-            log_breaker(window, &before.breaker, &after.breaker);
-            log_holds(&before, &after);
-        }
+        Ok(Some((before, after))) => log_breaker(window, &before.breaker, &after.breaker),
         Ok(None) => {}
         Err(error) => {
             tracing::error!(error = &error as &dyn StdError, "breaker not told of the outcomes");
         }
-    }
-}
-
-fn log_holds(before: &Control, after: &Control) {
-    for campaign in after.campaign_holds.keys().filter(|name| !before.holds_campaign(name)) {
-        tracing::error!(campaign, reason = HoldReason::Refusals.as_str(), "sending is held");
     }
 }
 
