@@ -1,0 +1,189 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { CliCredentialsStackSynthesizer, RemovalPolicy, Validations } from 'aws-cdk-lib';
+import type { App, IStackSynthesizer } from 'aws-cdk-lib';
+import { Architecture, Code } from 'aws-cdk-lib/aws-lambda';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import type { Campaign, TidegateCode, TidegateProps } from './props.js';
+import { TidegateStack } from './stack.js';
+import { InvalidProp } from './validate.js';
+
+/** How a setting is read: from `-c NAME=TEXT`, or from cdk.json as JSON of the same meaning. */
+type Reader = (name: string, value: unknown) => unknown;
+
+const PROPS: Record<keyof TidegateProps, Reader> = {
+  campaigns,
+  name: text,
+  campaignList: text,
+  mode: text,
+  expressQueue: yesNo,
+  maxAttempts: number,
+  unsent: text,
+  idleWindows: number,
+  idleWakeSeconds: number,
+  allowedSenders: list,
+  senderIdentityArns: list,
+  quotaPerSecond: number,
+  guard: number,
+  tickLeadMs: number,
+  maxInFlight: number,
+  daily: text,
+  dailyReserve: text,
+  duplicateGuard: text,
+  duplicateGuardDays: number,
+  breakerShare: number,
+  breakerSeconds: number,
+  breakerOutcomes: number,
+  breakerStopSeconds: number,
+  breakerProbeSeconds: number,
+  feedback: text,
+  bounceShare: number,
+  complaintShare: number,
+  feedbackMinimum: number,
+  schedule: text,
+  architecture: choice({ arm64: Architecture.ARM_64, x86_64: Architecture.X86_64 }),
+  pollerMemory: number,
+  schedulerMemory: number,
+  reservedConcurrency: number,
+  tracing: yesNo,
+  logLevel: text,
+  logRetentionDays: number,
+  pointInTimeRecovery: yesNo,
+  removalPolicy: choice({ destroy: RemovalPolicy.DESTROY, retain: RemovalPolicy.RETAIN }),
+  alarmEmail: text,
+  ageAlarmSeconds: number,
+  code: refuse('prebuilt=DIR'),
+  manifestPath: text,
+  endpointUrl: text,
+  sqsEndpointUrl: text,
+  sesEndpointUrl: text,
+};
+
+/** Those of the SAM template. */
+const DEFAULT_CAMPAIGNS = [{ name: 'main', weight: 90 }, { name: 'minor', weight: 10 }];
+
+/** Settings of the app itself. */
+const OWN = ['regions', 'prebuilt', 'assetsBucket'];
+
+/**
+ * The app: one stack a region, by the settings in the context (`-c NAME=VALUE`, or `context` in
+ * cdk.json), checked by cdk-nag.
+ * @throws InvalidProp for the first setting that cannot be.
+ */
+export function addStacks(app: App): TidegateStack[] {
+  const given = settings(app);
+  const props = readProps(given);
+  const name = props.name ?? 'tidegate';
+  Validations.of(app).addPlugins(new AwsSolutionsChecks(app, { verbose: true }));
+  const regions = given.regions === undefined ? [] : list('regions', given.regions);
+  if (regions.length === 0) return [stack(app, name, name, props, given)];
+  return regions.map((region) => {
+    if (!/^[a-z]{2}(-[a-z]+)+-\d$/.test(region)) {
+      throw new InvalidProp('regions', region, 'regions such as eu-west-1,us-east-1');
+    }
+    return stack(app, `${name}-${region}`, name, props, given, region);
+  });
+}
+
+function stack(
+  app: App, id: string, stackName: string, props: TidegateProps, given: Given, region?: string,
+): TidegateStack {
+  const code = given.prebuilt === undefined
+    ? undefined : prebuilt(text('prebuilt', given.prebuilt));
+  const bucket = given.assetsBucket === undefined
+    ? undefined : text('assetsBucket', given.assetsBucket);
+  return new TidegateStack(app, id, { ...props, code }, {
+    stackName,
+    env: region === undefined ? undefined : { region, account: process.env.CDK_DEFAULT_ACCOUNT },
+    synthesizer: bucket === undefined ? undefined : plain(bucket),
+  });
+}
+
+/** Needs no bootstrap stack: any CloudFormation deploys it, once the assets are in the bucket. */
+function plain(bucket: string): IStackSynthesizer {
+  return new CliCredentialsStackSynthesizer({ fileAssetsBucketName: bucket });
+}
+
+function prebuilt(directory: string): TidegateCode {
+  const [scheduler, poller] = ['scheduler', 'poller'].map((name) => {
+    const own = join(directory, name);
+    if (!existsSync(join(own, 'bootstrap'))) {
+      const allowed = 'a directory with scheduler/bootstrap and poller/bootstrap, such as '
+        + 'target/lambda after cargo lambda build';
+      throw new InvalidProp('prebuilt', directory, allowed);
+    }
+    return Code.fromAsset(own);
+  });
+  return { scheduler: scheduler!, poller: poller! };
+}
+
+type Given = Record<string, unknown>;
+
+function settings(app: App): Given {
+  const known = new Set([...Object.keys(PROPS), ...OWN]);
+  // CDK's own keys hold a colon, a slash or a hyphen; a plain word that is not known is misspelt.
+  const given = Object.entries(app.node.getAllContext() as Given)
+    .filter(([name]) => /^[A-Za-z]+$/.test(name));
+  for (const [name, value] of given) {
+    if (!known.has(name)) {
+      throw new InvalidProp(name, value, `no such setting; there are ${[...known].join(', ')}`);
+    }
+  }
+  return Object.fromEntries(given);
+}
+
+function readProps(given: Given): TidegateProps {
+  const read = Object.entries(PROPS)
+    .filter(([name]) => given[name] !== undefined && given[name] !== '')
+    .map(([name, reader]) => [name, reader(name, given[name])]);
+  return { campaigns: DEFAULT_CAMPAIGNS, ...Object.fromEntries(read) };
+}
+
+function text(name: string, value: unknown): string {
+  if (typeof value === 'number') return String(value);
+  if (typeof value !== 'string') throw new InvalidProp(name, value, 'a text');
+  return value;
+}
+
+function number(name: string, value: unknown): number {
+  const read = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
+  if (typeof read !== 'number' || Number.isNaN(read)) throw new InvalidProp(name, value, 'a number');
+  return read;
+}
+
+function yesNo(name: string, value: unknown): boolean {
+  const read = { true: true, false: false }[String(value)];
+  if (read === undefined) throw new InvalidProp(name, value, 'true, false');
+  return read;
+}
+
+function list(name: string, value: unknown): string[] {
+  if (Array.isArray(value)) return value.map((item) => text(name, item));
+  return text(name, value).split(',').map((item) => item.trim()).filter((item) => item !== '');
+}
+
+function choice(choices: Record<string, unknown>): Reader {
+  return (name, value) => {
+    const chosen = choices[String(value)];
+    if (chosen === undefined) throw new InvalidProp(name, value, Object.keys(choices).join(', '));
+    return chosen;
+  };
+}
+
+function refuse(instead: string): Reader {
+  return (name, value) => {
+    throw new InvalidProp(name, value, `no text or JSON; use ${instead}`);
+  };
+}
+
+/** As `big:90,small:10`, or as JSON. */
+function campaigns(name: string, value: unknown): Campaign[] {
+  if (Array.isArray(value)) return value as Campaign[];
+  return list(name, value).map((item) => {
+    const [campaign, weight, ...more] = item.split(':');
+    if (!campaign || !weight || more.length > 0) {
+      throw new InvalidProp(name, value, 'a list of NAME:WEIGHT such as big:90,small:10');
+    }
+    return { name: campaign, weight: number(`${name} (${campaign})`, weight) };
+  });
+}

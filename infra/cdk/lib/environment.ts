@@ -1,0 +1,123 @@
+import type { Settings } from './settings.js';
+import { campaignQueueName, InvalidProp } from './validate.js';
+
+/** A function's environment variables. */
+export type Environment = Record<string, string>;
+
+/** What the environments name of the stack; each a name or URL, or a token of one. */
+export interface Places {
+  readonly ledgerTable: string;
+  readonly campaigns: { readonly name: string; readonly weight: number; readonly url: string }[];
+  readonly mergeQueue?: string;
+  readonly expressQueue?: string;
+  readonly deadLetterQueue: string;
+  readonly feedbackQueue?: string;
+  readonly configurationSet?: string;
+}
+
+/** Bytes that Lambda allows, names and values together. */
+const LARGEST_ENVIRONMENT = 4096;
+
+/** The scheduler's variables. */
+export function schedulerEnvironment(settings: Settings, places: Places, poller: string): Environment {
+  return defined({
+    ...shared(settings, places),
+    TIDEGATE_POLLER_FUNCTION: poller,
+    TIDEGATE_IDLE_WAKE_SECONDS: settings.idleWakeSeconds,
+    TIDEGATE_CAMPAIGN_QUEUES:
+      settings.campaignList === 'tags' ? campaignQueueName(settings.name, '') : undefined,
+    ...feedback(settings, places),
+  });
+}
+
+/** The poller's variables. */
+export function pollerEnvironment(settings: Settings, places: Places): Environment {
+  return defined({
+    ...shared(settings, places),
+    TIDEGATE_CAMPAIGNS: settings.campaignList === 'environment' ? campaigns(places) : 'ledger',
+    TIDEGATE_MERGE_QUEUE_URL: places.mergeQueue,
+    TIDEGATE_EXPRESS_QUEUE_URL: places.expressQueue,
+    TIDEGATE_DEAD_LETTER_QUEUE_URL: places.deadLetterQueue,
+    TIDEGATE_CONFIGURATION_SET: places.configurationSet,
+    TIDEGATE_GUARD: settings.guard,
+    TIDEGATE_MAX_ATTEMPTS: settings.maxAttempts,
+    TIDEGATE_MAX_IN_FLIGHT: settings.maxInFlight,
+    TIDEGATE_UNSENT: settings.unsent,
+    TIDEGATE_IDLE_WINDOWS: settings.idleWindows,
+    TIDEGATE_DUPLICATE_GUARD: settings.duplicateGuard,
+    TIDEGATE_DUPLICATE_GUARD_DAYS: settings.duplicateGuardDays,
+    TIDEGATE_BREAKER_SHARE: settings.breakerShare,
+    TIDEGATE_BREAKER_SECONDS: settings.breakerSeconds,
+    TIDEGATE_BREAKER_OUTCOMES: settings.breakerOutcomes,
+    TIDEGATE_BREAKER_STOP_SECONDS: settings.breakerStopSeconds,
+    TIDEGATE_BREAKER_PROBE_SECONDS: settings.breakerProbeSeconds,
+    TIDEGATE_ALLOWED_SENDERS: settings.allowedSenders.join(','),
+  });
+}
+
+/**
+ * Refuses campaigns that Lambda would refuse at deployment. URLs and the table's name are known
+ * then only, so they are taken at the length they have in a region with a long name.
+ * @throws InvalidProp that names the way out.
+ */
+export function checkEnvironmentSize(settings: Settings): void {
+  const url = (queue: string) => `https://sqs.ap-southeast-1.amazonaws.com/123456789012/${queue}`;
+  const places: Places = {
+    ledgerTable: `${settings.name}-MailLedger12345678-ABCDEFGHIJKLM`,
+    campaigns: settings.campaigns.map(({ name, weight }) => (
+      { name, weight, url: url(campaignQueueName(settings.name, name)) }
+    )),
+    mergeQueue: settings.mode === 'merge' ? url(`${settings.name}-merge.fifo`) : undefined,
+    expressQueue: settings.expressQueue ? url(`${settings.name}-express`) : undefined,
+    deadLetterQueue: url(`${settings.name}-dead-letter`),
+    feedbackQueue: url(`${settings.name}-feedback`),
+    configurationSet: settings.name,
+  };
+  const bytes = Object.entries(pollerEnvironment(settings, places))
+    .reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0);
+  if (bytes > LARGEST_ENVIRONMENT) {
+    const allowed = `what fits into the poller's environment of ${LARGEST_ENVIRONMENT} bytes, and `
+      + `this is about ${bytes}; use campaignList: 'tags' for more campaigns`;
+    throw new InvalidProp('campaigns', `${settings.campaigns.length} campaigns`, allowed);
+  }
+}
+
+function shared(settings: Settings, places: Places): Variables {
+  return {
+    TIDEGATE_LEDGER: `dynamodb:${places.ledgerTable}`,
+    TIDEGATE_QUOTA_PER_SECOND: settings.quotaPerSecond,
+    TIDEGATE_TICK_LEAD_MS: settings.tickLeadMs,
+    TIDEGATE_DAILY: settings.daily,
+    TIDEGATE_DAILY_RESERVE: settings.dailyReserve,
+    RUST_LOG: settings.logLevel,
+    AWS_ENDPOINT_URL: settings.endpointUrl,
+    AWS_ENDPOINT_URL_SQS: settings.sqsEndpointUrl,
+    AWS_ENDPOINT_URL_SESV2: settings.sesEndpointUrl,
+  };
+}
+
+function feedback(settings: Settings, places: Places): Variables {
+  if (settings.feedback === 'off') return { TIDEGATE_FEEDBACK: 'off' };
+  return {
+    TIDEGATE_FEEDBACK: settings.feedback,
+    TIDEGATE_FEEDBACK_QUEUE_URL: places.feedbackQueue,
+    TIDEGATE_BOUNCE_SHARE: settings.bounceShare,
+    TIDEGATE_COMPLAINT_SHARE: settings.complaintShare,
+    TIDEGATE_FEEDBACK_MINIMUM: settings.feedbackMinimum,
+  };
+}
+
+function campaigns(places: Places): string {
+  const list = places.campaigns.map(({ name, weight, url }) => ({ name, queue_url: url, weight }));
+  return JSON.stringify(list);
+}
+
+type Variables = Record<string, string | number | undefined>;
+
+function defined(variables: Variables): Environment {
+  return Object.fromEntries(
+    Object.entries(variables)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => [name, String(value)]),
+  );
+}

@@ -1,0 +1,76 @@
+import { EventBus, EventField, Rule, RuleTargetInput } from 'aws-cdk-lib/aws-events';
+import type { EventPattern, IRuleTarget } from 'aws-cdk-lib/aws-events';
+import { Effect, PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { ConfigurationSet, EmailSendingEvent, EventDestination } from 'aws-cdk-lib/aws-ses';
+import type { Queue } from 'aws-cdk-lib/aws-sqs';
+import { Construct } from 'constructs';
+import { tidegateQueue } from './queues.js';
+
+type Kind = 'bounce' | 'complaint';
+
+/** SES's bounces and complaints, on their way to a queue that the scheduler reads. */
+export class Feedback extends Construct {
+  /** The configuration set of mails that name none. */
+  readonly configurationSet: ConfigurationSet;
+  /** Where one short message a bounce or complaint waits, without any address. */
+  readonly queue: Queue;
+
+  constructor(scope: Construct, name: string) {
+    super(scope, 'Feedback');
+    this.configurationSet = new ConfigurationSet(this, 'ConfigurationSet', {
+      configurationSetName: name,
+      reputationMetrics: true,
+      sendingEnabled: true,
+    });
+    this.configurationSet.addEventDestination('Events', {
+      destination: EventDestination.eventBus(EventBus.fromEventBusName(this, 'Bus', 'default')),
+      events: [EmailSendingEvent.BOUNCE, EmailSendingEvent.COMPLAINT],
+      enabled: true,
+    });
+    this.queue = tidegateQueue(this, 'Queue', `${name}-feedback`);
+    const bounces = this.rule('BounceRule', name, 'bounce', {
+      detailType: ['Email Bounced'],
+      detail: { bounce: { bounceType: ['Permanent'] } },
+    });
+    // A mailbox says not-spam when its owner takes a mail out of the spam folder.
+    const complaints = this.rule('ComplaintRule', name, 'complaint', {
+      detailType: ['Email Complaint Received'],
+      detail: {
+        complaint: {
+          complaintFeedbackType: [{ exists: false }, { 'anything-but': ['not-spam'] }],
+        },
+      },
+    });
+    this.queue.addToResourcePolicy(new PolicyStatement({
+      sid: 'Feedback',
+      effect: Effect.ALLOW,
+      principals: [new ServicePrincipal('events.amazonaws.com')],
+      actions: ['sqs:SendMessage'],
+      resources: [this.queue.queueArn],
+      conditions: { ArnEquals: { 'aws:SourceArn': [bounces.ruleArn, complaints.ruleArn] } },
+    }));
+  }
+
+  private rule(id: string, name: string, kind: Kind, pattern: EventPattern): Rule {
+    const tags = { mail: { tags: { 'ses:configuration-set': [name] } } };
+    const message = RuleTargetInput.fromObject({
+      kind,
+      campaign: EventField.fromPath('$.detail.mail.tags.tidegate_campaign[0]'),
+      id: EventField.fromPath('$.detail.mail.messageId'),
+    });
+    return new Rule(this, id, {
+      description: `Takes each ${kind} that SES tells of to the feedback queue.`,
+      eventPattern: {
+        source: ['aws.ses'],
+        detailType: pattern.detailType,
+        detail: { ...tags, ...pattern.detail },
+      },
+      targets: [this.target(message)],
+    });
+  }
+
+  /** The library's own target would let EventBridge read the queue's attributes as well. */
+  private target(input: RuleTargetInput): IRuleTarget {
+    return { bind: () => ({ arn: this.queue.queueArn, input, targetResource: this.queue }) };
+  }
+}

@@ -1,0 +1,153 @@
+import { Duration } from 'aws-cdk-lib';
+import { Metric, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import type { MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
+import { Construct } from 'constructs';
+
+/** Where the functions' metrics stand. */
+export const NAMESPACE = 'Tidegate';
+
+/** A function whose metrics they are. */
+export type MetricFunction = 'scheduler' | 'poller';
+
+/**
+ * The metrics of Tidegate, as methods. Each is a sum (or, for a gauge, a maximum) of one minute
+ * unless the options say otherwise. The metrics of all Tidegates of an account and region are one.
+ */
+export abstract class TidegateMetrics extends Construct {
+  /** Any metric of a function, by its name: the README lists them. */
+  metric(of: MetricFunction, metricName: string, options?: MetricOptions): Metric {
+    return tidegateMetric({ Function: of }, metricName, options);
+  }
+
+  /** Any metric of a campaign: `Sent`, `Fed`, `Bounced`, `Complained`. Express mail is `express`. */
+  metricCampaign(campaign: string, metricName: string, options?: MetricOptions): Metric {
+    return tidegateMetric({ Campaign: campaign }, metricName, options);
+  }
+
+  /** Mails that SES took. */
+  metricSent(options?: MetricOptions): Metric {
+    return this.metric('poller', 'Sent', options);
+  }
+
+  /** Mails of one campaign that SES took. */
+  metricCampaignSent(campaign: string, options?: MetricOptions): Metric {
+    return this.metricCampaign(campaign, 'Sent', options);
+  }
+
+  /** Mails of one campaign that bounced for good. */
+  metricBounced(campaign: string, options?: MetricOptions): Metric {
+    return this.metricCampaign(campaign, 'Bounced', options);
+  }
+
+  /** Complaints about mails of one campaign. */
+  metricComplained(campaign: string, options?: MetricOptions): Metric {
+    return this.metricCampaign(campaign, 'Complained', options);
+  }
+
+  /** Sends that SES refused for the rate. */
+  metricRefused(options?: MetricOptions): Metric {
+    return this.metric('poller', 'Refused', options);
+  }
+
+  /** Sends that failed. */
+  metricFailed(options?: MetricOptions): Metric {
+    return this.metric('poller', 'Failed', options);
+  }
+
+  /** Mails put back to their campaign for another attempt. */
+  metricRetried(options?: MetricOptions): Metric {
+    return this.metric('poller', 'Retried', options);
+  }
+
+  /** Mails moved to the dead-letter queue. */
+  metricDeadLettered(options?: MetricOptions): Metric {
+    return this.metric('poller', 'DeadLettered', options);
+  }
+
+  /** Slots that passed before their mail was ready. */
+  metricSlotsSkipped(options?: MetricOptions): Metric {
+    return this.metric('poller', 'SlotsSkipped', options);
+  }
+
+  /** Slots that no mail waited for. */
+  metricSlotsUnused(options?: MetricOptions): Metric {
+    return this.metric('poller', 'SlotsUnused', options);
+  }
+
+  /** Windows that a hold on all sending ended. */
+  metricHeldWindows(options?: MetricOptions): Metric {
+    return this.metric('poller', 'HeldWindows', options);
+  }
+
+  /** Windows that the circuit breaker ended. */
+  metricBlockedWindows(options?: MetricOptions): Metric {
+    return this.metric('poller', 'BlockedWindows', options);
+  }
+
+  /** Windows that ended at once because every queue was empty. */
+  metricIdleWindows(options?: MetricOptions): Metric {
+    return this.metric('poller', 'IdleWindows', options);
+  }
+
+  /** Windows that were not served because the ledger was out of reach. */
+  metricLedgerFailed(options?: MetricOptions): Metric {
+    return this.metric('poller', 'LedgerFailed', options);
+  }
+
+  /** How often the most received message was received (a maximum). */
+  metricHighestReceiveCount(options?: MetricOptions): Metric {
+    return this.metric('poller', 'HighestReceiveCount', gauge(options));
+  }
+
+  /** Recipients per second that a window was given (a maximum). */
+  metricRate(options?: MetricOptions): Metric {
+    return this.metric('poller', 'Rate', gauge(options));
+  }
+
+  /** Calls of SQS, which are most of what Tidegate costs. */
+  metricSqsCalls(options?: MetricOptions): Metric {
+    return this.metric('poller', 'SqsCalls', options);
+  }
+
+  /** Recipients per second that SES allows (a maximum). */
+  metricQuota(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'Quota', gauge(options));
+  }
+
+  /** Runs of the scheduler that did not learn the quota. */
+  metricQuotaUnknown(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'QuotaUnknown', options);
+  }
+
+  /** Holds that stand, on all sending and on campaigns (a maximum). */
+  metricHolds(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'Holds', gauge(options));
+  }
+
+  /** Ticks that no poller was started for. */
+  metricTicksFailed(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'TicksFailed', options);
+  }
+
+  /** Ticks left out while every queue was empty. */
+  metricIdleTicks(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'IdleTicks', options);
+  }
+}
+
+function tidegateMetric(
+  dimensionsMap: Record<string, string>, metricName: string, options?: MetricOptions,
+): Metric {
+  return new Metric({
+    namespace: NAMESPACE,
+    metricName,
+    dimensionsMap,
+    statistic: Stats.SUM,
+    period: Duration.minutes(1),
+    ...options,
+  });
+}
+
+function gauge(options?: MetricOptions): MetricOptions {
+  return { statistic: Stats.MAXIMUM, ...options };
+}

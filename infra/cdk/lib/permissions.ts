@@ -1,0 +1,134 @@
+import { Aws, Validations } from 'aws-cdk-lib';
+import type { Table } from 'aws-cdk-lib/aws-dynamodb';
+import { Effect, PolicyDocument, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import type { Queue } from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import type { Settings } from './settings.js';
+import { campaignQueueName } from './validate.js';
+
+const account = `${Aws.REGION}:${Aws.ACCOUNT_ID}`;
+
+/** What the roles may be used on. */
+export interface Protected {
+  readonly settings: Settings;
+  readonly ledger: Table;
+  readonly failedInvocations: Queue;
+  readonly mergeQueue?: Queue;
+  readonly expressQueue?: Queue;
+  readonly deadLetterQueue: Queue;
+  readonly feedbackQueue?: Queue;
+}
+
+/**
+ * The scheduler's role. It is our own since the one that CDK makes may write to every log group
+ * there is; the poller is named, not referred to, since that one's role comes first.
+ */
+export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): Role {
+  const { settings, feedbackQueue } = on;
+  const byTag = settings.campaignList === 'tags';
+  const made = role(scope, 'scheduler', [
+    allow('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], [log.logGroupArn]),
+    allow('Tick', ['lambda:InvokeFunction'], [
+      `arn:${Aws.PARTITION}:lambda:${account}:function:${settings.name}-poller`,
+    ]),
+    allow('Ledger', ['dynamodb:GetItem', 'dynamodb:UpdateItem'], [on.ledger.tableArn]),
+    allow('Quota', ['ses:GetAccount'], ['*']),
+    allow('FailedInvocations', ['sqs:SendMessage'], [on.failedInvocations.queueArn]),
+    ...(feedbackQueue === undefined ? [] : [
+      allow('Feedback', ['sqs:ReceiveMessage', 'sqs:DeleteMessage'], [feedbackQueue.queueArn]),
+    ]),
+    ...(byTag ? [
+      allow('ListQueues', ['sqs:ListQueues'], ['*']),
+      allow('ListQueueTags', ['sqs:ListQueueTags'], [campaignQueues(settings)]),
+    ] : []),
+    ...trace(settings),
+  ]);
+  explainEveryResource(made, settings, byTag ? ', ListQueues' : '');
+  if (byTag) explainCampaignQueues(made, settings);
+  return made;
+}
+
+/** The poller's role. */
+export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Role {
+  const { settings, mergeQueue, expressQueue } = on;
+  const identities = settings.senderIdentityArns.includes('*')
+    ? [ses('identity')] : settings.senderIdentityArns;
+  const fixed = [mergeQueue, expressQueue].flatMap((queue) => (queue ? [queue.queueArn] : []));
+  const made = role(scope, 'poller', [
+    allow('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], [log.logGroupArn]),
+    allow('Mail', [
+      'sqs:ReceiveMessage',
+      'sqs:SendMessage',
+      'sqs:DeleteMessage',
+      'sqs:ChangeMessageVisibility',
+      'sqs:GetQueueAttributes',
+    ], [campaignQueues(settings), ...fixed]),
+    allow('DeadLetter', ['sqs:SendMessage'], [on.deadLetterQueue.queueArn]),
+    allow('Ledger', ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], [
+      on.ledger.tableArn,
+    ]),
+    // SES checks all three, whichever form the mail has.
+    allow('Send', ['ses:SendEmail', 'ses:SendRawEmail', 'ses:SendTemplatedEmail'], [
+      ...identities, ses('template'), ses('configuration-set'),
+    ], { StringLike: { 'ses:FromAddress': settings.allowedSenders } }),
+    allow('Quota', ['ses:GetAccount'], ['*']),
+    allow('FailedInvocations', ['sqs:SendMessage'], [on.failedInvocations.queueArn]),
+    ...trace(settings),
+  ]);
+  explainEveryResource(made, settings, '');
+  explainCampaignQueues(made, settings);
+  explain(made, ses('template'), 'A mail names the template it is made from.');
+  explain(made, ses('configuration-set'), 'A mail may name its own configuration set.');
+  for (const identity of identities.filter((arn) => arn.includes('*'))) {
+    explain(made, identity, 'The senders are the user\'s choice: senderIdentityArns narrows the '
+      + 'identities, and allowedSenders the addresses (ses:FromAddress).');
+  }
+  return made;
+}
+
+function role(scope: Construct, of: 'scheduler' | 'poller', statements: PolicyStatement[]): Role {
+  return new Role(scope, of === 'scheduler' ? 'SchedulerRole' : 'PollerRole', {
+    assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
+    inlinePolicies: { [of]: new PolicyDocument({ statements, minimize: false }) },
+  });
+}
+
+function allow(
+  sid: string, actions: string[], resources: string[], conditions?: Record<string, unknown>,
+): PolicyStatement {
+  return new PolicyStatement({ sid, effect: Effect.ALLOW, actions, resources, conditions });
+}
+
+function trace(settings: Settings): PolicyStatement[] {
+  if (!settings.tracing) return [];
+  return [allow('Trace', ['xray:PutTraceSegments', 'xray:PutTelemetryRecords'], ['*'])];
+}
+
+/** Any campaign's, so that one can come and go without a change of the role. */
+function campaignQueues(settings: Settings): string {
+  return `arn:${Aws.PARTITION}:sqs:${account}:${campaignQueueName(settings.name, '*')}`;
+}
+
+function ses(kind: 'identity' | 'template' | 'configuration-set'): string {
+  return `arn:${Aws.PARTITION}:ses:${account}:${kind}/*`;
+}
+
+function explainEveryResource(made: Role, settings: Settings, more: string): void {
+  const traced = settings.tracing ? ', PutTraceSegments, PutTelemetryRecords' : '';
+  explain(made, '*', `These actions know no resources: GetAccount${more}${traced}.`);
+}
+
+function explainCampaignQueues(made: Role, settings: Settings): void {
+  explain(made, campaignQueues(settings), 'The campaigns\' queues, which come and go; the prefix '
+    + 'is this Tidegate\'s own.');
+}
+
+/** The rule's finding names the pseudo parameters in angle brackets. */
+function explain(made: Role, resource: string, reason: string): void {
+  const named = resource
+    .replaceAll(Aws.PARTITION, '<AWS::Partition>')
+    .replaceAll(Aws.REGION, '<AWS::Region>')
+    .replaceAll(Aws.ACCOUNT_ID, '<AWS::AccountId>');
+  Validations.of(made).acknowledge({ id: `AwsSolutions-IAM5[Resource::${named}]`, reason });
+}

@@ -1,0 +1,316 @@
+import type { RemovalPolicy } from 'aws-cdk-lib';
+import type { Architecture, Code } from 'aws-cdk-lib/aws-lambda';
+import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+
+/** One campaign: its mails wait in a queue of their own, and get their share of the quota. */
+export interface Campaign {
+  /**
+   * Its name: 1 to 64 letters, digits, - and _. Its queue is `NAME-campaign-<this>`.
+   * Not `express`, `merge` or `dead-letter`, which are queues of their own.
+   */
+  readonly name: string;
+
+  /**
+   * Its share, relative to the other weights: a whole number from 0 to 10,000. At least one is
+   * above 0, and after division by their greatest common divisor they add up to at most 10,000.
+   */
+  readonly weight: number;
+}
+
+/** Where the poller finds the list of campaigns. */
+export type CampaignList = 'environment' | 'tags' | 'ledger';
+
+/** The functions' binaries, built beforehand: each a package with `bootstrap` at its top. */
+export interface TidegateCode {
+  /** The scheduler's. */
+  readonly scheduler: Code;
+  /** The poller's. */
+  readonly poller: Code;
+}
+
+/** What a Tidegate is made of, and how it sends. */
+export interface TidegateProps {
+  /** The campaigns, at least one. More than about 140 do not fit into one stack. */
+  readonly campaigns: Campaign[];
+
+  /**
+   * What every physical name begins with: 1 to 54 letters, digits and -, a letter first.
+   * @default - the stack's name
+   */
+  readonly name?: string;
+
+  /**
+   * Where the poller finds the campaigns. `environment`: in its own environment, which holds 4 KB.
+   * `tags`: they are the queues `NAME-campaign-*` that carry the tag `tidegate:weight`, so that
+   * one can come and go (`CampaignQueue`) without a change here. `ledger`: the operator writes
+   * the list into the ledger table.
+   * @default 'environment'
+   */
+  readonly campaignList?: CampaignList;
+
+  /**
+   * `merge` sends the campaigns through one FIFO queue; `direct` takes straight from their queues,
+   * at less than half the SQS calls. Let the merge queue run empty before a change to direct.
+   * @default 'merge'
+   */
+  readonly mode?: 'merge' | 'direct';
+
+  /**
+   * Whether there is a queue whose mails leave before all others.
+   * @default false
+   */
+  readonly expressQueue?: boolean;
+
+  /**
+   * Sends of one mail that may fail before it goes to the dead-letter queue: 1 to 100.
+   * @default 5
+   */
+  readonly maxAttempts?: number;
+
+  /**
+   * What becomes of a mail that was received and did not fit into its window: `timeout` leaves it
+   * to the visibility timeout, `release` makes it visible at once.
+   * @default 'timeout'
+   */
+  readonly unsent?: 'timeout' | 'release';
+
+  /**
+   * Longest pause, in windows of one second, before an empty campaign is asked again: 1 to 60.
+   * @default 5
+   */
+  readonly idleWindows?: number;
+
+  /**
+   * While every queue is empty, one tick in so many seconds: 1 to 60. A mail then waits as long.
+   * @default 1
+   */
+  readonly idleWakeSeconds?: number;
+
+  /**
+   * Who may stand in a mail's from: addresses and `*@domain`, or `*`. The poller refuses the
+   * others, and so does its role (`ses:FromAddress`).
+   * @default ['*']
+   */
+  readonly allowedSenders?: string[];
+
+  /**
+   * ARNs of the SES identities that the poller may send with, or `*`: all of account and region.
+   * @default ['*']
+   */
+  readonly senderIdentityArns?: string[];
+
+  /**
+   * Upper bound on the recipients per second, and the quota while SES does not tell it: 0.001 to
+   * 10,000.
+   * @default - the account's quota alone
+   */
+  readonly quotaPerSecond?: number;
+
+  /**
+   * Part of the quota that is kept free, so that jitter never exceeds it: 0.005 to 0.5.
+   * @default 0.02
+   */
+  readonly guard?: number;
+
+  /**
+   * Milliseconds before a window opens that its poller is started: 0 to 1000.
+   * @default 400
+   */
+  readonly tickLeadMs?: number;
+
+  /**
+   * Sends in flight at once: 1 to 900.
+   * @default - derived from the rate and the latency seen
+   */
+  readonly maxInFlight?: number;
+
+  /**
+   * How the daily quota is used: `full` sends at the full rate until it is used up but for the
+   * reserve, `spread` sends evenly over the day.
+   * @default 'full'
+   */
+  readonly daily?: 'full' | 'spread';
+
+  /**
+   * What of the daily quota is kept for express mail: recipients such as `500`, or a share such as
+   * `1%`, from 0% to 99%.
+   * @default '1%'
+   */
+  readonly dailyReserve?: string;
+
+  /**
+   * Whether every mail is marked in the ledger table, at two writes a mail, so that a copy of a
+   * mail that was sent is known. Of one that may have been sent, `resend` sends it again, and
+   * `park` moves it to the dead-letter queue.
+   * @default 'off'
+   */
+  readonly duplicateGuard?: 'off' | 'resend' | 'park';
+
+  /**
+   * Days that a mail's mark is kept: 1 to 90. A queue keeps a message for 14.
+   * @default 15
+   */
+  readonly duplicateGuardDays?: number;
+
+  /**
+   * Share of refusals and failures above which the circuit breaker blocks: 0.01 to 1, which is
+   * never.
+   * @default 0.2
+   */
+  readonly breakerShare?: number;
+
+  /**
+   * Seconds that the share must be exceeded before the breaker blocks: 15 to 3600.
+   * @default 60
+   */
+  readonly breakerSeconds?: number;
+
+  /**
+   * Outcomes below which the breaker judges nothing: 1 to 10,000.
+   * @default 20
+   */
+  readonly breakerOutcomes?: number;
+
+  /**
+   * Seconds without any mail before the breaker lets one through as a probe: 1 to 3600.
+   * @default 30
+   */
+  readonly breakerStopSeconds?: number;
+
+  /**
+   * Seconds after which a poller that probes and says nothing is replaced: 12 to 600.
+   * @default 15
+   */
+  readonly breakerProbeSeconds?: number;
+
+  /**
+   * What bounces and complaints do: `hold` holds their campaign above a share, `count` counts
+   * them, `off` takes none (and makes no configuration set).
+   * @default 'hold'
+   */
+  readonly feedback?: 'off' | 'count' | 'hold';
+
+  /**
+   * Permanent bounces by mails sent, from which a campaign is held: 0.001 to 1.
+   * @default 0.05
+   */
+  readonly bounceShare?: number;
+
+  /**
+   * Complaints by mails sent, from which a campaign is held: 0.0001 to 1.
+   * @default 0.001
+   */
+  readonly complaintShare?: number;
+
+  /**
+   * Mails sent below which a campaign's feedback is not judged: 100 to 1,000,000.
+   * @default 1000
+   */
+  readonly feedbackMinimum?: number;
+
+  /**
+   * `DISABLED` stops the minute's trigger, and with it all sending.
+   * @default 'ENABLED'
+   */
+  readonly schedule?: 'ENABLED' | 'DISABLED';
+
+  /**
+   * Processor that both functions run on.
+   * @default Architecture.ARM_64
+   */
+  readonly architecture?: Architecture;
+
+  /**
+   * Megabytes of the poller, which buy its share of a processor: about 1769 × recipients per
+   * second × CPU seconds per mail / 0.5. 128 to 10,240, and better not below 256.
+   * @default 256
+   */
+  readonly pollerMemory?: number;
+
+  /**
+   * Megabytes of the scheduler: 128 to 10,240.
+   * @default 256
+   */
+  readonly schedulerMemory?: number;
+
+  /**
+   * Concurrent pollers that the account keeps for this one: 0 for none (a new account cannot
+   * reserve any), else 10 to 1000.
+   * @default 0
+   */
+  readonly reservedConcurrency?: number;
+
+  /**
+   * Whether both functions are traced with X-Ray.
+   * @default false
+   */
+  readonly tracing?: boolean;
+
+  /**
+   * What the functions log, as a level or as directives such as `info,tidegate=debug`.
+   * @default 'info'
+   */
+  readonly logLevel?: string;
+
+  /**
+   * Days that the functions' logs are kept.
+   * @default RetentionDays.ONE_MONTH
+   */
+  readonly logRetentionDays?: RetentionDays;
+
+  /**
+   * Whether the ledger table can be restored to any second of the last 35 days. What it holds is
+   * of use for minutes; the marks of a duplicate guard are what could be worth it.
+   * @default false
+   */
+  readonly pointInTimeRecovery?: boolean;
+
+  /**
+   * What becomes of the ledger table and the logs when they leave the stack. Log groups that are
+   * retained keep their names, and stand in the way of the next deployment.
+   * @default RemovalPolicy.DESTROY
+   */
+  readonly removalPolicy?: RemovalPolicy;
+
+  /**
+   * An address that is subscribed to the alarm topic; it gets one mail to confirm.
+   * @default - none: subscribe to `alarmTopic`
+   */
+  readonly alarmEmail?: string;
+
+  /**
+   * Age of a queue's oldest message that alarms, in seconds: 60 to 1,209,600, at which SQS deletes.
+   * @default 864000 - ten days
+   */
+  readonly ageAlarmSeconds?: number;
+
+  /**
+   * The functions' code, built beforehand.
+   * @default - both are built with cargo-lambda from `manifestPath`
+   */
+  readonly code?: TidegateCode;
+
+  /**
+   * The Cargo.toml that the functions are built from.
+   * @default - the one at the root of the repository that this construct stands in
+   */
+  readonly manifestPath?: string;
+
+  /**
+   * Endpoint of every AWS service, for a local AWS.
+   * @default - AWS's own
+   */
+  readonly endpointUrl?: string;
+
+  /**
+   * Endpoint of SQS alone.
+   * @default - `endpointUrl`
+   */
+  readonly sqsEndpointUrl?: string;
+
+  /**
+   * Endpoint of SES alone.
+   * @default - `endpointUrl`
+   */
+  readonly sesEndpointUrl?: string;
+}

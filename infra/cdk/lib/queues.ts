@@ -1,0 +1,98 @@
+import { Duration, Tags, Validations } from 'aws-cdk-lib';
+import type { Alarm } from 'aws-cdk-lib/aws-cloudwatch';
+import type { ITopic } from 'aws-cdk-lib/aws-sns';
+import { DeduplicationScope, FifoThroughputLimit, Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
+import type { QueueProps } from 'aws-cdk-lib/aws-sqs';
+import { Construct } from 'constructs';
+import { ageAlarm } from './alarm.js';
+import type { Campaign } from './props.js';
+import { campaignQueueName, checkCampaign, checkName, checkRange } from './validate.js';
+
+/** Attributes and metadata of ours always fit beside a body of the size that is left. */
+const LARGEST_MAIL_BYTES = 1_032_192;
+
+/** A queue with what every queue of Tidegate has. */
+export function tidegateQueue(scope: Construct, id: string, name: string, props: QueueProps = {}): Queue {
+  const queue = new Queue(scope, id, {
+    queueName: name,
+    // Above the poller's timeout of 15: a mail must not come back while it is sent.
+    visibilityTimeout: Duration.seconds(30),
+    retentionPeriod: Duration.days(14),
+    encryption: QueueEncryption.SQS_MANAGED,
+    enforceSSL: true,
+    ...props,
+  });
+  Validations.of(queue).acknowledge({
+    id: 'AwsSolutions-SQS3',
+    reason: 'No queue of Tidegate has a redrive policy: a mail that waits for its slot is received '
+      + 'many times, and must never drift into a dead-letter queue. The poller itself moves what '
+      + 'cannot be sent to the dead-letter queue, with its reason; an alarm tells of it.',
+  });
+  return queue;
+}
+
+/** A queue that producers put mails on. */
+export function mailQueue(scope: Construct, id: string, name: string): Queue {
+  return tidegateQueue(scope, id, name, { maxMessageSizeBytes: LARGEST_MAIL_BYTES });
+}
+
+/** The merge queue: high throughput, so that a group of messages is one message. */
+export function mergeQueue(scope: Construct, name: string): Queue {
+  return tidegateQueue(scope, 'MergeQueue', name, {
+    fifo: true,
+    deduplicationScope: DeduplicationScope.MESSAGE_GROUP,
+    fifoThroughputLimit: FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+  });
+}
+
+/** One campaign's queue. */
+export interface CampaignQueueProps {
+  /**
+   * The name of the Tidegate that sends its mails (`Tidegate.name`).
+   */
+  readonly tidegate: string;
+
+  /** Its name and weight. */
+  readonly campaign: Campaign;
+
+  /**
+   * Where its alarm goes: `Tidegate.alarmTopic`.
+   * @default - nowhere
+   */
+  readonly alarmTopic?: ITopic;
+
+  /**
+   * Age of the queue's oldest message that alarms, in seconds: 60 to 1,209,600.
+   * @default 864000 - ten days
+   */
+  readonly ageAlarmSeconds?: number;
+}
+
+/**
+ * A campaign's queue, its weight as a tag, and an alarm on its age. A `Tidegate` makes those of
+ * its `campaigns`; with `campaignList: 'tags'` any stack of the account and region can make more.
+ */
+export class CampaignQueue extends Construct {
+  /** The queue. */
+  readonly queue: Queue;
+  /** The alarm on the age of its oldest message. */
+  readonly ageAlarm: Alarm;
+
+  constructor(scope: Construct, id: string, props: CampaignQueueProps) {
+    super(scope, id);
+    const { tidegate, campaign, ageAlarmSeconds = 864_000 } = props;
+    checkName(tidegate);
+    checkCampaign(campaign, tidegate, 'campaign');
+    checkRange('ageAlarmSeconds', ageAlarmSeconds, 60, 1_209_600, true);
+    this.queue = mailQueue(this, 'Queue', campaignQueueName(tidegate, campaign.name));
+    Tags.of(this.queue).add('tidegate:weight', String(campaign.weight), {
+      includeResourceTypes: ['AWS::SQS::Queue'],
+    });
+    this.ageAlarm = ageAlarm(this, 'Age', {
+      name: `${tidegate}-age-${campaign.name}`,
+      queue: this.queue,
+      seconds: ageAlarmSeconds,
+      topic: props.alarmTopic,
+    });
+  }
+}

@@ -1,0 +1,52 @@
+import { CfnOutput, Stack } from 'aws-cdk-lib';
+import type { StackProps } from 'aws-cdk-lib';
+import type { Construct } from 'constructs';
+import type { TidegateProps } from './props.js';
+import { Tidegate } from './tidegate.js';
+
+/** A stack of one Tidegate, whose outputs are those of the SAM template. */
+export class TidegateStack extends Stack {
+  /** What the stack is of. */
+  readonly mail: Tidegate;
+
+  constructor(scope: Construct, id: string, tidegate: TidegateProps, props: StackProps) {
+    super(scope, id, {
+      description: 'Tidegate sends e-mail campaigns through Amazon SES at exactly the account\'s quota.',
+      ...props,
+    });
+    const mail = new Tidegate(this, 'Mail', tidegate);
+    this.mail = mail;
+    this.output('ExpressQueueUrl', mail.expressQueue?.queueUrl);
+    this.output('MergeQueueUrl', mail.mergeQueue?.queueUrl);
+    this.output('DeadLetterQueueUrl', mail.deadLetterQueue.queueUrl);
+    this.output('FeedbackQueueUrl', mail.feedbackQueue?.queueUrl);
+    this.output('FailedInvocationsQueueUrl', mail.failedInvocationsQueue.queueUrl);
+    this.output('LedgerTable', mail.ledger.tableName);
+    this.output('SchedulerFunction', mail.scheduler.functionName);
+    this.output('PollerFunction', mail.poller.functionName);
+    this.output('SchedulerLogGroup', mail.schedulerLog.logGroupName);
+    this.output('PollerLogGroup', mail.pollerLog.logGroupName);
+    // The name under which a campaign's own stack (infra/sam/campaign.yaml) finds the topic.
+    this.output('AlarmTopic', mail.alarmTopic.topicArn, `${this.stackName}-AlarmTopic`);
+    this.output('Dashboard', mail.dashboard.dashboardName);
+    this.output('ConfigurationSet', mail.configurationSet?.configurationSetName);
+    this.campaignQueues();
+  }
+
+  /** One output a campaign, where its name is free, and a map of all of them. */
+  private campaignQueues(): void {
+    const urls = this.mail.campaignNames.map((name) => (
+      [name, this.mail.campaignQueue(name).queueUrl] as const
+    ));
+    for (const [name, url] of urls) {
+      const words = name.split(/[^A-Za-z0-9]+/).filter((word) => word !== '');
+      const id = `${words.map((word) => word[0]?.toUpperCase() + word.slice(1)).join('')}QueueUrl`;
+      if (this.node.tryFindChild(id) === undefined) this.output(id, url);
+    }
+    this.output('CampaignQueueUrls', JSON.stringify(Object.fromEntries(urls)));
+  }
+
+  private output(id: string, value: string | undefined, exportName?: string): void {
+    if (value !== undefined) new CfnOutput(this, id, { value, exportName });
+  }
+}

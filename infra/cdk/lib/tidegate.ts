@@ -1,0 +1,279 @@
+import { Aws, Duration, Stack, Validations } from 'aws-cdk-lib';
+import type { Alarm, Dashboard } from 'aws-cdk-lib/aws-cloudwatch';
+import { AttributeType, BillingMode, Table } from 'aws-cdk-lib/aws-dynamodb';
+import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
+import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
+import { Effect, Grant, PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { Function } from 'aws-cdk-lib/aws-lambda';
+import type { LogGroup } from 'aws-cdk-lib/aws-logs';
+import type { ConfigurationSet } from 'aws-cdk-lib/aws-ses';
+import { Topic } from 'aws-cdk-lib/aws-sns';
+import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
+import type { Queue } from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import { Alarms } from './alarms.js';
+import { dashboard } from './dashboard.js';
+import { checkEnvironmentSize, pollerEnvironment, schedulerEnvironment } from './environment.js';
+import type { Places } from './environment.js';
+import { Feedback } from './feedback.js';
+import { logGroup, tidegateFunction } from './functions.js';
+import { TidegateMetrics } from './metrics.js';
+import { pollerRole, schedulerRole } from './permissions.js';
+import type { TidegateProps } from './props.js';
+import { CampaignQueue, mailQueue, mergeQueue, tidegateQueue } from './queues.js';
+import { withDefaults } from './settings.js';
+import type { Settings } from './settings.js';
+import { InvalidProp, validate } from './validate.js';
+
+/**
+ * Sends e-mail campaigns through Amazon SES at exactly the account's quota: queues, two functions,
+ * the ledger, SES's feedback, alarms and a dashboard.
+ *
+ * @example
+ * const mail = new Tidegate(this, 'Mail', {
+ *   campaigns: [{ name: 'news', weight: 90 }, { name: 'receipts', weight: 10 }],
+ * });
+ * mail.grantSend(shop, 'receipts');
+ */
+export class Tidegate extends TidegateMetrics {
+  /** What every physical name begins with. */
+  readonly name: string;
+  /** Starts the pollers, second by second; runs once a minute. */
+  readonly scheduler: Function;
+  /** Sends the mails of one second. */
+  readonly poller: Function;
+  /** The scheduler's log. */
+  readonly schedulerLog: LogGroup;
+  /** The poller's log. */
+  readonly pollerLog: LogGroup;
+  /** What the pollers share: claims, sums, the control record. */
+  readonly ledger: Table;
+  /** The minute's trigger. */
+  readonly rule: Rule;
+  /** Where mails go that cannot be sent, each with its reason. */
+  readonly deadLetterQueue: Queue;
+  /** The queue that the campaigns are merged into; none in direct mode. */
+  readonly mergeQueue?: Queue;
+  /** The queue whose mails leave before all others, with `expressQueue`. */
+  readonly expressQueue?: Queue;
+  /** Asynchronous invokes that neither function took. */
+  readonly failedInvocationsQueue: Queue;
+  /** SES's bounces and complaints, unless `feedback` is off. */
+  readonly feedbackQueue?: Queue;
+  /** The configuration set of mails that name none, unless `feedback` is off. */
+  readonly configurationSet?: ConfigurationSet;
+  /** What every alarm tells. */
+  readonly alarmTopic: Topic;
+  /** The alarms, by their names without the Tidegate's. */
+  readonly alarms: Readonly<Record<string, Alarm>>;
+  /** One page that says whether mails leave as they should. */
+  readonly dashboard: Dashboard;
+
+  private readonly campaigns: ReadonlyMap<string, CampaignQueue>;
+
+  /** @throws InvalidProp which names the first prop that cannot be, its value, and what is allowed. */
+  constructor(scope: Construct, id: string, props: TidegateProps) {
+    super(scope, id);
+    const settings = withDefaults(props, Stack.of(this).stackName);
+    validate(settings);
+    checkEnvironmentSize(settings);
+    this.name = settings.name;
+
+    this.alarmTopic = this.topic(settings);
+    this.campaigns = this.campaignQueues(settings);
+    this.mergeQueue = settings.mode === 'merge' ? mergeQueue(this, `${this.name}-merge.fifo`) : undefined;
+    this.expressQueue = settings.expressQueue
+      ? mailQueue(this, 'ExpressQueue', `${this.name}-express`) : undefined;
+    this.deadLetterQueue = tidegateQueue(this, 'DeadLetterQueue', `${this.name}-dead-letter`);
+    this.failedInvocationsQueue = tidegateQueue(
+      this, 'FailedInvocationsQueue', `${this.name}-failed-invocations`,
+    );
+    const feedback = settings.feedback === 'off' ? undefined : new Feedback(this, this.name);
+    this.feedbackQueue = feedback?.queue;
+    this.configurationSet = feedback?.configurationSet;
+    this.ledger = this.table(settings);
+
+    this.schedulerLog = logGroup(this, 'scheduler', settings);
+    this.pollerLog = logGroup(this, 'poller', settings);
+    this.poller = this.pollerFunction(settings);
+    this.scheduler = this.schedulerFunction(settings);
+    this.rule = this.everyMinute(settings);
+
+    const watched = { settings, metrics: this, scheduler: this.scheduler, poller: this.poller };
+    const alarms = new Alarms(this, {
+      ...watched,
+      topic: this.alarmTopic,
+      deadLetterQueue: this.deadLetterQueue,
+      mergeQueue: this.mergeQueue,
+      expressQueue: this.expressQueue,
+    });
+    const ages = [...this.campaigns].map(([name, { ageAlarm }]) => [`age-${name}`, ageAlarm]);
+    this.alarms = { ...alarms.byName, ...Object.fromEntries(ages) };
+    this.dashboard = dashboard(this, {
+      ...watched,
+      ledger: this.ledger,
+      alarms: Object.values(this.alarms),
+      campaigns: this.campaignNames.map((name) => this.campaignQueue(name)),
+      queues: [this.expressQueue, this.mergeQueue, this.deadLetterQueue]
+        .filter((queue) => queue !== undefined),
+    });
+  }
+
+  /** The campaigns' names, in the order of the props. */
+  get campaignNames(): string[] {
+    return [...this.campaigns.keys()];
+  }
+
+  /**
+   * The queue that a campaign's mails are put on.
+   * @throws InvalidProp where there is no such campaign.
+   */
+  campaignQueue(campaign: string): Queue {
+    const found = this.campaigns.get(campaign);
+    if (found === undefined) {
+      throw new InvalidProp('campaign', campaign, `one of ${this.campaignNames.join(', ')}`);
+    }
+    return found.queue;
+  }
+
+  /**
+   * Lets a producer put mails on a campaign's queue, on the express queue (`express`), or on those
+   * of all campaigns of the props.
+   * @throws InvalidProp where there is no such queue.
+   */
+  grantSend(grantee: IGrantable, campaign?: string): Grant {
+    const names = campaign === undefined ? this.campaignNames : [campaign];
+    const grants = names.map((name) => {
+      const express = name === 'express' ? this.expressQueue : undefined;
+      return (express ?? this.campaignQueue(name)).grantSendMessages(grantee);
+    });
+    return grants.reduce((all, grant) => all.combine(grant));
+  }
+
+  /** Lets an operator read and change the control record: pauses, weights, holds. */
+  grantOperate(grantee: IGrantable): Grant {
+    return this.ledger.grant(grantee, 'dynamodb:GetItem', 'dynamodb:UpdateItem');
+  }
+
+  /** Lets an operator take mails out of the dead-letter queue, and put them back on their own. */
+  grantReplay(grantee: IGrantable): Grant {
+    return this.deadLetterQueue.grantConsumeMessages(grantee).combine(this.grantSend(grantee));
+  }
+
+  private topic(settings: Settings): Topic {
+    const topic = new Topic(this, 'AlarmTopic', {
+      topicName: `${settings.name}-alarms`, enforceSSL: true,
+    });
+    // A topic with a policy of its own has lost the one that lets its account publish.
+    topic.addToResourcePolicy(new PolicyStatement({
+      sid: 'Alarms',
+      effect: Effect.ALLOW,
+      principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
+      actions: ['sns:Publish'],
+      resources: [topic.topicArn],
+      conditions: { StringEquals: { 'aws:SourceAccount': Aws.ACCOUNT_ID } },
+    }));
+    if (settings.alarmEmail !== undefined) {
+      topic.addSubscription(new EmailSubscription(settings.alarmEmail));
+    }
+    return topic;
+  }
+
+  private campaignQueues(settings: Settings): ReadonlyMap<string, CampaignQueue> {
+    return new Map(settings.campaigns.map((campaign) => [
+      campaign.name,
+      new CampaignQueue(this, `Campaign-${campaign.name}`, {
+        tidegate: settings.name,
+        campaign,
+        alarmTopic: this.alarmTopic,
+        ageAlarmSeconds: settings.ageAlarmSeconds,
+      }),
+    ]));
+  }
+
+  private table(settings: Settings): Table {
+    const table = new Table(this, 'Ledger', {
+      billingMode: BillingMode.PAY_PER_REQUEST,
+      partitionKey: { name: 'pk', type: AttributeType.STRING },
+      timeToLiveAttribute: 'expires_at',
+      pointInTimeRecoverySpecification: settings.pointInTimeRecovery
+        ? { pointInTimeRecoveryEnabled: true } : undefined,
+      removalPolicy: settings.removalPolicy,
+    });
+    if (!settings.pointInTimeRecovery) {
+      Validations.of(table).acknowledge({
+        id: 'AwsSolutions-DDB3',
+        reason: 'The ledger holds what is of use for minutes: which second is being served, and '
+          + 'the control record. A copy of yesterday\'s is worth nothing; pointInTimeRecovery is '
+          + 'there for who keeps a duplicate guard\'s marks.',
+      });
+    }
+    return table;
+  }
+
+  private places(settings: Settings): Places {
+    return {
+      ledgerTable: this.ledger.tableName,
+      campaigns: settings.campaigns.map(({ name, weight }) => (
+        { name, weight, url: this.campaignQueue(name).queueUrl }
+      )),
+      mergeQueue: this.mergeQueue?.queueUrl,
+      expressQueue: this.expressQueue?.queueUrl,
+      deadLetterQueue: this.deadLetterQueue.queueUrl,
+      feedbackQueue: this.feedbackQueue?.queueUrl,
+      configurationSet: this.configurationSet?.configurationSetName,
+    };
+  }
+
+  private schedulerFunction(settings: Settings): Function {
+    return tidegateFunction(this, settings, {
+      of: 'scheduler',
+      description: 'Issues one tick for each second of the coming minute.',
+      memorySize: settings.schedulerMemory,
+      timeout: Duration.seconds(90),
+      role: schedulerRole(this, this.schedulerLog, this.protected(settings)),
+      logGroup: this.schedulerLog,
+      environment: schedulerEnvironment(settings, this.places(settings), this.poller.functionName),
+      failedInvocations: this.failedInvocationsQueue,
+    });
+  }
+
+  private pollerFunction(settings: Settings): Function {
+    return tidegateFunction(this, settings, {
+      of: 'poller',
+      description: 'Sends the mails of one window of one second.',
+      memorySize: settings.pollerMemory,
+      // Below the queues' visibility timeout of 30: a mail must not come back while it is sent.
+      timeout: Duration.seconds(15),
+      reservedConcurrentExecutions: settings.reservedConcurrency || undefined,
+      role: pollerRole(this, this.pollerLog, this.protected(settings)),
+      logGroup: this.pollerLog,
+      environment: pollerEnvironment(settings, this.places(settings)),
+      failedInvocations: this.failedInvocationsQueue,
+    });
+  }
+
+  private protected(settings: Settings) {
+    return {
+      settings,
+      ledger: this.ledger,
+      failedInvocations: this.failedInvocationsQueue,
+      mergeQueue: this.mergeQueue,
+      expressQueue: this.expressQueue,
+      deadLetterQueue: this.deadLetterQueue,
+      feedbackQueue: this.feedbackQueue,
+    };
+  }
+
+  private everyMinute(settings: Settings): Rule {
+    return new Rule(this, 'EveryMinute', {
+      description: 'Starts the scheduler once a minute.',
+      schedule: Schedule.rate(Duration.minutes(1)),
+      enabled: settings.schedule === 'ENABLED',
+      targets: [new LambdaFunction(this.scheduler, {
+        retryAttempts: 2, maxEventAge: Duration.minutes(1),
+      })],
+    });
+  }
+}

@@ -1,0 +1,178 @@
+import { Token } from 'aws-cdk-lib';
+import type { Campaign } from './props.js';
+import type { Settings } from './settings.js';
+
+/** A prop that cannot be: says which, its value, and what is allowed. */
+export class InvalidProp extends Error {
+  constructor(prop: string, value: unknown, allowed: string) {
+    super(`${prop} is ${JSON.stringify(value)}, allowed: ${allowed}`);
+    this.name = 'InvalidProp';
+  }
+}
+
+/** Names of queues that no campaign may take. */
+const RESERVED = ['express', 'merge', 'dead-letter'];
+const LARGEST_WEIGHT_SUM = 10_000;
+const LONGEST_QUEUE_NAME = 80;
+
+/** [smallest, largest, whole numbers only]; the units stand at the props. */
+const RANGES = {
+  maxAttempts: [1, 100, true],
+  idleWindows: [1, 60, true],
+  idleWakeSeconds: [1, 60, true],
+  quotaPerSecond: [0.001, 10_000, false],
+  guard: [0.005, 0.5, false],
+  tickLeadMs: [0, 1000, true],
+  maxInFlight: [1, 900, true],
+  duplicateGuardDays: [1, 90, true],
+  breakerShare: [0.01, 1, false],
+  breakerSeconds: [15, 3600, true],
+  breakerOutcomes: [1, 10_000, true],
+  breakerStopSeconds: [1, 3600, true],
+  breakerProbeSeconds: [12, 600, true],
+  bounceShare: [0.001, 1, false],
+  complaintShare: [0.0001, 1, false],
+  feedbackMinimum: [100, 1_000_000, true],
+  pollerMemory: [128, 10_240, true],
+  schedulerMemory: [128, 10_240, true],
+  ageAlarmSeconds: [60, 1_209_600, true],
+} satisfies Partial<Record<keyof Settings, [number, number, boolean]>>;
+
+/** TypeScript checks these at compile time; JavaScript and `-c` do not. */
+const CHOICES = {
+  campaignList: ['environment', 'tags', 'ledger'],
+  mode: ['merge', 'direct'],
+  unsent: ['timeout', 'release'],
+  daily: ['full', 'spread'],
+  duplicateGuard: ['off', 'resend', 'park'],
+  feedback: ['off', 'count', 'hold'],
+  schedule: ['ENABLED', 'DISABLED'],
+  expressQueue: [true, false],
+  tracing: [true, false],
+  pointInTimeRecovery: [true, false],
+} satisfies Partial<Record<keyof Settings, unknown[]>>;
+
+const URL_PATTERN = /^https?:\/\/.+/;
+const PATTERNS = {
+  dailyReserve: [/^([0-9]+|[0-9]{1,2}(\.[0-9]+)?%)$/, 'recipients such as 500, or a share such as 1%'],
+  logLevel: [/^[A-Za-z0-9_:=,]+$/, 'a level, or directives such as info,tidegate=debug'],
+  alarmEmail: [/^[^@\s]+@[^@\s]+$/, 'one e-mail address'],
+  endpointUrl: [URL_PATTERN, 'a URL such as http://127.0.0.1:4566'],
+  sqsEndpointUrl: [URL_PATTERN, 'a URL such as http://127.0.0.1:4566'],
+  sesEndpointUrl: [URL_PATTERN, 'a URL such as http://127.0.0.1:4566'],
+} satisfies Partial<Record<keyof Settings, [RegExp, string]>>;
+
+/** @throws InvalidProp for the first prop that cannot be. */
+export function validate(settings: Settings): void {
+  checkName(settings.name);
+  checkCampaigns(settings.campaigns, settings.name);
+  for (const [prop, [least, most, whole]] of entries(RANGES)) {
+    const value = settings[prop];
+    if (value !== undefined) checkRange(prop, value, least, most, whole);
+  }
+  for (const [prop, choices] of entries(CHOICES)) {
+    const allowed: readonly unknown[] = choices;
+    if (!allowed.includes(settings[prop])) {
+      throw new InvalidProp(prop, settings[prop], allowed.join(', '));
+    }
+  }
+  for (const [prop, [pattern, allowed]] of entries(PATTERNS)) {
+    const value = settings[prop];
+    if (value !== undefined && !Token.isUnresolved(value) && !pattern.test(value)) {
+      throw new InvalidProp(prop, value, allowed);
+    }
+  }
+  checkSenders(settings);
+  if (settings.reservedConcurrency !== 0) {
+    const allowed = '0 (none), or a whole number from 10 to 1000';
+    checkRange('reservedConcurrency', settings.reservedConcurrency, 10, 1000, true, allowed);
+  }
+}
+
+/** @throws InvalidProp for the first fault of one campaign; `at` says where it stands. */
+export function checkCampaign(campaign: Campaign, name: string, at: string): void {
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(campaign.name) || RESERVED.includes(campaign.name)) {
+    const allowed = `1 to 64 letters, digits, - and _, and not ${RESERVED.join(', ')}`;
+    throw new InvalidProp(`${at}.name`, campaign.name, allowed);
+  }
+  const queue = campaignQueueName(name, campaign.name);
+  if (queue.length > LONGEST_QUEUE_NAME) {
+    const allowed = `a queue's name (${queue}) has at most ${LONGEST_QUEUE_NAME} characters`;
+    throw new InvalidProp(`${at}.name`, campaign.name, allowed);
+  }
+  checkRange(`${at}.weight`, campaign.weight, 0, LARGEST_WEIGHT_SUM, true);
+}
+
+/** @throws InvalidProp where functions, queues and a configuration set cannot be named so. */
+export function checkName(name: string): void {
+  const allowed = '1 to 54 letters, digits and -, a letter first';
+  if (Token.isUnresolved(name)) {
+    throw new InvalidProp('name', name, `${allowed}, known at synthesis: set it in a nested stack`);
+  }
+  if (!/^[A-Za-z][A-Za-z0-9-]{0,53}$/.test(name)) throw new InvalidProp('name', name, allowed);
+}
+
+/** The name that makes a queue a campaign's. */
+export function campaignQueueName(name: string, campaign: string): string {
+  return `${name}-campaign-${campaign}`;
+}
+
+/** @throws InvalidProp unless the value is a number within the range. */
+export function checkRange(
+  prop: string, value: unknown, least: number, most: number, whole: boolean, allowed?: string,
+): void {
+  const fits = typeof value === 'number' && value >= least && value <= most
+    && (!whole || Number.isInteger(value));
+  if (!fits) {
+    const kind = whole ? 'a whole number' : 'a number';
+    throw new InvalidProp(prop, value, allowed ?? `${kind} from ${least} to ${most}`);
+  }
+}
+
+function checkCampaigns(campaigns: Campaign[], name: string): void {
+  if (!Array.isArray(campaigns) || campaigns.length === 0) {
+    throw new InvalidProp('campaigns', campaigns, 'a list of at least one { name, weight }');
+  }
+  const seen = new Set<string>();
+  campaigns.forEach((campaign, index) => {
+    checkCampaign(campaign, name, `campaigns[${index}]`);
+    if (seen.has(campaign.name)) {
+      throw new InvalidProp(`campaigns[${index}].name`, campaign.name, 'each name once');
+    }
+    seen.add(campaign.name);
+  });
+  const weights = campaigns.map((campaign) => campaign.weight);
+  const divisor = weights.reduce(greatestCommonDivisor);
+  const sum = weights.reduce((total, weight) => total + weight, 0) / (divisor || 1);
+  if (divisor === 0 || sum > LARGEST_WEIGHT_SUM) {
+    const allowed = `weights, not all 0, that add up to at most ${LARGEST_WEIGHT_SUM} after division `
+      + 'by their greatest common divisor';
+    throw new InvalidProp('campaigns[].weight', weights, `${allowed} (they add up to ${sum})`);
+  }
+}
+
+function checkSenders(settings: Settings): void {
+  const sender = /^(\*|[^@\s,*]+@[^@\s,*]+|\*@[^@\s,*]+)$/;
+  checkList('allowedSenders', settings.allowedSenders, sender, 'addresses and *@domain, or *');
+  const identity = /^(\*|arn:[^:]+:ses:[^:]*:[^:]*:identity\/.+)$/;
+  checkList('senderIdentityArns', settings.senderIdentityArns, identity, 'ARNs of SES identities, or *');
+}
+
+function checkList(prop: string, values: string[], pattern: RegExp, allowed: string): void {
+  if (!Array.isArray(values) || values.length === 0) {
+    throw new InvalidProp(prop, values, `a list of at least one: ${allowed}`);
+  }
+  values.forEach((value, index) => {
+    if (!Token.isUnresolved(value) && !pattern.test(value)) {
+      throw new InvalidProp(`${prop}[${index}]`, value, allowed);
+    }
+  });
+}
+
+function greatestCommonDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestCommonDivisor(b, a % b);
+}
+
+function entries<T extends object>(record: T): [keyof T, T[keyof T]][] {
+  return Object.entries(record) as [keyof T, T[keyof T]][];
+}
