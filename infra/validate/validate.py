@@ -37,10 +37,10 @@ class Check:
     command: list[str | Path]
 
 
-def checks(linters: Path, checkov: Path) -> list[Check]:
-    """What is run, the slowest first."""
+def checks(linters: Path, checkov: Path, rendered: Path) -> list[Check]:
+    """What is run at once, the slowest first."""
     return [
-        Check("checkov", [checkov / "checkov"]),
+        Check("checkov", [checkov / "checkov", "--directory", rendered]),
         # cfn-lint as the SAM CLI drives it, on the template that is SAM's.
         Check(
             "sam validate --lint",
@@ -93,8 +93,14 @@ def main() -> None:
     option("--linters", type=Path, required=True, metavar="DIR", help="of sam, cfn-lint, zizmor")
     option("--checkov", type=Path, required=True, metavar="DIR", help="of checkov")
     args = parser.parse_args()
-    found = checks(args.linters.resolve(), args.checkov.resolve())
+    linters, checkov = args.linters.resolve(), args.checkov.resolve()
     with TemporaryDirectory() as home, ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        rendered = Path(home) / "rendered"
+        rendered.mkdir()
+        render = Check("rendering", [linters / "python", "-B", "validate/render.py", rendered])
+        if not run(render, home):
+            sys.exit(1)
+        found = checks(linters, checkov, rendered)
         clean = list(pool.map(lambda check: run(check, home), found))
     sys.exit(not all(clean))
 
