@@ -330,9 +330,9 @@ DEPLOY_HELP = """\
 Zips the two binaries, uploads them to the local S3, creates or updates the stack from the
 template, waits, and prints {"stack", "status", "outputs": {name: value}, "package_bytes":
 {function: bytes}}. The outputs are the template's: FirstCampaignQueueUrl, SecondCampaignQueueUrl,
-ExpressQueueUrl, MergeQueueUrl, DeadLetterQueueUrl, LedgerTable, SchedulerFunction,
-PollerFunction, SchedulerLogGroup, PollerLogGroup; one whose resource the parameters leave out is
-missing. Architecture is this machine's and EndpointUrl is --endpoint, unless --parameter gives
+ExpressQueueUrl, MergeQueueUrl, DeadLetterQueueUrl, FeedbackQueueUrl, FailedInvocationsQueueUrl,
+LedgerTable, SchedulerFunction, PollerFunction, SchedulerLogGroup, PollerLogGroup, AlarmTopic,
+Dashboard, ConfigurationSet; one that the parameters leave out is missing. Architecture is this machine's and EndpointUrl is --endpoint, unless --parameter gives
 another."""
 
 
