@@ -61,15 +61,21 @@ function sends({ metrics }: DashboardProps): IWidget {
 
 /** By search: campaigns come and go without a change of the dashboard. */
 function shares(): IWidget {
-  return graph('Shares by campaign (mails a minute)', [byCampaign('Sent')], { stacked: true });
+  const sent = byCampaign('Sent');
+  const percent = new SearchExpression({
+    expression: `100 * ${sent} / SUM(${sent})`, label: '', period: MINUTE,
+  });
+  return graph('Shares by campaign (%)', [percent], { stacked: true });
 }
 
 function feedback(): IWidget {
-  return graph('Feedback by campaign (a minute)', [byCampaign('Bounced'), byCampaign('Complained')]);
+  return graph('Bounces and complaints by campaign (a minute)', ['Bounced', 'Complained'].map(
+    (label) => new SearchExpression({ expression: byCampaign(label), label, period: MINUTE }),
+  ));
 }
 
-function byCampaign(metricName: string): SearchExpression {
-  return search(`{${NAMESPACE},Campaign} MetricName="${metricName}"`, Stats.SUM, metricName);
+function byCampaign(metricName: string): string {
+  return search(`{${NAMESPACE},Campaign} MetricName="${metricName}"`, Stats.SUM);
 }
 
 function backlog(props: DashboardProps, metricName: string, title: string): IWidget {
@@ -83,27 +89,29 @@ function backlog(props: DashboardProps, metricName: string, title: string): IWid
   const terms = [...settings.name.split('-'), 'campaign'].filter((term) => term !== '')
     .map((term) => `QueueName=${term}`);
   const found = `{AWS/SQS,QueueName} MetricName="${metricName}" ${terms.join(' ')}`;
-  return graph(title, [search(found, Stats.MAXIMUM, ''), ...metrics]);
+  const expression = search(found, Stats.MAXIMUM);
+  return graph(title, [new SearchExpression({ expression, label: '', period: MINUTE }), ...metrics]);
 }
 
 function slots({ metrics }: DashboardProps): IWidget {
-  return graph('Slots (a minute)', [
+  return graph('Slots skipped and unused (a minute)', [
     metrics.metricSlotsSkipped({ label: 'skipped' }),
     metrics.metricSlotsUnused({ label: 'unused' }),
   ]);
 }
 
 function failures({ metrics }: DashboardProps): IWidget {
-  return graph('Refused, failed, dead-lettered (a minute)', [
+  return graph('Refusals, failures, dead letters (a minute)', [
     metrics.metricRefused({ label: 'refused' }),
     metrics.metricFailed({ label: 'failed' }),
+    metrics.metric('poller', 'PossiblySent', { label: 'possibly sent' }),
     metrics.metricRetried({ label: 'retried' }),
     metrics.metricDeadLettered({ label: 'dead-lettered' }),
   ]);
 }
 
 function holds({ metrics }: DashboardProps): IWidget {
-  return graph('Holds', [
+  return graph('Holds, and windows held or blocked', [
     metrics.metricHolds({ label: 'holds that stand' }),
     metrics.metricHeldWindows({ label: 'held windows' }),
     metrics.metricBlockedWindows({ label: 'blocked windows' }),
@@ -131,10 +139,8 @@ function costs({ metrics, scheduler, poller, ledger }: DashboardProps): IWidget 
   });
 }
 
-function search(terms: string, statistic: string, label: string): SearchExpression {
-  return new SearchExpression({
-    expression: `SEARCH('${terms}', '${statistic}', 60)`, label, period: MINUTE,
-  });
+function search(terms: string, statistic: string): string {
+  return `SEARCH('${terms}', '${statistic}', 60)`;
 }
 
 function graph(title: string, left: IMetric[], more: Partial<GraphWidgetProps> = {}): IWidget {
