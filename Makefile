@@ -15,11 +15,19 @@ TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 RELEASE := $(TARGET_DIR)/release
 TIDEGATE := $(RELEASE)/tidegate
 
-# The local AWS (ministack) and what deploys into it; cargo-lambda, for `make watch` alone.
+# The local AWS (ministack) and what deploys into it.
 LOCAL_VENV := $(TOOLS)/local/.installed
 LOCAL_PYTHON := $(TOOLS)/local/bin/python
-WATCH_VENV := $(TOOLS)/watch/.installed
-WATCH_BIN := $(TOOLS)/watch/bin
+# cargo-lambda; and zig (400 MB), with which it links for Lambda's processor and C library.
+LAMBDA_VENV := $(TOOLS)/lambda/.installed
+LAMBDA_BIN := $(TOOLS)/lambda/bin
+ZIG := $(TOOLS)/lambda/.installed-zig
+# What checks the templates, and the SAM CLI, which also deploys them.
+VALIDATE_VENV := $(TOOLS)/validate/.installed
+VALIDATE_BIN := $(TOOLS)/validate/bin
+# The CDK app's packages.
+CDK := infra/cdk
+CDK_MODULES := $(CDK)/node_modules/.package-lock.json
 
 # A cargo-deny of the same version on the PATH is as good as our own, and saves building it.
 FOUND_DENY := $(filter $(DENY_VERSION),$(shell cargo-deny --version 2>/dev/null))
@@ -48,27 +56,71 @@ help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(LOCAL_VENV) build ## Sends two campaigns through a local AWS, and reports (QUOTA MESSAGES LATENCY SECONDS KEEP ARGS)
+run: $(LOCAL_VENV) binaries ## Sends two campaigns through a local AWS, and reports (QUOTA MESSAGES LATENCY SECONDS KEEP ARGS)
 	$(TIDEGATE) local $(LOCAL_OPTIONS)
 
 .PHONY: watch
-watch: $(LOCAL_VENV) $(WATCH_VENV) build ## The same on `cargo lambda watch`, for work on the code
-	PATH="$(WATCH_BIN):$$PATH" $(TIDEGATE) local --watch $(LOCAL_OPTIONS)
+watch: $(LOCAL_VENV) $(LAMBDA_VENV) binaries ## The same on `cargo lambda watch`, for work on the code
+	PATH="$(LAMBDA_BIN):$$PATH" $(TIDEGATE) local --watch $(LOCAL_OPTIONS)
 
 FUNCTION ?= poller
 EVENT ?= events/empty_tick.json
 .PHONY: invoke
-invoke: $(WATCH_VENV) ## Invokes a function under `make watch` (FUNCTION=poller EVENT=events/tick.json)
-	$(WATCH_BIN)/cargo-lambda lambda invoke $(FUNCTION) --data-file $(EVENT)
+invoke: $(LAMBDA_VENV) ## Invokes a function under `make watch` (FUNCTION=poller EVENT=events/tick.json)
+	$(LAMBDA_BIN)/cargo-lambda lambda invoke $(FUNCTION) --data-file $(EVENT)
 
 # ---------------------------------------------------------------------------------- to build it
 
-.PHONY: build
-build: rust ## Builds every binary for this machine, in release mode
+.PHONY: binaries
+binaries: rust ## Builds every binary for this machine, in release mode
 	cargo build --release --locked --workspace --bins
 
+# Lambda's processors, as cargo-lambda and as Rust call them.
+ARCH ?= arm64
+FLAG_arm64 := --arm64
+FLAG_x86_64 := --x86-64
+TRIPLE_arm64 := aarch64-unknown-linux-gnu
+TRIPLE_x86_64 := x86_64-unknown-linux-gnu
+
+.PHONY: build
+build: rust-target $(ZIG) ## Builds the two functions for Lambda (ARCH=arm64 or x86_64)
+	PATH="$(LAMBDA_BIN):$$PATH" cargo lambda build --release --locked $(FLAG_$(ARCH)) \
+	  --package tidegate-scheduler --package tidegate-poller
+	@for function in scheduler poller; do \
+	  echo "target/lambda/$$function/bootstrap: $(ARCH), $$(($$(wc -c < $(TARGET_DIR)/lambda/$$function/bootstrap) / 1024)) KiB"; \
+	done
+
+# ---------------------------------------------------------------------------------- to deploy it
+
+# The stack's name and region; Name=value pairs of the template's parameters; no asks nothing.
+STACK ?= tidegate
+REGION ?=
+PARAMETERS ?=
+CONFIRM ?= yes
+SAM := SAM_CLI_TELEMETRY=0 $(VALIDATE_BIN)/sam
+SAM_STACK = --stack-name $(STACK) $(if $(REGION),--region $(REGION))
+
+.PHONY: deploy
+deploy: build $(VALIDATE_VENV) ## Deploys the SAM template (STACK REGION PARAMETERS="Name=value …" ARCH CONFIRM=no)
+	set -f; $(SAM) deploy --template-file infra/sam/template.yaml $(SAM_STACK) \
+	  --resolve-s3 --capabilities CAPABILITY_IAM --no-fail-on-empty-changeset \
+	  $(if $(filter no,$(CONFIRM)),--no-confirm-changeset,--confirm-changeset) \
+	  --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
+
+# The app's context: what of the construct's properties is not left at its default.
+CONTEXT ?=
+CDK_ENV = PATH="$(LAMBDA_BIN):$$PATH" $(if $(REGION),AWS_REGION=$(REGION) CDK_DEPLOY_REGION=$(REGION)) CDK_DISABLE_VERSION_CHECK=1
+.PHONY: deploy-cdk
+deploy-cdk: cdk rust-target $(ZIG) ## Deploys the CDK app (STACK REGION CONTEXT="-c name=value …" ARCH CONFIRM=no)
+	cd $(CDK) && set -f && $(CDK_ENV) npx --no-install cdk deploy --all -c name=$(STACK) -c architecture=$(ARCH) $(CONTEXT) \
+	  $(if $(filter no,$(CONFIRM)),--require-approval never)
+
+.PHONY: delete
+delete: $(VALIDATE_VENV) ## Deletes the stack, its queues and the mail in them, however it was deployed (STACK REGION CONFIRM=no)
+	$(SAM) delete $(SAM_STACK) $(if $(filter no,$(CONFIRM)),--no-prompts)
+
 .PHONY: tools
-tools: $(LOCAL_VENV) $(WATCH_VENV) $(OWN_FUZZ) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(LAMBDA_VENV) $(OWN_FUZZ) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
@@ -78,7 +130,7 @@ clean: ## Removes what was built, installed into .tools, or left by a local run
 # ---------------------------------------------------------------------------------- to prove it
 
 .PHONY: test
-test: lint doc test-infra test-rust ## Everything that CI checks
+test: lint doc validate test-infra test-cdk test-rust ## Everything that CI checks
 
 .PHONY: lint
 lint: rust deny ## Format, clippy without a warning, licences and sources of the dependencies
@@ -99,13 +151,21 @@ doc: rust ## The documentation, without a broken link
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 
 .PHONY: test-infra
-test-infra: $(LOCAL_VENV) ## The template and its local deployment
+test-infra: $(LOCAL_VENV) cdk ## The templates, their parity and their local deployment
 	cd infra/local && AWS_DEFAULT_REGION=us-east-1 $(LOCAL_PYTHON) -B -m unittest
 	cd infra/bench && $(PYTHON) -B -m unittest
 
+.PHONY: cdk
+cdk: $(CDK_MODULES) ## Compiles the CDK app
+	cd $(CDK) && npx --no-install tsc
+
+.PHONY: test-cdk
+test-cdk: cdk ## The construct: its templates' promises, cdk-nag
+	cd $(CDK) && node --test build/test
+
 # End to end runs on the release binaries and on the local AWS.
 .PHONY: test-rust
-test-rust: $(LOCAL_VENV) build ## Unit, property, contract and end-to-end tests
+test-rust: $(LOCAL_VENV) binaries ## Unit, property, contract and end-to-end tests
 	TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(RELEASE) cargo test --locked --workspace
 
 FUZZ_SECONDS ?= 60
@@ -133,7 +193,7 @@ fuzz-%:
 
 ONLY ?=
 .PHONY: bench
-bench: $(LOCAL_VENV) build ## The README's figures, measured here (ONLY=start,14,200,… for a part)
+bench: $(LOCAL_VENV) binaries ## The README's figures, measured here (ONLY=start,14,200,… for a part)
 	$(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(RELEASE) $(if $(ONLY),--only $(ONLY))
 	$(if $(ONLY),,cargo bench --locked -p tidegate-core --bench decisions)
 
@@ -152,6 +212,22 @@ cxx:
 	  echo "make: a C++ compiler is missing. Install one (Debian, Ubuntu: apt-get install g++; macOS: xcode-select --install)." >&2; \
 	  exit 1; }
 
+.PHONY: rust-target
+rust-target: rust
+	@test -n "$(TRIPLE_$(ARCH))" || { echo "make: ARCH=$(ARCH) is not allowed: arm64 or x86_64 is" >&2; exit 2; }
+	@test -d "$$(rustc --print sysroot)/lib/rustlib/$(TRIPLE_$(ARCH))/lib" || { \
+	  echo "make: Rust cannot build for $(ARCH) yet: its target $(TRIPLE_$(ARCH)) is missing." >&2; \
+	  echo "      Get it:  rustup target add $(TRIPLE_$(ARCH))" >&2; \
+	  echo "      or build for the other processor:  make build ARCH=$(if $(filter arm64,$(ARCH)),x86_64,arm64)" >&2; \
+	  exit 1; }
+
+.PHONY: node
+node:
+	@command -v npm >/dev/null && node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))' || { \
+	  echo "make: Node.js 20 or newer with npm is missing. Install it (https://nodejs.org; Debian, Ubuntu: apt-get install nodejs npm;" >&2; \
+	  echo "      macOS: brew install node)." >&2; \
+	  exit 1; }
+
 .PHONY: python
 python:
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
@@ -164,9 +240,23 @@ $(LOCAL_VENV): infra/local/requirements.txt | python
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	touch $@
 
-$(WATCH_VENV): infra/local/requirements-watch.txt | python
+$(LAMBDA_VENV): infra/local/requirements-lambda.txt | python
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
+	touch $@
+
+$(ZIG): infra/local/requirements-zig.txt $(LAMBDA_VENV)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
+	touch $@
+
+$(VALIDATE_VENV): infra/validate/requirements.txt | python
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	touch $@
+
+# No package's own script runs: nothing of them is needed.
+$(CDK_MODULES): $(CDK)/package-lock.json | node
+	npm --prefix $(CDK) ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	touch $@
 
 $(OWN_DENY): | rust

@@ -116,7 +116,7 @@ def options() -> argparse.Namespace:
     args.out = (args.out or root / ".local" / "bench").absolute()
     for name in ("tidegate", "poller", "scheduler", "ses-sandbox"):
         if not os.access(args.bin_dir / name, os.X_OK):
-            parser.error(f"{args.bin_dir / name} is missing: run `make build`, or name --bin-dir")
+            parser.error(f"{args.bin_dir / name} is missing: run `make binaries`, or name --bin-dir")
     return args
 
 

@@ -218,7 +218,7 @@ def create_or_update(
     """Starts what the stack needs, and gives the status that means success."""
     request = {
         "StackName": stack,
-        "TemplateBody": json.dumps(template),
+        "TemplateBody": json.dumps(template, separators=(",", ":")),
         "Parameters": parameters,
         "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
     }

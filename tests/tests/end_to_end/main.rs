@@ -11,6 +11,7 @@
 mod bad_messages;
 mod by_hand;
 mod campaigns;
+mod cdk;
 mod crashes;
 mod failures;
 mod outages;

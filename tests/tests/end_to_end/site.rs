@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tidegate_aws::SystemClock;
 use tidegate_cli::local::{
-    Arrival, Campaign, Figures, LocalAws, Mode, Plan, SandboxStats, Setup, figures, fill,
+    Arrival, Campaign, Figures, Infra, LocalAws, Mode, Plan, SandboxStats, Setup, figures, fill,
     is_of_plan,
 };
 use tidegate_core::Timestamp;
@@ -120,6 +120,7 @@ fn setup() -> Setup {
         strict: false,
         sandbox_options: Vec::new(),
         guard: None,
+        infra: Infra::Sam,
         mode: Mode::Merge,
         campaigns,
         schedule: false,

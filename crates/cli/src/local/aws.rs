@@ -37,6 +37,8 @@ pub struct LocalAws {
     // The programs end before their files go.
     pub(super) crew: Crew,
     _scratch: Scratch,
+    files: Files,
+    parameters: Vec<(String, String)>,
     folder: PathBuf,
     ministack: Http,
     sandbox: Sandbox,
@@ -95,7 +97,7 @@ impl LocalAws {
     /// # Errors
     /// [`LocalError`], and nothing is left running.
     pub async fn start_on(sqs: Sqs, setup: &Setup, folder: &Path) -> Result<Self, LocalError> {
-        let files = Files::find(&setup.root, &setup.python, &setup.bin_dir).await?;
+        let files = Files::find(&setup.root, &setup.python, &setup.bin_dir, setup.infra).await?;
         let port = needs::port(setup.port, "--port")?;
         let sandbox_port = match setup.sandbox_port {
             Some(_) => needs::port(setup.sandbox_port, "--sandbox-port")?,
@@ -119,6 +121,8 @@ impl LocalAws {
         Ok(Self {
             crew,
             _scratch: scratch,
+            files,
+            parameters,
             folder: folder.to_owned(),
             sandbox: Sandbox::at(&url),
             sdk: Sdk::connect(ministack.base(), &sqs_url),
@@ -127,6 +131,20 @@ impl LocalAws {
             started,
             deployed: Instant::now(),
         })
+    }
+
+    /// Deploys once more into the running stack, with some parameters changed: an upgrade.
+    ///
+    /// # Errors
+    /// [`LocalError::Deploy`], and the stack is what it was before.
+    pub async fn update(&mut self, changed: &[(&str, &str)]) -> Result<(), LocalError> {
+        for (name, value) in changed {
+            self.parameters.retain(|(other, _)| other != name);
+            self.parameters.push(((*name).to_owned(), (*value).to_owned()));
+        }
+        let endpoint = self.ministack.base();
+        self.stack = deploy(&self.crew, &self.files, endpoint, &self.parameters).await?;
+        Ok(())
     }
 
     /// Where ministack answers, such as `http://127.0.0.1:4566`.

@@ -39,6 +39,6 @@ pub use plan::{Campaign, InvalidWeights, Plan, Weights, split};
 pub use report::{Ending, Mails, PollerUsage, Promise, Report, Settings, SqsCalls};
 pub use run::RunOptions;
 pub use sandbox::{Sandbox, SandboxStats};
-pub use setup::{Mode, Setup, Sqs};
+pub use setup::{Infra, Mode, Setup, Sqs};
 pub use track::{CampaignProgress, Progress, Tracker};
 pub use view::Backlog;

@@ -8,23 +8,35 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use super::error::LocalError;
+use super::setup::Infra;
 
 /// What ministack and the deployment are made of.
 const MODULES: &str = "ministack samtranslator boto3 yaml";
 const FIND_MODULES: &str = "import importlib.util as u, sys; \
      print(' '.join(m for m in sys.argv[1:] if u.find_spec(m) is None))";
 const TOOLS: &str = "run `make tools`, or name another Python with --python";
-const BUILD: &str = "run `make build`, or name another folder with --bin-dir";
+const CDK_APP: &str = "infra/cdk/build/bin/tidegate.js";
+const CDK: &str = "run `make cdk`";
+const BUILD: &str = "run `make binaries`, or name another folder with --bin-dir";
 
 /// Files that a run uses, all of them there.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     pub(super) python: PathBuf,
     pub(super) script: PathBuf,
-    pub(super) template: PathBuf,
+    pub(super) stack: StackFile,
     pub(super) scheduler: PathBuf,
     pub(super) poller: PathBuf,
     pub(super) sandbox: PathBuf,
+}
+
+/// What the stack is made from.
+#[derive(Clone, Debug)]
+pub(super) enum StackFile {
+    /// The SAM template.
+    Sam(PathBuf),
+    /// The compiled CDK app.
+    Cdk(PathBuf),
 }
 
 impl Files {
@@ -33,6 +45,7 @@ impl Files {
         root: &Path,
         python: &Path,
         bin_dir: &Path,
+        infra: Infra,
     ) -> Result<Self, LocalError> {
         let in_checkout = |path: &str| {
             let remedy = "run it in Tidegate's checkout, or name that with --root";
@@ -42,7 +55,10 @@ impl Files {
         let files = Self {
             python: present(python, "the Python", TOOLS)?,
             script: in_checkout("infra/local/local_aws.py")?,
-            template: in_checkout("infra/sam/template.yaml")?,
+            stack: match infra {
+                Infra::Sam => StackFile::Sam(in_checkout("infra/sam/template.yaml")?),
+                Infra::Cdk => StackFile::Cdk(present(&root.join(CDK_APP), "the file", CDK)?),
+            },
             scheduler: binary("scheduler")?,
             poller: binary("poller")?,
             sandbox: binary("ses-sandbox")?,
@@ -121,7 +137,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_missing_is_named_with_what_to_do() {
         let nowhere = Path::new("/nonexistent");
-        let error = Files::find(nowhere, &nowhere.join("python"), nowhere).await.unwrap_err();
+        let error =
+            Files::find(nowhere, &nowhere.join("python"), nowhere, Infra::Sam).await.unwrap_err();
         assert_eq!(
             error.to_string(),
             "not found: the Python /nonexistent/python; run `make tools`, or name another Python with --python"

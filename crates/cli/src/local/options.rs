@@ -10,11 +10,11 @@ use super::error::LocalError;
 use super::plan::{Campaign, MOST_RECIPIENTS, Plan, Weights, split};
 use super::report::Settings;
 use super::run::RunOptions;
-use super::setup::{Mode, Setup, Sqs};
+use super::setup::{Infra, Mode, Setup, Sqs};
 
 /// Send two campaigns through a local AWS, and report
 ///
-/// Starts ministack and the SES sandbox on loopback, deploys the SAM template into it, puts two
+/// Starts ministack and the SES sandbox on loopback, deploys the stack into it, puts two
 /// campaigns onto the queues, lets EventBridge fire the scheduler, shows what happens, and reports:
 /// on the terminal, as report.json, and as chart.svg. Everything it started ends with it.
 ///
@@ -57,13 +57,16 @@ pub struct LocalArgs {
     /// Part of the quota that is kept free, 0.005 to 0.5 [default: the template's, 0.02]
     #[arg(long, value_name = "SHARE", value_parser = guard)]
     guard: Option<f64>,
+    /// What describes the stack: the SAM template, or the CDK app (which `make cdk` builds)
+    #[arg(long, value_name = "WHICH", default_value = "sam")]
+    infra: Infra,
     /// How the poller takes mails: through the merge queue, or straight from the campaigns' queues
     #[arg(long, value_name = "MODE", default_value = "merge")]
     mode: Mode,
     /// Whose queues are used: ministack's, or the SQS sandbox's, which keep up with high rates
     #[arg(long, value_name = "WHOSE", default_value = "ministack")]
     sqs: Sqs,
-    /// A parameter of the template; may be given many times
+    /// A parameter of the SAM template, also where the CDK app is deployed; may be given many times
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = parameter)]
     parameters: Vec<(String, String)>,
     /// End so many seconds after the first mail, whatever is left
@@ -145,6 +148,7 @@ impl LocalArgs {
                 .flat_map(|fault| ["--fault".to_owned(), fault.clone()])
                 .collect(),
             guard: self.guard,
+            infra: self.infra,
             mode: self.mode,
             campaigns: self.campaigns(),
             schedule: !self.watch,
@@ -160,6 +164,7 @@ impl LocalArgs {
         Settings {
             quota: self.quota,
             guard: self.guard,
+            infra: self.infra,
             mode: self.mode,
             sqs: self.sqs,
             latency: Some(self.latency.clone()),

@@ -15,7 +15,7 @@ use super::aws::{REGION, Stack};
 use super::crew::{Crew, Words};
 use super::error::LocalError;
 use super::http::Http;
-use super::needs::Files;
+use super::needs::{Files, StackFile};
 use super::setup::Setup;
 
 const READY_SECONDS: u64 = 30;
@@ -139,7 +139,11 @@ pub(super) async fn deploy(
 ) -> Result<Stack, LocalError> {
     let mut command = isolated(&files.python, &std::env::temp_dir());
     command.arg("-B").arg(&files.script).args(["deploy", "--region", REGION]);
-    command.args(["--endpoint", endpoint]).arg("--template").arg(&files.template);
+    command.args(["--endpoint", endpoint]);
+    match &files.stack {
+        StackFile::Sam(template) => command.arg("--template").arg(template),
+        StackFile::Cdk(app) => command.arg("--cdk").arg(app),
+    };
     command.arg("--scheduler").arg(&files.scheduler).arg("--poller").arg(&files.poller);
     for (name, value) in parameters {
         command.arg("--parameter").arg(format!("{name}={value}"));

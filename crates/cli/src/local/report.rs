@@ -8,7 +8,7 @@ use super::cpu::Usage;
 use super::figures::Figures;
 use super::plan::Campaign;
 use super::sandbox::SandboxStats;
-use super::setup::{Mode, Sqs};
+use super::setup::{Infra, Mode, Sqs};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub struct Settings {
     pub quota: f64,
     /// The part of it that was kept free; none: the template's default.
     pub guard: Option<f64>,
+    /// What was deployed.
+    #[serde(default)]
+    pub infra: Infra,
     /// How mails were taken.
     pub mode: Mode,
     /// Whose queues were used.
@@ -225,6 +228,7 @@ pub(super) mod tests {
             settings: Settings {
                 quota: plan.quota,
                 guard: None,
+                infra: Infra::Sam,
                 mode: Mode::Merge,
                 sqs: Sqs::Ministack,
                 latency: None,

@@ -39,6 +39,17 @@ pub enum Sqs {
     Sandbox,
 }
 
+/// What describes the stack that is deployed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Infra {
+    /// The SAM template.
+    #[default]
+    Sam,
+    /// The CDK app, built by `make cdk`.
+    Cdk,
+}
+
 /// How a local AWS is set up.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -64,6 +75,8 @@ pub struct Setup {
     pub sandbox_options: Vec<String>,
     /// The part of the quota that is kept free; none leaves it at the template's.
     pub guard: Option<f64>,
+    /// What is deployed: the SAM template, or what the CDK app makes.
+    pub infra: Infra,
     /// How mails are taken.
     pub mode: Mode,
     /// The first two campaigns: names and weights.
@@ -134,6 +147,7 @@ mod tests {
             strict: true,
             sandbox_options: vec!["--seed".to_owned(), "7".to_owned()],
             guard: Some(0.05),
+            infra: Infra::Sam,
             mode: Mode::Direct,
             campaigns: [campaign("big", 90), campaign("small", 10)],
             schedule: false,

@@ -51,7 +51,7 @@ async fn present() -> Result<(), LocalError> {
     }
     Err(LocalError::Missing {
         what: "cargo-lambda".to_owned(),
-        remedy: "run `make watch`, or `make tools` and put .tools/watch/bin in front of PATH"
+        remedy: "run `make watch`, or `make tools` and put .tools/lambda/bin in front of PATH"
             .to_owned(),
     })
 }

@@ -1,0 +1,66 @@
+"""What the CDK app makes of the SAM template's parameters: the same names and values serve both."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+SWITCHES = {"on": "true", "off": "false"}
+
+
+class CdkError(Exception):
+    """The app did not run, or refused a value."""
+
+
+def context(parameters: dict[str, str]) -> dict[str, str]:
+    """The app's context: the parameters' names in camel case, the campaigns as one list."""
+    given = dict(parameters)
+    campaigns = [
+        f"{name}:{given.pop(f'{nth}CampaignWeight', weight)}"
+        for nth, default, weight in (("First", "main", 90), ("Second", "minor", 10))
+        if (name := given.pop(f"{nth}CampaignName", default))
+    ]
+    found = {name[0].lower() + name[1:]: value for name, value in given.items() if value != ""}
+    found.pop("campaigns", None)
+    where = given.get("Campaigns", "")
+    if where.startswith("["):
+        raise CdkError("Campaigns is a list of queues' URLs, which the CDK app has no need of")
+    if where:
+        found["campaignList"] = where
+    if "tracing" in found:
+        found["tracing"] = SWITCHES.get(found["tracing"], found["tracing"])
+    return found | {"campaigns": ",".join(campaigns)}
+
+
+def synthesize(app: Path, stack: str, parameters: dict[str, str]) -> dict[str, Any]:
+    """The template that the compiled app makes; it needs neither an account nor the binaries."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-cdk-") as folder:
+        packages = Path(folder) / "packages"
+        for function in ("scheduler", "poller"):
+            (packages / function).mkdir(parents=True)
+            (packages / function / "bootstrap").touch()
+        out = Path(folder) / "out"
+        own = {"name": stack, "prebuilt": str(packages), "assetsBucket": "tidegate-code"}
+        environment = os.environ | {
+            "CDK_CONTEXT_JSON": json.dumps(context(parameters) | own),
+            "CDK_OUTDIR": str(out),
+        }
+        ran = subprocess.run(
+            ["node", str(app)], env=environment, capture_output=True, text=True, check=False
+        )
+        if ran.returncode != 0:
+            said = (ran.stderr or ran.stdout).strip() or f"exit code {ran.returncode}"
+            raise CdkError(f"the CDK app {app} refuses: {said}")
+        template: dict[str, Any] = json.loads((out / f"{stack}.template.json").read_text("utf-8"))
+        return template
+
+
+def outputs_as_sam(outputs: dict[str, str]) -> dict[str, str]:
+    """The stack's outputs, with the campaigns' queues under the SAM template's names too."""
+    urls = list(json.loads(outputs.get("CampaignQueueUrls", "{}")).values())
+    names = ("FirstCampaignQueueUrl", "SecondCampaignQueueUrl")
+    return outputs | dict(zip(names, urls, strict=False))

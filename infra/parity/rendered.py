@@ -1,0 +1,196 @@
+"""A CloudFormation template with its parameters filled in: what a stack of it would be.
+
+Conditions are decided, intrinsic functions evaluated, and what only AWS can tell (a queue's URL, an
+ARN) is written as AWS would write it for the resource's name, so that two templates that call one
+queue by different logical ids render alike. A resource without a name of its own goes by its type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+ACCOUNT = "123456789012"
+REGION = "eu-west-1"
+PSEUDO = {
+    "AWS::AccountId": ACCOUNT,
+    "AWS::Partition": "aws",
+    "AWS::Region": REGION,
+    "AWS::URLSuffix": "amazonaws.com",
+    "AWS::StackId": "stack-id",
+}
+NO_VALUE = object()
+
+# The property that is a resource's name, and the ARN that AWS gives a resource of that name.
+NAMES = {
+    "AWS::CloudWatch::Alarm": "AlarmName",
+    "AWS::CloudWatch::Dashboard": "DashboardName",
+    "AWS::Lambda::Function": "FunctionName",
+    "AWS::Logs::LogGroup": "LogGroupName",
+    "AWS::SES::ConfigurationSet": "Name",
+    "AWS::SNS::Topic": "TopicName",
+    "AWS::SQS::Queue": "QueueName",
+}
+ARNS = {
+    "AWS::CloudWatch::Alarm": "cloudwatch:{place}:alarm:{name}",
+    "AWS::Lambda::Function": "lambda:{place}:function:{name}",
+    "AWS::Logs::LogGroup": "logs:{place}:log-group:{name}:*",
+    "AWS::SNS::Topic": "sns:{place}:{name}",
+    "AWS::SQS::Queue": "sqs:{place}:{name}",
+}
+
+
+class Rendered:
+    """The resources that a stack named `name` would have, by logical id, without conditions."""
+
+    def __init__(
+        self, template: Mapping[str, Any], name: str, parameters: Mapping[str, str] | None = None
+    ) -> None:
+        self._template = template
+        self._values = PSEUDO | {"AWS::StackName": name} | self._parameters(parameters or {})
+        self._conditions: dict[str, bool] = {}
+        self._names: dict[str, str] = {}
+        there = {
+            logical: resource
+            for logical, resource in template["Resources"].items()
+            if "Condition" not in resource or self.condition(resource["Condition"])
+        }
+        self._there = there
+        self.resources: dict[str, dict[str, Any]] = {
+            logical: {"Type": resource["Type"], **self.evaluate(resource.get("Properties", {}))}
+            for logical, resource in there.items()
+        }
+
+    def of_type(self, kind: str) -> dict[str, dict[str, Any]]:
+        """The resources of a type, by name; by logical id where they have none."""
+        found = {l: r for l, r in self.resources.items() if r["Type"] == kind}
+        return {self.name(logical): resource for logical, resource in found.items()}
+
+    def name(self, logical: str) -> str:
+        """What a resource is called in the account."""
+        if logical not in self._names:
+            resource = self._there[logical]
+            given = resource.get("Properties", {}).get(NAMES.get(resource["Type"], ""))
+            only = [l for l, r in self._there.items() if r["Type"] == resource["Type"]]
+            unnamed = resource["Type"] if len(only) == 1 else logical
+            self._names[logical] = unnamed if given is None else str(self.evaluate(given))
+        return self._names[logical]
+
+    def condition(self, name: str) -> bool:
+        if name not in self._conditions:
+            self._conditions[name] = self.evaluate(self._template["Conditions"][name])
+        return self._conditions[name]
+
+    def evaluate(self, value: Any) -> Any:
+        """A value without intrinsic functions."""
+        if isinstance(value, list):
+            return [item for item in map(self.evaluate, value) if item is not NO_VALUE]
+        if not isinstance(value, dict):
+            return value
+        if len(value) == 1:
+            (key, argument), *_ = value.items()
+            function = FUNCTIONS.get(key)
+            if function is not None:
+                return function(self, argument)
+        members = ((key, self.evaluate(item)) for key, item in value.items())
+        return {key: item for key, item in members if item is not NO_VALUE}
+
+    def _parameters(self, given: Mapping[str, str]) -> dict[str, Any]:
+        declared = self._template.get("Parameters", {})
+        unknown = given.keys() - declared.keys()
+        if unknown:
+            raise KeyError(f"no such parameters: {', '.join(sorted(unknown))}")
+        values: dict[str, Any] = {}
+        for name, parameter in declared.items():
+            value = given.get(name, parameter.get("Default", ""))
+            is_list = parameter["Type"].endswith("List") or parameter["Type"].startswith("List<")
+            values[name] = str(value).split(",") if is_list else str(value)
+        return values
+
+    # -- the intrinsic functions
+
+    def _ref(self, name: str) -> Any:
+        if name == "AWS::NoValue":
+            return NO_VALUE
+        if name in self._values:
+            return self._values[name]
+        called = self.name(name)
+        kind = self._there[name]["Type"]
+        if kind == "AWS::SQS::Queue":
+            return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{called}"
+        return self._arn(name) if kind == "AWS::SNS::Topic" else called
+
+    def _get_att(self, argument: Any) -> str:
+        logical, attribute = argument.split(".", 1) if isinstance(argument, str) else argument
+        if attribute == "Arn" or attribute.endswith("Arn"):
+            return self._arn(logical)
+        if attribute in ("QueueName", "TopicName"):
+            return self.name(logical)
+        return f"{self.name(logical)}.{attribute}"
+
+    def _arn(self, logical: str) -> str:
+        form = ARNS.get(self._there[logical]["Type"], "{name}")
+        return f"arn:aws:{form.format(place=f'{REGION}:{ACCOUNT}', name=self.name(logical))}"
+
+    def _sub(self, argument: Any) -> str:
+        text, own = (argument, {}) if isinstance(argument, str) else argument
+
+        def put(match: re.Match[str]) -> str:
+            name = match[1]
+            if name.startswith("!"):
+                return f"${{{name[1:]}}}"
+            if name in own:
+                return _text(self.evaluate(own[name]))
+            return _text(self._get_att(name) if "." in name else self._ref(name))
+
+        return re.sub(r"\$\{([^}]+)\}", put, text)
+
+    def _if(self, argument: Any) -> Any:
+        condition, yes, no = argument
+        return self.evaluate(yes if self.condition(condition) else no)
+
+    def _select(self, argument: Any) -> Any:
+        index, items = argument
+        return self.evaluate(items)[int(index)]
+
+    def _split(self, argument: Any) -> list[str]:
+        separator, text = argument
+        return str(self.evaluate(text)).split(separator)
+
+    def _join(self, argument: Any) -> str:
+        separator, items = argument
+        return str(separator).join(_text(item) for item in self.evaluate(items))
+
+    def _equals(self, argument: Any) -> bool:
+        left, right = self.evaluate(argument)
+        return _text(left) == _text(right)
+
+    def _find_in_map(self, argument: Any) -> Any:
+        name, first, second = map(self.evaluate, argument)
+        return self.evaluate(self._template["Mappings"][name][first][second])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    return str(value)
+
+
+FUNCTIONS = {
+    "Ref": Rendered._ref,
+    "Condition": Rendered.condition,
+    "Fn::GetAtt": Rendered._get_att,
+    "Fn::Sub": Rendered._sub,
+    "Fn::If": Rendered._if,
+    "Fn::Select": Rendered._select,
+    "Fn::Split": Rendered._split,
+    "Fn::Join": Rendered._join,
+    "Fn::Equals": Rendered._equals,
+    "Fn::FindInMap": Rendered._find_in_map,
+    "Fn::Not": lambda self, argument: not self.evaluate(argument)[0],
+    "Fn::And": lambda self, argument: all(self.evaluate(argument)),
+    "Fn::Or": lambda self, argument: any(self.evaluate(argument)),
+    "Fn::ImportValue": lambda self, argument: f"import({self.evaluate(argument)})",
+    "Fn::Base64": lambda self, argument: f"base64({self.evaluate(argument)})",
+}

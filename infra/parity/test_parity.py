@@ -1,0 +1,124 @@
+"""The SAM template and the CDK construct render the same stack.
+
+Every difference is printed, one a line. What may differ stands in `ALLOWED` with its reason; a
+difference that is no longer there must leave that list.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from samtranslator.translator.transform import transform
+
+import cdk_app
+import local_aws
+from compare import Pairs, differences, pairs
+from rendered import REGION, Rendered
+
+INFRA = Path(__file__).parent.parent
+NAME = "mail"
+# The SAM template's queues are called first and second whatever the campaigns' names are.
+CAMPAIGNS = {"FirstCampaignName": "first", "SecondCampaignName": "second"}
+CASES: dict[str, dict[str, str]] = {
+    "the defaults": {},
+    "direct mode, one campaign, nothing around it": {
+        "Mode": "direct",
+        "SecondCampaignName": "",
+        "Feedback": "off",
+        "Schedule": "DISABLED",
+    },
+    "everything that can be switched on": {
+        "ExpressQueue": "true",
+        "AlarmEmail": "ops@example.org",
+        "AllowedSenders": "news@example.org,*@example.net",
+        "SenderIdentityArns": f"arn:aws:ses:{REGION}:123456789012:identity/example.org",
+        "Architecture": "x86_64",
+        "PollerMemory": "512",
+        "SchedulerMemory": "128",
+        "ReservedConcurrency": "20",
+        "Tracing": "on",
+        "PointInTimeRecovery": "true",
+        "LogRetentionDays": "7",
+        "LogLevel": "warn",
+        "Campaigns": "tags",
+        "FirstCampaignWeight": "70",
+        "SecondCampaignWeight": "30",
+        "QuotaPerSecond": "14",
+        "Guard": "0.05",
+        "TickLeadMs": "300",
+        "MaxInFlight": "100",
+        "MaxAttempts": "3",
+        "Unsent": "release",
+        "IdleWindows": "10",
+        "IdleWakeSeconds": "30",
+        "Daily": "spread",
+        "DailyReserve": "500",
+        "DuplicateGuard": "park",
+        "DuplicateGuardDays": "20",
+        "BreakerShare": "0.5",
+        "BreakerSeconds": "120",
+        "BreakerOutcomes": "50",
+        "BreakerStopSeconds": "60",
+        "BreakerProbeSeconds": "20",
+        "Feedback": "count",
+        "BounceShare": "0.1",
+        "ComplaintShare": "0.002",
+        "FeedbackMinimum": "5000",
+        "AgeAlarmSeconds": "600000",
+    },
+}
+# Paths that may differ, each by a reason.
+ALLOWED: dict[str, str] = {}
+
+
+def sam(parameters: dict[str, str]) -> Pairs:
+    template = copy.deepcopy(local_aws.read_template(INFRA / "sam" / "template.yaml"))
+    for function in ("SchedulerFunction", "PollerFunction"):
+        template["Resources"][function]["Properties"]["CodeUri"] = "s3://bucket/key"
+    made: dict[str, Any] = transform(template, {}, SimpleNamespace(load=dict))
+    # Parameters that a run gives; SAM itself fills in none.
+    return pairs(Rendered(made, NAME, parameters))
+
+
+def cdk(parameters: dict[str, str]) -> Pairs:
+    app = INFRA / "cdk" / "build" / "bin" / "tidegate.js"
+    return pairs(Rendered(cdk_app.synthesize(app, NAME, parameters), NAME))
+
+
+class Parity(unittest.TestCase):
+    maxDiff = None
+
+    def test_both_templates_render_the_same_stack(self) -> None:
+        for case, parameters in CASES.items():
+            with self.subTest(case):
+                given = CAMPAIGNS | parameters
+                found = differences(sam(given), cdk(given))
+                unexpected = [line for line in found if line.split(":")[0] not in ALLOWED]
+                self.assertFalse(unexpected, "\n" + "\n".join(unexpected))
+
+    def test_what_may_differ_does(self) -> None:
+        found = {
+            line.split(":")[0]
+            for parameters in CASES.values()
+            for line in differences(sam(CAMPAIGNS | parameters), cdk(CAMPAIGNS | parameters))
+        }
+        self.assertEqual(set(ALLOWED) - found, set())
+
+    def test_the_cases_give_every_parameter_a_value_that_is_not_its_default(self) -> None:
+        template = local_aws.read_template(INFRA / "sam" / "template.yaml")
+        for name, parameter in template["Parameters"].items():
+            if name.endswith("EndpointUrl"):
+                continue
+            given = {case.get(name, str(parameter["Default"])) for case in CASES.values()}
+            given |= {CAMPAIGNS.get(name, str(parameter["Default"]))}
+            self.assertGreater(len(given | {str(parameter["Default"])}), 1, name)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
+    unittest.main()

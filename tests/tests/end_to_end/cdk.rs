@@ -1,0 +1,27 @@
+//! What the CDK app makes is deployed and run like the SAM template.
+
+use tidegate_cli::local::Infra;
+use tidegate_delivery::ports::Depth;
+
+use crate::site::{BIG, DEAD_LETTERS, QUOTA, SMALL, Site, plan};
+
+#[tokio::test]
+async fn the_cdk_stack_sends_both_campaigns_through_an_update_without_a_loss_or_a_double() {
+    let plan = plan(150, 18);
+    let mut site = Site::strict(|setup| setup.infra = Infra::Cdk).await;
+    let before = [BIG, SMALL, DEAD_LETTERS].map(|output| site.queue(output));
+    site.fill(&plan).await;
+    site.fire().await;
+    site.wait_for(40, 30).await;
+    // Both functions get a new environment while their windows are under way.
+    site.aws.update(&[("IdleWindows", "4"), ("MaxAttempts", "7")]).await.unwrap();
+    site.wait_for(168, 40).await;
+    site.wait_until_empty(40).await;
+
+    assert_eq!([BIG, SMALL, DEAD_LETTERS].map(|output| site.queue(output)), before);
+    assert_eq!(site.depth(DEAD_LETTERS).await, Depth::default());
+    let (figures, stats) = (site.figures(&plan), site.stats().await);
+    assert_eq!((figures.missing, figures.duplicates, figures.foreign), (0, 0, 0));
+    assert!(stats.refused.is_empty(), "{stats:?}");
+    assert!(figures.worst_second <= QUOTA, "{} in a second", figures.worst_second);
+}
