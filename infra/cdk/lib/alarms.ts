@@ -22,11 +22,13 @@ export interface AlarmsProps {
   readonly deadLetterQueue: Queue;
   readonly mergeQueue: Queue;
   readonly expressQueue: Queue;
+  /** The alarms on the campaigns' ages, which stand at their queues. */
+  readonly campaignAges: Readonly<Record<string, Alarm>>;
 }
 
 type Own = Omit<OwnAlarmProps, 'alarmName' | 'alarmDescription'>;
 
-/** The alarms of a Tidegate, but for those on the campaigns' ages, which stand at their queues. */
+/** The alarms of a Tidegate. */
 export class Alarms extends Construct {
   /** By their names without the Tidegate's. */
   readonly byName: Readonly<Record<string, Alarm>>;
@@ -37,18 +39,25 @@ export class Alarms extends Construct {
     super(scope, 'Alarms');
     this.byName = this.made;
     this.sending();
-    this.queues();
+    this.ages();
     this.scheduling();
     this.functions();
-    this.reputation();
+    this.mails();
   }
 
   private sending(): void {
-    const { metrics } = this.props;
+    const { metrics, deadLetterQueue } = this.props;
     this.add('refusals', 'SES refused mails as over the rate. Look for others who send in this '
       + 'account and region, and set quotaPerSecond to what is left for Tidegate; if there are none, '
       + 'raise guard.', {
       metric: metrics.metricRefused(FIVE_MINUTES), threshold: 10,
+    });
+    this.add('dead-letters', 'Mails are in the dead-letter queue. Read last_error of its messages, mend '
+      + 'the cause, and send them again or delete them.', {
+      metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible({
+        ...FIVE_MINUTES, statistic: Stats.MAXIMUM,
+      }),
+      threshold: 1,
     });
     this.add('held', 'All sending, or a campaign, is held. The scheduler\'s log names the hold and its '
       + 'reason; mend that and lift the hold. Holds of the account and of the daily quota lift '
@@ -59,27 +68,11 @@ export class Alarms extends Construct {
       + 'and at SES\'s health; the breaker probes, and goes on by itself once SES accepts.', {
       metric: metrics.metricBlockedWindows(ONE_MINUTE), threshold: 1,
     });
-    this.add('ledger', 'Pollers cannot reach the ledger table, and so send nothing. Look at the '
-      + 'poller\'s log and at the table (does it exist, is it throttled?).', {
-      metric: metrics.metricLedgerFailed(ONE_MINUTE), threshold: 3,
-    });
-    this.add('receive-count', 'A mail was received more than 100 times and not sent. The poller\'s log '
-      + 'names it; see whether it needs more slots than the quota gives, or fails each time.', {
-      metric: metrics.metricHighestReceiveCount(FIVE_MINUTES),
-      threshold: 100,
-      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
-    });
   }
 
-  private queues(): void {
-    const { deadLetterQueue, mergeQueue, expressQueue } = this.props;
-    this.add('dead-letters', 'Mails are in the dead-letter queue. Read last_error of its messages, mend '
-      + 'the cause, and send them again or delete them.', {
-      metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible({
-        ...FIVE_MINUTES, statistic: Stats.MAXIMUM,
-      }),
-      threshold: 1,
-    });
+  private ages(): void {
+    const { deadLetterQueue, mergeQueue, expressQueue, campaignAges } = this.props;
+    Object.assign(this.made, campaignAges);
     const unless = (setting: string) => ` If ${setting} nobody takes from it.`;
     this.age('express', expressQueue, agedMail('the express queue', unless('expressQueue is false')));
     this.age('merge', mergeQueue, agedMail('the merge queue', unless('mode is direct')));
@@ -109,6 +102,10 @@ export class Alarms extends Construct {
       + 'quotaPerSecond, or else nothing is sent. Look at the scheduler\'s log and at SES\'s health.', {
       metric: metrics.metricQuotaUnknown(FIVE_MINUTES), threshold: 3,
     });
+    this.add('ledger', 'Pollers cannot reach the ledger table, and so send nothing. Look at the '
+      + 'poller\'s log and at the table (does it exist, is it throttled?).', {
+      metric: metrics.metricLedgerFailed(ONE_MINUTE), threshold: 3,
+    });
   }
 
   private functions(): void {
@@ -131,7 +128,13 @@ export class Alarms extends Construct {
     });
   }
 
-  private reputation(): void {
+  private mails(): void {
+    this.add('receive-count', 'A mail was received more than 100 times and not sent. The poller\'s log '
+      + 'names it; see whether it needs more slots than the quota gives, or fails each time.', {
+      metric: this.props.metrics.metricHighestReceiveCount(FIVE_MINUTES),
+      threshold: 100,
+      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+    });
     const metric = (metricName: string) => new Metric({
       namespace: 'AWS/SES', metricName, statistic: Stats.AVERAGE, period: Duration.hours(1),
     });

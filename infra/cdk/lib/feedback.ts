@@ -1,5 +1,5 @@
-import { EventBus, EventField, Rule, RuleTargetInput } from 'aws-cdk-lib/aws-events';
-import type { EventPattern, IRuleTarget } from 'aws-cdk-lib/aws-events';
+import { EventBus, Rule } from 'aws-cdk-lib/aws-events';
+import type { EventPattern, IRuleTarget, RuleTargetInput } from 'aws-cdk-lib/aws-events';
 import { Effect, PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { ConfigurationSet, EmailSendingEvent, EventDestination } from 'aws-cdk-lib/aws-ses';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
@@ -62,11 +62,7 @@ export class Feedback extends Construct {
       eventPattern: {
         source: ['aws.ses'], detailType: takes.detailType, detail: { ...takes.detail, mail },
       },
-      targets: [this.target(RuleTargetInput.fromObject({
-        kind,
-        campaign: EventField.fromPath('$.detail.mail.tags.tidegate_campaign[0]'),
-        id: EventField.fromPath('$.detail.mail.messageId'),
-      }))],
+      targets: [this.target(withoutAddresses(kind))],
     });
   }
 
@@ -76,4 +72,17 @@ export class Feedback extends Construct {
       bind: () => ({ id: 'feedback', arn: this.queue.queueArn, input, targetResource: this.queue }),
     };
   }
+}
+
+/** What is told of an event. EventBridge itself puts the quotes around a string in a value's place. */
+function withoutAddresses(kind: Kind): RuleTargetInput {
+  return {
+    bind: () => ({
+      inputPathsMap: {
+        campaign: '$.detail.mail.tags.tidegate_campaign[0]',
+        id: '$.detail.mail.messageId',
+      },
+      inputTemplate: `{"kind": "${kind}", "campaign": <campaign>, "id": <id>}`,
+    }),
+  };
 }

@@ -107,9 +107,10 @@ export class CampaignQueue extends Construct {
       this, 'Queue', campaignQueueName(tidegate, campaign.name),
       props.removalPolicy ?? RemovalPolicy.DESTROY,
     );
-    Tags.of(this.queue).add('tidegate:weight', String(campaign.weight), {
-      includeResourceTypes: ['AWS::SQS::Queue'],
-    });
+    const tags = { 'tidegate:weight': String(campaign.weight), 'tidegate:campaign': campaign.name };
+    for (const [key, value] of Object.entries(tags)) {
+      Tags.of(this.queue).add(key, value, { includeResourceTypes: ['AWS::SQS::Queue'] });
+    }
     this.ageAlarm = ageAlarm(this, 'Age', {
       name: `${tidegate}-age-${campaign.name}`,
       description: agedMail(`campaign ${campaign.name}'s queue`),

@@ -106,21 +106,25 @@ export class Tidegate extends TidegateMetrics {
     this.scheduler = this.schedulerFunction();
     this.rule = this.everyMinute();
 
-    const watched = { settings, metrics: this, scheduler: this.scheduler, poller: this.poller };
+    const campaignAges = Object.fromEntries(
+      [...this.campaigns].map(([name, { ageAlarm }]) => [`age-${name}`, ageAlarm]),
+    );
+    const watched = { settings, scheduler: this.scheduler, poller: this.poller };
     const alarms = new Alarms(this, {
       ...watched,
+      metrics: this,
       topic: this.alarmTopic,
       deadLetterQueue: this.deadLetterQueue,
       mergeQueue: this.mergeQueue,
       expressQueue: this.expressQueue,
+      campaignAges,
     });
-    const ages = [...this.campaigns].map(([name, { ageAlarm }]) => [`age-${name}`, ageAlarm]);
-    this.alarms = { ...alarms.byName, ...Object.fromEntries(ages) };
+    this.alarms = alarms.byName;
     this.dashboard = dashboard(this, {
       ...watched,
       ledger: this.ledger,
-      alarms: Object.values(this.alarms),
-      campaigns: this.campaignNames.map((name) => this.campaignQueue(name)),
+      alarms: this.alarms,
+      campaignAges,
       queues: [this.expressQueue, this.mergeQueue, this.deadLetterQueue],
     });
   }
