@@ -33,6 +33,7 @@ export function alarm(
 /** Which queue's age alarms, and from when. */
 export interface AgeAlarmProps {
   readonly name: string;
+  readonly description: string;
   readonly queue: Queue;
   readonly seconds: number;
   readonly topic?: ITopic;
@@ -42,11 +43,17 @@ export interface AgeAlarmProps {
 export function ageAlarm(scope: Construct, id: string, props: AgeAlarmProps): Alarm {
   return alarm(scope, id, props.topic, {
     alarmName: props.name,
-    alarmDescription: 'The oldest message of this queue nears the 14 days at which SQS deletes it. '
-      + 'See what holds sending, raise the weight or the quota, or take the messages out.',
+    alarmDescription: props.description,
     metric: props.queue.metricApproximateAgeOfOldestMessage({
       statistic: 'Maximum', period: Duration.minutes(5),
     }),
     threshold: props.seconds,
   });
+}
+
+/** What to do about an old mail in a queue, and when nobody takes from that queue. */
+export function agedMail(queue: string, unused = ''): string {
+  return `A mail in ${queue} is ageAlarmSeconds old, and SQS drops it at 14 days. See what holds or `
+    + 'slows its sending (alarms held and blocked, the dashboard), or move it to another queue.'
+    + unused;
 }

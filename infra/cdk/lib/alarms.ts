@@ -4,7 +4,7 @@ import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import { ageAlarm, alarm } from './alarm.js';
+import { agedMail, ageAlarm, alarm } from './alarm.js';
 import type { OwnAlarmProps } from './alarm.js';
 import type { TidegateMetrics } from './metrics.js';
 import type { Settings } from './settings.js';
@@ -20,13 +20,15 @@ export interface AlarmsProps {
   readonly scheduler: IFunction;
   readonly poller: IFunction;
   readonly deadLetterQueue: Queue;
-  readonly mergeQueue?: Queue;
-  readonly expressQueue?: Queue;
+  readonly mergeQueue: Queue;
+  readonly expressQueue: Queue;
+  /** The alarms on the campaigns' ages, which stand at their queues. */
+  readonly campaignAges: Readonly<Record<string, Alarm>>;
 }
 
 type Own = Omit<OwnAlarmProps, 'alarmName' | 'alarmDescription'>;
 
-/** The alarms of a Tidegate, but for those on the campaigns' ages, which stand at their queues. */
+/** The alarms of a Tidegate. */
 export class Alarms extends Construct {
   /** By their names without the Tidegate's. */
   readonly byName: Readonly<Record<string, Alarm>>;
@@ -37,61 +39,52 @@ export class Alarms extends Construct {
     super(scope, 'Alarms');
     this.byName = this.made;
     this.sending();
-    this.queues();
+    this.ages();
     this.scheduling();
     this.functions();
-    this.reputation();
+    this.mails();
   }
 
   private sending(): void {
-    const { metrics } = this.props;
-    this.add('refusals', 'SES refuses sends for the rate: other software sends with this account, or '
-      + 'the quota fell. Cap the quota, or let the other software have less.', {
+    const { metrics, deadLetterQueue } = this.props;
+    this.add('refusals', 'SES refused mails as over the rate. Look for others who send in this '
+      + 'account and region, and set quotaPerSecond to what is left for Tidegate; if there are none, '
+      + 'raise guard.', {
       metric: metrics.metricRefused(FIVE_MINUTES), threshold: 10,
     });
-    this.add('held', 'A hold stands on all sending or on a campaign. The ledger table says why, and '
-      + 'since when; remove the cause, then lift the hold where nobody else does.', {
-      metric: metrics.metricHolds(ONE_MINUTE), threshold: 1, evaluationPeriods: 2,
-    });
-    this.add('blocked', 'The circuit breaker blocks: too many sends failed or were refused. It lets go '
-      + 'by itself once SES answers; see the log of the poller for what SES said.', {
-      metric: metrics.metricBlockedWindows(ONE_MINUTE), threshold: 1,
-    });
-    this.add('ledger', 'Pollers do not reach the ledger table, and send nothing meanwhile. See '
-      + 'DynamoDB\'s health, the table, and the permissions of the poller.', {
-      metric: metrics.metricLedgerFailed(ONE_MINUTE), threshold: 3,
-    });
-    this.add('receive-count', 'A message was received more than a hundred times and cannot be sent: '
-      + 'the log of the poller names it. Take it out of its queue, or remove what keeps it.', {
-      metric: metrics.metricHighestReceiveCount(FIVE_MINUTES),
-      threshold: 100,
-      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
-    });
-  }
-
-  private queues(): void {
-    const { settings, topic, deadLetterQueue, mergeQueue, expressQueue } = this.props;
-    this.add('dead-letters', 'Mails wait in the dead-letter queue, each with its reason. Read them, '
-      + 'remove the cause, then replay or delete them.', {
+    this.add('dead-letters', 'Mails are in the dead-letter queue. Read last_error of its messages, mend '
+      + 'the cause, and send them again or delete them.', {
       metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible({
         ...FIVE_MINUTES, statistic: Stats.MAXIMUM,
       }),
       threshold: 1,
     });
-    const aged = { express: expressQueue, merge: mergeQueue, 'dead-letter': deadLetterQueue };
-    for (const [name, queue] of Object.entries(aged)) {
-      if (queue === undefined) continue;
-      const id = `age-${name}`;
-      this.made[id] = ageAlarm(this, id, {
-        name: `${settings.name}-${id}`, queue, seconds: settings.ageAlarmSeconds, topic,
-      });
-    }
+    this.add('held', 'All sending, or a campaign, is held. The scheduler\'s log names the hold and its '
+      + 'reason; mend that and lift the hold. Holds of the account and of the daily quota lift '
+      + 'themselves.', {
+      metric: metrics.metricHolds(ONE_MINUTE), threshold: 1, evaluationPeriods: 2,
+    });
+    this.add('blocked', 'The circuit breaker blocks: too many sends failed. Look at the poller\'s log '
+      + 'and at SES\'s health; the breaker probes, and goes on by itself once SES accepts.', {
+      metric: metrics.metricBlockedWindows(ONE_MINUTE), threshold: 1,
+    });
+  }
+
+  private ages(): void {
+    const { deadLetterQueue, mergeQueue, expressQueue, campaignAges } = this.props;
+    Object.assign(this.made, campaignAges);
+    const unless = (setting: string) => ` If ${setting} nobody takes from it.`;
+    this.age('express', expressQueue, agedMail('the express queue', unless('expressQueue is false')));
+    this.age('merge', mergeQueue, agedMail('the merge queue', unless('mode is direct')));
+    this.age('dead-letter', deadLetterQueue, 'A dead letter has waited for ageAlarmSeconds, and SQS '
+      + 'drops it when it is 14 days old. Send it again, or save it elsewhere.');
   }
 
   private scheduling(): void {
     const { metrics, scheduler, settings } = this.props;
-    this.add('minute-missed', 'The scheduler did not run in a minute, and nothing is sent without it. '
-      + 'See its trigger, its errors and its throttles.', {
+    this.add('minute-missed', 'The scheduler did not run for two minutes of three: nothing is sent. '
+      + 'Look at the rule that starts it (is it enabled?) and at its errors and throttles. Just after '
+      + 'the first deploy it means nothing.', {
       metric: scheduler.metricInvocations({ ...ONE_MINUTE, statistic: Stats.SUM }),
       threshold: 1,
       comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
@@ -100,47 +93,67 @@ export class Alarms extends Construct {
       treatMissingData: TreatMissingData.BREACHING,
       actionsEnabled: settings.schedule === 'ENABLED',
     });
-    this.add('ticks-failed', 'The scheduler cannot start pollers: see its log, the throttles of the '
-      + 'poller, and the concurrency that the account has left.', {
+    this.add('ticks-failed', 'Ticks could not be issued, and their seconds send nothing. Look at the '
+      + 'scheduler\'s log: throttled pollers need more concurrency (reservedConcurrency, or the '
+      + 'account\'s).', {
       metric: metrics.metricTicksFailed(FIVE_MINUTES), threshold: 10,
     });
-    this.add('quota-unknown', 'SES does not tell the quota: see the log of the scheduler. Sending goes '
-      + 'on at the last quota known, or at the one that is set.', {
+    this.add('quota-unknown', 'SES did not tell the quota; the last known one is used, or else '
+      + 'quotaPerSecond, or else nothing is sent. Look at the scheduler\'s log and at SES\'s health.', {
       metric: metrics.metricQuotaUnknown(FIVE_MINUTES), threshold: 3,
+    });
+    this.add('ledger', 'Pollers cannot reach the ledger table, and so send nothing. Look at the '
+      + 'poller\'s log and at the table (does it exist, is it throttled?).', {
+      metric: metrics.metricLedgerFailed(ONE_MINUTE), threshold: 3,
     });
   }
 
   private functions(): void {
     const { poller, scheduler } = this.props;
     const sum = { ...ONE_MINUTE, statistic: Stats.SUM };
-    const look = 'see its log. What it held is visible again after 30 s';
-    this.add('poller-errors', `The poller fails: ${look}.`, {
+    this.add('poller-errors', 'Pollers fail. Their log says why; the ticks that failed are in the '
+      + 'failed-invocations queue.', {
       metric: poller.metricErrors(sum), threshold: 3,
     });
-    this.add('scheduler-errors', 'The scheduler fails, and a minute without it is not sent in: see its '
-      + 'log.', {
+    this.add('scheduler-errors', 'The scheduler fails, and a minute may pass unsent. Its log says why.', {
       metric: scheduler.metricErrors(sum), threshold: 1,
     });
-    const raise = 'raise the account\'s concurrency, or reserve some for the poller';
-    this.add('poller-throttles', `Pollers are throttled, and their windows are lost: ${raise}.`, {
+    this.add('poller-throttles', 'Pollers are throttled, and their seconds send nothing. Raise '
+      + 'reservedConcurrency, or ask AWS for more concurrent executions.', {
       metric: poller.metricThrottles(sum), threshold: 1,
     });
-    this.add('scheduler-throttles', `The scheduler is throttled, and its minute is lost: ${raise}.`, {
+    this.add('scheduler-throttles', 'The scheduler is throttled, and a minute may pass unsent. Ask AWS '
+      + 'for more concurrent executions, or let other functions use fewer.', {
       metric: scheduler.metricThrottles(sum), threshold: 1,
     });
   }
 
-  private reputation(): void {
-    const pause = 'Pause the campaign that it comes from, and clean its list, before SES pauses the '
-      + 'account';
+  private mails(): void {
+    this.add('receive-count', 'A mail was received more than 100 times and not sent. The poller\'s log '
+      + 'names it; see whether it needs more slots than the quota gives, or fails each time.', {
+      metric: this.props.metrics.metricHighestReceiveCount(FIVE_MINUTES),
+      threshold: 100,
+      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+    });
     const metric = (metricName: string) => new Metric({
       namespace: 'AWS/SES', metricName, statistic: Stats.AVERAGE, period: Duration.hours(1),
     });
-    this.add('bounce-rate', `The account's bounce rate is at 5 %. ${pause}.`, {
+    this.add('bounce-rate', '5 % of the account\'s mails bounce; SES reviews an account at 5 % and may '
+      + 'pause it at 10 %. Hold the campaign that bounces (the dashboard\'s feedback) and clean its '
+      + 'list.', {
       metric: metric('Reputation.BounceRate'), threshold: 0.05,
     });
-    this.add('complaint-rate', `The account's complaint rate is at 0.1 %. ${pause}.`, {
+    this.add('complaint-rate', '0.1 % of the account\'s mails are complained about; SES reviews an '
+      + 'account at 0.1 % and may pause it at 0.5 %. Hold the campaign (the dashboard\'s feedback) '
+      + 'and see who is written to, and why.', {
       metric: metric('Reputation.ComplaintRate'), threshold: 0.001,
+    });
+  }
+
+  private age(of: string, queue: Queue, description: string): void {
+    const { settings, topic } = this.props;
+    this.made[`age-${of}`] = ageAlarm(this, `age-${of}`, {
+      name: `${settings.name}-age-${of}`, description, queue, seconds: settings.ageAlarmSeconds, topic,
     });
   }
 

@@ -11,7 +11,7 @@ import { InvalidProp } from './validate.js';
 /** How a setting is read: from `-c NAME=TEXT`, or from cdk.json as JSON of the same meaning. */
 type Reader = (name: string, value: unknown) => unknown;
 
-const PROPS: Record<keyof TidegateProps, Reader> = {
+const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
   campaigns,
   name: text,
   campaignList: text,
@@ -52,7 +52,6 @@ const PROPS: Record<keyof TidegateProps, Reader> = {
   removalPolicy: choice({ destroy: RemovalPolicy.DESTROY, retain: RemovalPolicy.RETAIN }),
   alarmEmail: text,
   ageAlarmSeconds: number,
-  code: refuse('prebuilt=DIR'),
   manifestPath: text,
   endpointUrl: text,
   sqsEndpointUrl: text,
@@ -124,10 +123,8 @@ function settings(app: App): Given {
   // CDK's own keys hold a colon, a slash or a hyphen; a plain word that is not known is misspelt.
   const given = Object.entries(app.node.getAllContext() as Given)
     .filter(([name]) => /^[A-Za-z]+$/.test(name));
-  for (const [name, value] of given) {
-    if (!known.has(name)) {
-      throw new InvalidProp(name, value, `no such setting; there are ${[...known].join(', ')}`);
-    }
+  for (const [name] of given) {
+    if (!known.has(name)) throw new InvalidProp('a setting', name, [...known].join(', '));
   }
   return Object.fromEntries(given);
 }
@@ -167,12 +164,6 @@ function choice(choices: Record<string, unknown>): Reader {
     const chosen = choices[String(value)];
     if (chosen === undefined) throw new InvalidProp(name, value, Object.keys(choices).join(', '));
     return chosen;
-  };
-}
-
-function refuse(instead: string): Reader {
-  return (name, value) => {
-    throw new InvalidProp(name, value, `no text or JSON; use ${instead}`);
   };
 }
 

@@ -1,142 +1,161 @@
-import { Duration } from 'aws-cdk-lib';
-import {
-  AlarmStatusWidget, Dashboard, GraphWidget, MathExpression, Metric, SearchExpression, Stats,
-} from 'aws-cdk-lib/aws-cloudwatch';
-import type { Alarm, GraphWidgetProps, IMetric, IWidget } from 'aws-cdk-lib/aws-cloudwatch';
+import { Aws } from 'aws-cdk-lib';
+import { ConcreteWidget, Dashboard } from 'aws-cdk-lib/aws-cloudwatch';
+import type { Alarm } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Table } from 'aws-cdk-lib/aws-dynamodb';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { NAMESPACE } from './metrics.js';
-import type { TidegateMetrics } from './metrics.js';
 import type { Settings } from './settings.js';
 
 /** What the dashboard shows. */
 export interface DashboardProps {
   readonly settings: Settings;
-  readonly metrics: TidegateMetrics;
   readonly scheduler: IFunction;
   readonly poller: IFunction;
   readonly ledger: Table;
-  readonly alarms: Alarm[];
-  /** The queues of the campaigns that are known at synthesis. */
-  readonly campaigns: Queue[];
-  /** The other queues that mails wait in. */
+  readonly alarms: Readonly<Record<string, Alarm>>;
+  readonly campaignAges: Readonly<Record<string, Alarm>>;
+  /** The queues of mails that are no campaign's. */
   readonly queues: Queue[];
 }
 
-const MINUTE = Duration.minutes(1);
 /** What one widget shows. */
 const MOST_ALARMS = 100;
+const MAXIMUM = { stat: 'Maximum' };
+
+/** One line of a graph, in the dashboard's own notation: a metric's parts, then how it is shown. */
+type Line = (string | object)[];
+
+/** A widget in the dashboard's own notation, which says more than the library's: `...`, searches. */
+class Widget extends ConcreteWidget {
+  constructor(
+    private readonly type: string, private readonly properties: object, width: number, height: number,
+  ) {
+    super(width, height);
+  }
+
+  override toJson(): object[] {
+    const { type, properties, width, height, x, y } = this;
+    return [{ type, width, height, x, y, properties }];
+  }
+}
 
 /** One page that says whether mails leave as they should, and what it costs. */
 export function dashboard(scope: Construct, props: DashboardProps): Dashboard {
-  const alarms = props.alarms.slice(0, MOST_ALARMS);
   return new Dashboard(scope, 'Dashboard', {
     dashboardName: props.settings.name,
-    defaultInterval: Duration.hours(3),
     widgets: [
-      [new AlarmStatusWidget({ title: 'Alarms', alarms, width: 24, height: 4 })],
-      [sends(props), shares(), feedback()],
-      [backlog(props, 'ApproximateNumberOfMessagesVisible', 'Backlog (messages that wait)'),
-        backlog(props, 'ApproximateAgeOfOldestMessage', 'Age of the oldest message (s)'), slots(props)],
-      [failures(props), holds(props), costs(props)],
+      [status(props)],
+      [sends(), shares()],
+      [backlog(props), age(props)],
+      [slots(), failures(), holds()],
+      [feedback(), calls(props), running(props)],
     ],
   });
 }
 
-function sends({ metrics }: DashboardProps): IWidget {
-  const sent = new MathExpression({
-    expression: 'sent / PERIOD(sent)',
-    usingMetrics: { sent: metrics.metricSent() },
-    label: 'Sent',
-    period: MINUTE,
-  });
-  return graph('Sends against quota (per second)', [
-    sent,
-    metrics.metricRate({ label: 'Rate' }),
-    metrics.metricQuota({ label: 'Quota' }),
+/** Of the campaigns' ages as many as fit beside the others. */
+function status({ alarms, campaignAges }: DashboardProps): Widget {
+  const others = Object.keys(alarms).length - Object.keys(campaignAges).length;
+  const left = new Set(Object.keys(campaignAges).slice(MOST_ALARMS - others));
+  const shown = Object.entries(alarms).filter(([name]) => !left.has(name));
+  const arns = shown.map(([, alarm]) => alarm.alarmArn);
+  return new Widget('alarm', { title: 'Alarms', alarms: arns }, 24, 4);
+}
+
+function sends(): Widget {
+  return graph('Sends against quota, recipients a second', 12, [
+    [{ expression: 'sent / PERIOD(sent)', label: 'Sent' }],
+    of('poller', 'Sent', { id: 'sent', visible: false }),
+    of('poller', 'Rate', { stat: 'Average' }),
+    of('scheduler', 'Quota', MAXIMUM),
   ]);
 }
 
 /** By search: campaigns come and go without a change of the dashboard. */
-function shares(): IWidget {
-  return graph('Shares by campaign (mails a minute)', [byCampaign('Sent')], { stacked: true });
+function shares(): Widget {
+  return graph('Shares by campaign, %', 12, [
+    [{ expression: byCampaign('Sent'), id: 'sent', visible: false }],
+    [{ expression: '100 * sent / SUM(sent)', label: '' }],
+  ], { stacked: true });
 }
 
-function feedback(): IWidget {
-  return graph('Feedback by campaign (a minute)', [byCampaign('Bounced'), byCampaign('Complained')]);
+function backlog(props: DashboardProps): Widget {
+  return graph('Backlog, messages', 12, queues(props, 'ApproximateNumberOfMessagesVisible'));
 }
 
-function byCampaign(metricName: string): SearchExpression {
-  return search(`{${NAMESPACE},Campaign} MetricName="${metricName}"`, Stats.SUM, metricName);
-}
-
-function backlog(props: DashboardProps, metricName: string, title: string): IWidget {
-  const { settings, campaigns, queues } = props;
-  const known = settings.campaignList === 'environment' ? [...campaigns, ...queues] : queues;
-  const metrics = known.map((queue) => queue.metric(metricName, {
-    statistic: Stats.MAXIMUM, period: MINUTE, label: "${PROP('Dim.QueueName')}",
-  }));
-  if (settings.campaignList === 'environment') return graph(title, metrics);
-  // Unquoted, a term finds what contains it; and it may hold letters and digits only.
-  const terms = [...settings.name.split('-'), 'campaign'].filter((term) => term !== '')
-    .map((term) => `QueueName=${term}`);
-  const found = `{AWS/SQS,QueueName} MetricName="${metricName}" ${terms.join(' ')}`;
-  return graph(title, [search(found, Stats.MAXIMUM, ''), ...metrics]);
-}
-
-function slots({ metrics }: DashboardProps): IWidget {
-  return graph('Slots (a minute)', [
-    metrics.metricSlotsSkipped({ label: 'skipped' }),
-    metrics.metricSlotsUnused({ label: 'unused' }),
-  ]);
-}
-
-function failures({ metrics }: DashboardProps): IWidget {
-  return graph('Refused, failed, dead-lettered (a minute)', [
-    metrics.metricRefused({ label: 'refused' }),
-    metrics.metricFailed({ label: 'failed' }),
-    metrics.metricRetried({ label: 'retried' }),
-    metrics.metricDeadLettered({ label: 'dead-lettered' }),
-  ]);
-}
-
-function holds({ metrics }: DashboardProps): IWidget {
-  return graph('Holds', [
-    metrics.metricHolds({ label: 'holds that stand' }),
-    metrics.metricHeldWindows({ label: 'held windows' }),
-    metrics.metricBlockedWindows({ label: 'blocked windows' }),
-    metrics.metricLedgerFailed({ label: 'windows without the ledger' }),
-  ]);
-}
-
-function costs({ metrics, scheduler, poller, ledger }: DashboardProps): IWidget {
-  const sum = { statistic: Stats.SUM, period: MINUTE };
-  const units = (metricName: string, label: string) => new Metric({
-    namespace: 'AWS/DynamoDB', metricName, dimensionsMap: { TableName: ledger.tableName }, label, ...sum,
-  });
-  return graph('Cost drivers (a minute)', [
-    metrics.metricSqsCalls({ label: 'SQS calls' }),
-    poller.metricInvocations({ ...sum, label: 'pollers' }),
-    scheduler.metricInvocations({ ...sum, label: 'schedulers' }),
-    metrics.metricIdleTicks({ label: 'ticks left out while idle' }),
-    units('ConsumedReadCapacityUnits', 'ledger reads'),
-    units('ConsumedWriteCapacityUnits', 'ledger writes'),
-  ], {
-    right: [
-      poller.metricDuration({ ...sum, label: 'pollers (ms)' }),
-      scheduler.metricDuration({ ...sum, label: 'schedulers (ms)' }),
-    ],
+function age(props: DashboardProps): Widget {
+  const alarm = { label: 'alarm', value: props.settings.ageAlarmSeconds };
+  const lines = queues(props, 'ApproximateAgeOfOldestMessage');
+  return graph('Age of the oldest message, seconds', 12, lines, {
+    annotations: { horizontal: [alarm] },
   });
 }
 
-function search(terms: string, statistic: string, label: string): SearchExpression {
-  return new SearchExpression({
-    expression: `SEARCH('${terms}', '${statistic}', 60)`, label, period: MINUTE,
-  });
+function slots(): Widget {
+  return graph('Slots skipped and unused', 8, [of('poller', 'SlotsSkipped'), of('poller', 'SlotsUnused')]);
 }
 
-function graph(title: string, left: IMetric[], more: Partial<GraphWidgetProps> = {}): IWidget {
-  return new GraphWidget({ title, left, width: 8, height: 6, leftYAxis: { min: 0 }, ...more });
+function failures(): Widget {
+  const names = ['Refused', 'Failed', 'PossiblySent', 'DeadLettered', 'LedgerFailed'];
+  return graph('Refusals, failures, dead letters', 8, names.map((name) => of('poller', name)));
+}
+
+function holds(): Widget {
+  return graph('Holds, and windows held or blocked', 8, [
+    of('scheduler', 'Holds', MAXIMUM), of('poller', 'HeldWindows'), of('poller', 'BlockedWindows'),
+  ]);
+}
+
+function feedback(): Widget {
+  const lines = ['Bounced', 'Complained'].map((label) => [{ expression: byCampaign(label), label }]);
+  return graph('Bounces and complaints by campaign', 8, lines);
+}
+
+function calls({ poller, scheduler }: DashboardProps): Widget {
+  return graph('Cost: SQS calls, invocations, idle', 8, [
+    of('poller', 'SqsCalls'),
+    ['AWS/Lambda', 'Invocations', 'FunctionName', poller.functionName],
+    ['...', scheduler.functionName],
+    of('poller', 'IdleWindows'),
+    of('scheduler', 'IdleTicks'),
+  ]);
+}
+
+function running({ poller, scheduler, ledger }: DashboardProps): Widget {
+  const right = { yAxis: 'right' };
+  return graph('Cost: milliseconds run, ledger units', 8, [
+    ['AWS/Lambda', 'Duration', 'FunctionName', poller.functionName],
+    ['...', scheduler.functionName],
+    ['AWS/DynamoDB', 'ConsumedReadCapacityUnits', 'TableName', ledger.tableName, right],
+    ['.', 'ConsumedWriteCapacityUnits', '.', '.', right],
+  ]);
+}
+
+function queues(props: DashboardProps, metricName: string): Line[] {
+  const [first, ...others] = props.queues.map((queue) => queue.queueName);
+  const campaigns = `MetricName="${metricName}" QueueName=${props.settings.name}-campaign`;
+  return [
+    [{ expression: search(`{AWS/SQS,QueueName} ${campaigns}`, 'Maximum'), label: '' }],
+    ['AWS/SQS', metricName, 'QueueName', first ?? '', MAXIMUM],
+    ...others.map((name) => ['...', name, MAXIMUM]),
+  ];
+}
+
+function of(name: 'poller' | 'scheduler', metricName: string, shown?: object): Line {
+  return [NAMESPACE, metricName, 'Function', name, ...(shown ? [shown] : [])];
+}
+
+function byCampaign(metricName: string): string {
+  return search(`{${NAMESPACE},Campaign} MetricName="${metricName}"`, 'Sum');
+}
+
+function search(terms: string, statistic: string): string {
+  return `SEARCH('${terms}', '${statistic}')`;
+}
+
+function graph(title: string, width: number, metrics: Line[], more: object = {}): Widget {
+  const properties = { title, region: Aws.REGION, period: 60, stat: 'Sum', ...more, metrics };
+  return new Widget('metric', properties, width, 6);
 }

@@ -26,7 +26,11 @@ export function schedulerEnvironment(settings: Settings, places: Places, poller:
     TIDEGATE_IDLE_WAKE_SECONDS: settings.idleWakeSeconds,
     TIDEGATE_CAMPAIGN_QUEUES:
       settings.campaignList === 'tags' ? campaignQueueName(settings.name, '') : undefined,
-    ...feedback(settings, places),
+    TIDEGATE_FEEDBACK: settings.feedback,
+    TIDEGATE_FEEDBACK_QUEUE_URL: places.feedbackQueue,
+    TIDEGATE_BOUNCE_SHARE: settings.bounceShare,
+    TIDEGATE_COMPLAINT_SHARE: settings.complaintShare,
+    TIDEGATE_FEEDBACK_MINIMUM: settings.feedbackMinimum,
   });
 }
 
@@ -93,17 +97,6 @@ function shared(settings: Settings, places: Places): Variables {
     AWS_ENDPOINT_URL: settings.endpointUrl,
     AWS_ENDPOINT_URL_SQS: settings.sqsEndpointUrl,
     AWS_ENDPOINT_URL_SESV2: settings.sesEndpointUrl,
-  };
-}
-
-function feedback(settings: Settings, places: Places): Variables {
-  if (settings.feedback === 'off') return { TIDEGATE_FEEDBACK: 'off' };
-  return {
-    TIDEGATE_FEEDBACK: settings.feedback,
-    TIDEGATE_FEEDBACK_QUEUE_URL: places.feedbackQueue,
-    TIDEGATE_BOUNCE_SHARE: settings.bounceShare,
-    TIDEGATE_COMPLAINT_SHARE: settings.complaintShare,
-    TIDEGATE_FEEDBACK_MINIMUM: settings.feedbackMinimum,
   };
 }
 

@@ -1,5 +1,5 @@
-import { EventBus, EventField, Rule, RuleTargetInput } from 'aws-cdk-lib/aws-events';
-import type { EventPattern, IRuleTarget } from 'aws-cdk-lib/aws-events';
+import { EventBus, Rule } from 'aws-cdk-lib/aws-events';
+import type { EventPattern, IRuleTarget, RuleTargetInput } from 'aws-cdk-lib/aws-events';
 import { Effect, PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { ConfigurationSet, EmailSendingEvent, EventDestination } from 'aws-cdk-lib/aws-ses';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
@@ -23,19 +23,23 @@ export class Feedback extends Construct {
       sendingEnabled: true,
     });
     this.configurationSet.addEventDestination('Events', {
+      // SES writes to the default bus and to no other.
       destination: EventDestination.eventBus(EventBus.fromEventBusName(this, 'Bus', 'default')),
       events: [EmailSendingEvent.BOUNCE, EmailSendingEvent.COMPLAINT],
       enabled: true,
+      configurationSetEventDestinationName: 'feedback',
     });
     this.queue = tidegateQueue(this, 'Queue', `${name}-feedback`);
     const bounces = this.rule('BounceRule', name, 'bounce', {
+      description: 'Hard bounces of Tidegate\'s mails.',
       detailType: ['Email Bounced'],
       detail: { bounce: { bounceType: ['Permanent'] } },
     });
-    // A mailbox says not-spam when its owner takes a mail out of the spam folder.
     const complaints = this.rule('ComplaintRule', name, 'complaint', {
+      description: 'Complaints about Tidegate\'s mails.',
       detailType: ['Email Complaint Received'],
       detail: {
+        // Most providers name no type; not-spam is a mail taken out of the spam folder.
         complaint: {
           complaintFeedbackType: [{ exists: false }, { 'anything-but': ['not-spam'] }],
         },
@@ -51,26 +55,34 @@ export class Feedback extends Construct {
     }));
   }
 
-  private rule(id: string, name: string, kind: Kind, pattern: EventPattern): Rule {
-    const tags = { mail: { tags: { 'ses:configuration-set': [name] } } };
-    const message = RuleTargetInput.fromObject({
-      kind,
-      campaign: EventField.fromPath('$.detail.mail.tags.tidegate_campaign[0]'),
-      id: EventField.fromPath('$.detail.mail.messageId'),
-    });
+  private rule(id: string, name: string, kind: Kind, takes: EventPattern & { description: string }): Rule {
+    const mail = { tags: { 'ses:configuration-set': [name] } };
     return new Rule(this, id, {
-      description: `Takes each ${kind} that SES tells of to the feedback queue.`,
+      description: takes.description,
       eventPattern: {
-        source: ['aws.ses'],
-        detailType: pattern.detailType,
-        detail: { ...tags, ...pattern.detail },
+        source: ['aws.ses'], detailType: takes.detailType, detail: { ...takes.detail, mail },
       },
-      targets: [this.target(message)],
+      targets: [this.target(withoutAddresses(kind))],
     });
   }
 
   /** The library's own target would let EventBridge read the queue's attributes as well. */
   private target(input: RuleTargetInput): IRuleTarget {
-    return { bind: () => ({ arn: this.queue.queueArn, input, targetResource: this.queue }) };
+    return {
+      bind: () => ({ id: 'feedback', arn: this.queue.queueArn, input, targetResource: this.queue }),
+    };
   }
+}
+
+/** What is told of an event. EventBridge itself puts the quotes around a string in a value's place. */
+function withoutAddresses(kind: Kind): RuleTargetInput {
+  return {
+    bind: () => ({
+      inputPathsMap: {
+        campaign: '$.detail.mail.tags.tidegate_campaign[0]',
+        id: '$.detail.mail.messageId',
+      },
+      inputTemplate: `{"kind": "${kind}", "campaign": <campaign>, "id": <id>}`,
+    }),
+  };
 }

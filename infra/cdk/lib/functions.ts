@@ -9,6 +9,7 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { RustFunction } from 'cargo-lambda-cdk';
 import type { Construct } from 'constructs';
 import type { Environment } from './environment.js';
+import { withRemoval } from './queues.js';
 import type { Settings } from './settings.js';
 import { InvalidProp } from './validate.js';
 
@@ -30,11 +31,11 @@ export interface OwnFunctionProps {
 
 /** The log group of a function, which is named as Lambda would name it. */
 export function logGroup(scope: Construct, of: 'scheduler' | 'poller', settings: Settings): LogGroup {
-  return new LogGroup(scope, of === 'scheduler' ? 'SchedulerLog' : 'PollerLog', {
+  const log = new LogGroup(scope, of === 'scheduler' ? 'SchedulerLog' : 'PollerLog', {
     logGroupName: `/aws/lambda/${settings.name}-${of}`,
     retention: settings.logRetentionDays,
-    removalPolicy: settings.removalPolicy,
   });
+  return withRemoval(log, settings.removalPolicy);
 }
 
 /** A function, and what becomes of an asynchronous invoke that it does not take. */
@@ -46,10 +47,10 @@ export function tidegateFunction(scope: Construct, settings: Settings, own: OwnF
     ...rest,
   };
   const made = code(scope, of === 'scheduler' ? 'Scheduler' : 'Poller', settings, of, options);
-  if (settings.tracing) {
-    // Not by the library's prop, which would add a second policy to the role.
-    (made.node.defaultChild as CfnFunction).tracingConfig = { mode: 'Active' };
-  }
+  // Not by the library's prop, which would add a second policy to the role.
+  (made.node.defaultChild as CfnFunction).tracingConfig = {
+    mode: settings.tracing ? 'Active' : 'PassThrough',
+  };
   new EventInvokeConfig(made, 'Invokes', {
     function: made,
     // A run that comes late is of no use: the next minute's or second's is under way.

@@ -14,8 +14,8 @@ export interface Protected {
   readonly settings: Settings;
   readonly ledger: Table;
   readonly failedInvocations: Queue;
-  readonly mergeQueue?: Queue;
-  readonly expressQueue?: Queue;
+  readonly mergeQueue: Queue;
+  readonly expressQueue: Queue;
   readonly deadLetterQueue: Queue;
   readonly feedbackQueue?: Queue;
 }
@@ -39,8 +39,8 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
       allow('Feedback', ['sqs:ReceiveMessage', 'sqs:DeleteMessage'], [feedbackQueue.queueArn]),
     ]),
     ...(byTag ? [
-      allow('ListQueues', ['sqs:ListQueues'], ['*']),
-      allow('ListQueueTags', ['sqs:ListQueueTags'], [campaignQueues(settings)]),
+      allow('FindCampaigns', ['sqs:ListQueues'], ['*']),
+      allow('ReadCampaigns', ['sqs:ListQueueTags'], [campaignQueues(settings)]),
     ] : []),
     ...trace(settings),
   ]);
@@ -49,36 +49,40 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
   return made;
 }
 
-/** The poller's role. */
+/**
+ * The poller's role. It does not follow `mode` or `expressQueue`: an update changes the role before
+ * the function, and a poller that may no longer delete what it sent would have it sent twice.
+ */
 export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Role {
   const { settings, mergeQueue, expressQueue } = on;
+  // SES checks all three, whichever form the mail has; and it checks identity, template and
+  // configuration set each by itself.
+  const send = ['ses:SendEmail', 'ses:SendRawEmail', 'ses:SendTemplatedEmail'];
   const identities = settings.senderIdentityArns.includes('*')
     ? [ses('identity')] : settings.senderIdentityArns;
-  const fixed = [mergeQueue, expressQueue].flatMap((queue) => (queue ? [queue.queueArn] : []));
+  const senders = settings.allowedSenders.includes('*')
+    ? undefined : { StringLike: { 'ses:FromAddress': settings.allowedSenders } };
   const made = role(scope, 'poller', [
     allow('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], [log.logGroupArn]),
+    // Sent to are the queues of mails for what is tried again.
     allow('Mail', [
-      'sqs:ReceiveMessage',
-      'sqs:SendMessage',
-      'sqs:DeleteMessage',
-      'sqs:ChangeMessageVisibility',
-      'sqs:GetQueueAttributes',
-    ], [campaignQueues(settings), ...fixed]),
+      'sqs:ReceiveMessage', 'sqs:SendMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility',
+    ], [campaignQueues(settings), expressQueue.queueArn, mergeQueue.queueArn]),
+    allow('MergeDepth', ['sqs:GetQueueAttributes'], [mergeQueue.queueArn]),
     allow('DeadLetter', ['sqs:SendMessage'], [on.deadLetterQueue.queueArn]),
+    // Deleted are the marks of mails that were not sent.
     allow('Ledger', ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], [
       on.ledger.tableArn,
     ]),
-    // SES checks all three, whichever form the mail has.
-    allow('Send', ['ses:SendEmail', 'ses:SendRawEmail', 'ses:SendTemplatedEmail'], [
-      ...identities, ses('template'), ses('configuration-set'),
-    ], { StringLike: { 'ses:FromAddress': settings.allowedSenders } }),
+    allow('SendAs', send, identities, senders),
+    allow('SendWith', send, [ses('template'), ses('configuration-set')]),
     allow('Quota', ['ses:GetAccount'], ['*']),
     allow('FailedInvocations', ['sqs:SendMessage'], [on.failedInvocations.queueArn]),
     ...trace(settings),
   ]);
   explainEveryResource(made, settings, '');
   explainCampaignQueues(made, settings);
-  explain(made, ses('template'), 'A mail names the template it is made from.');
+  explain(made, ses('template'), 'A mail may name its own template.');
   explain(made, ses('configuration-set'), 'A mail may name its own configuration set.');
   for (const identity of identities.filter((arn) => arn.includes('*'))) {
     explain(made, identity, 'The senders are the user\'s choice: senderIdentityArns narrows the '

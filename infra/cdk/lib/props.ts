@@ -56,7 +56,7 @@ export interface TidegateProps {
   readonly mode?: 'merge' | 'direct';
 
   /**
-   * Whether there is a queue whose mails leave before all others.
+   * Whether the express queue is taken from, whose mails leave before all others.
    * @default false
    */
   readonly expressQueue?: boolean;
@@ -266,8 +266,9 @@ export interface TidegateProps {
   readonly pointInTimeRecovery?: boolean;
 
   /**
-   * What becomes of the ledger table and the logs when they leave the stack. Log groups that are
-   * retained keep their names, and stand in the way of the next deployment.
+   * What becomes of the queues of mails, the ledger table and the logs when they leave the stack:
+   * a campaign's queue does once the campaign leaves the props. What is retained keeps its name,
+   * and stands in the way of a queue or log that is to be made anew.
    * @default RemovalPolicy.DESTROY
    */
   readonly removalPolicy?: RemovalPolicy;
@@ -279,7 +280,8 @@ export interface TidegateProps {
   readonly alarmEmail?: string;
 
   /**
-   * Age of a queue's oldest message that alarms, in seconds: 60 to 1,209,600, at which SQS deletes.
+   * Age of a queue's oldest message that alarms, in seconds: 60 to 1,209,599. At 1,209,600 (14
+   * days) SQS deletes.
    * @default 864000 - ten days
    */
   readonly ageAlarmSeconds?: number;

@@ -1,10 +1,11 @@
-import { Duration, Tags, Validations } from 'aws-cdk-lib';
+import { CfnDeletionPolicy, CfnResource, Duration, RemovalPolicy, Tags, Validations } from 'aws-cdk-lib';
+import type { Resource } from 'aws-cdk-lib';
 import type { Alarm } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { DeduplicationScope, FifoThroughputLimit, Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import type { QueueProps } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import { ageAlarm } from './alarm.js';
+import { agedMail, ageAlarm } from './alarm.js';
 import type { Campaign } from './props.js';
 import { campaignQueueName, checkCampaign, checkName, checkRange } from './validate.js';
 
@@ -32,17 +33,29 @@ export function tidegateQueue(scope: Construct, id: string, name: string, props:
 }
 
 /** A queue that producers put mails on. */
-export function mailQueue(scope: Construct, id: string, name: string): Queue {
-  return tidegateQueue(scope, id, name, { maxMessageSizeBytes: LARGEST_MAIL_BYTES });
+export function mailQueue(scope: Construct, id: string, name: string, removal: RemovalPolicy): Queue {
+  const queue = tidegateQueue(scope, id, name, { maxMessageSizeBytes: LARGEST_MAIL_BYTES });
+  return withRemoval(queue, removal);
 }
 
 /** The merge queue: high throughput, so that a group of messages is one message. */
-export function mergeQueue(scope: Construct, name: string): Queue {
-  return tidegateQueue(scope, 'MergeQueue', name, {
+export function mergeQueue(scope: Construct, id: string, name: string, removal: RemovalPolicy): Queue {
+  const queue = tidegateQueue(scope, id, `${name}.fifo`, {
     fifo: true,
     deduplicationScope: DeduplicationScope.MESSAGE_GROUP,
     fifoThroughputLimit: FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
   });
+  return withRemoval(queue, removal);
+}
+
+/** What becomes of it when it leaves the stack; one that was replaced is kept in any case. */
+export function withRemoval<T extends Resource>(resource: T, policy: RemovalPolicy): T {
+  resource.applyRemovalPolicy(policy);
+  const child = resource.node.defaultChild;
+  if (CfnResource.isCfnResource(child)) {
+    child.cfnOptions.updateReplacePolicy = CfnDeletionPolicy.RETAIN;
+  }
+  return resource;
 }
 
 /** One campaign's queue. */
@@ -62,10 +75,16 @@ export interface CampaignQueueProps {
   readonly alarmTopic?: ITopic;
 
   /**
-   * Age of the queue's oldest message that alarms, in seconds: 60 to 1,209,600.
+   * Age of the queue's oldest message that alarms, in seconds: 60 to 1,209,599.
    * @default 864000 - ten days
    */
   readonly ageAlarmSeconds?: number;
+
+  /**
+   * What becomes of the queue, and the mails in it, when it leaves the stack.
+   * @default RemovalPolicy.DESTROY
+   */
+  readonly removalPolicy?: RemovalPolicy;
 }
 
 /**
@@ -83,13 +102,18 @@ export class CampaignQueue extends Construct {
     const { tidegate, campaign, ageAlarmSeconds = 864_000 } = props;
     checkName(tidegate);
     checkCampaign(campaign, tidegate, 'campaign');
-    checkRange('ageAlarmSeconds', ageAlarmSeconds, 60, 1_209_600, true);
-    this.queue = mailQueue(this, 'Queue', campaignQueueName(tidegate, campaign.name));
-    Tags.of(this.queue).add('tidegate:weight', String(campaign.weight), {
-      includeResourceTypes: ['AWS::SQS::Queue'],
-    });
+    checkRange('ageAlarmSeconds', ageAlarmSeconds, 60, 1_209_599, true);
+    this.queue = mailQueue(
+      this, 'Queue', campaignQueueName(tidegate, campaign.name),
+      props.removalPolicy ?? RemovalPolicy.DESTROY,
+    );
+    const tags = { 'tidegate:weight': String(campaign.weight), 'tidegate:campaign': campaign.name };
+    for (const [key, value] of Object.entries(tags)) {
+      Tags.of(this.queue).add(key, value, { includeResourceTypes: ['AWS::SQS::Queue'] });
+    }
     this.ageAlarm = ageAlarm(this, 'Age', {
       name: `${tidegate}-age-${campaign.name}`,
+      description: agedMail(`campaign ${campaign.name}'s queue`),
       queue: this.queue,
       seconds: ageAlarmSeconds,
       topic: props.alarmTopic,

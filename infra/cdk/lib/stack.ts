@@ -16,8 +16,8 @@ export class TidegateStack extends Stack {
     });
     const mail = new Tidegate(this, 'Mail', tidegate);
     this.mail = mail;
-    this.output('ExpressQueueUrl', mail.expressQueue?.queueUrl);
-    this.output('MergeQueueUrl', mail.mergeQueue?.queueUrl);
+    this.output('ExpressQueueUrl', tidegate.expressQueue ? mail.expressQueue.queueUrl : undefined);
+    this.output('MergeQueueUrl', tidegate.mode !== 'direct' ? mail.mergeQueue.queueUrl : undefined);
     this.output('DeadLetterQueueUrl', mail.deadLetterQueue.queueUrl);
     this.output('FeedbackQueueUrl', mail.feedbackQueue?.queueUrl);
     this.output('FailedInvocationsQueueUrl', mail.failedInvocationsQueue.queueUrl);

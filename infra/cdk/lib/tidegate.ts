@@ -21,7 +21,7 @@ import { logGroup, tidegateFunction } from './functions.js';
 import { TidegateMetrics } from './metrics.js';
 import { pollerRole, schedulerRole } from './permissions.js';
 import type { TidegateProps } from './props.js';
-import { CampaignQueue, mailQueue, mergeQueue, tidegateQueue } from './queues.js';
+import { CampaignQueue, mailQueue, mergeQueue, tidegateQueue, withRemoval } from './queues.js';
 import { withDefaults } from './settings.js';
 import type { Settings } from './settings.js';
 import { InvalidProp, validate } from './validate.js';
@@ -53,10 +53,10 @@ export class Tidegate extends TidegateMetrics {
   readonly rule: Rule;
   /** Where mails go that cannot be sent, each with its reason. */
   readonly deadLetterQueue: Queue;
-  /** The queue that the campaigns are merged into; none in direct mode. */
-  readonly mergeQueue?: Queue;
-  /** The queue whose mails leave before all others, with `expressQueue`. */
-  readonly expressQueue?: Queue;
+  /** The queue that the campaigns are merged into; nobody takes from it in direct mode. */
+  readonly mergeQueue: Queue;
+  /** The queue whose mails leave before all others; nobody takes from it unless `expressQueue`. */
+  readonly expressQueue: Queue;
   /** Asynchronous invokes that neither function took. */
   readonly failedInvocationsQueue: Queue;
   /** SES's bounces and complaints, unless `feedback` is off. */
@@ -70,6 +70,7 @@ export class Tidegate extends TidegateMetrics {
   /** One page that says whether mails leave as they should. */
   readonly dashboard: Dashboard;
 
+  private readonly settings: Settings;
   private readonly campaigns: ReadonlyMap<string, CampaignQueue>;
 
   /** @throws InvalidProp which names the first prop that cannot be, its value, and what is allowed. */
@@ -78,45 +79,53 @@ export class Tidegate extends TidegateMetrics {
     const settings = withDefaults(props, Stack.of(this).stackName);
     validate(settings);
     checkEnvironmentSize(settings);
+    this.settings = settings;
     this.name = settings.name;
 
-    this.alarmTopic = this.topic(settings);
-    this.campaigns = this.campaignQueues(settings);
-    this.mergeQueue = settings.mode === 'merge' ? mergeQueue(this, `${this.name}-merge.fifo`) : undefined;
-    this.expressQueue = settings.expressQueue
-      ? mailQueue(this, 'ExpressQueue', `${this.name}-express`) : undefined;
-    this.deadLetterQueue = tidegateQueue(this, 'DeadLetterQueue', `${this.name}-dead-letter`);
+    this.alarmTopic = this.topic();
+    this.campaigns = this.campaignQueues();
+    // Every queue is there whatever the props say: they only tell the functions which ones to use,
+    // so that a wrong one never deletes a queue with mail in it.
+    const removal = settings.removalPolicy;
+    this.mergeQueue = mergeQueue(this, 'MergeQueue', `${this.name}-merge`, removal);
+    this.expressQueue = mailQueue(this, 'ExpressQueue', `${this.name}-express`, removal);
+    this.deadLetterQueue = withRemoval(
+      tidegateQueue(this, 'DeadLetterQueue', `${this.name}-dead-letter`), removal,
+    );
     this.failedInvocationsQueue = tidegateQueue(
       this, 'FailedInvocationsQueue', `${this.name}-failed-invocations`,
     );
     const feedback = settings.feedback === 'off' ? undefined : new Feedback(this, this.name);
     this.feedbackQueue = feedback?.queue;
     this.configurationSet = feedback?.configurationSet;
-    this.ledger = this.table(settings);
+    this.ledger = this.table();
 
     this.schedulerLog = logGroup(this, 'scheduler', settings);
     this.pollerLog = logGroup(this, 'poller', settings);
-    this.poller = this.pollerFunction(settings);
-    this.scheduler = this.schedulerFunction(settings);
-    this.rule = this.everyMinute(settings);
+    this.poller = this.pollerFunction();
+    this.scheduler = this.schedulerFunction();
+    this.rule = this.everyMinute();
 
-    const watched = { settings, metrics: this, scheduler: this.scheduler, poller: this.poller };
+    const campaignAges = Object.fromEntries(
+      [...this.campaigns].map(([name, { ageAlarm }]) => [`age-${name}`, ageAlarm]),
+    );
+    const watched = { settings, scheduler: this.scheduler, poller: this.poller };
     const alarms = new Alarms(this, {
       ...watched,
+      metrics: this,
       topic: this.alarmTopic,
       deadLetterQueue: this.deadLetterQueue,
       mergeQueue: this.mergeQueue,
       expressQueue: this.expressQueue,
+      campaignAges,
     });
-    const ages = [...this.campaigns].map(([name, { ageAlarm }]) => [`age-${name}`, ageAlarm]);
-    this.alarms = { ...alarms.byName, ...Object.fromEntries(ages) };
+    this.alarms = alarms.byName;
     this.dashboard = dashboard(this, {
       ...watched,
       ledger: this.ledger,
-      alarms: Object.values(this.alarms),
-      campaigns: this.campaignNames.map((name) => this.campaignQueue(name)),
-      queues: [this.expressQueue, this.mergeQueue, this.deadLetterQueue]
-        .filter((queue) => queue !== undefined),
+      alarms: this.alarms,
+      campaignAges,
+      queues: [this.expressQueue, this.mergeQueue, this.deadLetterQueue],
     });
   }
 
@@ -145,8 +154,8 @@ export class Tidegate extends TidegateMetrics {
   grantSend(grantee: IGrantable, campaign?: string): Grant {
     const names = campaign === undefined ? this.campaignNames : [campaign];
     const grants = names.map((name) => {
-      const express = name === 'express' ? this.expressQueue : undefined;
-      return (express ?? this.campaignQueue(name)).grantSendMessages(grantee);
+      const express = name === 'express' && this.settings.expressQueue;
+      return (express ? this.expressQueue : this.campaignQueue(name)).grantSendMessages(grantee);
     });
     return grants.reduce((all, grant) => all.combine(grant));
   }
@@ -161,9 +170,9 @@ export class Tidegate extends TidegateMetrics {
     return this.deadLetterQueue.grantConsumeMessages(grantee).combine(this.grantSend(grantee));
   }
 
-  private topic(settings: Settings): Topic {
+  private topic(): Topic {
     const topic = new Topic(this, 'AlarmTopic', {
-      topicName: `${settings.name}-alarms`, enforceSSL: true,
+      topicName: `${this.settings.name}-alarms`, enforceSSL: true,
     });
     // A topic with a policy of its own has lost the one that lets its account publish.
     topic.addToResourcePolicy(new PolicyStatement({
@@ -174,34 +183,34 @@ export class Tidegate extends TidegateMetrics {
       resources: [topic.topicArn],
       conditions: { StringEquals: { 'aws:SourceAccount': Aws.ACCOUNT_ID } },
     }));
-    if (settings.alarmEmail !== undefined) {
-      topic.addSubscription(new EmailSubscription(settings.alarmEmail));
+    if (this.settings.alarmEmail !== undefined) {
+      topic.addSubscription(new EmailSubscription(this.settings.alarmEmail));
     }
     return topic;
   }
 
-  private campaignQueues(settings: Settings): ReadonlyMap<string, CampaignQueue> {
-    return new Map(settings.campaigns.map((campaign) => [
+  private campaignQueues(): ReadonlyMap<string, CampaignQueue> {
+    return new Map(this.settings.campaigns.map((campaign) => [
       campaign.name,
       new CampaignQueue(this, `Campaign-${campaign.name}`, {
-        tidegate: settings.name,
+        tidegate: this.settings.name,
         campaign,
         alarmTopic: this.alarmTopic,
-        ageAlarmSeconds: settings.ageAlarmSeconds,
+        ageAlarmSeconds: this.settings.ageAlarmSeconds,
+        removalPolicy: this.settings.removalPolicy,
       }),
     ]));
   }
 
-  private table(settings: Settings): Table {
+  private table(): Table {
     const table = new Table(this, 'Ledger', {
       billingMode: BillingMode.PAY_PER_REQUEST,
       partitionKey: { name: 'pk', type: AttributeType.STRING },
       timeToLiveAttribute: 'expires_at',
-      pointInTimeRecoverySpecification: settings.pointInTimeRecovery
-        ? { pointInTimeRecoveryEnabled: true } : undefined,
-      removalPolicy: settings.removalPolicy,
+      pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: this.settings.pointInTimeRecovery },
     });
-    if (!settings.pointInTimeRecovery) {
+    withRemoval(table, this.settings.removalPolicy);
+    if (!this.settings.pointInTimeRecovery) {
       Validations.of(table).acknowledge({
         id: 'AwsSolutions-DDB3',
         reason: 'The ledger holds what is of use for minutes: which second is being served, and '
@@ -212,51 +221,51 @@ export class Tidegate extends TidegateMetrics {
     return table;
   }
 
-  private places(settings: Settings): Places {
+  private places(): Places {
     return {
       ledgerTable: this.ledger.tableName,
-      campaigns: settings.campaigns.map(({ name, weight }) => (
+      campaigns: this.settings.campaigns.map(({ name, weight }) => (
         { name, weight, url: this.campaignQueue(name).queueUrl }
       )),
-      mergeQueue: this.mergeQueue?.queueUrl,
-      expressQueue: this.expressQueue?.queueUrl,
+      mergeQueue: this.settings.mode === 'merge' ? this.mergeQueue.queueUrl : undefined,
+      expressQueue: this.settings.expressQueue ? this.expressQueue.queueUrl : undefined,
       deadLetterQueue: this.deadLetterQueue.queueUrl,
       feedbackQueue: this.feedbackQueue?.queueUrl,
       configurationSet: this.configurationSet?.configurationSetName,
     };
   }
 
-  private schedulerFunction(settings: Settings): Function {
-    return tidegateFunction(this, settings, {
+  private schedulerFunction(): Function {
+    return tidegateFunction(this, this.settings, {
       of: 'scheduler',
       description: 'Issues one tick for each second of the coming minute.',
-      memorySize: settings.schedulerMemory,
+      memorySize: this.settings.schedulerMemory,
       timeout: Duration.seconds(90),
-      role: schedulerRole(this, this.schedulerLog, this.protected(settings)),
+      role: schedulerRole(this, this.schedulerLog, this.protected()),
       logGroup: this.schedulerLog,
-      environment: schedulerEnvironment(settings, this.places(settings), this.poller.functionName),
+      environment: schedulerEnvironment(this.settings, this.places(), this.poller.functionName),
       failedInvocations: this.failedInvocationsQueue,
     });
   }
 
-  private pollerFunction(settings: Settings): Function {
-    return tidegateFunction(this, settings, {
+  private pollerFunction(): Function {
+    return tidegateFunction(this, this.settings, {
       of: 'poller',
       description: 'Sends the mails of one window of one second.',
-      memorySize: settings.pollerMemory,
+      memorySize: this.settings.pollerMemory,
       // Below the queues' visibility timeout of 30: a mail must not come back while it is sent.
       timeout: Duration.seconds(15),
-      reservedConcurrentExecutions: settings.reservedConcurrency || undefined,
-      role: pollerRole(this, this.pollerLog, this.protected(settings)),
+      reservedConcurrentExecutions: this.settings.reservedConcurrency || undefined,
+      role: pollerRole(this, this.pollerLog, this.protected()),
       logGroup: this.pollerLog,
-      environment: pollerEnvironment(settings, this.places(settings)),
+      environment: pollerEnvironment(this.settings, this.places()),
       failedInvocations: this.failedInvocationsQueue,
     });
   }
 
-  private protected(settings: Settings) {
+  private protected() {
     return {
-      settings,
+      settings: this.settings,
       ledger: this.ledger,
       failedInvocations: this.failedInvocationsQueue,
       mergeQueue: this.mergeQueue,
@@ -266,11 +275,11 @@ export class Tidegate extends TidegateMetrics {
     };
   }
 
-  private everyMinute(settings: Settings): Rule {
+  private everyMinute(): Rule {
     return new Rule(this, 'EveryMinute', {
       description: 'Starts the scheduler once a minute.',
       schedule: Schedule.rate(Duration.minutes(1)),
-      enabled: settings.schedule === 'ENABLED',
+      enabled: this.settings.schedule === 'ENABLED',
       targets: [new LambdaFunction(this.scheduler, {
         retryAttempts: 2, maxEventAge: Duration.minutes(1),
       })],

@@ -35,7 +35,7 @@ const RANGES = {
   feedbackMinimum: [100, 1_000_000, true],
   pollerMemory: [128, 10_240, true],
   schedulerMemory: [128, 10_240, true],
-  ageAlarmSeconds: [60, 1_209_600, true],
+  ageAlarmSeconds: [60, 1_209_599, true],
 } satisfies Partial<Record<keyof Settings, [number, number, boolean]>>;
 
 /** TypeScript checks these at compile time; JavaScript and `-c` do not. */
