@@ -12,8 +12,10 @@ FUZZ_VERSION := 0.13.2
 
 TOOLS := $(CURDIR)/.tools
 TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
+# What runs here is built by the profile `local` (Cargo.toml); what is measured and deployed, for release.
+BIN := $(TARGET_DIR)/local
 RELEASE := $(TARGET_DIR)/release
-TIDEGATE := $(RELEASE)/tidegate
+TIDEGATE := $(BIN)/tidegate
 
 # The local AWS (ministack) and what deploys into it.
 LOCAL_VENV := $(TOOLS)/local/.installed
@@ -43,7 +45,7 @@ FUZZ_OPTIONS := --fuzz-dir tests/fuzz --sanitizer none --target-dir $(TARGET_DIR
 FUZZ_FOUND := .local/fuzz
 
 # For `make run`: QUOTA=200 MESSAGES=6000 LATENCY=80ms SECONDS=120 KEEP=1, or any options in ARGS.
-LOCAL_OPTIONS = --python $(LOCAL_PYTHON) --bin-dir $(RELEASE) \
+LOCAL_OPTIONS = --python $(LOCAL_PYTHON) --bin-dir $(BIN) \
   $(if $(QUOTA),--quota $(QUOTA)) $(if $(MESSAGES),--messages $(MESSAGES)) \
   $(if $(LATENCY),--latency $(LATENCY)) \
   $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS)) \
@@ -72,8 +74,8 @@ invoke: $(LAMBDA_VENV) ## Invokes a function under `make watch` (FUNCTION=poller
 # ---------------------------------------------------------------------------------- to build it
 
 .PHONY: binaries
-binaries: rust ## Builds every binary for this machine, in release mode
-	cargo build --release --locked --workspace --bins
+binaries: rust ## Builds every binary for this machine
+	cargo build --profile local --locked --workspace --bins
 
 # Lambda's processors, as cargo-lambda and as Rust call them.
 ARCH ?= arm64
@@ -136,7 +138,7 @@ test: lint doc validate test-infra test-cdk test-rust ## Everything that CI chec
 lint: rust deny ## Format, clippy without a warning, licences and sources of the dependencies
 	cargo fmt --all --check
 	cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --profile local --locked --workspace --all-targets -- -D warnings
 
 .PHONY: deny
 deny: rust $(if $(FOUND_DENY),,$(OWN_DENY))
@@ -148,7 +150,7 @@ audit: rust $(if $(FOUND_DENY),,$(OWN_DENY)) ## Known vulnerabilities of the dep
 
 .PHONY: doc
 doc: rust ## The documentation, without a broken link
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" cargo doc --profile local --locked --workspace --no-deps
 
 .PHONY: test-infra
 test-infra: $(LOCAL_VENV) cdk ## The templates, their parity and their local deployment
@@ -163,10 +165,11 @@ cdk: $(CDK_MODULES) ## Compiles the CDK app
 test-cdk: cdk ## The construct: its templates' promises, cdk-nag
 	cd $(CDK) && node --test build/test
 
-# End to end runs on the release binaries and on the local AWS.
+# End to end runs on the binaries of the same build, and on the local AWS.
 .PHONY: test-rust
-test-rust: $(LOCAL_VENV) binaries ## Unit, property, contract and end-to-end tests
-	TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(RELEASE) cargo test --locked --workspace
+test-rust: $(LOCAL_VENV) cdk ## Unit, property, contract and end-to-end tests
+	cargo build --profile local --locked --workspace --bins --tests
+	TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) cargo test --profile local --locked --workspace
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= message tick attributes configuration
@@ -193,7 +196,8 @@ fuzz-%:
 
 ONLY ?=
 .PHONY: bench
-bench: $(LOCAL_VENV) binaries ## The README's figures, measured here (ONLY=start,14,200,… for a part)
+bench: $(LOCAL_VENV) rust ## The README's figures, measured here (ONLY=start,14,200,… for a part)
+	cargo build --release --locked --workspace --bins
 	$(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(RELEASE) $(if $(ONLY),--only $(ONLY))
 	$(if $(ONLY),,cargo bench --locked -p tidegate-core --bench decisions)
 

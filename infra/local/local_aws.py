@@ -1,4 +1,4 @@
-"""Deploys Tidegate's SAM template into a local AWS (ministack), and takes it away again.
+"""Deploys Tidegate into a local AWS (ministack), by SAM or by CDK, and takes it away again.
 
 Only standard output is meant for programs: one line of JSON. What goes wrong is told on standard
 error, in one line, with one of these exit codes:
@@ -27,6 +27,8 @@ from typing import Any, NoReturn
 
 import boto3
 import yaml
+
+import cdk_app
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -153,9 +155,27 @@ def upload_code(aws: Aws, template: dict[str, Any], binaries: dict[str, Path]) -
         package = zip_bootstrap(binary)
         key = f"{logical_id}-{hashlib.sha256(package).hexdigest()}.zip"
         s3.put_object(Bucket=BUCKET, Key=key, Body=package)
-        function["Properties"]["CodeUri"] = {"Bucket": BUCKET, "Key": key}
+        point_at_code(function, key)
         sizes[logical_id] = len(package)
     return sizes
+
+
+def point_at_code(function: dict[str, Any], key: str) -> None:
+    properties = function["Properties"]
+    if function["Type"] == "AWS::Lambda::Function":
+        properties["Code"] = {"S3Bucket": BUCKET, "S3Key": key}
+    else:
+        properties["CodeUri"] = {"Bucket": BUCKET, "Key": key}
+
+
+def functions_of(template: dict[str, Any]) -> dict[str, str]:
+    """The logical ids of scheduler and poller, which CDK makes up."""
+    found = {}
+    for logical_id, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::Lambda::Function":
+            role = str(resource["Properties"]["FunctionName"]).rsplit("-", 1)[-1]
+            found[f"{role.capitalize()}Function"] = logical_id
+    return found
 
 
 def host_architecture() -> str:
@@ -243,14 +263,23 @@ def report(stack: dict[str, Any]) -> dict[str, Any]:
     return {
         "stack": stack["StackName"],
         "status": stack["StackStatus"],
-        "outputs": {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])},
+        "outputs": cdk_app.outputs_as_sam(
+            {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])}
+        ),
     }
 
 
 def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
-    template = read_template(args.template)
-    parameters = stack_parameters(template, args.parameter, aws.endpoint)
     binaries = {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller}
+    if args.cdk is None:
+        template = read_template(args.template)
+        parameters = stack_parameters(template, args.parameter, aws.endpoint)
+    else:
+        given = {"Architecture": host_architecture(), "EndpointUrl": aws.endpoint}
+        template = cdk_app.synthesize(args.cdk, args.stack, given | dict(args.parameter))
+        parameters = []
+        logical = functions_of(template)
+        binaries = {logical[name]: binary for name, binary in binaries.items()}
     sizes = upload_code(aws, template, binaries)
     cloudformation = aws.client("cloudformation")
     wanted = create_or_update(cloudformation, args.stack, template, parameters)
@@ -301,9 +330,9 @@ DEPLOY_HELP = """\
 Zips the two binaries, uploads them to the local S3, creates or updates the stack from the
 template, waits, and prints {"stack", "status", "outputs": {name: value}, "package_bytes":
 {function: bytes}}. The outputs are the template's: FirstCampaignQueueUrl, SecondCampaignQueueUrl,
-ExpressQueueUrl, MergeQueueUrl, DeadLetterQueueUrl, LedgerTable, SchedulerFunction,
-PollerFunction, SchedulerLogGroup, PollerLogGroup; one whose resource the parameters leave out is
-missing. Architecture is this machine's and EndpointUrl is --endpoint, unless --parameter gives
+ExpressQueueUrl, MergeQueueUrl, DeadLetterQueueUrl, FeedbackQueueUrl, FailedInvocationsQueueUrl,
+LedgerTable, SchedulerFunction, PollerFunction, SchedulerLogGroup, PollerLogGroup, AlarmTopic,
+Dashboard, ConfigurationSet; one that the parameters leave out is missing. Architecture is this machine's and EndpointUrl is --endpoint, unless --parameter gives
 another."""
 
 
@@ -320,7 +349,9 @@ def common_options() -> argparse.ArgumentParser:
 
 def deploy_options(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument
-    option("--template", type=Path, required=True, metavar="FILE", help="the SAM template")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--template", type=Path, metavar="FILE", help="the SAM template")
+    which.add_argument("--cdk", type=Path, metavar="FILE", help="the CDK app, compiled")
     option("--scheduler", type=Path, required=True, metavar="FILE", help="the scheduler's binary")
     option("--poller", type=Path, required=True, metavar="FILE", help="the poller's binary")
     option(
@@ -329,7 +360,7 @@ def deploy_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a parameter of the template; repeatable",
+        help="a parameter of the SAM template, also for the CDK app; repeatable",
     )
 
 
@@ -367,6 +398,8 @@ def main(arguments: list[str] | None = None) -> None:
         result = run(aws, args)
     except Failure as failure:
         fail(str(failure), failure.code)
+    except cdk_app.CdkError as error:
+        fail(str(error), 2)
     except (ClientError, BotoCoreError) as error:
         fail(str(error), 1)
     print(json.dumps(result))

@@ -24,10 +24,10 @@ def pairs(stack: Rendered) -> Pairs:
         _policies(stack, "AWS::SQS::QueuePolicy", "Queues", "queue policy"),
         _policies(stack, "AWS::SNS::TopicPolicy", "Topics", "topic policy"),
         _rules(stack),
-        _named(stack, "AWS::CloudWatch::Alarm", "alarm"),
+        _named(stack, "AWS::CloudWatch::Alarm", "alarm", {"ActionsEnabled": True}),
         _named(stack, "AWS::Logs::LogGroup", "log group"),
         _named(stack, "AWS::SNS::Topic", "topic"),
-        _named(stack, "AWS::DynamoDB::Table", "table"),
+        _named(stack, "AWS::DynamoDB::Table", "table", NO_RECOVERY),
         _named(stack, "AWS::SES::ConfigurationSet", "configuration set"),
         _list(stack, "AWS::SES::ConfigurationSetEventDestination", "event destination"),
         _list(stack, "AWS::SNS::Subscription", "subscription"),
@@ -144,10 +144,16 @@ def _rules(stack: Rendered) -> Pairs:
     return found
 
 
-def _named(stack: Rendered, kind: str, word: str) -> Pairs:
+# CloudFormation's defaults, which one of the two writes out.
+NO_RECOVERY = {"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": False}}
+
+
+def _named(
+    stack: Rendered, kind: str, word: str, defaults: dict[str, Any] | None = None
+) -> Pairs:
     found: Pairs = {}
     for name, resource in stack.of_type(kind).items():
-        plain = {k: v for k, v in resource.items() if k not in ("Type", "Tags")}
+        plain = (defaults or {}) | {k: v for k, v in resource.items() if k not in ("Type", "Tags")}
         found |= _flat(f"{word} {name}", plain)
     return found
 

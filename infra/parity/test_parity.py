@@ -7,6 +7,8 @@ difference that is no longer there must leave that list.
 from __future__ import annotations
 
 import copy
+import functools
+import logging
 import os
 import unittest
 from pathlib import Path
@@ -19,6 +21,9 @@ import cdk_app
 import local_aws
 from compare import Pairs, differences, pairs
 from rendered import REGION, Rendered
+
+# The translator counts what it does, and complains that nobody reads that.
+logging.getLogger("samtranslator").setLevel(logging.CRITICAL)
 
 INFRA = Path(__file__).parent.parent
 NAME = "mail"
@@ -72,8 +77,20 @@ CASES: dict[str, dict[str, str]] = {
         "AgeAlarmSeconds": "600000",
     },
 }
-# Paths that may differ, each by a reason.
+# What paths that may differ begin with, each by a reason.
 ALLOWED: dict[str, str] = {}
+
+
+def allowed(line: str) -> str | None:
+    """The entry that lets a difference be."""
+    return next((entry for entry in ALLOWED if line.startswith(entry)), None)
+
+
+@functools.cache
+def found_in(case: str) -> tuple[str, ...]:
+    """The differences in a case."""
+    given = CAMPAIGNS | CASES[case]
+    return tuple(differences(sam(given), cdk(given)))
 
 
 def sam(parameters: dict[str, str]) -> Pairs:
@@ -94,20 +111,15 @@ class Parity(unittest.TestCase):
     maxDiff = None
 
     def test_both_templates_render_the_same_stack(self) -> None:
-        for case, parameters in CASES.items():
+        for case in CASES:
             with self.subTest(case):
-                given = CAMPAIGNS | parameters
-                found = differences(sam(given), cdk(given))
-                unexpected = [line for line in found if line.split(":")[0] not in ALLOWED]
-                self.assertFalse(unexpected, "\n" + "\n".join(unexpected))
+                unexpected = [line for line in found_in(case) if allowed(line) is None]
+                if unexpected:
+                    self.fail("\n" + "\n".join(unexpected))
 
     def test_what_may_differ_does(self) -> None:
-        found = {
-            line.split(":")[0]
-            for parameters in CASES.values()
-            for line in differences(sam(CAMPAIGNS | parameters), cdk(CAMPAIGNS | parameters))
-        }
-        self.assertEqual(set(ALLOWED) - found, set())
+        used = {allowed(line) for case in CASES for line in found_in(case)}
+        self.assertEqual(set(ALLOWED) - used, set())
 
     def test_the_cases_give_every_parameter_a_value_that_is_not_its_default(self) -> None:
         template = local_aws.read_template(INFRA / "sam" / "template.yaml")

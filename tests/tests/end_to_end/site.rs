@@ -83,9 +83,9 @@ fn given(variable: &str, default: &str) -> PathBuf {
     std::env::var_os(variable).map_or_else(|| checkout(default), PathBuf::from)
 }
 
-/// Where the release binaries are.
+/// Where the binaries are.
 pub(crate) fn bin_dir() -> PathBuf {
-    given("TIDEGATE_BIN_DIR", "target/release")
+    given("TIDEGATE_BIN_DIR", "target/local")
 }
 
 /// An event of the checkout's.

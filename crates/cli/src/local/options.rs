@@ -97,7 +97,7 @@ pub struct LocalArgs {
     #[arg(long, value_name = "FILE", default_value = ".tools/local/bin/python")]
     python: PathBuf,
     /// Folder with the binaries `scheduler`, `poller` and `ses-sandbox`
-    #[arg(long, value_name = "DIR", default_value = "target/release")]
+    #[arg(long, value_name = "DIR", default_value = "target/local")]
     bin_dir: PathBuf,
     /// Tidegate's checkout
     #[arg(long, value_name = "DIR", default_value = ".")]

@@ -1,0 +1,190 @@
+"""What the template promises of its parameters, conditions, functions and outputs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import unittest
+from collections.abc import Iterator
+
+from sam_template import NAME, Rendered, actions, arn, rendered, source, stack
+
+OFF = {"Schedule": "DISABLED"}
+ON = {
+    "ExpressQueue": "true",
+    "QuotaPerSecond": "14",
+    "MaxInFlight": "100",
+    "ReservedConcurrency": "20",
+    "Tracing": "on",
+    "PointInTimeRecovery": "true",
+    "AllowedSenders": "news@example.org,*@example.net",
+    "SenderIdentityArns": "arn:aws:ses:eu-west-1:123456789012:identity/example.org",
+    "EndpointUrl": "http://127.0.0.1:4566",
+    "SqsEndpointUrl": "http://127.0.0.1:4567",
+    "SesEndpointUrl": "http://127.0.0.1:4568",
+}
+# What makes resources or stands in another condition: all of it with all, and with the rest off and on.
+CROSSED = {
+    "Campaigns": ["", "tags", "ledger", '[{"name": "a", "queue_url": "u", "weight": 1}]'],
+    "SecondCampaignName": ["", "minor"],
+    "Mode": ["merge", "direct"],
+    "Feedback": ["off", "count", "hold"],
+    "AlarmEmail": ["", "ops@example.org"],
+}
+# Lambda's limit of a function's environment, names and values together.
+ENVIRONMENT_BYTES = 4096
+# CloudFormation's limit of a template that is not uploaded first.
+BODY_BYTES = 51_200
+
+
+def combinations() -> Iterator[dict[str, str]]:
+    for rest in (OFF, ON):
+        for values in itertools.product(*CROSSED.values()):
+            yield rest | dict(zip(CROSSED, values, strict=True))
+
+
+class Parameters(unittest.TestCase):
+    def test_each_is_described_and_stands_in_one_group(self) -> None:
+        template = source()
+        groups = template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+        grouped = [name for group in groups for name in group["Parameters"]]
+        self.assertEqual(sorted(grouped), sorted(template["Parameters"]))
+        for name, parameter in template["Parameters"].items():
+            self.assertIn("Description", parameter, name)
+            self.assertIn("Default", parameter, name)
+
+    def test_each_says_what_is_allowed(self) -> None:
+        for name, parameter in source()["Parameters"].items():
+            if parameter["Type"] == "Number":
+                limited = {"MinValue", "MaxValue"} <= parameter.keys()
+                self.assertTrue(limited or "AllowedValues" in parameter, name)
+            elif "AllowedValues" not in parameter:
+                self.assertIn("AllowedPattern", parameter, name)
+                self.assertIn("ConstraintDescription", parameter, name)
+
+    def test_patterns_take_what_they_should_and_nothing_else(self) -> None:
+        parameters = source()["Parameters"]
+        for name, good, bad in (
+            ("ReservedConcurrency", ["0", "10", "999", "1000"], ["1", "9", "1001", "05", ""]),
+            ("AllowedSenders", ["*", "a@b.org", "*@b.org"], ["b.org", "a b@c.org", "a@b@c", ""]),
+            ("Campaigns", ["", "tags", "ledger", "[]"], ["tag", "Tags", "{}"]),
+            ("AlarmEmail", ["", "ops@example.org"], ["ops", "a@b,c@d"]),
+            (
+                "SenderIdentityArns",
+                ["*", "arn:aws:ses:eu-west-1:123456789012:identity/example.org"],
+                ["example.org", "arn:aws:ses:eu-west-1:123456789012:template/x"],
+            ),
+        ):
+            pattern = re.compile(parameters[name]["AllowedPattern"])
+            for value in good:
+                self.assertTrue(pattern.fullmatch(value), f"{name}={value}")
+            for value in bad:
+                self.assertFalse(pattern.fullmatch(value), f"{name}={value}")
+
+
+class Combinations(unittest.TestCase):
+    def test_every_combination_of_conditions_renders_a_whole_stack(self) -> None:
+        count = 0
+        for given in combinations():
+            with self.subTest(given):
+                # A reference to a resource that a condition leaves out would be a KeyError.
+                made = stack(**given)
+                for value in made.evaluate(list(self.outputs(made))):
+                    self.assertTrue(value)
+                for role in ("SchedulerRole", "PollerRole"):
+                    self.assertTrue(actions(made, role))
+                self.check_environment(given, made)
+            count += 1
+        self.assertEqual(count, 2 * 4 * 2 * 2 * 3 * 2)
+
+    def outputs(self, made: Rendered) -> Iterator[object]:
+        for output in rendered()["Outputs"].values():
+            if "Condition" not in output or made.condition(output["Condition"]):
+                yield output["Value"]
+
+    def check_environment(self, given: dict[str, str], made: Rendered) -> None:
+        scheduler = made.resources["SchedulerFunction"]["Environment"]["Variables"]
+        poller = made.resources["PollerFunction"]["Environment"]["Variables"]
+        tags = given["Campaigns"] == "tags"
+        feedback = given["Feedback"] != "off"
+        self.assertEqual("TIDEGATE_CAMPAIGN_QUEUES" in scheduler, tags)
+        self.assertEqual("TIDEGATE_FEEDBACK_QUEUE_URL" in scheduler, feedback)
+        self.assertEqual("TIDEGATE_CONFIGURATION_SET" in poller, feedback)
+        self.assertEqual("TIDEGATE_MERGE_QUEUE_URL" in poller, given["Mode"] == "merge")
+        self.assertEqual("TIDEGATE_EXPRESS_QUEUE_URL" in poller, "ExpressQueue" in given)
+        if tags or given["Campaigns"] == "ledger":
+            self.assertEqual(poller["TIDEGATE_CAMPAIGNS"], "ledger")
+        else:
+            listed = [c["name"] for c in json.loads(poller["TIDEGATE_CAMPAIGNS"])]
+            both = ["main", *filter(None, [given["SecondCampaignName"]])]
+            self.assertEqual(listed, ["a"] if given["Campaigns"] else both)
+        for variables in (scheduler, poller):
+            self.assertNotIn("", variables.values())
+
+
+class Functions(unittest.TestCase):
+    def test_neither_is_retried_and_what_fails_is_kept(self) -> None:
+        configurations = stack().of_type("AWS::Lambda::EventInvokeConfig")
+        self.assertEqual(len(configurations), 2)
+        for name, configuration in configurations.items():
+            self.assertEqual(configuration["MaximumRetryAttempts"], 0, name)
+            self.assertEqual(configuration["MaximumEventAgeInSeconds"], 60, name)
+            told = configuration["DestinationConfig"]["OnFailure"]["Destination"]
+            self.assertEqual(told, arn("sqs", f"{NAME}-failed-invocations"), name)
+
+    def test_the_scheduler_starts_every_minute(self) -> None:
+        rules = stack().of_type("AWS::Events::Rule").values()
+        (rule,) = [rule for rule in rules if "ScheduleExpression" in rule]
+        self.assertEqual(rule["ScheduleExpression"], "rate(1 minute)")
+        self.assertEqual(rule["State"], "ENABLED")
+
+    def test_memory_architecture_tracing_and_concurrency_are_as_given(self) -> None:
+        plain = stack().of_type("AWS::Lambda::Function")
+        self.assertEqual(set(plain), {f"{NAME}-scheduler", f"{NAME}-poller"})
+        for name, function in plain.items():
+            self.assertEqual(function["Runtime"], "provided.al2023", name)
+            self.assertEqual(function["Architectures"], ["arm64"], name)
+            self.assertEqual(function["MemorySize"], "256", name)
+            self.assertEqual(function["TracingConfig"], {"Mode": "PassThrough"}, name)
+            self.assertNotIn("ReservedConcurrentExecutions", function, name)
+        given = stack(Tracing="on", ReservedConcurrency="20", SchedulerMemory="128")
+        functions = given.of_type("AWS::Lambda::Function")
+        self.assertEqual(functions[f"{NAME}-scheduler"]["MemorySize"], "128")
+        self.assertEqual(functions[f"{NAME}-poller"]["ReservedConcurrentExecutions"], "20")
+        for name, function in functions.items():
+            self.assertEqual(function["TracingConfig"], {"Mode": "Active"}, name)
+
+    def test_the_longest_list_of_campaigns_fits_into_the_pollers_environment(self) -> None:
+        limit = source()["Parameters"]["Campaigns"]["MaxLength"]
+        made = stack(**ON | {"Campaigns": f"[{' ' * (limit - 2)}]", "EndpointUrl": ""})
+        variables = made.resources["PollerFunction"]["Environment"]["Variables"]
+        taken = sum(len(name) + len(value) for name, value in variables.items())
+        # Room for names of stack and table as long as may be, and for a list of senders.
+        self.assertLessEqual(taken + 500, ENVIRONMENT_BYTES)
+
+
+class Outputs(unittest.TestCase):
+    def test_there_are_these_and_each_is_described(self) -> None:
+        outputs = source()["Outputs"]
+        queues = {"FirstCampaign", "SecondCampaign", "Express", "Merge", "DeadLetter", "Feedback"}
+        queues |= {"FailedInvocations"}
+        others = {"LedgerTable", "SchedulerFunction", "PollerFunction", "SchedulerLogGroup"}
+        others |= {"PollerLogGroup", "AlarmTopic", "Dashboard", "ConfigurationSet"}
+        self.assertEqual(set(outputs), {f"{name}QueueUrl" for name in queues} | others)
+        for name, output in outputs.items():
+            self.assertIn("Description", output, name)
+
+    def test_campaigns_of_their_own_stack_find_the_alarm_topic(self) -> None:
+        exported = stack().evaluate(source()["Outputs"]["AlarmTopic"]["Export"]["Name"])
+        self.assertEqual(exported, f"{NAME}-AlarmTopic")
+
+
+class Size(unittest.TestCase):
+    def test_the_template_may_be_given_to_cloudformation_as_it_is(self) -> None:
+        body = json.dumps(source(), separators=(",", ":"))
+        self.assertLessEqual(len(body.encode()), BODY_BYTES)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,187 @@
+"""What the template promises of the queues, the table and the feedback that comes into one of them."""
+
+from __future__ import annotations
+
+import json
+import unittest
+from typing import Any
+
+from sam_template import NAME, Rendered, arn, rendered, stack
+
+MAIL_QUEUES = {"campaign-first", "campaign-second", "express", "merge.fifo", "dead-letter"}
+OWN_QUEUES = {"feedback", "failed-invocations"}
+
+
+def queues(of: Rendered) -> dict[str, dict[str, Any]]:
+    """By what follows the stack's name in theirs."""
+    return {
+        name.removeprefix(f"{NAME}-"): queue
+        for name, queue in of.of_type("AWS::SQS::Queue").items()
+    }
+
+
+def statements(of: Rendered) -> dict[str, list[dict[str, Any]]]:
+    """What the queues' policies say, by queue."""
+    said: dict[str, list[dict[str, Any]]] = {}
+    for policy in of.of_type("AWS::SQS::QueuePolicy").values():
+        for url in policy["Queues"]:
+            name = url.rsplit("/", 1)[1].removeprefix(f"{NAME}-")
+            said.setdefault(name, []).extend(policy["PolicyDocument"]["Statement"])
+    return said
+
+
+class Queues(unittest.TestCase):
+    def setUp(self) -> None:
+        self.stack = stack()
+        self.queues = queues(self.stack)
+
+    def test_there_are_these_and_no_others(self) -> None:
+        self.assertEqual(set(self.queues), MAIL_QUEUES | OWN_QUEUES)
+
+    def test_mail_that_waits_never_drifts_into_a_dead_letter_queue(self) -> None:
+        for name, queue in self.queues.items():
+            self.assertNotIn("RedrivePolicy", queue, name)
+
+    def test_every_queue_keeps_messages_encrypted_for_fourteen_days(self) -> None:
+        for name, queue in self.queues.items():
+            self.assertEqual(queue["MessageRetentionPeriod"], 14 * 24 * 3600, name)
+            self.assertIs(queue["SqsManagedSseEnabled"], True, name)
+
+    def test_every_queue_refuses_what_does_not_come_by_tls(self) -> None:
+        said = statements(self.stack)
+        self.assertEqual(set(said), set(self.queues))
+        for name, of_queue in said.items():
+            refusals = [s for s in of_queue if s["Effect"] == "Deny"]
+            self.assertEqual(len(refusals), 1, name)
+            self.assertEqual(refusals[0]["Principal"], "*", name)
+            self.assertEqual(refusals[0]["Action"], "sqs:*", name)
+            self.assertEqual(
+                refusals[0]["Condition"], {"Bool": {"aws:SecureTransport": "false"}}, name
+            )
+
+    def test_nobody_is_let_in_by_a_policy_but_the_two_rules(self) -> None:
+        allowed = {
+            name: [s for s in of_queue if s["Effect"] != "Deny"]
+            for name, of_queue in statements(self.stack).items()
+        }
+        (feedback,) = allowed.pop("feedback")
+        self.assertEqual([s for of_queue in allowed.values() for s in of_queue], [])
+        self.assertEqual(feedback["Principal"], {"Service": "events.amazonaws.com"})
+        self.assertEqual(feedback["Action"], "sqs:SendMessage")
+        self.assertEqual(
+            feedback["Condition"],
+            {"ArnEquals": {"aws:SourceArn": ["arn:aws:BounceRule", "arn:aws:ComplaintRule"]}},
+        )
+
+    def test_mail_does_not_come_back_while_its_poller_may_send_it(self) -> None:
+        poller = self.stack.resources["PollerFunction"]
+        for name, queue in self.queues.items():
+            self.assertEqual(queue["VisibilityTimeout"], 30, name)
+            self.assertLess(poller["Timeout"], queue["VisibilityTimeout"], name)
+
+    def test_the_queues_of_producers_leave_room_for_our_attributes(self) -> None:
+        for name in ("campaign-first", "campaign-second", "express"):
+            self.assertEqual(self.queues[name]["MaximumMessageSize"], 1032192, name)
+
+    def test_the_merge_queue_has_high_throughput(self) -> None:
+        queue = self.queues["merge.fifo"]
+        self.assertIs(queue["FifoQueue"], True)
+        self.assertEqual(queue["DeduplicationScope"], "messageGroup")
+        self.assertEqual(queue["FifoThroughputLimit"], "perMessageGroupId")
+
+    def test_no_parameter_deletes_a_queue_that_may_hold_mail(self) -> None:
+        least = stack(Mode="direct", SecondCampaignName="", ExpressQueue="false", Feedback="off")
+        self.assertEqual(set(queues(least)), MAIL_QUEUES | {"failed-invocations"})
+
+    def test_what_holds_mail_goes_with_the_stack_alone(self) -> None:
+        kinds = {"AWS::SQS::Queue", "AWS::DynamoDB::Table"}
+        for logical, resource in rendered()["Resources"].items():
+            if resource["Type"] in kinds and logical not in ("FeedbackQueue", "FailedInvocationsQueue"):
+                self.assertEqual(resource["DeletionPolicy"], "Delete", logical)
+                self.assertEqual(resource["UpdateReplacePolicy"], "Retain", logical)
+
+    def test_a_queue_is_found_as_the_campaign_that_its_tags_name(self) -> None:
+        both = queues(stack(FirstCampaignName="news", FirstCampaignWeight="70"))
+        tagged = {tag["Key"]: tag["Value"] for tag in both["campaign-first"]["Tags"]}
+        self.assertEqual(tagged, {"tidegate:weight": "70", "tidegate:campaign": "news"})
+        tagged = {tag["Key"]: tag["Value"] for tag in both["campaign-second"]["Tags"]}
+        self.assertEqual(tagged, {"tidegate:weight": "10", "tidegate:campaign": "minor"})
+        self.assertNotIn("Tags", queues(stack(SecondCampaignName=""))["campaign-second"])
+
+
+class Ledger(unittest.TestCase):
+    def test_the_table_costs_what_is_used_and_forgets_what_expired(self) -> None:
+        table = stack().resources["LedgerTable"]
+        self.assertEqual(table["BillingMode"], "PAY_PER_REQUEST")
+        self.assertEqual(
+            table["TimeToLiveSpecification"], {"AttributeName": "expires_at", "Enabled": True}
+        )
+
+    def test_point_in_time_recovery_is_an_option(self) -> None:
+        for given, expected in (("true", True), ("false", False)):
+            table = stack(PointInTimeRecovery=given).resources["LedgerTable"]
+            said = table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
+            self.assertIs(said, expected)
+
+
+class Feedback(unittest.TestCase):
+    def test_the_configuration_set_tells_bounces_and_complaints_to_the_default_bus(self) -> None:
+        made = stack().resources
+        self.assertEqual(made["ConfigurationSet"]["Name"], NAME)
+        self.assertIs(made["ConfigurationSet"]["SendingOptions"]["SendingEnabled"], True)
+        destination = made["FeedbackDestination"]["EventDestination"]
+        self.assertEqual(destination["MatchingEventTypes"], ["bounce", "complaint"])
+        bus = destination["EventBridgeDestination"]["EventBusArn"]
+        self.assertEqual(bus, arn("events", "event-bus/default"))
+
+    def test_a_rule_takes_the_hard_bounces_and_complaints_of_our_mails_alone(self) -> None:
+        expected = {
+            "BounceRule": ("Email Bounced", {"bounce": {"bounceType": ["Permanent"]}}),
+            "ComplaintRule": (
+                "Email Complaint Received",
+                {
+                    "complaint": {
+                        "complaintFeedbackType": [
+                            {"exists": False},
+                            {"anything-but": ["not-spam"]},
+                        ]
+                    }
+                },
+            ),
+        }
+        for logical, (kind, detail) in expected.items():
+            pattern = stack().resources[logical]["EventPattern"]
+            ours = {"mail": {"tags": {"ses:configuration-set": [NAME]}}}
+            self.assertEqual(
+                pattern, {"source": ["aws.ses"], "detail-type": [kind], "detail": detail | ours}
+            )
+
+    def test_no_address_comes_into_the_queue(self) -> None:
+        for logical, kind in (("BounceRule", "bounce"), ("ComplaintRule", "complaint")):
+            (target,) = stack().resources[logical]["Targets"]
+            self.assertEqual(target["Arn"], arn("sqs", f"{NAME}-feedback"))
+            transformer = target["InputTransformer"]
+            self.assertEqual(
+                transformer["InputPathsMap"],
+                {
+                    "campaign": "$.detail.mail.tags.tidegate_campaign[0]",
+                    "id": "$.detail.mail.messageId",
+                },
+            )
+            # EventBridge puts a string in its quotes into a value's place.
+            message = transformer["InputTemplate"]
+            for name, value in (("campaign", "news"), ("id", "0100")):
+                message = message.replace(f"<{name}>", json.dumps(value))
+            self.assertEqual(
+                json.loads(message), {"kind": kind, "campaign": "news", "id": "0100"}
+            )
+
+    def test_off_makes_none_of_it(self) -> None:
+        made = stack(Feedback="off")
+        self.assertEqual(made.of_type("AWS::SES::ConfigurationSet"), {})
+        self.assertEqual(made.of_type("AWS::SES::ConfigurationSetEventDestination"), {})
+        self.assertEqual(len(made.of_type("AWS::Events::Rule")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

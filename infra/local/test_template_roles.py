@@ -1,0 +1,131 @@
+"""What each function may do: every action, each on its own resources, and nothing else."""
+
+from __future__ import annotations
+
+import unittest
+
+from sam_template import NAME, actions, arn, stack
+
+POLLER = arn("lambda", f"function:{NAME}-poller")
+LEDGER = "arn:aws:AWS::DynamoDB::Table"
+SENDS = ("ses:SendEmail", "ses:SendRawEmail", "ses:SendTemplatedEmail")
+
+
+def queue(name: str) -> str:
+    return arn("sqs", f"{NAME}-{name}")
+
+
+def log(function: str) -> str:
+    return arn("logs", f"log-group:/aws/lambda/{NAME}-{function}:*")
+
+
+MAIL = {queue(name): {} for name in ("campaign-*", "express", "merge.fifo")}
+FAILED = {queue("failed-invocations"): {}}
+ANYWHERE = {"*": {}}
+SEND_WITH = {arn("ses", "template/*"): {}, arn("ses", "configuration-set/*"): {}}
+SCHEDULER_MAY = {
+    "logs:CreateLogStream": {log("scheduler"): {}},
+    "logs:PutLogEvents": {log("scheduler"): {}},
+    "lambda:InvokeFunction": {POLLER: {}},
+    "dynamodb:GetItem": {LEDGER: {}},
+    "dynamodb:UpdateItem": {LEDGER: {}},
+    "ses:GetAccount": ANYWHERE,
+    "sqs:SendMessage": FAILED,
+}
+POLLER_MAY = {
+    "logs:CreateLogStream": {log("poller"): {}},
+    "logs:PutLogEvents": {log("poller"): {}},
+    "dynamodb:GetItem": {LEDGER: {}},
+    "dynamodb:UpdateItem": {LEDGER: {}},
+    "dynamodb:DeleteItem": {LEDGER: {}},
+    "ses:GetAccount": ANYWHERE,
+    "sqs:ReceiveMessage": MAIL,
+    "sqs:DeleteMessage": MAIL,
+    "sqs:ChangeMessageVisibility": MAIL,
+    "sqs:GetQueueAttributes": {queue("merge.fifo"): {}},
+    "sqs:SendMessage": MAIL | {queue("dead-letter"): {}} | FAILED,
+} | {action: {arn("ses", "identity/*"): {}} | SEND_WITH for action in SENDS}
+FEEDBACK = {
+    "sqs:ReceiveMessage": {queue("feedback"): {}},
+    "sqs:DeleteMessage": {queue("feedback"): {}},
+}
+TAGS = {"sqs:ListQueues": ANYWHERE, "sqs:ListQueueTags": {queue("campaign-*"): {}}}
+TRACES = {"xray:PutTraceSegments": ANYWHERE, "xray:PutTelemetryRecords": ANYWHERE}
+
+
+class Roles(unittest.TestCase):
+    maxDiff = None
+
+    def test_there_are_two_and_neither_has_a_policy_of_another(self) -> None:
+        roles = stack().of_type("AWS::IAM::Role")
+        self.assertEqual(set(roles), {"SchedulerRole", "PollerRole"})
+        for name, role in roles.items():
+            self.assertNotIn("ManagedPolicyArns", role, name)
+            (trusted,) = role["AssumeRolePolicyDocument"]["Statement"]
+            self.assertEqual(trusted["Principal"], {"Service": "lambda.amazonaws.com"}, name)
+
+    def test_the_scheduler_may_do_this_and_no_more(self) -> None:
+        for given, expected in (
+            ({"Feedback": "off"}, SCHEDULER_MAY),
+            ({}, SCHEDULER_MAY | FEEDBACK),
+            ({"Campaigns": "ledger"}, SCHEDULER_MAY | FEEDBACK),
+            ({"Campaigns": "tags"}, SCHEDULER_MAY | FEEDBACK | TAGS),
+            ({"Tracing": "on", "Feedback": "off"}, SCHEDULER_MAY | TRACES),
+        ):
+            with self.subTest(given):
+                self.assertEqual(actions(stack(**given), "SchedulerRole"), expected)
+
+    def test_the_poller_may_do_this_and_no_more(self) -> None:
+        for given, expected in (
+            ({}, POLLER_MAY),
+            ({"Campaigns": "tags", "Feedback": "off"}, POLLER_MAY),
+            # An update changes the role first: what was sent must still be deleted.
+            ({"Mode": "direct", "ExpressQueue": "false"}, POLLER_MAY),
+            ({"Tracing": "on"}, POLLER_MAY | TRACES),
+        ):
+            with self.subTest(given):
+                self.assertEqual(actions(stack(**given), "PollerRole"), expected)
+
+    def test_the_poller_sends_with_the_given_identities_as_the_given_senders(self) -> None:
+        identities = [arn("ses", f"identity/{domain}") for domain in ("example.org", "example.net")]
+        made = stack(
+            SenderIdentityArns=",".join(identities), AllowedSenders="news@example.org,*@example.net"
+        )
+        senders = {"StringLike": {"ses:FromAddress": ["news@example.org", "*@example.net"]}}
+        for action in SENDS:
+            may = actions(made, "PollerRole")[action]
+            self.assertEqual(may, {identity: senders for identity in identities} | SEND_WITH)
+        variables = made.resources["PollerFunction"]["Environment"]["Variables"]
+        self.assertEqual(variables["TIDEGATE_ALLOWED_SENDERS"], "news@example.org,*@example.net")
+
+    def test_only_what_knows_no_resource_is_allowed_on_every_resource(self) -> None:
+        made = stack(Campaigns="tags", Tracing="on")
+        for role in ("SchedulerRole", "PollerRole"):
+            wide = {a for a, resources in actions(made, role).items() if "*" in resources}
+            self.assertLessEqual(wide, {"ses:GetAccount", "sqs:ListQueues", *TRACES}, role)
+
+    def test_no_action_is_a_pattern(self) -> None:
+        for role in ("SchedulerRole", "PollerRole"):
+            for action in actions(stack(Campaigns="tags", Tracing="on"), role):
+                self.assertNotIn("*", action)
+
+
+class AlarmTopic(unittest.TestCase):
+    def test_cloudwatch_alone_may_publish_and_only_by_tls(self) -> None:
+        made = stack().resources["AlarmTopicPolicy"]
+        refused, allowed = made["PolicyDocument"]["Statement"]
+        self.assertEqual(refused["Effect"], "Deny")
+        self.assertEqual(refused["Condition"], {"Bool": {"aws:SecureTransport": "false"}})
+        self.assertEqual(allowed["Effect"], "Allow")
+        self.assertEqual(allowed["Principal"], {"Service": "cloudwatch.amazonaws.com"})
+        self.assertEqual(allowed["Condition"], {"StringEquals": {"aws:SourceAccount": "123456789012"}})
+
+    def test_an_address_is_subscribed_where_one_is_given(self) -> None:
+        self.assertEqual(stack().of_type("AWS::SNS::Subscription"), {})
+        (made,) = stack(AlarmEmail="ops@example.org").of_type("AWS::SNS::Subscription").values()
+        self.assertEqual((made["Protocol"], made["Endpoint"]), ("email", "ops@example.org"))
+        self.assertEqual(made["TopicArn"], arn("sns", f"{NAME}-alarms"))
+
+
+if __name__ == "__main__":
+    unittest.main()

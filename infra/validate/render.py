@@ -1,0 +1,50 @@
+"""Writes the templates as CloudFormation would see them, with every option on, into a folder.
+
+checkov sees no more than the text: not what SAM makes of a function, and not a statement of a role
+that stands in a condition.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+INFRA = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(INFRA / "local"), str(INFRA / "parity")]
+
+import local_aws  # noqa: E402
+import sam_template  # noqa: E402
+from rendered import Rendered  # noqa: E402
+
+EVERYTHING = {
+    "AlarmEmail": "ops@example.org",
+    "Campaigns": "tags",
+    "PointInTimeRecovery": "true",
+    "ReservedConcurrency": "20",
+    "Tracing": "on",
+}
+
+
+def plain(stack: Rendered) -> dict[str, Any]:
+    """The stack's resources as a template that needs nothing evaluated."""
+    resources = {
+        logical: {"Type": resource.pop("Type"), "Properties": resource}
+        for logical, resource in stack.resources.items()
+    }
+    return {"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources}
+
+
+def main(folder: Path) -> None:
+    templates = {"template": sam_template.stack(**EVERYTHING)}
+    for path in sorted((INFRA / "sam").glob("*.yaml")):
+        if path.stem not in templates:
+            given = {"Stack": "mail", "Campaign": "spring"}
+            templates[path.stem] = Rendered(local_aws.read_template(path), path.stem, given)
+    for name, stack in templates.items():
+        (folder / f"{name}.json").write_text(json.dumps(plain(stack), indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
