@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { rendered } from './support.js';
+
+const POLLER = [{ Name: 'Function', Value: 'poller' }];
+const SCHEDULER = [{ Name: 'Function', Value: 'scheduler' }];
+const of = (name: string, value: string) => [{ Name: name, Value: value }];
+const AGE = ['AWS/SQS', 'ApproximateAgeOfOldestMessage'];
+
+/** Each alarm: namespace, metric, dimensions, statistic, seconds, threshold. */
+const ALARMS: Record<string, unknown[]> = {
+  refusals: ['Tidegate', 'Refused', POLLER, 'Sum', 300, '>= 10'],
+  'dead-letters': [
+    'AWS/SQS', 'ApproximateNumberOfMessagesVisible', of('QueueName', 'QueueName of mail-dead-letter'),
+    'Maximum', 300, '>= 1',
+  ],
+  held: ['Tidegate', 'Holds', SCHEDULER, 'Maximum', 60, '>= 1'],
+  blocked: ['Tidegate', 'BlockedWindows', POLLER, 'Sum', 60, '>= 1'],
+  'age-big': [...AGE, of('QueueName', 'QueueName of mail-campaign-big'), 'Maximum', 300, '>= 864000'],
+  'age-small': [...AGE, of('QueueName', 'QueueName of mail-campaign-small'), 'Maximum', 300, '>= 864000'],
+  'age-express': [...AGE, of('QueueName', 'QueueName of mail-express'), 'Maximum', 300, '>= 864000'],
+  'age-merge': [...AGE, of('QueueName', 'QueueName of mail-merge.fifo'), 'Maximum', 300, '>= 864000'],
+  'age-dead-letter': [...AGE, of('QueueName', 'QueueName of mail-dead-letter'), 'Maximum', 300, '>= 864000'],
+  'minute-missed': ['AWS/Lambda', 'Invocations', of('FunctionName', 'mail-scheduler'), 'Sum', 60, '< 1'],
+  'ticks-failed': ['Tidegate', 'TicksFailed', SCHEDULER, 'Sum', 300, '>= 10'],
+  'quota-unknown': ['Tidegate', 'QuotaUnknown', SCHEDULER, 'Sum', 300, '>= 3'],
+  ledger: ['Tidegate', 'LedgerFailed', POLLER, 'Sum', 60, '>= 3'],
+  'poller-errors': ['AWS/Lambda', 'Errors', of('FunctionName', 'mail-poller'), 'Sum', 60, '>= 3'],
+  'scheduler-errors': ['AWS/Lambda', 'Errors', of('FunctionName', 'mail-scheduler'), 'Sum', 60, '>= 1'],
+  'poller-throttles': ['AWS/Lambda', 'Throttles', of('FunctionName', 'mail-poller'), 'Sum', 60, '>= 1'],
+  'scheduler-throttles': ['AWS/Lambda', 'Throttles', of('FunctionName', 'mail-scheduler'), 'Sum', 60, '>= 1'],
+  'receive-count': ['Tidegate', 'HighestReceiveCount', POLLER, 'Maximum', 300, '> 100'],
+  'bounce-rate': ['AWS/SES', 'Reputation.BounceRate', undefined, 'Average', 3600, '>= 0.05'],
+  'complaint-rate': ['AWS/SES', 'Reputation.ComplaintRate', undefined, 'Average', 3600, '>= 0.001'],
+};
+const SIGNS: Record<string, string> = {
+  GreaterThanOrEqualToThreshold: '>=', GreaterThanThreshold: '>', LessThanThreshold: '<',
+};
+/** Those that look at more than one period: periods, and how many of them. */
+const PERIODS: Record<string, unknown[]> = { held: [2, undefined], 'minute-missed': [3, 2] };
+
+test('each alarm watches its metric, and there is no other', () => {
+  const stack = rendered();
+  const names = stack.all('AWS::CloudWatch::Alarm').map(({ Properties }) => Properties.AlarmName);
+  assert.deepEqual(names.sort(), Object.keys(ALARMS).map((name) => `mail-${name}`).sort());
+  for (const [name, expected] of Object.entries(ALARMS)) {
+    const alarm = stack.alarm(name);
+    const dimensions = alarm.Dimensions?.map((d: any) => ({ Name: d.Name, Value: stack.text(d.Value) }));
+    assert.deepEqual([
+      alarm.Namespace, alarm.MetricName, dimensions, alarm.Statistic, alarm.Period,
+      `${SIGNS[alarm.ComparisonOperator]} ${alarm.Threshold}`,
+    ], expected, name);
+    assert.deepEqual(
+      [alarm.EvaluationPeriods, alarm.DatapointsToAlarm], PERIODS[name] ?? [1, undefined], name,
+    );
+    const missing = name === 'minute-missed' ? 'breaching' : 'notBreaching';
+    assert.equal(alarm.TreatMissingData, missing, name);
+  }
+});
+
+test('each alarm tells the topic when it begins and ends, and says what to do', () => {
+  const stack = rendered();
+  for (const name of Object.keys(ALARMS)) {
+    const alarm = stack.alarm(name);
+    for (const actions of [alarm.AlarmActions, alarm.OKActions]) {
+      assert.deepEqual(actions.map((action: unknown) => stack.text(action)), ['mail-alarms'], name);
+    }
+    assert.equal(alarm.ActionsEnabled, true, name);
+    assert.ok(alarm.AlarmDescription.length > 60, name);
+  }
+});
+
+test('a stopped schedule is no alarm', () => {
+  assert.equal(rendered({ schedule: 'DISABLED' }).alarm('minute-missed').ActionsEnabled, false);
+});
+
+test('the age that alarms is a choice', () => {
+  const stack = rendered({ ageAlarmSeconds: 600 });
+  for (const name of Object.keys(ALARMS).filter((alarm) => alarm.startsWith('age-'))) {
+    assert.equal(stack.alarm(name).Threshold, 600, name);
+  }
+});
+
+test('an address is subscribed only where one is given', () => {
+  assert.equal(rendered().all('AWS::SNS::Subscription').length, 0);
+  const [subscription] = rendered({ alarmEmail: 'ops@example.org' }).all('AWS::SNS::Subscription');
+  assert.equal(subscription?.Properties.Protocol, 'email');
+  assert.equal(subscription?.Properties.Endpoint, 'ops@example.org');
+});
+
+test('the dashboard shows every alarm and every question of the day', () => {
+  const stack = rendered();
+  const { Properties } = stack.one('AWS::CloudWatch::Dashboard', 'DashboardName', 'mail');
+  const { widgets } = JSON.parse(stack.text(Properties.DashboardBody));
+  assert.deepEqual(widgets.map((widget: any) => widget.properties.title), [
+    'Alarms', 'Sends against quota, recipients a second', 'Shares by campaign, %', 'Backlog, messages',
+    'Age of the oldest message, seconds', 'Slots skipped and unused', 'Refusals, failures, dead letters',
+    'Holds, and windows held or blocked', 'Bounces and complaints by campaign',
+    'Cost: SQS calls, invocations, idle', 'Cost: milliseconds run, ledger units',
+  ]);
+  assert.equal(widgets[0].properties.alarms.length, Object.keys(ALARMS).length);
+  for (const { x, width } of widgets) assert.ok(x + width <= 24);
+});
+
+test('with many campaigns the dashboard keeps the alarms that are no campaign\'s', () => {
+  const campaigns = Array.from({ length: 110 }, (_, index) => ({ name: `c${index}`, weight: 1 }));
+  const stack = rendered({ campaigns, campaignList: 'tags' });
+  const body = stack.text(stack.all('AWS::CloudWatch::Dashboard')[0]!.Properties.DashboardBody);
+  const { alarms } = JSON.parse(body).widgets[0].properties;
+  assert.equal(alarms.length, 100);
+  assert.ok(alarms.some((arn: string) => arn.includes('complaintrate')), alarms.join());
+});

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { App } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import { Topic } from 'aws-cdk-lib/aws-sns';
+import { addStacks } from '../lib/app.js';
+import { MailStack } from './example.js';
+import { prebuilt, Rendered } from './support.js';
+
+const ROOT = join(__dirname, '../..');
+const temporary = () => mkdtempSync(join(tmpdir(), 'tidegate-cdk-app-'));
+
+/** The app's stacks, with settings as `-c` gives them. */
+const stacks = (context: Record<string, unknown>) => addStacks(new App({ context: { prebuilt, ...context } }));
+
+function only(context: Record<string, unknown>): Rendered {
+  const [stack, ...others] = stacks(context);
+  assert.deepEqual(others, []);
+  return new Rendered(Template.fromStack(stack!).toJSON());
+}
+
+test('without settings it is the stack of the SAM template', () => {
+  const { template, ...stack } = only({});
+  const names = stack.resources && Object.values(stack.resources).map(({ Properties }) => Properties.QueueName);
+  assert.ok(names.includes('tidegate-campaign-main') && names.includes('tidegate-campaign-minor'));
+  assert.deepEqual(Object.keys(template.Outputs).sort(), [
+    'AlarmTopic', 'CampaignQueueUrls', 'ConfigurationSet', 'Dashboard', 'DeadLetterQueueUrl',
+    'FailedInvocationsQueueUrl', 'FeedbackQueueUrl', 'LedgerTable', 'MainQueueUrl', 'MergeQueueUrl',
+    'MinorQueueUrl', 'PollerFunction', 'PollerLogGroup', 'SchedulerFunction', 'SchedulerLogGroup',
+  ]);
+  assert.equal(template.Outputs.AlarmTopic.Export.Name, 'tidegate-AlarmTopic');
+});
+
+test('settings are read from their texts', () => {
+  const stack = only({
+    name: 'mail', campaigns: 'big:2,small-one:1', mode: 'direct', expressQueue: 'true', guard: '0.05',
+    allowedSenders: 'a@example.org, *@example.net', architecture: 'x86_64', logRetentionDays: '7',
+    feedback: 'off', removalPolicy: 'retain', tracing: 'false', alarmEmail: '',
+  });
+  assert.equal(stack.environment('poller').TIDEGATE_GUARD, '0.05');
+  assert.equal(stack.environment('poller').TIDEGATE_ALLOWED_SENDERS, 'a@example.org,*@example.net');
+  assert.deepEqual(stack.function('poller').Architectures, ['x86_64']);
+  assert.equal(stack.queue('mail-campaign-small-one').DeletionPolicy, 'Retain');
+  assert.equal(stack.all('AWS::SNS::Subscription').length, 0);
+  const { Outputs } = stack.template;
+  assert.equal(Outputs.MergeQueueUrl, undefined);
+  assert.ok(Outputs.ExpressQueueUrl && Outputs.SmallOneQueueUrl);
+  assert.equal(stack.text(Outputs.CampaignQueueUrls.Value), '{"big":"mail-campaign-big","small-one":"mail-campaign-small-one"}');
+});
+
+test('settings are read from cdk.json as well', () => {
+  const stack = only({
+    name: 'mail', campaigns: [{ name: 'a', weight: 1 }], allowedSenders: ['a@example.org'], guard: 0.05,
+    expressQueue: true,
+  });
+  assert.equal(stack.environment('poller').TIDEGATE_GUARD, '0.05');
+  assert.ok(stack.template.Outputs.AQueueUrl && stack.template.Outputs.ExpressQueueUrl);
+});
+
+test('a campaign whose output\'s name is taken stands in the map', () => {
+  const { template } = only({ campaigns: 'feedback:1,a-b:1,a_b:1' });
+  assert.equal(Object.keys(template.Outputs).filter((name) => name === 'FeedbackQueueUrl').length, 1);
+  const [, ...parts] = template.Outputs.CampaignQueueUrls.Value['Fn::Join'][1];
+  assert.equal(parts.filter((part: any) => part.Ref).length, 3);
+});
+
+test('a setting that cannot be is refused by name', () => {
+  const refusals: [Record<string, unknown>, RegExp][] = [
+    [{ expresQueue: 'true' }, /^a setting is "expresQueue", allowed: campaigns, name, /],
+    [{ guard: 'much' }, /^guard is "much", allowed: a number$/],
+    [{ guard: '' , idleWindows: '61' }, /^idleWindows is 61, allowed: a whole number from 1 to 60$/],
+    [{ expressQueue: 'yes' }, /^expressQueue is "yes", allowed: true, false$/],
+    [{ architecture: 'arm' }, /^architecture is "arm", allowed: arm64, x86_64$/],
+    [{ campaigns: 'big' }, /^campaigns is "big", allowed: a list of NAME:WEIGHT such as big:90,small:10$/],
+    [{ campaigns: 'big:x' }, /^campaigns \(big\) is "x", allowed: a number$/],
+    [{ regions: 'Ireland' }, /^regions is "Ireland", allowed: regions such as eu-west-1,us-east-1$/],
+    [{ prebuilt: '/nowhere' }, /^prebuilt is "\/nowhere", allowed: a directory with scheduler\/bootstrap/],
+  ];
+  for (const [context, message] of refusals) assert.throws(() => stacks(context), { message });
+});
+
+test('each region has its stack, of one name', () => {
+  const made = stacks({ name: 'mail', regions: 'eu-west-1,us-east-1' });
+  assert.deepEqual(made.map(({ artifactId, stackName, region }) => [artifactId, stackName, region]), [
+    ['mail-eu-west-1', 'mail', 'eu-west-1'], ['mail-us-east-1', 'mail', 'us-east-1'],
+  ]);
+});
+
+/** Runs the compiled app as the CDK CLI does. */
+function run(context: Record<string, unknown>, environment: Record<string, string> = {}) {
+  const out = temporary();
+  const ran = spawnSync(process.execPath, [join(ROOT, 'build/bin/tidegate.js')], {
+    encoding: 'utf8',
+    env: { ...process.env, CDK_CONTEXT_JSON: JSON.stringify(context), CDK_OUTDIR: out, ...environment },
+  });
+  return { ...ran, out };
+}
+
+test('with assetsBucket any CloudFormation can deploy it, and CDK\'s own rules and nag pass', () => {
+  const { context } = JSON.parse(readFileSync(join(ROOT, 'cdk.json'), 'utf8'));
+  const { status, stderr, out } = run(
+    { ...context, name: 'mail', prebuilt, assetsBucket: 'code' }, { CDK_VALIDATION: 'true' },
+  );
+  assert.equal(status, 0, stderr);
+  const read = (file: string) => JSON.parse(readFileSync(join(out, file), 'utf8'));
+  const template = read('mail.template.json');
+  assert.equal(template.Parameters, undefined);
+  assert.equal(template.Rules, undefined);
+  const stack = new Rendered(template);
+  const files = Object.values<any>(read('mail.assets.json').files);
+  for (const of of ['scheduler', 'poller'] as const) {
+    const { S3Bucket, S3Key } = stack.function(of).Code;
+    assert.equal(S3Bucket, 'code');
+    const asset = files.find((file) => Object.values<any>(file.destinations)[0].objectKey === S3Key);
+    assert.equal(readFileSync(join(out, asset.source.path, 'bootstrap'), 'utf8'), of);
+  }
+  assert.deepEqual(read('validation-report.json').pluginReports, []);
+});
+
+test('what cdk-nag finds ends the synthesis', () => {
+  const app = new App({ context: { prebuilt } });
+  const [stack] = addStacks(app);
+  new Topic(stack!, 'Plain');
+  assert.throws(() => app.synth(), /ValidationFailed/);
+});
+
+test('a setting that cannot be is told in one line', () => {
+  const { status, stderr } = run({ prebuilt, guard: '7' });
+  assert.equal(status, 1);
+  assert.equal(stderr, 'guard is 7, allowed: a number from 0.005 to 0.5\n');
+});
+
+test('without prebuilt packages cargo-lambda builds both, from the repository\'s root', () => {
+  const bin = temporary();
+  const log = join(bin, 'log');
+  // In cargo's place: says what it was asked for, and makes what cargo-lambda would.
+  writeFileSync(join(bin, 'cargo'), `#!/bin/sh
+[ "$2" = --version ] && exit
+echo "$PWD $*" >> ${log}
+while [ $# -gt 0 ]; do [ "$1" = --lambda-dir ] && dir=$2; [ "$1" = --bin ] && name=$2; shift; done
+echo "built $name" > "$dir/bootstrap"
+`);
+  chmodSync(join(bin, 'cargo'), 0o755);
+  const { status, stderr, out } = run({ name: 'mail' }, { PATH: `${bin}:${process.env.PATH}` });
+  assert.equal(status, 0, stderr);
+  const repository = join(ROOT, '../..');
+  assert.ok(existsSync(join(repository, 'Cargo.toml')));
+  const asked = readFileSync(log, 'utf8').trim().split('\n').map((line) => line.replace(/--lambda-dir \S+/, 'DIR'));
+  assert.deepEqual(asked.sort(), ['poller', 'scheduler'].map((name) => (
+    `${repository} lambda build DIR --release --arm64 --bin ${name} --flatten ${name} --locked --package tidegate-${name}`
+  )));
+  const files = Object.values<any>(JSON.parse(readFileSync(join(out, 'mail.assets.json'), 'utf8')).files);
+  const built = files.filter(({ source }) => source.packaging === 'zip')
+    .map(({ source }) => readFileSync(join(out, source.path, 'bootstrap'), 'utf8'));
+  assert.deepEqual(built.sort(), ['built poller\n', 'built scheduler\n']);
+});
+
+test('the README\'s example is the one that is compiled here, and it synthesizes', () => {
+  const example = readFileSync(join(ROOT, 'test/example.ts'), 'utf8');
+  const [, shown] = /```ts\n([^]*?)```/.exec(readFileSync(join(ROOT, 'README.md'), 'utf8')) ?? [];
+  assert.equal(shown, example);
+  // No stack of this app is bundled: the example has no prebuilt code.
+  const app = new App({ context: { 'aws:cdk:bundling-stacks': [] } });
+  const stack = new Rendered(Template.fromStack(new MailStack(app, 'mail')).toJSON());
+  stack.queue('mail-campaign-birthdays');
+  assert.equal(stack.environment('scheduler').TIDEGATE_CAMPAIGN_QUEUES, 'mail-campaign-');
+});

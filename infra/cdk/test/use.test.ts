@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { App, Stack } from 'aws-cdk-lib';
+import { Match, Template } from 'aws-cdk-lib/assertions';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IGrantable } from 'aws-cdk-lib/aws-iam';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { CampaignQueue, InvalidProp } from '../lib/index.js';
+import type { Tidegate, TidegateProps } from '../lib/index.js';
+import { made, Rendered } from './support.js';
+
+/** What a grant lets a role do, with the names of what it may do it on. */
+function granted(grant: (mail: Tidegate, to: IGrantable) => void, props = {}): unknown[] {
+  const { stack, mail } = made(props);
+  grant(mail, new Role(stack, 'Shop', { assumedBy: new ServicePrincipal('ecs-tasks.amazonaws.com') }));
+  const shown = new Rendered(Template.fromStack(stack).toJSON());
+  return shown.all('AWS::IAM::Policy').flatMap(({ Properties }) => Properties.PolicyDocument.Statement)
+    .map(({ Action, Resource }: any) => [Action, shown.text(Resource)]);
+}
+
+const SEND = ['sqs:SendMessage', 'sqs:GetQueueAttributes', 'sqs:GetQueueUrl'];
+
+test('a producer may be let onto one campaign\'s queue, all of them, or the express queue', () => {
+  assert.deepEqual(granted((mail, shop) => mail.grantSend(shop, 'small')), [
+    [SEND, 'Arn of mail-campaign-small'],
+  ]);
+  assert.deepEqual(granted((mail, shop) => mail.grantSend(shop)), [
+    [SEND, 'Arn of mail-campaign-big'], [SEND, 'Arn of mail-campaign-small'],
+  ]);
+  assert.deepEqual(granted((mail, shop) => mail.grantSend(shop, 'express'), { expressQueue: true }), [
+    [SEND, 'Arn of mail-express'],
+  ]);
+});
+
+test('nobody is let onto a queue that is not taken from', () => {
+  const refused = (campaign: string) => assert.throws(
+    () => granted((mail, shop) => mail.grantSend(shop, campaign)),
+    (error) => error instanceof InvalidProp
+      && error.message === `campaign is "${campaign}", allowed: one of big, small`,
+  );
+  refused('express');
+  refused('huge');
+});
+
+test('an operator may change the control record, and replay dead letters', () => {
+  assert.deepEqual(granted((mail, operator) => mail.grantOperate(operator)), [
+    [['dynamodb:GetItem', 'dynamodb:UpdateItem'], 'Arn of MailLedger'],
+  ]);
+  const replay = granted((mail, operator) => mail.grantReplay(operator)) as [string[], string][];
+  assert.deepEqual(replay.map(([, on]) => on), [
+    'Arn of mail-dead-letter', 'Arn of mail-campaign-big', 'Arn of mail-campaign-small',
+  ]);
+  assert.ok(replay[0]![0].includes('sqs:DeleteMessage'));
+});
+
+test('the functions can be granted more, as any function', () => {
+  const { stack, mail } = made();
+  new Bucket(stack, 'Attachments').grantRead(mail.poller);
+  Template.fromStack(stack).hasResourceProperties('AWS::IAM::Policy', {
+    Roles: [{ Ref: Match.stringLikeRegexp('^MailPollerRole') }],
+  });
+});
+
+test('metrics are methods, each with the name that the functions publish', () => {
+  const { mail } = made();
+  const poller = {
+    metricSent: 'Sent', metricRefused: 'Refused', metricFailed: 'Failed', metricRetried: 'Retried',
+    metricDeadLettered: 'DeadLettered', metricSlotsSkipped: 'SlotsSkipped', metricSlotsUnused: 'SlotsUnused',
+    metricHeldWindows: 'HeldWindows', metricBlockedWindows: 'BlockedWindows', metricIdleWindows: 'IdleWindows',
+    metricLedgerFailed: 'LedgerFailed', metricHighestReceiveCount: 'HighestReceiveCount',
+    metricRate: 'Rate', metricSqsCalls: 'SqsCalls',
+  } as const;
+  const scheduler = {
+    metricQuota: 'Quota', metricQuotaUnknown: 'QuotaUnknown', metricHolds: 'Holds',
+    metricTicksFailed: 'TicksFailed', metricIdleTicks: 'IdleTicks',
+  } as const;
+  const gauges = ['HighestReceiveCount', 'Rate', 'Quota', 'Holds'];
+  for (const [Function, methods] of Object.entries({ poller, scheduler })) {
+    for (const [method, name] of Object.entries(methods)) {
+      const metric = mail[method as keyof typeof poller]();
+      assert.deepEqual([metric.namespace, metric.metricName, metric.dimensions], ['Tidegate', name, { Function }]);
+      assert.equal(metric.statistic, gauges.includes(name) ? 'Maximum' : 'Sum', name);
+      assert.equal(metric.period.toSeconds(), 60);
+    }
+  }
+  for (const [method, name] of [
+    ['metricCampaignSent', 'Sent'], ['metricBounced', 'Bounced'], ['metricComplained', 'Complained'],
+  ] as const) {
+    const metric = mail[method]('big');
+    assert.deepEqual([metric.metricName, metric.dimensions], [name, { Campaign: 'big' }]);
+  }
+  assert.equal(mail.metricSent({ statistic: 'Average' }).statistic, 'Average');
+});
+
+test('its parts are members', () => {
+  const { stack, mail } = made({ expressQueue: true });
+  assert.equal(mail.name, 'mail');
+  assert.deepEqual(mail.campaignNames, ['big', 'small']);
+  const shown = new Rendered(Template.fromStack(stack).toJSON());
+  const names = {
+    'mail-campaign-small': mail.campaignQueue('small').queueUrl, 'mail-express': mail.expressQueue.queueUrl,
+    'mail-merge.fifo': mail.mergeQueue.queueUrl, 'mail-dead-letter': mail.deadLetterQueue.queueUrl,
+    'mail-failed-invocations': mail.failedInvocationsQueue.queueUrl,
+    'mail-feedback': mail.feedbackQueue?.queueUrl, 'mail-scheduler': mail.scheduler.functionName,
+    'mail-poller': mail.poller.functionName, 'mail-alarms': mail.alarmTopic.topicArn,
+    '/aws/lambda/mail-poller': mail.pollerLog.logGroupName, mail: mail.configurationSet?.configurationSetName,
+    MailLedger: mail.ledger.tableName,
+  };
+  for (const [name, token] of Object.entries(names)) {
+    assert.equal(shown.text(stack.resolve(token)), name);
+  }
+  assert.equal(mail.alarms['age-small']?.node.path, 'mail/Mail/Campaign-small/Age');
+  assert.throws(() => mail.campaignQueue('huge'), InvalidProp);
+});
+
+test('a campaign of another stack is one by its queue\'s name and tags', () => {
+  const other = new Stack(new App(), 'other');
+  new CampaignQueue(other, 'More', { tidegate: 'mail', campaign: { name: 'more', weight: 5 } });
+  const shown = new Rendered(Template.fromStack(other).toJSON());
+  const { Properties } = shown.queue('mail-campaign-more');
+  assert.deepEqual(Properties.Tags, [
+    { Key: 'tidegate:campaign', Value: 'more' }, { Key: 'tidegate:weight', Value: '5' },
+  ]);
+  assert.equal(Properties.MaximumMessageSize, 1_032_192);
+  assert.equal(shown.alarm('age-more').Threshold, 864_000);
+  assert.equal(shown.alarm('age-more').AlarmActions, undefined);
+});
+
+/** The rules that a Tidegate breaks, and the explanations that it gives. */
+function nagged(props: Partial<TidegateProps>): { broken: string[]; explained: Map<string, Set<string>> } {
+  const { stack } = made(props);
+  const report = new AwsSolutionsChecks(stack).validateScope(stack);
+  const explained = new Map<string, Set<string>>();
+  for (const { node } of stack.node.findAll().map((construct) => ({ node: construct.node }))) {
+    for (const { data } of node.metadata.filter(({ type }) => type === 'aws:cdk:acknowledged-rules')) {
+      for (const [id, reason] of Object.entries(data as Record<string, string>)) {
+        assert.ok(reason.length > 30, `${node.path} ${id}: ${reason}`);
+        const rule = id.replace(/^annotation::/i, '');
+        explained.set(rule, (explained.get(rule) ?? new Set()).add(node.path));
+      }
+    }
+  }
+  return { broken: report.violations.map(({ ruleName }) => ruleName), explained };
+}
+
+test('cdk-nag finds nothing that is not explained, whatever is switched on', () => {
+  assert.deepEqual(nagged({}).broken, []);
+  assert.deepEqual(nagged({
+    campaignList: 'tags', tracing: true, pointInTimeRecovery: true, expressQueue: true, feedback: 'off',
+    senderIdentityArns: ['arn:aws:ses:eu-west-1:123456789012:identity/*.example.org'],
+    allowedSenders: ['*@example.org'], alarmEmail: 'ops@example.org',
+  }).broken, []);
+});
+
+test('what is explained to cdk-nag is narrow: each rule on the queues, the table or the roles alone', () => {
+  const { explained } = nagged({});
+  const arn = (service: string) => `arn:<AWS::Partition>:${service}:<AWS::Region>:<AWS::AccountId>`;
+  const poller = ['mail/Mail/PollerRole'];
+  assert.deepEqual(Object.fromEntries([...explained].map(([rule, paths]) => [rule, [...paths].sort()])), {
+    'AwsSolutions-SQS3': [
+      'mail/Mail/Campaign-big/Queue', 'mail/Mail/Campaign-small/Queue', 'mail/Mail/DeadLetterQueue',
+      'mail/Mail/ExpressQueue', 'mail/Mail/FailedInvocationsQueue', 'mail/Mail/Feedback/Queue',
+      'mail/Mail/MergeQueue',
+    ],
+    'AwsSolutions-DDB3': ['mail/Mail/Ledger'],
+    'AwsSolutions-IAM5[Resource::*]': ['mail/Mail/PollerRole', 'mail/Mail/SchedulerRole'],
+    [`AwsSolutions-IAM5[Resource::${arn('sqs')}:mail-campaign-*]`]: poller,
+    [`AwsSolutions-IAM5[Resource::${arn('ses')}:template/*]`]: poller,
+    [`AwsSolutions-IAM5[Resource::${arn('ses')}:configuration-set/*]`]: poller,
+    [`AwsSolutions-IAM5[Resource::${arn('ses')}:identity/*]`]: poller,
+  });
+  assert.ok(!nagged({ pointInTimeRecovery: true }).explained.has('AwsSolutions-DDB3'));
+});
