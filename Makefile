@@ -27,6 +27,8 @@ ZIG := $(TOOLS)/lambda/.installed-zig
 # What checks the templates, and the SAM CLI, which also deploys them.
 VALIDATE_VENV := $(TOOLS)/validate/.installed
 VALIDATE_BIN := $(TOOLS)/validate/bin
+CHECKOV_VENV := $(TOOLS)/checkov/.installed
+CHECKOV_BIN := $(TOOLS)/checkov/bin
 # The CDK app's packages.
 CDK := infra/cdk
 CDK_MODULES := $(CDK)/node_modules/.package-lock.json
@@ -152,6 +154,10 @@ audit: rust $(if $(FOUND_DENY),,$(OWN_DENY)) ## Known vulnerabilities of the dep
 doc: rust ## The documentation, without a broken link
 	RUSTDOCFLAGS="-D warnings" cargo doc --profile local --locked --workspace --no-deps
 
+.PHONY: validate
+validate: $(LOCAL_VENV) $(VALIDATE_VENV) $(CHECKOV_VENV) ## Templates and workflows by cfn-lint, sam validate --lint, checkov, zizmor; offline
+	$(LOCAL_PYTHON) -B infra/validate/validate.py --linters $(VALIDATE_BIN) --checkov $(CHECKOV_BIN)
+
 .PHONY: test-infra
 test-infra: $(LOCAL_VENV) cdk ## The templates, their parity and their local deployment
 	cd infra/local && AWS_DEFAULT_REGION=us-east-1 $(LOCAL_PYTHON) -B -m unittest
@@ -254,7 +260,13 @@ $(ZIG): infra/local/requirements-zig.txt $(LAMBDA_VENV)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
 	touch $@
 
+# sam's extras and hashes contradict each other for pip: everything is listed, and nothing looked up.
 $(VALIDATE_VENV): infra/validate/requirements.txt | python
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
+	touch $@
+
+$(CHECKOV_VENV): infra/validate/requirements-checkov.txt | python
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	touch $@

@@ -280,7 +280,8 @@ def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
         parameters = []
         logical = functions_of(template)
         binaries = {logical[name]: binary for name, binary in binaries.items()}
-    sizes = upload_code(aws, template, binaries)
+    uploaded = upload_code(aws, template, binaries).values()
+    sizes = dict(zip(("SchedulerFunction", "PollerFunction"), uploaded, strict=True))
     cloudformation = aws.client("cloudformation")
     wanted = create_or_update(cloudformation, args.stack, template, parameters)
     found = wait_while_in_progress(cloudformation, args.stack, args.timeout)
