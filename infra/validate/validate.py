@@ -81,7 +81,7 @@ def run(check: Check, home: str) -> bool:
         return False
     took = f"{time.monotonic() - began:.1f} s"
     if ended.returncode == 0:
-        print(f"{check.name}: nothing found ({took})")
+        print(f"{check.name}: passed ({took})")
         return True
     print(f"{check.name}: exit code {ended.returncode} ({took})\n{ended.stdout}", file=sys.stderr)
     return False
