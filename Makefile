@@ -155,6 +155,7 @@ doc: rust ## The documentation, without a broken link
 .PHONY: test-infra
 test-infra: $(LOCAL_VENV) cdk ## The templates, their parity and their local deployment
 	cd infra/local && AWS_DEFAULT_REGION=us-east-1 $(LOCAL_PYTHON) -B -m unittest
+	cd infra/parity && AWS_DEFAULT_REGION=us-east-1 PYTHONPATH=../local $(LOCAL_PYTHON) -B -m unittest
 	cd infra/bench && $(PYTHON) -B -m unittest
 
 .PHONY: cdk

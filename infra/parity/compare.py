@@ -153,6 +153,9 @@ def _named(
 ) -> Pairs:
     found: Pairs = {}
     for name, resource in stack.of_type(kind).items():
+        # A parameter is `QuotaPerSecond` to SAM's reader, and `quotaPerSecond` to CDK's.
+        if "AlarmDescription" in resource:
+            resource["AlarmDescription"] = resource["AlarmDescription"].lower()
         plain = (defaults or {}) | {k: v for k, v in resource.items() if k not in ("Type", "Tags")}
         found |= _flat(f"{word} {name}", plain)
     return found

@@ -77,13 +77,30 @@ CASES: dict[str, dict[str, str]] = {
         "AgeAlarmSeconds": "600000",
     },
 }
-# What paths that may differ begin with, each by a reason.
-ALLOWED: dict[str, str] = {}
+ONE_CAMPAIGN = "direct mode, one campaign, nothing around it"
+OWN_NAME = "SAM calls its queues first and second; in CDK a queue is its campaign's"
+STAYS = "no parameter deletes a queue with mail in it; in CDK a campaign comes and goes as code"
+QUEUES = f"https://sqs.{REGION}.amazonaws.com/123456789012"
+# What may differ: the case, the beginning of the path, and the reason.
+ALLOWED: dict[tuple[str, str], str] = {
+    **{(case, "alarm mail-age-first AlarmDescription"): OWN_NAME for case in CASES},
+    **{
+        (case, "alarm mail-age-second AlarmDescription"): OWN_NAME
+        for case in CASES
+        if case != ONE_CAMPAIGN
+    },
+    (ONE_CAMPAIGN, "alarm mail-age-second"): STAYS,
+    (ONE_CAMPAIGN, "queue mail-campaign-second"): STAYS,
+    (ONE_CAMPAIGN, f"queue policy {QUEUES}/mail-campaign-second"): STAYS,
+    (ONE_CAMPAIGN, "number of AWS::SQS::Queue"): STAYS,
+    (ONE_CAMPAIGN, "number of AWS::CloudWatch::Alarm"): STAYS,
+    (ONE_CAMPAIGN, "dashboard mail 'Alarms' alarms"): STAYS,
+}
 
 
-def allowed(line: str) -> str | None:
+def allowed(case: str, line: str) -> tuple[str, str] | None:
     """The entry that lets a difference be."""
-    return next((entry for entry in ALLOWED if line.startswith(entry)), None)
+    return next((e for e in ALLOWED if e[0] == case and line.startswith(e[1])), None)
 
 
 @functools.cache
@@ -113,12 +130,12 @@ class Parity(unittest.TestCase):
     def test_both_templates_render_the_same_stack(self) -> None:
         for case in CASES:
             with self.subTest(case):
-                unexpected = [line for line in found_in(case) if allowed(line) is None]
+                unexpected = [line for line in found_in(case) if allowed(case, line) is None]
                 if unexpected:
                     self.fail("\n" + "\n".join(unexpected))
 
     def test_what_may_differ_does(self) -> None:
-        used = {allowed(line) for case in CASES for line in found_in(case)}
+        used = {allowed(case, line) for case in CASES for line in found_in(case)}
         self.assertEqual(set(ALLOWED) - used, set())
 
     def test_the_cases_give_every_parameter_a_value_that_is_not_its_default(self) -> None:
