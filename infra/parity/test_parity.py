@@ -83,7 +83,6 @@ STAYS = "no parameter deletes a queue with mail in it; in CDK a campaign comes a
 QUEUES = f"https://sqs.{REGION}.amazonaws.com/123456789012"
 # What may differ: the case, the beginning of the path, and the reason.
 ALLOWED: dict[tuple[str, str], str] = {
-    **{(case, "alarm mail-age-first AlarmDescription"): OWN_NAME for case in CASES},
     **{
         (case, "alarm mail-age-second AlarmDescription"): OWN_NAME
         for case in CASES

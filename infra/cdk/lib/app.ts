@@ -62,7 +62,7 @@ const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
 const DEFAULT_CAMPAIGNS = [{ name: 'main', weight: 90 }, { name: 'minor', weight: 10 }];
 
 /** Settings of the app itself. */
-const OWN = ['regions', 'prebuilt', 'assetsBucket'];
+const OWN = ['regions', 'prebuilt', 'assetsBucket', 'terminationProtection'];
 
 /**
  * The app: one stack a region, by the settings in the context (`-c NAME=VALUE`, or `context` in
@@ -94,6 +94,8 @@ function stack(
   return new TidegateStack(app, id, { ...props, code }, {
     stackName,
     env: region === undefined ? undefined : { region, account: process.env.CDK_DEFAULT_ACCOUNT },
+    terminationProtection: given.terminationProtection === undefined
+      ? undefined : yesNo('terminationProtection', given.terminationProtection),
     synthesizer: bucket === undefined ? undefined : plain(bucket),
   });
 }

@@ -30,7 +30,7 @@ export interface TidegateCode {
 
 /** What a Tidegate is made of, and how it sends. */
 export interface TidegateProps {
-  /** The campaigns, at least one. More than about 140 do not fit into one stack. */
+  /** The campaigns, at least one. More than about 150 do not fit into one stack. */
   readonly campaigns: Campaign[];
 
   /**

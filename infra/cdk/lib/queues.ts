@@ -113,7 +113,7 @@ export class CampaignQueue extends Construct {
     }
     this.ageAlarm = ageAlarm(this, 'Age', {
       name: `${tidegate}-age-${campaign.name}`,
-      description: agedMail(`campaign ${campaign.name}'s queue`),
+      description: agedMail(`the ${campaign.name} campaign's queue`),
       queue: this.queue,
       seconds: ageAlarmSeconds,
       topic: props.alarmTopic,

@@ -56,7 +56,7 @@ const URL_PATTERN = /^https?:\/\/.+/;
 const PATTERNS = {
   dailyReserve: [/^([0-9]+|[0-9]{1,2}(\.[0-9]+)?%)$/, 'recipients such as 500, or a share such as 1%'],
   logLevel: [/^[A-Za-z0-9_:=,]+$/, 'a level, or directives such as info,tidegate=debug'],
-  alarmEmail: [/^[^@\s]+@[^@\s]+$/, 'one e-mail address'],
+  alarmEmail: [/^[^@\s,]+@[^@\s,]+$/, 'one e-mail address'],
   endpointUrl: [URL_PATTERN, 'a URL such as http://127.0.0.1:4566'],
   sqsEndpointUrl: [URL_PATTERN, 'a URL such as http://127.0.0.1:4566'],
   sesEndpointUrl: [URL_PATTERN, 'a URL such as http://127.0.0.1:4566'],

@@ -24,15 +24,16 @@ function only(context: Record<string, unknown>): Rendered {
 }
 
 test('without settings it is the stack of the SAM template', () => {
-  const { template, ...stack } = only({});
-  const names = stack.resources && Object.values(stack.resources).map(({ Properties }) => Properties.QueueName);
-  assert.ok(names.includes('tidegate-campaign-main') && names.includes('tidegate-campaign-minor'));
-  assert.deepEqual(Object.keys(template.Outputs).sort(), [
+  const stack = only({});
+  stack.queue('tidegate-campaign-main');
+  stack.queue('tidegate-campaign-minor');
+  const { Outputs } = stack.template;
+  assert.deepEqual(Object.keys(Outputs).sort(), [
     'AlarmTopic', 'CampaignQueueUrls', 'ConfigurationSet', 'Dashboard', 'DeadLetterQueueUrl',
     'FailedInvocationsQueueUrl', 'FeedbackQueueUrl', 'LedgerTable', 'MainQueueUrl', 'MergeQueueUrl',
     'MinorQueueUrl', 'PollerFunction', 'PollerLogGroup', 'SchedulerFunction', 'SchedulerLogGroup',
   ]);
-  assert.equal(template.Outputs.AlarmTopic.Export.Name, 'tidegate-AlarmTopic');
+  assert.equal(Outputs.AlarmTopic.Export.Name, 'tidegate-AlarmTopic');
 });
 
 test('settings are read from their texts', () => {
@@ -49,7 +50,8 @@ test('settings are read from their texts', () => {
   const { Outputs } = stack.template;
   assert.equal(Outputs.MergeQueueUrl, undefined);
   assert.ok(Outputs.ExpressQueueUrl && Outputs.SmallOneQueueUrl);
-  assert.equal(stack.text(Outputs.CampaignQueueUrls.Value), '{"big":"mail-campaign-big","small-one":"mail-campaign-small-one"}');
+  const urls = JSON.parse(stack.text(Outputs.CampaignQueueUrls.Value));
+  assert.deepEqual(urls, { big: 'mail-campaign-big', 'small-one': 'mail-campaign-small-one' });
 });
 
 test('settings are read from cdk.json as well', () => {
@@ -84,10 +86,12 @@ test('a setting that cannot be is refused by name', () => {
 });
 
 test('each region has its stack, of one name', () => {
-  const made = stacks({ name: 'mail', regions: 'eu-west-1,us-east-1' });
+  const made = stacks({ name: 'mail', regions: 'eu-west-1,us-east-1', terminationProtection: 'true' });
   assert.deepEqual(made.map(({ artifactId, stackName, region }) => [artifactId, stackName, region]), [
     ['mail-eu-west-1', 'mail', 'eu-west-1'], ['mail-us-east-1', 'mail', 'us-east-1'],
   ]);
+  assert.ok(made.every((stack) => stack.terminationProtection));
+  assert.ok(!stacks({})[0]!.terminationProtection);
 });
 
 /** Runs the compiled app as the CDK CLI does. */
@@ -149,9 +153,11 @@ echo "built $name" > "$dir/bootstrap"
   assert.equal(status, 0, stderr);
   const repository = join(ROOT, '../..');
   assert.ok(existsSync(join(repository, 'Cargo.toml')));
-  const asked = readFileSync(log, 'utf8').trim().split('\n').map((line) => line.replace(/--lambda-dir \S+/, 'DIR'));
+  const asked = readFileSync(log, 'utf8').trim().split('\n')
+    .map((line) => line.replace(/--lambda-dir \S+/, 'DIR'));
   assert.deepEqual(asked.sort(), ['poller', 'scheduler'].map((name) => (
-    `${repository} lambda build DIR --release --arm64 --bin ${name} --flatten ${name} --locked --package tidegate-${name}`
+    `${repository} lambda build DIR --release --arm64 --bin ${name} --flatten ${name} --locked `
+      + `--package tidegate-${name}`
   )));
   const files = Object.values<any>(JSON.parse(readFileSync(join(out, 'mail.assets.json'), 'utf8')).files);
   const built = files.filter(({ source }) => source.packaging === 'zip')

@@ -47,7 +47,9 @@ test('a campaign\'s queue says its weight and name', () => {
 });
 
 test('no prop deletes a queue with mail in it', () => {
-  const stack = rendered({ mode: 'direct', expressQueue: false, feedback: 'off', removalPolicy: RemovalPolicy.RETAIN });
+  const stack = rendered({
+    mode: 'direct', expressQueue: false, feedback: 'off', removalPolicy: RemovalPolicy.RETAIN,
+  });
   const mails = QUEUES.filter((name) => name !== 'mail-feedback' && name !== 'mail-failed-invocations');
   for (const name of mails) {
     assert.equal(stack.queue(name).DeletionPolicy, 'Retain', name);

@@ -67,7 +67,8 @@ test('metrics are methods, each with the name that the functions publish', () =>
   const poller = {
     metricSent: 'Sent', metricRefused: 'Refused', metricFailed: 'Failed', metricRetried: 'Retried',
     metricDeadLettered: 'DeadLettered', metricSlotsSkipped: 'SlotsSkipped', metricSlotsUnused: 'SlotsUnused',
-    metricHeldWindows: 'HeldWindows', metricBlockedWindows: 'BlockedWindows', metricIdleWindows: 'IdleWindows',
+    metricHeldWindows: 'HeldWindows', metricBlockedWindows: 'BlockedWindows',
+    metricIdleWindows: 'IdleWindows',
     metricLedgerFailed: 'LedgerFailed', metricHighestReceiveCount: 'HighestReceiveCount',
     metricRate: 'Rate', metricSqsCalls: 'SqsCalls',
   } as const;
@@ -79,7 +80,8 @@ test('metrics are methods, each with the name that the functions publish', () =>
   for (const [Function, methods] of Object.entries({ poller, scheduler })) {
     for (const [method, name] of Object.entries(methods)) {
       const metric = mail[method as keyof typeof poller]();
-      assert.deepEqual([metric.namespace, metric.metricName, metric.dimensions], ['Tidegate', name, { Function }]);
+      const { namespace, metricName, dimensions } = metric;
+      assert.deepEqual([namespace, metricName, dimensions], ['Tidegate', name, { Function }]);
       assert.equal(metric.statistic, gauges.includes(name) ? 'Maximum' : 'Sum', name);
       assert.equal(metric.period.toSeconds(), 60);
     }

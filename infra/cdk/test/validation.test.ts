@@ -37,7 +37,7 @@ const REFUSED: [object, string, string, string][] = [
   [{ allowedSenders: [] }, 'allowedSenders', '[]', 'at least one'],
   [{ allowedSenders: ['example.org'] }, 'allowedSenders[0]', '"example.org"', '*@domain'],
   [{ senderIdentityArns: ['example.org'] }, 'senderIdentityArns[0]', '"example.org"', 'ARNs'],
-  [{ code: undefined, manifestPath: '/nowhere/Cargo.toml' }, 'manifestPath', '"/nowhere/Cargo.toml"', 'or give code'],
+  [{ code: undefined, manifestPath: '/no/Cargo.toml' }, 'manifestPath', '"/no/Cargo.toml"', 'or give code'],
 ];
 /** Each number's range; one step beyond either end is refused. */
 const RANGES: [string, number, number, number][] = [
