@@ -140,6 +140,20 @@ def zip_bootstrap(binary: Path) -> bytes:
     return buffer.getvalue()
 
 
+def binaries_of(template: dict[str, Any], args: argparse.Namespace) -> dict[str, Path]:
+    """The binaries of the template's functions; a template without functions needs none."""
+    given = {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller}
+    functions = {
+        name
+        for name, resource in template["Resources"].items()
+        if resource["Type"] == "AWS::Serverless::Function"
+    }
+    binaries = {name: path for name, path in given.items() if path is not None}
+    for name in sorted(functions - set(binaries)):
+        raise Failure(f"no binary for the template's {name}: give --scheduler and --poller", 2)
+    return binaries
+
+
 def upload_code(aws: Aws, template: dict[str, Any], binaries: dict[str, Path]) -> dict[str, int]:
     """Uploads each function's package and points the template at it; gives the packages' bytes."""
     s3 = aws.client("s3")
@@ -250,8 +264,7 @@ def report(stack: dict[str, Any]) -> dict[str, Any]:
 def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
     template = read_template(args.template)
     parameters = stack_parameters(template, args.parameter, aws.endpoint)
-    binaries = {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller}
-    sizes = upload_code(aws, template, binaries)
+    sizes = upload_code(aws, template, binaries_of(template, args))
     cloudformation = aws.client("cloudformation")
     wanted = create_or_update(cloudformation, args.stack, template, parameters)
     found = wait_while_in_progress(cloudformation, args.stack, args.timeout)
@@ -320,9 +333,9 @@ def common_options() -> argparse.ArgumentParser:
 
 def deploy_options(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument
-    option("--template", type=Path, required=True, metavar="FILE", help="the SAM template")
-    option("--scheduler", type=Path, required=True, metavar="FILE", help="the scheduler's binary")
-    option("--poller", type=Path, required=True, metavar="FILE", help="the poller's binary")
+    option("--template", type=Path, required=True, metavar="FILE", help="the template")
+    option("--scheduler", type=Path, metavar="FILE", help="the scheduler's binary, if it has one")
+    option("--poller", type=Path, metavar="FILE", help="the poller's binary, if it has one")
     option(
         "--parameter",
         type=name_and_value,

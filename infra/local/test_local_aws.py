@@ -122,6 +122,16 @@ class Deployment(unittest.TestCase):
         with self.assertRaisesRegex(local_aws.Failure, "/nowhere/poller.*build it first"):
             local_aws.zip_bootstrap(Path("/nowhere/poller"))
 
+    def test_a_template_needs_the_binaries_of_its_functions_and_no_others(self) -> None:
+        none = SimpleNamespace(scheduler=None, poller=None)
+        queue = {"Resources": {"CampaignQueue": {"Type": "AWS::SQS::Queue"}}}
+        self.assertEqual(local_aws.binaries_of(queue, none), {})
+        function = {"Resources": {"PollerFunction": {"Type": "AWS::Serverless::Function"}}}
+        with self.assertRaisesRegex(local_aws.Failure, "no binary for the template's PollerFunction"):
+            local_aws.binaries_of(function, none)
+        given = SimpleNamespace(scheduler=None, poller=Path("poller"))
+        self.assertEqual(local_aws.binaries_of(function, given), {"PollerFunction": Path("poller")})
+
     def test_a_misspelt_parameter_is_refused_with_what_there_is(self) -> None:
         template = {"Parameters": {"Guard": {}}}
         with self.assertRaisesRegex(local_aws.Failure, "no parameter Gard; it has Guard"):

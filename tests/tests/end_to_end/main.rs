@@ -16,4 +16,5 @@ mod failures;
 mod outages;
 mod site;
 mod start;
+mod tagged;
 mod traces;

@@ -211,8 +211,8 @@ async fn a_queue_that_is_not_listed_is_gone_only_when_it_says_so() {
     let config = world.settings.scheduler();
     let run = async || {
         let (clock, account) = (world.universe.clock(), world.ses.account());
-        let (ledger, invoke) = (&world.ledger, &world.invoke);
-        let run = schedule::run(&config, &clock, &account, ledger, invoke, &Forgetful(&world));
+        let (ledger, invoke, directory) = (&world.ledger, &world.invoke, Forgetful(&world));
+        let run = schedule::run(&config, &clock, &account, ledger, invoke, &directory);
         run.await.unwrap().campaigns
     };
     assert_eq!((run().await, listed(&world).await), (Some(2), both));
