@@ -9,11 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from failure import Failure
+
 SWITCHES = {"on": "true", "off": "false"}
-
-
-class CdkError(Exception):
-    """The app did not run, or refused a value."""
 
 
 def context(parameters: dict[str, str]) -> dict[str, str]:
@@ -28,7 +26,7 @@ def context(parameters: dict[str, str]) -> dict[str, str]:
     found.pop("campaigns", None)
     where = given.get("Campaigns", "")
     if where.startswith("["):
-        raise CdkError("Campaigns is a list of queues' URLs, which the CDK app has no need of")
+        raise Failure("Campaigns=[...] is SAM's alone: the CDK app makes each campaign's queue", 2)
     if where:
         found["campaignList"] = where
     if "tracing" in found:
@@ -54,7 +52,7 @@ def synthesize(app: Path, stack: str, parameters: dict[str, str]) -> dict[str, A
         )
         if ran.returncode != 0:
             said = (ran.stderr or ran.stdout).strip() or f"exit code {ran.returncode}"
-            raise CdkError(f"the CDK app {app} refuses: {said}")
+            raise Failure(f"the CDK app {app} refuses: {said}", 2)
         template: dict[str, Any] = json.loads((out / f"{stack}.template.json").read_text("utf-8"))
         return template
 

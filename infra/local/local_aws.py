@@ -12,15 +12,12 @@ error, in one line, with one of these exit codes:
 from __future__ import annotations
 
 import argparse
-import hashlib
-import io
 import json
 import platform
 import sys
 import time
 import urllib.error
 import urllib.request
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,20 +26,13 @@ import boto3
 import yaml
 
 import cdk_app
+import packages
+from failure import Failure
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-BUCKET = "tidegate-code"
 SCRIPT = "local_aws"
 POLL_SECONDS = 0.1
-
-
-class Failure(Exception):
-    """An end that is told in one line, with the exit code that names its kind."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class Aws:
@@ -123,59 +113,6 @@ def read_template(path: Path) -> dict[str, Any]:
     if not isinstance(template, dict) or "Resources" not in template:
         raise Failure(f"the template {path} has no Resources", 2)
     return template
-
-
-def zip_bootstrap(binary: Path) -> bytes:
-    """The deployment package of one binary; equal binaries give equal packages."""
-    try:
-        content = binary.read_bytes()
-    except OSError as error:
-        raise Failure(
-            f"cannot read the binary {binary}: {error.strerror}; build it first", 2
-        ) from error
-    entry = zipfile.ZipInfo("bootstrap", date_time=(1980, 1, 1, 0, 0, 0))
-    entry.external_attr = 0o100755 << 16
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(entry, content)
-    return buffer.getvalue()
-
-
-def upload_code(aws: Aws, template: dict[str, Any], binaries: dict[str, Path]) -> dict[str, int]:
-    """Uploads each function's package and points the template at it; gives the packages' bytes."""
-    s3 = aws.client("s3")
-    if BUCKET not in {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}:
-        s3.create_bucket(Bucket=BUCKET)
-    sizes = {}
-    for logical_id, binary in binaries.items():
-        function = template["Resources"].get(logical_id)
-        if function is None:
-            raise Failure(f"the template has no function {logical_id}", 2)
-        package = zip_bootstrap(binary)
-        key = f"{logical_id}-{hashlib.sha256(package).hexdigest()}.zip"
-        s3.put_object(Bucket=BUCKET, Key=key, Body=package)
-        point_at_code(function, key)
-        sizes[logical_id] = len(package)
-    return sizes
-
-
-def point_at_code(function: dict[str, Any], key: str) -> None:
-    properties = function["Properties"]
-    if function["Type"] == "AWS::Lambda::Function":
-        properties["Code"] = {"S3Bucket": BUCKET, "S3Key": key}
-    else:
-        properties["CodeUri"] = {"Bucket": BUCKET, "Key": key}
-
-
-def functions_of(template: dict[str, Any]) -> dict[str, str]:
-    """The logical ids of scheduler and poller, which CDK makes up."""
-    found = {}
-    for logical_id, resource in template["Resources"].items():
-        if resource["Type"] == "AWS::Lambda::Function":
-            role = str(resource["Properties"]["FunctionName"]).rsplit("-", 1)[-1]
-            found[f"{role.capitalize()}Function"] = logical_id
-    return found
 
 
 def host_architecture() -> str:
@@ -270,7 +207,6 @@ def report(stack: dict[str, Any]) -> dict[str, Any]:
 
 
 def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
-    binaries = {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller}
     if args.cdk is None:
         template = read_template(args.template)
         parameters = stack_parameters(template, args.parameter, aws.endpoint)
@@ -278,10 +214,8 @@ def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
         given = {"Architecture": host_architecture(), "EndpointUrl": aws.endpoint}
         template = cdk_app.synthesize(args.cdk, args.stack, given | dict(args.parameter))
         parameters = []
-        logical = functions_of(template)
-        binaries = {logical[name]: binary for name, binary in binaries.items()}
-    uploaded = upload_code(aws, template, binaries).values()
-    sizes = dict(zip(("SchedulerFunction", "PollerFunction"), uploaded, strict=True))
+    binaries = {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller}
+    sizes = packages.upload(aws.client("s3"), template, binaries)
     cloudformation = aws.client("cloudformation")
     wanted = create_or_update(cloudformation, args.stack, template, parameters)
     found = wait_while_in_progress(cloudformation, args.stack, args.timeout)
@@ -353,8 +287,8 @@ def deploy_options(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--template", type=Path, metavar="FILE", help="the SAM template")
     which.add_argument("--cdk", type=Path, metavar="FILE", help="the CDK app, compiled")
-    option("--scheduler", type=Path, required=True, metavar="FILE", help="the scheduler's binary")
-    option("--poller", type=Path, required=True, metavar="FILE", help="the poller's binary")
+    option("--scheduler", type=Path, metavar="FILE", help="the scheduler's binary, if it has one")
+    option("--poller", type=Path, metavar="FILE", help="the poller's binary, if it has one")
     option(
         "--parameter",
         type=name_and_value,
@@ -399,8 +333,6 @@ def main(arguments: list[str] | None = None) -> None:
         result = run(aws, args)
     except Failure as failure:
         fail(str(failure), failure.code)
-    except cdk_app.CdkError as error:
-        fail(str(error), 2)
     except (ClientError, BotoCoreError) as error:
         fail(str(error), 1)
     print(json.dumps(result))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import tempfile
 import unittest
+import unittest.mock
 import zipfile
 from pathlib import Path
 
 import local_aws
+import packages
+from failure import Failure
 
 
 class Deployment(unittest.TestCase):
@@ -16,8 +19,8 @@ class Deployment(unittest.TestCase):
         with tempfile.NamedTemporaryFile() as binary:
             binary.write(b"\x7fELF")
             binary.flush()
-            package = local_aws.zip_bootstrap(Path(binary.name))
-            self.assertEqual(package, local_aws.zip_bootstrap(Path(binary.name)))
+            package = packages.zip_bootstrap(Path(binary.name))
+            self.assertEqual(package, packages.zip_bootstrap(Path(binary.name)))
         with zipfile.ZipFile(io.BytesIO(package)) as archive:
             (entry,) = archive.infolist()
             self.assertEqual(entry.filename, "bootstrap")
@@ -25,12 +28,26 @@ class Deployment(unittest.TestCase):
             self.assertEqual(archive.read(entry), b"\x7fELF")
 
     def test_a_missing_binary_is_named(self) -> None:
-        with self.assertRaisesRegex(local_aws.Failure, "/nowhere/poller.*build it first"):
-            local_aws.zip_bootstrap(Path("/nowhere/poller"))
+        with self.assertRaisesRegex(Failure, "/nowhere/poller.*build it first"):
+            packages.zip_bootstrap(Path("/nowhere/poller"))
+
+    def test_a_template_needs_the_binaries_of_its_functions_and_no_others(self) -> None:
+        s3 = unittest.mock.Mock(list_buckets=lambda: {"Buckets": []})
+        self.assertEqual(packages.upload(s3, {"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}, {}), {})
+        s3.create_bucket.assert_not_called()
+        for kind in packages.KINDS:
+            for name in ("mail-poller", {"Fn::Sub": "${AWS::StackName}-poller"}):
+                function = {"Type": kind, "Properties": {"FunctionName": name}}
+                template = {"Resources": {"MadeUpPoller": function}}
+                with self.assertRaisesRegex(Failure, "no binary for the template's PollerFunction"):
+                    packages.upload(s3, template, {"PollerFunction": None})
+                sizes = packages.upload(s3, template, {"PollerFunction": Path(__file__)})
+                self.assertEqual(set(sizes), {"PollerFunction"})
+                self.assertIn("tidegate-code", str(function["Properties"]))
 
     def test_a_misspelt_parameter_is_refused_with_what_there_is(self) -> None:
         template = {"Parameters": {"Guard": {}}}
-        with self.assertRaisesRegex(local_aws.Failure, "no parameter Gard; it has Guard"):
+        with self.assertRaisesRegex(Failure, "no parameter Gard; it has Guard"):
             local_aws.stack_parameters(template, [("Gard", "0.02")], "http://127.0.0.1:4566")
 
     def test_functions_are_given_the_endpoint_unless_told_another(self) -> None:

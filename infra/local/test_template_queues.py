@@ -164,7 +164,7 @@ class Feedback(unittest.TestCase):
             self.assertEqual(
                 transformer["InputPathsMap"],
                 {
-                    "campaign": "$.detail.mail.tags.tidegate_campaign[0]",
+                    "campaign": "$.detail.mail.tags.tidegate_campaign",
                     "id": "$.detail.mail.messageId",
                 },
             )

@@ -13,6 +13,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use ses_sandbox::{Change, DailyQuota, Quota, Running, Sandbox, SandboxConfig};
 use tidegate_aws::{DynamoLedger, SesAccount, SesMailer, SqsQueues, SystemClock};
 use tidegate_delivery::ports::QueueUrl;
+use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
 use tidegate_tests::contract::mail::{
     Limits, MailRoom, MailSite, Taken, Trouble, account_contract, mailer_contract,
@@ -49,12 +50,43 @@ impl QueueRoom for Queues {
     }
 }
 
+impl DirectoryRoom for Queues {
+    type Directory = SqsQueues;
+
+    fn directory(&self) -> &SqsQueues {
+        &self.sqs
+    }
+
+    async fn create(&self, name: &str) -> QueueUrl {
+        let mut call = self.client.create_queue().queue_name(name);
+        if QueueUrl::new(name).is_fifo() {
+            call = call.attributes(QueueAttributeName::FifoQueue, "true");
+        }
+        QueueUrl::new(call.send().await.unwrap().queue_url.unwrap())
+    }
+
+    async fn tag(&self, queue: &QueueUrl, name: &str, value: Option<&str>) {
+        let url = queue.as_str();
+        let Some(value) = value else {
+            self.client.untag_queue().queue_url(url).tag_keys(name).send().await.unwrap();
+            return;
+        };
+        self.client.tag_queue().queue_url(url).tags(name, value).send().await.unwrap();
+    }
+
+    async fn delete(&self, queue: &QueueUrl) {
+        self.client.delete_queue().queue_url(queue.as_str()).send().await.unwrap();
+    }
+}
+
 #[tokio::test]
-async fn queues_on_sqs_keep_the_contract() {
+async fn queues_and_their_directory_on_sqs_keep_the_contract() {
     let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
     let client = aws_sdk_sqs::Client::new(&local.sdk_config().await);
     let sqs = SqsQueues::new(&client);
-    queues_contract(&Queues { client, sqs, made: Cell::new(0) }).await;
+    let room = Queues { client, sqs, made: Cell::new(0) };
+    queues_contract(&room).await;
+    directory_contract(&room).await;
 }
 
 struct Ledgers {

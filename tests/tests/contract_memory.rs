@@ -12,6 +12,7 @@ use tidegate_memory::{
     Fault, FaultPlan, Faulty, Latency, MemoryAccount, MemoryLedger, MemoryMailer, MemoryQueues,
     MemorySes, Operation, QueueSettings, Rule, SesSettings, SimClock, Universe, failures,
 };
+use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
 use tidegate_tests::contract::mail::{
     Limits, MailRoom, MailSite, Taken, Trouble, account_contract, mailer_contract,
@@ -68,6 +69,33 @@ async fn memory_queues_with_latency_keep_the_contract() {
     let ms = std::time::Duration::from_millis;
     room.queues.inner().set_latency(Latency::between(ms(2), ms(20)));
     queues_contract(&room).await;
+}
+
+impl DirectoryRoom for Queues {
+    type Directory = Faulty<MemoryQueues>;
+
+    fn directory(&self) -> &Self::Directory {
+        &self.queues
+    }
+
+    async fn create(&self, name: &str) -> QueueUrl {
+        let url = QueueUrl::new(format!("memory://{name}"));
+        self.queues.inner().create(&url, QueueSettings::default());
+        url
+    }
+
+    async fn tag(&self, queue: &QueueUrl, name: &str, value: Option<&str>) {
+        self.queues.inner().tag(queue, name, value);
+    }
+
+    async fn delete(&self, queue: &QueueUrl) {
+        self.queues.inner().remove(queue);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_directory_of_memory_queues_keeps_the_contract() {
+    directory_contract(&Queues::new()).await;
 }
 
 struct Ledgers;

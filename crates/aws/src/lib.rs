@@ -3,7 +3,7 @@
 //!
 //! | port | adapter |
 //! |---|---|
-//! | `Queues` | [`SqsQueues::new`]`(&aws_sdk_sqs::Client)` |
+//! | `Queues`, `Directory` | [`SqsQueues::new`]`(&aws_sdk_sqs::Client)` |
 //! | `Mailer` | [`SesMailer::new`]`(&aws_sdk_sesv2::Client, SystemClock, send_timeout)` |
 //! | `Account` | [`SesAccount::new`]`(&aws_sdk_sesv2::Client)` |
 //! | `Ledger` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |

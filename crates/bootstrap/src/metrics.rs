@@ -63,6 +63,9 @@ pub fn scheduler_metrics(at: Timestamp, report: &ScheduleReport) -> Vec<Value> {
         .metric("TicksFailed", Unit::Count, number(report.ticks_failed))
         .metric("TicksLate", Unit::Count, number(report.ticks_late))
         .metric("QuotaUnknown", Unit::Count, f64::from(u8::from(!report.quota_known)));
+    if let Some(campaigns) = report.campaigns {
+        line = line.metric("CampaignsListed", Unit::Count, number(campaigns as u64));
+    }
     if let Some(rate) = report.rate_per_second {
         line = line.metric("Quota", Unit::None, rate.as_per_second());
     }
@@ -165,9 +168,11 @@ mod tests {
             ticks_failed: 1,
             ticks_late: 0,
             quota_known: true,
+            campaigns: Some(3),
         };
         let lines = scheduler_metrics(Timestamp::from_millis(1), &run);
         assert_eq!(value(&lines[0], "Ticks").to_bits(), 64_f64.to_bits());
         assert_eq!(value(&lines[0], "TicksFailed").to_bits(), 1_f64.to_bits());
+        assert_eq!(value(&lines[0], "CampaignsListed").to_bits(), 3_f64.to_bits());
     }
 }

@@ -14,6 +14,7 @@
 //! | [`breaker`], [`daily`], [`refusals`] | when sending stops, and when it goes on |
 //! | [`email`], [`identity`], [`outcome`], [`dead_letter`], [`retry`], [`duplicate_guard`] | the message and what becomes of it |
 //! | [`config`] | the environment, as typed values |
+//! | [`tagged`] | which queues are campaigns, by their tags |
 
 pub mod allocation;
 pub mod breaker;
@@ -33,6 +34,7 @@ pub mod outcome;
 pub mod rate;
 pub mod refusals;
 pub mod retry;
+pub mod tagged;
 pub mod tick;
 pub mod timestamp;
 

@@ -5,6 +5,8 @@
 //! is how a simulation proves that nothing is lost.
 
 mod account;
+mod beside;
+mod campaigns;
 mod control;
 pub mod environment;
 pub mod poll;

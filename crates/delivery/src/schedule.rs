@@ -10,8 +10,9 @@ use tidegate_core::config::SchedulerConfig;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::{Tick, deadlines};
 
-use crate::ports::{Account, Clock, Invoke, Ledger, PortError};
-use crate::{account, quota};
+use crate::beside::beside;
+use crate::ports::{Account, Clock, Directory, Invoke, Ledger, PortError};
+use crate::{account, campaigns, quota};
 
 /// Windows of one run: a minute's.
 const WINDOWS: u64 = 60;
@@ -32,6 +33,9 @@ pub struct ScheduleReport {
     pub ticks_late: u64,
     /// Whether SES told the quota in this run.
     pub quota_known: bool,
+    /// Campaigns on the ledger's list, where the scheduler keeps it and could.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub campaigns: Option<usize>,
 }
 
 /// Runs once: reads the quota, then issues 60 ticks and `TIDEGATE_OVERLAP_WINDOWS` more.
@@ -39,6 +43,9 @@ pub struct ScheduleReport {
 /// Deadlines are absolute; no tick waits for the one before, and nothing sleeps after the last.
 /// Where `GetAccount` fails the last known quota counts, else the configured one, else nothing is
 /// sent. An Invoke is not retried: a slow or failing one costs its own tick only.
+///
+/// Beside the ticks, and with them at an end, the campaigns are found by tag where
+/// `TIDEGATE_CAMPAIGN_QUEUES` says so.
 ///
 /// # Errors
 /// [`PortError`] only where SES does not tell the quota and none is known.
@@ -48,6 +55,7 @@ pub async fn run(
     account: &impl Account,
     ledger: &impl Ledger,
     invoke: &impl Invoke,
+    directory: &impl Directory,
 ) -> Result<ScheduleReport, PortError> {
     let (wall, started) = (clock.wall(), clock.monotonic());
     let mut report = ScheduleReport {
@@ -57,6 +65,7 @@ pub async fn run(
         ticks_failed: 0,
         ticks_late: 0,
         quota_known: false,
+        campaigns: None,
     };
     let rate = match read_quota(config, clock, account, ledger).await? {
         (Some(rate), known) => {
@@ -78,17 +87,33 @@ pub async fn run(
             (window, late > Duration::from_secs(1), invoke.tick(&tick).await)
         });
     }
-    while let Some((window, late, sent)) = invokes.next().await {
-        report.ticks_late += u64::from(late);
-        match sent {
-            Ok(()) => report.ticks += 1,
-            Err(error) => {
-                report.ticks_failed += 1;
-                tracing::warn!(%window, error = &error as &dyn std::error::Error, "tick not accepted");
+    let ticks = async {
+        while let Some((window, late, sent)) = invokes.next().await {
+            report.ticks_late += u64::from(late);
+            match sent {
+                Ok(()) => report.ticks += 1,
+                Err(error) => {
+                    report.ticks_failed += 1;
+                    tracing::warn!(%window, error = &error as &dyn std::error::Error, "tick not accepted");
+                }
             }
         }
+    };
+    let ((), campaigns) = beside(ticks, list_campaigns(config, clock, directory, ledger)).await;
+    if campaigns.is_none() {
+        tracing::warn!("the campaigns were not found within the run: the list stays as it is");
     }
+    report.campaigns = campaigns.flatten();
     Ok(report)
+}
+
+async fn list_campaigns(
+    config: &SchedulerConfig,
+    clock: &impl Clock,
+    directory: &impl Directory,
+    ledger: &impl Ledger,
+) -> Option<usize> {
+    campaigns::keep(config.campaign_queues.as_deref()?, clock, directory, ledger).await
 }
 
 /// The quota, and whether SES told it just now; what else it told is kept in the ledger.

@@ -4,7 +4,7 @@
 //! | port | adapter | made by |
 //! |---|---|---|
 //! | `Clock` | [`SimClock`] | [`Universe::clock`], [`Universe::clock_with_offset`]; a universe is true time |
-//! | `Queues` | [`MemoryQueues`] | [`MemoryQueues::new`], then [`MemoryQueues::create`] a queue |
+//! | `Queues`, `Directory` | [`MemoryQueues`] | [`MemoryQueues::new`], then [`MemoryQueues::create`] a queue |
 //! | `Ledger` | [`MemoryLedger`] | `MemoryLedger::default()` |
 //! | `Mailer` | [`MemoryMailer`] | [`MemorySes::mailer`], one an environment |
 //! | `Account` | [`MemoryAccount`] | [`MemorySes::account`] |

@@ -22,16 +22,18 @@ async fn main() -> ExitCode {
     let clients = Clients::connect().await;
     let clock = SystemClock::new();
     let (account, invoke) = (clients.account(), clients.invoke(config.poller_function.as_str()));
+    let queues = clients.queues();
     let ledger = AnyLedger::new(&config.ledger, &clients);
-    let parts = (&config, &clock, &account, &ledger, &invoke);
+    let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
     // Any payload will do: the EventBridge event says nothing that is needed.
     let handler = service_fn(|_: LambdaEvent<Value>| async move {
-        let (config, clock, account, ledger, invoke) = parts;
-        let report =
-            schedule::run(config, clock, account, ledger, invoke).await.map_err(|error| {
+        let (config, clock, account, ledger, invoke, queues) = parts;
+        let report = schedule::run(config, clock, account, ledger, invoke, queues).await.map_err(
+            |error| {
                 tracing::error!(error = &error as &dyn std::error::Error, "no ticks");
                 diagnostic("QuotaUnknown", &error)
-            })?;
+            },
+        )?;
         tracing::info!(ticks = report.ticks, failed = report.ticks_failed, "ticks issued");
         publish(&scheduler_metrics(clock.wall(), &report));
         Ok::<_, Diagnostic>(report)

@@ -79,7 +79,7 @@ function withoutAddresses(kind: Kind): RuleTargetInput {
   return {
     bind: () => ({
       inputPathsMap: {
-        campaign: '$.detail.mail.tags.tidegate_campaign[0]',
+        campaign: '$.detail.mail.tags.tidegate_campaign',
         id: '$.detail.mail.messageId',
       },
       inputTemplate: `{"kind": "${kind}", "campaign": <campaign>, "id": <id>}`,

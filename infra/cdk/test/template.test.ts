@@ -227,7 +227,7 @@ test('SES\'s bounces and complaints reach the feedback queue without addresses',
     const [target] = rules[index].Targets;
     assert.equal(stack.text(target.Arn), 'Arn of mail-feedback');
     assert.deepEqual(target.InputTransformer, {
-      InputPathsMap: { campaign: '$.detail.mail.tags.tidegate_campaign[0]', id: '$.detail.mail.messageId' },
+      InputPathsMap: { campaign: '$.detail.mail.tags.tidegate_campaign', id: '$.detail.mail.messageId' },
       InputTemplate: `{"kind": "${kind}", "campaign": <campaign>, "id": <id>}`,
     });
   }

@@ -38,6 +38,14 @@ pub(super) fn url(name: &str) -> QueueUrl {
     QueueUrl::new(format!("https://sqs.example/{name}"))
 }
 
+fn create(queues: &MemoryQueues, name: &str) {
+    // What producers put on a queue leaves room for our attributes.
+    let fed = ![MERGE, DEAD_LETTERS].contains(&name);
+    let largest = if fed { CAMPAIGN_QUEUE_BYTES } else { 1_048_576 };
+    let settings = QueueSettings { max_message_bytes: largest, ..QueueSettings::default() };
+    queues.create(&url(name), settings);
+}
+
 /// Queues, SES, ledger, and the pollers on them.
 #[derive(Debug)]
 pub struct World {
@@ -82,13 +90,7 @@ impl World {
         let seed = settings.seed.wrapping_mul(1_000);
         let queues = MemoryQueues::new(universe, seed + 1);
         let names = settings.campaigns.iter().map(|(name, _)| *name);
-        for name in names.chain([MERGE, EXPRESS, DEAD_LETTERS]) {
-            // What producers put on a queue leaves room for our attributes.
-            let fed = ![MERGE, DEAD_LETTERS].contains(&name);
-            let largest = if fed { CAMPAIGN_QUEUE_BYTES } else { 1_048_576 };
-            let settings = QueueSettings { max_message_bytes: largest, ..QueueSettings::default() };
-            queues.create(&url(name), settings);
-        }
+        names.chain([MERGE, EXPRESS, DEAD_LETTERS]).for_each(|name| create(&queues, name));
         queues.set_latency(settings.sqs_latency);
         let (invoke, ticks) = MemoryInvoke::new(universe, seed + 2);
         Self {
@@ -111,6 +113,21 @@ impl World {
             ticks: RefCell::new(Some(ticks)),
             settings,
         }
+    }
+
+    /// Makes a queue of this name, as another stack does.
+    pub fn add_queue(&self, name: &str) {
+        create(&self.queues, name);
+    }
+
+    /// Deletes the queue of this name with all that is on it.
+    pub fn remove_queue(&self, name: &str) {
+        self.queues.remove(&url(name));
+    }
+
+    /// Tags the queue of this name, or takes the tag off it (none).
+    pub fn tag(&self, queue: &str, tag: &str, value: Option<&str>) {
+        self.queues.tag(&url(queue), tag, value);
     }
 
     /// Puts mails on the queue of this name, as producers do; they count as accepted.
@@ -250,7 +267,9 @@ impl World {
         let ledger = Faulty::new(self.ledger.clone(), self.faults.clone());
         let invoke = Faulty::new(self.invoke.clone(), self.faults.clone());
         let config = self.settings.scheduler();
-        if let Ok(report) = schedule::run(&config, &clock, &account, &ledger, &invoke).await {
+        let queues = Faulty::new(self.queues.client(), self.faults.clone());
+        let run = schedule::run(&config, &clock, &account, &ledger, &invoke, &queues);
+        if let Ok(report) = run.await {
             self.runs.borrow_mut().push(report);
         }
     }

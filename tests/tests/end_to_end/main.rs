@@ -17,4 +17,5 @@ mod failures;
 mod outages;
 mod site;
 mod start;
+mod tagged;
 mod traces;

@@ -88,6 +88,11 @@ pub(crate) fn bin_dir() -> PathBuf {
     given("TIDEGATE_BIN_DIR", "target/local")
 }
 
+/// The Python that deploys.
+pub(crate) fn python() -> PathBuf {
+    given("TIDEGATE_PYTHON", ".tools/local/bin/python")
+}
+
 /// An event of the checkout's.
 pub(crate) fn event(name: &str) -> String {
     std::fs::read_to_string(checkout("events").join(name)).unwrap()
@@ -110,7 +115,7 @@ fn setup() -> Setup {
     let campaigns = plan(0, 0).campaigns.try_into().unwrap();
     Setup {
         root: checkout(""),
-        python: given("TIDEGATE_PYTHON", ".tools/local/bin/python"),
+        python: python(),
         bin_dir: bin_dir(),
         port: None,
         sandbox_port: None,

@@ -15,6 +15,7 @@ mod rate;
 mod recipients;
 mod refusals;
 mod seeds;
+mod tags;
 mod ticks;
 
 /// Both modes, by whether there is a merge queue.

@@ -2,11 +2,13 @@
 
 mod delete;
 mod depth;
+mod directory;
 mod entries;
 mod receive;
 mod send;
 mod visibility;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,7 +20,9 @@ use aws_sdk_sqs::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextRef;
 use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
-use tidegate_delivery::ports::{Depth, Entry, Outgoing, PortError, QueueUrl, Queues, Received};
+use tidegate_delivery::ports::{
+    Depth, Directory, Entry, Outgoing, PortError, QueueUrl, Queues, Received,
+};
 
 /// What a call may take in all, its retries included; a long poll's wait comes on top.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3);
@@ -82,6 +86,16 @@ impl Queues for SqsQueues {
 
     fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+}
+
+impl Directory for SqsQueues {
+    async fn queues(&self, prefix: &str) -> Result<Vec<QueueUrl>, PortError> {
+        directory::queues(&self.client, prefix).await
+    }
+
+    async fn tags(&self, queue: &QueueUrl) -> Result<BTreeMap<String, String>, PortError> {
+        directory::tags(&self.client, queue).await
     }
 }
 

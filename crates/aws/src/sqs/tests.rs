@@ -206,3 +206,47 @@ async fn a_service_that_is_not_there_costs_other_calls_three_seconds_at_most() {
     assert_eq!(error.kind, FailureKind::Unreachable);
     assert!(in_full(&error).contains("connection reset"), "{}", in_full(&error));
 }
+
+#[tokio::test]
+async fn queues_are_listed_page_by_page() {
+    let url =
+        |n: u32| format!("https://sqs.eu-west-1.amazonaws.com/123456789012/mail-campaign-{n}");
+    let sqs = Fake::new([
+        ok(&json!({"QueueUrls": [url(1), url(2)], "NextToken": "more"})),
+        ok(&json!({"QueueUrls": [url(3)]})),
+        ok(&json!({})),
+    ]);
+    let queues = SqsQueues::new(&sqs.sqs());
+    let listed = queues.queues("mail-campaign-").await.unwrap();
+    assert_eq!(listed, [1, 2, 3].map(|n| QueueUrl::new(url(n))));
+    assert_eq!(queues.queues("mail-campaign-").await.unwrap(), []);
+    let seen = sqs.seen();
+    assert_eq!(seen[0].target.as_deref(), Some("AmazonSQS.ListQueues"));
+    let asked = json!({"QueueNamePrefix": "mail-campaign-", "MaxResults": 1_000});
+    assert_eq!(seen[0].body, asked);
+    let next =
+        json!({"QueueNamePrefix": "mail-campaign-", "MaxResults": 1_000, "NextToken": "more"});
+    assert_eq!((&seen[1].body, seen.len(), queues.calls()), (&next, 3, 3));
+}
+
+#[tokio::test]
+async fn a_page_that_fails_is_no_shorter_list() {
+    let page = json!({"QueueUrls": [standard().as_str()], "NextToken": "more"});
+    let denied = Answer::Http(403, &[], DENIED.to_owned());
+    let sqs = Fake::new([ok(&page), denied]);
+    let error = SqsQueues::new(&sqs.sqs()).queues("spring").await.unwrap_err();
+    assert_eq!(error.kind, FailureKind::Denied("AccessDeniedException".to_owned()));
+    assert!(error.to_string().starts_with("ListQueues on spring failed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_queue_tells_its_tags_or_that_it_is_gone() {
+    let tags = json!({"Tags": {"tidegate:weight": "30", "team": "news"}});
+    let sqs = Fake::new([ok(&tags), ok(&json!({})), no_queue()]);
+    let queues = SqsQueues::new(&sqs.sqs());
+    let told = queues.tags(&standard()).await.unwrap();
+    assert_eq!(told.get("tidegate:weight").map(String::as_str), Some("30"));
+    assert_eq!((told.len(), queues.tags(&standard()).await.unwrap().len()), (2, 0));
+    assert_eq!(queues.tags(&standard()).await.unwrap_err().kind, FailureKind::NotFound);
+    assert_eq!(sqs.seen()[0].target.as_deref(), Some("AmazonSQS.ListQueueTags"));
+}

@@ -22,6 +22,23 @@ pub struct Campaign {
     pub weight: u32,
 }
 
+/// Whether a campaign may have this name: 1 to 64 letters, digits, `-` and `_`, not `express`.
+#[must_use]
+pub fn is_campaign_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.chars().all(is_name_char) && name != EXPRESS
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+/// The beginning of campaign queues' names: what a queue's name may hold, and one character less
+/// than the 80 it may have.
+pub(super) fn queue_prefix(text: &str) -> Option<String> {
+    let fits = (1..=79).contains(&text.len()) && text.chars().all(is_name_char);
+    fits.then(|| text.to_owned())
+}
+
 /// Where the list of campaigns stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Campaigns {
@@ -56,10 +73,7 @@ impl Campaign {
     }
 
     fn is_valid(&self) -> bool {
-        let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        (1..=64).contains(&self.name.len())
-            && self.name.chars().all(legal)
-            && self.name != EXPRESS
+        is_campaign_name(&self.name)
             && is_url(&self.queue_url)
             && !is_fifo(&self.queue_url)
             && self.weight <= 10_000

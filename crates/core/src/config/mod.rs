@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub use campaigns::{Campaign, Campaigns, EXPRESS};
+pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
 use variables::Variables;
 
 use crate::breaker::BreakerPolicy;
@@ -128,6 +128,9 @@ pub struct SchedulerConfig {
     pub lead: Duration,
     /// `TIDEGATE_OVERLAP_WINDOWS`, default 5 with a shared ledger, 0 with memory.
     pub overlap_windows: u64,
+    /// `TIDEGATE_CAMPAIGN_QUEUES`: what the names of the queues begin with among which the campaigns
+    /// are found by tag; none leaves the ledger's list alone.
+    pub campaign_queues: Option<String>,
 }
 
 impl PollerConfig {
@@ -221,10 +224,8 @@ impl SchedulerConfig {
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut vars = Variables::new(&lookup);
         let ledger = vars.ledger();
-        let overlap = match ledger {
-            LedgerKind::Memory => 0,
-            LedgerKind::DynamoDb(_) => 5,
-        };
+        let ledger_is_shared = ledger != LedgerKind::Memory;
+        let overlap = if ledger_is_shared { 5 } else { 0 };
         let config = Self {
             poller_function: vars.required(
                 "TIDEGATE_POLLER_FUNCTION",
@@ -236,6 +237,7 @@ impl SchedulerConfig {
             cap: vars.cap(),
             lead: vars.lead(),
             overlap_windows: vars.number("TIDEGATE_OVERLAP_WINDOWS", 0..=20).unwrap_or(overlap),
+            campaign_queues: vars.campaign_queues(ledger_is_shared),
         };
         vars.finish(config)
     }

@@ -153,6 +153,29 @@ fn a_send_that_could_outlive_its_poller_is_refused() {
 }
 
 #[test]
+fn campaign_queues_are_named_by_a_prefix_that_queues_can_have() {
+    let read = |prefix: &'static str| scheduler(&[("TIDEGATE_CAMPAIGN_QUEUES", prefix)]);
+    assert_eq!(scheduler(&[]).unwrap().campaign_queues, None);
+    assert_eq!(read("").unwrap().campaign_queues, None);
+    let prefix = read("tidegate-campaign-").unwrap().campaign_queues;
+    assert_eq!(prefix.as_deref(), Some("tidegate-campaign-"));
+    let long: &'static str = "a".repeat(80).leak();
+    assert!(read(&long[1..]).is_ok());
+    for wrong in ["https://sqs.example/1/mail", "mail*", "mail campaign", "mail.fifo", long] {
+        let error = read(wrong).unwrap_err().to_string();
+        let said = format!("TIDEGATE_CAMPAIGN_QUEUES is \"{wrong}\"; allowed is 1 to 79 letters");
+        assert!(error.starts_with(&said), "{error}");
+    }
+}
+
+#[test]
+fn campaigns_are_not_found_into_a_ledger_that_no_poller_reads() {
+    let error = scheduler(&[("TIDEGATE_LEDGER", "memory"), ("TIDEGATE_CAMPAIGN_QUEUES", "mail-")]);
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("TIDEGATE_CAMPAIGN_QUEUES is \"mail-\"; allowed is none"), "{error}");
+}
+
+#[test]
 fn the_scheduler_needs_to_know_its_poller() {
     let error = scheduler(&[("TIDEGATE_POLLER_FUNCTION", "")]).unwrap_err().to_string();
     assert!(error.contains("TIDEGATE_POLLER_FUNCTION is not set"), "{error}");

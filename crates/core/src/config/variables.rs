@@ -3,6 +3,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::campaigns::queue_prefix;
 use super::{Cap, ConfigError, InvalidVariable, LedgerKind};
 use crate::breaker::BreakerPolicy;
 use crate::daily::{DailyPolicy, Pace, Reserve};
@@ -96,6 +97,18 @@ impl<'a> Variables<'a> {
             self.refuse(name, "the URL of a standard queue (http or https, not ending in .fifo)");
         }
         self.queue_url(name, Some(false)).unwrap_or_default()
+    }
+
+    /// What the campaign queues' names begin with. In a ledger of this process no poller would see
+    /// what is found.
+    pub(super) fn campaign_queues(&mut self, ledger_is_shared: bool) -> Option<String> {
+        const NAME: &str = "TIDEGATE_CAMPAIGN_QUEUES";
+        let allowed = "1 to 79 letters, digits, - and _ that queues' names begin with, such as tidegate-campaign-";
+        let prefix = self.optional(NAME, allowed, queue_prefix)?;
+        if !ledger_is_shared {
+            self.refuse(NAME, "none with TIDEGATE_LEDGER memory; with dynamodb:TABLE a prefix");
+        }
+        Some(prefix)
     }
 
     pub(super) fn ledger(&mut self) -> LedgerKind {

@@ -106,6 +106,11 @@ impl Address {
         format!("***@{}", self.domain())
     }
 
+    /// The same with its `local@domain` in other upper and lower case.
+    pub(super) fn spelt(&self, addr_spec: String) -> Self {
+        Self { name: self.name.clone(), addr_spec }
+    }
+
     /// As SES must get it: all ASCII, a display name in other scripts as RFC 2047 encoded words.
     #[must_use]
     pub fn header_value(&self) -> String {

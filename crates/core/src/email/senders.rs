@@ -1,5 +1,6 @@
 //! Who may send: `TIDEGATE_ALLOWED_SENDERS`.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use super::Email;
@@ -11,7 +12,7 @@ use super::text::shorten;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{value:?} is not allowed: a comma list of addresses (news@example.org), domains \
-     (example.org or @example.org, without their subdomains) or * for everyone is"
+     (example.org, @example.org or *@example.org, without their subdomains) or * for everyone is"
 )]
 pub struct AllowedSendersError {
     value: String,
@@ -20,13 +21,16 @@ pub struct AllowedSendersError {
 /// The senders that mail may come from.
 ///
 /// A domain allows that very domain, **not** its subdomains: who may send as `example.org` need
-/// not be who may send as `billing.example.org`. Upper and lower case are the same.
+/// not be who may send as `billing.example.org`. Upper and lower case are the same; what is sent
+/// has the list's spelling, since IAM's condition on `ses:FromAddress`, made of the same list,
+/// [compares by case](https://docs.aws.amazon.com/ses/latest/dg/sending-authorization-policy-examples.html).
 ///
 /// ```
 /// use tidegate_core::email::AllowedSenders;
-/// let senders: AllowedSenders = "news@example.org, @example.net".parse().unwrap();
-/// assert!(senders.allows("News@Example.org") && senders.allows("any@example.net"));
-/// assert!(!senders.allows("any@mail.example.net"));
+/// let senders: AllowedSenders = "news@example.org, *@example.net".parse().unwrap();
+/// assert_eq!(senders.spelling("News@Example.org").as_deref(), Some("news@example.org"));
+/// assert_eq!(senders.spelling("Any@Example.net").as_deref(), Some("Any@example.net"));
+/// assert_eq!(senders.spelling("any@mail.example.net"), None);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedSenders {
@@ -42,27 +46,39 @@ impl AllowedSenders {
         Self { everyone: true, addresses: Vec::new(), domains: Vec::new() }
     }
 
-    /// Whether `local@domain` may send.
+    /// How `local@domain` is spelt where it may send: as the list spells it, if the list does in
+    /// any way.
     #[must_use]
-    pub fn allows(&self, addr_spec: &str) -> bool {
-        let same = |allowed: &String, found: &str| allowed.eq_ignore_ascii_case(found);
-        let domain = addr_spec.rsplit_once('@').map(|(_, domain)| domain);
-        self.everyone
-            || self.addresses.iter().any(|allowed| same(allowed, addr_spec))
-            || domain.is_some_and(|found| self.domains.iter().any(|allowed| same(allowed, found)))
+    pub fn spelling<'a>(&self, addr_spec: &'a str) -> Option<Cow<'a, str>> {
+        let as_it_is = Some(Cow::Borrowed(addr_spec));
+        if self.everyone {
+            return as_it_is;
+        }
+        let (local, domain) = addr_spec.rsplit_once('@')?;
+        if self.domains.iter().any(|listed| listed == domain) {
+            return as_it_is;
+        }
+        let address = self.addresses.iter().find(|listed| listed.eq_ignore_ascii_case(addr_spec));
+        let listed = |listed: &&String| listed.eq_ignore_ascii_case(domain);
+        let domain = || Some(format!("{local}@{}", self.domains.iter().find(listed)?));
+        address.cloned().or_else(domain).map(Cow::Owned)
     }
 
-    /// Refuses a mail whose sender is not on the list.
+    /// The mail with its sender spelt as the list does.
     ///
     /// # Errors
-    /// [`EmailErrorKind::SenderNotAllowed`] on the field `from` (the short form's `from_address`).
-    pub fn check(&self, email: &Email) -> Result<(), EmailError> {
-        let sender = email.from().addr_spec();
-        if self.allows(sender) {
-            return Ok(());
+    /// [`EmailErrorKind::SenderNotAllowed`] on the field `from` (the short form's `from_address`)
+    /// where its sender is not on the list.
+    pub fn admit(&self, mut email: Email) -> Result<Email, EmailError> {
+        let Some(spelt) = self.spelling(email.from.addr_spec()) else {
+            let problem = "must be a sender that TIDEGATE_ALLOWED_SENDERS names";
+            let error = EmailError::new(EmailErrorKind::SenderNotAllowed, "from", problem);
+            return Err(error.with_value(email.from.addr_spec()));
+        };
+        if spelt != email.from.addr_spec() {
+            email.from = email.from.spelt(spelt.into_owned());
         }
-        let problem = "must be a sender that TIDEGATE_ALLOWED_SENDERS names";
-        Err(EmailError::new(EmailErrorKind::SenderNotAllowed, "from", problem).with_value(sender))
+        Ok(email)
     }
 }
 
@@ -72,14 +88,17 @@ impl FromStr for AllowedSenders {
     fn from_str(list: &str) -> Result<Self, Self::Err> {
         let mut senders = Self { everyone: false, addresses: Vec::new(), domains: Vec::new() };
         for entry in list.split(',').map(str::trim) {
-            let domain = entry.strip_prefix('@').unwrap_or(entry);
+            // As IAM's conditions have it: everyone of the domain.
+            let domain = entry.strip_prefix('*').filter(|rest| rest.starts_with('@'));
+            let domain = domain.unwrap_or(entry);
+            let domain = domain.strip_prefix('@').unwrap_or(domain);
             if entry == "*" {
                 senders.everyone = true;
             } else if domain.contains('.') && is_host_name(domain) {
                 senders.domains.push(domain.to_owned());
             } else {
                 match Address::parse(entry) {
-                    // `*@example.org` is a legal address, but not what its writer means.
+                    // `news-*@example.org` is a legal address, but not what its writer means.
                     Ok(address) if address.addr_spec() == entry && !entry.contains('*') => {
                         senders.addresses.push(entry.to_owned());
                     }

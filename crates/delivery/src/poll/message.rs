@@ -99,7 +99,7 @@ pub(super) fn read(
             return Err(reject(held, None, "InvalidAttribute", text.clone(), text));
         }
     };
-    let parsed = Email::parse(&held.body).and_then(|email| senders.check(&email).map(|()| email));
+    let parsed = Email::parse(&held.body).and_then(|email| senders.admit(email));
     let email = match parsed {
         Ok(email) => email,
         Err(error) => {

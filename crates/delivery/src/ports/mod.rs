@@ -2,6 +2,7 @@
 
 mod account;
 mod clock;
+mod directory;
 mod entropy;
 mod invoke;
 mod ledger;
@@ -11,6 +12,7 @@ mod queues;
 
 pub use account::{Account, AccountStatus};
 pub use clock::{Clock, Monotonic};
+pub use directory::Directory;
 pub use entropy::Entropy;
 pub use invoke::Invoke;
 pub use ledger::{Claim, ClaimRequest, Idle, Ledger, LedgerReport, PreviousClaim, Standing};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
+use tidegate_core::tagged::queue_name;
 
 use super::PortError;
 
@@ -26,6 +27,12 @@ impl QueueUrl {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The queue's name: what its URL ends in.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        queue_name(&self.0)
     }
 
     /// Whether it is a FIFO queue: SQS demands the ending `.fifo` of those, and of no other.

@@ -6,6 +6,8 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use tidegate_core::Window;
 use tidegate_core::control::Control;
 use tidegate_core::factor::RateFactor;
@@ -13,8 +15,9 @@ use tidegate_core::identity::Identity;
 use tidegate_core::outcome::Failure;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::{
-    Account, AccountStatus, Claim, ClaimRequest, FailureKind, Invoke, Ledger, LedgerReport, Mail,
-    Mailer, MarkRequest, Marked, Marks, Monotonic, PortError, Standing,
+    Account, AccountStatus, Claim, ClaimRequest, Directory, FailureKind, Invoke, Ledger,
+    LedgerReport, Mail, Mailer, MarkRequest, Marked, Marks, Monotonic, PortError, QueueUrl,
+    Standing,
 };
 
 pub use plan::{FaultPlan, Strike};
@@ -65,6 +68,8 @@ fn failed(operation: Operation, resource: &str) -> impl Fn(FailureKind) -> PortE
         | Operation::Mark
         | Operation::SetMark => "UpdateItem",
         Operation::Unmark => "DeleteItem",
+        Operation::ListQueues => "ListQueues",
+        Operation::ListTags => "ListQueueTags",
         Operation::Account => "GetAccount",
         Operation::Tick => "Invoke",
     };
@@ -135,6 +140,16 @@ impl<L: Marks> Marks for Faulty<L> {
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
         let act = self.inner.unmark(identity, token);
         self.call(Operation::Unmark, identity.as_str(), act).await
+    }
+}
+
+impl<D: Directory> Directory for Faulty<D> {
+    async fn queues(&self, prefix: &str) -> Result<Vec<QueueUrl>, PortError> {
+        self.call(Operation::ListQueues, prefix, self.inner.queues(prefix)).await
+    }
+
+    async fn tags(&self, queue: &QueueUrl) -> Result<BTreeMap<String, String>, PortError> {
+        self.call(Operation::ListTags, queue.as_str(), self.inner.tags(queue)).await
     }
 }
 

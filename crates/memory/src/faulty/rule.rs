@@ -39,6 +39,10 @@ pub enum Operation {
     SetMark,
     /// `Marks::unmark`.
     Unmark,
+    /// `Directory::queues`; the resource is the prefix.
+    ListQueues,
+    /// `Directory::tags`; the resource is the queue's URL.
+    ListTags,
     /// `Account::account`; without resource.
     Account,
     /// `Invoke::tick`; the resource is the window.

@@ -1,6 +1,7 @@
 //! SQS in memory: standard and FIFO queues with its rules of visibility, groups and deduplication.
 
 mod check;
+mod directory;
 #[cfg(test)]
 mod model;
 mod queue;
@@ -32,6 +33,7 @@ use queue::Queue;
 struct Served {
     queue: Queue,
     changed: Arc<Notify>,
+    tags: BTreeMap<String, String>,
 }
 
 /// SQS in memory. A clone is the same client; [`MemoryQueues::client`] is another client of the
@@ -92,7 +94,7 @@ impl MemoryQueues {
     /// Makes a queue, FIFO where its name ends in `.fifo`; an existing one is emptied.
     pub fn create(&self, url: &QueueUrl, settings: QueueSettings) {
         let queue = Queue::new(settings, url.is_fifo(), self.entropy.bits());
-        let served = Served { queue, changed: Arc::default() };
+        let served = Served { queue, changed: Arc::default(), tags: BTreeMap::new() };
         self.queues.with(|queues| queues.insert(url.clone(), served));
     }
 

@@ -1,0 +1,45 @@
+//! Which queues there are, and their tags.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use tidegate_delivery::ports::{Directory, FailureKind, PortError, QueueUrl};
+
+use super::{MemoryQueues, failed};
+
+impl MemoryQueues {
+    /// Tags a queue, or takes the tag off it (none); nothing where there is no such queue.
+    pub fn tag(&self, url: &QueueUrl, name: &str, value: Option<&str>) {
+        self.queues.with(|queues| {
+            let Some(served) = queues.get_mut(url) else { return };
+            match value {
+                Some(value) => drop(served.tags.insert(name.to_owned(), value.to_owned())),
+                None => drop(served.tags.remove(name)),
+            }
+        });
+    }
+
+    /// One call that is about no message.
+    async fn look<R>(&self, act: impl FnOnce() -> R) -> R {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
+        halves.request().await;
+        let seen = act();
+        halves.answer().await;
+        seen
+    }
+}
+
+impl Directory for MemoryQueues {
+    async fn queues(&self, prefix: &str) -> Result<Vec<QueueUrl>, PortError> {
+        let mut urls = self.look(|| self.urls()).await;
+        urls.retain(|url| url.name().starts_with(prefix));
+        Ok(urls)
+    }
+
+    async fn tags(&self, queue: &QueueUrl) -> Result<BTreeMap<String, String>, PortError> {
+        let tags = || self.queues.with(|queues| queues.get(queue).map(|s| s.tags.clone()));
+        let tags = self.look(tags).await;
+        tags.ok_or_else(|| failed("ListQueueTags", queue, FailureKind::NotFound))
+    }
+}

@@ -1,0 +1,71 @@
+"""The functions' deployment packages: zipped, uploaded, and named in the template."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from failure import Failure
+
+BUCKET = "tidegate-code"
+KINDS = ("AWS::Serverless::Function", "AWS::Lambda::Function")
+
+
+def zip_bootstrap(binary: Path) -> bytes:
+    """The deployment package of one binary; equal binaries give equal packages."""
+    try:
+        content = binary.read_bytes()
+    except OSError as error:
+        raise Failure(
+            f"cannot read the binary {binary}: {error.strerror}; build it first", 2
+        ) from error
+    entry = zipfile.ZipInfo("bootstrap", date_time=(1980, 1, 1, 0, 0, 0))
+    entry.external_attr = 0o100755 << 16
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(entry, content)
+    return buffer.getvalue()
+
+
+def functions(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The template's functions as SchedulerFunction and PollerFunction; CDK makes up other ids."""
+    found = (r for r in template["Resources"].values() if r["Type"] in KINDS)
+    return {f"{_role(function).capitalize()}Function": function for function in found}
+
+
+def _role(function: dict[str, Any]) -> str:
+    name = function["Properties"]["FunctionName"]
+    text = name if isinstance(name, str) else str(*name.values())
+    return text.rsplit("-", 1)[-1]
+
+
+def upload(
+    s3: Any, template: dict[str, Any], binaries: Mapping[str, Path | None]
+) -> dict[str, int]:
+    """Uploads each function's package and points the template at it; gives the packages' bytes."""
+    needed = functions(template)
+    if needed and BUCKET not in {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}:
+        s3.create_bucket(Bucket=BUCKET)
+    sizes = {}
+    for name, function in sorted(needed.items()):
+        binary = binaries.get(name)
+        if binary is None:
+            raise Failure(f"no binary for the template's {name}: give --scheduler and --poller", 2)
+        package = zip_bootstrap(binary)
+        key = f"{name}-{hashlib.sha256(package).hexdigest()}.zip"
+        s3.put_object(Bucket=BUCKET, Key=key, Body=package)
+        _point_at(function, key)
+        sizes[name] = len(package)
+    return sizes
+
+
+def _point_at(function: dict[str, Any], key: str) -> None:
+    if function["Type"] == "AWS::Lambda::Function":
+        function["Properties"]["Code"] = {"S3Bucket": BUCKET, "S3Key": key}
+    else:
+        function["Properties"]["CodeUri"] = {"Bucket": BUCKET, "Key": key}
