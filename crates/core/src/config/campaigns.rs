@@ -56,12 +56,22 @@ impl Campaign {
     }
 
     fn is_valid(&self) -> bool {
-        let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        (1..=64).contains(&self.name.len())
-            && self.name.chars().all(legal)
+        is_campaign_name(&self.name)
             && self.name != EXPRESS
             && is_url(&self.queue_url)
             && !is_fifo(&self.queue_url)
             && self.weight <= 10_000
     }
+}
+
+/// Whether `name` can be a campaign's, or express mail's: 1 to 64 letters, digits, `-` and `_`.
+#[must_use]
+pub fn is_campaign_name(name: &str) -> bool {
+    is_word(name)
+}
+
+/// 1 to 64 letters, digits, `-` and `_`.
+pub(super) fn is_word(text: &str) -> bool {
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=64).contains(&text.len()) && text.chars().all(legal)
 }

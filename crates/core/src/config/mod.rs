@@ -2,13 +2,15 @@
 //! name, the value, and what is allowed.
 
 mod campaigns;
+mod feedback;
 mod variables;
 
 use std::time::Duration;
 
 use thiserror::Error;
 
-pub use campaigns::{Campaign, Campaigns, EXPRESS};
+pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
+pub use feedback::FeedbackConfig;
 use variables::Variables;
 
 use crate::breaker::BreakerPolicy;
@@ -113,6 +115,8 @@ pub struct PollerConfig {
     pub duplicate_guard: DuplicateGuard,
     /// `TIDEGATE_DUPLICATE_GUARD_DAYS`: how long a mark is kept, default 15 days.
     pub mark_kept: Duration,
+    /// `TIDEGATE_CONFIGURATION_SET`: SES's, of mails that name none.
+    pub configuration_set: Option<String>,
 }
 
 /// The scheduler's settings.
@@ -128,6 +132,8 @@ pub struct SchedulerConfig {
     pub lead: Duration,
     /// `TIDEGATE_OVERLAP_WINDOWS`, default 5 with a shared ledger, 0 with memory.
     pub overlap_windows: u64,
+    /// `TIDEGATE_FEEDBACK` and what belongs to it; none where it is `off`, the default.
+    pub feedback: Option<FeedbackConfig>,
 }
 
 impl PollerConfig {
@@ -195,6 +201,7 @@ impl PollerConfig {
             mark_kept: Duration::from_hours(
                 24 * vars.number("TIDEGATE_DUPLICATE_GUARD_DAYS", 1..=90).unwrap_or(15),
             ),
+            configuration_set: vars.configuration_set(),
         };
         config.check_times(&mut vars);
         vars.finish(config)
@@ -236,6 +243,7 @@ impl SchedulerConfig {
             cap: vars.cap(),
             lead: vars.lead(),
             overlap_windows: vars.number("TIDEGATE_OVERLAP_WINDOWS", 0..=20).unwrap_or(overlap),
+            feedback: vars.feedback(),
         };
         vars.finish(config)
     }
