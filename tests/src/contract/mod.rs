@@ -10,6 +10,7 @@
     reason = "these functions are tests that live outside #[test]: a panic is a finding"
 )]
 
+pub mod feedback;
 pub mod ledger;
 pub mod mail;
 pub mod marks;

@@ -13,11 +13,12 @@ use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::minute::{self, MinuteReport};
 use tidegate_delivery::ports::{Ledger as _, Outgoing, QueueUrl, Queues as _, Standing};
 use tidegate_delivery::schedule::{self, ScheduleReport};
 use tidegate_memory::{
-    FaultPlan, Faulty, MemoryInvoke, MemoryLedger, MemoryQueues, MemorySes, QueueSettings,
-    QueuedMessage, SeededEntropy, Universe,
+    FaultPlan, Faulty, MemoryFeedback, MemoryInvoke, MemoryLedger, MemoryQueues, MemorySes,
+    QueueSettings, QueuedMessage, SeededEntropy, Universe,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -31,6 +32,9 @@ pub const MERGE: &str = "merge.fifo";
 pub const EXPRESS: &str = "express";
 /// The dead-letter queue's name.
 pub const DEAD_LETTERS: &str = "dead";
+
+/// The name of the queue with SES's bounces and complaints.
+pub const FEEDBACK: &str = "feedback";
 
 /// The URL of the queue of this name; a campaign's queue has the campaign's name.
 #[must_use]
@@ -65,6 +69,8 @@ pub struct World {
     pub unscheduled: Cell<bool>,
     /// What the scheduler's runs came to.
     pub runs: RefCell<Vec<ScheduleReport>>,
+    /// What there was beside their ticks.
+    pub minutes: RefCell<Vec<MinuteReport>>,
     /// What new environments are configured with.
     pub(super) poller: RefCell<PollerConfig>,
     pub(super) entropy: SeededEntropy,
@@ -89,6 +95,9 @@ impl World {
             let settings = QueueSettings { max_message_bytes: largest, ..QueueSettings::default() };
             queues.create(&url(name), settings);
         }
+        if settings.scheduler().feedback.is_some() {
+            queues.create(&url(FEEDBACK), QueueSettings::default());
+        }
         queues.set_latency(settings.sqs_latency);
         let (invoke, ticks) = MemoryInvoke::new(universe, seed + 2);
         Self {
@@ -103,6 +112,7 @@ impl World {
             tick_delay: Cell::new(Duration::ZERO),
             unscheduled: Cell::new(false),
             runs: RefCell::default(),
+            minutes: RefCell::default(),
             poller: RefCell::new(settings.poller()),
             entropy: SeededEntropy::new(seed + 6),
             environments: RefCell::default(),
@@ -250,9 +260,13 @@ impl World {
         let ledger = Faulty::new(self.ledger.clone(), self.faults.clone());
         let invoke = Faulty::new(self.invoke.clone(), self.faults.clone());
         let config = self.settings.scheduler();
-        if let Ok(report) = schedule::run(&config, &clock, &account, &ledger, &invoke).await {
-            self.runs.borrow_mut().push(report);
-        }
+        let feedback = MemoryFeedback::new(self.queues.client(), url(FEEDBACK));
+        let feedback = Faulty::new(feedback, self.faults.clone());
+        let reading = config.feedback.as_ref().map(|config| (config, &feedback));
+        let ticks = schedule::run(&config, &clock, &account, &ledger, &invoke);
+        let (report, minute) = minute::run(ticks, reading, &clock, &ledger).await;
+        self.minutes.borrow_mut().push(minute);
+        self.runs.borrow_mut().extend(report);
     }
 
     /// An asynchronous invoke: some time later a poller starts.

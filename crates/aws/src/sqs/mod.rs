@@ -3,6 +3,7 @@
 mod delete;
 mod depth;
 mod entries;
+mod feedback;
 mod receive;
 mod send;
 mod visibility;
@@ -18,6 +19,7 @@ use aws_sdk_sqs::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextRef;
 use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
+pub use feedback::SqsFeedback;
 use tidegate_delivery::ports::{Depth, Entry, Outgoing, PortError, QueueUrl, Queues, Received};
 
 /// What a call may take in all, its retries included; a long poll's wait comes on top.

@@ -245,6 +245,17 @@ fn a_body_that_is_no_notice_is_refused_without_showing_it() {
 }
 
 #[test]
+fn the_events_are_notices() {
+    for (body, kind) in [
+        (include_str!("../../../../events/bounce.json"), NoticeKind::Bounce),
+        (include_str!("../../../../events/complaint.json"), NoticeKind::Complaint),
+    ] {
+        let notice = Notice::parse(body).unwrap();
+        assert_eq!((notice.kind, &*notice.campaign), (kind, "spring"));
+    }
+}
+
+#[test]
 fn marks_of_different_ids_differ() {
     let marks: std::collections::BTreeSet<u32> =
         (0..10_000).map(|n| mark(&format!("{n:08x}-5e2a-4c1d-9b7f-000000000000"))).collect();

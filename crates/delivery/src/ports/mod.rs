@@ -3,6 +3,7 @@
 mod account;
 mod clock;
 mod entropy;
+mod feedback;
 mod invoke;
 mod ledger;
 mod mailer;
@@ -12,6 +13,7 @@ mod queues;
 pub use account::{Account, AccountStatus};
 pub use clock::{Clock, Monotonic};
 pub use entropy::Entropy;
+pub use feedback::{Feedback, FeedbackMessage};
 pub use invoke::Invoke;
 pub use ledger::{Claim, ClaimRequest, Idle, Ledger, LedgerReport, PreviousClaim, Standing};
 pub use mailer::{Mail, Mailer};

@@ -6,6 +6,8 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use tidegate_core::Window;
 use tidegate_core::control::Control;
 use tidegate_core::factor::RateFactor;
@@ -13,8 +15,9 @@ use tidegate_core::identity::Identity;
 use tidegate_core::outcome::Failure;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::{
-    Account, AccountStatus, Claim, ClaimRequest, FailureKind, Invoke, Ledger, LedgerReport, Mail,
-    Mailer, MarkRequest, Marked, Marks, Monotonic, PortError, Standing,
+    Account, AccountStatus, Claim, ClaimRequest, Entry, FailureKind, Feedback, FeedbackMessage,
+    Invoke, Ledger, LedgerReport, Mail, Mailer, MarkRequest, Marked, Marks, Monotonic, PortError,
+    Standing,
 };
 
 pub use plan::{FaultPlan, Strike};
@@ -50,9 +53,9 @@ impl<T, E> Faulty<T, E> {
 
 fn failed(operation: Operation, resource: &str) -> impl Fn(FailureKind) -> PortError {
     let name = match operation {
-        Operation::Receive => "ReceiveMessage",
+        Operation::Receive | Operation::ReceiveFeedback => "ReceiveMessage",
         Operation::Send => "SendMessageBatch",
-        Operation::Delete => "DeleteMessageBatch",
+        Operation::Delete | Operation::DeleteFeedback => "DeleteMessageBatch",
         Operation::SetVisibility => "ChangeMessageVisibilityBatch",
         Operation::Depth => "GetQueueAttributes",
         Operation::Mail | Operation::Warm => "SendEmail",
@@ -135,6 +138,16 @@ impl<L: Marks> Marks for Faulty<L> {
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
         let act = self.inner.unmark(identity, token);
         self.call(Operation::Unmark, identity.as_str(), act).await
+    }
+}
+
+impl<F: Feedback> Feedback for Faulty<F> {
+    async fn receive(&self, wait: Duration) -> Result<Vec<FeedbackMessage>, PortError> {
+        self.call(Operation::ReceiveFeedback, "", self.inner.receive(wait)).await
+    }
+
+    async fn delete(&self, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
+        self.call(Operation::DeleteFeedback, "", self.inner.delete(receipts)).await
     }
 }
 

@@ -39,6 +39,10 @@ pub enum Operation {
     SetMark,
     /// `Marks::unmark`.
     Unmark,
+    /// `Feedback::receive`; without resource.
+    ReceiveFeedback,
+    /// `Feedback::delete`; without resource.
+    DeleteFeedback,
     /// `Account::account`; without resource.
     Account,
     /// `Invoke::tick`; the resource is the window.
