@@ -11,9 +11,10 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use ses_sandbox::{Change, DailyQuota, Quota, Running, Sandbox, SandboxConfig};
-use tidegate_aws::{DynamoLedger, SesAccount, SesMailer, SqsQueues, SystemClock};
+use tidegate_aws::{DynamoLedger, SesAccount, SesMailer, SqsFeedback, SqsQueues, SystemClock};
 use tidegate_delivery::ports::QueueUrl;
 use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
+use tidegate_tests::contract::feedback::{FeedbackRoom, feedback_contract};
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
 use tidegate_tests::contract::mail::{
     Limits, MailRoom, MailSite, Taken, Trouble, account_contract, mailer_contract,
@@ -87,6 +88,34 @@ async fn queues_and_their_directory_on_sqs_keep_the_contract() {
     let room = Queues { client, sqs, made: Cell::new(0) };
     queues_contract(&room).await;
     directory_contract(&room).await;
+}
+
+impl FeedbackRoom for Queues {
+    type Feedback = SqsFeedback;
+
+    async fn open(&self) -> (SqsFeedback, QueueUrl) {
+        let url = self.create(false).await;
+        let call = self.client.set_queue_attributes().queue_url(url.as_str());
+        call.attributes(QueueAttributeName::VisibilityTimeout, "1").send().await.unwrap();
+        (self.missing(&url), url)
+    }
+
+    fn missing(&self, url: &QueueUrl) -> SqsFeedback {
+        SqsFeedback::new(&self.client, url.as_str())
+    }
+
+    async fn report(&self, url: &QueueUrl, body: &str) {
+        let call = self.client.send_message().queue_url(url.as_str());
+        call.message_body(body).send().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn feedback_on_sqs_keeps_the_contract() {
+    let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
+    let client = aws_sdk_sqs::Client::new(&local.sdk_config().await);
+    let sqs = SqsQueues::new(&client);
+    feedback_contract(&Queues { client, sqs, made: Cell::new(0) }).await;
 }
 
 struct Ledgers {

@@ -3,16 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
-use tidegate_delivery::ports::QueueUrl;
+use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues as _};
 use tidegate_memory::{
-    Fault, FaultPlan, Faulty, Latency, MemoryAccount, MemoryLedger, MemoryMailer, MemoryQueues,
-    MemorySes, Operation, QueueSettings, Rule, SesSettings, SimClock, Universe, failures,
+    Fault, FaultPlan, Faulty, Latency, MemoryAccount, MemoryFeedback, MemoryLedger, MemoryMailer,
+    MemoryQueues, MemorySes, Operation, QueueSettings, Rule, SesSettings, SimClock, Universe,
+    failures,
 };
 use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
+use tidegate_tests::contract::feedback::{FeedbackRoom, feedback_contract};
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
 use tidegate_tests::contract::mail::{
     Limits, MailRoom, MailSite, Taken, Trouble, account_contract, mailer_contract,
@@ -66,7 +69,7 @@ async fn memory_queues_do_what_sqs_does_beyond_the_contract() {
 #[tokio::test(start_paused = true)]
 async fn memory_queues_with_latency_keep_the_contract() {
     let room = Queues::new();
-    let ms = std::time::Duration::from_millis;
+    let ms = Duration::from_millis;
     room.queues.inner().set_latency(Latency::between(ms(2), ms(20)));
     queues_contract(&room).await;
 }
@@ -93,9 +96,37 @@ impl DirectoryRoom for Queues {
     }
 }
 
+impl FeedbackRoom for Queues {
+    type Feedback = Faulty<MemoryFeedback>;
+
+    async fn open(&self) -> (Self::Feedback, QueueUrl) {
+        let url = self.create(false).await;
+        let settings =
+            QueueSettings { visibility: Duration::from_secs(1), ..QueueSettings::default() };
+        self.queues.inner().reconfigure(&url, settings);
+        (self.missing(&url), url)
+    }
+
+    fn missing(&self, url: &QueueUrl) -> Self::Feedback {
+        let feedback = MemoryFeedback::new(self.queues.inner().clone(), url.clone());
+        Faulty::new(feedback, FaultPlan::new(universe(), 1))
+    }
+
+    async fn report(&self, url: &QueueUrl, body: &str) {
+        let body = body.to_owned();
+        let message = Outgoing { body, attributes: vec![], delay: Duration::ZERO, fifo: None };
+        self.queues.send(url, &[message]).await.unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_directory_of_memory_queues_keeps_the_contract() {
     directory_contract(&Queues::new()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_feedback_keeps_the_contract() {
+    feedback_contract(&Queues::new()).await;
 }
 
 struct Ledgers;

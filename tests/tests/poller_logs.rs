@@ -1,4 +1,4 @@
-//! What the poller's log says, and what it must not.
+//! What the functions' logs say, and what they must not.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tidegate_delivery::ports::Queues as _;
 use tidegate_memory::{Fault, Operation, Rule, failures};
-use tidegate_tests::simulation::{Settings, World};
+use tidegate_tests::simulation::mail::produced;
+use tidegate_tests::simulation::{FEEDBACK, Settings, World};
 
 /// A log in memory.
 #[derive(Clone, Default)]
@@ -77,4 +78,26 @@ async fn no_event_of_a_refused_a_held_or_a_sent_mail_holds_an_address() {
     }
     let told: Vec<&str> = text.lines().filter(|line| line.contains('@')).collect();
     assert!(told.is_empty(), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn feedback_that_is_none_is_deleted_and_logged_without_an_address() {
+    let (log, _guard) = logged();
+    let world = World::new(Settings::new(20.0, true).variable("TIDEGATE_FEEDBACK", "hold"));
+    let bodies = [
+        r#"{"bounce": {"bouncedRecipients": [{"emailAddress": "ada@example.com"}]}}"#,
+        r#"{"kind": "bounce", "campaign": "ada@example.com", "id": "1"}"#,
+        r#"{"kind": "bounce", "campaign": "big", "id": "0102018f-1"}"#,
+        "ada@example.com",
+    ];
+    world.put_raw(FEEDBACK, &bodies.map(|body| produced(body.to_owned()))).await;
+    world.schedule().await;
+    assert!(world.standing(FEEDBACK).is_empty());
+    let minutes = world.minutes.borrow();
+    assert_eq!((minutes[0].feedback.unreadable, minutes[0].feedback.bounced["big"]), (3, 1));
+    let text = log.text();
+    assert!(!text.contains('@'), "{text}");
+    assert_eq!(text.matches("feedback that is none, deleted").count(), 3, "{text}");
+    assert!(text.contains("campaign is not allowed: 1 to 64 letters"), "{text}");
+    assert!(text.contains("0102018f-1"), "{text}");
 }

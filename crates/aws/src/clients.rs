@@ -5,7 +5,9 @@ use std::time::Duration;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 
-use crate::{DynamoLedger, LambdaInvoke, SesAccount, SesMailer, SqsQueues, SystemClock, Wire};
+use crate::{
+    DynamoLedger, LambdaInvoke, SesAccount, SesMailer, SqsFeedback, SqsQueues, SystemClock, Wire,
+};
 
 /// The SDK's configuration and the one HTTP client that all adapters share.
 #[derive(Clone, Debug)]
@@ -37,6 +39,12 @@ impl Clients {
     #[must_use]
     pub fn queues(&self) -> SqsQueues {
         SqsQueues::new(&aws_sdk_sqs::Client::new(&self.config))
+    }
+
+    /// The feedback queue at `url`.
+    #[must_use]
+    pub fn feedback(&self, url: &str) -> SqsFeedback {
+        SqsFeedback::new(&aws_sdk_sqs::Client::new(&self.config), url)
     }
 
     /// A mailer; see [`SesMailer::new`].

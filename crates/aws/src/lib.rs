@@ -4,6 +4,7 @@
 //! | port | adapter |
 //! |---|---|
 //! | `Queues`, `Directory` | [`SqsQueues::new`]`(&aws_sdk_sqs::Client)` |
+//! | `Feedback` | [`SqsFeedback::new`]`(&aws_sdk_sqs::Client, queue_url)` |
 //! | `Mailer` | [`SesMailer::new`]`(&aws_sdk_sesv2::Client, SystemClock, send_timeout)` |
 //! | `Account` | [`SesAccount::new`]`(&aws_sdk_sesv2::Client)` |
 //! | `Ledger` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |
@@ -40,5 +41,5 @@ pub use dynamodb::DynamoLedger;
 pub use entropy::SystemEntropy;
 pub use lambda::LambdaInvoke;
 pub use ses::{SesAccount, SesMailer};
-pub use sqs::SqsQueues;
+pub use sqs::{SqsFeedback, SqsQueues};
 pub use wire::Wire;

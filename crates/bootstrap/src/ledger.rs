@@ -1,3 +1,6 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tidegate_aws::{Clients, DynamoLedger};
 use tidegate_core::Window;
 use tidegate_core::config::LedgerKind;
@@ -9,33 +12,66 @@ use tidegate_delivery::ports::{
 };
 use tidegate_memory::MemoryLedger;
 
-/// The ledger that `TIDEGATE_LEDGER` names.
+/// The ledger that `TIDEGATE_LEDGER` names. It counts the calls that failed.
 #[derive(Debug)]
-pub enum AnyLedger {
+pub struct AnyLedger {
+    ledger: Either,
+    failures: LedgerFailures,
+}
+
+#[derive(Debug)]
+enum Either {
     /// `memory`: this process alone.
     Memory(MemoryLedger),
     /// `dynamodb:TABLE`.
     DynamoDb(DynamoLedger),
 }
 
+/// Calls to a ledger that failed, retries and all. A clone counts the same.
+#[derive(Clone, Debug, Default)]
+pub struct LedgerFailures(Arc<AtomicU64>);
+
+impl LedgerFailures {
+    /// How many since this was last asked.
+    #[must_use]
+    pub fn take(&self) -> u64 {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+
+    /// `answer`, counted where it is a failure.
+    fn counted<T>(&self, answer: Result<T, PortError>) -> Result<T, PortError> {
+        if answer.is_err() {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
+    }
+}
+
 impl AnyLedger {
     /// The ledger of `kind`.
     #[must_use]
     pub fn new(kind: &LedgerKind, clients: &Clients) -> Self {
-        match kind {
-            LedgerKind::Memory => Self::Memory(MemoryLedger::default()),
-            LedgerKind::DynamoDb(table) => Self::DynamoDb(clients.ledger(table)),
-        }
+        let ledger = match kind {
+            LedgerKind::Memory => Either::Memory(MemoryLedger::default()),
+            LedgerKind::DynamoDb(table) => Either::DynamoDb(clients.ledger(table)),
+        };
+        Self { ledger, failures: LedgerFailures::default() }
+    }
+
+    /// The count of its calls that fail.
+    #[must_use]
+    pub fn failures(&self) -> LedgerFailures {
+        self.failures.clone()
     }
 }
 
 /// Hands a call to whichever ledger it is.
 macro_rules! either {
     ($self:ident.$method:ident($($argument:expr),*)) => {
-        match $self {
-            Self::Memory(ledger) => ledger.$method($($argument),*).await,
-            Self::DynamoDb(ledger) => ledger.$method($($argument),*).await,
-        }
+        $self.failures.counted(match &$self.ledger {
+            Either::Memory(ledger) => ledger.$method($($argument),*).await,
+            Either::DynamoDb(ledger) => ledger.$method($($argument),*).await,
+        })
     };
 }
 
@@ -77,5 +113,26 @@ impl Marks for AnyLedger {
     }
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
         either!(self.unmark(identity, token))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_delivery::ports::FailureKind;
+
+    #[test]
+    fn failed_calls_are_counted_until_they_are_asked_for() {
+        let failures = LedgerFailures::default();
+        let refused = || PortError {
+            operation: "UpdateItem",
+            resource: "ledger".to_owned(),
+            kind: FailureKind::TimedOut,
+            source: None,
+        };
+        assert!(failures.clone().counted(Ok(())).is_ok());
+        assert!(failures.clone().counted(Err::<(), _>(refused())).is_err());
+        assert!(failures.counted(Err::<(), _>(refused())).is_err());
+        assert_eq!((failures.take(), failures.take()), (2, 0));
     }
 }

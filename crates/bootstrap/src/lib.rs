@@ -4,9 +4,9 @@ mod ledger;
 mod logs;
 mod metrics;
 
-pub use ledger::AnyLedger;
+pub use ledger::{AnyLedger, LedgerFailures};
 pub use logs::init_logs;
-pub use metrics::{poller_metrics, publish, scheduler_metrics};
+pub use metrics::{failed_metrics, poller_metrics, publish, scheduler_metrics};
 
 use std::error::Error;
 use std::process::ExitCode;

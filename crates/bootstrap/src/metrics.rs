@@ -1,12 +1,16 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 use tidegate_aws::emf::{Line, Unit};
 use tidegate_core::Timestamp;
+use tidegate_delivery::minute::MinuteReport;
 use tidegate_delivery::poll::{End, WindowReport};
 use tidegate_delivery::schedule::ScheduleReport;
 
 /// The metrics of one window: one line for the function, one a campaign that was sent or fed.
+/// `ledger_failed` are the calls to the ledger that failed.
 #[must_use]
-pub fn poller_metrics(at: Timestamp, report: &WindowReport) -> Vec<Value> {
+pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) -> Vec<Value> {
     let is = |end| f64::from(u8::from(report.end == end));
     let failed: u64 = report.failed.values().sum();
     let mut line = Line::new(at)
@@ -32,6 +36,7 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport) -> Vec<Value> {
         .metric("AlreadySent", Unit::Count, number(report.already_sent))
         .metric("Parked", Unit::Count, number(report.parked))
         .metric("HighestReceiveCount", Unit::Count, f64::from(report.highest_receive_count))
+        .metric("LedgerFailed", Unit::Count, number(ledger_failed))
         .property("window", report.window.to_string());
     if let Some(rate) = report.rate_per_second {
         line = line.metric("Rate", Unit::None, rate.as_per_second());
@@ -42,9 +47,7 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport) -> Vec<Value> {
     let campaigns =
         report.sent.keys().chain(report.fed.keys().filter(|c| !report.sent.contains_key(*c)));
     let by_campaign = campaigns.map(|campaign| {
-        let count = |of: &std::collections::BTreeMap<String, u64>| {
-            number(of.get(campaign).copied().unwrap_or(0))
-        };
+        let count = |of: &BTreeMap<String, u64>| number(of.get(campaign).copied().unwrap_or(0));
         Line::new(at)
             .dimension("Campaign", campaign)
             .metric("Sent", Unit::Count, count(&report.sent))
@@ -54,22 +57,64 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport) -> Vec<Value> {
     std::iter::once(line.into_value()).chain(by_campaign).collect()
 }
 
-/// The metrics of one scheduler run.
+/// The metrics of an invocation of `function` that ended without a report. A scheduler does so only
+/// for want of a quota.
 #[must_use]
-pub fn scheduler_metrics(at: Timestamp, report: &ScheduleReport) -> Vec<Value> {
+pub fn failed_metrics(at: Timestamp, function: &str, ledger_failed: u64) -> Vec<Value> {
+    let line = Line::new(at).dimension("Function", function).metric(
+        "LedgerFailed",
+        Unit::Count,
+        number(ledger_failed),
+    );
+    let line = match function {
+        "scheduler" => line.metric("QuotaUnknown", Unit::Count, 1.0),
+        _ => line,
+    };
+    vec![line.into_value()]
+}
+
+/// What `minute` says beside its ticks: a gauge and counts; one line a campaign that SES reported.
+fn minute_metrics(at: Timestamp, minute: &MinuteReport, line: Line) -> Vec<Value> {
+    let line = match minute.holds {
+        Some(holds) => line.metric("Holds", Unit::Count, number(holds)),
+        None => line,
+    };
+    let MinuteReport { feedback, .. } = minute;
+    let campaigns: BTreeSet<&String> =
+        feedback.bounced.keys().chain(feedback.complained.keys()).collect();
+    let by_campaign = campaigns.into_iter().map(|campaign| {
+        let count = |of: &BTreeMap<String, u64>| number(of.get(campaign).copied().unwrap_or(0));
+        Line::new(at)
+            .dimension("Campaign", campaign)
+            .metric("Bounced", Unit::Count, count(&feedback.bounced))
+            .metric("Complained", Unit::Count, count(&feedback.complained))
+            .into_value()
+    });
+    std::iter::once(line.into_value()).chain(by_campaign).collect()
+}
+
+/// The metrics of one scheduler run, as [`poller_metrics`].
+#[must_use]
+pub fn scheduler_metrics(
+    at: Timestamp,
+    report: &ScheduleReport,
+    minute: &MinuteReport,
+    ledger_failed: u64,
+) -> Vec<Value> {
     let mut line = Line::new(at)
         .dimension("Function", "scheduler")
         .metric("Ticks", Unit::Count, number(report.ticks))
         .metric("TicksFailed", Unit::Count, number(report.ticks_failed))
         .metric("TicksLate", Unit::Count, number(report.ticks_late))
-        .metric("QuotaUnknown", Unit::Count, f64::from(u8::from(!report.quota_known)));
+        .metric("QuotaUnknown", Unit::Count, f64::from(u8::from(!report.quota_known)))
+        .metric("LedgerFailed", Unit::Count, number(ledger_failed));
     if let Some(campaigns) = report.campaigns {
         line = line.metric("CampaignsListed", Unit::Count, number(campaigns as u64));
     }
     if let Some(rate) = report.rate_per_second {
         line = line.metric("Quota", Unit::None, rate.as_per_second());
     }
-    vec![line.into_value()]
+    minute_metrics(at, minute, line)
 }
 
 /// Writes metrics where CloudWatch takes them from: lines of their own on standard output.
@@ -122,7 +167,7 @@ mod tests {
         served.refused = 5;
         served.already_sent = 6;
         served.parked = 7;
-        let lines = poller_metrics(Timestamp::from_millis(1), &served);
+        let lines = poller_metrics(Timestamp::from_millis(1), &served, 11);
         assert_eq!(lines.len(), 3);
         for (name, expected) in [
             ("Sent", 12.0),
@@ -137,6 +182,7 @@ mod tests {
             ("AlreadySent", 6.0),
             ("Parked", 7.0),
             ("DuplicateWindows", 0.0),
+            ("LedgerFailed", 11.0),
         ] {
             assert_eq!(value(&lines[0], name).to_bits(), f64::to_bits(expected), "{name}");
         }
@@ -154,7 +200,7 @@ mod tests {
             (End::Held, "HeldWindows"),
             (End::Blocked, "BlockedWindows"),
         ] {
-            let lines = poller_metrics(Timestamp::from_millis(1), &report(end));
+            let lines = poller_metrics(Timestamp::from_millis(1), &report(end), 0);
             assert_eq!(value(&lines[0], name).to_bits(), 1_f64.to_bits(), "{name}");
         }
     }
@@ -170,9 +216,47 @@ mod tests {
             quota_known: true,
             campaigns: Some(3),
         };
-        let lines = scheduler_metrics(Timestamp::from_millis(1), &run);
-        assert_eq!(value(&lines[0], "Ticks").to_bits(), 64_f64.to_bits());
-        assert_eq!(value(&lines[0], "TicksFailed").to_bits(), 1_f64.to_bits());
-        assert_eq!(value(&lines[0], "CampaignsListed").to_bits(), 3_f64.to_bits());
+        let mut minute = MinuteReport { holds: Some(2), ..MinuteReport::default() };
+        minute.feedback.bounced.insert("big".to_owned(), 3);
+        minute.feedback.complained = [("big".to_owned(), 4), ("small".to_owned(), 5)].into();
+        let lines = scheduler_metrics(Timestamp::from_millis(1), &run, &minute, 6);
+        let is = |line: usize, name: &str, expected: f64| {
+            assert_eq!(value(&lines[line], name).to_bits(), expected.to_bits(), "{name}");
+        };
+        for (name, expected) in [
+            ("Ticks", 64.0),
+            ("TicksFailed", 1.0),
+            ("Holds", 2.0),
+            ("LedgerFailed", 6.0),
+            ("CampaignsListed", 3.0),
+        ] {
+            is(0, name, expected);
+        }
+        assert_eq!(lines[0]["Function"], "scheduler");
+        assert_eq!(
+            (&lines[1]["Campaign"], &lines[2]["Campaign"]),
+            (&"big".into(), &"small".into())
+        );
+        for (line, name, expected) in [
+            (1, "Bounced", 3.0),
+            (1, "Complained", 4.0),
+            (2, "Bounced", 0.0),
+            (2, "Complained", 5.0),
+        ] {
+            is(line, name, expected);
+        }
+        let unknown =
+            scheduler_metrics(Timestamp::from_millis(1), &run, &MinuteReport::default(), 6);
+        assert!(unknown.len() == 1 && unknown[0].get("Holds").is_none(), "a gauge nobody read");
+    }
+
+    #[test]
+    fn an_invocation_that_fails_tells_the_ledgers_failures_all_the_same() {
+        for (function, quota_unknown) in [("poller", false), ("scheduler", true)] {
+            let lines = failed_metrics(Timestamp::from_millis(1), function, 2);
+            assert_eq!(value(&lines[0], "LedgerFailed").to_bits(), 2_f64.to_bits());
+            assert_eq!(lines[0]["Function"], function);
+            assert_eq!(lines[0].get("QuotaUnknown").is_some(), quota_unknown);
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! | [`feed`] | how much to move into the merge queue |
 //! | [`tick`] | which window a poller serves, and whether it still can |
 //! | [`control`], [`factor`] | what operators and refusals change while it runs |
-//! | [`breaker`], [`daily`], [`refusals`] | when sending stops, and when it goes on |
+//! | [`breaker`], [`daily`], [`refusals`], [`reputation`] | when sending stops, and when it goes on |
 //! | [`email`], [`identity`], [`outcome`], [`dead_letter`], [`retry`], [`duplicate_guard`] | the message and what becomes of it |
 //! | [`config`] | the environment, as typed values |
 //! | [`tagged`] | which queues are campaigns, by their tags |
@@ -33,6 +33,7 @@ pub mod limiter;
 pub mod outcome;
 pub mod rate;
 pub mod refusals;
+pub mod reputation;
 pub mod retry;
 pub mod tagged;
 pub mod tick;

@@ -1,5 +1,5 @@
 //! Tidegate's two use cases over narrow ports: [`schedule`] issues a tick a window, [`poll`] serves
-//! one window (feed, drain, settle).
+//! one window (feed, drain, settle). Beside its ticks a scheduler reads what SES reports: [`minute`].
 //!
 //! Each use case is one future without spawned tasks: dropping it anywhere is a crash there, which
 //! is how a simulation proves that nothing is lost.
@@ -9,6 +9,8 @@ mod beside;
 mod campaigns;
 mod control;
 pub mod environment;
+pub mod feedback;
+pub mod minute;
 pub mod poll;
 pub mod ports;
 pub mod quota;

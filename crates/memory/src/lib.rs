@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `Clock` | [`SimClock`] | [`Universe::clock`], [`Universe::clock_with_offset`]; a universe is true time |
 //! | `Queues`, `Directory` | [`MemoryQueues`] | [`MemoryQueues::new`], then [`MemoryQueues::create`] a queue |
+//! | `Feedback` | [`MemoryFeedback`] | [`MemoryFeedback::new`], on one of the queues |
 //! | `Ledger` | [`MemoryLedger`] | `MemoryLedger::default()` |
 //! | `Mailer` | [`MemoryMailer`] | [`MemorySes::mailer`], one an environment |
 //! | `Account` | [`MemoryAccount`] | [`MemorySes::account`] |
@@ -18,6 +19,7 @@
 mod clock;
 mod entropy;
 mod faulty;
+mod feedback;
 mod invoke;
 mod latency;
 mod ledger;
@@ -28,6 +30,7 @@ mod shared;
 pub use clock::{SimClock, Universe};
 pub use entropy::SeededEntropy;
 pub use faulty::{Fault, FaultPlan, Faulty, Operation, Rule, Strike};
+pub use feedback::MemoryFeedback;
 pub use invoke::MemoryInvoke;
 pub use latency::Latency;
 pub use ledger::MemoryLedger;

@@ -6,7 +6,8 @@ use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
 use serde_json::Value;
 use tidegate_aws::{Clients, SystemClock, SystemEntropy};
 use tidegate_bootstrap::{
-    AnyLedger, diagnostic, failed_start, init_logs, poller_metrics, publish, variable,
+    AnyLedger, diagnostic, failed_metrics, failed_start, init_logs, poller_metrics, publish,
+    variable,
 };
 use tidegate_core::config::PollerConfig;
 use tidegate_core::tick::Tick;
@@ -23,21 +24,28 @@ async fn main() -> ExitCode {
     };
     let clients = Clients::connect().await;
     let clock = SystemClock::new();
+    let ledger = AnyLedger::new(&config.ledger, &clients);
+    let failures = ledger.failures();
+    let mailer = clients.mailer(clock, config.send_timeout);
     let ports = Ports {
         queues: clients.queues(),
-        mailer: clients.mailer(clock, config.send_timeout),
+        mailer: mailer.with_configuration_set(config.configuration_set.clone()),
         account: clients.account(),
-        ledger: AnyLedger::new(&config.ledger, &clients),
+        ledger,
         clock,
         entropy: SystemEntropy,
     };
     let poller = Poller::new(ports, config);
-    let (poller, clock) = (&poller, &clock);
+    let (poller, clock, failures) = (&poller, &clock, &failures);
     let handler = service_fn(|event: LambdaEvent<Value>| async move {
         // On the heap: a window's future is large.
-        let report = Box::pin(handle(poller, event.payload)).await?;
-        publish(&poller_metrics(clock.wall(), &report));
-        Ok::<_, Diagnostic>(report)
+        let answer = Box::pin(handle(poller, event.payload)).await;
+        let (at, ledger_failed) = (clock.wall(), failures.take());
+        publish(&match &answer {
+            Ok(report) => poller_metrics(at, report, ledger_failed),
+            Err(_) => failed_metrics(at, "poller", ledger_failed),
+        });
+        answer
     });
     match Box::pin(run(handler)).await {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,11 +6,12 @@ use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
 use serde_json::Value;
 use tidegate_aws::{Clients, SystemClock};
 use tidegate_bootstrap::{
-    AnyLedger, diagnostic, failed_start, init_logs, publish, scheduler_metrics, variable,
+    AnyLedger, diagnostic, failed_metrics, failed_start, init_logs, publish, scheduler_metrics,
+    variable,
 };
 use tidegate_core::config::SchedulerConfig;
 use tidegate_delivery::ports::Clock as _;
-use tidegate_delivery::schedule;
+use tidegate_delivery::{minute, schedule};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -24,18 +25,24 @@ async fn main() -> ExitCode {
     let (account, invoke) = (clients.account(), clients.invoke(config.poller_function.as_str()));
     let queues = clients.queues();
     let ledger = AnyLedger::new(&config.ledger, &clients);
+    let feedback = config.feedback.as_ref().map(|read| (read, clients.feedback(&read.queue_url)));
+    let failures = ledger.failures();
     let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
+    let (feedback, failures) = (&feedback, &failures);
     // Any payload will do: the EventBridge event says nothing that is needed.
     let handler = service_fn(|_: LambdaEvent<Value>| async move {
         let (config, clock, account, ledger, invoke, queues) = parts;
-        let report = schedule::run(config, clock, account, ledger, invoke, queues).await.map_err(
-            |error| {
-                tracing::error!(error = &error as &dyn std::error::Error, "no ticks");
-                diagnostic("QuotaUnknown", &error)
-            },
-        )?;
+        let ticks = schedule::run(config, clock, account, ledger, invoke, queues);
+        let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
+        let (report, minute) = minute::run(ticks, reading, clock, ledger).await;
+        let ledger_failed = failures.take();
+        let report = report.map_err(|error| {
+            tracing::error!(error = &error as &dyn std::error::Error, "no ticks");
+            publish(&failed_metrics(clock.wall(), "scheduler", ledger_failed));
+            diagnostic("QuotaUnknown", &error)
+        })?;
         tracing::info!(ticks = report.ticks, failed = report.ticks_failed, "ticks issued");
-        publish(&scheduler_metrics(clock.wall(), &report));
+        publish(&scheduler_metrics(clock.wall(), &report, &minute, ledger_failed));
         Ok::<_, Diagnostic>(report)
     });
     match run(handler).await {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tidegate_core::config::{
-    Campaign, Campaigns, ConfigError, LedgerKind, PollerConfig, SchedulerConfig,
+    Campaign, Campaigns, ConfigError, FeedbackConfig, LedgerKind, PollerConfig, SchedulerConfig,
 };
 use tidegate_core::cycle::Cycle;
 use tidegate_core::email::AllowedSenders;
@@ -27,6 +27,7 @@ pub fn configuration(bytes: &[u8]) {
         Ok(config) => {
             assert!(!config.poller_function.is_empty() && config.overlap_windows <= 20);
             shared(&config.ledger, config.cap.quota);
+            config.feedback.as_ref().map_or((), feedback);
         }
         Err(error) => refused(&error, &lines),
     }
@@ -54,6 +55,14 @@ fn shared(ledger: &LedgerKind, quota_cap: Option<Rate>) {
     assert!(quota_cap.is_none_or(allowed), "{quota_cap:?}");
 }
 
+fn feedback(config: &FeedbackConfig) {
+    let policy = &config.policy;
+    assert!((1_000..=1_000_000).contains(&policy.bounce_share));
+    assert!((100..=1_000_000).contains(&policy.complaint_share));
+    assert!((100..=1_000_000).contains(&policy.minimum));
+    assert!(config.queue_url.starts_with("http") && !config.queue_url.ends_with(".fifo"));
+}
+
 fn poller(config: &PollerConfig, lines: &Lines<'_>) {
     if let Campaigns::Listed(list) = &config.campaigns {
         campaigns(list);
@@ -76,6 +85,8 @@ fn poller(config: &PollerConfig, lines: &Lines<'_>) {
     assert!(breaker.after >= 15 && breaker.probe >= 12 && breaker.stop >= 1, "{breaker:?}");
     let days = config.mark_kept.as_secs() / 86_400;
     assert!((1..=90).contains(&days), "{days} days");
+    let word = |name: &String| (1..=64).contains(&name.len()) && !name.contains(['.', ' ', '@']);
+    assert!(config.configuration_set.as_ref().is_none_or(word));
     assert!(config.cap.daily.open_to_campaigns(1_000) <= 1_000);
     let listed = lines.get("TIDEGATE_ALLOWED_SENDERS").is_some_and(|list| !list.trim().is_empty());
     assert!(listed || config.allowed_senders == AllowedSenders::everyone());

@@ -11,6 +11,7 @@
 )]
 
 pub mod directory;
+pub mod feedback;
 pub mod ledger;
 pub mod mail;
 pub mod marks;

@@ -18,4 +18,4 @@ mod world;
 pub use lambda::{Env, Environment, Start, Started};
 pub use mail::Mail;
 pub use settings::{Settings, rate};
-pub use world::{DEAD_LETTERS, EXPRESS, MERGE, World};
+pub use world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, World};

@@ -5,7 +5,7 @@ use tidegate_core::config::{PollerConfig, SchedulerConfig};
 use tidegate_core::rate::Rate;
 use tidegate_memory::{Counting, Latency, SesSettings};
 
-use super::world::{DEAD_LETTERS, EXPRESS, MERGE, url};
+use super::world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, url};
 
 /// A rate, for tests that write it as a number.
 ///
@@ -133,6 +133,7 @@ impl Settings {
             "TIDEGATE_POLLER_FUNCTION" => Some("poller".to_owned()),
             "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
             "TIDEGATE_OVERLAP_WINDOWS" => Some(self.overlap_windows.to_string()),
+            "TIDEGATE_FEEDBACK_QUEUE_URL" => Some(url(FEEDBACK).to_string()),
             _ => self.given(name),
         };
         SchedulerConfig::from_variables(lookup).unwrap_or_else(|error| panic!("{error}"))

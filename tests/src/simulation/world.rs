@@ -13,11 +13,12 @@ use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::minute::{self, MinuteReport};
 use tidegate_delivery::ports::{Ledger as _, Outgoing, QueueUrl, Queues as _, Standing};
 use tidegate_delivery::schedule::{self, ScheduleReport};
 use tidegate_memory::{
-    FaultPlan, Faulty, MemoryInvoke, MemoryLedger, MemoryQueues, MemorySes, QueueSettings,
-    QueuedMessage, SeededEntropy, Universe,
+    FaultPlan, Faulty, MemoryFeedback, MemoryInvoke, MemoryLedger, MemoryQueues, MemorySes,
+    QueueSettings, QueuedMessage, SeededEntropy, Universe,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -31,6 +32,9 @@ pub const MERGE: &str = "merge.fifo";
 pub const EXPRESS: &str = "express";
 /// The dead-letter queue's name.
 pub const DEAD_LETTERS: &str = "dead";
+
+/// The name of the queue with SES's bounces and complaints.
+pub const FEEDBACK: &str = "feedback";
 
 /// The URL of the queue of this name; a campaign's queue has the campaign's name.
 #[must_use]
@@ -73,6 +77,8 @@ pub struct World {
     pub unscheduled: Cell<bool>,
     /// What the scheduler's runs came to.
     pub runs: RefCell<Vec<ScheduleReport>>,
+    /// What there was beside their ticks.
+    pub minutes: RefCell<Vec<MinuteReport>>,
     /// What new environments are configured with.
     pub(super) poller: RefCell<PollerConfig>,
     pub(super) entropy: SeededEntropy,
@@ -91,6 +97,9 @@ impl World {
         let queues = MemoryQueues::new(universe, seed + 1);
         let names = settings.campaigns.iter().map(|(name, _)| *name);
         names.chain([MERGE, EXPRESS, DEAD_LETTERS]).for_each(|name| create(&queues, name));
+        if settings.scheduler().feedback.is_some() {
+            queues.create(&url(FEEDBACK), QueueSettings::default());
+        }
         queues.set_latency(settings.sqs_latency);
         let (invoke, ticks) = MemoryInvoke::new(universe, seed + 2);
         Self {
@@ -105,6 +114,7 @@ impl World {
             tick_delay: Cell::new(Duration::ZERO),
             unscheduled: Cell::new(false),
             runs: RefCell::default(),
+            minutes: RefCell::default(),
             poller: RefCell::new(settings.poller()),
             entropy: SeededEntropy::new(seed + 6),
             environments: RefCell::default(),
@@ -268,10 +278,13 @@ impl World {
         let invoke = Faulty::new(self.invoke.clone(), self.faults.clone());
         let config = self.settings.scheduler();
         let queues = Faulty::new(self.queues.client(), self.faults.clone());
-        let run = schedule::run(&config, &clock, &account, &ledger, &invoke, &queues);
-        if let Ok(report) = run.await {
-            self.runs.borrow_mut().push(report);
-        }
+        let feedback = MemoryFeedback::new(self.queues.client(), url(FEEDBACK));
+        let feedback = Faulty::new(feedback, self.faults.clone());
+        let reading = config.feedback.as_ref().map(|config| (config, &feedback));
+        let ticks = schedule::run(&config, &clock, &account, &ledger, &invoke, &queues);
+        let (report, minute) = minute::run(ticks, reading, &clock, &ledger).await;
+        self.minutes.borrow_mut().push(minute);
+        self.runs.borrow_mut().extend(report);
     }
 
     /// An asynchronous invoke: some time later a poller starts.

@@ -52,6 +52,9 @@ async fn an_sqs_that_does_not_answer_or_a_ledger_that_is_gone_loses_nothing() {
     assert_eq!(answer.payload["errorType"], "LedgerUnreachable", "{answer:?}");
     let why = answer.payload["errorMessage"].as_str().unwrap();
     assert!(why.contains("is not served: the ledger is out of reach"), "{why}");
+    let mut events = answer.log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let metrics = events.find(|event| event["Function"] == "poller").unwrap();
+    assert!(metrics["LedgerFailed"].as_f64().unwrap() >= 1.0, "{metrics}");
 
     assert_eq!(site.depth(BIG).await.visible, 3);
     assert!(site.look().await.is_empty());

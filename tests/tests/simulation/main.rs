@@ -6,6 +6,7 @@ mod crash;
 mod daily;
 mod fallback;
 mod faults;
+mod feedback;
 mod flow;
 mod guard;
 mod marks;

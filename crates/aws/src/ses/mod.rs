@@ -29,6 +29,8 @@ pub struct SesMailer {
     client: Client,
     clock: SystemClock,
     send_timeout: Duration,
+    /// Of mails that name none.
+    configuration_set: Option<String>,
 }
 
 impl SesMailer {
@@ -39,7 +41,13 @@ impl SesMailer {
     pub fn new(client: &Client, clock: SystemClock, send_timeout: Duration) -> Self {
         let config = client.config().to_builder().retry_config(RetryConfig::disabled());
         let config = config.timeout_config(TimeoutConfig::disabled()).build();
-        Self { client: Client::from_conf(config), clock, send_timeout }
+        Self { client: Client::from_conf(config), clock, send_timeout, configuration_set: None }
+    }
+
+    /// This mailer with a configuration set for mails that name none.
+    #[must_use]
+    pub fn with_configuration_set(self, configuration_set: Option<String>) -> Self {
+        Self { configuration_set, ..self }
     }
 }
 

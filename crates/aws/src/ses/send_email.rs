@@ -38,6 +38,7 @@ pub(super) async fn send(
 
 fn request(mailer: &SesMailer, mail: Mail<'_>) -> Result<SendEmailFluentBuilder, BuildError> {
     let email = mail.email;
+    let configuration_set = email.configuration_set().or(mailer.configuration_set.as_deref());
     Ok(mailer
         .client
         .send_email()
@@ -46,7 +47,7 @@ fn request(mailer: &SesMailer, mail: Mail<'_>) -> Result<SendEmailFluentBuilder,
         .set_reply_to_addresses(content::addresses(email.reply_to()))
         .content(content::content(email)?)
         .set_email_tags(Some(content::tags(mail)?))
-        .set_configuration_set_name(email.configuration_set().map(str::to_owned)))
+        .set_configuration_set_name(configuration_set.map(str::to_owned)))
 }
 
 fn failure(error: &SdkError<SendEmailError, HttpResponse>, ticket: &Ticket) -> Failure {

@@ -4,6 +4,7 @@ mod delete;
 mod depth;
 mod directory;
 mod entries;
+mod feedback;
 mod receive;
 mod send;
 mod visibility;
@@ -20,6 +21,7 @@ use aws_sdk_sqs::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextRef;
 use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
+pub use feedback::SqsFeedback;
 use tidegate_delivery::ports::{
     Depth, Directory, Entry, Outgoing, PortError, QueueUrl, Queues, Received,
 };

@@ -25,7 +25,7 @@ pub struct Campaign {
 /// Whether a campaign may have this name: 1 to 64 letters, digits, `-` and `_`, not `express`.
 #[must_use]
 pub fn is_campaign_name(name: &str) -> bool {
-    (1..=64).contains(&name.len()) && name.chars().all(is_name_char) && name != EXPRESS
+    is_word(name) && name != EXPRESS
 }
 
 fn is_name_char(c: char) -> bool {
@@ -78,4 +78,9 @@ impl Campaign {
             && !is_fifo(&self.queue_url)
             && self.weight <= 10_000
     }
+}
+
+/// 1 to 64 letters, digits, `-` and `_`.
+pub(super) fn is_word(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.chars().all(is_name_char)
 }

@@ -2,6 +2,7 @@
 //! name, the value, and what is allowed.
 
 mod campaigns;
+mod feedback;
 mod variables;
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
+pub use feedback::FeedbackConfig;
 use variables::Variables;
 
 use crate::breaker::BreakerPolicy;
@@ -113,6 +115,8 @@ pub struct PollerConfig {
     pub duplicate_guard: DuplicateGuard,
     /// `TIDEGATE_DUPLICATE_GUARD_DAYS`: how long a mark is kept, default 15 days.
     pub mark_kept: Duration,
+    /// `TIDEGATE_CONFIGURATION_SET`: SES's, of mails that name none.
+    pub configuration_set: Option<String>,
 }
 
 /// The scheduler's settings.
@@ -131,6 +135,8 @@ pub struct SchedulerConfig {
     /// `TIDEGATE_CAMPAIGN_QUEUES`: what the names of the queues begin with among which the campaigns
     /// are found by tag; none leaves the ledger's list alone.
     pub campaign_queues: Option<String>,
+    /// `TIDEGATE_FEEDBACK` and what belongs to it; none where it is `off`, the default.
+    pub feedback: Option<FeedbackConfig>,
 }
 
 impl PollerConfig {
@@ -198,6 +204,7 @@ impl PollerConfig {
             mark_kept: Duration::from_hours(
                 24 * vars.number("TIDEGATE_DUPLICATE_GUARD_DAYS", 1..=90).unwrap_or(15),
             ),
+            configuration_set: vars.configuration_set(),
         };
         config.check_times(&mut vars);
         vars.finish(config)
@@ -238,6 +245,7 @@ impl SchedulerConfig {
             lead: vars.lead(),
             overlap_windows: vars.number("TIDEGATE_OVERLAP_WINDOWS", 0..=20).unwrap_or(overlap),
             campaign_queues: vars.campaign_queues(ledger_is_shared),
+            feedback: vars.feedback(),
         };
         vars.finish(config)
     }

@@ -26,7 +26,7 @@ impl<'a> Variables<'a> {
     }
 
     /// The value, trimmed; an empty one counts as not set, as templates leave it.
-    fn get(&self, name: &str) -> Option<String> {
+    pub(super) fn get(&self, name: &str) -> Option<String> {
         (self.lookup)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 
@@ -58,7 +58,7 @@ impl<'a> Variables<'a> {
         self.parsed(name, allowed, parse, stand_in)
     }
 
-    fn optional<T>(
+    pub(super) fn optional<T>(
         &mut self,
         name: &'static str,
         allowed: &str,
@@ -154,16 +154,7 @@ impl<'a> Variables<'a> {
 
     pub(super) fn breaker(&mut self) -> BreakerPolicy {
         let default = BreakerPolicy::default();
-        let share = |text: &str| {
-            let share: f64 = text.parse().ok()?;
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "10,000 to 1,000,000"
-            )]
-            let millionths = (share * 1e6).round() as u64;
-            (0.01..=1.0).contains(&share).then_some(millionths)
-        };
+        let share = |text: &str| millionths(text, 0.01);
         let allowed = "a number from 0.01 to 1 (1: it never blocks)";
         BreakerPolicy {
             share: self.parsed("TIDEGATE_BREAKER_SHARE", allowed, share, default.share),
@@ -187,6 +178,13 @@ impl<'a> Variables<'a> {
             }
         }
     }
+}
+
+/// A share from `least` to 1, in millionths.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1,000,000")]
+pub(super) fn millionths(text: &str, least: f64) -> Option<u64> {
+    let share: f64 = text.parse().ok()?;
+    (least..=1.0).contains(&share).then(|| (share * 1e6).round() as u64)
 }
 
 pub(super) fn is_url(text: &str) -> bool {

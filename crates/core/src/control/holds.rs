@@ -24,6 +24,8 @@ pub enum HoldReason {
     Deployment,
     /// Ten permanent refusals in a row of one code. Lifted by the operator.
     Refusals,
+    /// Too many bounces or complaints of what was sent. Lifted by the operator; it then counts anew.
+    Reputation,
 }
 
 impl HoldReason {
@@ -38,6 +40,7 @@ impl HoldReason {
             Self::Credentials => "credentials",
             Self::Deployment => "deployment",
             Self::Refusals => "refusals",
+            Self::Reputation => "reputation",
         }
     }
 
@@ -103,6 +106,12 @@ impl Holds {
     #[must_use]
     pub fn get(&self, reason: HoldReason) -> Option<&Hold> {
         self.0.get(&reason)
+    }
+
+    /// How many reasons there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Whether nothing is held.

@@ -11,6 +11,7 @@ use crate::config::Campaign;
 use crate::daily::DailyReading;
 use crate::rate::Rate;
 use crate::refusals::Streak;
+use crate::reputation::Reputation;
 pub use holds::{Hold, HoldReason, Holds};
 
 /// What stands in the ledger beside the claim and is read with it.
@@ -54,6 +55,9 @@ pub struct Control {
     /// What `GetAccount` last told of the daily quota; none where the account has no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daily: Option<DailyReading>,
+    /// Bounces and complaints, where they are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reputation: Option<Reputation>,
 }
 
 impl Control {
@@ -67,6 +71,12 @@ impl Control {
     #[must_use]
     pub fn holds_campaign(&self, campaign: &str) -> bool {
         self.campaign_holds.get(campaign).is_some_and(|holds| !holds.is_empty())
+    }
+
+    /// How many holds stand, on all sending and on campaigns.
+    #[must_use]
+    pub fn standing_holds(&self) -> usize {
+        self.holds.len() + self.campaign_holds.values().map(Holds::len).sum::<usize>()
     }
 
     /// Adds a hold on a campaign, or on all; false where one of this reason stands already.
@@ -105,6 +115,8 @@ mod tests {
         assert!(control.hold(Some("big"), HoldReason::Paused, hold("by Ada")));
         assert!(!control.hold(Some("big"), HoldReason::Paused, hold("by Grace")));
         assert_eq!(control.campaign_holds["big"].get(HoldReason::Paused), Some(&hold("by Ada")));
+        assert!(control.hold(None, HoldReason::Paused, hold("by Ada")));
+        assert_eq!(control.standing_holds(), 3);
         assert!(control.lift(Some("big"), HoldReason::Paused));
         assert!(control.holds_campaign("big"));
         assert!(control.lift(Some("big"), HoldReason::Deployment));

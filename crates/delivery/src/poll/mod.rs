@@ -42,6 +42,7 @@ use drain::Drained;
 use feed::Fed;
 use learned::Learned;
 use plan::Plan;
+pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};
 use settle::settle;
 use time::WindowTime;

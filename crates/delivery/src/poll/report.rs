@@ -181,13 +181,25 @@ impl WindowReport {
         // What comes back is in the merge queue again.
         add("taken".to_owned(), signed(self.taken) - signed(self.back));
         for (campaign, sent) in &self.sent {
-            add(format!("sent.{campaign}"), signed(*sent));
+            add(format!("{SENT_BY_CAMPAIGN}{campaign}"), signed(*sent));
         }
         for (campaign, debt) in debts {
             add(debt_counter(campaign), *debt);
         }
         LedgerReport { counters, idle: None }
     }
+}
+
+/// What the counter of a campaign's recipients sent to begins with.
+const SENT_BY_CAMPAIGN: &str = "sent.";
+
+/// Recipients sent to, by campaign: the sums of all reports.
+pub(crate) fn sent_by_campaign(counters: &BTreeMap<String, i64>) -> BTreeMap<String, u64> {
+    let named = |(name, sum): (&String, &i64)| {
+        let campaign = name.strip_prefix(SENT_BY_CAMPAIGN)?;
+        Some((campaign.to_owned(), u64::try_from(*sum).unwrap_or(0)))
+    };
+    counters.iter().filter_map(named).collect()
 }
 
 /// The counter of a campaign's debt, in thousandths of a recipient.

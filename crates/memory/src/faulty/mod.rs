@@ -7,6 +7,7 @@ mod rule;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tidegate_core::Window;
 use tidegate_core::control::Control;
@@ -15,9 +16,9 @@ use tidegate_core::identity::Identity;
 use tidegate_core::outcome::Failure;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::{
-    Account, AccountStatus, Claim, ClaimRequest, Directory, FailureKind, Invoke, Ledger,
-    LedgerReport, Mail, Mailer, MarkRequest, Marked, Marks, Monotonic, PortError, QueueUrl,
-    Standing,
+    Account, AccountStatus, Claim, ClaimRequest, Directory, Entry, FailureKind, Feedback,
+    FeedbackMessage, Invoke, Ledger, LedgerReport, Mail, Mailer, MarkRequest, Marked, Marks,
+    Monotonic, PortError, QueueUrl, Standing,
 };
 
 pub use plan::{FaultPlan, Strike};
@@ -53,9 +54,9 @@ impl<T, E> Faulty<T, E> {
 
 fn failed(operation: Operation, resource: &str) -> impl Fn(FailureKind) -> PortError {
     let name = match operation {
-        Operation::Receive => "ReceiveMessage",
+        Operation::Receive | Operation::ReceiveFeedback => "ReceiveMessage",
         Operation::Send => "SendMessageBatch",
-        Operation::Delete => "DeleteMessageBatch",
+        Operation::Delete | Operation::DeleteFeedback => "DeleteMessageBatch",
         Operation::SetVisibility => "ChangeMessageVisibilityBatch",
         Operation::Depth => "GetQueueAttributes",
         Operation::Mail | Operation::Warm => "SendEmail",
@@ -150,6 +151,16 @@ impl<D: Directory> Directory for Faulty<D> {
 
     async fn tags(&self, queue: &QueueUrl) -> Result<BTreeMap<String, String>, PortError> {
         self.call(Operation::ListTags, queue.as_str(), self.inner.tags(queue)).await
+    }
+}
+
+impl<F: Feedback> Feedback for Faulty<F> {
+    async fn receive(&self, wait: Duration) -> Result<Vec<FeedbackMessage>, PortError> {
+        self.call(Operation::ReceiveFeedback, "", self.inner.receive(wait)).await
+    }
+
+    async fn delete(&self, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
+        self.call(Operation::DeleteFeedback, "", self.inner.delete(receipts)).await
     }
 }
 

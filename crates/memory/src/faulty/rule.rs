@@ -43,6 +43,10 @@ pub enum Operation {
     ListQueues,
     /// `Directory::tags`; the resource is the queue's URL.
     ListTags,
+    /// `Feedback::receive`; without resource.
+    ReceiveFeedback,
+    /// `Feedback::delete`; without resource.
+    DeleteFeedback,
     /// `Account::account`; without resource.
     Account,
     /// `Invoke::tick`; the resource is the window.

@@ -30,6 +30,25 @@ async fn send(mailer: &SesMailer, email: &Email) -> Result<String, Failure> {
     mailer.send(Mail { email, campaign: "spring", id: "order 7" }, latest).await
 }
 
+#[tokio::test]
+async fn the_configured_set_is_of_mails_that_name_none() {
+    let named = r#"{"to": "ada@example.com", "from": "news@example.org", "subject": "Hello",
+        "text": "Text.", "configuration_set": "own"}"#;
+    let named = Email::parse(named).unwrap();
+    for (configured, email, expected) in [
+        (None, email(), None),
+        (Some("tidegate"), email(), Some("tidegate")),
+        (Some("tidegate"), named.clone(), Some("own")),
+        (None, named, Some("own")),
+    ] {
+        let ses = Fake::once(200, SENT);
+        let mailer = mailer(&ses.ses()).with_configuration_set(configured.map(str::to_owned));
+        send(&mailer, &email).await.unwrap();
+        let asked = ses.seen()[0].body.get("ConfigurationSetName").cloned();
+        assert_eq!(asked, expected.map(Into::into));
+    }
+}
+
 async fn refusal(answer: Answer) -> Failure {
     send(&mailer(&Fake::new([answer]).ses()), &email()).await.unwrap_err()
 }

@@ -1,0 +1,44 @@
+//! `Feedback` on SQS.
+
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use tidegate_delivery::ports::{
+    Entry, Feedback, FeedbackMessage, PortError, QueueUrl, Queues as _, Received,
+};
+
+use super::SqsQueues;
+
+/// Most messages of a receive, as SQS allows.
+const AT_ONCE: usize = 10;
+
+/// The feedback queue, on SQS; time-outs and retries are those of [`SqsQueues`].
+#[derive(Clone, Debug)]
+pub struct SqsFeedback {
+    queues: SqsQueues,
+    queue: QueueUrl,
+}
+
+impl SqsFeedback {
+    /// The queue at `url`, reached with `client`, whose retries and time-outs are replaced.
+    #[must_use]
+    pub fn new(client: &Client, url: &str) -> Self {
+        Self { queues: SqsQueues::new(client), queue: QueueUrl::new(url) }
+    }
+}
+
+impl Feedback for SqsFeedback {
+    async fn receive(&self, wait: Duration) -> Result<Vec<FeedbackMessage>, PortError> {
+        let received = self.queues.receive(&self.queue, AT_ONCE, wait).await?;
+        let message = |Received { message_id, receipt, body, .. }| FeedbackMessage {
+            message_id,
+            receipt,
+            body,
+        };
+        Ok(received.into_iter().map(message).collect())
+    }
+
+    async fn delete(&self, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
+        self.queues.delete(&self.queue, receipts).await
+    }
+}

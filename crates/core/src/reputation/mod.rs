@@ -1,0 +1,283 @@
+//! Bounces and complaints: counted by campaign, and where they are too many of what was sent, the
+//! campaign is held before SES holds the account.
+//!
+//! SES puts an account under review from 5 % bounces or 0.1 % complaints on, and may stop its sending
+//! at 10 % or 0.5 % (SES developer guide, "Reputation metrics messages"). It judges the account; a
+//! single bad list is enough to stop all campaigns.
+//!
+//! Both sides of the share are of the same span: the running period of 48 hours and the one before, so
+//! of the last two to four days. Bounces mostly come within minutes, complaints within a day or two: a
+//! shorter span would set them against what was sent after the mail they are about.
+
+mod notice;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+use crate::control::{Control, Hold, HoldReason};
+use crate::identity::EpochMillis;
+pub use notice::{Notice, NoticeError, NoticeKind};
+
+/// How long figures are added up before they become the ones before.
+const PERIOD: Duration = Duration::from_hours(48);
+/// Messages that are remembered as counted, so that one that comes again is not counted again: the
+/// feedback queue gives at least once, and a reader may die between its count and its deletes.
+pub const REMEMBERED: usize = 50;
+/// A single bounce or complaint holds no campaign, whatever its share.
+const LEAST_EVENTS: u64 = 2;
+/// Shares are whole millionths, so that no rounding decides.
+const WHOLE: u128 = 1_000_000;
+
+/// When bounces and complaints hold a campaign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReputationPolicy {
+    /// Whether they hold it, or are counted only.
+    pub holds: bool,
+    /// Bounces from which on it is held, in millionths of the recipients sent to.
+    pub bounce_share: u64,
+    /// Complaints likewise.
+    pub complaint_share: u64,
+    /// Recipients sent to, below which nothing is judged.
+    pub minimum: u64,
+}
+
+impl Default for ReputationPolicy {
+    /// Where SES would review the account: 5 % bounces, 0.1 % complaints; of 1,000 and more.
+    fn default() -> Self {
+        Self { holds: true, bounce_share: 50_000, complaint_share: 1_000, minimum: 1_000 }
+    }
+}
+
+/// What was sent to recipients and what came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Recipients sent to.
+    pub sent: u64,
+    /// Bounces.
+    pub bounced: u64,
+    /// Complaints.
+    pub complained: u64,
+}
+
+/// A campaign's count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tally {
+    /// Where the campaign's sum of recipients sent to stood as the running period began.
+    pub from: u64,
+    /// Bounces of the running period.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub bounced: u64,
+    /// Complaints of the running period.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub complained: u64,
+    /// The figures of the period before.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub before: Figures,
+    /// It was held for these figures. Once that hold is gone, it counts anew.
+    #[serde(skip_serializing_if = "is_not")]
+    pub held: bool,
+}
+
+/// The counts of all campaigns, in the control record.
+///
+/// About 30 bytes a campaign, 50 bytes more where something came back, and at most 550 for the
+/// messages remembered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reputation {
+    /// When the running period began.
+    pub since: EpochMillis,
+    /// By campaign; express mail under the name `express`.
+    #[serde(default)]
+    pub campaigns: BTreeMap<String, Tally>,
+    /// The messages counted last, the newest at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remembered: Vec<u32>,
+}
+
+/// A notice and the mark of the message that brought it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// What is remembered of the message; see [`mark`].
+    pub mark: u32,
+    /// What it says.
+    pub notice: Notice,
+}
+
+/// What is remembered of a message: 32 bits of its id's hash. That a new message has the mark of one
+/// of the 50 remembered is as likely as one in 86 million; it is then not counted.
+#[must_use]
+pub fn mark(message_id: &str) -> u32 {
+    // FNV-1a. Ids are random, and nobody chooses them.
+    message_id
+        .bytes()
+        .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Brings the counts in `control` up to `now`: begins a period, counts anew what was lifted, adds what
+/// was `heard`, and holds whatever campaign has too much of it. `sent` is each campaign's sum of
+/// recipients sent to since ever. Gives those of `heard` that were not counted before.
+pub fn review<'a>(
+    control: &mut Control,
+    policy: &ReputationPolicy,
+    sent: &BTreeMap<String, u64>,
+    heard: &'a [Heard],
+    now: EpochMillis,
+) -> Vec<&'a Notice> {
+    let mut reputation = up_to_date(control.reputation.take(), sent, now);
+    for (name, tally) in &mut reputation.campaigns {
+        let holds = control.campaign_holds.get(name);
+        let stands = holds.is_some_and(|holds| holds.get(HoldReason::Reputation).is_some());
+        if tally.held && !stands {
+            *tally = Tally::counting_from(sum(sent, name));
+        }
+    }
+    let new = reputation.add(heard);
+    if policy.holds {
+        for (name, tally) in &mut reputation.campaigns {
+            let verdict = policy.verdict(&tally.figures(sum(sent, name)));
+            if let Some(detail) = verdict.filter(|_| !tally.held) {
+                tally.held = true;
+                control.hold(Some(name), HoldReason::Reputation, Hold::new(&detail, now));
+            }
+        }
+    }
+    control.reputation = Some(reputation);
+    new
+}
+
+/// The record of the running period, with every campaign that was ever sent.
+fn up_to_date(
+    before: Option<Reputation>,
+    sent: &BTreeMap<String, u64>,
+    now: EpochMillis,
+) -> Reputation {
+    let Some(mut reputation) = before else { return Reputation::beginning(sent, now) };
+    let age = Timestamp::from(now).saturating_since(reputation.since.into());
+    if age >= 2 * PERIOD {
+        // Nobody looked for a whole period: nothing is known of the last two.
+        let held = reputation.campaigns.into_iter().filter(|(_, tally)| tally.held);
+        reputation = Reputation::beginning(sent, now);
+        for (name, _) in held {
+            reputation.campaigns.entry(name).or_default().held = true;
+        }
+    } else if age >= PERIOD {
+        reputation.since = now;
+        for (name, tally) in &mut reputation.campaigns {
+            let (before, held) = (tally.running(sum(sent, name)), tally.held);
+            *tally = Tally { before, held, ..Tally::counting_from(sum(sent, name)) };
+        }
+    }
+    for name in sent.keys() {
+        // All are looked at every minute: one that is new here had sent nothing before.
+        reputation.campaigns.entry(name.clone()).or_default();
+    }
+    reputation
+}
+
+fn sum(sent: &BTreeMap<String, u64>, campaign: &str) -> u64 {
+    sent.get(campaign).copied().unwrap_or(0)
+}
+
+impl Reputation {
+    /// Nothing is known of what was sent before.
+    fn beginning(sent: &BTreeMap<String, u64>, now: EpochMillis) -> Self {
+        let campaigns = sent.iter().map(|(name, sum)| (name.clone(), Tally::counting_from(*sum)));
+        Self { since: now, campaigns: campaigns.collect(), remembered: Vec::new() }
+    }
+
+    /// Adds what is not remembered, and remembers it.
+    fn add<'a>(&mut self, heard: &'a [Heard]) -> Vec<&'a Notice> {
+        let mut new = Vec::new();
+        for Heard { mark, notice } in heard {
+            if self.remembered.contains(mark) {
+                continue;
+            }
+            self.remembered.push(*mark);
+            let tally = self.campaigns.entry(notice.campaign.clone()).or_default();
+            match notice.kind {
+                NoticeKind::Bounce => tally.bounced += 1,
+                NoticeKind::Complaint => tally.complained += 1,
+            }
+            new.push(notice);
+        }
+        let beyond = self.remembered.len().saturating_sub(REMEMBERED);
+        self.remembered.drain(..beyond);
+        new
+    }
+}
+
+impl Tally {
+    /// Nothing yet, of a campaign whose sum stands at `sum`.
+    fn counting_from(sum: u64) -> Self {
+        Self { from: sum, ..Self::default() }
+    }
+
+    /// The running period's figures, of a campaign whose sum stands at `sum`.
+    fn running(&self, sum: u64) -> Figures {
+        let sent = sum.saturating_sub(self.from);
+        Figures { sent, bounced: self.bounced, complained: self.complained }
+    }
+
+    /// The figures of the running period and the one before; `sum` is the campaign's sum of recipients
+    /// sent to since ever.
+    #[must_use]
+    pub fn figures(&self, sum: u64) -> Figures {
+        let running = self.running(sum);
+        Figures {
+            sent: running.sent.saturating_add(self.before.sent),
+            bounced: running.bounced.saturating_add(self.before.bounced),
+            complained: running.complained.saturating_add(self.before.complained),
+        }
+    }
+}
+
+impl ReputationPolicy {
+    /// Why these figures hold a campaign, in words; none where they do not.
+    #[must_use]
+    pub fn verdict(&self, figures: &Figures) -> Option<String> {
+        let Figures { sent, bounced, complained } = *figures;
+        let judged = sent >= self.minimum;
+        let too_many = |(_, events, share): &(&str, u64, u64)| {
+            let share_reached =
+                u128::from(*events) * WHOLE >= u128::from(*share) * u128::from(sent);
+            judged && *events >= LEAST_EVENTS && share_reached
+        };
+        let (what, events, share) = [
+            ("bounces", bounced, self.bounce_share),
+            ("complaints", complained, self.complaint_share),
+        ]
+        .into_iter()
+        .find(too_many)?;
+        Some(format!(
+            "{events} {what} of {sent} recipients sent to within four days are {}; {} and more hold",
+            percent(u128::from(events) * WHOLE / u128::from(sent.max(1))),
+            percent(u128::from(share))
+        ))
+    }
+}
+
+/// Millionths in words, cut off after the second decimal.
+fn percent(millionths: u128) -> String {
+    format!("{}.{:02} %", millionths / 10_000, millionths % 10_000 / 100)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_not(flag: &bool) -> bool {
+    !*flag
+}
+
+fn is_empty(figures: &Figures) -> bool {
+    *figures == Figures::default()
+}
+
+#[cfg(test)]
+mod tests;

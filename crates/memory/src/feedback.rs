@@ -1,0 +1,55 @@
+use std::time::Duration;
+
+use tidegate_delivery::ports::{
+    Entry, Feedback, FeedbackMessage, PortError, QueueUrl, Queues as _, Received,
+};
+
+use crate::queues::MemoryQueues;
+
+/// Most messages of a receive, as SQS allows.
+const AT_ONCE: usize = 10;
+
+/// The feedback queue in memory: one of a [`MemoryQueues`], where tests put what SES would report.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use std::time::Duration;
+/// use tidegate_core::Timestamp;
+/// use tidegate_delivery::ports::{Feedback, QueueUrl};
+/// use tidegate_memory::{MemoryFeedback, MemoryQueues, QueueSettings, Universe};
+/// let queues = MemoryQueues::new(Universe::starting_at(Timestamp::from_millis(1_000)), 1);
+/// let url = QueueUrl::new("memory://feedback");
+/// queues.create(&url, QueueSettings::default());
+/// let feedback = MemoryFeedback::new(queues, url);
+/// assert_eq!(feedback.receive(Duration::ZERO).await.unwrap(), []);
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryFeedback {
+    queues: MemoryQueues,
+    queue: QueueUrl,
+}
+
+impl MemoryFeedback {
+    /// The queue at `url`, which `queues` must have.
+    #[must_use]
+    pub fn new(queues: MemoryQueues, url: QueueUrl) -> Self {
+        Self { queues, queue: url }
+    }
+}
+
+impl Feedback for MemoryFeedback {
+    async fn receive(&self, wait: Duration) -> Result<Vec<FeedbackMessage>, PortError> {
+        let received = self.queues.receive(&self.queue, AT_ONCE, wait).await?;
+        let message = |Received { message_id, receipt, body, .. }| FeedbackMessage {
+            message_id,
+            receipt,
+            body,
+        };
+        Ok(received.into_iter().map(message).collect())
+    }
+
+    async fn delete(&self, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
+        self.queues.delete(&self.queue, receipts).await
+    }
+}
