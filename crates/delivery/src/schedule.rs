@@ -99,7 +99,8 @@ pub async fn run(
             }
         }
     };
-    let ((), campaigns) = beside(ticks, list_campaigns(config, clock, directory, ledger)).await;
+    let campaigns = Box::pin(list_campaigns(config, clock, directory, ledger));
+    let ((), campaigns) = beside(ticks, campaigns).await;
     if campaigns.is_none() {
         tracing::warn!("the campaigns were not found within the run: the list stays as it is");
     }

@@ -136,18 +136,22 @@ fn senders(list: &str) {
         return assert!(senders.allows("any@oracle.invalid"));
     }
     let listed = |text: &str| entries.iter().any(|entry| entry.eq_ignore_ascii_case(text));
-    let domain = |text: &str| listed(text) || listed(&format!("@{text}"));
+    let everyone_of = |text: &str| [format!("@{text}"), format!("*@{text}")];
+    let domain = |text: &str| listed(text) || everyone_of(text).iter().any(|entry| listed(entry));
     assert_eq!(
         senders.allows("any@oracle.invalid"),
         domain("oracle.invalid") || listed("any@oracle.invalid")
     );
     for entry in &entries {
-        let bare = entry.strip_prefix('@').unwrap_or(entry);
+        let domain_alone = entry.strip_prefix('*').filter(|rest| rest.starts_with('@'));
+        let bare = domain_alone.unwrap_or(entry);
+        let bare = bare.strip_prefix('@').unwrap_or(bare);
         let (address, host) = match bare.rsplit_once('@') {
             Some((_, host)) => (bare.to_owned(), host),
             None => (format!("any@{bare}"), bare),
         };
         assert!(senders.allows(&address) && senders.allows(&address.to_uppercase()), "{address}");
+        assert_eq!(senders.spelling(&address).as_deref(), Some(address.as_str()));
         let below = format!("any@oracle.{host}");
         assert_eq!(senders.allows(&below), domain(&format!("oracle.{host}")) || listed(&below));
         let other = format!("oracle-any@{host}");

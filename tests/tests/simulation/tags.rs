@@ -1,7 +1,5 @@
 //! Campaigns found by their queues' tags: added, weighted anew and taken away while mail is sent.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
-
 use std::collections::BTreeMap;
 
 use tidegate_core::control::{Hold, HoldReason};

@@ -46,6 +46,12 @@ impl AllowedSenders {
         Self { everyone: true, addresses: Vec::new(), domains: Vec::new() }
     }
 
+    /// Whether `local@domain` may send.
+    #[must_use]
+    pub fn allows(&self, addr_spec: &str) -> bool {
+        self.spelling(addr_spec).is_some()
+    }
+
     /// How `local@domain` is spelt where it may send: as the list spells it, if the list does in
     /// any way.
     #[must_use]
@@ -55,7 +61,8 @@ impl AllowedSenders {
             return as_it_is;
         }
         let (local, domain) = addr_spec.rsplit_once('@')?;
-        if self.domains.iter().any(|listed| listed == domain) {
+        let listed_so = |list: &[String], found| list.iter().any(|listed| listed == found);
+        if listed_so(&self.addresses, addr_spec) || listed_so(&self.domains, domain) {
             return as_it_is;
         }
         let address = self.addresses.iter().find(|listed| listed.eq_ignore_ascii_case(addr_spec));
