@@ -13,7 +13,9 @@ pub use account::{Account, AccountStatus};
 pub use clock::{Clock, Monotonic};
 pub use entropy::Entropy;
 pub use invoke::Invoke;
-pub use ledger::{Claim, ClaimRequest, Idle, Ledger, LedgerReport, PreviousClaim, Standing};
+pub use ledger::{
+    Claim, ClaimRequest, Idle, Ledger, LedgerReport, MERGE_QUEUE, PreviousClaim, Standing,
+};
 pub use mailer::{Mail, Mailer};
 pub use marks::{MarkRequest, Marked, Marks};
 pub use queues::{
