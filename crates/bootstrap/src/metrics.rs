@@ -26,6 +26,7 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport) -> Vec<Value> {
         .metric("SqsCalls", Unit::Count, number(report.sqs_calls))
         .metric("DuplicateWindows", Unit::Count, is(End::Duplicate))
         .metric("ExpiredWindows", Unit::Count, is(End::Expired))
+        .metric("IdleWindows", Unit::Count, is(End::Idle))
         .metric("HeldWindows", Unit::Count, is(End::Held))
         .metric("BlockedWindows", Unit::Count, is(End::Blocked))
         .metric("Late", Unit::Count, number(report.late))
@@ -62,6 +63,7 @@ pub fn scheduler_metrics(at: Timestamp, report: &ScheduleReport) -> Vec<Value> {
         .metric("Ticks", Unit::Count, number(report.ticks))
         .metric("TicksFailed", Unit::Count, number(report.ticks_failed))
         .metric("TicksLate", Unit::Count, number(report.ticks_late))
+        .metric("IdleTicks", Unit::Count, number(report.idle_ticks))
         .metric("QuotaUnknown", Unit::Count, f64::from(u8::from(!report.quota_known)));
     if let Some(rate) = report.rate_per_second {
         line = line.metric("Quota", Unit::None, rate.as_per_second());
@@ -148,6 +150,7 @@ mod tests {
         for (end, name) in [
             (End::Duplicate, "DuplicateWindows"),
             (End::Expired, "ExpiredWindows"),
+            (End::Idle, "IdleWindows"),
             (End::Held, "HeldWindows"),
             (End::Blocked, "BlockedWindows"),
         ] {
@@ -164,10 +167,12 @@ mod tests {
             ticks: 64,
             ticks_failed: 1,
             ticks_late: 0,
+            idle_ticks: 59,
             quota_known: true,
         };
         let lines = scheduler_metrics(Timestamp::from_millis(1), &run);
         assert_eq!(value(&lines[0], "Ticks").to_bits(), 64_f64.to_bits());
+        assert_eq!(value(&lines[0], "IdleTicks").to_bits(), 59_f64.to_bits());
         assert_eq!(value(&lines[0], "TicksFailed").to_bits(), 1_f64.to_bits());
     }
 }

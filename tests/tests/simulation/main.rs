@@ -8,6 +8,7 @@ mod fallback;
 mod faults;
 mod flow;
 mod guard;
+mod idle;
 mod marks;
 mod outcomes;
 mod queues;

@@ -128,6 +128,8 @@ pub struct SchedulerConfig {
     pub lead: Duration,
     /// `TIDEGATE_OVERLAP_WINDOWS`, default 5 with a shared ledger, 0 with memory.
     pub overlap_windows: u64,
+    /// `TIDEGATE_IDLE_WAKE_SECONDS`, default 1: while every queue is empty, one tick in so many.
+    pub idle_wake: u64,
 }
 
 impl PollerConfig {
@@ -236,6 +238,7 @@ impl SchedulerConfig {
             cap: vars.cap(),
             lead: vars.lead(),
             overlap_windows: vars.number("TIDEGATE_OVERLAP_WINDOWS", 0..=20).unwrap_or(overlap),
+            idle_wake: vars.number("TIDEGATE_IDLE_WAKE_SECONDS", 1..=60).unwrap_or(1),
         };
         vars.finish(config)
     }
