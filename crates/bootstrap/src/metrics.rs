@@ -30,6 +30,7 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
         .metric("SqsCalls", Unit::Count, number(report.sqs_calls))
         .metric("DuplicateWindows", Unit::Count, is(End::Duplicate))
         .metric("ExpiredWindows", Unit::Count, is(End::Expired))
+        .metric("IdleWindows", Unit::Count, is(End::Idle))
         .metric("HeldWindows", Unit::Count, is(End::Held))
         .metric("BlockedWindows", Unit::Count, is(End::Blocked))
         .metric("Late", Unit::Count, number(report.late))
@@ -106,6 +107,7 @@ pub fn scheduler_metrics(
         .metric("Ticks", Unit::Count, number(report.ticks))
         .metric("TicksFailed", Unit::Count, number(report.ticks_failed))
         .metric("TicksLate", Unit::Count, number(report.ticks_late))
+        .metric("IdleTicks", Unit::Count, number(report.idle_ticks))
         .metric("QuotaUnknown", Unit::Count, f64::from(u8::from(!report.quota_known)))
         .metric("LedgerFailed", Unit::Count, number(ledger_failed));
     if let Some(campaigns) = report.campaigns {
@@ -197,6 +199,7 @@ mod tests {
         for (end, name) in [
             (End::Duplicate, "DuplicateWindows"),
             (End::Expired, "ExpiredWindows"),
+            (End::Idle, "IdleWindows"),
             (End::Held, "HeldWindows"),
             (End::Blocked, "BlockedWindows"),
         ] {
@@ -213,6 +216,7 @@ mod tests {
             ticks: 64,
             ticks_failed: 1,
             ticks_late: 0,
+            idle_ticks: 59,
             quota_known: true,
             campaigns: Some(3),
         };
@@ -226,6 +230,7 @@ mod tests {
         for (name, expected) in [
             ("Ticks", 64.0),
             ("TicksFailed", 1.0),
+            ("IdleTicks", 59.0),
             ("Holds", 2.0),
             ("LedgerFailed", 6.0),
             ("CampaignsListed", 3.0),

@@ -9,6 +9,7 @@
 //! | [`cycle`], [`allocation`] | whose slot it is, and who gets what nobody filled |
 //! | [`limiter`] | which waiting message takes the slot that is due |
 //! | [`feed`] | how much to move into the merge queue |
+//! | [`idle`] | when to look into empty queues, and which ticks are left out meanwhile |
 //! | [`tick`] | which window a poller serves, and whether it still can |
 //! | [`control`], [`factor`] | what operators and refusals change while it runs |
 //! | [`breaker`], [`daily`], [`refusals`], [`reputation`] | when sending stops, and when it goes on |
@@ -29,6 +30,7 @@ pub mod factor;
 pub mod feed;
 pub mod grid;
 pub mod identity;
+pub mod idle;
 pub mod limiter;
 pub mod outcome;
 pub mod rate;

@@ -15,3 +15,4 @@ pub mod poll;
 pub mod ports;
 pub mod quota;
 pub mod schedule;
+mod sleep;

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use tidegate_core::Window;
 use tidegate_core::config::SchedulerConfig;
+use tidegate_core::idle::RUN;
 use tidegate_core::rate::Rate;
-use tidegate_core::tick::{Tick, deadlines};
+use tidegate_core::tick::deadlines;
 
 use crate::beside::beside;
 use crate::ports::{Account, Clock, Directory, Invoke, Ledger, PortError};
+use crate::sleep::Ticks;
 use crate::{account, campaigns, quota};
 
-/// Windows of one run: a minute's.
-const WINDOWS: u64 = 60;
+/// From a run's start, the time that finding the campaigns may take; an idle run's ticks end earlier.
+const LISTED_WITHIN: Duration = Duration::from_secs(55);
 
 /// What a run did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,6 +31,8 @@ pub struct ScheduleReport {
     pub ticks_failed: u64,
     /// Ticks whose sending time had passed (the run itself was held up).
     pub ticks_late: u64,
+    /// Ticks left out because every queue was empty, of the run's own minute.
+    pub idle_ticks: u64,
     /// Whether SES told the quota in this run.
     pub quota_known: bool,
     /// Campaigns on the ledger's list, where the scheduler keeps it and could.
@@ -38,7 +40,8 @@ pub struct ScheduleReport {
     pub campaigns: Option<usize>,
 }
 
-/// Runs once: reads the quota, then issues 60 ticks and `TIDEGATE_OVERLAP_WINDOWS` more.
+/// Runs once: reads the quota, then issues 60 ticks and `TIDEGATE_OVERLAP_WINDOWS` more; fewer while
+/// every queue is empty, where `TIDEGATE_IDLE_WAKE_SECONDS` asks for that.
 ///
 /// Deadlines are absolute; no tick waits for the one before, and nothing sleeps after the last.
 /// Where `GetAccount` fails the last known quota counts, else the configured one, else nothing is
@@ -64,6 +67,7 @@ pub async fn run(
         ticks: 0,
         ticks_failed: 0,
         ticks_late: 0,
+        idle_ticks: 0,
         quota_known: false,
         campaigns: None,
     };
@@ -77,30 +81,20 @@ pub async fn run(
     report.rate_per_second = Some(rate);
     // The quota took time to read: windows whose tick was due meanwhile are left to the run before.
     let now = wall + clock.monotonic().saturating_since(started);
-    let mut invokes = FuturesUnordered::new();
-    for (due, window) in deadlines(now, config.lead, WINDOWS + config.overlap_windows) {
-        report.first_window.get_or_insert(window);
-        invokes.push(async move {
-            clock.sleep_until(started + due.saturating_since(wall)).await;
-            let late = clock.monotonic().saturating_since(started + due.saturating_since(wall));
-            let tick = Tick { window, rate };
-            (window, late > Duration::from_secs(1), invoke.tick(&tick).await)
-        });
-    }
+    let first = Window::containing(now + config.lead).plus(1);
+    report.first_window = Some(first);
+    let mut ticks = Ticks::new((clock, invoke), (wall, started), (config.lead, rate), report);
     let ticks = async {
-        while let Some((window, late, sent)) = invokes.next().await {
-            report.ticks_late += u64::from(late);
-            match sent {
-                Ok(()) => report.ticks += 1,
-                Err(error) => {
-                    report.ticks_failed += 1;
-                    tracing::warn!(%window, error = &error as &dyn std::error::Error, "tick not accepted");
-                }
-            }
+        if let Some(from) = ticks.sleep(config, first, ledger).await {
+            let windows = deadlines(now, config.lead, RUN + config.overlap_windows);
+            let windows = windows.map(|(_, window)| window).filter(|window| *window >= from);
+            windows.for_each(|window| ticks.issue(window));
         }
+        ticks.finish().await
     };
+    let end = clock.sleep_until(started + LISTED_WITHIN);
     let campaigns = Box::pin(list_campaigns(config, clock, directory, ledger));
-    let ((), campaigns) = beside(ticks, campaigns).await;
+    let (mut report, campaigns) = beside(ticks, campaigns, end).await;
     if campaigns.is_none() {
         tracing::warn!("the campaigns were not found within the run: the list stays as it is");
     }

@@ -6,6 +6,7 @@ use tidegate_core::control::Control;
 use tidegate_core::duplicate_guard::{Mark, MarkState};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_core::idle::Looks;
 use tidegate_delivery::ports::{
     Claim, ClaimRequest, FailureKind, Idle, Ledger, LedgerReport, MarkRequest, Marked, Marks,
     PortError, PreviousClaim, Standing,
@@ -43,6 +44,7 @@ struct State {
     control_version: u64,
     counters: BTreeMap<String, i64>,
     idle: BTreeMap<String, Idle>,
+    looks: Looks,
     marks: BTreeMap<Identity, Kept>,
 }
 
@@ -117,6 +119,8 @@ impl State {
         if let Some(idle) = &report.idle {
             self.idle.clone_from(idle);
         }
+        self.looks.found = report.looks.found.or(self.looks.found);
+        self.looks.empty = report.looks.empty.or(self.looks.empty);
         Ok(())
     }
 
@@ -174,6 +178,7 @@ impl State {
             control_version: self.control_version,
             counters: self.counters.clone(),
             idle: self.idle.clone(),
+            looks: self.looks,
         }
     }
 }

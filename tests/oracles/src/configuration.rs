@@ -26,6 +26,7 @@ pub fn configuration(bytes: &[u8]) {
     match SchedulerConfig::from_variables(lookup) {
         Ok(config) => {
             assert!(!config.poller_function.is_empty() && config.overlap_windows <= 20);
+            assert!((1..=60).contains(&config.idle_wake));
             shared(&config.ledger, config.cap.quota);
             config.feedback.as_ref().map_or((), feedback);
         }

@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 use tidegate_core::Window;
 use tidegate_core::control::Control;
 use tidegate_core::factor::RateFactor;
+use tidegate_core::idle::Looks;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{
     Claim, ClaimRequest, Idle, Ledger, LedgerReport, Marks, PreviousClaim, Standing,
@@ -37,6 +38,7 @@ pub async fn ledger_contract(room: &impl LedgerRoom) {
         the_control_record_changes_only_by_its_version,
         counters_add_up,
         idle_campaigns_are_replaced_or_left,
+        looks_are_replaced_one_by_one_or_left,
         a_read_claims_nothing_and_shows_the_newest_claim,
         a_claim_leaves_control_counters_and_factor_alone,
     ])
@@ -191,7 +193,8 @@ async fn the_control_record_changes_only_by_its_version(room: &impl LedgerRoom) 
 
 async fn counters_add_up(room: &impl LedgerRoom) {
     let ledger = room.open().await;
-    let report = |of: &[(&str, i64)]| LedgerReport { counters: counters(of), idle: None };
+    let report =
+        |of: &[(&str, i64)]| LedgerReport { counters: counters(of), ..LedgerReport::default() };
     let reports = [
         report(&[("fed", 14), ("sent:big", 12), ("sent:small-1.x_y", 2)]),
         report(&[("fed", -3), ("taken", 1)]),
@@ -210,7 +213,7 @@ async fn idle_campaigns_are_replaced_or_left(room: &impl LedgerRoom) {
     let idle = |name: &str, pause| {
         BTreeMap::from([(name.to_owned(), Idle { until: window(pause), pause })])
     };
-    let report = |idle| LedgerReport { counters: BTreeMap::new(), idle };
+    let report = |idle| LedgerReport { idle, ..LedgerReport::default() };
     ledger.report(&report(Some(idle("small", 2)))).await.unwrap();
     ledger.report(&report(None)).await.unwrap();
     assert_eq!(ledger.read().await.unwrap().idle, idle("small", 2));
@@ -218,6 +221,24 @@ async fn idle_campaigns_are_replaced_or_left(room: &impl LedgerRoom) {
     assert_eq!(claimed(&ledger, &request(1, "a")).await.idle, idle("big", 4));
     ledger.report(&report(Some(BTreeMap::new()))).await.unwrap();
     assert!(ledger.read().await.unwrap().idle.is_empty());
+}
+
+async fn looks_are_replaced_one_by_one_or_left(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    let report = async |found: Option<u64>, empty: Option<u64>| {
+        let looks = Looks { found: found.map(window), empty: empty.map(window) };
+        ledger.report(&LedgerReport { looks, ..LedgerReport::default() }).await.unwrap();
+        ledger.read().await.unwrap().looks
+    };
+    let looks = |found, empty| Looks { found, empty: Some(window(empty)) };
+    assert_eq!(report(None, None).await, Looks::default());
+    assert_eq!(report(None, Some(5)).await, looks(None, 5));
+    assert_eq!(report(Some(7), None).await, looks(Some(window(7)), 5));
+    assert_eq!(report(None, None).await, looks(Some(window(7)), 5));
+    assert_eq!(report(Some(8), Some(9)).await, looks(Some(window(8)), 9));
+    // Reports come in any order: the last one stands.
+    assert_eq!(report(Some(6), None).await, looks(Some(window(6)), 9));
+    assert_eq!(claimed(&ledger, &request(10, "a")).await.looks, looks(Some(window(6)), 9));
 }
 
 async fn a_read_claims_nothing_and_shows_the_newest_claim(room: &impl LedgerRoom) {
@@ -235,7 +256,7 @@ async fn a_claim_leaves_control_counters_and_factor_alone(room: &impl LedgerRoom
     let lowered = RateFactor::default().refused(window(0)).unwrap();
     ledger.set_control(0, &control).await.unwrap();
     ledger.set_factor(RateFactor::default(), lowered).await.unwrap();
-    let report = LedgerReport { counters: counters(&[("fed", 1)]), idle: None };
+    let report = LedgerReport { counters: counters(&[("fed", 1)]), ..LedgerReport::default() };
     ledger.report(&report).await.unwrap();
     let before = ledger.read().await.unwrap();
     claimed(&ledger, &request(1, "a")).await;

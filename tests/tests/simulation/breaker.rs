@@ -158,7 +158,8 @@ async fn a_probe_is_found_however_wrong_the_reported_depth_is() {
     let world = World::new(Settings::new(14.0, true).campaigns(&[("news", 1)]));
     world.fill("news", 100).await;
     outage(&world, 150, 100).await;
-    let wrong = LedgerReport { counters: [("fed".to_owned(), 15)].into(), idle: None };
+    let wrong =
+        LedgerReport { counters: [("fed".to_owned(), 15)].into(), ..LedgerReport::default() };
     world.ledger.report(&wrong).await.unwrap();
     world.run(1_200).await;
     world.assert_nothing_lost();

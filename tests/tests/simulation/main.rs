@@ -9,6 +9,7 @@ mod faults;
 mod feedback;
 mod flow;
 mod guard;
+mod idle;
 mod marks;
 mod outcomes;
 mod queues;

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidegate_core::Window;
 use tidegate_core::factor::RateFactor;
+use tidegate_core::idle::Looks;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
 
@@ -23,6 +24,9 @@ pub(super) const KEY: &str = "pk";
 const REGULATOR: &str = "regulator";
 /// What the name of a counter's attribute begins with.
 pub(super) const COUNTER: &str = "n.";
+/// `FOUND` and `EMPTY` are words of the service's own.
+pub(super) const LAST_FIND: &str = "last_find";
+pub(super) const LAST_EMPTY: &str = "last_empty";
 
 pub(super) fn key() -> AttributeValue {
     text(REGULATOR)
@@ -178,6 +182,11 @@ impl Reader<'_> {
             .collect()
     }
 
+    fn looks(&self) -> Result<Looks, PortError> {
+        let at = |name| Ok(self.number(name)?.map(Window::from_epoch_second));
+        Ok(Looks { found: at(LAST_FIND)?, empty: at(LAST_EMPTY)? })
+    }
+
     /// What stands in the item, with the claim at `previous`.
     pub(super) fn standing(&self, previous: &ClaimAttributes) -> Result<Standing, PortError> {
         Ok(Standing {
@@ -187,6 +196,7 @@ impl Reader<'_> {
             control_version: self.number("control_version")?.unwrap_or_default(),
             counters: self.counters()?,
             idle: self.json("idle")?.unwrap_or_default(),
+            looks: self.looks()?,
         })
     }
 }

@@ -8,7 +8,8 @@
 //! | `factor` | S | the rate factor, JSON |
 //! | `control`, `control_version`, `control_token` | S N S | the control record, JSON; the token of its last change |
 //! | `n.…` | N | the sums of all reports, by counter |
-//! | `idle` | S | campaigns found empty, JSON |
+//! | `idle` | S | queues found empty, JSON |
+//! | `last_find`, `last_empty` | N N | the newest window that found mail, and that found every queue empty |
 //! | `last_report` | S | the token of the last report |
 //!
 //! Beside it an item a mail, where the duplicate guard is on:

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::idle::Looks;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{FailureKind, Idle, PreviousClaim};
 use tokio::time::Instant;
@@ -62,7 +63,7 @@ fn claimed_item() -> Value {
         "control": {"S": r#"{"weights":{"spring":80}}"#}, "control_version": {"N": "4"},
         "n.fed": {"N": "1200"}, "n.taken": {"N": "-3"},
         "idle": {"S": r#"{"spring":{"until":"1970-01-01T00:01:45Z","pause":4}}"#},
-        "last_report": {"S": "someone's"},
+        "last_find": {"N": "70"}, "last_report": {"S": "someone's"},
     })
 }
 
@@ -79,6 +80,7 @@ fn standing() -> Standing {
         control_version: 4,
         counters: [("fed".to_owned(), 1_200), ("taken".to_owned(), -3)].into(),
         idle: [("spring".to_owned(), Idle { until: window(105), pause: 4 })].into(),
+        looks: Looks { found: Some(window(70)), empty: None },
     }
 }
 
@@ -216,7 +218,11 @@ async fn a_report_adds_its_counters_once_each_in_as_many_writes_as_they_need() {
     let counters: BTreeMap<String, i64> = (1..=230).map(|n| (format!("sent.c-{n}"), n)).collect();
     let idle = BTreeMap::from([("spring".to_owned(), Idle { until: window(9), pause: 2 })]);
     let (fake, ledger) = ledger((0..3).map(|_| ok(&json!({}))));
-    let report = LedgerReport { counters: counters.clone(), idle: Some(idle) };
+    let report = LedgerReport {
+        counters: counters.clone(),
+        idle: Some(idle),
+        looks: Looks { found: Some(window(7)), empty: None },
+    };
     ledger.report(&report).await.unwrap();
     let seen = fake.seen();
     assert_eq!(seen.iter().flat_map(reported).collect::<BTreeMap<_, _>>(), counters);
@@ -227,12 +233,15 @@ async fn a_report_adds_its_counters_once_each_in_as_many_writes_as_they_need() {
     let idles: Vec<_> =
         seen.iter().map(|s| s.body["ExpressionAttributeValues"].get(":idle").is_some()).collect();
     assert_eq!(idles, [true, false, false]);
+    let found = &seen[0].body["ExpressionAttributeValues"];
+    assert_eq!((&found[":last_find"], found.get(":last_empty")), (&json!({"N": "7"}), None));
 }
 
 #[tokio::test]
 async fn an_empty_report_writes_nothing_and_idle_alone_is_written() {
     let (fake, ledger) = ledger([ok(&json!({}))]);
-    let nothing = LedgerReport { counters: [("sent".to_owned(), 0)].into(), idle: None };
+    let nothing =
+        LedgerReport { counters: [("sent".to_owned(), 0)].into(), ..LedgerReport::default() };
     ledger.report(&nothing).await.unwrap();
     assert_eq!(fake.seen().len(), 0);
     let idle = LedgerReport { idle: Some(BTreeMap::new()), ..LedgerReport::default() };
@@ -244,7 +253,8 @@ async fn an_empty_report_writes_nothing_and_idle_alone_is_written() {
 #[tokio::test(start_paused = true)]
 async fn a_report_whose_answer_was_lost_is_not_added_twice() {
     let (fake, ledger) = ledger([Answer::Break, condition_failed(&claimed_item())]);
-    let report = LedgerReport { counters: [("sent".to_owned(), 3)].into(), idle: None };
+    let report =
+        LedgerReport { counters: [("sent".to_owned(), 3)].into(), ..LedgerReport::default() };
     ledger.report(&report).await.unwrap();
     let seen = fake.seen();
     let token = |seen: &Seen| seen.body["ExpressionAttributeValues"][":token"].clone();

@@ -137,6 +137,8 @@ pub struct SchedulerConfig {
     pub campaign_queues: Option<String>,
     /// `TIDEGATE_FEEDBACK` and what belongs to it; none where it is `off`, the default.
     pub feedback: Option<FeedbackConfig>,
+    /// `TIDEGATE_IDLE_WAKE_SECONDS`, default 1: while every queue is empty, one tick in so many.
+    pub idle_wake: u64,
 }
 
 impl PollerConfig {
@@ -246,6 +248,7 @@ impl SchedulerConfig {
             overlap_windows: vars.number("TIDEGATE_OVERLAP_WINDOWS", 0..=20).unwrap_or(overlap),
             campaign_queues: vars.campaign_queues(ledger_is_shared),
             feedback: vars.feedback(),
+            idle_wake: vars.number("TIDEGATE_IDLE_WAKE_SECONDS", 1..=60).unwrap_or(1),
         };
         vars.finish(config)
     }

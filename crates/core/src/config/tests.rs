@@ -153,6 +153,18 @@ fn a_send_that_could_outlive_its_poller_is_refused() {
 }
 
 #[test]
+fn ticks_are_left_out_only_where_that_is_asked_for() {
+    assert_eq!(scheduler(&[]).unwrap().idle_wake, 1);
+    let wake = |value| scheduler(&[("TIDEGATE_IDLE_WAKE_SECONDS", value)]);
+    assert_eq!((wake("60").unwrap().idle_wake, wake(" ").unwrap().idle_wake), (60, 1));
+    for value in ["0", "61", "-1", "1.5", "a minute"] {
+        let error = wake(value).unwrap_err().to_string();
+        let named = format!("TIDEGATE_IDLE_WAKE_SECONDS is \"{value}\"; allowed is a whole number");
+        assert_eq!(error, format!("{named} from 1 to 60"));
+    }
+}
+
+#[test]
 fn campaign_queues_are_named_by_a_prefix_that_queues_can_have() {
     let read = |prefix: &'static str| scheduler(&[("TIDEGATE_CAMPAIGN_QUEUES", prefix)]);
     assert_eq!(scheduler(&[]).unwrap().campaign_queues, None);

@@ -8,10 +8,13 @@ use tidegate_core::config::PollerConfig;
 
 use super::learned::Learned;
 use super::plan::Plan;
+use super::rest::Finds;
 use super::time::WindowTime;
 use crate::environment::Environment;
 use crate::ports::{Clock as _, Monotonic};
 
+/// Every so many windows the merge queue is counted, against drift.
+const COUNT_EVERY: u64 = 16;
 /// The one long poll's length: `WaitTimeSeconds` 1.
 const LONG_POLL: Duration = Duration::from_secs(1);
 
@@ -23,6 +26,7 @@ pub(super) struct Context<'a, E> {
     pub(super) time: WindowTime,
     /// The claim's.
     pub(super) token: String,
+    pub(super) finds: Finds,
 }
 
 impl<E: Environment> Context<'_, E> {
@@ -41,6 +45,11 @@ impl<E: Environment> Context<'_, E> {
     /// How long a receive that starts now waits: a long poll never ends after the window.
     pub(super) fn wait_now(&self) -> Duration {
         if self.now() + LONG_POLL < self.plan.window.closes() { LONG_POLL } else { Duration::ZERO }
+    }
+
+    /// Whether the merge queue's depth is set right after this window.
+    pub(super) fn counts_merge(&self) -> bool {
+        self.plan.window.epoch_second().is_multiple_of(COUNT_EVERY)
     }
 
     /// An intake of `total` recipients from the campaigns, by weight and debt.

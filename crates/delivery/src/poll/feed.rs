@@ -13,6 +13,7 @@ use tidegate_core::limiter::Line;
 use super::context::Context;
 use super::message::{Message, Source, read};
 use super::outcome::reject;
+use super::rest::Answers;
 use super::settle::{Job, Receipt, pack};
 use super::supply::Supply;
 use crate::environment::Environment;
@@ -30,8 +31,7 @@ pub(super) struct Fed {
     pub(super) highest_receive_count: u32,
     /// In thousandths of a recipient, by campaign.
     pub(super) debts: BTreeMap<String, i64>,
-    /// Campaigns asked, and whether they had mail at the last time.
-    pub(super) had_mail: BTreeMap<String, bool>,
+    pub(super) asked: Answers,
 }
 
 /// Feeds `merge`; tells the drain through `arrivals` how many mails came to stand in it.
@@ -72,7 +72,9 @@ pub(super) async fn feed<E: Environment>(
             break;
         }
         select_biased! {
-            (ask, result) = receives.select_next_some() => {
+            (ask, long, result) = receives.select_next_some() => {
+                let told = result.as_ref().ok().map(|(messages, _)| messages.len());
+                fed.asked.note(&plan.campaigns[ask.lane].name, told, long);
                 let got = result.as_ref().map_or(0, |(messages, _)| messages.len() as u64);
                 let mails = take(ctx, &ask, result, &mut fed, jobs);
                 supplies[ask.lane].answered(ask.messages, got);
@@ -95,13 +97,15 @@ pub(super) async fn feed<E: Environment>(
     fed
 }
 
-type Receive = (Ask, Result<(Vec<Received>, Monotonic), PortError>);
+/// An ask, whether it was a long poll, and the answer.
+type Receive = (Ask, bool, Result<(Vec<Received>, Monotonic), PortError>);
 
 async fn receive<E: Environment>(ctx: &Context<'_, E>, queue: &QueueUrl, ask: Ask) -> Receive {
     let since = ctx.monotonic();
     let max = usize::try_from(ask.messages).unwrap_or(1);
-    let result = ctx.queues().receive(queue, max, ctx.wait_now()).await;
-    (ask, result.map(|messages| (messages, since)))
+    let wait = ctx.wait_now();
+    let result = ctx.queues().receive(queue, max, wait).await;
+    (ask, !wait.is_zero(), result.map(|messages| (messages, since)))
 }
 
 /// A mail on its way into the merge queue.
@@ -125,7 +129,9 @@ fn take<E: Environment>(
         tracing::error!(campaign = campaign.name, error = &error as &dyn StdError, "not fed");
         (Vec::new(), ctx.monotonic())
     });
-    fed.had_mail.insert(campaign.name.clone(), !messages.is_empty());
+    if !messages.is_empty() {
+        ctx.finds.note(&campaign.name);
+    }
     let source = Source {
         queue: campaign.queue.clone(),
         line: Line::Campaign(ask.lane),

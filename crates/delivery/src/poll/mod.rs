@@ -9,30 +9,33 @@ mod message;
 mod outcome;
 mod plan;
 mod report;
+mod rest;
 mod settle;
 mod supply;
 mod time;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::error::Error as StdError;
+use std::future::pending;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_channel::mpsc::unbounded;
-use futures_util::future::{join, join3, join4};
+use futures_util::future::{Either, join, join3, join4, select};
 use thiserror::Error;
 use tidegate_core::Window;
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::control::HoldReason;
-use tidegate_core::feed::pause_after_empty;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::{Admission, Tick};
 
 use crate::environment::Environment;
 use crate::ports::{
-    Account as _, Claim, ClaimRequest, Clock as _, Entropy as _, Idle, Ledger as _, Mailer as _,
+    Account as _, Claim, ClaimRequest, Clock as _, Entropy as _, Ledger as _, Mailer as _,
     PortError, Queues as _, Standing,
 };
 use crate::{account, quota};
@@ -44,11 +47,10 @@ use learned::Learned;
 use plan::Plan;
 pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};
+use rest::{Finds, Rest};
 use settle::settle;
 use time::WindowTime;
 
-/// Every so many windows the merge queue is counted, against drift.
-const COUNT_EVERY: u64 = 16;
 /// How old what the ledger keeps of the account may be, where no scheduler renews it.
 const KEPT_EVERY: Duration = Duration::from_mins(1);
 /// A receive count above this raises an alarm: waiting mail is received again and again.
@@ -175,6 +177,7 @@ impl<E: Environment> Poller<E> {
             plan: &plan,
             time,
             token: request.token.clone(),
+            finds: Finds::default(),
         };
         if plan.ends_the_day() {
             let (reason, detail) = (HoldReason::DailyBudget, plan.day_in_words());
@@ -184,8 +187,10 @@ impl<E: Environment> Poller<E> {
             Some(End::Held)
         } else if plan.permit == Permit::Nothing {
             Some(End::Blocked)
+        } else if plan.slots.is_empty() {
+            Some(End::NoSlots)
         } else {
-            plan.slots.is_empty().then_some(End::NoSlots)
+            plan.asks_nothing().then_some(End::Idle)
         };
         if let Some(end) = idle {
             report.end = end;
@@ -219,9 +224,27 @@ impl<E: Environment> Poller<E> {
         let draining = drain::drain(ctx, jobs, arrived, &buffered);
         let settling = settle(self.env.queues(), to_settle, &buffered);
         let beside = join(self.warm(ctx), self.drift(ctx));
-        let (fed, drained, settled, ((), drift)) = join4(feeding, draining, settling, beside).await;
+        let serving = pin!(join4(feeding, draining, settling, beside));
+        let waking = pin!(self.wake(ctx));
+        // Waking never ends by itself.
+        let (fed, drained, settled, ((), drift)) = match select(serving, waking).await {
+            Either::Left((served, _)) => served,
+            Either::Right((never, _)) => match never {},
+        };
         report.settled(settled);
         (fed, drained, drift)
+    }
+
+    /// Tells the first mail that a window at rest finds at once: the next window is about to be
+    /// claimed, and the scheduler about to look.
+    async fn wake(&self, ctx: &Context<'_, E>) -> Infallible {
+        if ctx.plan.rest != Rest::No
+            && let Ok(queue) = ctx.finds.first().await
+            && let Err(error) = self.env.ledger().report(&rest::woken(ctx.plan, &queue)).await
+        {
+            tracing::warn!(error = &error as &dyn StdError, "mail found, not told to the ledger");
+        }
+        pending().await
     }
 
     /// Opens connections to SES during the lead, where mail is expected and none are open.
@@ -236,7 +259,7 @@ impl<E: Environment> Poller<E> {
     /// What the merge queue's reported depth is off by, counted now and then.
     async fn drift(&self, ctx: &Context<'_, E>) -> i64 {
         let Some(merge) = &ctx.plan.merge else { return 0 };
-        if !ctx.plan.window.epoch_second().is_multiple_of(COUNT_EVERY) {
+        if !ctx.counts_merge() || ctx.plan.rest != Rest::No {
             return 0;
         }
         match self.env.queues().depth(merge).await {
@@ -259,7 +282,7 @@ impl<E: Environment> Poller<E> {
         drained: Drained,
         drift: i64,
     ) -> WindowReport {
-        let asked: BTreeMap<_, _> = fed.had_mail.into_iter().chain(drained.had_mail).collect();
+        let answers = fed.asked.and(drained.asked);
         let debts: BTreeMap<_, _> = fed.debts.into_iter().chain(drained.debts).collect();
         report.latency_ms = (drained.answers > 0)
             .then(|| drained.latency_sum.as_secs_f64() * 1e3 / f64::from(drained.answers));
@@ -286,11 +309,12 @@ impl<E: Environment> Poller<E> {
                 "a message is received again and again without being sent"
             );
         }
+        let drift = answers.depth_error(ctx.plan).filter(|_| ctx.counts_merge()).unwrap_or(drift);
         let mut entry = report.to_ledger(&debts);
         if drift != 0 {
             *entry.counters.entry("fed".to_owned()).or_insert(0) += drift;
         }
-        entry.idle = idle(ctx.plan, &asked, self.config.idle_windows);
+        answers.tell(ctx.plan, self.config.idle_windows, &mut entry);
         let lowered = ctx.plan.factor.is_lowered() && report.refused == 0 && report.mails > 0;
         let recovering = async {
             if lowered {
@@ -304,21 +328,4 @@ impl<E: Environment> Poller<E> {
         }
         report
     }
-}
-
-/// The campaigns found empty, after this window; `None` where nothing changed.
-fn idle(plan: &Plan, asked: &BTreeMap<String, bool>, most: u64) -> Option<BTreeMap<String, Idle>> {
-    let before: BTreeMap<String, Idle> =
-        plan.campaigns.iter().filter_map(|c| Some((c.name.clone(), c.idle?))).collect();
-    let mut after = before.clone();
-    for (campaign, had_mail) in asked {
-        if *had_mail {
-            after.remove(campaign);
-        } else {
-            let pause = before.get(campaign).map_or(0, |idle| idle.pause);
-            let (pause, until) = pause_after_empty(pause, plan.window, most);
-            after.insert(campaign.clone(), Idle { until, pause });
-        }
-    }
-    (after != before).then_some(after)
 }

@@ -10,16 +10,19 @@ use tidegate_core::cycle::Cycle;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::feed;
 use tidegate_core::grid::SlotGrid;
+use tidegate_core::idle::Looks;
 use tidegate_core::rate::Rate;
 
 use super::report::{debt_counter, signed};
-use crate::ports::{Idle, QueueUrl, Standing};
+use super::rest::Rest;
+use crate::ports::{Idle, MERGE_QUEUE, QueueUrl, Standing};
 
 /// A campaign in this window.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedCampaign {
     pub(super) name: String,
     pub(super) queue: QueueUrl,
+    /// Held, or without weight: it is not asked.
     pub(super) held: bool,
     /// It was found empty: when it is asked again.
     pub(super) idle: Option<Idle>,
@@ -39,6 +42,10 @@ pub(super) struct Plan {
     /// Over the campaigns, by their weights in force.
     pub(super) cycle: Cycle,
     pub(super) merge: Option<QueueUrl>,
+    /// The merge queue was found empty: when it is asked again.
+    pub(super) merge_idle: Option<Idle>,
+    pub(super) rest: Rest,
+    pub(super) looks: Looks,
     pub(super) express: Option<QueueUrl>,
     pub(super) dead_letter: QueueUrl,
     /// Recipients in the merge queue that can be received, as reported.
@@ -70,10 +77,12 @@ impl Plan {
             .map(|previous| SlotGrid::new(previous.rate.scaled(previous.factor), previous.guard));
         let listed = listed(config, standing);
         let counter = |name: &str| standing.counters.get(name).copied().unwrap_or(0);
-        let campaigns = listed.iter().map(|campaign| PlannedCampaign {
+        let cycle = cycle(listed, standing);
+        let weighted = listed.iter().zip(cycle.weights());
+        let campaigns = weighted.map(|(campaign, weight)| PlannedCampaign {
             name: campaign.name.clone(),
             queue: QueueUrl::new(campaign.queue_url.as_str()),
-            held: standing.control.holds_campaign(&campaign.name),
+            held: *weight == 0 || standing.control.holds_campaign(&campaign.name),
             idle: standing.idle.get(&campaign.name).copied(),
             debt: counter(&debt_counter(&campaign.name)),
         });
@@ -84,14 +93,17 @@ impl Plan {
             config.cap.daily.budget(&reading, counter("sent"), unreported)
         });
         let express = config.express_queue_url.as_deref().map(QueueUrl::new);
-        Self {
+        let plan = Self {
             window,
             rate,
             grid,
             slots,
             campaigns: campaigns.collect(),
-            cycle: cycle(listed, standing),
+            cycle,
             merge: config.merge_queue_url.as_deref().map(QueueUrl::new),
+            merge_idle: standing.idle.get(MERGE_QUEUE).copied(),
+            rest: Rest::No,
+            looks: standing.looks,
             express: express.filter(|_| !control.holds_campaign(EXPRESS)),
             dead_letter: QueueUrl::new(config.dead_letter_queue_url.as_str()),
             depth: counter("fed") - counter("taken"),
@@ -101,7 +113,8 @@ impl Plan {
             for_campaigns: if control.holds.is_empty() { budget } else { 0 },
             control,
             control_version: standing.control_version,
-        }
+        };
+        Self { rest: Rest::of(&plan, standing.previous), ..plan }
     }
 
     /// Whether nothing at all may be sent.
@@ -151,7 +164,22 @@ impl Plan {
 
     /// Whether a campaign is asked in this window.
     pub(super) fn asks(&self, campaign: &PlannedCampaign) -> bool {
-        !campaign.held && campaign.idle.is_none_or(|idle| idle.until <= self.window)
+        !campaign.held
+            && match self.rest {
+                Rest::No => campaign.idle.is_none_or(|idle| idle.until <= self.window),
+                Rest::Look => true,
+                Rest::Leave => false,
+            }
+    }
+
+    /// Whether the merge queue is asked from the window's start on, and not only when it is fed.
+    pub(super) fn asks_merge(&self) -> bool {
+        self.merge.is_some() && (self.rest != Rest::Leave || self.depth > 0)
+    }
+
+    /// Whether no queue is asked: express mail is, in every window.
+    pub(super) fn asks_nothing(&self) -> bool {
+        self.rest == Rest::Leave && !self.asks_merge() && self.express.is_none()
     }
 
     pub(super) fn campaign(&self, name: &str) -> Option<&PlannedCampaign> {

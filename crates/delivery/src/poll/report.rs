@@ -26,6 +26,8 @@ pub enum End {
     Owed,
     /// The quota is under one a second, and none of its slots lies in this window.
     NoSlots,
+    /// Every queue is thought to be empty, and none is looked into in this window.
+    Idle,
     /// All sending is held.
     Held,
     /// The circuit breaker blocks.
@@ -186,7 +188,7 @@ impl WindowReport {
         for (campaign, debt) in debts {
             add(debt_counter(campaign), *debt);
         }
-        LedgerReport { counters, idle: None }
+        LedgerReport { counters, ..LedgerReport::default() }
     }
 }
 

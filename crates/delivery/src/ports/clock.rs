@@ -23,6 +23,12 @@ impl Monotonic {
         self.0
     }
 
+    /// `by` earlier than this; the clock's origin where that would lie before it.
+    #[must_use]
+    pub const fn before(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(by))
+    }
+
     /// How long after `earlier` this is; zero where it is not after it.
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {

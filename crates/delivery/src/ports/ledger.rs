@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::Window;
 use tidegate_core::control::Control;
 use tidegate_core::factor::RateFactor;
+use tidegate_core::idle::Looks;
 use tidegate_core::rate::{Guard, Rate};
 
 use super::PortError;
@@ -64,11 +65,16 @@ pub struct Standing {
     pub control_version: u64,
     /// The sums of all reports, by counter.
     pub counters: BTreeMap<String, i64>,
-    /// Campaigns found empty, by name.
+    /// Queues found empty: campaigns by name, the merge queue as [`MERGE_QUEUE`].
     pub idle: BTreeMap<String, Idle>,
+    /// When mail was found, and when none anywhere.
+    pub looks: Looks,
 }
 
-/// A campaign found empty: when to ask it again.
+/// The merge queue among the queues found empty: no campaign's name has a dot.
+pub const MERGE_QUEUE: &str = ".merge";
+
+/// A queue found empty: when to ask it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idle {
     /// The first window that asks again.
@@ -84,6 +90,8 @@ pub struct LedgerReport {
     pub counters: BTreeMap<String, i64>,
     /// Replaces what stands there; `None` leaves it.
     pub idle: Option<BTreeMap<String, Idle>>,
+    /// Each replaces what stands there; `None` leaves it.
+    pub looks: Looks,
 }
 
 /// What the pollers share: claim, control record, reports.

@@ -17,7 +17,9 @@ pub use directory::Directory;
 pub use entropy::Entropy;
 pub use feedback::{Feedback, FeedbackMessage};
 pub use invoke::Invoke;
-pub use ledger::{Claim, ClaimRequest, Idle, Ledger, LedgerReport, PreviousClaim, Standing};
+pub use ledger::{
+    Claim, ClaimRequest, Idle, Ledger, LedgerReport, MERGE_QUEUE, PreviousClaim, Standing,
+};
 pub use mailer::{Mail, Mailer};
 pub use marks::{MarkRequest, Marked, Marks};
 pub use queues::{

@@ -35,6 +35,8 @@ const AT_LAST: Duration = Duration::from_secs(12);
 struct Answer {
     origin: Origin,
     asked: u64,
+    /// Whether it was a long poll.
+    long: bool,
     since: Monotonic,
     result: Result<Vec<Received>, PortError>,
 }
@@ -121,7 +123,7 @@ async fn receive<E: Environment>(ctx: &Context<'_, E>, next: NextReceive) -> Ans
     let since = ctx.monotonic();
     let max = usize::try_from(next.messages).unwrap_or(1);
     let result = ctx.queues().receive(&next.queue, max, next.wait).await;
-    Answer { origin: next.origin, asked: next.messages, since, result }
+    Answer { origin: next.origin, asked: next.messages, long: !next.wait.is_zero(), since, result }
 }
 
 async fn send<E: Environment>(

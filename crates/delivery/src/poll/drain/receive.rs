@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::allocation::{Ask, BATCH, Intake, divide};
 use tidegate_core::breaker::Permit;
+use tidegate_core::config::EXPRESS;
 use tidegate_core::limiter::Line;
 
 use super::Answer;
@@ -18,7 +19,7 @@ use crate::poll::outcome::reject;
 use crate::poll::plan::PlannedCampaign;
 use crate::poll::report::signed;
 use crate::poll::supply::Supply;
-use crate::ports::QueueUrl;
+use crate::ports::{MERGE_QUEUE, QueueUrl};
 
 /// The last instant before the window's close at which a receive still starts.
 const LAST_RECEIVE: Duration = Duration::from_millis(50);
@@ -127,9 +128,22 @@ impl<E: Environment> Drain<'_, E> {
         names.zip(changes.map(|(change, correction)| change + correction)).collect()
     }
 
+    /// Notes what a queue answered, and tells the first mail.
+    fn note_answer(&mut self, origin: &Origin, got: Option<usize>, long: bool) {
+        let queue = match origin {
+            Origin::Express => EXPRESS,
+            Origin::Lane(ask) => self.lanes[ask.lane].0.campaign.as_deref().unwrap_or(MERGE_QUEUE),
+        };
+        self.done.asked.note(queue, got, long);
+        if got.is_some_and(|got| got > 0) {
+            self.ctx.finds.note(queue);
+        }
+    }
+
     /// Notes a receive's answer.
     pub(super) fn received(&mut self, answer: Answer) {
-        let Answer { origin, asked, since, result } = answer;
+        let Answer { origin, asked, long, since, result } = answer;
+        self.note_answer(&origin, result.as_ref().ok().map(Vec::len), long);
         let messages = result.unwrap_or_else(|error| {
             tracing::error!(error = &error as &dyn StdError, "not received");
             Vec::new()
@@ -146,9 +160,6 @@ impl<E: Environment> Drain<'_, E> {
             Origin::Lane(ask) => {
                 let (source, supply) = &mut self.lanes[ask.lane];
                 supply.answered(asked, got);
-                if let Some(campaign) = &source.campaign {
-                    self.done.had_mail.insert(campaign.clone(), got > 0);
-                }
                 if ask.recipients == 0 && got > 0 {
                     self.intake.revive(ask.lane); // the probe found mail again
                 }

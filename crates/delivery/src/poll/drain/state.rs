@@ -22,6 +22,7 @@ use crate::environment::Environment;
 use crate::poll::changes::Change;
 use crate::poll::context::Context;
 use crate::poll::message::{Message, Source};
+use crate::poll::rest::Answers;
 use crate::poll::settle::Job;
 use crate::poll::supply::Supply;
 use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
@@ -63,8 +64,7 @@ pub(in crate::poll) struct Drained {
     pub(in crate::poll) highest_receive_count: u32,
     /// In direct mode: in thousandths of a recipient, by campaign.
     pub(in crate::poll) debts: BTreeMap<String, i64>,
-    /// In direct mode: campaigns asked, and whether they had mail at the last time.
-    pub(in crate::poll) had_mail: BTreeMap<String, bool>,
+    pub(in crate::poll) asked: Answers,
     pub(in crate::poll) noted: Noted,
 }
 
@@ -149,7 +149,10 @@ impl<'a, E: Environment> Drain<'a, E> {
                 let one = Cycle::single();
                 let mean = ctx.learned.recipients_per_mail(queue.as_str());
                 let total = plan.intake_amount();
-                let intake = Intake::new(&one, plan.slots.clone(), total, &[], &[mean]);
+                let mut intake = Intake::new(&one, plan.slots.clone(), total, &[], &[mean]);
+                if !plan.asks_merge() {
+                    intake.mark_dry(0); // until the feed brings something
+                }
                 (vec![(source, Supply::expecting(expected))], intake, one)
             }
             None => {

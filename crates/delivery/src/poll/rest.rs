@@ -1,0 +1,167 @@
+//! The windows in which every queue is thought to be empty, and what is told of them.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_channel::oneshot::{Receiver, Sender, channel};
+use tidegate_core::breaker::Permit;
+use tidegate_core::config::EXPRESS;
+use tidegate_core::feed::pause_after_empty;
+use tidegate_core::idle::{self, Looks};
+
+use super::plan::Plan;
+use crate::ports::{Idle, LedgerReport, MERGE_QUEUE, PreviousClaim};
+
+/// How a window is served where every queue is thought to be empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// One may hold mail.
+    No,
+    /// All are looked into.
+    Look,
+    /// None but the express queue is.
+    Leave,
+}
+
+impl Rest {
+    pub(super) fn of(plan: &Plan, previous: Option<PreviousClaim>) -> Self {
+        let sends = plan.permit == Permit::Send && plan.for_campaigns > 0;
+        if !sends || plan.campaigns.is_empty() {
+            return Self::No;
+        }
+        let campaigns = plan.campaigns.iter().filter(|campaign| !campaign.held);
+        let campaigns = campaigns.map(|campaign| campaign.idle);
+        let all = campaigns.chain(plan.merge.as_ref().map(|_| plan.merge_idle));
+        let Some(all) = all.collect::<Option<Vec<Idle>>>() else { return Self::No };
+        let Some(due) = all.iter().map(|idle| idle.until).min() else { return Self::Leave };
+        let previous = previous.map(|previous| previous.window);
+        if idle::looks(due, previous, plan.window) { Self::Look } else { Self::Leave }
+    }
+}
+
+/// What the queues answered in one window, by campaign or [`MERGE_QUEUE`] or [`EXPRESS`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answers {
+    /// Whether they had mail at the last time.
+    had_mail: BTreeMap<String, bool>,
+    /// Asked by a long poll, and empty: a short one sees a sample of a queue's servers.
+    empty: BTreeSet<String>,
+    /// Whether any had mail at any time.
+    found: bool,
+}
+
+impl Answers {
+    /// Notes an answer: how many messages, of which kind of poll; `None` where there was none.
+    pub(super) fn note(&mut self, queue: &str, got: Option<usize>, long: bool) {
+        let had_mail = got.is_some_and(|got| got > 0);
+        self.found |= had_mail;
+        self.had_mail.insert(queue.to_owned(), had_mail);
+        if got == Some(0) && long {
+            self.empty.insert(queue.to_owned());
+        }
+    }
+
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.had_mail.extend(other.had_mail);
+        self.empty.extend(other.empty);
+        self.found |= other.found;
+        self
+    }
+
+    /// Puts into the report what follows for the windows to come. Of a window at rest that found
+    /// nothing, and changes nothing, nothing is told.
+    pub(super) fn tell(&self, plan: &Plan, most: u64, report: &mut LedgerReport) {
+        report.idle = self.idle(plan, most);
+        report.looks = self.looks(plan);
+        if plan.rest == Rest::No || self.found {
+            return;
+        }
+        let unchanged = report.idle.is_none() && report.looks == Looks::default();
+        if unchanged && !report.counters.contains_key("fed") {
+            report.counters.clear();
+        }
+    }
+
+    /// What the merge queue's depth is off by, once nothing is in flight: all of it.
+    pub(super) fn depth_error(&self, plan: &Plan) -> Option<i64> {
+        let known = !self.found && self.empty.contains(MERGE_QUEUE);
+        (known && plan.looks.is_still(plan.window)).then_some(-plan.depth)
+    }
+
+    fn looks(&self, plan: &Plan) -> Looks {
+        // Where nobody knows when mail was found last, it was now.
+        let found = self.found || plan.looks.found.is_none();
+        let asked = plan.campaigns.iter().filter(|c| !c.held).map(|c| c.name.as_str());
+        let asked = asked.chain(plan.merge.as_ref().map(|_| MERGE_QUEUE));
+        let mut asked = asked.chain(plan.express.as_ref().map(|_| EXPRESS));
+        let empty = !self.found
+            && plan.permit == Permit::Send
+            && !plan.campaigns.is_empty()
+            && asked.all(|queue| self.empty.contains(queue));
+        Looks { found: found.then_some(plan.window), empty: empty.then_some(plan.window) }
+    }
+
+    /// The queues found empty, after this window; `None` where nothing changed.
+    fn idle(&self, plan: &Plan, most: u64) -> Option<BTreeMap<String, Idle>> {
+        let before = known(plan);
+        let mut after = before.clone();
+        let mut found_empty = |queue: &str| {
+            let pause = before.get(queue).map_or(0, |idle| idle.pause);
+            let (pause, until) = pause_after_empty(pause, plan.window, most);
+            after.insert(queue.to_owned(), Idle { until, pause });
+        };
+        for campaign in &plan.campaigns {
+            let name = campaign.name.as_str();
+            // At rest a look that says little is made again; else another campaign has the slots.
+            let counts = plan.rest == Rest::No || self.empty.contains(name);
+            if self.had_mail.get(name) == Some(&false) && counts {
+                found_empty(name);
+            }
+        }
+        if !self.found && self.empty.contains(MERGE_QUEUE) {
+            found_empty(MERGE_QUEUE);
+        }
+        after.retain(|queue, _| match queue.as_str() {
+            // What is found anywhere may come to stand there.
+            MERGE_QUEUE => !self.found,
+            campaign => self.had_mail.get(campaign) != Some(&true),
+        });
+        (after != before).then_some(after)
+    }
+}
+
+/// The queues found empty before this window.
+fn known(plan: &Plan) -> BTreeMap<String, Idle> {
+    let campaigns = plan.campaigns.iter().map(|c| (c.name.clone(), c.idle));
+    let all = campaigns.chain([(MERGE_QUEUE.to_owned(), plan.merge_idle)]);
+    all.filter_map(|(queue, idle)| Some((queue, idle?))).collect()
+}
+
+/// Tells the first mail that a window at rest finds, so that the next one does not rest.
+#[derive(Default)]
+pub(super) struct Finds(Cell<Option<Sender<String>>>);
+
+impl Finds {
+    /// The queue of the first mail, once there is one.
+    pub(super) fn first(&self) -> Receiver<String> {
+        let (sender, receiver) = channel();
+        self.0.set(Some(sender));
+        receiver
+    }
+
+    /// Mail was found in `queue`.
+    pub(super) fn note(&self, queue: &str) {
+        if let Some(sender) = self.0.take() {
+            let _ = sender.send(queue.to_owned());
+        }
+    }
+}
+
+/// What is told at once where a window at rest finds mail in `queue`.
+pub(super) fn woken(plan: &Plan, queue: &str) -> LedgerReport {
+    let mut idle = known(plan);
+    idle.remove(queue);
+    idle.remove(MERGE_QUEUE);
+    let looks = Looks { found: Some(plan.window), empty: None };
+    LedgerReport { idle: Some(idle), looks, ..LedgerReport::default() }
+}

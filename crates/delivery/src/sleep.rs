@@ -1,0 +1,164 @@
+//! A scheduler run's ticks: each sent its lead before its window, and some left out while every
+//! queue is empty.
+
+use std::error::Error as StdError;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _, select_biased};
+use tidegate_core::config::SchedulerConfig;
+use tidegate_core::idle::{Looks, Next, RUN, Sleep};
+use tidegate_core::rate::Rate;
+use tidegate_core::tick::Tick;
+use tidegate_core::{Timestamp, Window};
+
+use crate::ports::{Clock, Invoke, Ledger, Monotonic, PortError, Standing};
+use crate::schedule::ScheduleReport;
+
+/// How long before a tick is due the ledger is asked whether it is needed.
+const ASKED: Duration = Duration::from_millis(100);
+
+/// A tick's window, whether it was sent late, and whether it was accepted.
+type Sent = (Window, bool, Result<(), PortError>);
+
+/// The ticks of one run, and those of them that are under way.
+pub(crate) struct Ticks<'a, C, I> {
+    clock: &'a C,
+    invoke: &'a I,
+    /// The wall clock as the monotonic one stood at `started`.
+    wall: Timestamp,
+    started: Monotonic,
+    lead: Duration,
+    rate: Rate,
+    under_way: FuturesUnordered<LocalBoxFuture<'a, Sent>>,
+    report: ScheduleReport,
+}
+
+impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
+    pub(crate) fn new(
+        (clock, invoke): (&'a C, &'a I),
+        (wall, started): (Timestamp, Monotonic),
+        (lead, rate): (Duration, Rate),
+        report: ScheduleReport,
+    ) -> Self {
+        let under_way = FuturesUnordered::new();
+        Self { clock, invoke, wall, started, lead, rate, under_way, report }
+    }
+
+    /// The first window whose tick's sending time is not over.
+    pub(crate) fn first_open(&self) -> Window {
+        let now = self.wall + self.clock.monotonic().saturating_since(self.started);
+        Window::containing(now + self.lead).plus(1)
+    }
+
+    fn due(&self, window: Window) -> Monotonic {
+        self.started + window.opens().saturating_sub(self.lead).saturating_since(self.wall)
+    }
+
+    /// Sends a window's tick when it is due, without waiting for it.
+    pub(crate) fn issue(&mut self, window: Window) {
+        let (clock, invoke, due) = (self.clock, self.invoke, self.due(window));
+        let tick = Tick { window, rate: self.rate };
+        self.under_way.push(
+            async move {
+                clock.sleep_until(due).await;
+                let late = clock.monotonic().saturating_since(due) > Duration::from_secs(1);
+                (window, late, invoke.tick(&tick).await)
+            }
+            .boxed_local(),
+        );
+    }
+
+    fn note(&mut self, (window, late, sent): Sent) {
+        self.report.ticks_late += u64::from(late);
+        match sent {
+            Ok(()) => self.report.ticks += 1,
+            Err(error) => {
+                self.report.ticks_failed += 1;
+                tracing::warn!(%window, error = &error as &dyn StdError, "tick not accepted");
+            }
+        }
+    }
+
+    /// Sleeps until `at`, with the ticks on their way.
+    async fn until(&mut self, at: Monotonic) {
+        let mut timer = pin!(self.clock.sleep_until(at).fuse());
+        loop {
+            select_biased! {
+                sent = self.under_way.select_next_some() => self.note(sent),
+                () = timer => return,
+            }
+        }
+    }
+
+    /// Waits for the ticks on their way; nothing sleeps after the last.
+    pub(crate) async fn finish(mut self) -> ScheduleReport {
+        while let Some(sent) = self.under_way.next().await {
+            self.note(sent);
+        }
+        self.report
+    }
+
+    /// Issues one tick in `TIDEGATE_IDLE_WAKE_SECONDS` as long as every queue is known to be empty.
+    /// Gives the first window from which every one needs its tick; none where the run ends asleep.
+    pub(crate) async fn sleep(
+        &mut self,
+        config: &SchedulerConfig,
+        first: Window,
+        ledger: &impl Ledger,
+    ) -> Option<Window> {
+        if config.idle_wake <= 1 {
+            return Some(first);
+        }
+        let Some(standing) = read(ledger).await else { return Some(first.max(self.first_open())) };
+        let newest = standing.previous.map(|previous| previous.window);
+        let sleep = Sleep::new(first, config.overlap_windows, config.idle_wake, newest);
+        let (mut looks, mut ticked) = (standing.looks, 0);
+        loop {
+            let from = first.max(self.first_open());
+            match sleep.next(&looks, from) {
+                Next::EveryWindow => {
+                    self.report.idle_ticks += from.saturating_since(first).saturating_sub(ticked);
+                    return Some(from);
+                }
+                Next::End => {
+                    self.report.idle_ticks += RUN.saturating_sub(ticked);
+                    return None;
+                }
+                Next::Tick(window) => {
+                    ticked += u64::from(sleep.owns(window));
+                    looks = self.look(window, ledger).await.unwrap_or_default();
+                }
+            }
+        }
+    }
+
+    /// Issues the tick of `window`, and waits for what its poller reports: none where it found mail,
+    /// or said nothing in time. Returns before the next tick that may be needed is due.
+    async fn look(&mut self, window: Window, ledger: &impl Ledger) -> Option<Looks> {
+        let failed = self.report.ticks_failed;
+        self.issue(window);
+        for after in [1, 2] {
+            self.until(self.due(window.plus(after)).before(ASKED)).await;
+            let looks = read(ledger).await?.looks;
+            if looks.confirms(window) && after == 2 {
+                return Some(looks);
+            }
+            if looks.found >= Some(window) || self.report.ticks_failed > failed {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+/// What stands in the ledger; where it does not answer nothing is known.
+async fn read(ledger: &impl Ledger) -> Option<Standing> {
+    let answer = ledger.read().await;
+    if let Err(error) = &answer {
+        tracing::warn!(error = error as &dyn StdError, "not known whether anything waits");
+    }
+    answer.ok()
+}

@@ -1,0 +1,369 @@
+//! Nothing to send: windows that end at once, and ticks left out; and how soon mail is found again.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use tidegate_core::Window;
+use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::identity::{Envelope, Identity, group_id};
+use tidegate_core::idle::STILL;
+use tidegate_delivery::poll::End;
+use tidegate_delivery::ports::{FailureKind, Fifo, Ledger as _, LedgerReport, Outgoing};
+use tidegate_memory::{Fault, Latency, Operation, QueueSettings, Rule, failures};
+use tidegate_tests::simulation::{EXPRESS, MERGE, Mail, Settings, World, measure};
+
+use crate::{MODES, MS};
+
+const SECS: fn(u64) -> Duration = Duration::from_secs;
+/// While a stack sleeps: mail is sent at most the wake seconds and this after it became visible.
+const WAKE_AND: Duration = Duration::from_millis(1_500);
+/// Where a tick, its poller or its report is lost in between.
+const WAKE_AND_FAILED: Duration = Duration::from_millis(3_500);
+
+fn asleep(wake: u64, merge: bool) -> World {
+    World::new(Settings::new(20.0, merge).variable("TIDEGATE_IDLE_WAKE_SECONDS", wake))
+}
+
+/// Puts one mail on `queue`, and gives how long it took to SES, within two minutes.
+async fn found_after(world: &World, queue: &str, id: &str) -> Duration {
+    let put = world.universe.now();
+    world.put(queue, &[Mail::new(id)]).await;
+    arrived_after(world, id, put).await
+}
+
+async fn arrived_after(world: &World, id: &str, put: tidegate_core::Timestamp) -> Duration {
+    for _ in 0..2_400 {
+        let arrivals = world.ses.accepted();
+        if let Some(arrival) = arrivals.iter().find(|arrival| arrival.id == id) {
+            return arrival.at.saturating_since(put);
+        }
+        tokio::time::sleep(MS(50)).await;
+    }
+    panic!("{id} was not sent within two minutes");
+}
+
+fn ticks_within(world: &World, first: Window, windows: std::ops::Range<u64>) -> usize {
+    let within = first.plus(windows.start)..first.plus(windows.end);
+    let starts = world.starts();
+    starts.iter().filter(|start| within.contains(&start.tick.unwrap().window)).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_stack_ends_most_windows_at_once_and_looks_into_all_queues_by_long_polls() {
+    for merge in MODES {
+        let world = World::new(Settings::new(200.0, merge));
+        world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive));
+        let first = world.run(120).await;
+        let idle = measure::span(first, 20..120);
+        let strikes = world.faults.strikes();
+        let receives = strikes.iter().filter(|strike| idle.contains(&strike.at)).count();
+        // One look in five windows, of one receive a queue.
+        let queues = if merge { 3 } else { 2 };
+        assert!((19 * queues..=20 * queues).contains(&receives), "merge {merge}: {receives}");
+        let reports = world.reports();
+        let ended = reports.iter().filter(|report| report.end == End::Idle).count();
+        assert!((90..=100).contains(&ended), "merge {merge}: {ended} ended at once");
+        for start in world.starts().iter() {
+            let lasted = start.ended.saturating_since(start.at);
+            let most = if start.report().unwrap().end == End::Idle { MS(1) } else { MS(1_030) };
+            assert!(lasted <= most, "{start:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_express_queue_is_asked_every_window_and_alone_tells_nothing() {
+    for merge in MODES {
+        let world = World::new(Settings { express: true, ..Settings::new(200.0, merge) });
+        world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive).at(EXPRESS));
+        let told = async || world.ledger_now().await.counters["windows"];
+        let first = world
+            .play(80, async |first| {
+                world.until(first, 20, MS(0)).await;
+                let before = told().await;
+                world.until(first, 60, MS(0)).await;
+                let after = told().await;
+                assert!((7..=9).contains(&(after - before)), "{before}, {after}");
+                world.until(first, 61, MS(400)).await;
+                let after = found_after(&world, EXPRESS, "express").await;
+                assert!(after < MS(1_500), "merge {merge}: {after:?}");
+            })
+            .await;
+        let idle = measure::span(first, 20..60);
+        let strikes = world.faults.strikes();
+        let receives = strikes.iter().filter(|strike| idle.contains(&strike.at)).count();
+        assert!((39..=41).contains(&receives), "{receives}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_in_an_idle_stack_is_found_within_the_idle_windows_by_the_window_that_looks() {
+    for merge in MODES {
+        for most in [1_u64, 5, 9] {
+            let world =
+                World::new(Settings::new(20.0, merge).variable("TIDEGATE_IDLE_WINDOWS", most));
+            world
+                .play(180, async |first| {
+                    for n in 0..8 {
+                        world.until(first, 30 + 18 * n, MS(137 * n)).await;
+                        let after = found_after(&world, "small", &format!("mail-{n}")).await;
+                        let bound = SECS(most.max(2)) + WAKE_AND;
+                        assert!(after <= bound, "merge {merge}, {most}: {after:?}");
+                    }
+                })
+                .await;
+            world.assert_clean();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backlog_that_comes_to_an_idle_stack_is_sent_at_the_quota_from_the_window_that_finds_it()
+{
+    for merge in MODES {
+        for wake in [1, 10] {
+            let settings = Settings::new(50.0, merge);
+            let world = World::new(settings.variable("TIDEGATE_IDLE_WAKE_SECONDS", wake));
+            let first = world
+                .play(200, async |first| {
+                    world.until(first, 150, MS(300)).await;
+                    world.fill("big", 1_600).await;
+                    world.fill("small", 180).await;
+                })
+                .await;
+            world.assert_clean();
+            let arrivals = world.ses.arrivals();
+            let found = Window::containing(arrivals[0].at).saturating_since(first);
+            assert!(found <= 150 + wake.max(5) + 1, "merge {merge}, {wake}: window {found}");
+            // The window that finds it and the one after get on; then it is as ever.
+            let used = measure::utilisation(&world, first, found + 2..found + 32, 30);
+            assert!(used >= 0.975, "merge {merge}, {wake}: {used:.4}");
+            let early = measure::sent(&arrivals, &measure::span(first, found..found + 2));
+            assert!(early >= 50, "merge {merge}, {wake}: {early} in the first two windows");
+        }
+    }
+}
+
+/// A mail of the big campaign as it stands in the merge queue, of which no report tells.
+fn merged(id: &str, now: tidegate_core::Timestamp) -> Outgoing {
+    let identity = Identity::from_body_id("big", id);
+    let fifo = Fifo { group: group_id(&identity), deduplication: id.to_owned() };
+    let attributes = Envelope::fresh("big", identity, now.into()).to_attributes();
+    Outgoing { body: Mail::new(id).body(), attributes, delay: Duration::ZERO, fifo: Some(fifo) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reported_depth_that_is_wrong_hides_no_mail_and_does_not_keep_the_stack_awake() {
+    for error in [3, 18, -30, -400] {
+        let world = World::new(Settings::new(20.0, true));
+        let mut report = LedgerReport::default();
+        report.counters.insert("fed".into(), error);
+        world.ledger.report(&report).await.unwrap();
+        let first = world
+            .play(200, async |first| {
+                world.until(first, 120, MS(300)).await;
+                // Nothing but a look into the merge queue finds it.
+                world.put_raw(MERGE, &[merged("hidden", world.universe.now())]).await;
+                let after = arrived_after(&world, "hidden", world.universe.now()).await;
+                assert!(after <= SECS(5) + WAKE_AND, "off by {error}: {after:?}");
+            })
+            .await;
+        world.assert_clean();
+        let reports = world.reports();
+        let rest = first.plus(80)..first.plus(120);
+        let idle = reports.iter().filter(|r| rest.contains(&r.window) && r.end == End::Idle);
+        assert!(idle.count() >= 30, "off by {error}: it never rests");
+        let sums = world.ledger_now().await.counters;
+        // The hidden mail itself was taken without having been fed.
+        let depth = sums["fed"] - sums["taken"];
+        assert!((-1..=0).contains(&depth), "off by {error}: {depth}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lone_message_on_queues_that_sample_is_found_by_the_look() {
+    for merge in MODES {
+        let world = World::new(Settings::new(20.0, merge));
+        for url in world.queues.urls() {
+            let sampling = QueueSettings { sampling: 0.2, ..QueueSettings::default() };
+            world.queues.reconfigure(&url, sampling);
+        }
+        world
+            .play(120, async |first| {
+                for n in 0..4 {
+                    world.until(first, 30 + 20 * n, MS(211 * n)).await;
+                    let after = found_after(&world, "big", &format!("lone-{n}")).await;
+                    assert!(after <= SECS(5) + WAKE_AND, "merge {merge}: {after:?}");
+                }
+            })
+            .await;
+        world.assert_clean();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_all_is_empty_one_tick_comes_in_the_wake_seconds_and_finds_what_came() {
+    for merge in MODES {
+        for wake in [2, 5, 10, 30, 60] {
+            let world = asleep(wake, merge);
+            let first = world
+                .play(900, async |first| {
+                    for n in 0..5 {
+                        world.until(first, 300 + 120 * n, MS(13_370 * n)).await;
+                        let queue = if n % 2 == 0 { "big" } else { "small" };
+                        let after = found_after(&world, queue, &format!("mail-{n}")).await;
+                        let bound = SECS(wake) + WAKE_AND;
+                        assert!(after <= bound, "merge {merge}, wake {wake}: {after:?}");
+                    }
+                })
+                .await;
+            world.assert_clean();
+            // From 45 windows and a run on, and until the first mail.
+            let most = 120 / wake + 4;
+            let ticks = ticks_within(&world, first, 180..300);
+            assert!(ticks as u64 <= most, "merge {merge}, wake {wake}: {ticks} ticks");
+            assert!(world.runs.borrow().iter().any(|run| run.idle_ticks > 25));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_tick_a_minute_the_scheduler_runs_for_seconds() {
+    let world = asleep(60, true);
+    world
+        .play(260, async |first| {
+            world.until(first, 190, MS(0)).await;
+            let before = world.universe.now();
+            world.schedule().await;
+            let ran = world.universe.now().saturating_since(before);
+            assert!(ran <= SECS(9), "it ran for {ran:?}");
+        })
+        .await;
+    // The minutes' own runs, and the one beside them.
+    for run in world.runs.borrow().iter().skip(2) {
+        assert_eq!((run.ticks, run.idle_ticks), (1, 59), "{run:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_is_no_later_than_three_seconds_more_where_the_idle_tick_comes_to_nothing() {
+    let unreachable = || Fault::Before(FailureKind::Unreachable);
+    let faults: [(&str, Operation, Fault<FailureKind>); 6] = [
+        ("tick lost", Operation::Tick, Fault::Nothing),
+        ("tick refused", Operation::Tick, unreachable()),
+        ("claim fails", Operation::Claim, unreachable()),
+        ("poller crashes as it looks", Operation::Receive, Fault::HangBefore),
+        ("report lost", Operation::Report, unreachable()),
+        ("scheduler cannot read", Operation::Read, unreachable()),
+    ];
+    for merge in MODES {
+        for (what, operation, fault) in faults.clone() {
+            let world = asleep(20, merge);
+            world
+                .play(420, async |first| {
+                    world.until(first, 250, MS(0)).await;
+                    // All calls fail until an idle tick was tried, and a little longer.
+                    let newest = world.ledger_now().await.looks.empty.unwrap();
+                    let from = newest.plus(2).opens();
+                    let until = newest.plus(21).opens();
+                    world.faults.add(Rule::new(fault.clone()).on(operation).during(from..until));
+                    world.universe.sleep_until(newest.plus(2).opens()).await;
+                    let after = found_after(&world, "big", "late").await;
+                    let bound = SECS(20) + WAKE_AND_FAILED;
+                    assert!(after <= bound, "merge {merge}, {what}: {after:?}");
+                })
+                .await;
+            assert!(!world.faults.strikes().is_empty(), "{what} never struck");
+            world.assert_clean();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn doubled_schedulers_and_ticks_leave_no_window_longer_out() {
+    for wake in [10, 60] {
+        let world = asleep(wake, true);
+        world.faults.add(Rule::new(Fault::Duplicate(Latency::NONE)).on(Operation::Tick));
+        world
+            .play(500, async |first| {
+                world.until(first, 205, MS(130)).await;
+                join(world.schedule(), async {
+                    world.until(first, 219, MS(610)).await;
+                    join(world.schedule(), async {
+                        for n in 0..3 {
+                            let after = found_after(&world, "big", &format!("mail-{n}")).await;
+                            assert!(after <= SECS(wake) + WAKE_AND, "wake {wake}: {after:?}");
+                            tokio::time::sleep(SECS(70)).await;
+                        }
+                    })
+                    .await;
+                })
+                .await;
+            })
+            .await;
+        world.assert_clean();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_with_mail_is_ticked_every_window_however_few_ticks_are_asked_for() {
+    for merge in MODES {
+        let world = asleep(60, merge);
+        world.fill("big", 2_600).await;
+        world.fill("small", 300).await;
+        let first = world.run(135).await;
+        world.assert_clean();
+        let used = measure::utilisation(&world, first, 4..132, 30);
+        assert!(used >= 0.975, "merge {merge}: {used:.4}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_becomes_visible_while_the_stack_sleeps_is_sent_within_the_wake_seconds() {
+    for merge in MODES {
+        let world = asleep(60, merge);
+        world
+            .play(1_500, async |first| {
+                world.until(first, 2, MS(0)).await;
+                world.put("big", &[Mail::new("again")]).await;
+                let rule = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
+                world.mail_faults.add(rule.during(first.opens()..first.plus(200).opens()));
+            })
+            .await;
+        assert_eq!((world.lost(), world.accepted().len()), (vec![], 1), "merge {merge}");
+        // Each delay is waited for asleep: at most 900 s and a minute for the last.
+        assert!(world.runs.borrow().iter().any(|run| run.idle_ticks >= 55));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_keeps_the_ticks_coming_and_what_waited_goes_as_it_is_lifted() {
+    let world = asleep(60, true);
+    world
+        .play(400, async |first| {
+            world.until(first, 190, MS(500)).await;
+            let hold = Hold { detail: String::new(), since: world.universe.now().into() };
+            world.control(|control| assert!(control.hold(None, HoldReason::Paused, hold))).await;
+            world.put("big", &[Mail::new("held")]).await;
+            world.until(first, 320, MS(500)).await;
+            assert!(world.ses.arrivals().is_empty());
+            world.control(|control| assert!(control.lift(None, HoldReason::Paused))).await;
+            let after = arrived_after(&world, "held", world.universe.now()).await;
+            assert!(after <= SECS(2), "{after:?}");
+        })
+        .await;
+    world.assert_clean();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_of_no_weight_keeps_nobody_awake() {
+    let world = asleep(10, true);
+    world.control(|control| assert_eq!(control.weights.insert("small".into(), 0), None)).await;
+    world.run(250).await;
+    let looks = world.ledger_now().await.looks;
+    assert!(looks.empty.unwrap() > looks.found.unwrap().plus(STILL), "{looks:?}");
+    assert!(world.runs.borrow().last().unwrap().idle_ticks > 40);
+    assert_eq!(world.ses.arrivals().len(), 0);
+}
