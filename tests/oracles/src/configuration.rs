@@ -27,7 +27,9 @@ pub fn configuration(bytes: &[u8]) {
         Ok(config) => {
             assert!(!config.poller_function.is_empty() && config.overlap_windows <= 20);
             shared(&config.ledger, config.cap.quota);
-            config.feedback.as_ref().map_or((), feedback);
+            if let Some(read) = &config.feedback {
+                feedback(read);
+            }
         }
         Err(error) => refused(&error, &lines),
     }
