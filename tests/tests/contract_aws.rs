@@ -94,7 +94,7 @@ impl FeedbackRoom for Queues {
     type Feedback = SqsFeedback;
 
     async fn open(&self) -> (SqsFeedback, QueueUrl) {
-        let url = self.create(false).await;
+        let url = QueueRoom::create(self, false).await;
         let call = self.client.set_queue_attributes().queue_url(url.as_str());
         call.attributes(QueueAttributeName::VisibilityTimeout, "1").send().await.unwrap();
         (self.missing(&url), url)

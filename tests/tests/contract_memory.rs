@@ -100,7 +100,7 @@ impl FeedbackRoom for Queues {
     type Feedback = Faulty<MemoryFeedback>;
 
     async fn open(&self) -> (Self::Feedback, QueueUrl) {
-        let url = self.create(false).await;
+        let url = QueueRoom::create(self, false).await;
         let settings =
             QueueSettings { visibility: Duration::from_secs(1), ..QueueSettings::default() };
         self.queues.inner().reconfigure(&url, settings);

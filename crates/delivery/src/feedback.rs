@@ -112,7 +112,9 @@ impl<C: Clock, F: Feedback, L: Ledger> Reader<'_, C, F, L> {
         if stands {
             let mut report = self.report.borrow_mut();
             report.unreadable += unreadable;
-            new.take().into_iter().for_each(|notice| report.add(notice));
+            for notice in new.take() {
+                report.add(notice);
+            }
         }
         Ok(stands)
     }

@@ -32,9 +32,10 @@ async fn main() -> ExitCode {
     // Any payload will do: the EventBridge event says nothing that is needed.
     let handler = service_fn(|_: LambdaEvent<Value>| async move {
         let (config, clock, account, ledger, invoke, queues) = parts;
-        let ticks = schedule::run(config, clock, account, ledger, invoke, queues);
+        // On the heap: a minute's future is large.
+        let ticks = Box::pin(schedule::run(config, clock, account, ledger, invoke, queues));
         let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
-        let (report, minute) = minute::run(ticks, reading, clock, ledger).await;
+        let (report, minute) = Box::pin(minute::run(ticks, reading, clock, ledger)).await;
         let ledger_failed = failures.take();
         let report = report.map_err(|error| {
             tracing::error!(error = &error as &dyn std::error::Error, "no ticks");
@@ -45,7 +46,7 @@ async fn main() -> ExitCode {
         publish(&scheduler_metrics(clock.wall(), &report, &minute, ledger_failed));
         Ok::<_, Diagnostic>(report)
     });
-    match run(handler).await {
+    match Box::pin(run(handler)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed_start(error.as_ref()),
     }

@@ -28,7 +28,9 @@ pub fn configuration(bytes: &[u8]) {
             assert!(!config.poller_function.is_empty() && config.overlap_windows <= 20);
             assert!((1..=60).contains(&config.idle_wake));
             shared(&config.ledger, config.cap.quota);
-            config.feedback.as_ref().map_or((), feedback);
+            if let Some(read) = &config.feedback {
+                feedback(read);
+            }
         }
         Err(error) => refused(&error, &lines),
     }
@@ -61,7 +63,8 @@ fn feedback(config: &FeedbackConfig) {
     assert!((1_000..=1_000_000).contains(&policy.bounce_share));
     assert!((100..=1_000_000).contains(&policy.complaint_share));
     assert!((100..=1_000_000).contains(&policy.minimum));
-    assert!(config.queue_url.starts_with("http") && !config.queue_url.ends_with(".fifo"));
+    assert!(config.queue_url.starts_with("http"));
+    assert!(config.queue_url.rsplit_once('.').is_none_or(|(_, end)| end != "fifo"));
 }
 
 fn poller(config: &PollerConfig, lines: &Lines<'_>) {

@@ -281,8 +281,8 @@ impl World {
         let feedback = MemoryFeedback::new(self.queues.client(), url(FEEDBACK));
         let feedback = Faulty::new(feedback, self.faults.clone());
         let reading = config.feedback.as_ref().map(|config| (config, &feedback));
-        let ticks = schedule::run(&config, &clock, &account, &ledger, &invoke, &queues);
-        let (report, minute) = minute::run(ticks, reading, &clock, &ledger).await;
+        let ticks = Box::pin(schedule::run(&config, &clock, &account, &ledger, &invoke, &queues));
+        let (report, minute) = Box::pin(minute::run(ticks, reading, &clock, &ledger)).await;
         self.minutes.borrow_mut().push(minute);
         self.runs.borrow_mut().extend(report);
     }

@@ -203,7 +203,9 @@ async fn a_feedback_queue_that_fails_or_hangs_costs_no_tick_and_no_time() {
         let world = World::new(settings(20.0, true, "hold"));
         world.queues.set_latency(Latency::NONE);
         report(&world, "bounce", "big", 30).await;
-        rules.into_iter().for_each(|rule| world.faults.add(rule));
+        for rule in rules {
+            world.faults.add(rule);
+        }
         world.schedule().await;
         assert_eq!(world.universe.elapsed(), took, "case {number}");
         assert_eq!(ticks(&world), ticks(&calm), "case {number}");

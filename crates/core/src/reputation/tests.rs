@@ -214,7 +214,9 @@ fn a_record_stays_small_however_much_comes_back() {
     let policy = ReputationPolicy { holds: false, ..POLICY };
     for round in 0..100_u32 {
         let mut heard = ledger.messages(NoticeKind::Bounce, "big", 50);
-        heard.iter_mut().for_each(|heard| heard.mark = u32::MAX - heard.mark - round);
+        for heard in &mut heard {
+            heard.mark = u32::MAX - heard.mark - round;
+        }
         ledger.hear_under(&policy, &heard);
     }
     let text = serde_json::to_string(&ledger.control.reputation).unwrap();
