@@ -81,7 +81,7 @@ fn apply(
     };
     let gone: Vec<HoldReason> = control
         .holds
-        .iter()
+        .known()
         .filter(|(reason, hold)| free(*reason) && hold.since < asked)
         .map(|(reason, _)| reason)
         .collect();
@@ -127,9 +127,19 @@ mod tests {
         control
     }
 
+    /// The reasons that stand, in the order of [`HoldReason`].
+    fn standing(control: &Control) -> Vec<HoldReason> {
+        use HoldReason::{Account, Credentials, DailyBudget, DailyQuota, Paused};
+        let all = [Paused, DailyQuota, DailyBudget, Account, Credentials];
+        let found: Vec<_> =
+            all.into_iter().filter(|reason| control.holds.get(*reason).is_some()).collect();
+        assert_eq!(found.len(), control.holds.len());
+        found
+    }
+
     fn after(mut control: Control, status: &AccountStatus) -> Vec<HoldReason> {
         apply(&mut control, DailyPolicy::default(), status, 7, ASKED);
-        control.holds.iter().map(|(reason, _)| reason).collect()
+        standing(&control)
     }
 
     #[test]
@@ -177,7 +187,7 @@ mod tests {
         let after = |now: u64| {
             let mut control = held(&[DailyQuota, DailyBudget, Account], 1_000);
             lift_yesterdays(&mut control, EpochMillis::new(now));
-            control.holds.iter().map(|(reason, _)| reason).collect::<Vec<_>>()
+            standing(&control)
         };
         assert_eq!(after(1_000 + day), [DailyQuota, DailyBudget, Account]);
         assert_eq!(after(1_001 + day), [Account]);

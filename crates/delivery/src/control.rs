@@ -44,10 +44,11 @@ fn log_holds(before: &Control, after: &Control) {
 
 /// Not the detail: SES names addresses in it. It stands in the control record.
 fn log_changes(campaign: Option<&str>, before: &Holds, after: &Holds) {
-    for (reason, _) in after.iter().filter(|(reason, _)| before.get(*reason).is_none()) {
-        tracing::error!(campaign, reason = reason.as_str(), "sending is held");
+    let has = |holds: &Holds, reason: &str| holds.reasons().any(|other| other == reason);
+    for reason in after.reasons().filter(|reason| !has(before, reason)) {
+        tracing::error!(campaign, reason, "sending is held");
     }
-    for (reason, _) in before.iter().filter(|(reason, _)| after.get(*reason).is_none()) {
-        tracing::info!(campaign, reason = reason.as_str(), "hold lifted");
+    for reason in before.reasons().filter(|reason| !has(after, reason)) {
+        tracing::info!(campaign, reason, "hold lifted");
     }
 }

@@ -83,13 +83,23 @@ impl Hold {
 /// assert!(holds.lift(HoldReason::Paused));
 /// assert!(holds.is_empty());
 /// ```
+/// A hold whose reason this version does not know (a newer one set it, and was rolled back) holds all
+/// the same, is kept, and is lifted by the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Holds(BTreeMap<HoldReason, Hold>);
+pub struct Holds(BTreeMap<Reason, Hold>);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Reason {
+    Known(HoldReason),
+    Unknown(String),
+}
 
 impl Holds {
     /// Adds a hold; false where one of this reason stands already, which is kept.
     pub fn add(&mut self, reason: HoldReason, hold: Hold) -> bool {
+        let reason = Reason::Known(reason);
         let new = !self.0.contains_key(&reason);
         if new {
             self.0.insert(reason, hold);
@@ -99,13 +109,13 @@ impl Holds {
 
     /// Lifts the hold of this reason; false where none stands.
     pub fn lift(&mut self, reason: HoldReason) -> bool {
-        self.0.remove(&reason).is_some()
+        self.0.remove(&Reason::Known(reason)).is_some()
     }
 
     /// The hold of this reason.
     #[must_use]
     pub fn get(&self, reason: HoldReason) -> Option<&Hold> {
-        self.0.get(&reason)
+        self.0.get(&Reason::Known(reason))
     }
 
     /// How many reasons there are.
@@ -123,11 +133,24 @@ impl Holds {
     /// Whether express mail is held too.
     #[must_use]
     pub fn stop_express(&self) -> bool {
-        self.0.keys().any(|reason| !reason.spares_express())
+        let spared =
+            |reason: &Reason| matches!(reason, Reason::Known(known) if known.spares_express());
+        self.0.keys().any(|reason| !spared(reason))
     }
 
-    /// All holds, with their reasons.
-    pub fn iter(&self) -> impl Iterator<Item = (HoldReason, &Hold)> {
-        self.0.iter().map(|(reason, hold)| (*reason, hold))
+    /// The holds whose reasons this version knows.
+    pub fn known(&self) -> impl Iterator<Item = (HoldReason, &Hold)> {
+        self.0.iter().filter_map(|(reason, hold)| match reason {
+            Reason::Known(known) => Some((*known, hold)),
+            Reason::Unknown(_) => None,
+        })
+    }
+
+    /// The names of all reasons there are.
+    pub fn reasons(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|reason| match reason {
+            Reason::Known(known) => known.as_str(),
+            Reason::Unknown(name) => name,
+        })
     }
 }

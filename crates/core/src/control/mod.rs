@@ -58,6 +58,10 @@ pub struct Control {
     /// Bounces and complaints, where they are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reputation: Option<Reputation>,
+    /// Members that this version does not know. They are kept: a newer version that was rolled back
+    /// finds them again.
+    #[serde(flatten)]
+    pub unknown: BTreeMap<String, serde_json::Value>,
 }
 
 impl Control {
@@ -138,6 +142,19 @@ mod tests {
         assert!(!holds.is_empty() && !holds.stop_express());
         holds.add(HoldReason::DailyQuota, hold(""));
         assert!(holds.stop_express());
+    }
+
+    #[test]
+    fn what_a_newer_version_wrote_holds_and_is_kept() {
+        let text = r#"{"holds":{"daily_budget":{"detail":"","since":"2026-11-20T20:36:07Z"},"moon":{"detail":"full","since":"2026-11-20T20:36:07Z"}},"weights":{"big":80},"bucket":{"tokens":[1,2]}}"#;
+        let mut control: Control = serde_json::from_str(text).unwrap();
+        assert!(control.lift(None, HoldReason::DailyBudget));
+        assert!(!control.holds.is_empty() && control.holds.stop_express());
+        assert_eq!(control.holds.reasons().collect::<Vec<_>>(), ["moon"]);
+        let written: serde_json::Value = serde_json::to_value(&control).unwrap();
+        assert_eq!(written["bucket"]["tokens"][1], 2);
+        assert_eq!(written["holds"]["moon"]["detail"], "full");
+        assert_eq!(written["weights"]["big"], 80);
     }
 
     #[test]
