@@ -18,7 +18,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from figures import GUARDS, Judge, Report, Row, guard_rows, idle_rows, sending_rows, table
+import idle
+from figures import GUARDS, Judge, Report, Row, guard_rows, sending_rows, table
 from startup import package_rows, start_rows
 
 # Both campaigns wait for more than 30 windows from the fifth on; then the small one ends.
@@ -55,21 +56,41 @@ RUNS: dict[str, Run] = {
     "200-direct": sending(200, "--mode", "direct", calls=0.25, cpu_ms=0.5, rss=25e6),
     **{f"guard-{value}": guard(value) for value in GUARDS},
     "1000": sending(1_000, "--sqs", "sandbox", worst_second=1_005),
-    "idle": Run(("--quota", "200", "--big", "1", "--small", "1"), idle_rows),
 }
-PARTS = ["start", *RUNS]
+PARTS = ["start", *RUNS, "idle"]
+# What the cost calculation goes by.
+MEASURED = Path("infra/cost/measured.json")
 
 
 def measure(part: str, args: argparse.Namespace) -> list[Row]:
     """The rows of one part; a run that failed is a row that is not reached."""
     if part == "start":
         return start_rows(args.bin_dir) + package_rows(args.bin_dir)
+    if part == "idle":
+        return idle_rows(args)
     run = RUNS[part]
     try:
         report = local(part, run.options, args)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return [Row(part, "a run with a report", None, "", "one", reached=False, note=str(error))]
     return run.rows(part, report)
+
+
+def idle_rows(args: argparse.Namespace) -> list[Row]:
+    """Idle minutes; with --write they become those of the cost calculation."""
+    place = args.root / MEASURED
+    known = json.loads(place.read_text()) if place.exists() else {}
+    try:
+        measured = idle.measure(args)
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+        return [Row("idle", "idle minutes", None, "", "two", reached=False, note=str(error))]
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "idle.json").write_text(json.dumps(measured, indent=1) + "\n")
+    if args.write:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(known | {"idle_minute": measured}, indent=1) + "\n")
+        known = {}
+    return idle.rows("idle", measured, known.get("idle_minute"))
 
 
 def local(part: str, options: tuple[str, ...], args: argparse.Namespace) -> Report:
@@ -107,6 +128,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--python", type=Path,
                         help="Python with ministack [.tools/local/bin/python]")
     parser.add_argument("--out", type=Path, help="folder for reports and bench.json [.local/bench]")
+    parser.add_argument("--write", action="store_true",
+                        help=f"write the idle minutes into {MEASURED}, and do not judge them")
     parser.add_argument("extra", nargs="*", metavar="-- OPTION",
                         help="more options for `tidegate local`")
     args = parser.parse_args()

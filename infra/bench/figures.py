@@ -12,8 +12,6 @@ GUARDS = (0.01, 0.02, 0.05)
 UTILISATION = 0.975
 AFTER_END = 0.97
 SHARE_POINTS = 1.0
-# Queues that an idle window asks: two campaigns, merge, express.
-IDLE_QUEUES = 4
 
 
 @dataclass(frozen=True)
@@ -95,14 +93,6 @@ def guard_rows(part: str, report: Report, guard: float) -> list[Row]:
         told(part, "worst second at arrival", report["figures"]["worst_second"], "recipients"),
         told(part, "refused", refused(report), "mails"),
     ]
-
-
-def idle_rows(part: str, report: Report) -> list[Row]:
-    sqs = report["sqs"]
-    windows = sqs["idle_windows"]
-    calls = sqs["idle_calls"] / (windows * IDLE_QUEUES) if windows else None
-    note = f"{sqs['idle_calls']} calls, {windows} windows, {IDLE_QUEUES} queues"
-    return [at_most(part, "idle: calls per queue and window", calls, "", 1, note)]
 
 
 def promises_row(part: str, report: Report) -> Row:

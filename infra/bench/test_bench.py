@@ -13,7 +13,8 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import bench
-from figures import Judge, Report, Row, guard_rows, idle_rows, sending_rows, table
+import idle
+from figures import Judge, Report, Row, guard_rows, sending_rows, table
 from startup import first_start, package
 
 NEXT = "GET /2018-06-01/runtime/invocation/next HTTP/1.1"
@@ -96,11 +97,6 @@ class Judging(unittest.TestCase):
         self.assertTrue(all(row.reached is not False for row in rows))
         self.assertEqual([row.reached for row in guard_rows("g", GOOD, 0.02)], [None] * 3)
 
-    def test_an_idle_window_asks_each_queue_once(self) -> None:
-        self.assertTrue(idle_rows("idle", GOOD)[0].reached)
-        self.assertFalse(idle_rows("idle", changed("sqs", "idle_calls", to=25))[0].reached)
-        self.assertFalse(idle_rows("idle", changed("sqs", "idle_windows", to=0))[0].reached)
-
     def test_the_table_tells_how_many_targets_were_reached(self) -> None:
         rows = [Row("a", "x", 0.5, "", "<= 1", True), Row("a", "y", None, "", "<= 1", False),
                 Row("a", "z", 12_345, "bytes")]
@@ -108,6 +104,39 @@ class Judging(unittest.TestCase):
         self.assertTrue(text.endswith("1 of 2 targets reached"))
         self.assertIn("12,345 bytes", text)
         self.assertIn("NO", text)
+
+
+class Idling(unittest.TestCase):
+    MINUTE = {"sqs_calls": 36, "ledger_writes": 77, "poller": {"invocations": 65, "billed_ms": 9_000},
+              "scheduler": {"invocations": 1, "billed_ms": 64_000}}
+
+    def test_a_minute_is_judged_by_the_one_that_the_costs_go_by(self) -> None:
+        rows = idle.rows("idle", {"1": self.MINUTE}, {"1": self.MINUTE})
+        self.assertEqual([row.reached for row in rows], [True] * 5)
+        self.assertEqual({row.reached for row in idle.rows("idle", {"1": self.MINUTE}, None)}, {None})
+        for name in ("sqs_calls", "ledger_writes"):
+            more = self.MINUTE | {name: 1.3 * self.MINUTE[name]}
+            missed = [row for row in idle.rows("idle", {"1": more}, {"1": self.MINUTE})
+                      if row.reached is False]
+            self.assertEqual(len(missed), 1, name)
+        slow = self.MINUTE | {"poller": {"invocations": 65, "billed_ms": 65_000}}
+        missed = [row.figure for row in idle.rows("idle", {"1": slow}, {"1": self.MINUTE})
+                  if row.reached is False]
+        self.assertEqual(missed, ["idle minute, wake 1 s: poller, billed"])
+
+    def test_a_call_is_named_by_what_the_sdk_sends(self) -> None:
+        for asked, name in [
+            (("POST", "/", "AmazonSQS.ReceiveMessage"), "SQS.ReceiveMessage"),
+            (("POST", "/", "DynamoDB_20120810.UpdateItem"), "DynamoDB.UpdateItem"),
+            (("GET", "/v2/email/account", ""), "SES.GET /v2/email/account"),
+            (("POST", "/2015-03-31/functions/poller/invocations", ""), "Lambda.Invoke"),
+        ]:
+            self.assertEqual(idle.operation(*asked), name)
+
+    def test_billed_milliseconds_are_those_of_the_report_lines(self) -> None:
+        line = "REPORT RequestId: a-b\tDuration: 12.3 ms\tBilled Duration: 13 ms\tMemory Size: 256"
+        found = idle.REPORT.search(line)
+        self.assertEqual(found and found[1], "13")
 
 
 class Parts(unittest.TestCase):

@@ -12,6 +12,9 @@ use tidegate_delivery::schedule::ScheduleReport;
 #[must_use]
 pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) -> Vec<Value> {
     let is = |end| f64::from(u8::from(report.end == end));
+    if report.end == End::Idle && ledger_failed == 0 {
+        return vec![idle_metrics(at, report)];
+    }
     let failed: u64 = report.failed.values().sum();
     let mut line = Line::new(at)
         .dimension("Function", "poller")
@@ -56,6 +59,13 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
             .into_value()
     });
     std::iter::once(line.into_value()).chain(by_campaign).collect()
+}
+
+/// A window that ended at once: no line of zeros a second, which CloudWatch bills by its bytes.
+fn idle_metrics(at: Timestamp, report: &WindowReport) -> Value {
+    let line =
+        Line::new(at).dimension("Function", "poller").metric("IdleWindows", Unit::Count, 1.0);
+    line.property("window", report.window.to_string()).into_value()
 }
 
 /// The metrics of an invocation of `function` that ended without a report. A scheduler does so only
@@ -199,13 +209,21 @@ mod tests {
         for (end, name) in [
             (End::Duplicate, "DuplicateWindows"),
             (End::Expired, "ExpiredWindows"),
-            (End::Idle, "IdleWindows"),
             (End::Held, "HeldWindows"),
             (End::Blocked, "BlockedWindows"),
         ] {
             let lines = poller_metrics(Timestamp::from_millis(1), &report(end), 0);
             assert_eq!(value(&lines[0], name).to_bits(), 1_f64.to_bits(), "{name}");
         }
+    }
+
+    #[test]
+    fn an_idle_window_tells_that_and_nothing_else() {
+        let lines = poller_metrics(Timestamp::from_millis(1), &report(End::Idle), 0);
+        assert_eq!(lines.len(), 1);
+        assert_eq!(declared(&lines[0]), [("IdleWindows".to_owned(), 1.0)]);
+        let served = poller_metrics(Timestamp::from_millis(1), &report(End::Served), 0);
+        assert_eq!(value(&served[0], "IdleWindows").to_bits(), 0_f64.to_bits());
     }
 
     #[test]

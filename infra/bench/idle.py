@@ -1,0 +1,258 @@
+"""What an idle stack costs in calls, milliseconds and log bytes, measured on the local AWS.
+
+A counting proxy stands between the functions and ministack; milliseconds are those of the `REPORT`
+lines in the functions' logs, as AWS bills them. The scheduler is invoked here, once a minute.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from figures import Row, at_most, told
+
+Measured = dict[str, Any]
+
+MINUTE = 60.0
+# A run of the scheduler lasts five windows longer; a poller reports within seconds.
+SETTLED = 10.0
+# Minutes before the one that is measured: a stack sleeps after 45 windows without a mail.
+WARM_MINUTES = {1: 1, 60: 2}
+READY_SECONDS = 30.0
+STACK = "idle"
+REPORT = re.compile(r"REPORT RequestId: \S+\s+Duration: [\d.]+ ms\s+Billed Duration: (\d+) ms")
+# What CloudWatch adds to the bytes of every event.
+EVENT_BYTES = 26
+# Between two measurements of the same code, on a machine with other work.
+TOLERANCE = 0.25
+AUTHORIZATION = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/{}/aws4_request, Signature=x"
+
+
+@dataclass
+class Calls:
+    """Calls to AWS, by when they came."""
+
+    seen: list[tuple[float, str]] = field(default_factory=list)
+
+    def within(self, since: float, until: float) -> Counter[str]:
+        return Counter(name for at, name in list(self.seen) if since <= at < until)
+
+
+def operation(method: str, path: str, target: str) -> str:
+    """`SQS.ReceiveMessage` and the like, from what the SDK sends."""
+    service, _, name = target.partition(".")
+    if service == "AmazonSQS":
+        return f"SQS.{name}"
+    if service.startswith("DynamoDB"):
+        return f"DynamoDB.{name}"
+    if path.startswith("/v2/email"):
+        return f"SES.{method} {path}"
+    return "Lambda.Invoke" if path.endswith("/invocations") else f"{method} {path}"
+
+
+def proxy(port: int, calls: Calls) -> ThreadingHTTPServer:
+    """Passes everything on to ministack at `port`, and notes it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            name = operation(self.command, self.path, self.headers.get("X-Amz-Target", ""))
+            calls.seen.append((time.time(), name))
+            upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            try:
+                headers = {k: v for k, v in self.headers.items() if k.lower() != "connection"}
+                upstream.request(self.command, self.path, body, headers)
+                answer = upstream.getresponse()
+                content = answer.read()
+            finally:
+                upstream.close()
+            self.send_response_only(answer.status)
+            for key, value in answer.getheaders():
+                if key.lower() not in ("content-length", "transfer-encoding", "connection"):
+                    self.send_header(key, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PUT = do_DELETE = pass_on
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def ask(port: int, service: str, method: str, path: str, body: Any = None, **headers: str) -> Any:
+    """One call of ours to ministack."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        headers = {"Authorization": AUTHORIZATION.format(service),
+                   "Content-Type": "application/x-amz-json-1.1"} | headers
+        connection.request(method, path, json.dumps(body or {}), headers)
+        answer = connection.getresponse()
+        content = answer.read()
+    finally:
+        connection.close()
+    if answer.status >= 300:
+        raise ValueError(f"{service} {method} {path}: {answer.status} {content[:300]!r}")
+    return json.loads(content) if content else None
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def ministack(python: Path, port: int, scratch: str) -> subprocess.Popen[bytes]:
+    environment = {
+        "PATH": os.environ.get("PATH", ""), "HOME": scratch, "TMPDIR": scratch,
+        "BIND_HOST": "127.0.0.1", "MINISTACK_HOST": "127.0.0.1", "GATEWAY_PORT": str(port),
+        "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0",
+    }
+    program = "import sys; from ministack.app import main; sys.argv = ['ministack']; main()"
+    return subprocess.Popen(
+        [str(python), "-u", "-c", program], cwd=scratch, env=environment,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def deploy(args: Any, port: int, endpoint: str) -> dict[str, str]:
+    """The stack's outputs; its schedule is off, since the minutes are ours."""
+    command = [str(args.python), "-B", str(args.root / "infra/local/local_aws.py"), "deploy"]
+    command += ["--endpoint", f"http://127.0.0.1:{port}", "--stack", STACK]
+    command += ["--template", str(args.root / "infra/sam/template.yaml")]
+    command += ["--scheduler", str(args.bin_dir / "scheduler")]
+    command += ["--poller", str(args.bin_dir / "poller")]
+    for parameter in (f"EndpointUrl={endpoint}", "Schedule=DISABLED"):
+        command += ["--parameter", parameter]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        raise ValueError(done.stderr.strip())
+    outputs: dict[str, str] = json.loads(done.stdout)["outputs"]
+    return outputs
+
+
+def set_wake(port: int, function: str, wake: int) -> None:
+    path = f"/2015-03-31/functions/{function}/configuration"
+    variables = ask(port, "lambda", "GET", path)["Environment"]["Variables"]
+    variables["TIDEGATE_IDLE_WAKE_SECONDS"] = str(wake)
+    ask(port, "lambda", "PUT", path, {"Environment": {"Variables": variables}})
+
+
+def logged(port: int, group: str, since: float, until: float) -> dict[str, int]:
+    """Invocations that ended within the time, what they are billed, and what they logged."""
+    events: list[dict[str, Any]] = []
+    page: dict[str, Any] = {}
+    while True:
+        body = {"logGroupName": group, "limit": 10_000, **page}
+        target = {"X-Amz-Target": "Logs_20140328.FilterLogEvents"}
+        answer = ask(port, "logs", "POST", "/", body, **target)
+        events += answer["events"]
+        if not answer.get("nextToken") or not answer["events"]:
+            break
+        page = {"nextToken": answer["nextToken"]}
+    mine = [e["message"] for e in events if since <= e["timestamp"] / 1e3 < until]
+    billed = [int(found[1]) for message in mine if (found := REPORT.search(message))]
+    return {"invocations": len(billed), "billed_ms": sum(billed),
+            "log_bytes": sum(len(message.encode()) + EVENT_BYTES for message in mine)}
+
+
+def item_bytes(port: int, table: str) -> int:
+    """The ledger item as DynamoDB counts it, near enough: names and values."""
+    target = {"X-Amz-Target": "DynamoDB_20120810.GetItem"}
+    body = {"TableName": table, "Key": {"pk": {"S": "regulator"}}}
+    item = ask(port, "dynamodb", "POST", "/", body, **target)["Item"]
+    size = 0
+    for name, value in item.items():
+        (kind, text), = value.items()
+        size += len(name) + (len(text.encode()) if kind == "S" else (len(text) + 1) // 2 + 1)
+    return size
+
+
+def minute(args: Any, wake: int) -> Measured:
+    """An idle minute, with one tick in `wake` seconds."""
+    calls, port = Calls(), free_port()
+    with tempfile.TemporaryDirectory() as scratch:
+        stack = ministack(args.python, port, scratch)
+        server = proxy(port, calls)
+        try:
+            outputs = deploy(args, port, f"http://127.0.0.1:{server.server_address[1]}")
+            set_wake(port, outputs["SchedulerFunction"], wake)
+            began = time.time()
+            path = f"/2015-03-31/functions/{outputs['SchedulerFunction']}/invocations"
+            warm = WARM_MINUTES[wake]
+            for number in range(warm + 1):
+                time.sleep(max(0.0, began + number * MINUTE - time.time()))
+                ask(port, "lambda", "POST", path, **{"X-Amz-Invocation-Type": "Event"})
+            since = began + warm * MINUTE
+            until = since + MINUTE
+            time.sleep(until + SETTLED - time.time())
+            seen = calls.within(since, until)
+            # The minute's run ends after it; the run before ended in it.
+            ends = (since + SETTLED / 2, until + SETTLED) if wake == 1 else (since, until)
+            scheduler = logged(port, outputs["SchedulerLogGroup"], *ends)
+            ran = logged(port, outputs["SchedulerLogGroup"], began, until + SETTLED)
+            if ran["invocations"] < warm + 1:
+                raise ValueError(f"{ran['invocations']} of {warm + 1} runs of the scheduler ended")
+            return {
+                "sqs_calls": sum(n for name, n in seen.items() if name.startswith("SQS.")),
+                "ledger_writes": seen["DynamoDB.UpdateItem"],
+                "ledger_reads": seen["DynamoDB.GetItem"],
+                "poller": logged(port, outputs["PollerLogGroup"], since, until),
+                "scheduler": scheduler,
+                "ledger_item_bytes": item_bytes(port, outputs["LedgerTable"]),
+                "calls": dict(sorted(seen.items())),
+            }
+        finally:
+            server.shutdown()
+            os.killpg(stack.pid, 9)
+            stack.wait()
+
+
+def measure(args: Any) -> Measured:
+    """Idle minutes by their wake seconds, side by side."""
+    with ThreadPoolExecutor() as pool:
+        minutes = {wake: pool.submit(minute, args, wake) for wake in WARM_MINUTES}
+        return {str(wake): future.result() for wake, future in minutes.items()}
+
+
+def rows(part: str, measured: Measured, known: Measured | None) -> list[Row]:
+    """The figures; against those that the cost calculation goes by, where it has some."""
+    found: list[Row] = []
+    for wake, of in measured.items():
+        flat = {"SQS calls": of["sqs_calls"], "ledger writes": of["ledger_writes"],
+                "poller invocations": of["poller"]["invocations"],
+                "poller, billed": of["poller"]["billed_ms"],
+                "scheduler, billed": of["scheduler"]["billed_ms"]}
+        then = (known or {}).get(wake)
+        before = then and {"SQS calls": then["sqs_calls"], "ledger writes": then["ledger_writes"],
+                           "poller invocations": then["poller"]["invocations"],
+                           "poller, billed": then["poller"]["billed_ms"],
+                           "scheduler, billed": then["scheduler"]["billed_ms"]}
+        for name, value in flat.items():
+            figure, unit = f"idle minute, wake {wake} s: {name}", "ms" if "billed" in name else ""
+            if not before:
+                found.append(told(part, figure, value, unit))
+                continue
+            bound = max(before[name] * (1 + TOLERANCE), before[name] + 3)
+            found.append(at_most(part, figure, value, unit, bound, f"was {before[name]:,}"))
+    return found

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""What a Tidegate stack costs a month, by service, and what each setting changes.
+
+Measured figures (calls and milliseconds of an idle minute, calls a mail) stand in measured.json;
+what is assumed stands there too, under `assumed`. Prices: prices.py, us-east-1, free tiers not
+subtracted. A month has 730 hours. SES is shown beside: it costs the same with any sender.
+
+Exit code: 0 done; 2 an option is wrong, or measured.json cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prices import PRICES, SOURCES_READ, price
+
+MONTH = 730 * 3_600
+HERE = Path(__file__).resolve().parent
+METRICS = HERE.parents[1] / "crates/bootstrap/src/metrics.rs"
+GB = 1e9
+Measured = dict[str, Any]
+
+SERVICES = ["Lambda", "SQS", "DynamoDB", "CloudWatch metrics", "CloudWatch logs",
+            "CloudWatch alarms and dashboard", "EventBridge"]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """How a stack is set up, and what it sends; the template's defaults."""
+
+    mails: int = 0
+    rate: float = 14.0
+    mode: str = "merge"
+    architecture: str = "arm64"
+    poller_mb: int = 256
+    scheduler_mb: int = 256
+    idle_wake: int = 1
+    idle_windows: int = 5
+    duplicate_guard: bool = False
+    log_level: str = "info"
+    retention_days: int = 30
+    alarms: int = 17
+    campaigns: int = 2
+
+    @property
+    def busy_seconds(self) -> float:
+        return self.mails / self.rate
+
+
+def metrics_of(source: str) -> dict[str, int]:
+    """The metrics that the functions publish, by dimension, counted in the code that does."""
+    poller, scheduler = source.split("pub fn scheduler_metrics", 1)
+    campaign = poller.split('.dimension("Campaign"', 1)[1].split(".into_value", 1)[0]
+    scheduler = scheduler.split("#[cfg(test)]", 1)[0]
+    names = re.compile(r'\.metric\(\s*"(\w+)"')
+    by_campaign = len(set(names.findall(campaign)))
+    of_poller = set(names.findall(poller.replace(campaign, "")))
+    return {"poller": len(of_poller), "scheduler": len(set(names.findall(scheduler))),
+            "campaign": by_campaign}
+
+
+def units(size: float, unit: int) -> int:
+    return math.ceil(size / unit)
+
+
+def idle_minute(measured: Measured, stack: Stack) -> Measured:
+    """A minute without mail, from the two that were measured."""
+    every, asleep = measured["idle_minute"]["1"], measured["idle_minute"]["60"]
+    if stack.idle_wake == 1:
+        return scaled_looks(every, stack.idle_windows, measured)
+    if stack.idle_wake == 60:
+        return asleep
+    ticks = 60 / stack.idle_wake
+    minute = {name: asleep[name] * ticks for name in ("sqs_calls", "ledger_writes")}
+    # The scheduler stays for its minute, and asks the ledger twice a tick.
+    scheduler = dict(every["scheduler"])
+    minute["ledger_reads"] = asleep["ledger_reads"] + 2 * (ticks - 1)
+    minute["scheduler"] = scheduler
+    minute["poller"] = {name: value * ticks for name, value in asleep["poller"].items()}
+    return minute
+
+
+def scaled_looks(every: Measured, idle_windows: int, measured: Measured) -> Measured:
+    """The minute of a tick a window, with another pause between looks than the 5 windows measured."""
+    pause = max(idle_windows, 2)  # what is looked into in one window is not in the next
+    looks = 60 / pause
+    look = measured["idle_minute"]["60"]["poller"]
+    was = 60 / measured["assumed"]["idle_windows_measured"]
+    change = looks - was
+    calls = every["sqs_calls"] / was
+    at_once = every["poller"]["billed_ms"] - was * look["billed_ms"]
+    rest = max(at_once / max(every["poller"]["invocations"] - was, 1), 1)
+    poller = every["poller"] | {
+        "billed_ms": every["poller"]["billed_ms"] + change * (look["billed_ms"] - rest)}
+    return every | {"sqs_calls": calls * looks, "poller": poller,
+                    "ledger_writes": every["ledger_writes"] + change}
+
+
+def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
+    """Dollars a month by service."""
+    assumed, mail = measured["assumed"], measured["mail"]
+    busy = stack.busy_seconds
+    if busy > MONTH:
+        raise ValueError(f"{stack.mails:,} mails at {stack.rate:g} a second take more than a month")
+    quiet = (MONTH - busy) / 60
+    minute = idle_minute(measured, stack)
+    runs = MONTH / 60
+    near = min(mail, key=lambda rate: abs(math.log(float(rate) / stack.rate)))
+    of_mail = mail[near]
+    scheduler_ms = (minute["scheduler"]["billed_ms"] * quiet
+                    + measured["idle_minute"]["1"]["scheduler"]["billed_ms"] * busy / 60)
+    poller_ms = minute["poller"]["billed_ms"] * quiet + assumed["busy_window_ms"] * busy
+    gb_s = (poller_ms * stack.poller_mb + scheduler_ms * stack.scheduler_mb) / 1e3 / 1024
+    overlap = measured["idle_minute"]["1"]["poller"]["invocations"] / 60
+    invocations = runs + minute["poller"]["invocations"] * quiet + overlap * busy
+    calls = of_mail[f"sqs_calls_{stack.mode}"] * stack.mails + minute["sqs_calls"] * quiet
+    fifo = assumed["fifo_share_of_calls"] if stack.mode == "merge" else 0.0
+    # Producers send in batches of ten.
+    produced = stack.mails / 10
+    item = measured["idle_minute"]["1"]["ledger_item_bytes"]
+    writes = (minute["ledger_writes"] * quiet + 2 * busy) * units(item, 1_024)
+    reads = (minute["ledger_reads"] * quiet + busy / 60) * units(item, 4_096)
+    marks = stack.mails * 2 if stack.duplicate_guard else 0
+    marks_gb = stack.mails * assumed["mark_bytes"] / GB * 0.5 if stack.duplicate_guard else 0
+    log = (minute["poller"]["log_bytes"] + minute["scheduler"]["log_bytes"]) * quiet
+    log += assumed["busy_window_log_bytes"] * busy
+    log += assumed["mail_log_bytes"] * stack.mails if stack.log_level == "info" else 0
+    kept = log * assumed["log_compression"] * stack.retention_days / 30
+    series = metrics_of(METRICS.read_text(encoding="utf-8"))
+    published = series["poller"] + series["scheduler"] + series["campaign"] * stack.campaigns
+    return {
+        "Lambda": invocations * price("lambda_request")
+        + gb_s * price(f"lambda_gb_s_{stack.architecture}"),
+        "SQS": calls * ((1 - fifo) * price("sqs_standard") + fifo * price("sqs_fifo"))
+        + produced * price("sqs_standard"),
+        "DynamoDB": (writes + marks) * price("dynamodb_write") + reads * price("dynamodb_read")
+        + marks_gb * price("dynamodb_gb_month"),
+        "CloudWatch metrics": published * price("metric"),
+        "CloudWatch logs": log / GB * price("log_gb") + kept / GB * price("log_gb_month"),
+        "CloudWatch alarms and dashboard": stack.alarms * price("alarm")
+        + (price("dashboard") if stack.alarms else 0.0),
+        # A schedule's own events are free.
+        "EventBridge": 0.0,
+    }
+
+
+SCENARIOS = {
+    "idle": Stack(),
+    "1 M mails, 14/s": Stack(mails=1_000_000, rate=14.0),
+    "100 M mails, 200/s": Stack(mails=100_000_000, rate=200.0),
+}
+
+KNOBS: dict[str, dict[str, Any]] = {
+    "`Mode` direct": {"mode": "direct"},
+    "`PollerMemory` 128": {"poller_mb": 128},
+    "`PollerMemory` 512": {"poller_mb": 512},
+    "`SchedulerMemory` 128": {"scheduler_mb": 128},
+    "`IdleWakeSeconds` 10": {"idle_wake": 10},
+    "`IdleWakeSeconds` 60": {"idle_wake": 60},
+    "`IdleWindows` 1": {"idle_windows": 1},
+    "`IdleWindows` 30": {"idle_windows": 30},
+    "`DuplicateGuard` resend": {"duplicate_guard": True},
+    "`LogLevel` warn": {"log_level": "warn"},
+    "`LogRetentionDays` 365": {"retention_days": 365},
+    "no alarms, no dashboard": {"alarms": 0},
+    "`Architecture` x86_64": {"architecture": "x86_64"},
+}
+
+
+def calculate(measured: Measured) -> dict[str, Any]:
+    base = {name: monthly(stack, measured) for name, stack in SCENARIOS.items()}
+    knobs = {
+        knob: {name: sum(monthly(replace(stack, **change), measured).values())
+               - sum(base[name].values()) for name, stack in SCENARIOS.items()}
+        for knob, change in KNOBS.items()
+    }
+    return {
+        "prices_of": SOURCES_READ,
+        "stacks": {name: asdict(stack) for name, stack in SCENARIOS.items()},
+        "by_service": base,
+        "total": {name: sum(costs.values()) for name, costs in base.items()},
+        "ses": {name: stack.mails * price("ses_mail") for name, stack in SCENARIOS.items()},
+        "knobs": knobs,
+    }
+
+
+def dollars(value: float, sign: bool = False) -> str:
+    text = f"{abs(value):,.2f}" if abs(value) < 100 else f"{abs(value):,.0f}"
+    lead = ("-" if value < -0.005 else "+" if value > 0.005 else "") if sign else ""
+    return f"{lead}${text}" if float(text.replace(",", "")) or not sign else "0"
+
+
+def lines(result: dict[str, Any]) -> list[list[str]]:
+    names = list(SCENARIOS)
+    body = [["a month", *names]]
+    for service in SERVICES:
+        body.append([service, *(dollars(result["by_service"][name][service]) for name in names)])
+    body.append(["**Tidegate**", *(f"**{dollars(result['total'][name])}**" for name in names)])
+    body.append(["SES beside it", *(dollars(result["ses"][name]) for name in names)])
+    return body
+
+
+def knob_lines(result: dict[str, Any]) -> list[list[str]]:
+    names = list(SCENARIOS)
+    body = [["changes it by", *names]]
+    for knob, changes in result["knobs"].items():
+        body.append([knob, *(dollars(changes[name], sign=True) for name in names)])
+    return body
+
+
+def markdown(table: list[list[str]]) -> str:
+    head, *body = table
+    rule = ["---", *("---:" for _ in head[1:])]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *body])
+
+
+def text(table: list[list[str]]) -> str:
+    plain = [[cell.replace("*", "").replace("`", "") for cell in line] for line in table]
+    widths = [max(len(line[i]) for line in plain) for i in range(len(plain[0]))]
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0])]
+                  + [cell.rjust(width) for cell, width in zip(line[1:], widths[1:])])
+        for line in plain
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="every figure, for programs")
+    shape.add_argument("--markdown", action="store_true", help="the README's tables")
+    shape.add_argument("--prices", action="store_true", help="the prices, and where they stand")
+    parser.add_argument("--measured", type=Path, default=HERE / "measured.json", metavar="FILE",
+                        help="what `make bench ONLY=idle` measured (%(default)s)")
+    args = parser.parse_args(arguments)
+    if args.prices:
+        print("\n".join(f"{of[0]:.10f}".rstrip("0") + f" $ a {of[1]}  ({name}, {of[2]})"
+                        for name, of in PRICES.items()))
+        return 0
+    try:
+        measured = json.loads(args.measured.read_text(encoding="utf-8"))
+        result = calculate(measured)
+    except (OSError, ValueError, KeyError) as error:
+        print(f"cost: {args.measured}: {error!r}", file=sys.stderr)
+        return 2
+    if args.json:
+        print(json.dumps(result, indent=1))
+        return 0
+    write = markdown if args.markdown else text
+    print(write(lines(result)) + "\n\n" + write(knob_lines(result)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""What the calculation says: `python3 -m unittest` in this folder."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import unittest
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+
+import cost
+from prices import PRICES
+
+ROOT = cost.HERE.parents[1]
+MEASURED = json.loads((cost.HERE / "measured.json").read_text())
+IDLE, MILLION = cost.SCENARIOS["idle"], cost.SCENARIOS["1 M mails, 14/s"]
+
+
+def total(stack: cost.Stack) -> float:
+    return sum(cost.monthly(stack, MEASURED).values())
+
+
+def said(*arguments: str) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert cost.main(list(arguments)) == 0
+    return out.getvalue()
+
+
+class Calculating(unittest.TestCase):
+    def test_an_idle_month_by_hand(self) -> None:
+        minute, costs = MEASURED["idle_minute"]["1"], cost.monthly(IDLE, MEASURED)
+        minutes = 730 * 60
+        seconds = (minute["poller"]["billed_ms"] + minute["scheduler"]["billed_ms"]) / 1e3
+        requests = minutes * (1 + minute["poller"]["invocations"])
+        by_hand = minutes * seconds * 0.25 * 0.0000133334 + requests * 0.20e-6
+        self.assertAlmostEqual(costs["Lambda"], by_hand, places=2)
+        calls = minutes * minute["sqs_calls"]
+        self.assertGreaterEqual(costs["SQS"], calls * 0.40e-6 - 0.01)
+        self.assertLessEqual(costs["SQS"], calls * 0.50e-6 + 0.01)
+        units = -(-minute["ledger_item_bytes"] // 1_024)
+        writes = minutes * minute["ledger_writes"] * units * 0.625e-6
+        self.assertAlmostEqual(costs["DynamoDB"], writes, delta=0.1)
+        self.assertEqual(set(costs), set(cost.SERVICES))
+
+    def test_a_mail_costs_its_calls_its_marks_and_its_log_line(self) -> None:
+        more = replace(MILLION, mails=2_000_000)
+        one, two = cost.monthly(MILLION, MEASURED), cost.monthly(more, MEASURED)
+        self.assertGreater(two["SQS"], one["SQS"])
+        guarded = cost.monthly(replace(MILLION, duplicate_guard=True), MEASURED)
+        # The README's figure: $1.25 a million mails and $0.04 for keeping the marks.
+        self.assertAlmostEqual(guarded["DynamoDB"] - one["DynamoDB"], 1.29, delta=0.01)
+        self.assertLess(cost.monthly(replace(MILLION, mode="direct"), MEASURED)["SQS"], one["SQS"])
+
+    def test_fewer_ticks_cost_less_and_looks_more_often_cost_more(self) -> None:
+        by_wake = [total(replace(IDLE, idle_wake=wake)) for wake in (1, 2, 10, 60)]
+        self.assertEqual(by_wake, sorted(by_wake, reverse=True))
+        by_pause = [total(replace(IDLE, idle_windows=pause)) for pause in (1, 5, 30, 60)]
+        self.assertEqual(by_pause, sorted(by_pause, reverse=True))
+        self.assertLess(total(replace(IDLE, scheduler_mb=128)), total(IDLE))
+        self.assertLess(total(replace(IDLE, alarms=0)), total(IDLE))
+        self.assertGreater(total(replace(IDLE, architecture="x86_64")), total(IDLE))
+
+    def test_more_mails_than_a_month_holds_are_refused(self) -> None:
+        with self.assertRaisesRegex(ValueError, "100,000,000 mails at 14 a second"):
+            total(replace(IDLE, mails=100_000_000))
+
+    def test_metrics_are_counted_in_the_code_that_publishes_them(self) -> None:
+        source = cost.METRICS.read_text()
+        counted = cost.metrics_of(source)
+        self.assertEqual(counted["campaign"], 2)
+        self.assertGreaterEqual(counted["poller"], 24)
+        self.assertGreaterEqual(counted["scheduler"], 6)
+        line = '.metric("DeadLettered", Unit::Count, number(report.dead))'
+        self.assertIn(line, source)
+        more = source.replace(line, line + '.metric("Another", Unit::Count, 1.0)')
+        self.assertEqual(cost.metrics_of(more)["poller"], counted["poller"] + 1)
+
+
+class Telling(unittest.TestCase):
+    def test_the_readme_has_these_tables(self) -> None:
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        told = said("--markdown").strip()
+        for table in told.split("\n\n"):
+            self.assertIn(table, readme, "paste `python3 infra/cost/cost.py --markdown` into it")
+
+    def test_json_adds_up_to_the_totals(self) -> None:
+        result = json.loads(said("--json"))
+        for name, costs in result["by_service"].items():
+            self.assertAlmostEqual(sum(costs.values()), result["total"][name])
+        self.assertEqual(result["ses"], {"idle": 0.0, "1 M mails, 14/s": 100.0,
+                                         "100 M mails, 200/s": 10_000.0})
+
+    def test_the_text_names_every_service_and_knob(self) -> None:
+        told = said()
+        for name in [*cost.SERVICES, *(knob.replace("`", "") for knob in cost.KNOBS)]:
+            self.assertIn(name, told)
+
+    def test_every_price_has_its_source(self) -> None:
+        told = said("--prices")
+        for name, (dollars, unit, source) in PRICES.items():
+            self.assertGreater(dollars, 0, name)
+            self.assertTrue(unit and source.startswith("https://aws.amazon.com/"), name)
+            self.assertIn(name, told)
+
+    def test_measurements_that_cannot_be_read_are_named(self) -> None:
+        error = io.StringIO()
+        with redirect_stderr(error):
+            self.assertEqual(cost.main(["--measured", "/nowhere.json"]), 2)
+        self.assertIn("/nowhere.json", error.getvalue())
+
+    def test_what_is_measured_is_what_is_used(self) -> None:
+        changed = copy.deepcopy(MEASURED)
+        for name in ("sqs_calls", "ledger_writes"):
+            changed["idle_minute"]["1"][name] *= 2
+        before, after = cost.monthly(IDLE, MEASURED), cost.monthly(IDLE, changed)
+        self.assertGreater(after["SQS"], 1.9 * before["SQS"])
+        self.assertGreater(after["DynamoDB"], 1.8 * before["DynamoDB"])
+
+
+if __name__ == "__main__":
+    unittest.main()
