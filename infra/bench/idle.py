@@ -79,6 +79,9 @@ def proxy(port: int, calls: Calls) -> ThreadingHTTPServer:
                 upstream.request(self.command, self.path, body, headers)
                 answer = upstream.getresponse()
                 content = answer.read()
+            except (http.client.HTTPException, OSError):
+                self.close_connection = True  # ministack is gone: the measurement is over
+                return
             finally:
                 upstream.close()
             self.send_response_only(answer.status)
