@@ -163,6 +163,7 @@ test-infra: $(LOCAL_VENV) cdk ## The templates, their parity and their local dep
 	cd infra/local && AWS_DEFAULT_REGION=us-east-1 $(LOCAL_PYTHON) -B -m unittest
 	cd infra/parity && AWS_DEFAULT_REGION=us-east-1 PYTHONPATH=../local $(LOCAL_PYTHON) -B -m unittest
 	cd infra/bench && $(PYTHON) -B -m unittest
+	cd infra/cost && $(PYTHON) -B -m unittest
 
 .PHONY: cdk
 cdk: $(CDK_MODULES) ## Compiles the CDK app
@@ -170,7 +171,7 @@ cdk: $(CDK_MODULES) ## Compiles the CDK app
 
 .PHONY: test-cdk
 test-cdk: cdk ## The construct: its templates' promises, cdk-nag
-	cd $(CDK) && node --test build/test
+	cd $(CDK) && node --test build/test/*.test.js
 
 # End to end runs on the binaries of the same build, and on the local AWS.
 .PHONY: test-rust
