@@ -1,8 +1,7 @@
-"""AWS's prices in us-east-1, US dollars, as published in November 2026. Free tiers are not subtracted."""
+"""AWS's published prices in us-east-1, US dollars; free tiers are not subtracted. Compare them with their
+sources before you budget: AWS changes them."""
 
 from __future__ import annotations
-
-SOURCES_READ = "2026-11"
 
 # What it is: price, unit, source.
 PRICES: dict[str, tuple[float, str, str]] = {

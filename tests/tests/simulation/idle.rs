@@ -251,11 +251,12 @@ async fn with_a_tick_a_minute_the_scheduler_runs_for_seconds() {
 #[tokio::test(start_paused = true)]
 async fn mail_is_no_later_than_three_seconds_more_where_the_idle_tick_comes_to_nothing() {
     let unreachable = || Fault::Before(FailureKind::Unreachable);
-    let faults: [(&str, Operation, Fault<FailureKind>); 6] = [
+    let faults: [(&str, Operation, Fault<FailureKind>); 7] = [
         ("tick lost", Operation::Tick, Fault::Nothing),
         ("tick refused", Operation::Tick, unreachable()),
         ("claim fails", Operation::Claim, unreachable()),
         ("poller crashes as it looks", Operation::Receive, Fault::HangBefore),
+        ("receives fail", Operation::Receive, unreachable()),
         ("report lost", Operation::Report, unreachable()),
         ("scheduler cannot read", Operation::Read, unreachable()),
     ];

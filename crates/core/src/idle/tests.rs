@@ -57,8 +57,8 @@ proptest! {
         wake in 2_u64..=60, overlap in 0_u64..=8, late in prop::collection::vec(0_u64..=3, 12),
         lost in prop::collection::btree_set(0_usize..200, 0..8),
     ) {
-        // The run before ticks every window, of which every other one looks.
-        let (mut ticks, mut made) = (0_usize, (10_u64..RUN + overlap).step_by(2).collect::<Vec<_>>());
+        // The run before looks every other window to its end.
+        let (mut ticks, mut made) = (0_usize, (56..60 + overlap).step_by(2).collect::<Vec<u64>>());
         let most_late = late.iter().max().copied().unwrap_or(0);
         for (minute, late) in late.iter().enumerate() {
             let start = 60 * (minute as u64 + 1) + late;
