@@ -6,7 +6,7 @@ import json
 import unittest
 from typing import Any
 
-from sam_template import NAME, Rendered, arn, rendered, stack
+from sam_template import INFRA, NAME, Rendered, arn, rendered, stack
 
 MAIL_QUEUES = {"campaign-first", "campaign-second", "express", "merge.fifo", "dead-letter"}
 OWN_QUEUES = {"feedback", "failed-invocations"}
@@ -168,13 +168,14 @@ class Feedback(unittest.TestCase):
                     "id": "$.detail.mail.messageId",
                 },
             )
-            # EventBridge puts a string in its quotes into a value's place.
+            # EventBridge puts a value as JSON into its place: a tag is a list. What comes out is what
+            # the scheduler's tests read.
             message = transformer["InputTemplate"]
-            for name, value in (("campaign", "news"), ("id", "0100")):
-                message = message.replace(f"<{name}>", json.dumps(value))
-            self.assertEqual(
-                json.loads(message), {"kind": kind, "campaign": "news", "id": "0100"}
-            )
+            event = json.loads((INFRA.parent / "events" / f"{kind}.json").read_text("utf-8"))
+            for name in ("campaign", "id"):
+                message = message.replace(f"<{name}>", json.dumps(event[name]))
+            self.assertEqual(json.loads(message), event)
+            self.assertIsInstance(event["campaign"], list)
 
     def test_off_makes_none_of_it(self) -> None:
         made = stack(Feedback="off")

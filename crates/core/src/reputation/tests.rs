@@ -233,6 +233,8 @@ fn a_body_that_is_no_notice_is_refused_without_showing_it() {
         (r#"{"kind": "bounce", "campaign": , "id": "1"}"#.to_owned(), NoticeError::Form),
         (r#"{"kind": "bounce", "campaign": 7, "id": "1"}"#.to_owned(), NoticeError::Form),
         (r#"{"kind": "bounce", "id": "1"}"#.to_owned(), NoticeError::Form),
+        (r#"{"kind": "bounce", "campaign": ["a", "b"], "id": "1"}"#.to_owned(), NoticeError::Form),
+        (r#"{"kind": "bounce", "campaign": [], "id": "1"}"#.to_owned(), NoticeError::Form),
         (body("delivery", "big", "1"), NoticeError::Kind),
         (body("bounce", "", "1"), NoticeError::Campaign),
         (body("bounce", "ada@example.com", "1"), NoticeError::Campaign),
