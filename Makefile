@@ -1,4 +1,4 @@
-# What this checkout needs beyond Rust and Python 3 is installed into .tools, by version and hash.
+# What this checkout needs beyond Rust, Python 3 and Node.js is installed into .tools, by version and hash.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -124,12 +124,12 @@ delete: $(VALIDATE_VENV) ## Deletes the stack, its queues and the mail in them, 
 	$(SAM) delete $(SAM_STACK) $(if $(filter no,$(CONFIRM)),--no-prompts)
 
 .PHONY: tools
-tools: $(LOCAL_VENV) $(LAMBDA_VENV) $(OWN_FUZZ) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(CDK_MODULES) $(OWN_FUZZ) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
 	cargo clean
-	rm -rf .tools .local
+	rm -rf .tools .local $(CDK)/node_modules $(CDK)/build $(CDK)/cdk.out
 
 # ---------------------------------------------------------------------------------- to prove it
 
