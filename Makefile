@@ -249,27 +249,27 @@ python:
 
 $(LOCAL_VENV): infra/local/requirements.txt | python
 	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
 	touch $@
 
 $(LAMBDA_VENV): infra/local/requirements-lambda.txt | python
 	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r $<
 	touch $@
 
 $(ZIG): infra/local/requirements-zig.txt $(LAMBDA_VENV)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r $<
 	touch $@
 
 # sam's extras and hashes contradict each other for pip: everything is listed, and nothing looked up.
 $(VALIDATE_VENV): infra/validate/requirements.txt | python
 	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r $<
 	touch $@
 
 $(CHECKOV_VENV): infra/validate/requirements-checkov.txt | python
 	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
 	touch $@
 
 # No package's own script runs: nothing of them is needed.
