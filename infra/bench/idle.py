@@ -89,8 +89,11 @@ def proxy(port: int, calls: Calls) -> ThreadingHTTPServer:
                 if key.lower() not in ("content-length", "transfer-encoding", "connection"):
                     self.send_header(key, value)
             self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            try:
+                self.end_headers()
+                self.wfile.write(content)
+            except ConnectionError:
+                self.close_connection = True  # who asked has ended, as a run's last long poll does
 
         do_GET = do_POST = do_PUT = do_DELETE = pass_on
 
