@@ -39,6 +39,8 @@ const MEMORY: &str = "tidegate-memory";
 const SANDBOX: &str = "ses-sandbox";
 const SQS_SANDBOX: &str = "sqs-sandbox";
 const BOOTSTRAP: &str = "tidegate-bootstrap";
+const OPERATE: &str = "tidegate-operate";
+const SIMULATOR: &str = "tidegate-simulator";
 const CLI: &str = "tidegate-cli";
 
 /// Who may need whom: core <- delivery <- (aws | memory) <- binaries; the tests may need all.
@@ -52,10 +54,14 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         "tidegate-scheduler" | "tidegate-poller" => &[CORE, DELIVERY, AWS, MEMORY, BOOTSTRAP],
         // SQS's rules are the memory adapter's; the sandbox gives them a wire.
         SQS_SANDBOX => &[CORE, DELIVERY, MEMORY],
-        CLI => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX],
+        // The operator's use cases: over ports, as the pollers'.
+        OPERATE => &[CORE, DELIVERY],
+        // The production code on the memory adapters.
+        SIMULATOR => &[CORE, DELIVERY, MEMORY],
+        CLI => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX, OPERATE, SIMULATOR],
         // Built for every fuzz run: the policy, and nothing that takes minutes.
         "tidegate-oracles" => &[CORE],
-        "tidegate-tests" => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX, CLI],
+        "tidegate-tests" => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX, CLI, OPERATE, SIMULATOR],
         _ => return None,
     })
 }

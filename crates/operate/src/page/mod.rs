@@ -1,0 +1,188 @@
+//! Text for people: lines, fields and tables, with colours that a terminal shows and a file loses.
+
+mod table;
+
+use std::fmt::{self, Display, Write as _};
+
+use anstyle::{AnsiColor, Style};
+pub use table::Table;
+
+/// A report that people read.
+pub trait View {
+    /// Writes it onto `page`.
+    fn view(&self, page: &mut Page);
+}
+
+/// How a piece of text is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// As any text.
+    #[default]
+    Plain,
+    /// A name, a heading.
+    Strong,
+    /// Said beside.
+    Faint,
+    /// As it should be.
+    Good,
+    /// Needs a look.
+    Warning,
+    /// Wrong.
+    Bad,
+}
+
+impl Tone {
+    /// As a terminal shows it.
+    #[must_use]
+    pub const fn style(self) -> Style {
+        match self {
+            Self::Plain => Style::new(),
+            Self::Strong => Style::new().bold(),
+            Self::Faint => Style::new().dimmed(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Warning => AnsiColor::Yellow.on_default(),
+            Self::Bad => AnsiColor::Red.on_default().bold(),
+        }
+    }
+}
+
+/// A piece of text with its tone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The text, on one line.
+    pub text: String,
+    /// How it is meant.
+    pub tone: Tone,
+}
+
+impl Span {
+    /// `text` in this tone; control characters are shown as `\u{…}`, so that no message steers a terminal.
+    #[must_use]
+    pub fn new(tone: Tone, text: impl Display) -> Self {
+        let given = text.to_string();
+        let text = if given.chars().any(char::is_control) {
+            given.chars().flat_map(shown).collect()
+        } else {
+            given
+        };
+        Self { text, tone }
+    }
+}
+
+fn shown(c: char) -> impl Iterator<Item = char> {
+    let escaped = c.is_control().then(|| c.escape_default());
+    let plain = (!c.is_control()).then_some(c);
+    escaped.into_iter().flatten().chain(plain)
+}
+
+impl<T: Display> From<T> for Span {
+    fn from(text: T) -> Self {
+        Self::new(Tone::Plain, text)
+    }
+}
+
+/// Text for people. As [`Display`] it is written with ANSI colours, which the program takes out
+/// where they are not wanted; [`Page::plain`] has none.
+///
+/// ```
+/// use tidegate_operate::page::{Page, Table, Tone};
+/// let mut page = Page::default();
+/// page.heading("Campaigns");
+/// let mut table = Table::new(["name", "weight"]).right(1);
+/// table.row(["big", "90"]);
+/// table.row(["small", "10"]);
+/// page.table(table);
+/// assert_eq!(page.plain(), "Campaigns\n  name   weight\n  big        90\n  small      10\n");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    lines: Vec<Vec<Span>>,
+}
+
+impl Page {
+    /// A line on its own, strong; an empty line before it, where it is not the first.
+    pub fn heading(&mut self, text: impl Display) {
+        if !self.lines.is_empty() {
+            self.lines.push(Vec::new());
+        }
+        self.lines.push(vec![Span::new(Tone::Strong, text)]);
+    }
+
+    /// A line.
+    pub fn line(&mut self, tone: Tone, text: impl Display) {
+        self.lines.push(vec![Span::new(tone, text)]);
+    }
+
+    /// A line of several pieces.
+    pub fn spans(&mut self, spans: impl IntoIterator<Item = Span>) {
+        self.lines.push(spans.into_iter().collect());
+    }
+
+    /// Names and values, one pair a line, the values below each other.
+    pub fn fields<'a>(&mut self, fields: impl IntoIterator<Item = (&'a str, Span)>) {
+        let mut table = Table::bare();
+        for (name, value) in fields {
+            table.row([Span::new(Tone::Faint, name), value]);
+        }
+        self.table(table);
+    }
+
+    /// A table, indented by two.
+    pub fn table(&mut self, table: Table) {
+        self.lines.extend(table.into_lines());
+    }
+
+    /// Without colours.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        let mut text = String::new();
+        for line in &self.lines {
+            let start = text.len();
+            line.iter().for_each(|span| text.push_str(&span.text));
+            text.truncate(start + text[start..].trim_end().len());
+            text.push('\n');
+        }
+        text
+    }
+
+    /// What `view` writes, without colours.
+    #[must_use]
+    pub fn of(view: &impl View) -> Self {
+        let mut page = Self::default();
+        view.view(&mut page);
+        page
+    }
+}
+
+impl Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.lines {
+            for span in line {
+                let style = span.tone.style();
+                write!(f, "{style}{}{style:#}", span.text)?;
+            }
+            f.write_char('\n')?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_message_says_cannot_steer_the_terminal() {
+        let mut page = Page::default();
+        page.line(Tone::Bad, "a\u{1b}[2Jb\nc");
+        assert_eq!(page.plain(), "a\\u{1b}[2Jb\\nc\n");
+    }
+
+    #[test]
+    fn colours_surround_the_text_and_plain_has_none() {
+        let mut page = Page::default();
+        page.line(Tone::Good, "kept");
+        assert_eq!(page.to_string(), "\u{1b}[32mkept\u{1b}[0m\n");
+        assert_eq!(page.plain(), "kept\n");
+    }
+}

@@ -1,0 +1,57 @@
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{Span, Tone};
+
+/// Rows whose cells stand below each other, as wide as the widest on a terminal.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    rows: Vec<Vec<Span>>,
+    right: Vec<usize>,
+}
+
+impl Table {
+    /// A table with these column names.
+    #[must_use]
+    pub fn new<'a>(columns: impl IntoIterator<Item = &'a str>) -> Self {
+        let names = columns.into_iter().map(|name| Span::new(Tone::Faint, name)).collect();
+        Self { rows: vec![names], right: Vec::new() }
+    }
+
+    /// A table without column names.
+    #[must_use]
+    pub fn bare() -> Self {
+        Self::default()
+    }
+
+    /// This table with the column of this index, from 0, set to the right: numbers.
+    #[must_use]
+    pub fn right(mut self, column: usize) -> Self {
+        self.right.push(column);
+        self
+    }
+
+    /// Adds a row.
+    pub fn row<S: Into<Span>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    pub(super) fn into_lines(self) -> Vec<Vec<Span>> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.text.width()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let aligned = |row: Vec<Span>| {
+            let cells = row.into_iter().zip(&widths).enumerate();
+            let cells = cells.map(|(column, (cell, width))| {
+                let blank = " ".repeat(width.saturating_sub(cell.text.width()));
+                let right = self.right.contains(&column);
+                let text = if right { blank + &cell.text } else { cell.text + &blank };
+                Span { text: format!("  {text}"), tone: cell.tone }
+            });
+            cells.collect()
+        };
+        self.rows.into_iter().map(aligned).collect()
+    }
+}
