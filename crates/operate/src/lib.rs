@@ -10,4 +10,4 @@ pub mod page;
 pub mod redact;
 pub mod status;
 pub mod steer;
-//pub mod why;
+pub mod why;

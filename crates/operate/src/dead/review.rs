@@ -138,6 +138,7 @@ pub async fn review(
         review.note(letter, verdict, options.drop_sent);
     }
     review.groups.sort_by(|a, b| (&a.campaign, &a.code).cmp(&(&b.campaign, &b.code)));
+    review.refusals.sort_by(|a, b| b.letters.cmp(&a.letters).then_with(|| a.why.cmp(&b.why)));
     Ok(review)
 }
 

@@ -185,7 +185,10 @@ impl View for Review {
         }
         page.table(table);
         for refusal in &self.refusals {
-            page.line(Tone::Warning, format!("{}: {}", count(refusal.letters), refusal.why));
+            page.line(
+                Tone::Warning,
+                format!("{} not sent: {}", count(refusal.letters), refusal.why),
+            );
         }
         let to_send = count(self.to_send());
         page.line(
