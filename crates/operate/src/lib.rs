@@ -9,3 +9,4 @@ pub mod page;
 pub mod redact;
 pub mod status;
 pub mod steer;
+pub mod top;

@@ -283,4 +283,4 @@ pub fn millis(at: Timestamp) -> EpochMillis {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
