@@ -4,6 +4,7 @@ mod completions;
 mod history;
 mod status;
 mod steer;
+mod top;
 
 use clap::Subcommand;
 
@@ -14,6 +15,7 @@ pub use completions::{CompletionsArgs, ManArgs};
 pub use history::HistoryArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
+pub use top::TopArgs;
 
 /// What every command on a stack takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -27,6 +29,8 @@ pub struct OnStack {
 /// The commands on a stack.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Watch a running stack, live, and steer it
+    Top(TopArgs),
     /// Show what stands: quota and use, campaigns, holds, breaker, queues
     Status(StatusArgs),
     /// Stop a campaign, or all sending
@@ -52,6 +56,7 @@ impl Command {
     #[must_use]
     pub fn output(&self) -> Option<OutputArgs> {
         match self {
+            Self::Top(args) => Some(args.on.output),
             Self::Status(args) => Some(args.on.output),
             Self::Pause(args) => Some(args.on.output),
             Self::Resume(args) => Some(args.on.output),
@@ -69,6 +74,7 @@ impl Command {
     /// [`CommandError`].
     pub async fn run(self, shell: &Shell, program: clap::Command) -> Result<Ended, CommandError> {
         match self {
+            Self::Top(args) => Box::pin(top::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
             Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,
             Self::Resume(args) => Box::pin(steer::resume(&args, shell)).await,
