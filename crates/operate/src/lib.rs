@@ -10,4 +10,5 @@ pub mod page;
 pub mod redact;
 pub mod status;
 pub mod steer;
+pub mod top;
 pub mod why;

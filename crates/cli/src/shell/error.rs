@@ -51,7 +51,13 @@ impl CommandError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Input(_) | Self::Refused(_) => 2,
-            Self::Local(error) => if error.is_usage() { 2 } else { 1 },
+            Self::Local(error) => {
+                if error.is_usage() {
+                    2
+                } else {
+                    1
+                }
+            }
             Self::Stack(_)
             | Self::Service(_)
             | Self::File { .. }

@@ -41,18 +41,16 @@ impl Ended {
 pub struct Shell {
     /// Where its report goes.
     pub output: Output,
-    /// Who is asked.
-    pub ask: Ask,
     interrupt: Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()>>>>,
 }
 
 impl Shell {
     /// A shell whose interruptions `interrupt` waits for, each call for the next one.
-    pub fn new<F>(output: Output, ask: Ask, interrupt: impl Fn() -> F + 'static) -> Self
+    pub fn new<F>(output: Output, interrupt: impl Fn() -> F + 'static) -> Self
     where
         F: Future<Output = ()> + 'static,
     {
-        Self { output, ask, interrupt: Box::new(move || Box::pin(interrupt())) }
+        Self { output, interrupt: Box::new(move || Box::pin(interrupt())) }
     }
 
     /// Waits for an interruption (Ctrl-C, or a signal to end).
@@ -63,6 +61,6 @@ impl Shell {
 
 impl std::fmt::Debug for Shell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shell").field("output", &self.output).field("ask", &self.ask).finish()
+        f.debug_struct("Shell").field("output", &self.output).finish_non_exhaustive()
     }
 }

@@ -48,9 +48,14 @@ impl Output {
             Colour::Never => anstream::ColorChoice::Never,
         };
         choice.write_global();
-        let addresses =
-            if args.show_addresses { Addresses::Shown } else { Addresses::Masked };
+        let addresses = if args.show_addresses { Addresses::Shown } else { Addresses::Masked };
         Self { json: args.json, addresses }
+    }
+
+    /// Text, addresses masked: of commands that have no report.
+    #[must_use]
+    pub const fn plain() -> Self {
+        Self { json: false, addresses: Addresses::Masked }
     }
 
     /// Whether the report is JSON.

@@ -29,7 +29,9 @@ pub enum StackError {
         region: String,
     },
     /// A stack that is none of Tidegate's.
-    #[error("the stack {stack} has no output {output}: it is none of Tidegate's, or not yet deployed")]
+    #[error(
+        "the stack {stack} has no output {output}: it is none of Tidegate's, or not yet deployed"
+    )]
     NoOutput {
         /// The stack.
         stack: String,

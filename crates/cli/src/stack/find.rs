@@ -55,8 +55,7 @@ pub(super) async fn stack(
         .map_err(refused(&scheduler_function))?;
     let poller = PollerConfig::from_variables(|name| variable(&poller, name))
         .map_err(refused(&poller_function))?;
-    let table =
-        Stack::table(&poller).ok_or_else(|| StackError::MemoryLedger(name.to_owned()))?;
+    let table = Stack::table(&poller).ok_or_else(|| StackError::MemoryLedger(name.to_owned()))?;
     Ok(Stack {
         name: name.to_owned(),
         region,

@@ -1,7 +1,7 @@
 //! What stands: quota and use, campaigns, holds, breaker, queues.
 
 mod facts;
-pub(crate) mod view;
+mod view;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::Depth;
 
 pub use facts::{Facts, Places, Settings, gather};
+pub use view::changes;
 
 /// Without a claim for so many seconds nobody serves, or every queue is empty.
 const SERVED_WITHIN: u64 = 5;
@@ -282,4 +283,4 @@ pub fn millis(at: Timestamp) -> EpochMillis {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -13,13 +13,13 @@ use super::*;
 use crate::page::Page;
 use crate::redact::Addresses;
 
-const NOW: Timestamp = Timestamp::from_millis(1_795_206_967_042);
+pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_795_206_967_042);
 
 fn rate(rate: f64) -> Rate {
     Rate::per_second(rate).unwrap()
 }
 
-fn facts() -> Facts {
+pub(crate) fn facts() -> Facts {
     let window = Window::containing(NOW);
     let mut standing = Standing {
         previous: Some(PreviousClaim {

@@ -92,7 +92,9 @@ impl Status {
         }
     }
 
-    fn quota_line(&self) -> Span {
+    /// The quota in force, and what lowers it.
+    #[must_use]
+    pub fn quota_line(&self) -> Span {
         let Some(in_force) = self.quota.in_force else {
             return Span::new(Tone::Bad, "unknown: SES does not tell it, and none is configured");
         };
@@ -157,7 +159,7 @@ fn row(hold: &HoldStatus) -> [Span; 6] {
 
 /// Changes by operators as a table.
 #[must_use]
-pub(crate) fn changes(changes: &[ChangeRecord]) -> Table {
+pub fn changes(changes: &[ChangeRecord]) -> Table {
     let mut table = Table::new(["when", "who", "what", "of", "", "why"]);
     for change in changes {
         table.row([
