@@ -4,6 +4,7 @@ mod breaker;
 mod control;
 mod crash;
 mod daily;
+mod dead;
 mod fallback;
 mod faults;
 mod feedback;
@@ -12,6 +13,7 @@ mod guard;
 mod idle;
 mod marks;
 mod operator;
+mod operator_site;
 mod outcomes;
 mod queues;
 mod rate;
@@ -20,6 +22,7 @@ mod refusals;
 mod seeds;
 mod tags;
 mod ticks;
+mod why;
 
 /// Both modes, by whether there is a merge queue.
 const MODES: [bool; 2] = [true, false];

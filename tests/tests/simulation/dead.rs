@@ -1,0 +1,113 @@
+//! Dead letters of the production poller, replayed by the operator.
+
+use std::time::Duration;
+
+use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::identity::{Envelope, EpochMillis, Identity};
+use tidegate_delivery::ports::{MarkRequest, Marked, Marks as _, Outgoing, Queues as _};
+use tidegate_memory::{Fault, Operation, Rule, failures};
+use tidegate_tests::simulation::{Mail, Settings, World};
+
+use crate::MODES;
+use crate::operator_site::{replay, review, url};
+
+const GUARDS: [(&str, DuplicateGuard); 3] = [
+    ("off", DuplicateGuard::Off),
+    ("resend", DuplicateGuard::Resend),
+    ("park", DuplicateGuard::Park),
+];
+
+/// A world with five mails, of which SES refused one for good.
+async fn with_a_dead_letter(merge: bool, guard: &str) -> World {
+    let settings = Settings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", guard);
+    let world = World::new(settings);
+    let rejected = Rule::new(Fault::Before(failures::rejected())).on(Operation::Mail);
+    world.mail_faults.add(rejected.at("big/big-3"));
+    world.fill("big", 5).await;
+    world.run(5).await;
+    assert_eq!((world.dead_letters().len(), world.accepted().len()), (1, 4));
+    world.mail_faults.clear();
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_that_is_replayed_within_five_minutes_is_sent_once() {
+    for merge in MODES {
+        for (name, guard) in GUARDS {
+            let world = with_a_dead_letter(merge, name).await;
+            let review = review(&world, guard, false).await;
+            assert_eq!(review.to_send(), 1, "merge {merge}, guard {name}");
+            assert!(replay(&world, &review).await.is_whole());
+            assert!(world.universe.elapsed() < Duration::from_mins(4), "SQS would have forgotten");
+            world.run(20).await;
+            let at = format!("merge {merge}, guard {name}");
+            assert_eq!(world.accepted().get("big-3"), Some(&1), "{at}");
+            assert_eq!((world.accepted().len(), world.duplicates().len()), (5, 0), "{at}");
+            assert!(world.is_drained() && world.dead_letters().is_empty(), "{at}");
+        }
+    }
+}
+
+/// Why the pass is raised: as it was, SQS acknowledges the mail and delivers it to nobody.
+#[tokio::test(start_paused = true)]
+async fn with_the_pass_that_it_had_the_merge_queue_swallows_it() {
+    let world = with_a_dead_letter(true, "off").await;
+    let body = world.dead_letters().remove(0).message;
+    let identity = Identity::from_body_id("big", "big-3");
+    let envelope = Envelope::fresh("big", identity, EpochMillis::from(world.universe.now()));
+    let attributes = envelope.to_attributes();
+    let again = Outgoing { body, attributes, delay: Duration::ZERO, fifo: None };
+    let sent = world.queues.send(&url("big"), &[again]).await.unwrap();
+    assert!(sent.iter().all(Result::is_ok));
+    world.run(40).await;
+    assert!(world.is_drained() && !world.accepted().contains_key("big-3"));
+}
+
+/// A replay that died between "sent" and "deleted", and was run again.
+#[tokio::test(start_paused = true)]
+async fn a_replay_that_is_run_twice_is_sent_once_by_merge_queue_or_guard() {
+    for (merge, (name, guard)) in [(true, GUARDS[0]), (false, GUARDS[1]), (true, GUARDS[2])] {
+        let world = with_a_dead_letter(merge, name).await;
+        let review = review(&world, guard, false).await;
+        let order = review.orders.values().next().unwrap();
+        let sent = world.queues.send(&order.queue, std::slice::from_ref(&order.message)).await;
+        assert!(sent.unwrap().iter().all(Result::is_ok));
+        assert!(replay(&world, &review).await.is_whole());
+        world.run(60).await;
+        assert_eq!(world.accepted().get("big-3"), Some(&1), "merge {merge}, guard {name}");
+        assert!(world.is_drained() && world.dead_letters().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_mail_is_replayed_when_asked_for_and_one_that_was_sent_never() {
+    for merge in MODES {
+        let settings = Settings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let world = World::new(settings);
+        let identity = Identity::from_body_id("big", "m");
+        let request = MarkRequest {
+            identity: identity.clone(),
+            token: "of a poller that crashed".to_owned(),
+            pass: 0,
+            now: world.universe.now().saturating_sub(Duration::from_mins(1)),
+            kept: Duration::from_hours(24),
+            replaces: None,
+        };
+        assert_eq!(world.ledger.mark(&request).await.unwrap(), Marked::Ours);
+        world.put("big", &[Mail::new("m")]).await;
+        world.run(6).await;
+        assert_eq!(world.dead_letters()[0].last_error.code.as_deref(), Some("unknown"));
+        assert_eq!(review(&world, DuplicateGuard::Park, false).await.to_send(), 0);
+        let asked = review(&world, DuplicateGuard::Park, true).await;
+        assert_eq!(asked.to_send(), 1);
+        // It turns out that it was sent.
+        assert!(world.ledger.set_sent(&identity).await.unwrap());
+        assert_eq!(review(&world, DuplicateGuard::Park, true).await.to_send(), 0);
+        assert_eq!(replay(&world, &asked).await.sent_meanwhile, 1);
+        assert!(world.ledger.set_parked(&identity, &request.token, 65_535).await.unwrap());
+        assert!(replay(&world, &asked).await.is_whole());
+        world.run(20).await;
+        assert_eq!(world.accepted().get("m"), Some(&1), "merge {merge}");
+        assert!(world.is_drained() && world.dead_letters().is_empty());
+    }
+}

@@ -1,0 +1,84 @@
+//! What an operator's commands run on, in a world.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
+use std::collections::BTreeMap;
+use std::future::pending;
+
+use tidegate_core::config::{Campaign, Campaigns, EXPRESS};
+use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_delivery::ports::QueueUrl;
+use tidegate_operate::dead::{self, Filter, Options, Pace, Reading, Replayed, Review, Site};
+use tidegate_operate::redact::Addresses;
+use tidegate_operate::status::{self, Settings as StatusSettings};
+use tidegate_operate::steer::Author;
+use tidegate_operate::why::{Asked, Explanation, explain, gather};
+use tidegate_tests::simulation::{DEAD_LETTERS, MERGE, World};
+
+pub(crate) fn url(name: &str) -> QueueUrl {
+    QueueUrl::new(format!("https://sqs.example/{name}"))
+}
+
+fn campaigns(world: &World) -> Vec<Campaign> {
+    match world.settings.poller().campaigns {
+        Campaigns::Listed(list) => list,
+        Campaigns::Ledger => Vec::new(),
+    }
+}
+
+/// What stands on the dead-letter queue.
+pub(crate) async fn dead_letters(world: &World) -> Reading {
+    let (clock, queue) = (world.universe.clock(), url(DEAD_LETTERS));
+    dead::read(&world.queues, &clock, &queue, 1_000, pending(), |_| {}).await.unwrap()
+}
+
+/// What `tidegate dead replay` would do of all dead letters.
+pub(crate) async fn review(world: &World, guard: DuplicateGuard, include_unknown: bool) -> Review {
+    let home = |campaign: Campaign| (campaign.name, QueueUrl::new(campaign.queue_url));
+    let options = Options {
+        filter: Filter::default(),
+        include_unknown,
+        drop_sent: false,
+        homes: campaigns(world).into_iter().map(home).collect(),
+        senders: world.settings.poller().allowed_senders,
+        guard,
+    };
+    let reading = dead_letters(world).await;
+    dead::review(&reading, &options, &world.ledger, world.universe.now()).await.unwrap()
+}
+
+/// `tidegate dead replay --go`.
+pub(crate) async fn replay(world: &World, review: &Review) -> Replayed {
+    let (clock, queue) = (world.universe.clock(), url(DEAD_LETTERS));
+    let site =
+        Site { queues: &world.queues, dead_letters: &queue, ledger: &world.ledger, clock: &clock };
+    let author = Author { by: "user/ada".to_owned(), reason: "corrected".to_owned() };
+    let pace = Pace { per_second: 10.0, backlog: 1_000 };
+    dead::replay(&site, review, &author, pace, pending(), |_| {}).await.unwrap()
+}
+
+/// `tidegate why ID --campaign NAME`.
+pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Explanation {
+    let (poller, scheduler) = (world.settings.poller(), world.settings.scheduler());
+    let settings = StatusSettings {
+        stack: "simulated".to_owned(),
+        cap: poller.cap,
+        guard: poller.guard,
+        idle_wake: scheduler.idle_wake,
+        addresses: Addresses::Masked,
+        changes: 0,
+    };
+    let mut places = BTreeMap::from([("dead_letters", url(DEAD_LETTERS))]);
+    places.extend(world.settings.merge.then(|| ("merge", url(MERGE))));
+    places.extend(world.settings.express.then(|| (EXPRESS, url(EXPRESS))));
+    let standing = world.ledger_now().await;
+    let (account, clock) = (world.ses.account(), world.universe.clock());
+    let read = (standing, campaigns(world));
+    let status =
+        status::gather(settings, read, &places, &world.queues, &account, &world.ledger, &clock)
+            .await
+            .unwrap();
+    let reading = dead_letters(world).await;
+    let asked = Asked { id: id.to_owned(), campaign: campaign.map(str::to_owned) };
+    explain(&gather(asked, status, poller, &reading, &world.ledger).await.unwrap())
+}
