@@ -1,6 +1,7 @@
 //! The commands: options, and how each is put onto a stack.
 
 mod completions;
+mod doctor;
 mod history;
 mod status;
 mod steer;
@@ -12,6 +13,7 @@ use crate::shell::{Ask, CommandError, Ended, Output, OutputArgs, Shell};
 use crate::stack::StackArgs;
 
 pub use completions::{CompletionsArgs, ManArgs};
+pub use doctor::DoctorArgs;
 pub use history::HistoryArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
@@ -45,6 +47,8 @@ pub enum Command {
     Rate(RateArgs),
     /// Show who changed what, and why
     History(HistoryArgs),
+    /// Check a deployment, and say what to do about what is wrong
+    Doctor(DoctorArgs),
     /// Write the completions of a shell
     Completions(CompletionsArgs),
     /// Write the manual's pages
@@ -64,6 +68,7 @@ impl Command {
             Self::Weights(args) => Some(args.on.output),
             Self::Rate(args) => Some(args.on.output),
             Self::History(args) => Some(args.on.output),
+            Self::Doctor(args) => Some(args.on.output),
             Self::Completions(_) | Self::Man(_) => None,
         }
     }
@@ -82,6 +87,7 @@ impl Command {
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
+            Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),
         }
