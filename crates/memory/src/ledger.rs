@@ -264,4 +264,12 @@ impl Marks for MemoryLedger {
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
         Ok(self.0.with(|state| state.unmark(identity, token)))
     }
+
+    async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
+        let found = |state: &mut State| {
+            let mark = |identity| Some(state.marks.get(identity)?.mark.clone());
+            identities.iter().map(mark).collect()
+        };
+        Ok(self.0.with(found))
+    }
 }

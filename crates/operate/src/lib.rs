@@ -4,6 +4,7 @@
 //! The command line (`tidegate`) and the tests run the same functions: the one on AWS, the others in
 //! memory under simulated time.
 
+pub mod dead;
 pub mod doctor;
 pub mod format;
 pub mod page;
@@ -11,3 +12,4 @@ pub mod redact;
 pub mod status;
 pub mod steer;
 pub mod top;
+pub mod why;

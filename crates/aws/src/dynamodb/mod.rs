@@ -27,6 +27,7 @@ mod advance;
 mod claim;
 mod control;
 mod factor;
+mod find;
 mod history;
 mod item;
 mod mark;
@@ -42,6 +43,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control};
+use tidegate_core::duplicate_guard::Mark;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{
@@ -151,6 +153,10 @@ impl Marks for DynamoLedger {
 
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
         unmark::unmark(&self.table, identity, token).await
+    }
+
+    async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
+        find::find(&self.table, identities).await
     }
 }
 

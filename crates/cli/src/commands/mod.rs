@@ -1,11 +1,13 @@
 //! The commands: options, and how each is put onto a stack.
 
 mod completions;
+mod dead;
 mod doctor;
 mod history;
 mod status;
 mod steer;
 mod top;
+mod why;
 
 use clap::Subcommand;
 
@@ -13,11 +15,13 @@ use crate::shell::{Ask, CommandError, Ended, Output, OutputArgs, Shell};
 use crate::stack::StackArgs;
 
 pub use completions::{CompletionsArgs, ManArgs};
+pub use dead::DeadArgs;
 pub use doctor::DoctorArgs;
 pub use history::HistoryArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 pub use top::TopArgs;
+pub use why::WhyArgs;
 
 /// What every command on a stack takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -49,6 +53,10 @@ pub enum Command {
     History(HistoryArgs),
     /// Check a deployment, and say what to do about what is wrong
     Doctor(DoctorArgs),
+    /// Find out where a mail is, what holds it, and when that lets go
+    Why(WhyArgs),
+    /// Look through the dead letters, and replay them after review
+    Dead(Box<DeadArgs>),
     /// Write the completions of a shell
     Completions(CompletionsArgs),
     /// Write the manual's pages
@@ -69,6 +77,8 @@ impl Command {
             Self::Rate(args) => Some(args.on.output),
             Self::History(args) => Some(args.on.output),
             Self::Doctor(args) => Some(args.on.output),
+            Self::Why(args) => Some(args.on.output),
+            Self::Dead(args) => Some(args.output()),
             Self::Completions(_) | Self::Man(_) => None,
         }
     }
@@ -88,6 +98,8 @@ impl Command {
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
             Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
+            Self::Why(args) => Box::pin(why::run(&args, shell)).await,
+            Self::Dead(args) => Box::pin(dead::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control};
+use tidegate_core::duplicate_guard::Mark;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_core::outcome::Failure;
@@ -70,6 +71,7 @@ fn failed(operation: Operation, resource: &str) -> impl Fn(FailureKind) -> PortE
         | Operation::Mark
         | Operation::SetMark => "UpdateItem",
         Operation::Unmark => "DeleteItem",
+        Operation::FindMarks => "BatchGetItem",
         Operation::ListQueues => "ListQueues",
         Operation::ListTags => "ListQueueTags",
         Operation::Account => "GetAccount",
@@ -142,6 +144,10 @@ impl<L: Marks> Marks for Faulty<L> {
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
         let act = self.inner.unmark(identity, token);
         self.call(Operation::Unmark, identity.as_str(), act).await
+    }
+
+    async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
+        self.call(Operation::FindMarks, "", self.inner.find(identities)).await
     }
 }
 

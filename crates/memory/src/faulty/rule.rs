@@ -37,12 +37,14 @@ pub enum Operation {
     AddChange,
     /// `History::changes`; without resource.
     ReadChanges,
-    /// `Marks::mark`; the resource is the mail's identity, as for all three of `Marks`.
+    /// `Marks::mark`; the resource is the mail's identity, as for the next two.
     Mark,
     /// `Marks::set_sent` and `Marks::set_parked`.
     SetMark,
     /// `Marks::unmark`.
     Unmark,
+    /// `Marks::find`; without resource.
+    FindMarks,
     /// `Directory::queues`; the resource is the prefix.
     ListQueues,
     /// `Directory::tags`; the resource is the queue's URL.

@@ -1,0 +1,300 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use tidegate_core::identity::EpochMillis;
+use tidegate_operate::dead::{By, Filter};
+
+use crate::commands::OnStack;
+use crate::shell::{Ask, OutputArgs};
+
+/// Look through the dead letters, and replay them after review
+///
+/// Without a command they are counted by code. SQS has no way to look into a queue: what is read is
+/// received, which hides it for up to 30 s, and made visible again at the end. Two readers at the same
+/// time each see a part, and are told so.
+///
+/// Exit codes: 0; 1 where `show` finds nothing or a replay did not come through; 2 wrong options;
+/// 3 the stack is out of reach, or a replay broke off (run it again); 4 not confirmed; 130 interrupted.
+#[derive(Clone, Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  tidegate dead
+  tidegate dead list --campaign news --code MessageRejected
+  tidegate dead groups --by domain
+  tidegate dead show order-4711 --show-addresses
+  tidegate dead replay --code MailFromDomainNotVerifiedException
+  tidegate dead replay --code MailFromDomainNotVerifiedException --go --reason 'domain verified'"
+)]
+pub struct DeadArgs {
+    #[command(subcommand)]
+    pub(super) command: Option<DeadCommand>,
+    #[command(flatten)]
+    reading: ReadingArgs,
+}
+
+/// What is read, and where.
+#[derive(Clone, Debug, Args)]
+pub(super) struct ReadingArgs {
+    /// Dead letters to read at most
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    limit: u32,
+    #[command(flatten)]
+    on: OnStack,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(super) enum DeadCommand {
+    /// List them, one a line
+    List(ListArgs),
+    /// Show one, whole
+    Show(ShowArgs),
+    /// Count them by what they have in common
+    Groups(GroupsArgs),
+    /// Write them to a file, as JSON Lines
+    Export(ExportArgs),
+    /// Send them to their campaigns' queues again; without --go only show what would be sent
+    Replay(Box<ReplayArgs>),
+}
+
+/// Which letters: those that meet every condition; a condition given twice is met by either.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Which")]
+pub(super) struct FilterArgs {
+    /// A mail's `id`, its identity, or an SQS message id
+    #[arg(long, value_name = "ID")]
+    id: Vec<String>,
+    /// A campaign
+    #[arg(long, value_name = "NAME")]
+    campaign: Vec<String>,
+    /// Why they were given up, such as MessageRejected
+    #[arg(long, value_name = "CODE")]
+    code: Vec<String>,
+    /// A domain of their recipients
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Vec<String>,
+    /// Dead-lettered since: a time such as 2026-11-20T20:00:00Z, or a span such as 2h ago
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    since: Option<When>,
+    /// Dead-lettered before: a time, or a span
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    until: Option<When>,
+    /// Only those of which nobody knows whether they were sent
+    #[arg(long)]
+    unknown: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    reading: ReadingArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct ShowArgs {
+    /// The mail's `id`, its identity, or an SQS message id
+    pub(super) id: String,
+    /// Also show the mail's body
+    #[arg(long)]
+    pub(super) body: bool,
+    #[command(flatten)]
+    reading: ReadingArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct GroupsArgs {
+    /// By what
+    #[arg(long, value_name = "WHAT", default_value = "code")]
+    pub(super) by: GroupBy,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    reading: ReadingArgs,
+}
+
+/// By what letters are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum GroupBy {
+    /// Why they were given up
+    Code,
+    /// The domains of their recipients
+    Domain,
+    /// Their campaigns
+    Campaign,
+}
+
+impl From<GroupBy> for By {
+    fn from(by: GroupBy) -> Self {
+        match by {
+            GroupBy::Code => Self::Code,
+            GroupBy::Domain => Self::Domain,
+            GroupBy::Campaign => Self::Campaign,
+        }
+    }
+}
+
+/// Write them to a file, as JSON Lines
+///
+/// The file holds recipients' addresses and whole mails, and only its owner may read it; --masked
+/// leaves both out.
+#[derive(Clone, Debug, Args)]
+pub(super) struct ExportArgs {
+    /// The file; one that is there is not overwritten
+    pub(super) file: PathBuf,
+    /// Mask recipients, and leave out the mails' bodies
+    #[arg(long)]
+    pub(super) masked: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    reading: ReadingArgs,
+}
+
+/// Send them to their campaigns' queues again; without --go only show what would be sent
+///
+/// A mail keeps its identity, has all its attempts again, and is one pass on, so that neither the merge
+/// queue nor the duplicate guard takes it for a copy of what was dead-lettered. Its dead letter is
+/// deleted once SQS has acknowledged it; what dies in between leaves both, and the second replay is the
+/// same mail to the merge queue for 5 minutes, and to the guard for as long as it keeps marks.
+///
+/// What the guard knows as sent is never replayed. What may have been sent (parked as `unknown`, or
+/// without an answer to its last send) is replayed only with --include-unknown.
+#[derive(Clone, Debug, Args)]
+pub(super) struct ReplayArgs {
+    /// All of them: needed where no condition is given
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Do it, after asking
+    #[arg(long, requires = "reason")]
+    pub(super) go: bool,
+    /// Why, for whoever finds it in the history: 1 to 200 characters; needed with --go
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: Option<String>,
+    /// Who replays them [default: the caller as AWS knows it; on a local stack the user]
+    #[arg(long, value_name = "NAME")]
+    pub(super) by: Option<String>,
+    /// Also mails of which nobody knows whether they were sent: they may arrive twice
+    #[arg(long)]
+    pub(super) include_unknown: bool,
+    #[command(flatten)]
+    pub(super) pace: PaceArgs,
+    #[command(flatten)]
+    pub(super) ask: Ask,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    reading: ReadingArgs,
+}
+
+/// How a replay goes about it.
+#[derive(Clone, Debug, Args)]
+pub(super) struct PaceArgs {
+    /// Delete the dead letters of mails that the duplicate guard knows as sent
+    #[arg(long)]
+    pub(super) drop_sent: bool,
+    /// Mails a second [default: half the rate in force]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(super) rate: Option<f64>,
+    /// Wait while a campaign's queue is so many messages deeper than at the beginning
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub(super) backlog: u64,
+}
+
+impl DeadArgs {
+    fn reading(&self) -> &ReadingArgs {
+        match &self.command {
+            None => &self.reading,
+            Some(DeadCommand::List(args)) => &args.reading,
+            Some(DeadCommand::Show(args)) => &args.reading,
+            Some(DeadCommand::Groups(args)) => &args.reading,
+            Some(DeadCommand::Export(args)) => &args.reading,
+            Some(DeadCommand::Replay(args)) => &args.reading,
+        }
+    }
+
+    pub(super) fn on(&self) -> &OnStack {
+        &self.reading().on
+    }
+
+    pub(super) fn limit(&self) -> u32 {
+        self.reading().limit
+    }
+
+    /// How it speaks.
+    #[must_use]
+    pub fn output(&self) -> OutputArgs {
+        self.on().output
+    }
+
+    pub(super) fn filter(&self, now: EpochMillis) -> Filter {
+        match &self.command {
+            None | Some(DeadCommand::Show(_)) => Filter::default(),
+            Some(DeadCommand::List(args)) => args.filter.at(now),
+            Some(DeadCommand::Groups(args)) => args.filter.at(now),
+            Some(DeadCommand::Export(args)) => args.filter.at(now),
+            Some(DeadCommand::Replay(args)) => args.filter.at(now),
+        }
+    }
+}
+
+impl ReplayArgs {
+    pub(super) fn filter(&self, now: EpochMillis) -> Filter {
+        self.filter.at(now)
+    }
+
+    pub(super) fn limit(&self) -> u32 {
+        self.reading.limit
+    }
+}
+
+impl FilterArgs {
+    fn at(&self, now: EpochMillis) -> Filter {
+        let at = |when: &Option<When>| when.map(|when| when.before(now));
+        Filter {
+            ids: self.id.clone(),
+            campaigns: self.campaign.clone(),
+            codes: self.code.clone(),
+            domains: self.domain.clone(),
+            since: at(&self.since),
+            until: at(&self.until),
+            unknown: self.unknown,
+        }
+    }
+}
+
+/// A time, or a span before now.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    At(EpochMillis),
+    Ago(Duration),
+}
+
+impl When {
+    fn before(self, now: EpochMillis) -> EpochMillis {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(span) => {
+                let span = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+                EpochMillis::new(now.as_millis().saturating_sub(span))
+            }
+        }
+    }
+}
+
+fn when(text: &str) -> Result<When, String> {
+    if let Ok(at) = text.parse() {
+        return Ok(When::At(at));
+    }
+    let span = humantime::parse_duration(text).map_err(|_| {
+        "allowed is a time such as 2026-11-20T20:00:00Z, or a span such as 90s, 30min, 2h or 1day"
+    })?;
+    Ok(When::Ago(span))
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: Option<f64> = text.parse().ok().filter(|rate| (0.001..=10_000.0).contains(rate));
+    rate.ok_or_else(|| "allowed is a number from 0.001 to 10000".to_owned())
+}

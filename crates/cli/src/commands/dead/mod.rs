@@ -1,0 +1,120 @@
+//! `tidegate dead`.
+
+mod args;
+mod replay;
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::Clock as _;
+use tidegate_operate::dead::{By, Filter, Progress, Reading, export, groups, list, show};
+use tidegate_operate::page::{Page, Tone};
+
+pub use args::DeadArgs;
+use args::{DeadCommand, ExportArgs, ShowArgs};
+
+use crate::shell::{CommandError, Ended, Shell};
+use crate::stack::Stack;
+
+pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let stack = args.on().stack.open().await?;
+    if let Some(DeadCommand::Replay(args)) = &args.command {
+        return replay::run(args, &stack, shell).await;
+    }
+    let now = EpochMillis::from(stack.clock().wall());
+    let filter = args.filter(now);
+    let reading = read(&stack, args.limit(), shell).await?;
+    let addresses = shell.output.addresses();
+    let shown = match &args.command {
+        None => shell.output.show(&groups(&reading, &filter, By::Code, addresses)),
+        Some(DeadCommand::List(_)) => shell.output.show(&list(&reading, &filter, now, addresses)),
+        Some(DeadCommand::Groups(args)) => {
+            shell.output.show(&groups(&reading, &filter, args.by.into(), addresses))
+        }
+        Some(DeadCommand::Show(args)) => return shown(args, &reading, now, shell),
+        Some(DeadCommand::Export(args)) => return exported(args, &reading, &filter, now, shell),
+        Some(DeadCommand::Replay(_)) => Ok(()),
+    };
+    shown.map_err(CommandError::Terminal)?;
+    Ok(ended(&reading))
+}
+
+fn ended(reading: &Reading) -> Ended {
+    if reading.coverage.interrupted { Ended::Interrupted } else { Ended::Done }
+}
+
+fn shown(
+    args: &ShowArgs,
+    reading: &Reading,
+    now: EpochMillis,
+    shell: &Shell,
+) -> Result<Ended, CommandError> {
+    let found = show(reading, &args.id, now, shell.output.addresses(), args.body);
+    shell.output.show(&found).map_err(CommandError::Terminal)?;
+    if !found.is_empty() {
+        return Ok(ended(reading));
+    }
+    let mut page = Page::default();
+    let whole = if reading.coverage.is_whole() { "" } else { ", of which not all could be read" };
+    let text = format!("{} is not on the dead-letter queue{whole}.", args.id);
+    page.line(Tone::Warning, text);
+    shell.output.say(&page);
+    Ok(Ended::Found)
+}
+
+fn exported(
+    args: &ExportArgs,
+    reading: &Reading,
+    filter: &Filter,
+    now: EpochMillis,
+    shell: &Shell,
+) -> Result<Ended, CommandError> {
+    let failed =
+        |doing| move |source| CommandError::File { path: args.file.clone(), doing, source };
+    let file = create(&args.file)
+        .map_err(failed("it cannot be made (a file that is there is not overwritten)"))?;
+    let mut to = BufWriter::new(file);
+    let exported = export(reading, filter, now, !args.masked, &mut to);
+    let exported = exported.map_err(failed("it cannot be written"))?;
+    shell.output.show(&exported).map_err(CommandError::Terminal)?;
+    Ok(ended(reading))
+}
+
+/// A new file that its owner alone can read: it holds addresses.
+fn create(path: &Path) -> std::io::Result<File> {
+    File::options().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Reads the dead-letter queue, with its progress on a terminal.
+pub(super) async fn read(
+    stack: &Stack,
+    limit: u32,
+    shell: &Shell,
+) -> Result<Reading, CommandError> {
+    let bar = bar(shell, "dead letters read");
+    let progress = |progress: Progress| {
+        bar.set_length(progress.of);
+        bar.set_position(progress.read);
+    };
+    let (queues, clock, queue) = (stack.queues(), stack.clock(), stack.dead_letter());
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let stop = shell.interrupted();
+    let reading =
+        tidegate_operate::dead::read(&queues, &clock, &queue, limit, stop, progress).await;
+    bar.finish_and_clear();
+    Ok(reading?)
+}
+
+/// A progress bar on standard error, where that is a terminal.
+fn bar(shell: &Shell, of: &'static str) -> ProgressBar {
+    if !shell.output.shows_progress() || shell.output.is_json() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(0).with_message(of);
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of about {len} {msg}");
+    style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
+}

@@ -1,0 +1,324 @@
+use std::time::Duration;
+
+use tidegate_core::config::EXPRESS;
+use tidegate_core::duplicate_guard::{DuplicateGuard, Mark, MarkState};
+use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_delivery::ports::VISIBILITY_TIMEOUT;
+
+use super::limits::limits;
+use super::waiting::{backlog, merged, turn};
+use super::{Explanation, Facts, Limit, Said, Verdict};
+use crate::dead::Letter;
+use crate::format::{count, rate, span, time};
+use crate::status::{QueueDepth, Status};
+
+const UNSEARCHABLE: &str = "SQS cannot be searched by id: that the mail stands on a queue is inferred from what was ruled out";
+const UNRECORDED: &str =
+    "the duplicate guard is off: nothing but the poller's log records that a mail was sent";
+const LATE: &str = "SQS counts its messages approximately, and up to a minute late";
+
+/// The longest delay of a retry.
+const LONGEST_RETRY: Duration = Duration::from_mins(15);
+
+/// Where the mail is, which limit holds it, and when that lets go.
+#[must_use]
+pub fn explain(facts: &Facts) -> Explanation {
+    let status = Status::of(&facts.status);
+    let known = known(facts, &status);
+    let mut answer = known.unwrap_or_else(|| inferred(facts, &status));
+    answer.facts.extend(said(facts, &status, answer.campaign.as_deref()));
+    answer
+}
+
+impl Explanation {
+    fn new(facts: &Facts, verdict: Verdict, summary: impl Into<String>) -> Self {
+        Self {
+            id: facts.asked.id.clone(),
+            campaign: facts.asked.campaign.clone(),
+            verdict,
+            summary: summary.into(),
+            lets_go: None,
+            until: None,
+            limits: Vec::new(),
+            facts: Vec::new(),
+            ruled_out: Vec::new(),
+            not_known: Vec::new(),
+        }
+    }
+
+    fn of(mut self, campaign: Option<String>) -> Self {
+        self.campaign = campaign.or(self.campaign);
+        self
+    }
+
+    fn lets_go(mut self, words: impl Into<String>, until: Option<EpochMillis>) -> Self {
+        self.lets_go = Some(words.into());
+        self.until = until;
+        self
+    }
+
+    fn rule_out(&mut self, of: &'static str, what: impl Into<String>) {
+        self.ruled_out.push(Said { of, what: what.into() });
+    }
+}
+
+/// What marks and dead letters tell of this very mail.
+fn known(facts: &Facts, status: &Status) -> Option<Explanation> {
+    let newest =
+        facts.marks.iter().max_by_key(|(_, mark)| (mark.state == MarkState::Sent, mark.since));
+    let letter = facts.letters.last();
+    let age = |mark: &Mark| {
+        Duration::from_millis(status.at.as_millis().saturating_sub(mark.since.as_millis()))
+    };
+    match newest {
+        Some((identity, mark)) if mark.state == MarkState::Sent => {
+            let summary = format!(
+                "It was sent: a poller set out to send it at {}, and SES took it.",
+                time(mark.since)
+            );
+            Some(Explanation::new(facts, Verdict::Sent, summary).of(identity.campaign()))
+        }
+        Some((identity, mark))
+            if mark.state == MarkState::Sending && age(mark) <= VISIBILITY_TIMEOUT =>
+        {
+            let until = EpochMillis::new(mark.since.as_millis() + 30_000);
+            let summary = format!("It is being sent: a poller set out to at {}.", time(mark.since));
+            let words = format!("by {}; a poller that died is known to have by then", time(until));
+            let answer = Explanation::new(facts, Verdict::Sending, summary).of(identity.campaign());
+            Some(answer.lets_go(words, Some(until)))
+        }
+        marked => letter
+            .map(|letter| dead(facts, letter))
+            .or_else(|| marked.map(|(identity, mark)| unknown(facts, identity, mark))),
+    }
+}
+
+fn dead(facts: &Facts, letter: &Letter) -> Explanation {
+    let addresses = facts.status.settings.addresses;
+    let said = letter.entry().map_or("", |entry| entry.last_error.provider_message.as_str());
+    let code = letter.code().unwrap_or("no code");
+    let summary = format!(
+        "It is dead-lettered since {}: {code}, {}.",
+        time(letter.since),
+        addresses.within(said).trim_end_matches('.')
+    );
+    let campaign = letter.entry().map(|entry| entry.campaign.clone());
+    let mut answer = Explanation::new(facts, Verdict::Dead, summary).of(campaign);
+    if letter.entry().is_none() {
+        "It is on the dead-letter queue, and no dead letter of Tidegate's."
+            .clone_into(&mut answer.summary);
+    }
+    answer.lets_go(format!("never by itself: `tidegate dead replay --id {}`", facts.asked.id), None)
+}
+
+fn unknown(facts: &Facts, identity: &Identity, mark: &Mark) -> Explanation {
+    let began = format!("a poller set out to send it at {}", time(mark.since));
+    let (summary, words) = match (mark.state, facts.poller.duplicate_guard) {
+        (MarkState::Parked, _) => (
+            format!(
+                "Nobody knows whether it was sent: {began}, and it was dead-lettered as unknown. Its dead letter was not found: it was replayed or deleted."
+            ),
+            "if it was replayed, when its turn comes",
+        ),
+        (_, DuplicateGuard::Park) => (
+            format!("Nobody knows whether it was sent: {began}, and no outcome came."),
+            "when its message is received again (after 30 s, or a retry's delay of at most 15 min): it is then dead-lettered as unknown",
+        ),
+        _ => (
+            format!("Nobody knows whether it was sent: {began}, and no outcome came."),
+            "when its message is received again (after 30 s, or a retry's delay of at most 15 min): it is then sent again",
+        ),
+    };
+    Explanation::new(facts, Verdict::Unknown, summary).of(identity.campaign()).lets_go(words, None)
+}
+
+/// What is left after all that can be ruled out.
+fn inferred(facts: &Facts, status: &Status) -> Explanation {
+    let names: Vec<&str> = status.campaigns.iter().map(|own| own.name.as_str()).collect();
+    let named = Identity::parse(&facts.asked.id).ok().and_then(|identity| identity.campaign());
+    let named = facts.asked.campaign.clone().or(named);
+    let exists = |name: &str| name == EXPRESS || names.contains(&name);
+    let answer = match named.as_deref() {
+        Some(name) if !exists(name) => {
+            let summary = format!("There is no campaign {name}; there is {}.", names.join(", "));
+            let answer = Explanation::new(facts, Verdict::NoCampaign, summary).of(named.clone());
+            answer.lets_go(
+                "its mail waits in its queue, if that is still there, until it is a campaign again",
+                None,
+            )
+        }
+        Some(name) => of_campaign(facts, status, Some(name)),
+        None if names.len() == 1 => of_campaign(facts, status, names.first().copied()),
+        None => of_any(facts, status, &names),
+    };
+    ruled_out(facts, answer)
+}
+
+fn of_campaign(facts: &Facts, status: &Status, campaign: Option<&str>) -> Explanation {
+    let held = limits(status, campaign);
+    let name = campaign.unwrap_or_default();
+    let (own, merged) = (backlog(status, name), merged(status));
+    let mut answer = if own.all() + merged.all() == 0 {
+        nowhere(facts)
+    } else if let Some(first) = held.first() {
+        let summary = format!("It waits: {}.", first.what);
+        Explanation::new(facts, first.verdict, summary).lets_go(&first.lets_go, first.until)
+    } else if own.visible + own.in_flight + merged.all() == 0 {
+        retry(facts, own)
+    } else {
+        waiting(facts, status, name, own)
+    };
+    if held.is_empty() {
+        answer.rule_out("holds", "nothing holds it, and pollers serve");
+    }
+    answer.limits = held;
+    answer.of(campaign.map(str::to_owned))
+}
+
+fn nowhere(facts: &Facts) -> Explanation {
+    let (summary, words) = if facts.poller.duplicate_guard == DuplicateGuard::Off {
+        (
+            "It stands on no queue: it was sent, or it never came.",
+            "the poller's log names every mail that was sent by its id",
+        )
+    } else {
+        (
+            "It stands on no queue, and the duplicate guard has no mark of it: it never came, or was sent longer ago than marks are kept.",
+            "look at the producer: the id, and the queue that it was put on",
+        )
+    };
+    let mut answer = Explanation::new(facts, Verdict::Nowhere, summary).lets_go(words, None);
+    answer.rule_out("waiting", "the campaign's queue and the merge queue are empty");
+    answer.not_known.push(LATE);
+    answer
+}
+
+fn retry(facts: &Facts, own: QueueDepth) -> Explanation {
+    let summary = format!(
+        "It waits for its retry, if it is one of the {} that do; nothing else of its campaign waits.",
+        count(own.delayed)
+    );
+    let until = EpochMillis::from(facts.status.at + LONGEST_RETRY);
+    let answer = Explanation::new(facts, Verdict::Retry, summary);
+    let mut answer = answer
+        .lets_go(format!("by {}: a retry is delayed by 15 min at most", time(until)), Some(until));
+    answer.rule_out("its turn", "no mail of its campaign is ready to be sent");
+    answer
+}
+
+fn waiting(facts: &Facts, status: &Status, campaign: &str, own: QueueDepth) -> Explanation {
+    let Some(turn) = turn(status, campaign) else {
+        return Explanation::new(facts, Verdict::Waiting, "It waits for its turn.");
+    };
+    let summary = format!(
+        "It waits for its turn: at the present share of {} the {} messages up to the last of its campaign take at most about {}.",
+        rate(turn.rate),
+        count(turn.messages),
+        span(turn.most)
+    );
+    let until = EpochMillis::from(facts.status.at + turn.most);
+    let mut words = format!("by about {}, if nothing changes", time(until));
+    if own.delayed > 0 {
+        words = format!(
+            "{words}; if it failed before, it may be one of the {} that wait for their retry, 15 min at most",
+            count(own.delayed)
+        );
+    }
+    Explanation::new(facts, Verdict::Waiting, summary).lets_go(words, Some(until))
+}
+
+/// It may be of any campaign: what holds for all of them is said, else what each of them comes to.
+fn of_any(facts: &Facts, status: &Status, names: &[&str]) -> Explanation {
+    let each: Vec<Explanation> =
+        names.iter().map(|name| of_campaign(facts, status, Some(name))).collect();
+    let standing: Vec<&Explanation> =
+        each.iter().filter(|answer| answer.verdict != Verdict::Nowhere).collect();
+    let shared: Vec<Limit> = limits(status, None);
+    if standing.is_empty() {
+        return nowhere(facts);
+    }
+    if let Some(first) = shared.first() {
+        let summary = format!("It waits: {}.", first.what);
+        let mut answer = Explanation::new(facts, first.verdict, summary);
+        answer = answer.lets_go(&first.lets_go, first.until);
+        answer.limits = shared;
+        return answer;
+    }
+    let summary = "It may be of several campaigns, and they differ: name its campaign.";
+    let mut answer = Explanation::new(facts, Verdict::WhichCampaign, summary);
+    for other in standing {
+        let name = other.campaign.as_deref().unwrap_or_default();
+        answer.facts.push(Said { of: "if of", what: format!("{name}: {}", other.summary) });
+    }
+    answer
+}
+
+fn ruled_out(facts: &Facts, mut answer: Explanation) -> Explanation {
+    if facts.coverage.is_whole() {
+        let read = count(facts.coverage.read);
+        answer.rule_out(
+            "dead-lettered",
+            format!("it is none of the {read} messages on the dead-letter queue"),
+        );
+    } else {
+        answer.not_known.push("the dead-letter queue was not read whole: it may be there");
+    }
+    if facts.poller.duplicate_guard == DuplicateGuard::Off {
+        answer.not_known.push(UNRECORDED);
+    } else {
+        let kept = span(facts.poller.mark_kept);
+        answer.rule_out(
+            "sent",
+            format!("the duplicate guard, which keeps marks for {kept}, has none of it"),
+        );
+    }
+    if answer.verdict != Verdict::Nowhere {
+        answer.not_known.push(UNSEARCHABLE);
+    }
+    answer
+}
+
+/// What was read, in words.
+fn said(facts: &Facts, status: &Status, campaign: Option<&str>) -> Vec<Said> {
+    let mut said = Vec::new();
+    let mut say = |of, what: String| said.push(Said { of, what });
+    for (identity, mark) in &facts.marks {
+        say(
+            "mark",
+            format!(
+                "{identity}: {} since {}, pass {}",
+                mark.state.as_str(),
+                time(mark.since),
+                mark.pass
+            ),
+        );
+    }
+    for letter in &facts.letters {
+        let code = letter.code().unwrap_or("-");
+        say(
+            "dead letter",
+            format!("{} since {}, message {}", code, time(letter.since), letter.message_id),
+        );
+    }
+    let depth = |depth: QueueDepth| {
+        format!(
+            "{} waiting, {} in flight, {} delayed",
+            count(depth.visible),
+            count(depth.in_flight),
+            count(depth.delayed)
+        )
+    };
+    if let Some(name) = campaign
+        .filter(|name| *name == EXPRESS || status.campaigns.iter().any(|own| own.name == *name))
+    {
+        say("campaign", format!("{name}: {}", depth(backlog(status, name))));
+    }
+    if let Some(merge) = status.queues.get("merge") {
+        say("merge queue", depth(*merge));
+    }
+    if let Some(in_force) = status.quota.in_force {
+        let lowered = if status.quota.factor < 1.0 { ", lowered by refusals" } else { "" };
+        say("rate", format!("{} for all{lowered}", rate(in_force)));
+    }
+    said
+}

@@ -1,0 +1,54 @@
+use tidegate_core::config::{EXPRESS, PollerConfig};
+use tidegate_core::identity::Identity;
+use tidegate_delivery::ports::{Marks, PortError};
+
+use super::{Asked, Facts};
+use crate::dead::{Letter, Reading};
+use crate::status;
+
+/// Reads what is known of the mail: its marks, under any identity that it may have, and its letters.
+///
+/// # Errors
+/// [`PortError`] of the marks.
+pub async fn gather(
+    asked: Asked,
+    status: status::Facts,
+    poller: PollerConfig,
+    reading: &Reading,
+    marks: &impl Marks,
+) -> Result<Facts, PortError> {
+    let of_campaign = |letter: &&Letter| {
+        let own = letter.entry().map(|entry| entry.campaign.as_str());
+        asked.campaign.is_none() || own == asked.campaign.as_deref()
+    };
+    let meant = reading.letters.iter().filter(|letter| letter.is(&asked.id)).filter(of_campaign);
+    let letters: Vec<Letter> = meant.cloned().collect();
+    let mut identities = identities(&asked, &status);
+    identities.extend(letters.iter().filter_map(Letter::identity));
+    identities.sort();
+    identities.dedup();
+    let mut found = Vec::new();
+    for batch in identities.chunks(100) {
+        let marks = marks.find(batch).await?;
+        let pairs = batch.iter().zip(marks);
+        found.extend(pairs.filter_map(|(identity, mark)| Some((identity.clone(), mark?))));
+    }
+    Ok(Facts { asked, status, poller, marks: found, letters, coverage: reading.coverage })
+}
+
+/// The identities that the mail may have.
+fn identities(asked: &Asked, status: &status::Facts) -> Vec<Identity> {
+    if let Ok(identity) = Identity::parse(&asked.id) {
+        return vec![identity];
+    }
+    let all = status.campaigns.iter().map(|campaign| campaign.name.as_str()).chain([EXPRESS]);
+    let campaigns: Vec<&str> =
+        asked.campaign.as_deref().map_or_else(|| all.collect(), |one| vec![one]);
+    let both = |campaign: &str| {
+        [
+            Identity::from_body_id(campaign, &asked.id),
+            Identity::from_message_id(campaign, &asked.id),
+        ]
+    };
+    campaigns.into_iter().flat_map(both).collect()
+}

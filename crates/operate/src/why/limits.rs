@@ -1,0 +1,148 @@
+//! What holds a campaign's mail.
+
+use std::time::Duration;
+
+use tidegate_core::config::EXPRESS;
+use tidegate_core::identity::EpochMillis;
+
+use super::{Limit, Verdict};
+use crate::format::{span, time};
+use crate::status::{HoldStatus, Status};
+
+/// The trigger comes once a minute, some seconds late at times: without a window for so long nobody
+/// serves.
+const NOT_SERVED: Duration = Duration::from_secs(75);
+/// What was sent leaves SES's count after a day.
+const DAY: Duration = Duration::from_hours(24);
+
+/// All that holds mail of `campaign`, the weightiest first.
+pub(super) fn limits(status: &Status, campaign: Option<&str>) -> Vec<Limit> {
+    let mut limits = Vec::new();
+    limits.extend(serving(status));
+    limits.extend(status.holds.iter().filter(|hold| holds(hold, campaign)).map(hold));
+    limits.extend(quota(status));
+    limits.extend(breaker(status));
+    limits.extend(campaign.and_then(|campaign| share(status, campaign)));
+    limits.sort_by_key(|limit| limit.verdict);
+    limits
+}
+
+fn holds(hold: &HoldStatus, campaign: Option<&str>) -> bool {
+    match &hold.campaign {
+        // What is left of the day is kept for express mail.
+        None => !(hold.reason == "daily_budget" && campaign == Some(EXPRESS)),
+        Some(held) => campaign == Some(held),
+    }
+}
+
+fn hold(hold: &HoldStatus) -> Limit {
+    let of = hold
+        .campaign
+        .as_deref()
+        .map_or_else(|| "all sending".to_owned(), |campaign| format!("the campaign {campaign}"));
+    let since = time(hold.since);
+    let said = if hold.detail.is_empty() { String::new() } else { format!(": {}", hold.detail) };
+    let verdict = match hold.reason.as_str() {
+        "paused" => Verdict::Paused,
+        "daily_quota" | "daily_budget" => Verdict::DailyQuota,
+        _ => Verdict::Held,
+    };
+    let what = match verdict {
+        Verdict::Paused => format!("{of} is paused since {since}{said}"),
+        Verdict::DailyQuota => {
+            format!("{of} is held since {since}: the daily quota is used up{said}")
+        }
+        _ => format!("{of} is held for {} since {since}{said}", hold.reason),
+    };
+    let (lets_go, until) = match (verdict, hold.until) {
+        (_, Some(until)) => (format!("at {}, or with `tidegate resume`", time(until)), Some(until)),
+        (Verdict::DailyQuota, None) => {
+            let latest = EpochMillis::new(hold.since.as_millis() + millis(DAY));
+            let text =
+                "as the sends of the last 24 hours grow older, and the scheduler sees enough free";
+            (format!("{text}: at the latest about {}", time(latest)), Some(latest))
+        }
+        _ if hold.reason == "account" => {
+            ("within a minute of SES letting the account send again".to_owned(), None)
+        }
+        _ => (format!("when an operator lifts it: {}", hold.lifted_by), None),
+    };
+    Limit { verdict, what, lets_go, until }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn serving(status: &Status) -> Option<Limit> {
+    let remedy = "when a poller serves again: see whether the EventBridge rule is enabled and the scheduler runs (`tidegate doctor`)";
+    let limit = |what: String| Limit {
+        verdict: Verdict::NotServed,
+        what,
+        lets_go: remedy.to_owned(),
+        until: None,
+    };
+    let Some(last) = status.serving.last_window else {
+        return Some(limit("no poller has ever served a window".to_owned()));
+    };
+    let ago = Duration::from_millis(status.at.as_millis().saturating_sub(last.as_millis()));
+    // Below one slot a second some windows have none, and are not served.
+    let between = status.quota.slots_per_second.filter(|rate| *rate > 0.0);
+    let between = between.and_then(|rate| Duration::try_from_secs_f64(2.0 / rate).ok());
+    let most = NOT_SERVED + between.unwrap_or_default();
+    let stopped = ago > most && status.serving.state != "idle";
+    stopped.then(|| limit(format!("no poller has served a window for {}", span(ago))))
+}
+
+fn quota(status: &Status) -> Option<Limit> {
+    let limit = |what: &str, lets_go: &str| Limit {
+        verdict: Verdict::NoQuota,
+        what: what.to_owned(),
+        lets_go: lets_go.to_owned(),
+        until: None,
+    };
+    if status.quota.sending_enabled == Some(false) {
+        return Some(limit("SES has paused the account", "when SES lets the account send again"));
+    }
+    let none = status.quota.in_force.is_none_or(|rate| rate <= 0.0);
+    none.then(|| {
+        limit(
+            "there is no quota: SES does not tell it, and none is configured",
+            "when SES answers again (`tidegate doctor`)",
+        )
+    })
+}
+
+fn breaker(status: &Status) -> Option<Limit> {
+    let since = status.breaker.since.map(time).unwrap_or_default();
+    let (what, lets_go) = match status.breaker.state {
+        "blocking" => {
+            let until = status.breaker.until.map(time).unwrap_or_default();
+            (
+                format!(
+                    "the circuit breaker blocks since {since}: too many sends were refused or failed"
+                ),
+                format!(
+                    "from {until} on one mail is tried; taken, it lets all go on, else every 30 s another is tried"
+                ),
+            )
+        }
+        "probing" => (
+            format!("the circuit breaker, which blocks since {since}, is trying one mail"),
+            "as soon as SES takes it; else every 30 s another is tried".to_owned(),
+        ),
+        _ => return None,
+    };
+    // The earliest try, not the end: nobody knows when SES works again.
+    Some(Limit { verdict: Verdict::Breaker, what, lets_go, until: None })
+}
+
+fn share(status: &Status, campaign: &str) -> Option<Limit> {
+    let own = status.campaigns.iter().find(|own| own.name == campaign)?;
+    (own.weight == 0).then(|| Limit {
+        verdict: Verdict::NoShare,
+        what: format!("the campaign {campaign} has the weight 0: it gets no share"),
+        lets_go: format!("when it gets one: `tidegate weights {campaign}=N`"),
+        until: None,
+    })
+}

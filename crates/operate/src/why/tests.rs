@@ -1,0 +1,263 @@
+use std::time::Duration;
+
+use tidegate_core::breaker::Breaker;
+use tidegate_core::config::{Campaign, Cap};
+use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::daily::DailyPolicy;
+use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
+use tidegate_core::duplicate_guard::MarkState;
+use tidegate_core::factor::RateFactor;
+use tidegate_core::identity::Envelope;
+use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::ports::{AccountStatus, Depth, PreviousClaim, Received, Standing};
+
+use super::*;
+use crate::page::Page;
+use crate::redact::Addresses;
+
+const NOW: Timestamp = Timestamp::from_millis(1_795_206_967_042);
+
+fn poller(guard: &str) -> PollerConfig {
+    let lookup = |name: &str| {
+        match name {
+        "TIDEGATE_CAMPAIGNS" => Some(r#"[{"name": "big", "queue_url": "https://sqs.example/big", "weight": 90}, {"name": "small", "queue_url": "https://sqs.example/small", "weight": 10}]"#.to_owned()),
+        "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some("https://sqs.example/dead".to_owned()),
+        "TIDEGATE_MERGE_QUEUE_URL" => Some("https://sqs.example/merge.fifo".to_owned()),
+        "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
+        "TIDEGATE_DUPLICATE_GUARD" => Some(guard.to_owned()),
+        _ => None,
+    }
+    };
+    PollerConfig::from_variables(lookup).unwrap()
+}
+
+/// A stack that sends, with mail waiting.
+fn facts(campaign: Option<&str>) -> Facts {
+    let rate = Rate::per_second(14.0).unwrap();
+    let mut standing = Standing::default();
+    standing.previous = Some(PreviousClaim {
+        window: Window::containing(NOW),
+        rate,
+        guard: Guard::default(),
+        factor: RateFactor::default(),
+    });
+    let named = |(name, weight): (&str, u32)| Campaign {
+        name: name.to_owned(),
+        queue_url: format!("https://sqs.example/{name}"),
+        weight,
+    };
+    let depth = |visible| Depth { visible, ..Depth::default() };
+    Facts {
+        asked: Asked { id: "4711".to_owned(), campaign: campaign.map(str::to_owned) },
+        status: status::Facts {
+            at: NOW,
+            settings: status::Settings {
+                stack: "tidegate".to_owned(),
+                cap: Cap { quota: None, daily: DailyPolicy::default() },
+                guard: Guard::default(),
+                idle_wake: 1,
+                addresses: Addresses::Masked,
+                changes: 0,
+            },
+            standing,
+            campaigns: [("big", 90), ("small", 10)].map(named).to_vec(),
+            backlogs: [("big".to_owned(), depth(9_000)), ("small".to_owned(), depth(1_230))].into(),
+            depths: [("merge", depth(14)), ("dead_letters", depth(3))].into(),
+            account: Some(AccountStatus {
+                max_send_rate: 14.0,
+                max_24_hour_send: -1.0,
+                sent_last_24_hours: 0.0,
+                sending_enabled: true,
+            }),
+            changes: Vec::new(),
+        },
+        poller: poller("park"),
+        marks: Vec::new(),
+        letters: Vec::new(),
+        coverage: Coverage { read: 3, ..Coverage::default() },
+    }
+}
+
+fn hold(facts: &mut Facts, campaign: Option<&str>, reason: HoldReason, hold: Hold) {
+    assert!(facts.status.standing.control.hold(campaign, reason, hold));
+}
+
+fn ago(span: Duration) -> EpochMillis {
+    NOW.saturating_sub(span).into()
+}
+
+fn marked(mut facts: Facts, state: MarkState, since: Duration) -> Facts {
+    let mark = Mark { state, token: "a".to_owned(), pass: 0, since: ago(since) };
+    facts.marks.push((Identity::from_body_id("small", "4711"), mark));
+    facts
+}
+
+fn letter() -> Letter {
+    let identity = Identity::from_body_id("small", "4711");
+    let envelope = Envelope::fresh("small", identity, ago(Duration::from_hours(3))).parked();
+    let at = Some(ago(Duration::from_hours(2)));
+    let entry = DeadLetter {
+        message_id: "sqs-1".to_owned(),
+        campaign: "small".to_owned(),
+        to: vec!["ada@example.com".to_owned()],
+        first_attempt_at: at,
+        last_attempt_at: at,
+        attempts: 1,
+        last_error: LastError {
+            code: Some("MessageRejected".to_owned()),
+            http_status: Some(400),
+            provider_message: "ada@example.com is on the suppression list".to_owned(),
+        },
+        message: "{}".to_owned(),
+    };
+    let message = entry.into_queue_message(Some(&envelope), SQS_LIMIT_BYTES).unwrap();
+    let attributes = message.attributes.into_iter();
+    Letter::of(&Received {
+        message_id: "5a1f0c52".to_owned(),
+        receipt: String::new(),
+        body: message.body,
+        attributes: attributes.map(|(name, value)| (name.to_owned(), value)).collect(),
+        sent_at_millis: ago(Duration::from_hours(2)).as_millis(),
+        receive_count: 1,
+    })
+}
+
+#[test]
+fn marks_and_dead_letters_tell_of_the_very_mail() {
+    let (minute, second) = (Duration::from_mins(1), Duration::from_secs(1));
+    let verdict = |facts: &Facts| explain(facts).verdict;
+    assert_eq!(verdict(&marked(facts(None), MarkState::Sent, minute)), Verdict::Sent);
+    assert_eq!(verdict(&marked(facts(None), MarkState::Sending, second)), Verdict::Sending);
+    assert_eq!(verdict(&marked(facts(None), MarkState::Sending, minute)), Verdict::Unknown);
+    assert_eq!(verdict(&marked(facts(None), MarkState::Parked, minute)), Verdict::Unknown);
+    let mut both = marked(facts(None), MarkState::Parked, minute);
+    both.letters.push(letter());
+    assert_eq!(verdict(&both), Verdict::Dead);
+    // Sent by another copy, whatever stands on the dead-letter queue.
+    let mut sent = marked(facts(None), MarkState::Sent, minute);
+    sent.letters.push(letter());
+    assert_eq!(verdict(&sent), Verdict::Sent);
+    assert_eq!(explain(&sent).campaign.as_deref(), Some("small"));
+}
+
+#[test]
+fn every_limit_is_named_with_when_it_lets_go() {
+    let since = ago(Duration::from_mins(5));
+    let held = |campaign, reason, until: Option<EpochMillis>| {
+        let mut facts = facts(Some("small"));
+        hold(&mut facts, campaign, reason, Hold::new("said", since).until(until));
+        explain(&facts)
+    };
+    let paused = held(Some("small"), HoldReason::Paused, None);
+    assert_eq!(paused.verdict, Verdict::Paused);
+    assert!(paused.lets_go.unwrap().contains("`tidegate resume`"));
+    let until = EpochMillis::from(NOW + Duration::from_hours(1));
+    assert_eq!(held(None, HoldReason::Paused, Some(until)).until, Some(until));
+    let daily = held(None, HoldReason::DailyBudget, None);
+    assert_eq!(daily.verdict, Verdict::DailyQuota);
+    assert_eq!(daily.until, Some(EpochMillis::new(since.as_millis() + 86_400_000)));
+    assert_eq!(held(None, HoldReason::Credentials, None).verdict, Verdict::Held);
+    let refusals = held(Some("small"), HoldReason::Refusals, None);
+    assert_eq!(refusals.verdict, Verdict::Held);
+    assert!(refusals.lets_go.unwrap().contains("`tidegate lift refusals`"));
+    assert_eq!(held(Some("big"), HoldReason::Paused, None).verdict, Verdict::Waiting);
+
+    let mut blocked = facts(Some("small"));
+    let at = |second: u64| Window::containing(NOW).plus(second);
+    blocked.status.standing.control.breaker = Breaker::Blocking { since: at(0), until: at(30) };
+    assert_eq!(explain(&blocked).verdict, Verdict::Breaker);
+    let mut weightless = facts(Some("small"));
+    weightless.status.standing.control.weights.insert("small".to_owned(), 0);
+    assert_eq!(explain(&weightless).verdict, Verdict::NoShare);
+    let mut unserved = facts(Some("small"));
+    unserved.status.standing.previous.as_mut().unwrap().window =
+        Window::containing(NOW.saturating_sub(Duration::from_mins(4)));
+    assert_eq!(explain(&unserved).verdict, Verdict::NotServed);
+    let mut paused = facts(Some("small"));
+    paused.status.account.as_mut().unwrap().sending_enabled = false;
+    assert_eq!(explain(&paused).verdict, Verdict::NoQuota);
+}
+
+#[test]
+fn several_limits_are_all_said_and_the_weightiest_first() {
+    let mut facts = facts(Some("small"));
+    hold(&mut facts, None, HoldReason::Account, Hold::new("under review", ago(Duration::ZERO)));
+    hold(&mut facts, Some("small"), HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
+    facts.status.standing.control.weights.insert("small".to_owned(), 0);
+    let verdicts: Vec<_> = explain(&facts).limits.into_iter().map(|limit| limit.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Paused, Verdict::Held, Verdict::NoShare]);
+}
+
+#[test]
+fn what_nothing_holds_waits_or_stands_nowhere() {
+    let of = |visible, delayed, merged| {
+        let mut facts = facts(Some("small"));
+        let own = Depth { visible, delayed, in_flight: 0 };
+        facts.status.backlogs.insert("small".to_owned(), own);
+        facts.status.depths.insert("merge", Depth { visible: merged, ..Depth::default() });
+        explain(&facts)
+    };
+    assert_eq!(of(0, 0, 0).verdict, Verdict::Nowhere);
+    assert_eq!(of(0, 3, 0).verdict, Verdict::Retry);
+    assert_eq!(of(0, 0, 5).verdict, Verdict::Waiting);
+    // 1,230 at a tenth of 13.73 a second are 896 s; 14 in the merge queue another, and 10 to be found.
+    let waiting = explain(&facts(Some("small")));
+    let until = waiting.until.unwrap().as_millis() - NOW.as_millis();
+    assert_eq!((waiting.verdict, until), (Verdict::Waiting, 908_000));
+    // A hold on an empty queue holds nothing.
+    let mut empty = facts(Some("small"));
+    empty.status.backlogs.clear();
+    empty.status.depths.clear();
+    hold(&mut empty, Some("small"), HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
+    assert_eq!(explain(&empty).verdict, Verdict::Nowhere);
+}
+
+#[test]
+fn without_a_campaign_what_holds_for_all_is_said_else_it_asks_for_one() {
+    assert_eq!(explain(&facts(Some("spring"))).verdict, Verdict::NoCampaign);
+    assert_eq!(explain(&facts(None)).verdict, Verdict::WhichCampaign);
+    let mut all = facts(None);
+    hold(&mut all, None, HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
+    assert_eq!(explain(&all).verdict, Verdict::Paused);
+    let mut identity = facts(None);
+    identity.asked.id = "small/id/4711".to_owned();
+    assert_eq!(explain(&identity).verdict, Verdict::Waiting);
+}
+
+#[test]
+fn what_was_not_ruled_out_is_said() {
+    let guarded = explain(&facts(Some("small")));
+    let of: Vec<_> = guarded.ruled_out.iter().map(|said| said.of).collect();
+    assert_eq!(of, ["holds", "dead-lettered", "sent"]);
+    let mut blind = facts(Some("small"));
+    blind.poller = poller("off");
+    blind.coverage.limited = true;
+    let answer = explain(&blind);
+    assert_eq!(answer.ruled_out.len(), 1);
+    assert_eq!(answer.not_known.len(), 3, "{:?}", answer.not_known);
+}
+
+#[test]
+fn the_pages_of_three_verdicts() {
+    let page = |facts: &Facts| Page::of(&explain(facts)).plain();
+    snapbox::assert_data_eq!(
+        page(&facts(Some("small"))),
+        snapbox::file!["../../tests/golden/why_waiting.txt"]
+    );
+    let mut paused = facts(Some("small"));
+    let hold_of = |text| Hold::new(text, ago(Duration::from_mins(5)));
+    hold(&mut paused, Some("small"), HoldReason::Paused, hold_of("by ada: typo in the subject"));
+    hold(
+        &mut paused,
+        None,
+        HoldReason::DailyBudget,
+        hold_of("49,500 of 50,000 recipients were sent"),
+    );
+    snapbox::assert_data_eq!(page(&paused), snapbox::file!["../../tests/golden/why_paused.txt"]);
+    let mut dead = facts(None);
+    dead.letters.push(letter());
+    let text = page(&dead);
+    assert!(!text.contains("ada@example.com"), "{text}");
+    snapbox::assert_data_eq!(text, snapbox::file!["../../tests/golden/why_dead.txt"]);
+}

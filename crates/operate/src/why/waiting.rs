@@ -1,0 +1,76 @@
+//! A mail that nothing holds: how long it may wait for its turn.
+
+use std::time::Duration;
+
+use tidegate_core::config::EXPRESS;
+
+use crate::status::{QueueDepth, Status};
+
+/// A mail that was received and not sent is visible again after so long.
+const VISIBILITY_S: f64 = 30.0;
+/// Until what is put on a queue is found, with every queue empty before.
+const FOUND_WITHIN_S: f64 = 10.0;
+
+/// How long a mail may wait for its turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Turn {
+    /// Messages that may go before it, its own included.
+    pub(super) messages: u64,
+    /// What its campaign gets, recipients a second, at least.
+    pub(super) rate: f64,
+    /// What that takes at most.
+    pub(super) most: Duration,
+}
+
+/// How deep the queue of `campaign` is.
+pub(super) fn backlog(status: &Status, campaign: &str) -> QueueDepth {
+    if campaign == EXPRESS {
+        return status.queues.get("express").copied().unwrap_or_default();
+    }
+    let own = status.campaigns.iter().find(|own| own.name == campaign);
+    own.map(|own| own.backlog).unwrap_or_default()
+}
+
+/// How deep the merge queue is.
+pub(super) fn merged(status: &Status) -> QueueDepth {
+    status.queues.get("merge").copied().unwrap_or_default()
+}
+
+/// The longest that the last mail of `campaign` waits at the present share, if nothing changes: every
+/// other campaign that may send is taken to have mail.
+pub(super) fn turn(status: &Status, campaign: &str) -> Option<Turn> {
+    let all = status.quota.slots_per_second.filter(|rate| *rate > 0.0)?;
+    let sends = |held: bool, weight: u32| !held && weight > 0;
+    let weights = status.campaigns.iter().filter(|other| sends(other.held, other.weight));
+    let total: u64 = weights.map(|other| u64::from(other.weight)).sum();
+    let own = status.campaigns.iter().find(|own| own.name == campaign);
+    let rate = match own {
+        _ if campaign == EXPRESS => all,
+        Some(own) => all * f64::from(own.weight) / precise(total.max(1)),
+        None => return None,
+    };
+    if rate <= 0.0 {
+        return None;
+    }
+    let depth = backlog(status, campaign);
+    let merged = if campaign == EXPRESS { 0 } else { merged(status).all() };
+    let recipients = recipients_per_mail(status);
+    let ahead = depth.visible + depth.in_flight;
+    let mut seconds = precise(ahead) * recipients / rate + precise(merged) * recipients / all;
+    if depth.in_flight > 0 {
+        seconds += VISIBILITY_S;
+    }
+    let most = Duration::try_from_secs_f64((seconds + FOUND_WITHIN_S).ceil()).ok()?;
+    Some(Turn { messages: ahead + merged, rate, most })
+}
+
+/// The mean of all mails so far, at least 1.
+fn recipients_per_mail(status: &Status) -> f64 {
+    let (sent, mails) = (status.counter("sent"), status.counter("mails"));
+    if mails == 0 { 1.0 } else { (precise(sent) / precise(mails)).max(1.0) }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of mails, far below 2^52")]
+fn precise(count: u64) -> f64 {
+    count as f64
+}
