@@ -4,5 +4,7 @@
 //! The command line (`tidegate`) and the tests run the same functions: the one on AWS, the others in
 //! memory under simulated time.
 
+pub mod human;
 pub mod page;
 pub mod redact;
+pub mod send;
