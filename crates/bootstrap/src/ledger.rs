@@ -5,6 +5,7 @@ use tidegate_aws::{Clients, DynamoLedger};
 use tidegate_core::Window;
 use tidegate_core::config::LedgerKind;
 use tidegate_core::control::Control;
+use tidegate_core::duplicate_guard::Mark;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{
@@ -113,6 +114,9 @@ impl Marks for AnyLedger {
     }
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
         either!(self.unmark(identity, token))
+    }
+    async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
+        either!(self.find(identities))
     }
 }
 

@@ -25,6 +25,7 @@ pub async fn marks_contract(room: &impl LedgerRoom) {
         a_mail_that_was_not_sent_is_unmarked,
         a_mail_that_was_sent_is_never_unmarked,
         what_is_not_marked_is_not_set,
+        marks_are_found_in_the_order_asked_and_left_as_they_are,
     ])
     .await;
 }
@@ -151,4 +152,26 @@ async fn what_is_not_marked_is_not_set(room: &impl LedgerRoom) {
     assert!(!marks.set_parked(&mail("7"), "a", 9).await.unwrap());
     assert!(!marks.unmark(&mail("7"), "a").await.unwrap());
     assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
+}
+
+async fn marks_are_found_in_the_order_asked_and_left_as_they_are(room: &impl LedgerRoom) {
+    let marks = room.open().await;
+    let marked = |token: &str, id: &str| MarkRequest { identity: mail(id), ..request(token) };
+    for (token, id) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        assert_eq!(marks.mark(&marked(token, id)).await.unwrap(), Marked::Ours);
+    }
+    assert!(marks.set_sent(&mail("2")).await.unwrap());
+    assert!(marks.set_parked(&mail("3"), "c", 9).await.unwrap());
+    // A mail may be asked for twice, and a hundred at once.
+    let asked: Vec<_> = ["3", "none", "1", "2", "1"].into_iter().map(mail).collect();
+    let parked = Mark { pass: 9, ..mark("c", MarkState::Parked) };
+    let sending = Some(mark("a", MarkState::Sending));
+    let expected = [Some(parked), None, sending.clone(), Some(mark("b", MarkState::Sent)), sending];
+    for _ in 0..2 {
+        assert_eq!(marks.find(&asked).await.unwrap(), expected);
+    }
+    let hundred: Vec<_> = (0..100).map(|n| mail(&n.to_string())).collect();
+    let found = marks.find(&hundred).await.unwrap();
+    assert_eq!(found.iter().flatten().count(), 3);
+    assert!(found[1..=3].iter().all(Option::is_some), "{found:?}");
 }

@@ -16,7 +16,12 @@ const REPLACED: &str = "attribute_not_exists(pk) OR expires_at <= :now OR #token
 
 /// A mail's item.
 pub(super) fn mail(identity: &Identity) -> AttributeValue {
-    text(format!("mail#{}", group_id(identity)))
+    text(key_of(identity))
+}
+
+/// The key of a mail's item, as text.
+pub(super) fn key_of(identity: &Identity) -> String {
+    format!("mail#{}", group_id(identity))
 }
 
 pub(super) async fn mark(table: &Table, request: &MarkRequest) -> Result<Marked, PortError> {
@@ -41,7 +46,7 @@ pub(super) async fn mark(table: &Table, request: &MarkRequest) -> Result<Marked,
     Ok(if found.token == request.token { Marked::Ours } else { Marked::Found(found) })
 }
 
-fn read(reader: &Reader<'_>) -> Result<Mark, PortError> {
+pub(super) fn read(reader: &Reader<'_>) -> Result<Mark, PortError> {
     let unreadable = |name| move || reader.unreadable(name);
     let state = [MarkState::Sending, MarkState::Sent, MarkState::Parked]
         .into_iter()

@@ -115,3 +115,50 @@ async fn a_mark_that_cannot_be_read_is_an_error_with_the_attributes_name() {
         assert!(error.to_string().contains(&format!("attribute {name} is")), "{error}");
     }
 }
+
+/// The items of a table as `BatchGetItem` gives them, and the keys it did not get to.
+fn batch(items: &[Value], rest: &[Value]) -> Answer {
+    let unprocessed = if rest.is_empty() { json!({}) } else { json!({"tidegate": {"Keys": rest}}) };
+    ok(&json!({"Responses": {"tidegate": items}, "UnprocessedKeys": unprocessed}))
+}
+
+fn keyed(id: &str, token: &str, state: &str) -> (Value, Value) {
+    let key = json!({"S": super::mark::key_of(&Identity::from_body_id("news", id))});
+    let mut item = item(token, state);
+    item["pk"] = key.clone();
+    (json!({"pk": key}), item)
+}
+
+#[tokio::test(start_paused = true)]
+async fn marks_are_found_in_the_order_asked_and_keys_left_over_are_asked_for_again() {
+    let ((key1, item1), (key2, item2)) = (keyed("1", "a", "sent"), keyed("2", "b", "parked"));
+    let rest = [key1.clone()];
+    let (fake, ledger) = ledger([batch(&[item2], &rest), batch(&[], &rest), batch(&[item1], &[])]);
+    let asked: Vec<_> =
+        ["2", "none", "1", "2"].map(|id| Identity::from_body_id("news", id)).to_vec();
+    let found = ledger.find(&asked).await.unwrap();
+    let tokens: Vec<_> = found.iter().map(|mark| mark.as_ref().map(|m| m.token.as_str())).collect();
+    assert_eq!(tokens, [Some("b"), None, Some("a"), Some("b")]);
+    assert_eq!(found[0].as_ref().map(|mark| mark.state), Some(MarkState::Parked));
+    let seen = fake.seen();
+    assert_eq!(seen[0].target.as_deref(), Some("DynamoDB_20120810.BatchGetItem"));
+    let table = |n: usize| seen[n].body["RequestItems"]["tidegate"].clone();
+    // Each key once, or the service refuses them all; read as it is now.
+    let keys = table(0)["Keys"].as_array().unwrap().clone();
+    assert!(keys.len() == 3 && keys.contains(&key1) && keys.contains(&key2), "{keys:?}");
+    assert_eq!(table(0)["ConsistentRead"], true);
+    assert_eq!((table(1)["Keys"].clone(), table(2)["Keys"].clone()), (json!(rest), json!(rest)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_are_never_processed_and_marks_that_cannot_be_read_are_errors() {
+    let (key, mut broken) = keyed("7", "a", "sent");
+    let (fake, never): (_, DynamoLedger) = ledger((0..9).map(|_| batch(&[], &[key.clone()])));
+    let error = never.find(&[identity()]).await.unwrap_err();
+    assert!(error.to_string().ends_with("refused (1 keys were never processed)"), "{error}");
+    assert_eq!(fake.seen().len(), 6);
+    broken["state"] = json!({"S": "lost"});
+    let (_, unreadable) = ledger([batch(&[broken], &[])]);
+    let error = unreadable.find(&[identity()]).await.unwrap_err();
+    assert!(error.to_string().contains("attribute state is a text of 4 bytes"), "{error}");
+}

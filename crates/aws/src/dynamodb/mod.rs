@@ -20,11 +20,15 @@
 //! | `state` | S | `sending`, `sent` or `parked` |
 //! | `token`, `pass`, `since` | S N N | of whoever marked it; milliseconds since the epoch |
 //! | `expires_at` | N | seconds since the epoch: the table's time to live |
+//!
+//! And the item `history`: `changes`, a list of operators' changes, JSON, the newest first.
 
 mod advance;
 mod claim;
 mod control;
 mod factor;
+mod find;
+mod history;
 mod item;
 mod mark;
 mod read;
@@ -38,11 +42,13 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use tidegate_core::Window;
-use tidegate_core::control::Control;
+use tidegate_core::control::{ChangeRecord, Control};
+use tidegate_core::duplicate_guard::Mark;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, Ledger, LedgerReport, MarkRequest, Marked, Marks, PortError, Standing,
+    Claim, ClaimRequest, History, Ledger, LedgerReport, MarkRequest, Marked, Marks, PortError,
+    Standing,
 };
 
 /// What a claim may take in all: what comes later would be late for its window.
@@ -117,6 +123,16 @@ impl Ledger for DynamoLedger {
     }
 }
 
+impl History for DynamoLedger {
+    async fn add(&self, change: &ChangeRecord) -> Result<(), PortError> {
+        history::add(&self.table, change).await
+    }
+
+    async fn changes(&self) -> Result<Vec<ChangeRecord>, PortError> {
+        history::changes(&self.table).await
+    }
+}
+
 impl Marks for DynamoLedger {
     async fn mark(&self, request: &MarkRequest) -> Result<Marked, PortError> {
         mark::mark(&self.urgent, request).await
@@ -137,6 +153,10 @@ impl Marks for DynamoLedger {
 
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
         unmark::unmark(&self.table, identity, token).await
+    }
+
+    async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
+        find::find(&self.table, identities).await
     }
 }
 

@@ -69,4 +69,15 @@ pub trait Marks {
         identity: &Identity,
         token: &str,
     ) -> impl Future<Output = Result<bool, PortError>>;
+
+    /// What stands of 1 to 100 mails, in their order, read and not changed. For whoever asks what
+    /// became of a mail: a mark that has expired is shown until it is taken away, since what it says
+    /// was so (to [`Marks::mark`] it is none).
+    ///
+    /// # Errors
+    /// [`PortError`]; never a part of the answers.
+    fn find(
+        &self,
+        identities: &[Identity],
+    ) -> impl Future<Output = Result<Vec<Option<Mark>>, PortError>>;
 }

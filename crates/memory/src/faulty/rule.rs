@@ -33,12 +33,18 @@ pub enum Operation {
     SetFactor,
     /// `Ledger::set_control`; without resource.
     SetControl,
-    /// `Marks::mark`; the resource is the mail's identity, as for all three of `Marks`.
+    /// `History::add`; the resource is the action.
+    AddChange,
+    /// `History::changes`; without resource.
+    ReadChanges,
+    /// `Marks::mark`; the resource is the mail's identity, as for the next two.
     Mark,
     /// `Marks::set_sent` and `Marks::set_parked`.
     SetMark,
     /// `Marks::unmark`.
     Unmark,
+    /// `Marks::find`; without resource.
+    FindMarks,
     /// `Directory::queues`; the resource is the prefix.
     ListQueues,
     /// `Directory::tags`; the resource is the queue's URL.

@@ -1,0 +1,72 @@
+//! `BatchGetItem`: what is marked of many mails.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use tidegate_core::duplicate_guard::Mark;
+use tidegate_core::identity::Identity;
+use tidegate_delivery::ports::{FailureKind, PortError};
+
+use super::Table;
+use super::item::{Item, KEY, text};
+use super::mark::{key_of, read};
+use crate::error::port_error;
+
+const OPERATION: &str = "BatchGetItem";
+
+/// How often keys that the service did not get to are asked for again: 1.55 s in all.
+const TRIES: u32 = 6;
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) async fn find(
+    table: &Table,
+    identities: &[Identity],
+) -> Result<Vec<Option<Mark>>, PortError> {
+    let keys: Vec<String> = identities.iter().map(key_of).collect();
+    // The service refuses a key that stands there twice.
+    let items = items(table, keys.iter().collect()).await?;
+    let mark = |key| items.get(key).map(|item| read(&table.reader(item))).transpose();
+    keys.iter().map(mark).collect()
+}
+
+/// The items that are there, by key.
+async fn items(table: &Table, keys: BTreeSet<&String>) -> Result<HashMap<String, Item>, PortError> {
+    let key = |key: &&String| Item::from([(KEY.to_owned(), text(key.as_str()))]);
+    let mut wanted: Vec<Item> = keys.iter().map(key).collect();
+    let mut found = HashMap::new();
+    for tried in 0..TRIES {
+        let (items, rest) = ask(table, wanted).await?;
+        let key = |item: &Item| item.get(KEY).and_then(|key| key.as_s().ok()).cloned();
+        found.extend(items.into_iter().filter_map(|item| Some((key(&item)?, item))));
+        if rest.is_empty() {
+            return Ok(found);
+        }
+        wanted = rest;
+        tokio::time::sleep(FIRST_PAUSE * 2_u32.pow(tried)).await;
+    }
+    Err(PortError {
+        operation: OPERATION,
+        resource: table.name.clone(),
+        kind: FailureKind::Refused(format!("{} keys were never processed", wanted.len())),
+        source: None,
+    })
+}
+
+/// Asks once: the items, and the keys that the service did not get to.
+async fn ask(table: &Table, keys: Vec<Item>) -> Result<(Vec<Item>, Vec<Item>), PortError> {
+    let asked = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
+    let asked = asked.map_err(|error| PortError {
+        operation: OPERATION,
+        resource: table.name.clone(),
+        kind: FailureKind::Refused("a request that cannot be built".to_owned()),
+        source: Some(error.into()),
+    })?;
+    let answer = table.client.batch_get_item().request_items(&table.name, asked).send().await;
+    let answer = answer.map_err(|error| port_error(OPERATION, &table.name, error))?;
+    // One table is asked: whatever name it goes by in the answer, it is that one.
+    let items = answer.responses.unwrap_or_default().into_values().flatten().collect();
+    let rest = answer.unprocessed_keys.unwrap_or_default().into_values();
+    let rest = rest.flat_map(|rest| rest.keys).collect::<Vec<HashMap<String, AttributeValue>>>();
+    Ok((items, rest))
+}
