@@ -43,7 +43,7 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// A span in its two largest units: `42 s`, `3 min 5 s`, `2 h 23 min`, `4 d 3 h`.
+/// A span in its two largest units: `0.3 s`, `42 s`, `3 min 5 s`, `2 h 23 min`, `4 d 3 h`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -57,6 +57,7 @@ pub fn span(span: Duration) -> String {
         () if days > 0 => format!("{days} d {} h", hours % 24),
         () if hours > 0 => format!("{hours} h {} min", minutes % 60),
         () if minutes > 0 => format!("{minutes} min {} s", seconds % 60),
+        () if seconds < 10 => format!("{:.1} s", span.as_secs_f64()),
         () => format!("{seconds} s"),
     }
 }

@@ -63,6 +63,7 @@ impl<'a, Q: Queues, C: Clock, P: Progress> Backlog<'a, Q, C, P> {
             }
             let next = at + ASKED_EVERY;
             if now < next {
+                self.progress.waiting(depth + self.since, most);
                 return Room::Wait(next);
             }
         }

@@ -69,6 +69,8 @@ pub(super) struct Delivered {
     pub(super) bytes: u64,
     /// Calls beyond the first.
     pub(super) retries: u64,
+    /// Whether an interruption came before the rest did.
+    pub(super) interrupted: bool,
     /// Why the rest does not; none where there is none, or an interruption came first.
     pub(super) error: Option<DeliverError>,
 }
@@ -106,6 +108,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: Progress> Deliverer<'_, Q, C, E, P> {
             }
             self.progress.retrying(&error);
             if self.pause(delivered.retries, now, stop.clone()).await {
+                delivered.interrupted = true;
                 break;
             }
             delivered.retries += 1;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tidegate_core::email::{AllowedSenders, Email};
+use tidegate_core::email::{Address, AllowedSenders, Email};
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 
 use super::fault::Fault;
@@ -142,7 +142,11 @@ impl Draft {
             Some((column, to)) if to.trim().is_empty() => {
                 Err(Fault::bare(file, row.line, column, NEEDED))
             }
-            Some(found) => Ok(found),
+            // Said before anything is rendered: a template's fault must not hide it.
+            Some((column, to)) => match Address::parse(&to) {
+                Ok(_) => Ok((column, to)),
+                Err(error) => Err(Fault::new(file, row.line, column, error.to_string(), to)),
+            },
             None => {
                 let columns: Vec<&str> = row.columns.keys().map(String::as_str).collect();
                 let columns = columns.join(", ");

@@ -249,8 +249,8 @@ impl DryRun {
     #[must_use]
     pub fn question(&self) -> String {
         let left = self.rows.saturating_sub(self.enqueued_before);
-        let rest = if self.enqueued_before > 0 { " that are left" } else { "" };
-        format!("Enqueue {}{rest} for campaign {}?", counted(left, "mail"), self.campaign)
+        let more = if self.enqueued_before > 0 { " more" } else { "" };
+        format!("Enqueue {}{more} for campaign {}?", counted(left, "mail"), self.campaign)
     }
 
     fn when(&self) -> Vec<(&'static str, Span)> {

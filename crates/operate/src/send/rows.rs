@@ -70,7 +70,10 @@ impl<R: Read> Rows<R> {
     pub fn new(file: &str, format: Format, input: R) -> Result<Self, Fault> {
         let source = match format {
             Format::Csv { delimiter } => {
-                let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(input);
+                let mut builder = csv::ReaderBuilder::new();
+                // Ended by LF alone: at a CR its lines would be counted one too few.
+                builder.delimiter(delimiter).terminator(csv::Terminator::Any(b'\n'));
+                let mut reader = builder.flexible(true).from_reader(input);
                 let columns = columns(file, &mut reader)?;
                 Source::Csv { reader, columns, record: csv::StringRecord::new() }
             }
@@ -140,27 +143,44 @@ fn next_record<R: Read>(
     columns: &[String],
     record: &mut csv::StringRecord,
 ) -> Next {
-    match reader.read_record(record) {
-        Ok(false) => Next::Last(None),
-        Ok(true) => {
-            let line = record.position().map_or(0, csv::Position::line);
-            let values = record.iter().map(|value| Value::String(value.to_owned()));
-            Next::Row(line, columns.iter().cloned().zip(values).collect())
+    loop {
+        match reader.read_record(record) {
+            Ok(false) => return Next::Last(None),
+            // An empty line that ends in CR and LF.
+            Ok(true) if record.len() == 1 && &record[0] == "\r" => {}
+            Ok(true) => {
+                let line = record.position().map_or(0, csv::Position::line);
+                return fields(file, line, columns, record);
+            }
+            Err(error) => {
+                let fault = unreadable(file, &error);
+                return match error.kind() {
+                    csv::ErrorKind::Io(_) => Next::Last(Some(fault)),
+                    _ => Next::Fault(fault),
+                };
+            }
         }
-        Err(error) => match error.kind() {
-            csv::ErrorKind::Io(_) => Next::Last(Some(unreadable(file, &error))),
-            _ => Next::Fault(unreadable(file, &error)),
-        },
     }
+}
+
+fn fields(file: &str, line: u64, columns: &[String], record: &csv::StringRecord) -> Next {
+    let (expected, found) = (columns.len(), record.len());
+    if found != expected {
+        let problem = format!("must have {expected} fields, as the first line");
+        return Next::Fault(Fault::new(file, line, "row", problem, found.to_string()));
+    }
+    let last = |position| position + 1 == found;
+    let value = |(position, value): (usize, &str)| {
+        let value = if last(position) { value.strip_suffix('\r').unwrap_or(value) } else { value };
+        Value::String(value.to_owned())
+    };
+    let values = record.iter().enumerate().map(value);
+    Next::Row(line, columns.iter().cloned().zip(values).collect())
 }
 
 fn unreadable(file: &str, error: &csv::Error) -> Fault {
     let line = error.position().map_or(1, csv::Position::line);
     match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            let problem = format!("must have {expected_len} fields, as the first line");
-            Fault::new(file, line, "row", problem, format!("{len}"))
-        }
         csv::ErrorKind::Utf8 { err, .. } => {
             let field = format!("field {}", err.field() + 1);
             Fault::new(file, line, field, "must be UTF-8", "other bytes")

@@ -272,13 +272,13 @@ impl Session<'_> {
             }
             let mut sleep = std::pin::pin!(sleep(clock, wait).fuse());
             select_biased! {
-                delivered = under_way.select_next_some() => {
-                    going &= delivered.error.is_none();
-                    self.settle(delivered, journal, clock, progress, report)?;
-                }
                 () = stopping => {
                     going = false;
                     report.interrupted();
+                }
+                delivered = under_way.select_next_some() => {
+                    going &= delivered.error.is_none() && !delivered.interrupted;
+                    self.settle(delivered, journal, clock, progress, report)?;
                 }
                 () = sleep => {}
             }
@@ -306,6 +306,9 @@ impl Session<'_> {
         report.retries += delivered.retries;
         if let Some(error) = delivered.error {
             report.gave_up(&error);
+        }
+        if delivered.interrupted {
+            report.interrupted();
         }
         Ok(())
     }
