@@ -6,5 +6,6 @@
 
 pub mod human;
 pub mod page;
+pub mod reconcile;
 pub mod redact;
 pub mod send;

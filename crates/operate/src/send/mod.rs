@@ -27,7 +27,7 @@ pub use draft::{Draft, Message, Words};
 pub use fault::{Fault, Place};
 pub use journal::{
     Acknowledged, Before, Contents, Difference, Header, JournalError, JournalFile, Log, Ranges,
-    Record, Writer, read,
+    Record, Records, Writer, read,
 };
 pub use preview::{Preview, PreviewedMail};
 pub use report::{DryRun, Ended, Estimate, Refused, SendReport};

@@ -127,7 +127,7 @@ pub fn standing(
     if !differences.is_empty() {
         return Err(SendError::Changed { journal, differences });
     }
-    if contents.ended {
+    if contents.ended.is_some() {
         return Err(SendError::AlreadySent { journal, rows: begun.rows });
     }
     Ok(Standing::Interrupted(contents.acknowledged.clone()))

@@ -71,7 +71,7 @@ pub(crate) struct Journal(pub(crate) Vec<u8>);
 
 impl Journal {
     pub(crate) fn contents(&self) -> Contents {
-        read("journal", self.0.as_slice(), |_, _| {}).unwrap()
+        read("journal", self.0.as_slice()).unwrap()
     }
 }
 

@@ -35,7 +35,7 @@ impl JournalFile {
             Err(TryLockError::WouldBlock) => return Err(JournalError::InUse { path: shown }),
             Err(TryLockError::Error(source)) => return Err(failed("locked")(source)),
         }
-        let contents = read(&shown, BufReader::new(&file), |_, _| {})?;
+        let contents = read(&shown, BufReader::new(&file))?;
         file.set_len(contents.whole).map_err(failed("cut to its last whole record"))?;
         file.seek(SeekFrom::Start(contents.whole)).map_err(failed("read"))?;
         Ok((Self { file, path: shown }, contents))

@@ -7,24 +7,24 @@
 
 mod file;
 mod ranges;
+mod records;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead};
-use std::time::Duration;
+use std::io;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::Monotonic;
 
 pub use file::JournalFile;
 pub use ranges::Ranges;
+pub use records::{Contents, Records, read};
+pub use writer::{Log, Writer};
 
 /// The format that is written; others are refused.
 const VERSION: u32 = 1;
-/// What a machine's crash may cost of the acknowledged batches; a process's crash costs none.
-const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// The first record: what is sent, and what stood as it began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,164 +202,4 @@ pub enum JournalError {
         /// Its format.
         found: u32,
     },
-}
-
-/// What stands in a journal.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Contents {
-    /// The header; none where not even that was written.
-    pub header: Option<Header>,
-    /// The rows that are acknowledged.
-    pub acknowledged: Ranges,
-    /// Whether the run is over.
-    pub ended: bool,
-    /// How often it was resumed.
-    pub resumed: u64,
-    /// Bytes up to the end of the last whole record: what follows is torn.
-    pub whole: u64,
-}
-
-/// Reads a journal, called `path` in errors; `each` gets what was acknowledged, record by record.
-///
-/// # Errors
-/// [`JournalError`].
-pub fn read(
-    path: &str,
-    mut input: impl BufRead,
-    mut each: impl FnMut(&Header, &Acknowledged),
-) -> Result<Contents, JournalError> {
-    let mut contents = Contents::default();
-    let mut bytes = Vec::new();
-    for line in 1.. {
-        bytes.clear();
-        let read = input.read_until(b'\n', &mut bytes).map_err(|source| JournalError::Io {
-            path: path.to_owned(),
-            what: "read",
-            source,
-        })?;
-        if read == 0 || bytes.last() != Some(&b'\n') {
-            break;
-        }
-        let damaged = |source| JournalError::Damaged { path: path.to_owned(), line, source };
-        match &contents.header {
-            None => contents.header = Some(header(path, &bytes, damaged)?),
-            Some(header) => match serde_json::from_slice(&bytes).map_err(damaged)? {
-                Record::Acknowledged(acknowledged) => {
-                    each(header, &acknowledged);
-                    for (first, last) in acknowledged.rows {
-                        contents.acknowledged.insert(first, last);
-                    }
-                }
-                Record::Resumed { .. } => contents.resumed += 1,
-                Record::Ended { .. } => contents.ended = true,
-            },
-        }
-        contents.whole += read as u64;
-    }
-    Ok(contents)
-}
-
-fn header(
-    path: &str,
-    line: &[u8],
-    damaged: impl Fn(serde_json::Error) -> JournalError,
-) -> Result<Header, JournalError> {
-    #[derive(Deserialize)]
-    struct Format {
-        tidegate_journal: u32,
-    }
-    let format: Format = serde_json::from_slice(line).map_err(&damaged)?;
-    if format.tidegate_journal != VERSION {
-        let found = format.tidegate_journal;
-        return Err(JournalError::Version { path: path.to_owned(), found });
-    }
-    serde_json::from_slice(line).map_err(damaged)
-}
-
-/// Where a journal is written.
-pub trait Log {
-    /// Adds `line`, which ends in a line feed, so that a crash of this process does not lose it.
-    ///
-    /// # Errors
-    /// Why not; a part of it may stand there.
-    fn append(&mut self, line: &[u8]) -> io::Result<()>;
-
-    /// Returns when what was added outlives a crash of the machine.
-    ///
-    /// # Errors
-    /// Why not.
-    fn sync(&mut self) -> io::Result<()>;
-
-    /// What it is called in errors.
-    fn path(&self) -> String;
-}
-
-/// Writes a journal's records.
-#[derive(Debug)]
-pub struct Writer<L> {
-    log: L,
-    synced: Option<Monotonic>,
-}
-
-impl<L: Log> Writer<L> {
-    /// Goes on at the end of `log`.
-    pub fn new(log: L) -> Self {
-        Self { log, synced: None }
-    }
-
-    /// What the journal is called in errors.
-    pub fn path(&self) -> String {
-        self.log.path()
-    }
-
-    /// Begins a journal: outlives any crash from here on.
-    ///
-    /// # Errors
-    /// [`JournalError`].
-    pub fn begin(&mut self, header: &Header) -> Result<(), JournalError> {
-        self.line(serde_json::to_vec(header))?;
-        self.sync()
-    }
-
-    /// Adds a record that must outlive any crash.
-    ///
-    /// # Errors
-    /// [`JournalError`].
-    pub fn record(&mut self, record: &Record) -> Result<(), JournalError> {
-        self.line(serde_json::to_vec(record))?;
-        self.sync()
-    }
-
-    /// Adds what was acknowledged by `now`.
-    ///
-    /// # Errors
-    /// [`JournalError`].
-    pub fn acknowledge(
-        &mut self,
-        acknowledged: Acknowledged,
-        now: Monotonic,
-    ) -> Result<(), JournalError> {
-        self.line(serde_json::to_vec(&Record::Acknowledged(acknowledged)))?;
-        if self.synced.is_none_or(|synced| now.saturating_since(synced) >= SYNC_EVERY) {
-            self.sync()?;
-            self.synced = Some(now);
-        }
-        Ok(())
-    }
-
-    fn line(&mut self, json: Result<Vec<u8>, serde_json::Error>) -> Result<(), JournalError> {
-        let written = json.map_err(io::Error::from).and_then(|mut line| {
-            line.push(b'\n');
-            self.log.append(&line)
-        });
-        written.map_err(|source| self.failed(source))
-    }
-
-    fn sync(&mut self) -> Result<(), JournalError> {
-        self.log.sync().map_err(|source| self.failed(source))
-    }
-
-    fn failed(&self, source: io::Error) -> JournalError {
-        JournalError::Io { path: self.log.path(), what: "written", source }
-    }
 }
