@@ -4,8 +4,11 @@
 //! The command line (`tidegate`) and the tests run the same functions: the one on AWS, the others in
 //! memory under simulated time.
 
-pub mod human;
+pub mod format;
 pub mod page;
 pub mod reconcile;
 pub mod redact;
 pub mod send;
+pub mod status;
+pub mod steer;
+pub mod top;

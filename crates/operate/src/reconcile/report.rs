@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
 
-use crate::human::{counted, grouped};
+use crate::format::{count, counted};
 use crate::page::{Page, Span, Table, Tone, View};
 
 /// The accounts of all campaigns that were asked for.
@@ -109,7 +109,7 @@ impl Account {
         if off == 0 {
             return (Tone::Good, "every mail is accounted for".to_owned());
         }
-        let tolerance = grouped(self.tolerance());
+        let tolerance = count(self.tolerance());
         if self.balances() {
             let said =
                 format!("{} {kind}, within the tolerance of {tolerance}", counted(off, "mail"));
@@ -120,11 +120,11 @@ impl Account {
 
     fn equation(&self) -> Table {
         let mut table = Table::bare().right(1);
-        let mut row = |name: &str, count: u64, tone: Tone, said: &str| {
-            let tone = if count > 0 { tone } else { Tone::Plain };
+        let mut row = |name: &str, number: u64, tone: Tone, said: &str| {
+            let tone = if number > 0 { tone } else { Tone::Plain };
             table.row([
                 Span::new(Tone::Faint, name),
-                Span::new(tone, grouped(count)),
+                Span::new(tone, count(number)),
                 Span::new(Tone::Faint, said),
             ]);
         };
@@ -153,7 +153,7 @@ impl View for Account {
         page.line(tone, format!("  {verdict}"));
         let allowances = self.allowances.iter().filter(|_| self.difference != 0);
         for Allowance { mails, why } in allowances {
-            page.line(Tone::Faint, format!("  tolerance: {} {why}", grouped(*mails)));
+            page.line(Tone::Faint, format!("  tolerance: {} {why}", count(*mails)));
         }
         if matches!(self.method, Method::Counts { .. }) {
             let said = "  by counts: the duplicate guard was off, or its marks have expired";

@@ -118,7 +118,7 @@ impl View for PreviewedMail {
             |(name, value): (&String, &String)| ("tag", Span::from(format!("{name}={value}")));
         fields.extend(self.tags.iter().map(tag));
         fields.push(("id", Span::from(&self.id)));
-        fields.push(("size", crate::human::bytes(self.bytes as u64).into()));
+        fields.push(("size", crate::format::bytes(self.bytes as u64).into()));
         if let Some((name, _)) = &self.template {
             fields.push(("template", Span::from(name)));
         }

@@ -9,7 +9,7 @@ use super::check::Checked;
 use super::fault::Fault;
 use super::journal::Header;
 use super::session::Standing;
-use crate::human::{bytes, counted, grouped, span};
+use crate::format::{bytes, count, counted, span};
 use crate::page::{Page, Span, Tone, View};
 
 /// How a run ended.
@@ -94,6 +94,14 @@ impl SendReport {
     }
 }
 
+/// A span of which tenths of a second matter.
+fn took(seconds: f64) -> String {
+    if seconds < 10.0 {
+        return format!("{seconds:.1} s");
+    }
+    span(Duration::from_secs_f64(seconds.min(1e12)))
+}
+
 impl View for SendReport {
     fn view(&self, page: &mut Page) {
         let what = counted(self.enqueued, "mail");
@@ -105,15 +113,15 @@ impl View for SendReport {
         page.line(tone, said);
         let mut fields = vec![("run", Span::from(&self.run))];
         if self.enqueued_before > 0 {
-            fields.push(("enqueued before", grouped(self.enqueued_before).into()));
+            fields.push(("enqueued before", count(self.enqueued_before).into()));
         }
         if self.left() > 0 {
-            fields.push(("left", Span::new(Tone::Warning, grouped(self.left()))));
+            fields.push(("left", Span::new(Tone::Warning, count(self.left()))));
         }
         fields.push(("size", bytes(self.bytes).into()));
-        fields.push(("took", span(Duration::from_secs_f64(self.seconds.max(0.0))).into()));
+        fields.push(("took", took(self.seconds).into()));
         if self.retries > 0 {
-            fields.push(("calls made again", grouped(self.retries).into()));
+            fields.push(("calls made again", count(self.retries).into()));
         }
         fields.push(("journal", Span::from(&self.journal)));
         page.fields(fields);
@@ -282,12 +290,12 @@ impl View for DryRun {
             ("journal", Span::from(&self.journal)),
         ];
         if self.enqueued_before > 0 {
-            let before = format!("{}: this run goes on after them", grouped(self.enqueued_before));
+            let before = format!("{}: this run goes on after them", count(self.enqueued_before));
             fields.push(("enqueued before", before.into()));
         }
         let size = format!("{}, the largest {}", bytes(self.bytes), bytes(self.largest_bytes));
         fields.push(("size", size.into()));
-        fields.push(("SQS calls", format!("{} to enqueue all", grouped(self.sqs_calls)).into()));
+        fields.push(("SQS calls", format!("{} to enqueue all", count(self.sqs_calls)).into()));
         fields.push(("ahead of them", counted(self.estimate.ahead, "mail").into()));
         fields.extend(self.when());
         if self.repeated_addresses > 0 {
