@@ -2,6 +2,8 @@
 
 mod completions;
 mod history;
+mod reconcile;
+mod send;
 mod status;
 mod steer;
 
@@ -12,6 +14,8 @@ use crate::stack::StackArgs;
 
 pub use completions::{CompletionsArgs, ManArgs};
 pub use history::HistoryArgs;
+pub use reconcile::ReconcileArgs;
+pub use send::SendArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 
@@ -27,6 +31,8 @@ pub struct OnStack {
 /// The commands on a stack.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Send a campaign from a file: a row a mail
+    Send(Box<SendArgs>),
     /// Show what stands: quota and use, campaigns, holds, breaker, queues
     Status(StatusArgs),
     /// Stop a campaign, or all sending
@@ -39,6 +45,8 @@ pub enum Command {
     Weights(WeightsArgs),
     /// Show the rate, or cap it
     Rate(RateArgs),
+    /// Account for what was sent: enqueued = sent + waiting + retrying + dead + unknown
+    Reconcile(ReconcileArgs),
     /// Show who changed what, and why
     History(HistoryArgs),
     /// Write the completions of a shell
@@ -52,12 +60,14 @@ impl Command {
     #[must_use]
     pub fn output(&self) -> Option<OutputArgs> {
         match self {
+            Self::Send(args) => Some(args.on.output),
             Self::Status(args) => Some(args.on.output),
             Self::Pause(args) => Some(args.on.output),
             Self::Resume(args) => Some(args.on.output),
             Self::Lift(args) => Some(args.on.output),
             Self::Weights(args) => Some(args.on.output),
             Self::Rate(args) => Some(args.on.output),
+            Self::Reconcile(args) => Some(args.on.output),
             Self::History(args) => Some(args.on.output),
             Self::Completions(_) | Self::Man(_) => None,
         }
@@ -69,12 +79,14 @@ impl Command {
     /// [`CommandError`].
     pub async fn run(self, shell: &Shell, program: clap::Command) -> Result<Ended, CommandError> {
         match self {
+            Self::Send(args) => Box::pin(send::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
             Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,
             Self::Resume(args) => Box::pin(steer::resume(&args, shell)).await,
             Self::Lift(args) => Box::pin(steer::lift(&args, shell)).await,
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
+            Self::Reconcile(args) => Box::pin(reconcile::run(&args, shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),

@@ -18,7 +18,7 @@ pub(super) fn tally<R: BufRead>(
     found: &mut Found,
     checked: &impl Fn(u64),
 ) -> Result<(), ReconcileError> {
-    while let Some(batch) = records.next()? {
+    while let Some(batch) = records.next_batch()? {
         for id in &batch.ids {
             let is_dead = dead.contains(&Identity::from_body_id(campaign, id));
             *(if is_dead { &mut found.dead } else { &mut found.rest }) += 1;
@@ -50,19 +50,9 @@ pub(super) fn account(
         .saturating_sub(signed(sent + found.dead + on_campaign));
     let on_merge = u64::try_from(left).unwrap_or(0).min(merging);
     let difference = left.saturating_sub(signed(on_merge));
-    let mut allowances: Vec<Allowance> =
+    let allowances: Vec<Allowance> =
         runs.lag(now, queued.moves(), stack.quota_per_second).into_iter().collect();
-    let mut allow = |mails: u64, why: &str| {
-        if mails > 0 {
-            allowances.push(Allowance { mails, why: why.to_owned() });
-        }
-    };
-    allow(before.merging, "stood on the merge queue as the first run began, of any campaign");
-    allow(
-        grown("possibly_sent", before.possibly_sent),
-        "had no answer from SES, of any campaign: sent once, twice or not at all",
-    );
-    Account {
+    let account = Account {
         campaign,
         method: Method::Counts { queued_before: before.queued },
         enqueued: runs.enqueued(),
@@ -75,5 +65,14 @@ pub(super) fn account(
         allowances,
         runs: runs.journals.into_iter().map(|placed| placed.run).collect(),
         on_merge,
-    }
+    };
+    account
+        .allowing(
+            before.merging,
+            "stood on the merge queue as the first run began, of any campaign",
+        )
+        .allowing(
+            grown("possibly_sent", before.possibly_sent),
+            "had no answer from SES, of any campaign: sent once, twice or not at all",
+        )
 }

@@ -36,7 +36,7 @@ pub(super) async fn tally<R: BufRead>(
     loop {
         while open && under_way.len() < PARALLEL {
             while open && asked.len() < ASKED {
-                match records.next()? {
+                match records.next_batch()? {
                     Some(batch) => {
                         let identity = |id: &String| Identity::from_body_id(campaign, id);
                         asked.extend(batch.ids.iter().map(identity));

@@ -49,6 +49,17 @@ pub struct Ports<'a, Q, L, C> {
     pub clock: &'a C,
 }
 
+/// What stands on the dead-letter queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeadLetters {
+    /// The mails.
+    pub mails: BTreeSet<Identity>,
+    /// Letters that could not be read: another reader had hidden them, or there were too many.
+    pub unread: u64,
+    /// Whether the reading was interrupted.
+    pub interrupted: bool,
+}
+
 /// A journal that can be read from its beginning as often as need be.
 pub trait Journal {
     /// What it is called.
@@ -70,6 +81,9 @@ pub enum ReconcileError {
     /// A service did not answer.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// It was interrupted: nothing is known.
+    #[error("interrupted")]
+    Interrupted,
     /// A journal of another stack.
     #[error(
         "{journal}: it is of campaign {campaign} on {queue}, which this stack does not have; it has: {has}"
@@ -98,7 +112,7 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
     ports: Ports<'_, Q, L, C>,
     stack: &Stack,
     journals: &[J],
-    dead: impl Future<Output = Result<BTreeSet<Identity>, PortError>>,
+    dead: impl Future<Output = Result<DeadLetters, PortError>>,
     checked: impl Fn(u64),
 ) -> Result<Reconciliation, ReconcileError> {
     let runs = runs(stack, journals)?;
@@ -108,6 +122,9 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
     }
     let counters = ports.ledger.read().await?.counters;
     let dead = dead.await?;
+    if dead.interrupted {
+        return Err(ReconcileError::Interrupted);
+    }
     let now = EpochMillis::from(ports.clock.wall());
     let mut merging = queued.values().map(|queued| queued.merging).max().unwrap_or(0);
     let mut accounts = Vec::new();
@@ -119,9 +136,10 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
             let records = open(&journals[journal.position])?;
             let found = &mut found;
             if by_marks {
-                marks::tally(ports.ledger, now, &campaign, &dead, records, found, &checked).await?;
+                marks::tally(ports.ledger, now, &campaign, &dead.mails, records, found, &checked)
+                    .await?;
             } else {
-                counts::tally(&campaign, &dead, records, found, &checked)?;
+                counts::tally(&campaign, &dead.mails, records, found, &checked)?;
             }
         }
         let account = if by_marks {
@@ -129,6 +147,10 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
         } else {
             counts::account(campaign, runs, found, queued, merging, (now, stack, &counters))
         };
+        let account = account.allowing(
+            dead.unread,
+            "on the dead-letter queue could not be read: another reader has them; try again later",
+        );
         // What one campaign has on the merge queue is not another's.
         merging = merging.saturating_sub(account.on_merge);
         accounts.push(account);
@@ -161,7 +183,7 @@ fn runs<J: Journal>(
         if !stack.campaigns.iter().any(|campaign| known(&campaign)) {
             return Err(stranger(stack, journal.path(), &header));
         }
-        while records.next()?.is_some() {}
+        while records.next_batch()?.is_some() {}
         let contents = records.contents();
         let run = Run {
             run: header.run.clone(),

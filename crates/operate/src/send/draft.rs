@@ -242,6 +242,12 @@ fn for_sqs(json: String) -> String {
     json
 }
 
+/// What a content is known by: its SHA-256 in hex.
+#[must_use]
+pub fn fingerprint(content: &[u8]) -> String {
+    hex(&Sha256::digest(content))
+}
+
 /// Bytes as hex digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;

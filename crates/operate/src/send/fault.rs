@@ -19,7 +19,7 @@ pub struct Fault {
     pub line: u64,
     /// The template and the line of it, where it is one's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<Place>,
+    pub template: Option<Box<Place>>,
     /// The column, or the member of the message.
     pub field: String,
     /// What is allowed.

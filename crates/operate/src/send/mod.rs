@@ -23,14 +23,14 @@ mod template;
 
 pub use check::{Checked, Checking, check};
 pub use deliver::DeliverError;
-pub use draft::{Draft, Message, Words};
+pub use draft::{Draft, Message, Words, fingerprint};
 pub use fault::{Fault, Place};
 pub use journal::{
     Acknowledged, Before, Contents, Difference, Header, JournalError, JournalFile, Log, Ranges,
     Record, Records, Writer, read,
 };
 pub use preview::{Preview, PreviewedMail};
-pub use report::{DryRun, Ended, Estimate, Refused, SendReport};
+pub use report::{DryRun, Ended, Estimate, Refused, SendReport, Shown, Unfinished};
 pub use rows::{Format, Row, Rows};
 pub use session::{Limits, Ports, Progress, SendError, Session, Standing, before, standing};
 pub use template::{Part, Source, Templates};

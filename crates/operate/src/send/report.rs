@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::check::Checked;
 use super::fault::Fault;
 use super::journal::Header;
+use super::preview::Preview;
 use super::session::Standing;
 use crate::format::{bytes, count, counted, span};
 use crate::page::{Page, Span, Tone, View};
@@ -134,6 +135,33 @@ impl View for SendReport {
                 Tone::Plain,
                 "Run the same command again: it goes on with the rows that are left.",
             ),
+        }
+    }
+}
+
+/// Rows are left: what the program ends with after the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} not enqueued: run the same command again", counted(*.0, "mail"))]
+pub struct Unfinished(pub u64);
+
+/// A preview, a dry run, or both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Shown {
+    /// The first mails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
+    /// What a run would do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<DryRun>,
+}
+
+impl View for Shown {
+    fn view(&self, page: &mut Page) {
+        if let Some(preview) = &self.preview {
+            preview.view(page);
+        }
+        if let Some(dry_run) = &self.dry_run {
+            dry_run.view(page);
         }
     }
 }

@@ -278,7 +278,7 @@ impl Session<'_> {
                 }
                 delivered = under_way.select_next_some() => {
                     going &= delivered.error.is_none() && !delivered.interrupted;
-                    self.settle(delivered, journal, clock, progress, report)?;
+                    settle(delivered, journal, clock, progress, report)?;
                 }
                 () = sleep => {}
             }
@@ -286,32 +286,31 @@ impl Session<'_> {
         report.conclude();
         Ok(fault)
     }
+}
 
-    /// Writes down what became of a batch.
-    fn settle<L: Log>(
-        &self,
-        delivered: Delivered,
-        journal: &mut Writer<L>,
-        clock: &impl Clock,
-        progress: &impl Progress,
-        report: &mut SendReport,
-    ) -> Result<(), SendError> {
-        let rows = delivered.acknowledged.ids.len() as u64;
-        if rows > 0 {
-            journal.acknowledge(delivered.acknowledged, clock.monotonic())?;
-            progress.acknowledged(rows);
-        }
-        report.enqueued += rows;
-        report.bytes += delivered.bytes;
-        report.retries += delivered.retries;
-        if let Some(error) = delivered.error {
-            report.gave_up(&error);
-        }
-        if delivered.interrupted {
-            report.interrupted();
-        }
-        Ok(())
+/// Writes down what became of a batch.
+fn settle<L: Log>(
+    delivered: Delivered,
+    journal: &mut Writer<L>,
+    clock: &impl Clock,
+    progress: &impl Progress,
+    report: &mut SendReport,
+) -> Result<(), SendError> {
+    let rows = delivered.acknowledged.ids.len() as u64;
+    if rows > 0 {
+        journal.acknowledge(delivered.acknowledged, clock.monotonic())?;
+        progress.acknowledged(rows);
     }
+    report.enqueued += rows;
+    report.bytes += delivered.bytes;
+    report.retries += delivered.retries;
+    if let Some(error) = delivered.error {
+        report.gave_up(&error);
+    }
+    if delivered.interrupted {
+        report.interrupted();
+    }
+    Ok(())
 }
 
 async fn sleep(clock: &impl Clock, until: Option<tidegate_delivery::ports::Monotonic>) {

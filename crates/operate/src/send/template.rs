@@ -66,6 +66,18 @@ pub enum Part {
 }
 
 impl Part {
+    /// The option that gives it.
+    #[must_use]
+    pub const fn option(self) -> &'static str {
+        match self {
+            Self::Subject => "--subject",
+            Self::Html => "--template",
+            Self::Text => "--text",
+            Self::UnsubscribeUrl => "--list-unsubscribe",
+            Self::UnsubscribeMailto => "--unsubscribe-mailto",
+        }
+    }
+
     const fn key(self) -> &'static str {
         match self {
             Self::Subject => "subject",
@@ -156,7 +168,7 @@ fn fault(error: &minijinja::Error, template: &str, file: &str, row: &Row) -> Fau
         // The detail may quote a value: only what kind of error it is.
         kind => format!("must be what can be rendered: {kind}"),
     };
-    Fault { template: Some(at), ..Fault::bare(file, row.line, field, problem) }
+    Fault { template: Some(Box::new(at)), ..Fault::bare(file, row.line, field, problem) }
 }
 
 #[cfg(test)]
@@ -177,7 +189,7 @@ mod tests {
         let templates = Templates::compile([(part, Source::new("mail.html", text))]);
         let rendered = templates.map_err(|fault| fault.to_string())?;
         let rendered = rendered.render(part, "in.csv", &row(columns));
-        rendered.map(|text| text.unwrap_or_default()).map_err(|fault| fault.to_string())
+        rendered.map(Option::unwrap_or_default).map_err(|fault| fault.to_string())
     }
 
     #[test]

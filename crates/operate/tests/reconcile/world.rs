@@ -15,7 +15,7 @@ use tidegate_memory::{
     FaultPlan, Faulty, MemoryLedger, MemoryQueues, QueueSettings, SeededEntropy, Universe,
 };
 use tidegate_operate::reconcile::{
-    Journal, Ports, ReconcileError, Reconciliation, Stack, reconcile,
+    DeadLetters, Journal, Ports, ReconcileError, Reconciliation, Stack, reconcile,
 };
 use tidegate_operate::send::{
     Checking, Draft, Ended, Format, Header, Limits, Log, Part, Session, Source, Standing,
@@ -256,7 +256,8 @@ impl World {
         let ledger = Faulty::new(self.ledger.clone(), self.faults.clone());
         let clock = self.universe.clock();
         let ports = Ports { queues: &queues, ledger: &ledger, clock: &clock };
-        let dead = async { Ok(self.dead.borrow().clone()) };
+        let mails = self.dead.borrow().clone();
+        let dead = async { Ok(DeadLetters { mails, ..DeadLetters::default() }) };
         reconcile(ports, &stack, journals, dead, |_| {}).await
     }
 }

@@ -51,7 +51,7 @@ impl<R: BufRead> Records<R> {
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn next(&mut self) -> Result<Option<Acknowledged>, JournalError> {
+    pub fn next_batch(&mut self) -> Result<Option<Acknowledged>, JournalError> {
         while self.contents.header.is_some() && self.next_line()? {
             let record = serde_json::from_slice(&self.bytes).map_err(|e| self.damaged(e))?;
             self.contents.whole += self.bytes.len() as u64;
@@ -98,7 +98,7 @@ impl<R: BufRead> Records<R> {
 /// [`JournalError`].
 pub fn read(path: &str, input: impl BufRead) -> Result<Contents, JournalError> {
     let mut records = Records::new(path, input)?;
-    while records.next()?.is_some() {}
+    while records.next_batch()?.is_some() {}
     Ok(records.contents)
 }
 
