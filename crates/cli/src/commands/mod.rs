@@ -6,6 +6,7 @@ mod reconcile;
 mod send;
 mod status;
 mod steer;
+mod top;
 
 use clap::Subcommand;
 
@@ -18,6 +19,7 @@ pub use reconcile::ReconcileArgs;
 pub use send::SendArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
+pub use top::TopArgs;
 
 /// What every command on a stack takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,6 +35,8 @@ pub struct OnStack {
 pub enum Command {
     /// Send a campaign from a file: a row a mail
     Send(Box<SendArgs>),
+    /// Watch a running stack, live, and steer it
+    Top(TopArgs),
     /// Show what stands: quota and use, campaigns, holds, breaker, queues
     Status(StatusArgs),
     /// Stop a campaign, or all sending
@@ -61,6 +65,7 @@ impl Command {
     pub fn output(&self) -> Option<OutputArgs> {
         match self {
             Self::Send(args) => Some(args.on.output),
+            Self::Top(args) => Some(args.on.output),
             Self::Status(args) => Some(args.on.output),
             Self::Pause(args) => Some(args.on.output),
             Self::Resume(args) => Some(args.on.output),
@@ -80,6 +85,7 @@ impl Command {
     pub async fn run(self, shell: &Shell, program: clap::Command) -> Result<Ended, CommandError> {
         match self {
             Self::Send(args) => Box::pin(send::run(&args, shell)).await,
+            Self::Top(args) => Box::pin(top::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
             Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,
             Self::Resume(args) => Box::pin(steer::resume(&args, shell)).await,
