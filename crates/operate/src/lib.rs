@@ -4,6 +4,7 @@
 //! The command line (`tidegate`) and the tests run the same functions: the one on AWS, the others in
 //! memory under simulated time.
 
+pub mod dead;
 pub mod format;
 pub mod page;
 pub mod reconcile;
@@ -12,3 +13,4 @@ pub mod send;
 pub mod status;
 pub mod steer;
 pub mod top;
+//pub mod why;

@@ -168,7 +168,7 @@ async fn a_hold_that_comes_while_ses_is_asked_stays_until_it_is_asked_again() {
     let held = async || world.ledger_now().await.control.holds.get(HoldReason::Account).is_some();
     join(world.schedule(), async {
         tokio::time::sleep(MS(1_000)).await;
-        let since = world.universe.now().into();
+        let since = world.universe.now();
         let hold = Hold::new("said by SES", since);
         world.control(|control| assert!(control.hold(None, HoldReason::Account, hold))).await;
         tokio::time::sleep(MS(3_000)).await;

@@ -81,6 +81,21 @@ impl Identity {
         decode(encoded).map_or(Cow::Borrowed(encoded), Cow::Owned)
     }
 
+    /// The campaign in it; none in an over-long one, which is a hash.
+    ///
+    /// ```
+    /// use tidegate_core::identity::Identity;
+    /// let identity = Identity::from_body_id("news", "7");
+    /// assert_eq!(identity.campaign().as_deref(), Some("news"));
+    /// ```
+    #[must_use]
+    pub fn campaign(&self) -> Option<String> {
+        let mut parts = self.0.split('/');
+        let campaign = decode(parts.next()?);
+        // A hash has two parts.
+        parts.nth(1).and(campaign)
+    }
+
     /// Reads the attribute back.
     ///
     /// # Errors

@@ -1,0 +1,67 @@
+use std::io::{self, Write};
+
+use serde::Serialize;
+use tidegate_core::identity::EpochMillis;
+
+use super::filter::Filter;
+use super::letter::Doubt;
+use super::read::{Coverage, Reading};
+use super::report::show;
+use crate::page::{Page, Tone, View};
+use crate::redact::Addresses;
+
+/// What was exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Exported {
+    /// Letters written, one a line.
+    pub letters: u64,
+    /// Of these, mails that may have been sent all the same.
+    pub perhaps_sent: u64,
+    /// Of these, messages that are no dead letters of Tidegate's.
+    pub foreign: u64,
+    /// Whether recipients and original bodies are in it, or neither.
+    pub whole: bool,
+    /// What of the queue was read.
+    pub coverage: Coverage,
+}
+
+/// Writes the letters that `filter` means as JSON Lines: with recipients and original bodies where it
+/// is `whole`, else with masked recipients and without bodies.
+///
+/// # Errors
+/// The writer's.
+pub fn export(
+    reading: &Reading,
+    filter: &Filter,
+    now: EpochMillis,
+    whole: bool,
+    to: &mut impl Write,
+) -> io::Result<Exported> {
+    let addresses = if whole { Addresses::Shown } else { Addresses::Masked };
+    let mut exported =
+        Exported { letters: 0, perhaps_sent: 0, foreign: 0, whole, coverage: reading.coverage };
+    for letter in reading.letters.iter().filter(|letter| filter.admits(letter)) {
+        let one = Reading { letters: vec![letter.clone()], coverage: reading.coverage };
+        for line in show(&one, &letter.message_id, now, addresses, whole) {
+            serde_json::to_writer(&mut *to, &line)?;
+            to.write_all(b"\n")?;
+            exported.letters += 1;
+            exported.perhaps_sent += u64::from(line.row.doubt != Doubt::None);
+            exported.foreign += u64::from(line.row.foreign.is_some());
+        }
+    }
+    to.flush()?;
+    Ok(exported)
+}
+
+impl View for Exported {
+    fn view(&self, page: &mut Page) {
+        page.line(Tone::Good, format!("{} letters exported", self.letters));
+        if self.whole {
+            page.line(Tone::Warning, "the file holds recipients' addresses and whole mails");
+        } else {
+            page.line(Tone::Faint, "recipients are masked, and the mails' bodies are left out");
+        }
+        self.coverage.view(page);
+    }
+}

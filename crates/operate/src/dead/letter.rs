@@ -1,0 +1,123 @@
+use serde::Serialize;
+use tidegate_core::dead_letter::DeadLetter;
+use tidegate_core::email::Email;
+use tidegate_core::identity::{Envelope, EpochMillis, Identity};
+use tidegate_delivery::ports::Received;
+
+/// The code of what the duplicate guard parked: nobody knows whether it was sent.
+pub(super) const UNKNOWN: &str = "unknown";
+
+/// A message of the dead-letter queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// SQS's id of it on this queue.
+    pub message_id: String,
+    /// When it was put here.
+    pub since: EpochMillis,
+    /// What it says.
+    pub content: Content,
+    /// The mail's envelope; none of a message that had none, or one that cannot be read.
+    pub envelope: Option<Envelope>,
+}
+
+/// What a message of the dead-letter queue says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A dead letter.
+    Entry(Box<DeadLetter>),
+    /// None that Tidegate wrote.
+    Foreign {
+        /// Why it is none.
+        why: String,
+        /// Its body.
+        body: String,
+    },
+}
+
+/// Whether the mail of a dead letter may have been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doubt {
+    /// It never left, or SES refused it.
+    None,
+    /// Its last send brought no answer that says no.
+    Perhaps,
+    /// The duplicate guard parked it: a poller set out to send it, and nobody knows more.
+    Unknown,
+}
+
+impl Letter {
+    /// Reads a received message.
+    #[must_use]
+    pub fn of(received: &Received) -> Self {
+        let attribute = |name: &str| received.attributes.get(name).map(String::as_str);
+        let content = match DeadLetter::from_queue_message(&received.body, attribute) {
+            Ok(entry) => Content::Entry(Box::new(entry)),
+            Err(error) => Content::Foreign { why: error.to_string(), body: received.body.clone() },
+        };
+        Self {
+            message_id: received.message_id.clone(),
+            since: EpochMillis::new(received.sent_at_millis),
+            content,
+            envelope: Envelope::from_attributes(attribute).ok().flatten(),
+        }
+    }
+
+    /// The dead letter; none where it is none of Tidegate's.
+    #[must_use]
+    pub fn entry(&self) -> Option<&DeadLetter> {
+        match &self.content {
+            Content::Entry(entry) => Some(entry),
+            Content::Foreign { .. } => None,
+        }
+    }
+
+    /// Why it was given up, as a code.
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        self.entry()?.last_error.code.as_deref()
+    }
+
+    /// Who the mail is: as its envelope says, else as a poller would have found it.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        if let Some(envelope) = &self.envelope {
+            return Some(envelope.identity.clone());
+        }
+        let entry = self.entry()?;
+        let id = Email::parse(&entry.message).ok().and_then(|email| email.id().map(str::to_owned));
+        Some(match id {
+            Some(id) => Identity::from_body_id(&entry.campaign, &id),
+            None => Identity::from_message_id(&entry.campaign, &entry.message_id),
+        })
+    }
+
+    /// The mail's `id`, or the SQS message id that stands for it.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.identity()
+            .map_or_else(|| self.message_id.clone(), |identity| identity.id().into_owned())
+    }
+
+    /// Whether `text` means it: the mail's id, its whole identity, or one of its SQS message ids.
+    #[must_use]
+    pub fn is(&self, text: &str) -> bool {
+        let identity = self.identity();
+        let identity = identity.as_ref();
+        self.message_id == text
+            || self.entry().is_some_and(|entry| entry.message_id == text)
+            || identity.is_some_and(|known| known.as_str() == text || known.id() == text)
+    }
+
+    /// Whether the mail may have been sent, as far as the entry tells.
+    #[must_use]
+    pub fn doubt(&self) -> Doubt {
+        let Some(entry) = self.entry() else { return Doubt::None };
+        if entry.last_error.code.as_deref() == Some(UNKNOWN) {
+            return Doubt::Unknown;
+        }
+        // Only an answer with a status that says no tells that it was not sent.
+        let answered = entry.last_error.http_status.is_some_and(|status| status >= 300);
+        if entry.last_attempt_at.is_some() && !answered { Doubt::Perhaps } else { Doubt::None }
+    }
+}

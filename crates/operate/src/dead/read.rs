@@ -1,0 +1,158 @@
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, join_all, select};
+use serde::Serialize;
+use tidegate_delivery::ports::{Clock, Depth, Monotonic, PortError, QueueUrl, Queues, Received};
+
+use super::held::Held;
+use super::letter::Letter;
+
+const BATCH: usize = 10;
+/// Receives at once.
+const AT_ONCE: usize = 8;
+/// A long poll asks every server of the queue; a short one may miss a lone message.
+const WAIT: Duration = Duration::from_secs(1);
+/// As many rounds without a new message mean that there is none.
+const EMPTY_ROUNDS: u32 = 2;
+
+/// What of the queue was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Coverage {
+    /// Messages that were read.
+    pub read: u64,
+    /// Whether the limit was reached: there may be more.
+    pub limited: bool,
+    /// Whether it was interrupted: there may be more.
+    pub interrupted: bool,
+    /// Messages that another reader, or one that was killed, had hidden when this began.
+    pub hidden_before: u64,
+    /// Messages that could not be made visible again: they are after the visibility timeout.
+    pub still_hidden: u64,
+}
+
+impl Coverage {
+    /// Whether everything that stands on the queue was read, as far as that can be known.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        !self.limited && !self.interrupted && self.hidden_before == 0
+    }
+}
+
+/// What stands on the dead-letter queue.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// The letters, the oldest first, each once.
+    pub letters: Vec<Letter>,
+    /// What of the queue they are.
+    pub coverage: Coverage,
+}
+
+/// How far a reading is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Messages read.
+    pub read: u64,
+    /// Messages that the queue held at the beginning, approximately.
+    pub of: u64,
+}
+
+/// Reads up to `limit` messages and makes them visible again, at the end, after an error and when
+/// `stop` says so. A reader that is killed leaves them hidden for the visibility timeout.
+///
+/// # Errors
+/// [`PortError`] of the queue; what was read by then is visible again.
+pub async fn read(
+    queues: &impl Queues,
+    clock: &impl Clock,
+    queue: &QueueUrl,
+    limit: usize,
+    stop: impl Future<Output = ()>,
+    mut progress: impl FnMut(Progress),
+) -> Result<Reading, PortError> {
+    let depth = queues.depth(queue).await?;
+    let mut held = Held::default();
+    let mut letters = BTreeMap::new();
+    let mut coverage = Coverage { hidden_before: depth.in_flight, ..Coverage::default() };
+    let rounds =
+        rounds(queues, clock, queue, (limit, depth), &mut held, &mut letters, &mut progress);
+    let ended = match select(pin!(rounds), pin!(stop)).await {
+        Either::Left((ended, _)) => ended,
+        Either::Right(((), _)) => {
+            coverage.interrupted = true;
+            Ok(())
+        }
+    };
+    coverage.still_hidden = held.let_go(queues, queue).await;
+    ended?;
+    let mut letters: Vec<Letter> = letters.into_values().collect();
+    coverage.read = letters.len() as u64;
+    coverage.limited = letters.len() >= limit;
+    letters.sort_by(|a, b| (a.since, &a.message_id).cmp(&(b.since, &b.message_id)));
+    Ok(Reading { letters, coverage })
+}
+
+async fn rounds(
+    queues: &impl Queues,
+    clock: &impl Clock,
+    queue: &QueueUrl,
+    (limit, depth): (usize, Depth),
+    held: &mut Held,
+    letters: &mut BTreeMap<String, Letter>,
+    progress: &mut impl FnMut(Progress),
+) -> Result<(), PortError> {
+    let mut empty = 0;
+    while letters.len() < limit && empty < EMPTY_ROUNDS {
+        held.renew(queues, clock, queue).await;
+        let before = letters.len();
+        let left = limit - before;
+        let calls =
+            left.min(standing(depth).saturating_sub(before).max(1)).div_ceil(BATCH).min(AT_ONCE);
+        let mut failed = None;
+        for (result, since) in receive(queues, clock, queue, calls, left).await {
+            match result {
+                Ok(received) => {
+                    for message in received {
+                        held.note(&message, since);
+                        letters.insert(message.message_id.clone(), Letter::of(&message));
+                    }
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        empty = if letters.len() > before { 0 } else { empty + 1 };
+        progress(Progress {
+            read: letters.len() as u64,
+            of: depth.visible.max(letters.len() as u64),
+        });
+    }
+    Ok(())
+}
+
+fn standing(depth: Depth) -> usize {
+    usize::try_from(depth.visible).unwrap_or(usize::MAX)
+}
+
+/// What a receive brought, and when it was made.
+type Round = (Result<Vec<Received>, PortError>, Monotonic);
+
+/// So many receives at once, of `left` messages at most together.
+async fn receive(
+    queues: &impl Queues,
+    clock: &impl Clock,
+    queue: &QueueUrl,
+    calls: usize,
+    left: usize,
+) -> Vec<Round> {
+    let one = |number: usize| async move {
+        let since = clock.monotonic();
+        let max = left.saturating_sub(number * BATCH).clamp(1, BATCH);
+        (queues.receive(queue, max, WAIT).await, since)
+    };
+    join_all((0..calls).map(one)).await
+}

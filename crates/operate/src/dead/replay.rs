@@ -1,0 +1,434 @@
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use serde::Serialize;
+use thiserror::Error;
+use tidegate_core::control::ChangeRecord;
+use tidegate_core::duplicate_guard::MarkState;
+use tidegate_delivery::ports::{
+    Clock, History, Marks, Monotonic, Outgoing, PortError, QueueUrl, Queues, Received,
+    VISIBILITY_TIMEOUT,
+};
+
+use super::held::Held;
+use super::review::{Order, Review};
+use crate::steer::{Author, MAX_REASON_CHARS};
+
+const BATCH: usize = 10;
+/// SQS's limit of a batch.
+const BATCH_BYTES: usize = 1_048_576;
+/// How long a receive waits, and how often the queues' depths are looked at.
+const WAIT: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Longer than another's receive hides a letter: what was not found for so long is gone.
+const GIVE_UP: Duration = VISIBILITY_TIMEOUT.saturating_add(Duration::from_secs(5));
+/// How often a delete is tried.
+const DELETES: usize = 3;
+/// A history's entry is cut to so many characters.
+const MAX_DETAIL: usize = 300;
+
+/// How fast a replay goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Mails a second, above 0.
+    pub per_second: f64,
+    /// It waits while a campaign's queue is so many messages deeper than it was at the beginning.
+    pub backlog: u64,
+}
+
+/// Where letters are replayed.
+#[derive(Debug)]
+pub struct Site<'a, Q, L, C> {
+    /// The queues.
+    pub queues: &'a Q,
+    /// The dead-letter queue.
+    pub dead_letters: &'a QueueUrl,
+    /// The marks, and the history.
+    pub ledger: &'a L,
+    /// Time.
+    pub clock: &'a C,
+}
+
+/// How far a replay is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Mails sent to their campaigns' queues.
+    pub sent: u64,
+    /// Mails to be sent.
+    pub of: u64,
+    /// Whether it waits for a campaign's queue to shrink.
+    pub waits: bool,
+}
+
+/// What a replay came to. Whatever was not sent stands on the dead-letter queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Replayed {
+    /// Which letters, in words.
+    pub filter: String,
+    /// Who replayed them.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// Mails that were to be sent.
+    pub of: u64,
+    /// Mails that stand on their campaigns' queues, acknowledged.
+    pub sent: u64,
+    /// Letters of mails that had been sent, deleted.
+    pub dropped: u64,
+    /// Mails that were found sent, or perhaps just being sent, after the review.
+    pub sent_meanwhile: u64,
+    /// Mails that SQS refused.
+    pub refused: u64,
+    /// Mails of which SQS did not say whether it took them.
+    pub uncertain: u64,
+    /// Letters of mails that were sent, and that could not be deleted.
+    pub not_deleted: u64,
+    /// Letters that were not found any more.
+    pub not_found: u64,
+    /// Messages that could not be made visible again.
+    pub still_hidden: u64,
+    /// Whether it was interrupted.
+    pub interrupted: bool,
+    /// Whether the history has its end.
+    pub recorded: bool,
+    /// How long it took, seconds.
+    pub took_s: u64,
+}
+
+impl Replayed {
+    /// Whether all was done that was to be done.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.sent == self.of && self.not_deleted == 0 && self.uncertain == 0 && !self.interrupted
+    }
+}
+
+/// Why a replay did not begin, or broke off.
+#[derive(Debug, Error)]
+pub enum ReplayError {
+    /// The reason is empty or too long; nothing was done.
+    #[error("the reason has {0} characters; allowed are 1 to {MAX_REASON_CHARS}")]
+    Reason(usize),
+    /// The rate is none; nothing was done.
+    #[error("the rate is {0}; allowed is a number above 0")]
+    Rate(f64),
+    /// It could not be recorded who replays what; nothing was done.
+    #[error("nothing was replayed: it cannot be recorded who did it")]
+    NotRecorded(#[source] PortError),
+    /// A service failed on the way.
+    #[error("{} of {} were replayed; run it again to go on", replayed.sent, replayed.of)]
+    Broken {
+        /// What was done.
+        replayed: Box<Replayed>,
+        /// What failed.
+        source: PortError,
+    },
+}
+
+/// Does what was reviewed, and nothing else: of letters that came since it knows nothing.
+///
+/// A letter is deleted only after its mail stands, acknowledged, on its campaign's queue. One that dies
+/// in between leaves both; a second replay sends the mail with the same identity and pass, which the
+/// merge queue takes once within 5 minutes, and the duplicate guard, where it is on, for as long as it
+/// keeps marks. Beyond these the mail is sent twice.
+///
+/// # Errors
+/// [`ReplayError`].
+pub async fn replay(
+    site: &Site<'_, impl Queues, impl Marks + History, impl Clock>,
+    review: &Review,
+    author: &Author,
+    pace: Pace,
+    stop: impl Future<Output = ()>,
+    progress: impl FnMut(Done),
+) -> Result<Replayed, ReplayError> {
+    let Site { queues, dead_letters, ledger, clock } = *site;
+    let length = author.reason.trim().chars().count();
+    if !(1..=MAX_REASON_CHARS).contains(&length) {
+        return Err(ReplayError::Reason(length));
+    }
+    if !(pace.per_second > 0.0 && pace.per_second.is_finite()) {
+        return Err(ReplayError::Rate(pace.per_second));
+    }
+    let record = |detail: String| ChangeRecord {
+        at: clock.wall().into(),
+        by: author.by.clone(),
+        action: "replay".to_owned(),
+        campaign: None,
+        detail: detail.chars().take(MAX_DETAIL).collect(),
+        reason: author.reason.trim().to_owned(),
+    };
+    let (sends, drops) = (review.to_send(), review.drops.len());
+    let begun = format!("begun: {sends} to send, {drops} to delete ({})", review.filter);
+    ledger.add(&record(begun)).await.map_err(ReplayError::NotRecorded)?;
+    let began = clock.monotonic();
+    let mut run = Run {
+        queues,
+        dead_letters,
+        marks: ledger,
+        clock,
+        guarded: review.guarded,
+        orders: review.orders.clone(),
+        drops: review.drops.clone(),
+        held: Held::default(),
+        replayed: Replayed {
+            filter: review.filter.clone(),
+            by: author.by.clone(),
+            reason: author.reason.trim().to_owned(),
+            of: sends,
+            ..Replayed::default()
+        },
+        progress,
+    };
+    let ended = run.go(pace, pin!(stop)).await;
+    let mut replayed = run.replayed;
+    replayed.still_hidden = run.held.let_go(queues, dead_letters).await;
+    replayed.took_s = clock.monotonic().saturating_since(began).as_secs();
+    let end = format!("ended: {} of {sends} sent, {} deleted", replayed.sent, replayed.dropped);
+    replayed.recorded = ledger.add(&record(end)).await.is_ok();
+    match ended {
+        Ok(()) => Ok(replayed),
+        Err(source) => Err(ReplayError::Broken { replayed: Box::new(replayed), source }),
+    }
+}
+
+struct Run<'a, Q, M, C, P> {
+    queues: &'a Q,
+    dead_letters: &'a QueueUrl,
+    marks: &'a M,
+    clock: &'a C,
+    guarded: bool,
+    orders: BTreeMap<String, Order>,
+    drops: Vec<String>,
+    held: Held,
+    replayed: Replayed,
+    progress: P,
+}
+
+/// A letter in hand, whose mail is to be sent.
+struct Taken {
+    message_id: String,
+    receipt: String,
+    order: Order,
+}
+
+impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
+    async fn go(
+        &mut self,
+        pace: Pace,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), PortError> {
+        let depths = self.depths().await?;
+        let (mut next, mut look) = (self.clock.monotonic(), self.clock.monotonic() + LOOK_EVERY);
+        let mut found_at = self.clock.monotonic();
+        while !(self.orders.is_empty() && self.drops.is_empty()) {
+            if let Either::Right(_) = select(pin!(self.clock.sleep_until(next)), &mut stop).await {
+                self.replayed.interrupted = true;
+                return Ok(());
+            }
+            self.held.renew(self.queues, self.clock, self.dead_letters).await;
+            if self.clock.monotonic() >= look {
+                look = self.clock.monotonic() + LOOK_EVERY;
+                if self.is_behind(&depths, pace.backlog).await? {
+                    self.tell(true);
+                    (next, found_at) = (look, look);
+                    continue;
+                }
+            }
+            let since = self.clock.monotonic();
+            let most = batch(pace.per_second);
+            let receive = pin!(self.queues.receive(self.dead_letters, most, WAIT));
+            let received = match select(receive, &mut stop).await {
+                Either::Left((received, _)) => received?,
+                Either::Right(_) => {
+                    self.replayed.interrupted = true;
+                    return Ok(());
+                }
+            };
+            // From here to the deletes nothing is interrupted.
+            let dealt_with = self.deal(received, since).await?;
+            let now = self.clock.monotonic();
+            if dealt_with > 0 {
+                found_at = now;
+                next = next.max(now) + seconds(dealt_with, pace.per_second);
+            } else if now.saturating_since(found_at) > GIVE_UP {
+                self.replayed.not_found = (self.orders.len() + self.drops.len()) as u64;
+                return Ok(());
+            }
+            self.tell(false);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, waits: bool) {
+        (self.progress)(Done { sent: self.replayed.sent, of: self.replayed.of, waits });
+    }
+
+    /// The depths of the queues that mails go to.
+    async fn depths(&self) -> Result<BTreeMap<QueueUrl, u64>, PortError> {
+        let mut depths = BTreeMap::new();
+        for order in self.orders.values() {
+            if !depths.contains_key(&order.queue) {
+                let depth = self.queues.depth(&order.queue).await?;
+                depths.insert(order.queue.clone(), depth.visible + depth.delayed);
+            }
+        }
+        Ok(depths)
+    }
+
+    /// Whether a queue has grown too far.
+    async fn is_behind(
+        &self,
+        before: &BTreeMap<QueueUrl, u64>,
+        backlog: u64,
+    ) -> Result<bool, PortError> {
+        let now = self.depths().await?;
+        let grown = |(queue, depth): (&QueueUrl, &u64)| {
+            depth.saturating_sub(before.get(queue).copied().unwrap_or(0)) > backlog
+        };
+        Ok(now.iter().any(grown))
+    }
+
+    /// Sends and deletes what of `received` was reviewed; gives how many that were.
+    async fn deal(
+        &mut self,
+        received: Vec<Received>,
+        since: Monotonic,
+    ) -> Result<usize, PortError> {
+        let (mut mails, mut drops) = (Vec::new(), Vec::new());
+        for message in received {
+            self.held.note(&message, since);
+            if let Some(order) = self.orders.get(&message.message_id) {
+                let (message_id, receipt) = (message.message_id, message.receipt);
+                mails.push(Taken { message_id, receipt, order: order.clone() });
+            } else if self.drops.contains(&message.message_id) {
+                drops.push((message.message_id, message.receipt));
+            }
+        }
+        let dealt_with = mails.len() + drops.len();
+        self.replayed.dropped += self.delete(drops).await;
+        let mails = self.not_sent(mails).await?;
+        let mut by_queue: BTreeMap<QueueUrl, Vec<Taken>> = BTreeMap::new();
+        for mail in mails {
+            by_queue.entry(mail.order.queue.clone()).or_default().push(mail);
+        }
+        for (queue, mails) in by_queue {
+            for batch in pack(mails) {
+                self.send(&queue, batch).await?;
+            }
+        }
+        Ok(dealt_with)
+    }
+
+    /// Those that the guard does not know as sent: the review may be old.
+    async fn not_sent(&mut self, mails: Vec<Taken>) -> Result<Vec<Taken>, PortError> {
+        if !self.guarded || mails.is_empty() {
+            return Ok(mails);
+        }
+        let identities: Vec<_> = mails.iter().map(|mail| mail.order.identity.clone()).collect();
+        let found = self.marks.find(&identities).await?;
+        let now = self.clock.wall();
+        let mut kept = Vec::with_capacity(mails.len());
+        for (mail, mark) in mails.into_iter().zip(found) {
+            let sent = mark.is_some_and(|mark| match mark.state {
+                MarkState::Sent => true,
+                MarkState::Sending => now.saturating_since(mark.since.into()) <= VISIBILITY_TIMEOUT,
+                MarkState::Parked => false,
+            });
+            if sent {
+                self.orders.remove(&mail.message_id);
+                self.replayed.sent_meanwhile += 1;
+            } else {
+                kept.push(mail);
+            }
+        }
+        Ok(kept)
+    }
+
+    async fn send(&mut self, queue: &QueueUrl, batch: Vec<Taken>) -> Result<(), PortError> {
+        let messages: Vec<Outgoing> = batch.iter().map(|mail| mail.order.message.clone()).collect();
+        let entries = match self.queues.send(queue, &messages).await {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.replayed.uncertain += batch.len() as u64;
+                return Err(error);
+            }
+        };
+        let mut sent = Vec::new();
+        for (index, mail) in batch.into_iter().enumerate() {
+            // Dealt with, whatever comes of its delete: never sent twice in one run.
+            self.orders.remove(&mail.message_id);
+            if matches!(entries.get(index), Some(Ok(()))) {
+                self.replayed.sent += 1;
+                sent.push((mail.message_id, mail.receipt));
+            } else {
+                self.replayed.refused += 1;
+            }
+        }
+        self.delete(sent).await;
+        Ok(())
+    }
+
+    /// Deletes letters, by id and receipt; gives how many are gone.
+    async fn delete(&mut self, mut letters: Vec<(String, String)>) -> u64 {
+        let all = letters.len();
+        for (id, _) in &letters {
+            self.drops.retain(|drop| drop != id);
+        }
+        for _ in 0..DELETES {
+            if letters.is_empty() {
+                break;
+            }
+            let receipts: Vec<String> =
+                letters.iter().map(|(_, receipt)| receipt.clone()).collect();
+            let entries =
+                self.queues.delete(self.dead_letters, &receipts).await.unwrap_or_default();
+            let mut failed = Vec::new();
+            for (index, letter) in letters.into_iter().enumerate() {
+                if matches!(entries.get(index), Some(Ok(()))) {
+                    self.held.forget(&letter.0);
+                } else {
+                    failed.push(letter);
+                }
+            }
+            letters = failed;
+        }
+        self.replayed.not_deleted += letters.len() as u64;
+        (all - letters.len()) as u64
+    }
+}
+
+/// How many letters to take at once: what is sent within ten seconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 10")]
+fn batch(per_second: f64) -> usize {
+    (per_second * 10.0).clamp(1.0, 10.0) as usize
+}
+
+#[expect(clippy::cast_precision_loss, reason = "at most 10")]
+fn seconds(mails: usize, per_second: f64) -> Duration {
+    let seconds = mails as f64 / per_second;
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// Batches of at most 1 MiB; never more than a receive's ten.
+fn pack(mails: Vec<Taken>) -> Vec<Vec<Taken>> {
+    let mut batches: Vec<Vec<Taken>> = Vec::new();
+    let mut bytes = 0;
+    for mail in mails {
+        let size = mail.order.message.bytes();
+        match batches.last_mut() {
+            Some(batch) if batch.len() < BATCH && bytes + size <= BATCH_BYTES => {
+                bytes += size;
+                batch.push(mail);
+            }
+            _ => {
+                bytes = size;
+                batches.push(vec![mail]);
+            }
+        }
+    }
+    batches
+}

@@ -1,0 +1,232 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use tidegate_core::identity::EpochMillis;
+
+use super::filter::{Filter, domains};
+use super::letter::{Content, Doubt, Letter};
+use super::read::{Coverage, Reading};
+use crate::redact::Addresses;
+
+/// A letter in a few words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// When it was dead-lettered.
+    pub since: EpochMillis,
+    /// How long it has been there, seconds.
+    pub age_s: u64,
+    /// The mail's `id`, or the SQS message id that stands for it.
+    pub id: String,
+    /// Its campaign.
+    pub campaign: Option<String>,
+    /// Its recipients.
+    pub to: Vec<String>,
+    /// Why it was given up.
+    pub code: Option<String>,
+    /// The answer's HTTP status; none where nothing answered.
+    pub http_status: Option<u16>,
+    /// How many sends of it failed.
+    pub attempts: u32,
+    /// Whether it may have been sent all the same.
+    pub doubt: Doubt,
+    /// Why it is no dead letter of Tidegate's, where it is none.
+    pub foreign: Option<String>,
+}
+
+/// Letters, one a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct List {
+    /// Which letters were asked for, in words.
+    pub filter: String,
+    /// What was read.
+    pub coverage: Coverage,
+    /// The letters, the oldest first.
+    pub letters: Vec<Row>,
+}
+
+/// One letter, whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Whole {
+    /// What the list says of it.
+    #[serde(flatten)]
+    pub row: Row,
+    /// SQS's id of the dead letter.
+    pub message_id: String,
+    /// The SQS message id under which the mail was last received.
+    pub mail_message_id: Option<String>,
+    /// Who the mail is, for ever.
+    pub identity: Option<String>,
+    /// How often it was put back to a queue.
+    pub pass: Option<u32>,
+    /// When the mail came to its campaign's queue.
+    pub enqueued_at: Option<EpochMillis>,
+    /// When it was first sent without success.
+    pub first_attempt_at: Option<EpochMillis>,
+    /// When it was last sent without success.
+    pub last_attempt_at: Option<EpochMillis>,
+    /// What was said.
+    pub said: Option<String>,
+    /// The bytes of the original body.
+    pub bytes: usize,
+    /// The original body, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+}
+
+/// By what letters are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// Why they were given up.
+    Code,
+    /// The domains of their recipients: a letter to several counts in each.
+    Domain,
+    /// Their campaigns.
+    Campaign,
+}
+
+/// Letters that have something in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// What they have in common.
+    pub key: String,
+    /// How many they are.
+    pub letters: u64,
+    /// How many of them may have been sent all the same.
+    pub perhaps_sent: u64,
+    /// When the oldest was dead-lettered.
+    pub oldest: EpochMillis,
+    /// When the newest was dead-lettered.
+    pub newest: EpochMillis,
+    /// What was said of the newest.
+    pub said: String,
+}
+
+/// Letters by what they have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Groups {
+    /// By what.
+    pub by: By,
+    /// Which letters were asked for, in words.
+    pub filter: String,
+    /// What was read.
+    pub coverage: Coverage,
+    /// How many letters there are.
+    pub letters: u64,
+    /// The groups, the largest first.
+    pub groups: Vec<Group>,
+}
+
+fn row(letter: &Letter, now: EpochMillis, addresses: Addresses) -> Row {
+    let entry = letter.entry();
+    let to = entry.map(|entry| entry.to.iter().map(|to| addresses.one(to)).collect());
+    let foreign = match &letter.content {
+        Content::Foreign { why, .. } => Some(why.clone()),
+        Content::Entry(_) => None,
+    };
+    let age = Duration::from_millis(now.as_millis().saturating_sub(letter.since.as_millis()));
+    Row {
+        since: letter.since,
+        age_s: age.as_secs(),
+        id: letter.id(),
+        campaign: entry.map(|entry| entry.campaign.clone()),
+        to: to.unwrap_or_default(),
+        code: letter.code().map(str::to_owned),
+        http_status: entry.and_then(|entry| entry.last_error.http_status),
+        attempts: entry.map_or(0, |entry| entry.attempts),
+        doubt: letter.doubt(),
+        foreign,
+    }
+}
+
+/// The letters that `filter` means.
+#[must_use]
+pub fn list(reading: &Reading, filter: &Filter, now: EpochMillis, addresses: Addresses) -> List {
+    let meant = reading.letters.iter().filter(|letter| filter.admits(letter));
+    List {
+        filter: filter.to_string(),
+        coverage: reading.coverage,
+        letters: meant.map(|letter| row(letter, now, addresses)).collect(),
+    }
+}
+
+/// The letters that `id` means, whole; the original body only where `body` is true.
+#[must_use]
+pub fn show(
+    reading: &Reading,
+    id: &str,
+    now: EpochMillis,
+    addresses: Addresses,
+    body: bool,
+) -> Vec<Whole> {
+    let whole = |letter: &Letter| {
+        let (entry, envelope) = (letter.entry(), letter.envelope.as_ref());
+        let original = match &letter.content {
+            Content::Entry(entry) => &entry.message,
+            Content::Foreign { body, .. } => body,
+        };
+        Whole {
+            row: row(letter, now, addresses),
+            message_id: letter.message_id.clone(),
+            mail_message_id: entry.map(|entry| entry.message_id.clone()),
+            identity: letter.identity().map(|identity| identity.as_str().to_owned()),
+            pass: envelope.map(|envelope| envelope.pass),
+            enqueued_at: envelope.map(|envelope| envelope.enqueued_at),
+            first_attempt_at: entry.and_then(|entry| entry.first_attempt_at),
+            last_attempt_at: entry.and_then(|entry| entry.last_attempt_at),
+            said: entry.map(|entry| addresses.within(&entry.last_error.provider_message)),
+            bytes: original.len(),
+            body: body.then(|| original.clone()),
+        }
+    };
+    reading.letters.iter().filter(|letter| letter.is(id)).map(whole).collect()
+}
+
+/// The letters that `filter` means, by what they have in common.
+#[must_use]
+pub fn groups(reading: &Reading, filter: &Filter, by: By, addresses: Addresses) -> Groups {
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    let mut letters = 0;
+    for letter in reading.letters.iter().filter(|letter| filter.admits(letter)) {
+        letters += 1;
+        let entry = letter.entry();
+        let keys = match by {
+            By::Code => vec![letter.code().unwrap_or(none(letter)).to_owned()],
+            By::Campaign => {
+                vec![entry.map_or(none(letter), |entry| entry.campaign.as_str()).to_owned()]
+            }
+            By::Domain => match domains(letter) {
+                domains if domains.is_empty() => vec![none(letter).to_owned()],
+                domains => domains,
+            },
+        };
+        let said = entry.map_or("", |entry| entry.last_error.provider_message.as_str());
+        for key in keys {
+            let group = groups.entry(key.clone()).or_insert_with(|| Group {
+                key,
+                letters: 0,
+                perhaps_sent: 0,
+                oldest: letter.since,
+                newest: letter.since,
+                said: String::new(),
+            });
+            group.letters += 1;
+            group.perhaps_sent += u64::from(letter.doubt() != Doubt::None);
+            // They come the oldest first.
+            group.newest = letter.since;
+            group.said = addresses.within(said);
+        }
+    }
+    let mut groups: Vec<Group> = groups.into_values().collect();
+    groups.sort_by(|a, b| b.letters.cmp(&a.letters).then_with(|| a.key.cmp(&b.key)));
+    Groups { by, filter: filter.to_string(), coverage: reading.coverage, letters, groups }
+}
+
+/// What stands for a letter's key where it has none.
+fn none(letter: &Letter) -> &'static str {
+    match letter.content {
+        Content::Entry(_) => "(none)",
+        Content::Foreign { .. } => "(no dead letter of Tidegate's)",
+    }
+}

@@ -1,0 +1,275 @@
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use std::time::Duration;
+use tidegate_core::Timestamp;
+use tidegate_core::dead_letter::DeadLetter;
+use tidegate_core::duplicate_guard::{DuplicateGuard, Mark, MarkState};
+use tidegate_core::email::{AllowedSenders, Email};
+use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, Identity};
+use tidegate_delivery::ports::{Marks, Outgoing, PortError, QueueUrl, VISIBILITY_TIMEOUT};
+
+use super::filter::Filter;
+use super::letter::{Doubt, Letter};
+use super::read::{Coverage, Reading};
+
+/// What a replay goes by.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which letters.
+    pub filter: Filter,
+    /// Also mails of which nobody knows whether they were sent.
+    pub include_unknown: bool,
+    /// Letters of mails that were sent are deleted.
+    pub drop_sent: bool,
+    /// The campaigns' queues, by name; express mail under its own.
+    pub homes: BTreeMap<String, QueueUrl>,
+    /// Who may send.
+    pub senders: AllowedSenders,
+    /// Whether mails are marked.
+    pub guard: DuplicateGuard,
+}
+
+/// A mail to be sent to its campaign's queue again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Who the mail is.
+    pub identity: Identity,
+    /// Its campaign's queue.
+    pub queue: QueueUrl,
+    /// The mail, one pass on.
+    pub message: Outgoing,
+}
+
+/// Letters that are alike, and what would become of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReviewGroup {
+    /// Their campaign.
+    pub campaign: String,
+    /// Why they were given up.
+    pub code: String,
+    /// How many they are.
+    pub letters: u64,
+    /// Would be sent.
+    pub to_send: u64,
+    /// Are known to have been sent: never replayed.
+    pub sent_already: u64,
+    /// May have been sent: not replayed unless asked for.
+    pub perhaps_sent: u64,
+    /// Cannot be replayed.
+    pub cannot: u64,
+}
+
+/// Why letters would not be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// Why.
+    pub why: String,
+    /// How many.
+    pub letters: u64,
+}
+
+/// What a replay would do.
+#[derive(Clone, Debug, Serialize)]
+pub struct Review {
+    /// Which letters were asked for, in words.
+    pub filter: String,
+    /// Whether the duplicate guard was asked what was sent.
+    pub guarded: bool,
+    /// What of the queue was read.
+    pub coverage: Coverage,
+    /// The letters by campaign and code.
+    pub groups: Vec<ReviewGroup>,
+    /// Why some would not be sent.
+    pub refusals: Vec<Refusal>,
+    /// Letters of mails that were sent, which would be deleted.
+    pub to_drop: u64,
+    /// The mails that would be sent, by the dead letter's message id.
+    #[serde(skip)]
+    pub orders: BTreeMap<String, Order>,
+    /// The letters that would be deleted: message ids.
+    #[serde(skip)]
+    pub drops: Vec<String>,
+}
+
+impl Review {
+    /// How many mails would be sent.
+    #[must_use]
+    pub fn to_send(&self) -> u64 {
+        self.orders.len() as u64
+    }
+}
+
+/// What becomes of one letter.
+enum Verdict {
+    Send(Box<Order>),
+    Sent,
+    Perhaps(&'static str),
+    Cannot(String),
+}
+
+/// Says what a replay would do, and does nothing. Marks are asked for where the guard is on.
+///
+/// # Errors
+/// [`PortError`] of the marks.
+pub async fn review(
+    reading: &Reading,
+    options: &Options,
+    marks: &impl Marks,
+    now: Timestamp,
+) -> Result<Review, PortError> {
+    let meant: Vec<&Letter> =
+        reading.letters.iter().filter(|letter| options.filter.admits(letter)).collect();
+    let guarded = options.guard != DuplicateGuard::Off;
+    let marked = if guarded { find(&meant, marks).await? } else { BTreeMap::new() };
+    let mut review = Review {
+        filter: options.filter.to_string(),
+        guarded,
+        coverage: reading.coverage,
+        groups: Vec::new(),
+        refusals: Vec::new(),
+        to_drop: 0,
+        orders: BTreeMap::new(),
+        drops: Vec::new(),
+    };
+    for letter in meant {
+        let mark = letter.identity().and_then(|identity| marked.get(&identity));
+        let verdict = judge(letter, mark, options, now);
+        review.note(letter, verdict, options.drop_sent);
+    }
+    review.groups.sort_by(|a, b| (&a.campaign, &a.code).cmp(&(&b.campaign, &b.code)));
+    Ok(review)
+}
+
+async fn find(
+    letters: &[&Letter],
+    marks: &impl Marks,
+) -> Result<BTreeMap<Identity, Mark>, PortError> {
+    let mut identities: Vec<Identity> =
+        letters.iter().filter_map(|letter| letter.identity()).collect();
+    identities.sort();
+    identities.dedup();
+    let mut marked = BTreeMap::new();
+    for batch in identities.chunks(100) {
+        let found = marks.find(batch).await?;
+        let pairs = batch.iter().zip(found).filter_map(|(who, mark)| Some((who.clone(), mark?)));
+        marked.extend(pairs);
+    }
+    Ok(marked)
+}
+
+fn judge(letter: &Letter, mark: Option<&Mark>, options: &Options, now: Timestamp) -> Verdict {
+    let Some(entry) = letter.entry() else {
+        return Verdict::Cannot("no dead letters of Tidegate's".to_owned());
+    };
+    let old = |mark: &Mark| now.saturating_since(mark.since.into()) > VISIBILITY_TIMEOUT;
+    match mark.map(|mark| (mark.state, old(mark))) {
+        Some((MarkState::Sent, _)) => return Verdict::Sent,
+        Some((MarkState::Sending, false)) => {
+            return Verdict::Cannot(
+                "a copy is perhaps just being sent; look again in 30 s".to_owned(),
+            );
+        }
+        Some((MarkState::Sending | MarkState::Parked, _)) if !options.include_unknown => {
+            return Verdict::Perhaps("the duplicate guard does not know whether they were sent");
+        }
+        _ => {}
+    }
+    match letter.doubt() {
+        Doubt::Unknown if !options.include_unknown => {
+            return Verdict::Perhaps("the duplicate guard did not know whether they were sent");
+        }
+        Doubt::Perhaps if !options.include_unknown => {
+            return Verdict::Perhaps("SES did not answer their last send");
+        }
+        _ => {}
+    }
+    match order(letter, entry, options) {
+        Ok(order) => Verdict::Send(Box::new(order)),
+        Err(why) => Verdict::Cannot(why),
+    }
+}
+
+/// The mail one pass on, all its attempts before it; its identity stays.
+fn order(letter: &Letter, entry: &DeadLetter, options: &Options) -> Result<Order, String> {
+    let Some(queue) = options.homes.get(&entry.campaign) else {
+        return Err(format!("there is no campaign {} any more", entry.campaign));
+    };
+    let email = Email::parse(&entry.message).and_then(|email| options.senders.admit(email));
+    if let Err(error) = email {
+        return Err(format!("would be dead-lettered again: {}", error.redacted()));
+    }
+    let identity = letter.identity().ok_or("no identity")?;
+    let envelope = letter
+        .envelope
+        .clone()
+        .unwrap_or_else(|| Envelope::fresh(&entry.campaign, identity.clone(), letter.since));
+    // Beyond every pass that a copy of it has reached by itself, like a parked mail's.
+    let envelope =
+        Envelope { attempt: 0, campaign: entry.campaign.clone(), ..envelope.parked().put_back() };
+    let message = Outgoing {
+        body: entry.message.clone(),
+        attributes: envelope.to_attributes(),
+        delay: Duration::ZERO,
+        fifo: None,
+    };
+    if message.body.len() + envelope.most_bytes() > CAMPAIGN_QUEUE_BYTES {
+        return Err("too large for a campaign's queue with Tidegate's attributes".to_owned());
+    }
+    Ok(Order { identity, queue: queue.clone(), message })
+}
+
+impl Review {
+    fn note(&mut self, letter: &Letter, verdict: Verdict, drop_sent: bool) {
+        let campaign = letter.entry().map_or("-", |entry| entry.campaign.as_str()).to_owned();
+        let code = letter.code().unwrap_or("-").to_owned();
+        let at = self.groups.iter().position(|g| g.campaign == campaign && g.code == code);
+        let at = at.unwrap_or_else(|| {
+            let empty = ReviewGroup {
+                campaign,
+                code,
+                letters: 0,
+                to_send: 0,
+                sent_already: 0,
+                perhaps_sent: 0,
+                cannot: 0,
+            };
+            self.groups.push(empty);
+            self.groups.len() - 1
+        });
+        let Some(group) = self.groups.get_mut(at) else { return };
+        group.letters += 1;
+        match verdict {
+            Verdict::Send(order) => {
+                group.to_send += 1;
+                self.orders.insert(letter.message_id.clone(), *order);
+            }
+            Verdict::Sent => {
+                group.sent_already += 1;
+                if drop_sent {
+                    self.to_drop += 1;
+                    self.drops.push(letter.message_id.clone());
+                } else {
+                    self.refuse(
+                        "were sent, as the duplicate guard knows; --drop-sent deletes them here",
+                    );
+                }
+            }
+            Verdict::Perhaps(why) => {
+                group.perhaps_sent += 1;
+                self.refuse(&format!("{why}; --include-unknown replays them"));
+            }
+            Verdict::Cannot(why) => {
+                group.cannot += 1;
+                self.refuse(&why);
+            }
+        }
+    }
+
+    fn refuse(&mut self, why: &str) {
+        match self.refusals.iter_mut().find(|refusal| refusal.why == why) {
+            Some(refusal) => refusal.letters += 1,
+            None => self.refusals.push(Refusal { why: why.to_owned(), letters: 1 }),
+        }
+    }
+}

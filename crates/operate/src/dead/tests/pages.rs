@@ -1,0 +1,80 @@
+use super::*;
+use crate::page::Page;
+use crate::redact::Addresses;
+
+/// Letters of all kinds, put there within a day.
+async fn day() -> Bench {
+    let bench = Bench::new();
+    let hours = |hours: u64| Duration::from_mins(hours * 60);
+    bench.put(&[refused("big", "order-17", "MessageRejected")]).await;
+    tokio::time::sleep(hours(3)).await;
+    let refusal = "Address <ada@example.net> is on the suppression list";
+    let mut two = letter("big", "order-18", (Some("MessageRejected"), Some(400)), refusal);
+    two.body =
+        two.body.replace(r#"["order-18@example.com"]"#, r#"["a@example.net","b@example.com"]"#);
+    bench.put(&[two]).await;
+    tokio::time::sleep(hours(5)).await;
+    bench
+        .put(&[letter("small", "w-1", (Some("ConnectionFailed"), None), "connection reset")])
+        .await;
+    bench.put(&[parked("small", "w-2")]).await;
+    bench.put(&[raw("a message of something else".to_owned(), Vec::new())]).await;
+    tokio::time::sleep(hours(1)).await;
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pages_of_a_day() {
+    let bench = day().await;
+    let now = EpochMillis::from(bench.universe.now());
+    let mut reading = bench.read().await;
+    for (number, letter) in reading.letters.iter_mut().enumerate() {
+        letter.message_id = format!("5a1f0c52-{number}");
+    }
+    let page = |view: &dyn Fn(&mut Page)| {
+        let mut page = Page::default();
+        view(&mut page);
+        page.plain()
+    };
+    let masked = Addresses::Masked;
+    let all = Filter::default();
+    let by_code = Page::of(&groups(&reading, &all, By::Code, masked)).plain();
+    snapbox::assert_data_eq!(by_code, snapbox::file!["../../../tests/golden/dead.txt"]);
+    let listed = Page::of(&list(&reading, &all, now, masked)).plain();
+    snapbox::assert_data_eq!(listed, snapbox::file!["../../../tests/golden/dead_list.txt"]);
+    let shown = show(&reading, "order-18", now, masked, false);
+    snapbox::assert_data_eq!(
+        page(&|page| crate::page::View::view(&shown, page)),
+        snapbox::file!["../../../tests/golden/dead_show.txt"]
+    );
+    let by_domain = groups(&reading, &all, By::Domain, masked);
+    assert_eq!((by_domain.groups[0].key.as_str(), by_domain.groups[0].letters), ("example.com", 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_of_a_dry_run() {
+    let bench = day().await;
+    let review = bench.review(Filter::default(), false).await;
+    let page = Page::of(&review).plain();
+    snapbox::assert_data_eq!(page, snapbox::file!["../../../tests/golden/dead_replay.txt"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_page_shows_an_address_or_a_body_unless_asked() {
+    let bench = day().await;
+    let (reading, now) = (bench.read().await, EpochMillis::new(1_795_300_000_000));
+    let mut lines = Vec::new();
+    let exported = export(&reading, &Filter::default(), now, false, &mut lines).unwrap();
+    assert_eq!((exported.letters, exported.perhaps_sent, exported.foreign), (5, 2, 1));
+    let masked = String::from_utf8(lines).unwrap();
+    for text in ["ada@", "order-17@", "a@example", "Text."] {
+        assert!(!masked.contains(text), "{text}: {masked}");
+    }
+    let mut lines = Vec::new();
+    export(&reading, &Filter::default(), now, true, &mut lines).unwrap();
+    let whole = String::from_utf8(lines).unwrap();
+    assert_eq!(whole.lines().count(), 5);
+    let first: serde_json::Value = serde_json::from_str(whole.lines().next().unwrap()).unwrap();
+    assert_eq!(first["body"], body("order-17"));
+    assert_eq!(first["identity"], "big/id/order-17");
+}

@@ -1,0 +1,106 @@
+use std::collections::BTreeSet;
+
+use tidegate_delivery::ports::FailureKind;
+use tidegate_memory::{Fault, Latency, Operation, Place, Rule};
+
+use super::*;
+
+fn all_visible(bench: &Bench) -> bool {
+    bench.standing("dead").iter().all(|message| message.place == Place::Visible)
+}
+
+#[tokio::test(start_paused = true)]
+async fn reading_shows_every_letter_once_and_leaves_it_where_it_was() {
+    let bench = Bench::new();
+    let millis = Duration::from_millis;
+    bench.memory.set_latency(Latency::between(millis(10), millis(30)));
+    bench.put(&several(137)).await;
+    let reading = bench.read().await;
+    let ids: BTreeSet<String> = reading.letters.iter().map(Letter::id).collect();
+    assert_eq!((reading.letters.len(), ids.len()), (137, 137));
+    assert!(reading.coverage.is_whole() && all_visible(&bench));
+    assert!(bench.standing("dead").iter().all(|message| message.receive_count == 1));
+    // And again: nothing has to wait for a visibility timeout.
+    assert_eq!(bench.read().await.letters.len(), 137);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reading_longer_than_the_visibility_timeout_hides_what_it_has() {
+    let bench = Bench::new();
+    bench.put(&several(300)).await;
+    let slow = Latency::always(Duration::from_secs(9));
+    bench.plan.add(Rule::new(Fault::Slow(slow)).on(Operation::Receive));
+    let reading = bench.read().await;
+    assert_eq!(reading.letters.len(), 300);
+    assert!(bench.universe.elapsed() > Duration::from_secs(40));
+    let again = bench.standing("dead").into_iter().filter(|message| message.receive_count > 1);
+    assert_eq!(again.count(), 0, "received more than once: it was not kept hidden");
+    assert!(all_visible(&bench));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_and_an_interruption_leave_all_visible() {
+    for interrupted in [true, false] {
+        let bench = Bench::new();
+        bench.put(&several(300)).await;
+        let slow = Latency::always(Duration::from_secs(1));
+        bench.plan.add(Rule::new(Fault::Slow(slow)).on(Operation::Receive));
+        if !interrupted {
+            let refused = Fault::Before(FailureKind::Denied("AccessDenied".to_owned()));
+            bench.plan.add(Rule::new(refused).on(Operation::Receive).nth(20));
+        }
+        let stop = async {
+            match interrupted {
+                true => tokio::time::sleep(Duration::from_millis(2_500)).await,
+                false => pending().await,
+            }
+        };
+        let read = read(&bench.queues, &bench.clock, &bench.dead, 1_000, stop, |_| {}).await;
+        match read {
+            Ok(reading) => {
+                assert!(interrupted && reading.coverage.interrupted);
+                assert_eq!(reading.letters.len(), 160);
+            }
+            Err(error) => assert!(!interrupted && error.to_string().contains("denied"), "{error}"),
+        }
+        // A receive that was called off may have hidden up to ten; nothing else is.
+        let hidden = bench.standing("dead").into_iter().filter(|m| m.place != Place::Visible);
+        assert!(hidden.count() <= 80);
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        assert!(all_visible(&bench) && bench.standing("dead").len() == 300);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_read_is_said() {
+    let bench = Bench::new();
+    bench.put(&several(50)).await;
+    let limited =
+        read(&bench.queues, &bench.clock, &bench.dead, 20, pending(), |_| {}).await.unwrap();
+    assert_eq!((limited.letters.len(), limited.coverage.limited), (20, true));
+    assert!(all_visible(&bench));
+    // Another reader has some.
+    let another = bench.memory.receive(&bench.dead, 10, Duration::ZERO).await.unwrap();
+    let reading = bench.read().await;
+    assert_eq!(reading.coverage.hidden_before, another.len() as u64);
+    assert_eq!(reading.letters.len() + another.len(), 50);
+    assert!(!reading.coverage.is_whole());
+    let refused = Fault::Before(FailureKind::TimedOut);
+    bench.plan.add(Rule::new(refused).on(Operation::SetVisibility));
+    assert_eq!(bench.read().await.coverage.still_hidden, 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_is_found_by_every_name_it_has() {
+    let bench = Bench::new();
+    bench.put(&several(3)).await;
+    bench.put(&[raw("not ours".to_owned(), Vec::new())]).await;
+    let reading = bench.read().await;
+    let here = reading.letters[1].message_id.clone();
+    for name in ["m-1", "big/id/m-1", "sqs-m-1", here.as_str()] {
+        let found: Vec<_> = reading.letters.iter().filter(|letter| letter.is(name)).collect();
+        assert!(found.len() == 1 && found[0].id() == "m-1", "{name}");
+    }
+    assert!(!reading.letters.iter().any(|letter| letter.is("m-7")));
+    assert_eq!(reading.letters.iter().filter(|letter| letter.entry().is_none()).count(), 1);
+}

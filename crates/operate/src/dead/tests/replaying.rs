@@ -1,0 +1,184 @@
+use tidegate_core::duplicate_guard::MarkState;
+use tidegate_delivery::ports::{FailureKind, History as _, MarkRequest, Marked, Marks as _};
+use tidegate_memory::{Fault, Operation, Rule};
+
+use super::*;
+
+async fn mark(bench: &Bench, id: &str, state: MarkState) {
+    let identity = Identity::from_body_id("big", id);
+    let request = MarkRequest {
+        identity: identity.clone(),
+        token: "a poller's".to_owned(),
+        pass: 0,
+        now: NOW.saturating_sub(Duration::from_mins(1)),
+        kept: Duration::from_hours(24),
+        replaces: None,
+    };
+    let ledger = bench.ledger.inner();
+    assert_eq!(ledger.mark(&request).await.unwrap(), Marked::Ours);
+    let set = match state {
+        MarkState::Sending => true,
+        MarkState::Sent => ledger.set_sent(&identity).await.unwrap(),
+        MarkState::Parked => ledger.set_parked(&identity, "a poller's", 65_535).await.unwrap(),
+    };
+    assert!(set);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replayed_mail_keeps_its_identity_and_body_and_has_a_higher_pass_and_all_attempts() {
+    let bench = Bench::new();
+    bench.put(&several(25)).await;
+    bench.put(&[refused("small", "s", "BadRequestException")]).await;
+    let filter = Filter { codes: vec!["messagerejected".to_owned()], ..Filter::default() };
+    let review = bench.review(filter, false).await;
+    assert_eq!((review.to_send(), bench.standing("big").len()), (25, 0), "a review does nothing");
+    let replayed = bench.replay(&review, FAST).await.unwrap();
+    assert!(replayed.is_whole() && replayed.sent == 25, "{replayed:?}");
+    for message in bench.standing("big") {
+        let attribute = |name: &str| message.attributes[name].as_str();
+        assert_eq!((attribute("pass"), attribute("attempt")), ("65536", "0"));
+        let id = attribute("identity").strip_prefix("big/id/").unwrap();
+        assert_eq!(message.body, body(id));
+    }
+    let left: Vec<_> = bench.read().await.letters.iter().map(Letter::id).collect();
+    assert_eq!(left, ["s"], "what was not meant is still there");
+    let changes = bench.ledger.changes().await.unwrap();
+    assert_eq!(changes[0].detail, "ended: 25 of 25 sent, 0 deleted");
+    assert_eq!(changes[1].detail, "begun: 25 to send, 0 to delete (code messagerejected)");
+    assert!(changes.iter().all(|change| change.by == "user/ada" && change.action == "replay"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_or_may_have_been_sent_is_not_replayed_by_itself() {
+    let mut bench = Bench::new();
+    bench.guard = DuplicateGuard::Park;
+    let lost = |id| letter("big", id, (Some("ConnectionFailed"), None), "reset");
+    bench.put(&[refused("big", "no", "X"), refused("big", "sent", "X"), lost("lost")]).await;
+    bench.put(&[parked("big", "parked"), refused("big", "old", "X")]).await;
+    bench.put(&[raw("not ours".to_owned(), Vec::new())]).await;
+    mark(&bench, "sent", MarkState::Sent).await;
+    mark(&bench, "parked", MarkState::Parked).await;
+    mark(&bench, "old", MarkState::Sending).await;
+    let ids = |review: &Review| {
+        let ids = review.orders.values().map(|order| order.identity.id().into_owned());
+        let mut ids: Vec<String> = ids.collect();
+        ids.sort();
+        ids.join(" ")
+    };
+    let careful = bench.review(Filter::default(), false).await;
+    assert_eq!((ids(&careful).as_str(), careful.to_drop), ("no", 0));
+    let bold = bench.review(Filter::default(), true).await;
+    assert_eq!((ids(&bold).as_str(), bold.to_drop), ("lost no old parked", 1));
+    let replayed = bench.replay(&bold, FAST).await.unwrap();
+    assert_eq!((replayed.sent, replayed.dropped), (4, 1));
+    let left = bench.standing("dead");
+    assert!(left.len() == 1 && left[0].body == "not ours", "a foreign message is never touched");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_between_review_and_replay_stays() {
+    let mut bench = Bench::new();
+    bench.guard = DuplicateGuard::Resend;
+    bench.put(&several(3)).await;
+    let review = bench.review(Filter::default(), false).await;
+    mark(&bench, "m-1", MarkState::Sent).await;
+    let replayed = bench.replay(&review, FAST).await.unwrap();
+    assert_eq!((replayed.sent, replayed.sent_meanwhile), (2, 1));
+    assert_eq!(bench.standing("dead").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_that_came_after_the_review_are_left_alone() {
+    let bench = Bench::new();
+    bench.put(&several(2)).await;
+    let review = bench.review(Filter::default(), false).await;
+    bench.put(&[refused("big", "new", "MessageRejected")]).await;
+    assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 2);
+    assert_eq!(bench.read().await.letters[0].id(), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_sent_is_said_and_stays() {
+    let bench = Bench::new();
+    bench.put(&[refused("gone", "1", "X")]).await;
+    let broken = DeadLetter {
+        message_id: "sqs-2".to_owned(),
+        campaign: "big".to_owned(),
+        to: vec![],
+        first_attempt_at: None,
+        last_attempt_at: None,
+        attempts: 0,
+        last_error: LastError {
+            code: Some("InvalidJson".to_owned()),
+            http_status: None,
+            provider_message: "not JSON".to_owned(),
+        },
+        message: "{".to_owned(),
+    };
+    let message = broken.into_queue_message(None, SQS_LIMIT_BYTES).unwrap();
+    bench.put(&[raw(message.body, message.attributes)]).await;
+    let review = bench.review(Filter::default(), true).await;
+    assert_eq!(review.to_send(), 0);
+    let why: Vec<_> = review.refusals.iter().map(|refusal| refusal.why.as_str()).collect();
+    assert_eq!(why[0], "there is no campaign gone any more");
+    assert!(why[1].starts_with("would be dead-lettered again: "), "{why:?}");
+}
+
+/// A mail that was rejected as it came has no envelope: its identity is made as a poller makes it.
+#[tokio::test(start_paused = true)]
+async fn a_mail_without_an_envelope_gets_the_identity_that_it_would_have_had() {
+    let bench = Bench::new();
+    for (number, body) in [body("7"), body("7").replace(r#""id": "7", "#, "")].iter().enumerate() {
+        let entry = DeadLetter {
+            message_id: format!("sqs-{number}"),
+            campaign: "big".to_owned(),
+            to: vec![],
+            first_attempt_at: None,
+            last_attempt_at: None,
+            attempts: 0,
+            last_error: LastError {
+                code: Some("SenderNotAllowed".to_owned()),
+                http_status: None,
+                provider_message: String::new(),
+            },
+            message: body.clone(),
+        };
+        let message = entry.into_queue_message(None, SQS_LIMIT_BYTES).unwrap();
+        bench.put(&[raw(message.body, message.attributes)]).await;
+    }
+    let review = bench.review(Filter::default(), false).await;
+    assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 2);
+    let mails: Vec<_> = bench.mails("big").into_keys().map(|(identity, _)| identity).collect();
+    assert_eq!(mails, ["big/id/7", "big/msg/sqs-1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_keeps_its_pace_and_waits_for_a_queue_that_grows() {
+    let bench = Bench::new();
+    bench.put(&several(60)).await;
+    let review = bench.review(Filter::default(), false).await;
+    let began = bench.universe.elapsed();
+    let slow = Pace { per_second: 2.0, backlog: 1_000 };
+    assert_eq!(bench.replay(&review, slow).await.unwrap().sent, 60);
+    let took = (bench.universe.elapsed() - began).as_secs();
+    assert!((25..=31).contains(&took), "60 mails at 2/s took {took} s");
+    // Nobody takes the mails: it waits until someone does.
+    let bench = Bench::new();
+    bench.put(&several(60)).await;
+    let review = bench.review(Filter::default(), false).await;
+    let narrow = Pace { per_second: 2.0, backlog: 20 };
+    let waits = tokio::time::timeout(Duration::from_mins(2), bench.replay(&review, narrow)).await;
+    let sent = bench.standing("big").len();
+    assert!(waits.is_err() && (20..=40).contains(&sent), "{sent} were sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_begins_only_with_a_reason_and_a_record() {
+    let bench = Bench::new();
+    bench.put(&several(1)).await;
+    let review = bench.review(Filter::default(), false).await;
+    bench.plan.add(Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::AddChange));
+    let error = bench.replay(&review, FAST).await.unwrap_err();
+    assert!(matches!(error, ReplayError::NotRecorded(_)), "{error}");
+    assert_eq!((bench.standing("big").len(), bench.standing("dead").len()), (0, 1));
+}
