@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tidegate_delivery::ports::PortError;
+use tidegate_operate::dead;
 use tidegate_operate::reconcile::{
     DeadLetters, Journal, Ports, ReconcileError, Stack as Reconciled, reconcile,
 };
@@ -14,6 +15,9 @@ use super::send::progress::Bar;
 use super::{OnStack, status};
 use crate::shell::{CommandError, Ended, Shell};
 use crate::stack::Stack;
+
+/// Dead letters that are read; each is held in memory, with its mail.
+const MOST_DEAD: usize = 100_000;
 
 /// Account for what was sent: enqueued = sent + waiting + retrying + dead + unknown
 ///
@@ -66,8 +70,8 @@ pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<Ended, Co
     };
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
     let ports = Ports { queues: &queues, ledger: &ledger, clock: &clock };
-    let bar = Bar::new(&shell.output, mails, 0);
-    let dead = dead(&stack, shell);
+    let bar = Bar::new(shell.output, mails, 0);
+    let dead = dead_letters(&stack, shell);
     let report = Box::pin(reconcile(ports, &reconciled, &journals, dead, |more| bar.add(more)));
     let report = match report.await {
         Ok(report) => report,
@@ -129,7 +133,17 @@ fn found(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
     Ok(paths)
 }
 
-/// The mails on the dead-letter queue.
-async fn dead(_stack: &Stack, _shell: &Shell) -> Result<DeadLetters, PortError> {
-    Ok(DeadLetters::default())
+/// The mails on the dead-letter queue: read, and made visible again.
+async fn dead_letters(stack: &Stack, shell: &Shell) -> Result<DeadLetters, PortError> {
+    let (queues, clock, queue) = (stack.queues(), stack.clock(), stack.dead_letter());
+    let stop = shell.interrupted();
+    let reading = dead::read(&queues, &clock, &queue, MOST_DEAD, stop, |_| {}).await?;
+    let coverage = reading.coverage;
+    // How many are left beyond the limit nobody knows.
+    let beyond = if coverage.limited { u64::MAX } else { 0 };
+    Ok(DeadLetters {
+        mails: reading.letters.iter().filter_map(dead::Letter::identity).collect(),
+        unread: coverage.hidden_before.saturating_add(beyond),
+        interrupted: coverage.interrupted,
+    })
 }

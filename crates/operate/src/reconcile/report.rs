@@ -94,7 +94,7 @@ impl Account {
     /// The largest difference that the counts may have by themselves.
     #[must_use]
     pub fn tolerance(&self) -> u64 {
-        self.allowances.iter().map(|allowance| allowance.mails).sum()
+        self.allowances.iter().fold(0, |sum, allowance| sum.saturating_add(allowance.mails))
     }
 
     /// Whether the difference is within that.

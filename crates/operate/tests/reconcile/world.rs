@@ -107,8 +107,9 @@ impl World {
 
     /// Runs `tidegate send` with so many rows.
     pub(crate) async fn enqueue(&self, campaign: &str, run: &str, rows: u64) -> Journalled {
-        let mut csv = "to\n".to_owned();
-        (1..=rows).for_each(|row| csv += &format!("ada{row}@example.com\n"));
+        let lines = (1..=rows).map(|row| format!("ada{row}@example.com"));
+        let lines = std::iter::once("to".to_owned()).chain(lines);
+        let csv = lines.collect::<Vec<_>>().join("\n");
         let parts = [(Part::Subject, "Hello"), (Part::Text, "Text.")];
         let parts = parts.map(|(part, text)| (part, Source::new("t", text)));
         let draft = Draft {

@@ -23,11 +23,9 @@ pub(crate) const CHECKING: Checking =
 
 /// A CSV of `rows` recipients.
 pub(crate) fn recipients(rows: u64) -> String {
-    let mut csv = "to,first_name,token\n".to_owned();
-    for row in 1..=rows {
-        csv += &format!("ada{row}@example.com,Ada {row},t{row}\n");
-    }
-    csv
+    let row = |row: u64| format!("ada{row}@example.com,Ada {row},t{row}");
+    let lines = std::iter::once("to,first_name,token".to_owned()).chain((1..=rows).map(row));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 pub(crate) fn templates(parts: &[(Part, &str, &str)]) -> Templates {

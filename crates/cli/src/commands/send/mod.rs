@@ -163,7 +163,7 @@ async fn enqueue(
         standing: &standing,
         limits,
     };
-    let bar = Bar::new(&shell.output, prepared.checked.rows, done);
+    let bar = Bar::new(shell.output, prepared.checked.rows, done);
     let ports = Ports { queues: &queues, clock: &clock, entropy: &SystemEntropy, progress: &bar };
     let input = BufReader::new(prepare::open(&args.file)?);
     let mut writer = Writer::new(log);

@@ -141,7 +141,7 @@ pub(super) fn run_and_journal(args: &SendArgs, campaign: &str) -> (String, PathB
         };
         (run, path)
     };
-    (2..).map(other).find(|(_, path)| !path.exists()).unwrap_or_else(|| other(2))
+    (2..10_000).map(other).find(|(_, path)| !path.exists()).unwrap_or_else(|| other(2))
 }
 
 pub(super) fn draft(

@@ -14,7 +14,7 @@ pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
     /// A bar of `all`, of which `before` are done.
-    pub(crate) fn new(output: &Output, all: u64, before: u64) -> Self {
+    pub(crate) fn new(output: Output, all: u64, before: u64) -> Self {
         let shown = output.shows_progress() && !output.is_json();
         let target =
             if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
