@@ -77,7 +77,12 @@ fn count(found: &mut Found, mark: Option<&Mark>, is_dead: bool, now: EpochMillis
         Some(mark) => {
             // Longer than the visibility timeout nobody sends.
             let age = Timestamp::from(now).saturating_since(mark.since.into());
-            if age > VISIBILITY_TIMEOUT { &mut found.unknown } else { &mut found.sending }
+            match (age > VISIBILITY_TIMEOUT, is_dead) {
+                (false, _) => &mut found.sending,
+                // A mark that could not be taken away: the letter says more.
+                (true, true) => &mut found.dead,
+                (true, false) => &mut found.unknown,
+            }
         }
         None if is_dead => &mut found.dead,
         None => &mut found.rest,

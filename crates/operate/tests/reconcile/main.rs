@@ -36,6 +36,17 @@ async fn with_the_guard_every_mail_is_found_where_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dead_mail_whose_mark_could_not_be_taken_away_is_dead_and_not_unknown() {
+    let world = World::new(DuplicateGuard::Resend);
+    let journal = world.enqueue("big", "november", 10).await;
+    world.befall("big", &[(1, Became::DeadButMarked), (9, Became::Sent)]).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let report = world.reconcile(&[&journal]).await.unwrap();
+    let account = &report.accounts[0];
+    assert_eq!((account.dead, account.unknown, account.difference), (1, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn with_the_guard_one_mail_that_is_gone_is_missed_once_nothing_moves() {
     let world = World::new(DuplicateGuard::Resend);
     let journal = world.enqueue("big", "november", 500).await;

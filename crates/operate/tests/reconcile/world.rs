@@ -31,6 +31,8 @@ pub(crate) enum Became {
     Sent,
     /// It stands on the dead-letter queue.
     Dead,
+    /// So, and its mark could not be taken away.
+    DeadButMarked,
     /// It stands there, and nobody knows whether it was sent.
     Parked,
     /// It was marked so long ago.
@@ -202,6 +204,10 @@ impl World {
                 self.sent_before(campaign, 1).await;
             }
             Became::Dead => {
+                self.dead.borrow_mut().insert(identity.clone());
+            }
+            Became::DeadButMarked => {
+                marked(Duration::ZERO).await;
                 self.dead.borrow_mut().insert(identity.clone());
             }
             Became::Parked => {

@@ -87,8 +87,12 @@ fn checked(
     let allow_duplicates = args.input.allow_duplicates;
     let checking = Checking { format, max_faults, allow_duplicates };
     let mut preview = Preview::new(args.run.preview.unwrap_or(0), output.addresses());
-    let checked =
-        check(draft, &file, input, checking, |message, email| preview.see(message, email));
+    let bar = Bar::checking(*output);
+    let checked = check(draft, &file, input, checking, |message, email| {
+        bar.add(1);
+        preview.see(message, email);
+    });
+    drop(bar);
     match checked {
         Ok(checked) => Ok((checked, preview)),
         Err(faults) => {

@@ -214,3 +214,121 @@ pub(super) fn header(
     let header = Header::new(&campaign.name, &campaign.queue_url, run, by, at);
     Header { settings, rows: checked.rows, ..header }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        send: SendArgs,
+    }
+
+    fn args(line: &str) -> SendArgs {
+        let words = ["tidegate", "--from", "news@example.org"].into_iter().chain(line.split(' '));
+        Program::try_parse_from(words).unwrap().send
+    }
+
+    fn said<T: std::fmt::Debug>(result: Result<T, CommandError>) -> (u8, String) {
+        let error = result.unwrap_err();
+        (error.exit_code(), error.to_string())
+    }
+
+    #[test]
+    fn the_input_is_a_file_since_it_is_read_twice() {
+        let (code, said) = said(open(Path::new("-")));
+        assert_eq!(code, 2);
+        assert!(said.contains("allowed is a file: write it to one first"), "{said}");
+        let folder = open(&std::env::temp_dir()).unwrap_err();
+        assert!(folder.to_string().ends_with("allowed is a file, which can be read twice"));
+    }
+
+    #[test]
+    fn json_lines_are_known_by_their_ending_or_the_option() {
+        let csv = Format::Csv { delimiter: b';' };
+        for (line, expected) in [
+            ("a.jsonl", Format::JsonLines),
+            ("a.NDJSON", Format::JsonLines),
+            ("a.txt --format jsonl", Format::JsonLines),
+            ("a.jsonl --format csv --delimiter ;", csv),
+            ("a.csv --delimiter ;", csv),
+        ] {
+            let args = args(line);
+            assert_eq!(format(&args.input, &args.file), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_mail_needs_a_body_and_a_subject() {
+        let (code, nothing) = said(sources(&args("a.csv --subject Hello").mail));
+        assert_eq!(code, 2);
+        assert!(nothing.starts_with("the mail says nothing: --template FILE"), "{nothing}");
+        let path = std::env::temp_dir().join(format!("tidegate-mail-{}.html", std::process::id()));
+        fs::write(&path, "<p>Hello</p>").unwrap();
+        let line = format!("a.csv --template {}", path.display());
+        let (_, untitled) = said(sources(&args(&line).mail));
+        assert!(untitled.contains("--subject TEXT, or a <title>"), "{untitled}");
+        fs::write(&path, "<title>News for {{ name }}</title>").unwrap();
+        let titled = sources(&args(&line).mail).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(titled[1].1.text, "News for {{ name }}");
+    }
+
+    #[test]
+    fn the_campaign_is_named_or_called_as_the_file() {
+        let known = Campaign { name: "big".into(), queue_url: "https://q/big".into(), weight: 1 };
+        let campaigns = [known];
+        assert_eq!(campaign(&args("x/big.csv"), &campaigns).unwrap().name, "big");
+        assert_eq!(campaign(&args("a.csv --campaign big"), &campaigns).unwrap().name, "big");
+        let (code, unknown) = said(campaign(&args("a.csv --campaign bug"), &campaigns));
+        assert_eq!((code, unknown.ends_with("allowed is: big")), (2, true), "{unknown}");
+        let (_, unnamed) = said(campaign(&args("november.csv"), &campaigns));
+        assert!(unnamed.contains("the stack has: big (and none called november"), "{unnamed}");
+    }
+
+    #[test]
+    fn a_run_is_called_as_its_file_and_a_restart_by_the_next_free_name() {
+        let (run, journal) =
+            run_and_journal(&args("in/Nov 2026.csv".replace(' ', "_").as_str()), "big");
+        assert_eq!(run, "Nov_2026");
+        assert_eq!(journal, Path::new(".tidegate/big-Nov_2026.journal"));
+        let (run, journal) = run_and_journal(&args("a.csv --again december --restart"), "big");
+        assert_eq!(run, "december-2");
+        assert_eq!(journal, Path::new(".tidegate/big-december-2.journal"));
+    }
+
+    #[test]
+    fn whatever_changes_a_mail_is_among_what_must_stay_as_it_was() {
+        let checked = Checked {
+            rows: 1,
+            bytes: 1,
+            largest: 1,
+            sqs_calls: 1,
+            repeated_addresses: 0,
+            sha256: "5f".into(),
+        };
+        let of = |line: &str| {
+            let sources = vec![(Part::Text, Source::new("mail.txt", "Hello"))];
+            settings(&args(line), &sources, Format::JsonLines, &checked)
+        };
+        let plain = of("a.csv");
+        for option in [
+            "--reply-to a@example.org",
+            "--tag a=b",
+            "--priority high",
+            "--configuration-set c",
+            "--to-column t",
+            "--id-column i",
+            "--template-name t",
+        ] {
+            assert_eq!(of(&format!("a.csv {option}")).len(), plain.len() + 1, "{option}");
+        }
+        for option in ["--max-backlog none", "--parallel 2", "--max-errors 3", "--allow-duplicates"]
+        {
+            assert_eq!(of(&format!("a.csv {option}")), plain, "{option}");
+        }
+    }
+}

@@ -28,6 +28,16 @@ impl Bar {
         Self(bar)
     }
 
+    /// A count of rows that are checked.
+    pub(crate) fn checking(output: Output) -> Self {
+        let bar = Self::new(output, 0, 0);
+        bar.0.unset_length();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} rows checked") {
+            bar.0.set_style(style);
+        }
+        bar
+    }
+
     /// So many more.
     pub(crate) fn add(&self, more: u64) {
         self.0.inc(more);
