@@ -147,6 +147,26 @@ fn every_test_that_the_readme_names_is_there() {
     }
 }
 
+/// A recorded example stands below a comment that names its file, in a block of its own.
+#[test]
+fn every_recorded_example_in_the_readme_is_what_a_test_recorded() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let mut shown = BTreeSet::new();
+    for recorded in readme.split("<!-- golden: ").skip(1) {
+        let (file, rest) = recorded.split_once(" -->").unwrap();
+        let block = rest.split("```text\n").nth(1).and_then(|block| block.split("```").next());
+        let golden = std::fs::read_to_string(root().join(file));
+        let golden = golden.unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert_eq!(block, Some(golden.as_str()), "README.md shows another {file}");
+        shown.insert(file);
+    }
+    let named = |command: &str| shown.iter().any(|file| file.contains(command));
+    for command in ["status", "pause", "top", "send", "why", "plan", "dead", "reconcile", "doctor"]
+    {
+        assert!(named(command), "README.md records no example of tidegate {command}");
+    }
+}
+
 #[test]
 fn no_room_outgrows_four_hundred_lines() {
     let longer = |path: &PathBuf| std::fs::read_to_string(path).unwrap().lines().count() > 400;

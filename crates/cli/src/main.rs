@@ -89,3 +89,41 @@ impl Interrupts for Signals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(command: &clap::Command) -> Vec<&clap::Command> {
+        let inner = command.get_subcommands().flat_map(all);
+        std::iter::once(command).chain(inner).collect()
+    }
+
+    #[test]
+    fn the_options_are_consistent_and_every_one_is_explained() {
+        let mut program = Program::command();
+        program.build();
+        program.clone().debug_assert();
+        for command in all(&program) {
+            let name = command.get_name();
+            if name == "help" {
+                continue;
+            }
+            assert!(command.get_about().is_some(), "{name} says nothing of itself");
+            for option in command.get_arguments().filter(|option| !option.is_hide_set()) {
+                assert!(option.get_help().is_some(), "{name} {} is not explained", option.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn every_shell_has_its_completions() {
+        use clap::ValueEnum as _;
+        for shell in clap_complete::Shell::value_variants() {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Program::command(), "tidegate", &mut text);
+            let text = String::from_utf8(text).unwrap();
+            assert!(text.contains("status") && text.contains("show-addresses"), "{shell}");
+        }
+    }
+}

@@ -75,3 +75,26 @@ pub fn rate(per_second: f64) -> String {
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
+
+/// `count` of something: `1 mail`, `2,000 mails`.
+#[must_use]
+pub fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// A number of bytes.
+///
+/// ```
+/// use tidegate_operate::format::bytes;
+/// assert_eq!((bytes(512).as_str(), bytes(1_434).as_str()), ("512 bytes", "1.4 KiB"));
+/// ```
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+pub fn bytes(count: u64) -> String {
+    match count {
+        0..1_024 => counted(count, "byte"),
+        1_024..1_048_576 => format!("{:.1} KiB", count as f64 / 1_024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", count as f64 / 1_073_741_824.0),
+    }
+}

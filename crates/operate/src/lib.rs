@@ -5,9 +5,12 @@
 //! memory under simulated time.
 
 pub mod dead;
+pub mod doctor;
 pub mod format;
 pub mod page;
+pub mod reconcile;
 pub mod redact;
+pub mod send;
 pub mod status;
 pub mod steer;
 pub mod top;

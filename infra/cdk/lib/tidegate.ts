@@ -160,9 +160,33 @@ export class Tidegate extends TidegateMetrics {
     return grants.reduce((all, grant) => all.combine(grant));
   }
 
-  /** Lets an operator read and change the control record: pauses, weights, holds. */
+  /**
+   * Lets an operator run the command `tidegate` on the stack: see what stands, and change the control
+   * record (pauses, weights, holds, the rate's cap).
+   */
   grantOperate(grantee: IGrantable): Grant {
-    return this.ledger.grant(grantee, 'dynamodb:GetItem', 'dynamodb:UpdateItem');
+    const queues = [
+      ...this.campaignNames.map((name) => this.campaignQueue(name)),
+      ...(this.settings.expressQueue ? [this.expressQueue] : []),
+      this.mergeQueue, this.deadLetterQueue,
+    ];
+    const stack = Stack.of(this);
+    const stackArn = stack.formatArn({
+      service: 'cloudformation', resource: 'stack', resourceName: `${stack.stackName}/*`,
+    });
+    const may = (action: string, ...resourceArns: string[]): Grant =>
+      Grant.addToPrincipal({ grantee, actions: [action], resourceArns });
+    const functions = [this.scheduler.functionArn, this.poller.functionArn];
+    return [
+      ...queues.map((queue) => queue.grant(grantee, 'sqs:GetQueueAttributes')),
+      may('cloudformation:DescribeStacks', stackArn),
+      may('lambda:GetFunctionConfiguration', ...functions),
+      // GetAccount knows no resources.
+      may('ses:GetAccount', '*'),
+    ].reduce(
+      (all, grant) => all.combine(grant),
+      this.ledger.grant(grantee, 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'),
+    );
   }
 
   /** Lets an operator take mails out of the dead-letter queue, and put them back on their own. */

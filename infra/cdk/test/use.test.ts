@@ -44,9 +44,18 @@ test('nobody is let onto a queue that is not taken from', () => {
 });
 
 test('an operator may change the control record, and replay dead letters', () => {
-  assert.deepEqual(granted((mail, operator) => mail.grantOperate(operator)), [
-    [['dynamodb:GetItem', 'dynamodb:UpdateItem'], 'Arn of MailLedger'],
+  const operate = granted((mail, operator) => mail.grantOperate(operator)) as [string | string[], string][];
+  const actions = operate.map(([does]) => does).flat();
+  assert.deepEqual([...new Set(actions)].sort(), [
+    'cloudformation:DescribeStacks', 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem',
+    'lambda:GetFunctionConfiguration', 'ses:GetAccount', 'sqs:GetQueueAttributes',
   ]);
+  const queues = operate.filter(([does]) => does === 'sqs:GetQueueAttributes').map(([, on]) => on);
+  assert.deepEqual(queues, [
+    'Arn of mail-campaign-big', 'Arn of mail-campaign-small', 'Arn of mail-merge.fifo', 'Arn of mail-dead-letter',
+  ]);
+  const everything = operate.filter(([, on]) => on === '*').map(([does]) => does);
+  assert.deepEqual(everything, ['ses:GetAccount']);
   const replay = granted((mail, operator) => mail.grantReplay(operator)) as [string[], string][];
   assert.deepEqual(replay.map(([, on]) => on), [
     'Arn of mail-dead-letter', 'Arn of mail-campaign-big', 'Arn of mail-campaign-small',

@@ -2,7 +2,10 @@
 
 mod completions;
 mod dead;
+mod doctor;
 mod history;
+mod reconcile;
+mod send;
 mod status;
 mod steer;
 mod top;
@@ -15,7 +18,10 @@ use crate::stack::StackArgs;
 
 pub use completions::{CompletionsArgs, ManArgs};
 pub use dead::DeadArgs;
+pub use doctor::DoctorArgs;
 pub use history::HistoryArgs;
+pub use reconcile::ReconcileArgs;
+pub use send::SendArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 pub use top::TopArgs;
@@ -33,6 +39,8 @@ pub struct OnStack {
 /// The commands on a stack.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Send a campaign from a file: a row a mail
+    Send(Box<SendArgs>),
     /// Watch a running stack, live, and steer it
     Top(TopArgs),
     /// Show what stands: quota and use, campaigns, holds, breaker, queues
@@ -47,8 +55,12 @@ pub enum Command {
     Weights(WeightsArgs),
     /// Show the rate, or cap it
     Rate(RateArgs),
+    /// Account for what was sent: enqueued = sent + waiting + retrying + dead + unknown
+    Reconcile(ReconcileArgs),
     /// Show who changed what, and why
     History(HistoryArgs),
+    /// Check a deployment, and say what to do about what is wrong
+    Doctor(DoctorArgs),
     /// Find out where a mail is, what holds it, and when that lets go
     Why(WhyArgs),
     /// Look through the dead letters, and replay them after review
@@ -64,6 +76,7 @@ impl Command {
     #[must_use]
     pub fn output(&self) -> Option<OutputArgs> {
         match self {
+            Self::Send(args) => Some(args.on.output),
             Self::Top(args) => Some(args.on.output),
             Self::Status(args) => Some(args.on.output),
             Self::Pause(args) => Some(args.on.output),
@@ -71,7 +84,9 @@ impl Command {
             Self::Lift(args) => Some(args.on.output),
             Self::Weights(args) => Some(args.on.output),
             Self::Rate(args) => Some(args.on.output),
+            Self::Reconcile(args) => Some(args.on.output),
             Self::History(args) => Some(args.on.output),
+            Self::Doctor(args) => Some(args.on.output),
             Self::Why(args) => Some(args.on.output),
             Self::Dead(args) => Some(args.output()),
             Self::Completions(_) | Self::Man(_) => None,
@@ -84,6 +99,7 @@ impl Command {
     /// [`CommandError`].
     pub async fn run(self, shell: &Shell, program: clap::Command) -> Result<Ended, CommandError> {
         match self {
+            Self::Send(args) => Box::pin(send::run(&args, shell)).await,
             Self::Top(args) => Box::pin(top::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
             Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,
@@ -91,7 +107,9 @@ impl Command {
             Self::Lift(args) => Box::pin(steer::lift(&args, shell)).await,
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
+            Self::Reconcile(args) => Box::pin(reconcile::run(&args, shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
+            Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
             Self::Why(args) => Box::pin(why::run(&args, shell)).await,
             Self::Dead(args) => Box::pin(dead::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),

@@ -98,6 +98,7 @@ async fn function(
     let answer = answer.map_err(|error| failed("GetFunctionConfiguration", name, error))?;
     let function = Function {
         name: answer.function_name().unwrap_or(name).to_owned(),
+        arn: answer.function_arn().unwrap_or_default().to_owned(),
         role: answer.role().unwrap_or_default().to_owned(),
         memory_mb: answer.memory_size().unwrap_or_default(),
         timeout_s: answer.timeout().unwrap_or_default(),

@@ -16,6 +16,7 @@ use tidegate_delivery::ports::{Ledger as _, PortError, QueueUrl, Standing};
 
 pub use args::StackArgs;
 pub use error::StackError;
+pub(crate) use find::failed;
 pub(crate) use local::{Running, remember};
 
 /// A function of the stack, as Lambda tells it.
@@ -23,6 +24,8 @@ pub(crate) use local::{Running, remember};
 pub struct Function {
     /// Its name.
     pub name: String,
+    /// Its ARN.
+    pub arn: String,
     /// The role that it runs as.
     pub role: String,
     /// Its memory in MB.

@@ -102,6 +102,18 @@ impl EmailError {
         &self.field
     }
 
+    /// What is allowed there ("must …"). Never holds a value.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
+    /// What stands there, shortened: a text in quotes, or what else it is. It may be an address.
+    #[must_use]
+    pub fn value(&self) -> Option<&str> {
+        self.value.as_deref()
+    }
+
     /// The error without the value: for logs, which must not hold recipients.
     #[must_use]
     pub fn redacted(&self) -> String {

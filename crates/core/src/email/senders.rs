@@ -46,6 +46,11 @@ impl AllowedSenders {
         Self { everyone: true, addresses: Vec::new(), domains: Vec::new() }
     }
 
+    /// The addresses and domains on the list, as it spells them; none where everyone may send.
+    pub fn identities(&self) -> impl Iterator<Item = &str> {
+        self.addresses.iter().chain(&self.domains).map(String::as_str)
+    }
+
     /// Whether `local@domain` may send.
     #[must_use]
     pub fn allows(&self, addr_spec: &str) -> bool {

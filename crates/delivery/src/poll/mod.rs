@@ -292,6 +292,7 @@ impl<E: Environment> Poller<E> {
         report.taken = drained.taken;
         report.back = drained.back;
         report.sent = drained.sent;
+        report.waited = drained.waited;
         report.mails = drained.mails;
         report.refused = drained.refused;
         report.failed = drained.failed;

@@ -60,6 +60,9 @@ pub struct WindowReport {
     pub back: u64,
     /// Accepted by SES, by campaign.
     pub sent: BTreeMap<String, u64>,
+    /// Seconds that what SES accepted had waited since it was put on its queue, times its recipients,
+    /// by campaign: over `sent` the mean.
+    pub waited: BTreeMap<String, u64>,
     /// Mails accepted by SES.
     pub mails: u64,
     /// Mails that SES refused for the rate.
@@ -109,6 +112,7 @@ impl WindowReport {
             taken: 0,
             back: 0,
             sent: BTreeMap::new(),
+            waited: BTreeMap::new(),
             mails: 0,
             refused: 0,
             failed: BTreeMap::new(),
@@ -184,6 +188,9 @@ impl WindowReport {
         add("taken".to_owned(), signed(self.taken) - signed(self.back));
         for (campaign, sent) in &self.sent {
             add(format!("{SENT_BY_CAMPAIGN}{campaign}"), signed(*sent));
+        }
+        for (campaign, waited) in &self.waited {
+            add(format!("waited.{campaign}"), signed(*waited));
         }
         for (campaign, debt) in debts {
             add(debt_counter(campaign), *debt);

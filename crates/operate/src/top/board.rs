@@ -17,6 +17,8 @@ struct Sample {
     at: Timestamp,
     total: u64,
     by_campaign: BTreeMap<String, u64>,
+    /// Seconds that it had waited, times recipients.
+    waited: BTreeMap<String, u64>,
     refused: u64,
 }
 
@@ -29,6 +31,8 @@ pub struct Row {
     pub rate: Option<f64>,
     /// Its part of what all campaigns were sent in the last ten seconds; none where nothing was.
     pub share: Option<f64>,
+    /// How long what was sent in the last ten seconds had waited, on average; none where nothing was.
+    pub age: Option<Duration>,
     /// When its backlog is gone at this rate; none where nothing goes out or nothing waits.
     pub eta: Option<Duration>,
 }
@@ -83,11 +87,16 @@ impl Board {
         let sum = |name: &str| u64::try_from(sum(name)).unwrap_or(0);
         let names = self.status.campaigns.iter().map(|campaign| campaign.name.as_str());
         let names = names.chain([EXPRESS_NAME]);
-        let by_campaign = names.map(|name| (name.to_owned(), sum(&format!("sent.{name}"))));
+        let names: Vec<&str> = names.collect();
+        let of = |kind: &str| {
+            let named = |name: &&str| ((*name).to_owned(), sum(&format!("{kind}.{name}")));
+            names.iter().map(named).collect()
+        };
         self.samples.push_back(Sample {
             at: facts.at,
             total: sum("sent"),
-            by_campaign: by_campaign.collect(),
+            by_campaign: of("sent"),
+            waited: of("waited"),
             refused: sum("refused"),
         });
         while self.samples.front().is_some_and(|first| first.at + HISTORY < facts.at) {
@@ -192,7 +201,15 @@ impl Board {
             let eta = rate
                 .filter(|rate| *rate > 0.0 && waiting > 0)
                 .and_then(|rate| Duration::try_from_secs_f64(precise(waiting) / rate).ok());
+            let age = lately.zip(sent).filter(|(_, sent)| *sent > 0).map(
+                |((newest, before, _), sent)| {
+                    let sum =
+                        |sample: &Sample| sample.waited.get(&status.name).copied().unwrap_or(0);
+                    Duration::from_secs(sum(newest).saturating_sub(sum(before)) / sent)
+                },
+            );
             Row {
+                age,
                 status: status.clone(),
                 rate,
                 share: sent.filter(|_| all > 0).map(|sent| precise(sent) / precise(all)),

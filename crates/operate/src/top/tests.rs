@@ -13,7 +13,9 @@ fn later(seconds: u64, big: i64, small: i64) -> Facts {
     let mut facts = facts();
     facts.at = NOW + Duration::from_secs(seconds);
     let Standing { counters, .. } = &mut facts.standing;
-    for (name, added) in [("sent", big + small), ("sent.big", big), ("sent.small", small)] {
+    // What is sent of the small one had waited for 90 seconds.
+    let waited = ("waited.small", 90 * small);
+    for (name, added) in [("sent", big + small), ("sent.big", big), ("sent.small", small), waited] {
         *counters.entry(name.to_owned()).or_default() += added;
     }
     facts
@@ -43,6 +45,7 @@ fn rate_share_and_eta_are_of_the_last_ten_seconds() {
     assert_eq!((rows[0].rate, rows[0].share), (Some(9.0), Some(0.9)));
     // 988 wait, 14 in flight: 1,002 at one a second.
     assert_eq!(rows[1].eta, Some(Duration::from_secs(1_002)));
+    assert_eq!(rows[1].age, Some(Duration::from_secs(90)));
     // For ten seconds nothing more of the big one.
     for second in 21..=30 {
         board.see(&later(second, 180, i64::try_from(second).unwrap()));

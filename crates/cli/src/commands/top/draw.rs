@@ -118,7 +118,8 @@ fn hundredths(value: f64) -> u64 {
 }
 
 fn draw_table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
-    let names = ["campaign", "weight", "share now", "rate", "sent", "waiting", "ends in", ""];
+    let names =
+        ["campaign", "weight", "share now", "rate", "sent", "waiting", "age", "ends in", ""];
     let rows = board.rows();
     let rows = rows.iter().map(row);
     let widths = [
@@ -126,6 +127,7 @@ fn draw_table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Length(12),
         Constraint::Length(17),
         Constraint::Length(9),
+        Constraint::Length(11),
         Constraint::Length(11),
         Constraint::Length(11),
         Constraint::Length(11),
@@ -155,6 +157,7 @@ fn row(row: &CampaignRow) -> Row<'static> {
         row.rate.map_or_else(unknown, rate),
         count(status.sent),
         count(status.backlog.all()),
+        row.age.map_or_else(unknown, span),
         row.eta.map_or_else(unknown, span),
     ];
     let held = if status.held { "held" } else { "" };

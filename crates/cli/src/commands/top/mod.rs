@@ -1,6 +1,8 @@
 //! `tidegate top`: the shell around a [`Board`]: reads each second, draws, hands keys over.
 
 mod draw;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;

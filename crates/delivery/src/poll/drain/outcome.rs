@@ -32,6 +32,9 @@ impl<E: Environment> Drain<'_, E> {
                 self.run_of(&message).accepted();
                 self.done.mails += 1;
                 let campaign = message.envelope.campaign.clone();
+                let waited = self.ctx.now().saturating_since(message.envelope.enqueued_at.into());
+                let waited = waited.as_secs() * message.recipients();
+                *self.done.waited.entry(campaign.clone()).or_insert(0) += waited;
                 *self.done.sent.entry(campaign).or_insert(0) += message.recipients();
                 self.take(&message);
                 let job = accepted(&message, &ses_message_id, latency);

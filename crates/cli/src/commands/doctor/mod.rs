@@ -1,0 +1,83 @@
+//! `tidegate doctor`: what a deployment is, read from AWS, for the checks of
+//! [`tidegate_operate::doctor`].
+
+mod clock;
+mod lambda;
+mod permissions;
+mod queues;
+mod ses;
+
+use clap::Args;
+use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_operate::doctor::{Facts, Read, Report};
+use tidegate_operate::status::Status;
+
+use super::{OnStack, status};
+use crate::shell::{CommandError, Ended, Shell, in_full};
+use crate::stack::{Stack, StackError};
+
+/// Check a deployment, and say what to do about what is wrong
+///
+/// Permissions of both functions (asked of IAM's policy simulator), SES's quota, production access and
+/// senders, the queues' attributes, the functions' settings, memory against rate, concurrency of the
+/// account, clock, windows served, holds. Nothing is changed, nothing is sent.
+///
+/// Exit code: 0 all well, or warnings; 1 something does not work, or will not; 3 the stack is out of
+/// reach. What the caller may not read is `unknown`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate doctor --stack mail --profile ops
+  tidegate doctor --json | jq '.findings[] | select(.state == \"failed\")'")]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+pub(super) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let facts = facts(&stack, shell).await?;
+    let report = Report::of(&facts);
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    Ok(if report.has_failed() { Ended::Found } else { Ended::Done })
+}
+
+async fn facts(stack: &Stack, shell: &Shell) -> Result<Facts, CommandError> {
+    let standing = status::facts(stack, shell.output.addresses(), 0).await?;
+    let queues = queues::read(stack, &standing.campaigns).await;
+    let table = permissions::table_arn(stack).await;
+    let roles = permissions::roles(stack, &queues, &table).await;
+    Ok(Facts {
+        status: Status::of(&standing),
+        account: ses::account(stack).await,
+        senders: ses::senders(stack).await,
+        configuration_set: ses::configuration_set(stack).await,
+        queues: queues.into_iter().map(|(queue, _)| queue).collect(),
+        functions: lambda::functions(stack).await,
+        concurrency: lambda::concurrency(stack).await,
+        roles,
+        expiry: permissions::expiry(stack).await,
+        guarded: stack.poller.duplicate_guard != DuplicateGuard::Off,
+        clocks: clock::clocks(stack).await,
+    })
+}
+
+/// Why something could not be read, on one line.
+fn why(error: &StackError) -> String {
+    match error {
+        StackError::Service { operation, code: Some(code), .. } => format!("{operation}: {code}"),
+        error => in_full(error),
+    }
+}
+
+/// What was read, or why not.
+fn read<T, E, R>(
+    operation: &'static str,
+    resource: &str,
+    answer: Result<T, aws_sdk_sqs::error::SdkError<E, R>>,
+) -> Read<T>
+where
+    E: std::error::Error + aws_sdk_sqs::error::ProvideErrorMetadata + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    answer.map_err(|error| why(&crate::stack::failed(operation, resource, error)))
+}

@@ -1,0 +1,65 @@
+//! SES's account and identities.
+
+use aws_sdk_sesv2::Client;
+use aws_sdk_sesv2::error::ProvideErrorMetadata as _;
+use tidegate_operate::doctor::{Account, Read, Sender};
+
+use super::read;
+use crate::stack::Stack;
+
+const NOT_FOUND: Option<&str> = Some("NotFoundException");
+
+fn client(stack: &Stack) -> Client {
+    Client::new(stack.clients().ses_config())
+}
+
+pub(super) async fn account(stack: &Stack) -> Read<Account> {
+    let answer = read("GetAccount", "SES", client(stack).get_account().send().await)?;
+    let quota = answer.send_quota().ok_or("the answer has no SendQuota")?;
+    Ok(Account {
+        production: answer.production_access_enabled(),
+        sending: answer.sending_enabled(),
+        enforcement: answer.enforcement_status().unwrap_or_default().to_owned(),
+        max_send_rate: quota.max_send_rate(),
+        max_24_hour_send: quota.max24_hour_send(),
+    })
+}
+
+pub(super) async fn senders(stack: &Stack) -> Vec<Sender> {
+    let client = client(stack);
+    let mut senders = Vec::new();
+    for identity in stack.poller.allowed_senders.identities() {
+        let verified = verified(&client, identity).await;
+        senders.push(Sender { identity: identity.to_owned(), verified });
+    }
+    senders
+}
+
+/// An address is verified by itself, or by its domain.
+async fn verified(client: &Client, identity: &str) -> Read<Option<bool>> {
+    let domain = identity.rsplit_once('@').map(|(_, domain)| domain);
+    let itself = of_identity(client, identity).await?;
+    match (itself, domain) {
+        (Some(true), _) | (_, None) => Ok(itself),
+        (_, Some(domain)) => Ok(of_identity(client, domain).await?.or(itself)),
+    }
+}
+
+async fn of_identity(client: &Client, identity: &str) -> Read<Option<bool>> {
+    match client.get_email_identity().email_identity(identity).send().await {
+        Ok(answer) => Ok(Some(answer.verified_for_sending_status())),
+        Err(error) if error.code() == NOT_FOUND => Ok(None),
+        Err(error) => read("GetEmailIdentity", identity, Err(error)),
+    }
+}
+
+pub(super) async fn configuration_set(stack: &Stack) -> Option<(String, Read<bool>)> {
+    let name = stack.poller.configuration_set.clone()?;
+    let answer = client(stack).get_configuration_set().configuration_set_name(&name).send().await;
+    let there = match answer {
+        Ok(_) => Ok(true),
+        Err(error) if error.code() == NOT_FOUND => Ok(false),
+        Err(error) => read("GetConfigurationSet", &name, Err(error)),
+    };
+    Some((name, there))
+}

@@ -1,0 +1,149 @@
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tidegate_delivery::ports::PortError;
+use tidegate_operate::dead;
+use tidegate_operate::reconcile::{
+    DeadLetters, Journal, Ports, ReconcileError, Stack as Reconciled, reconcile,
+};
+use tidegate_operate::send::{JournalError, Records};
+use tidegate_operate::status::Status;
+
+use super::send::progress::Bar;
+use super::{OnStack, status};
+use crate::shell::{CommandError, Ended, Shell};
+use crate::stack::Stack;
+
+/// Dead letters that are read; each is held in memory, with its mail.
+const MOST_DEAD: usize = 100_000;
+
+/// Account for what was sent: enqueued = sent + waiting + retrying + dead + unknown
+///
+/// What was enqueued is what the journals of `tidegate send` hold. With the duplicate guard on each
+/// mail is looked up; without it the ledger's counters are compared, with the tolerance that SQS's
+/// approximate counts need, and say so.
+///
+/// Exit code: 0 every mail is accounted for, within the tolerance; 1 there is a difference; 2 a
+/// journal is none of this stack's; 3 a service or a file failed.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate reconcile                                all journals in .tidegate
+  tidegate reconcile --campaign big
+  tidegate reconcile .tidegate/big-november.journal --json | jq .accounts[].difference")]
+pub struct ReconcileArgs {
+    /// The journals [default: all in .tidegate]
+    #[arg(value_name = "JOURNAL")]
+    journals: Vec<PathBuf>,
+    /// Only the runs of this campaign
+    #[arg(long, value_name = "NAME")]
+    campaign: Option<String>,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+/// A journal's file.
+struct Kept(PathBuf);
+
+impl Journal for Kept {
+    fn path(&self) -> String {
+        self.0.display().to_string()
+    }
+
+    fn open(&self) -> io::Result<impl BufRead> {
+        File::open(&self.0).map(BufReader::new)
+    }
+}
+
+pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let (journals, mails) = journals(args)?;
+    let stack = args.on.stack.open().await?;
+    let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+    let quota_per_second = Status::of(&facts).quota.in_force;
+    let reconciled = Reconciled {
+        campaigns: facts.campaigns,
+        merge: stack.merge(),
+        guard: stack.poller.duplicate_guard,
+        mark_kept: stack.poller.mark_kept,
+        quota_per_second,
+    };
+    let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
+    let ports = Ports { queues: &queues, ledger: &ledger, clock: &clock };
+    let bar = Bar::new(shell.output, mails, 0);
+    let dead = dead_letters(&stack, shell);
+    let report = Box::pin(reconcile(ports, &reconciled, &journals, dead, |more| bar.add(more)));
+    let report = match report.await {
+        Ok(report) => report,
+        Err(ReconcileError::Interrupted) => return Ok(Ended::Interrupted),
+        Err(ReconcileError::Port(error)) => return Err(CommandError::Service(error)),
+        Err(error @ ReconcileError::Stranger { .. }) => {
+            return Err(CommandError::Refused(error.into()));
+        }
+        Err(error) => return Err(CommandError::Unfinished(error.into())),
+    };
+    drop(bar);
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    Ok(if report.balances() { Ended::Done } else { Ended::Found })
+}
+
+/// The journals that are meant, and how many rows their inputs have.
+fn journals(args: &ReconcileArgs) -> Result<(Vec<Kept>, u64), CommandError> {
+    let folder = Path::new(".tidegate");
+    let paths = if args.journals.is_empty() { found(folder)? } else { args.journals.clone() };
+    let (mut journals, mut rows) = (Vec::new(), 0);
+    for path in paths {
+        let shown = path.display().to_string();
+        let file = File::open(&path).map_err(|source| CommandError::File {
+            path: path.clone(),
+            doing: "cannot be opened",
+            source,
+        })?;
+        let records = Records::new(&shown, BufReader::new(file)).map_err(unusable)?;
+        let Some(header) = &records.contents().header else { continue };
+        if args.campaign.as_ref().is_none_or(|asked| *asked == header.campaign) {
+            rows += header.rows;
+            journals.push(Kept(path));
+        }
+    }
+    if journals.is_empty() {
+        let of =
+            args.campaign.as_ref().map_or_else(String::new, |name| format!(" of campaign {name}"));
+        let said = format!("there is no journal{of}: name those that tidegate send wrote");
+        return Err(CommandError::Input(said));
+    }
+    Ok((journals, rows))
+}
+
+fn unusable(error: JournalError) -> CommandError {
+    CommandError::Refused(error.into())
+}
+
+fn found(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    let failed = |source| CommandError::File {
+        path: folder.to_owned(),
+        doing: "has no journals that can be listed",
+        source,
+    };
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths: Vec<PathBuf> = paths.collect::<io::Result<_>>().map_err(failed)?;
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "journal"));
+    paths.sort();
+    Ok(paths)
+}
+
+/// The mails on the dead-letter queue: read, and made visible again.
+async fn dead_letters(stack: &Stack, shell: &Shell) -> Result<DeadLetters, PortError> {
+    let (queues, clock, queue) = (stack.queues(), stack.clock(), stack.dead_letter());
+    let stop = shell.interrupted();
+    let reading = dead::read(&queues, &clock, &queue, MOST_DEAD, stop, |_| {}).await?;
+    let coverage = reading.coverage;
+    // How many are left beyond the limit nobody knows.
+    let beyond = if coverage.limited { u64::MAX } else { 0 };
+    Ok(DeadLetters {
+        mails: reading.letters.iter().filter_map(dead::Letter::identity).collect(),
+        unread: coverage.hidden_before.saturating_add(beyond),
+        interrupted: coverage.interrupted,
+    })
+}

@@ -1,0 +1,181 @@
+//! The options of `tidegate send`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::commands::OnStack;
+use crate::shell::Ask;
+
+/// Send a campaign from a file: a row a mail
+///
+/// Every row is rendered and checked as the poller will check it; one fault, and nothing is sent.
+/// Then all are put on the campaign's queue. An interrupted run goes on where it was when the same
+/// command is run again: a journal holds what the queue took.
+///
+/// Templates are Jinja: `{{ first_name }}` is the row's column of that name, escaped in HTML; a column
+/// that is missing is a fault; `{{ first_name|default('friend') }}` has another value then;
+/// `{{ row['first name'] }}` is for names that are no words.
+///
+/// Exit code: 0 all is enqueued; 2 an option, a template or a row is wrong, nothing was sent; 3 a
+/// service or a file failed, run it again; 4 not confirmed; 130 interrupted, run it again.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate send november.csv --campaign big --template mail.html --from news@example.org --preview
+  tidegate send november.csv --campaign big --template mail.html --from news@example.org --dry-run
+  tidegate send november.csv --campaign big --subject 'Hello {{ name }}' --text mail.txt \\
+      --from 'News <news@example.org>' --list-unsubscribe 'https://example.org/out?t={{ token }}' --yes
+  tidegate send users.jsonl --campaign big --template-name welcome --from news@example.org")]
+pub struct SendArgs {
+    /// The recipients: CSV with the columns' names in its first line, or JSON Lines
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// The campaign [default: the file's name without its ending, where a campaign is called so]
+    #[arg(long, value_name = "NAME")]
+    pub(super) campaign: Option<String>,
+    #[command(flatten)]
+    pub(super) mail: MailArgs,
+    #[command(flatten)]
+    pub(super) input: InputArgs,
+    #[command(flatten)]
+    pub(super) run: RunArgs,
+    #[command(flatten)]
+    pub(super) ask: Ask,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+/// What the mails say.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Mail")]
+pub(super) struct MailArgs {
+    /// Template of the HTML body
+    #[arg(long, visible_alias = "html", value_name = "FILE")]
+    pub(super) template: Option<PathBuf>,
+    /// Template of the text body
+    #[arg(long, value_name = "FILE")]
+    pub(super) text: Option<PathBuf>,
+    /// Template of the subject line [default: the <title> of the HTML template]
+    #[arg(long, value_name = "TEXT")]
+    pub(super) subject: Option<String>,
+    /// A template that stands in SES, instead; its data is the row
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["template", "text", "subject"])]
+    pub(super) template_name: Option<String>,
+    /// The sender, such as `News <news@example.org>`
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) from: String,
+    /// Where answers go; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) reply_to: Vec<String>,
+    /// Where a recipient unsubscribes with one click (RFC 8058): an https address, as a template
+    #[arg(long, value_name = "URL")]
+    pub(super) list_unsubscribe: Option<String>,
+    /// A `mailto:` address beside it, as a template
+    #[arg(long, value_name = "MAILTO", requires = "list_unsubscribe")]
+    pub(super) unsubscribe_mailto: Option<String>,
+    /// A tag of SES's; may be given several times
+    #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = tag)]
+    pub(super) tags: Vec<(String, String)>,
+    /// How urgent it is within its campaign: critical, high, normal or low
+    #[arg(long, value_name = "PRIORITY")]
+    pub(super) priority: Option<String>,
+    /// The configuration set in SES [default: the stack's]
+    #[arg(long, value_name = "NAME")]
+    pub(super) configuration_set: Option<String>,
+}
+
+/// How the input is read.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub(super) struct InputArgs {
+    /// How it is written [default: by its ending; .jsonl and .ndjson are JSON Lines, all else is CSV]
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) format: Option<Written>,
+    /// What stands between two fields of a CSV: one character, or `tab`
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
+    pub(super) delimiter: u8,
+    /// The column of the recipient [default: to, or else email]
+    #[arg(long, value_name = "NAME")]
+    pub(super) to_column: Option<String>,
+    /// The column of the mail's id [default: id, where there is one; else an id is made of campaign,
+    /// run, row and what the mail says]
+    #[arg(long, value_name = "NAME")]
+    pub(super) id_column: Option<String>,
+    /// Let an address stand in several rows: it gets several mails
+    #[arg(long)]
+    pub(super) allow_duplicates: bool,
+    /// Faults after which the rest is not looked at
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) max_errors: u32,
+}
+
+/// How it is sent.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Run")]
+pub(super) struct RunArgs {
+    /// Show the first N mails, and send nothing
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
+    pub(super) preview: Option<usize>,
+    /// Check everything, say what would happen, and send nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// What the run is called; another name sends the same input once more [default: the file's name
+    /// without its ending]
+    #[arg(long, visible_alias = "again", value_name = "NAME", value_parser = run_name)]
+    pub(super) run: Option<String>,
+    /// Leave an unfinished run as it is, and send everything under a new name
+    #[arg(long)]
+    pub(super) restart: bool,
+    /// The journal [default: .tidegate/CAMPAIGN-RUN.journal]
+    #[arg(long, value_name = "FILE")]
+    pub(super) journal: Option<PathBuf>,
+    /// Wait while the campaign's queue holds so many messages; `none` for no limit
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = backlog)]
+    pub(super) max_backlog: Backlog,
+    /// Batches under way at once, 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(super) parallel: u8,
+}
+
+/// How an input is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Written {
+    /// Comma-separated values
+    Csv,
+    /// A JSON object a line
+    Jsonl,
+}
+
+/// The most messages on the queue; none is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Backlog(pub(super) Option<u64>);
+
+fn backlog(text: &str) -> Result<Backlog, String> {
+    if text == "none" {
+        return Ok(Backlog(None));
+    }
+    let number = text.parse().ok().filter(|number| *number > 0);
+    let number = number.ok_or("allowed is a number from 1 up, or none")?;
+    Ok(Backlog(Some(number)))
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        _ if text == "tab" => Ok(b'\t'),
+        [one] if one.is_ascii() && !b"\"\r\n".contains(one) => Ok(*one),
+        _ => Err("allowed is one character such as , or ; or the word tab".to_owned()),
+    }
+}
+
+fn tag(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("allowed is NAME=VALUE, such as edition=11")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn run_name(text: &str) -> Result<String, String> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if (1..=64).contains(&text.len()) && text.chars().all(legal) {
+        return Ok(text.to_owned());
+    }
+    Err("allowed are 1 to 64 letters, digits, - _ and .".to_owned())
+}

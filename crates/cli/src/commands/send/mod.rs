@@ -1,0 +1,187 @@
+//! `tidegate send`, on a stack.
+
+mod args;
+mod prepare;
+pub(super) mod progress;
+
+use std::io::BufReader;
+use std::path::Path;
+
+pub use args::SendArgs;
+use tidegate_aws::SystemEntropy;
+use tidegate_core::config::Campaign;
+use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::{Clock as _, QueueUrl};
+use tidegate_operate::send::{
+    Checked, Checking, Contents, Draft, DryRun, Ended as RunEnded, Estimate, Fault, Format, Header,
+    JournalError, JournalFile, Limits, Ports, Preview, Refused, SendError, SendReport, Session,
+    Shown, Standing, Unfinished, Writer, before, check, read, standing,
+};
+use tidegate_operate::status::Status;
+
+use super::{confirmed, status};
+use crate::shell::{CommandError, Ended, Shell};
+use crate::stack::Stack;
+use progress::Bar;
+
+/// A run as it is prepared.
+struct Prepared {
+    file: String,
+    format: Format,
+    draft: Draft,
+    checked: Checked,
+    preview: Preview,
+    header: Header,
+}
+
+pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let sources = prepare::sources(&args.mail)?;
+    prepare::open(&args.file)?;
+    let stack = args.on.stack.open().await?;
+    let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+    let campaign = prepare::campaign(args, &facts.campaigns)?;
+    let (run, journal) = prepare::run_and_journal(args, &campaign.name);
+    let senders = stack.poller.allowed_senders.clone();
+    let draft = prepare::draft(args, &campaign.name, &run, sources.clone(), senders)
+        .map_err(|fault| CommandError::Input(fault.to_string()))?;
+    let format = prepare::format(&args.input, &args.file);
+    let (checked, preview) = checked(args, &draft, format, shell)?;
+    let at = EpochMillis::from(stack.clock().wall());
+    let settings = prepare::settings(args, &sources, format, &checked);
+    let by = stack.operator().await;
+    let header = prepare::header((&campaign, &run), &by, at, settings, &checked);
+    let file = args.file.display().to_string();
+    let prepared = Prepared { file, format, draft, checked, preview, header };
+    let plan = planned(&stack, &Status::of(&facts), &campaign, &prepared, &journal)?;
+    if args.run.dry_run || args.run.preview.is_some() {
+        let preview = args.run.preview.map(|_| prepared.preview);
+        let shown = Shown { preview, dry_run: args.run.dry_run.then_some(plan) };
+        shell.output.show(&shown).map_err(CommandError::Terminal)?;
+        return Ok(Ended::Done);
+    }
+    shell.output.say_view(&plan);
+    if !confirmed(args.ask, &shell.output, &plan.question())? {
+        return Ok(Ended::Declined);
+    }
+    let report = enqueue(args, &stack, &campaign, prepared, &journal, shell).await?;
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    match report.ended {
+        RunEnded::Done => Ok(Ended::Done),
+        RunEnded::Interrupted => Ok(Ended::Interrupted),
+        RunEnded::GaveUp(_) => Err(CommandError::Unfinished(Unfinished(report.left()).into())),
+    }
+}
+
+/// The first pass; its faults are the report.
+fn checked(
+    args: &SendArgs,
+    draft: &Draft,
+    format: Format,
+    shell: &Shell,
+) -> Result<(Checked, Preview), CommandError> {
+    let output = &shell.output;
+    let file = args.file.display().to_string();
+    let input = BufReader::new(prepare::open(&args.file)?);
+    let max_faults = args.input.max_errors as usize;
+    let allow_duplicates = args.input.allow_duplicates;
+    let checking = Checking { format, max_faults, allow_duplicates };
+    let mut preview = Preview::new(args.run.preview.unwrap_or(0), output.addresses());
+    let bar = Bar::checking(*output);
+    let checked = check(draft, &file, input, checking, |message, email| {
+        bar.add(1);
+        preview.see(message, email);
+    });
+    drop(bar);
+    match checked {
+        Ok(checked) => Ok((checked, preview)),
+        Err(faults) => {
+            let more = faults.len() >= max_faults;
+            let shown = |fault: Fault| fault.shown(output.addresses());
+            let faults: Vec<Fault> = faults.into_iter().map(shown).collect();
+            let said = format!("{file}: nothing was sent");
+            output.show(&Refused { file, faults, more }).map_err(CommandError::Terminal)?;
+            Err(CommandError::Input(said))
+        }
+    }
+}
+
+/// What the run would do, by what stands in its journal now.
+fn planned(
+    stack: &Stack,
+    status: &Status,
+    campaign: &Campaign,
+    prepared: &Prepared,
+    journal: &Path,
+) -> Result<DryRun, CommandError> {
+    let shown = journal.display().to_string();
+    let contents = match std::fs::File::open(journal) {
+        Ok(file) => read(&shown, BufReader::new(file)).map_err(|error| refused(error.into()))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Contents::default(),
+        Err(error) => return Err(prepare::unreadable(journal, error)),
+    };
+    let standing = standing(&shown, &contents, &prepared.header).map_err(refused)?;
+    let known = status.campaigns.iter().find(|known| known.name == campaign.name);
+    let estimate = Estimate {
+        quota_per_second: status.quota.slots_per_second,
+        share: known.map_or(0.0, |known| known.share),
+        ahead: known.map_or(0, |known| known.backlog.all()),
+    };
+    let guarded = stack.poller.duplicate_guard != DuplicateGuard::Off;
+    let places = (prepared.file.as_str(), shown.as_str());
+    Ok(DryRun::new(places, &prepared.header, &standing, &prepared.checked, guarded, estimate))
+}
+
+async fn enqueue(
+    args: &SendArgs,
+    stack: &Stack,
+    campaign: &Campaign,
+    prepared: Prepared,
+    journal: &Path,
+    shell: &Shell,
+) -> Result<SendReport, CommandError> {
+    let (log, contents) = JournalFile::open(journal).map_err(|error| refused(error.into()))?;
+    let shown = journal.display().to_string();
+    // Once more, now that no other process can write it.
+    let standing = standing(&shown, &contents, &prepared.header).map_err(refused)?;
+    let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
+    let queue = QueueUrl::new(campaign.queue_url.as_str());
+    let merge = stack.merge();
+    let stood = before(&queues, &ledger, &campaign.name, &queue, merge.as_ref()).await?;
+    let header = Header { before: stood, ..prepared.header };
+    let done = match &standing {
+        Standing::New => 0,
+        Standing::Interrupted(rows) => rows.count(),
+    };
+    let limits = Limits {
+        parallel: usize::from(args.run.parallel),
+        max_backlog: args.run.max_backlog.0,
+        ..Limits::default()
+    };
+    let session = Session {
+        draft: &prepared.draft,
+        file: &prepared.file,
+        format: prepared.format,
+        checked: &prepared.checked,
+        header: &header,
+        standing: &standing,
+        limits,
+    };
+    let bar = Bar::new(shell.output, prepared.checked.rows, done);
+    let ports = Ports { queues: &queues, clock: &clock, entropy: &SystemEntropy, progress: &bar };
+    let input = BufReader::new(prepare::open(&args.file)?);
+    let mut writer = Writer::new(log);
+    let run = session.run(ports, input, &mut writer, shell.interrupted());
+    Box::pin(run).await.map_err(refused)
+}
+
+/// As the program ends with it: wrong input or options, or something out of reach.
+fn refused(error: SendError) -> CommandError {
+    match error {
+        SendError::Changed { .. } | SendError::AlreadySent { .. } => {
+            CommandError::Refused(error.into())
+        }
+        SendError::Journal(JournalError::Version { .. }) => CommandError::Refused(error.into()),
+        error => CommandError::Unfinished(error.into()),
+    }
+}

@@ -1,0 +1,334 @@
+//! From the options to what is sent: files read, templates compiled, and what a resumed run must find
+//! unchanged.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use tidegate_core::config::Campaign;
+use tidegate_core::email::AllowedSenders;
+use tidegate_operate::send::{
+    Checked, Draft, Fault, Format, Header, Part, Source, Templates, Words, fingerprint,
+};
+
+use super::args::{InputArgs, MailArgs, SendArgs, Written};
+use crate::shell::CommandError;
+
+/// What an option's template is called in faults.
+const OPTIONS: [(Part, &str); 3] = [
+    (Part::Subject, "--subject"),
+    (Part::UnsubscribeUrl, "--list-unsubscribe"),
+    (Part::UnsubscribeMailto, "--unsubscribe-mailto"),
+];
+
+/// The templates that the options name, read.
+pub(super) fn sources(args: &MailArgs) -> Result<Vec<(Part, Source)>, CommandError> {
+    let mut sources = Vec::new();
+    for (part, path) in [(Part::Html, &args.template), (Part::Text, &args.text)] {
+        if let Some(path) = path {
+            let text = fs::read_to_string(path).map_err(|source| unreadable(path, source))?;
+            sources.push((part, Source::new(path.display().to_string(), text)));
+        }
+    }
+    let given = [&args.subject, &args.list_unsubscribe, &args.unsubscribe_mailto];
+    for ((part, name), text) in OPTIONS.into_iter().zip(given) {
+        if let Some(text) = text {
+            sources.push((part, Source::new(name, text)));
+        }
+    }
+    if args.template_name.is_none() {
+        complete(&mut sources)?;
+    }
+    Ok(sources)
+}
+
+/// A body, and a subject: the HTML's title where none was given.
+fn complete(sources: &mut Vec<(Part, Source)>) -> Result<(), CommandError> {
+    let has = |part| sources.iter().any(|(named, _): &(Part, Source)| *named == part);
+    if !has(Part::Html) && !has(Part::Text) {
+        let said = "the mail says nothing: --template FILE is its HTML, --text FILE its text, or \
+                    --template-name NAME a template in SES";
+        return Err(CommandError::Input(said.to_owned()));
+    }
+    if !has(Part::Subject) {
+        let html = sources.iter().find(|(part, _)| *part == Part::Html);
+        let title = html.and_then(|(_, html)| html.title()).ok_or_else(|| {
+            let said = "the mail has no subject: --subject TEXT, or a <title> in the HTML template";
+            CommandError::Input(said.to_owned())
+        })?;
+        sources.push((Part::Subject, title));
+    }
+    Ok(())
+}
+
+pub(super) fn unreadable(path: &Path, source: std::io::Error) -> CommandError {
+    CommandError::File { path: path.to_owned(), doing: "cannot be read", source }
+}
+
+/// Opens the input, which is read several times: so it must be a file.
+pub(super) fn open(path: &Path) -> Result<File, CommandError> {
+    if path.as_os_str() == "-" {
+        let said = "-: the input is read twice, and again to go on after an interruption; allowed is \
+                    a file: write it to one first";
+        return Err(CommandError::Input(said.to_owned()));
+    }
+    let file = File::open(path).map_err(|source| unreadable(path, source))?;
+    let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
+    if !is_file {
+        let said = format!("{}: allowed is a file, which can be read twice", path.display());
+        return Err(CommandError::Input(said));
+    }
+    Ok(file)
+}
+
+pub(super) fn format(args: &InputArgs, path: &Path) -> Format {
+    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    let lines = matches!(ending.as_deref(), Some("jsonl" | "ndjson"));
+    match args.format {
+        Some(Written::Jsonl) => Format::JsonLines,
+        None if lines => Format::JsonLines,
+        Some(Written::Csv) | None => Format::Csv { delimiter: args.delimiter },
+    }
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned()
+}
+
+/// The campaign that is meant.
+pub(super) fn campaign(args: &SendArgs, campaigns: &[Campaign]) -> Result<Campaign, CommandError> {
+    let asked = args.campaign.clone().unwrap_or_else(|| stem(&args.file));
+    if let Some(campaign) = campaigns.iter().find(|campaign| campaign.name == asked) {
+        return Ok(campaign.clone());
+    }
+    let names: Vec<&str> = campaigns.iter().map(|campaign| campaign.name.as_str()).collect();
+    let names = names.join(", ");
+    Err(CommandError::Input(match args.campaign {
+        Some(_) => {
+            format!("--campaign {asked}: the stack has no such campaign; allowed is: {names}")
+        }
+        None => format!(
+            "which campaign? --campaign NAME; the stack has: {names} (and none called {asked}, as \
+             the file is)"
+        ),
+    }))
+}
+
+/// What the run is called where nothing else is said: as the input is.
+fn usual_name(path: &Path) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let name: String = stem(path).chars().take(60).map(legal).collect();
+    if name.is_empty() { "run".to_owned() } else { name }
+}
+
+/// The run's name and its journal.
+pub(super) fn run_and_journal(args: &SendArgs, campaign: &str) -> (String, PathBuf) {
+    let named = args.run.run.clone().unwrap_or_else(|| usual_name(&args.file));
+    let journal = |run: &str| match &args.run.journal {
+        Some(path) => path.clone(),
+        None => Path::new(".tidegate").join(format!("{campaign}-{run}.journal")),
+    };
+    if !args.run.restart {
+        let journal = journal(&named);
+        return (named, journal);
+    }
+    // A restart begins under the first name that no journal has.
+    let other = |n: u32| {
+        let run = format!("{named}-{n}");
+        let path = match &args.run.journal {
+            Some(path) => path.with_extension(format!("{n}.journal")),
+            None => journal(&run),
+        };
+        (run, path)
+    };
+    (2..10_000).map(other).find(|(_, path)| !path.exists()).unwrap_or_else(|| other(2))
+}
+
+pub(super) fn draft(
+    args: &SendArgs,
+    campaign: &str,
+    run: &str,
+    sources: Vec<(Part, Source)>,
+    senders: AllowedSenders,
+) -> Result<Draft, Fault> {
+    let templates = Templates::compile(sources)?;
+    let content = match &args.mail.template_name {
+        Some(name) => Words::AtSes { name: name.clone(), headers: templates },
+        None => Words::Here(templates),
+    };
+    Ok(Draft {
+        campaign: campaign.to_owned(),
+        run: run.to_owned(),
+        from: args.mail.from.clone(),
+        reply_to: args.mail.reply_to.clone(),
+        priority: args.mail.priority.clone(),
+        tags: args.mail.tags.iter().cloned().collect(),
+        configuration_set: args.mail.configuration_set.clone(),
+        content,
+        to_column: args.input.to_column.clone(),
+        id_column: args.input.id_column.clone(),
+        senders,
+    })
+}
+
+/// What a resumed run must find as it was: contents as their hash, options as they were given.
+pub(super) fn settings(
+    args: &SendArgs,
+    sources: &[(Part, Source)],
+    format: Format,
+    checked: &Checked,
+) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::from([
+        ("input".to_owned(), checked.sha256.clone()),
+        ("--from".to_owned(), args.mail.from.clone()),
+        ("--format".to_owned(), format!("{format:?}")),
+    ]);
+    for (part, source) in sources {
+        settings.insert(part.option().to_owned(), fingerprint(source.text.as_bytes()));
+    }
+    let tags: BTreeMap<_, _> = args.mail.tags.iter().cloned().collect();
+    let tags: Vec<String> = tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let listed = |list: &[String]| (!list.is_empty()).then(|| list.join(", "));
+    for (name, value) in [
+        ("--template-name", args.mail.template_name.clone()),
+        ("--reply-to", listed(&args.mail.reply_to)),
+        ("--tag", listed(&tags)),
+        ("--priority", args.mail.priority.clone()),
+        ("--configuration-set", args.mail.configuration_set.clone()),
+        ("--to-column", args.input.to_column.clone()),
+        ("--id-column", args.input.id_column.clone()),
+    ] {
+        settings.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    settings
+}
+
+/// What the journal begins with.
+pub(super) fn header(
+    (campaign, run): (&Campaign, &str),
+    by: &str,
+    at: tidegate_core::identity::EpochMillis,
+    settings: BTreeMap<String, String>,
+    checked: &Checked,
+) -> Header {
+    let header = Header::new(&campaign.name, &campaign.queue_url, run, by, at);
+    Header { settings, rows: checked.rows, ..header }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        send: SendArgs,
+    }
+
+    fn args(line: &str) -> SendArgs {
+        let words = ["tidegate", "--from", "news@example.org"].into_iter().chain(line.split(' '));
+        Program::try_parse_from(words).unwrap().send
+    }
+
+    fn said<T: std::fmt::Debug>(result: Result<T, CommandError>) -> (u8, String) {
+        let error = result.unwrap_err();
+        (error.exit_code(), error.to_string())
+    }
+
+    #[test]
+    fn the_input_is_a_file_since_it_is_read_twice() {
+        let (code, said) = said(open(Path::new("-")));
+        assert_eq!(code, 2);
+        assert!(said.contains("allowed is a file: write it to one first"), "{said}");
+        let folder = open(&std::env::temp_dir()).unwrap_err();
+        assert!(folder.to_string().ends_with("allowed is a file, which can be read twice"));
+    }
+
+    #[test]
+    fn json_lines_are_known_by_their_ending_or_the_option() {
+        let csv = Format::Csv { delimiter: b';' };
+        for (line, expected) in [
+            ("a.jsonl", Format::JsonLines),
+            ("a.NDJSON", Format::JsonLines),
+            ("a.txt --format jsonl", Format::JsonLines),
+            ("a.jsonl --format csv --delimiter ;", csv),
+            ("a.csv --delimiter ;", csv),
+        ] {
+            let args = args(line);
+            assert_eq!(format(&args.input, &args.file), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_mail_needs_a_body_and_a_subject() {
+        let (code, nothing) = said(sources(&args("a.csv --subject Hello").mail));
+        assert_eq!(code, 2);
+        assert!(nothing.starts_with("the mail says nothing: --template FILE"), "{nothing}");
+        let path = std::env::temp_dir().join(format!("tidegate-mail-{}.html", std::process::id()));
+        fs::write(&path, "<p>Hello</p>").unwrap();
+        let line = format!("a.csv --template {}", path.display());
+        let (_, untitled) = said(sources(&args(&line).mail));
+        assert!(untitled.contains("--subject TEXT, or a <title>"), "{untitled}");
+        fs::write(&path, "<title>News for {{ name }}</title>").unwrap();
+        let titled = sources(&args(&line).mail).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(titled[1].1.text, "News for {{ name }}");
+    }
+
+    #[test]
+    fn the_campaign_is_named_or_called_as_the_file() {
+        let known = Campaign { name: "big".into(), queue_url: "https://q/big".into(), weight: 1 };
+        let campaigns = [known];
+        assert_eq!(campaign(&args("x/big.csv"), &campaigns).unwrap().name, "big");
+        assert_eq!(campaign(&args("a.csv --campaign big"), &campaigns).unwrap().name, "big");
+        let (code, unknown) = said(campaign(&args("a.csv --campaign bug"), &campaigns));
+        assert_eq!((code, unknown.ends_with("allowed is: big")), (2, true), "{unknown}");
+        let (_, unnamed) = said(campaign(&args("november.csv"), &campaigns));
+        assert!(unnamed.contains("the stack has: big (and none called november"), "{unnamed}");
+    }
+
+    #[test]
+    fn a_run_is_called_as_its_file_and_a_restart_by_the_next_free_name() {
+        let (run, journal) =
+            run_and_journal(&args("in/Nov 2026.csv".replace(' ', "_").as_str()), "big");
+        assert_eq!(run, "Nov_2026");
+        assert_eq!(journal, Path::new(".tidegate/big-Nov_2026.journal"));
+        let (run, journal) = run_and_journal(&args("a.csv --again december --restart"), "big");
+        assert_eq!(run, "december-2");
+        assert_eq!(journal, Path::new(".tidegate/big-december-2.journal"));
+    }
+
+    #[test]
+    fn whatever_changes_a_mail_is_among_what_must_stay_as_it_was() {
+        let checked = Checked {
+            rows: 1,
+            bytes: 1,
+            largest: 1,
+            sqs_calls: 1,
+            repeated_addresses: 0,
+            sha256: "5f".into(),
+        };
+        let of = |line: &str| {
+            let sources = vec![(Part::Text, Source::new("mail.txt", "Hello"))];
+            settings(&args(line), &sources, Format::JsonLines, &checked)
+        };
+        let plain = of("a.csv");
+        for option in [
+            "--reply-to a@example.org",
+            "--tag a=b",
+            "--priority high",
+            "--configuration-set c",
+            "--to-column t",
+            "--id-column i",
+            "--template-name t",
+        ] {
+            assert_eq!(of(&format!("a.csv {option}")).len(), plain.len() + 1, "{option}");
+        }
+        for option in ["--max-backlog none", "--parallel 2", "--max-errors 3", "--allow-duplicates"]
+        {
+            assert_eq!(of(&format!("a.csv {option}")), plain, "{option}");
+        }
+    }
+}

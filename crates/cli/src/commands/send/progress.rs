@@ -1,0 +1,67 @@
+//! A bar on the terminal, while mails are enqueued.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tidegate_operate::format::count;
+use tidegate_operate::send::Progress;
+
+use crate::shell::{Output, in_full};
+
+/// The bar; hidden where standard error is no terminal, and beside JSON.
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    /// A bar of `all`, of which `before` are done.
+    pub(crate) fn new(output: Output, all: u64, before: u64) -> Self {
+        let shown = output.shows_progress() && !output.is_json();
+        let target =
+            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(all), target).with_position(before);
+        let form = "{bar:30} {human_pos} of {human_len}  {per_sec}  {eta}  {msg}";
+        if let Ok(style) = ProgressStyle::with_template(form) {
+            bar.set_style(style);
+        }
+        bar.reset_eta();
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Self(bar)
+    }
+
+    /// A count of rows that are checked.
+    pub(crate) fn checking(output: Output) -> Self {
+        let bar = Self::new(output, 0, 0);
+        bar.0.unset_length();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} rows checked") {
+            bar.0.set_style(style);
+        }
+        bar
+    }
+
+    /// So many more.
+    pub(crate) fn add(&self, more: u64) {
+        self.0.inc(more);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn acknowledged(&self, rows: u64) {
+        self.0.set_message("");
+        self.0.inc(rows);
+    }
+
+    fn waiting(&self, depth: u64, most: u64) {
+        let said = format!("the queue holds {} of {}: waiting", count(depth), count(most));
+        self.0.set_message(said);
+    }
+
+    fn retrying(&self, error: &(dyn StdError + 'static)) {
+        self.0.set_message(format!("trying again: {}", in_full(error)));
+    }
+}

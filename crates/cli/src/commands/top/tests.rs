@@ -1,0 +1,118 @@
+//! What a board looks like, drawn on a terminal in memory.
+
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use tidegate_core::config::{Campaign, Cap};
+use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::daily::DailyPolicy;
+use tidegate_core::factor::RateFactor;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::ports::{AccountStatus, Depth, PreviousClaim, Standing};
+use tidegate_operate::redact::Addresses;
+use tidegate_operate::status::{Facts, Settings};
+use tidegate_operate::top::{Board, Key};
+
+use super::draw::draw;
+
+const START: Timestamp = Timestamp::from_millis(1_795_206_967_042);
+
+/// What is read `seconds` after the start, 12.6 and 1.4 recipients sent to a second.
+fn facts(seconds: u64) -> Facts {
+    let at = START + Duration::from_secs(seconds);
+    let previous = PreviousClaim {
+        window: Window::containing(at),
+        rate: Rate::per_second(14.0).unwrap(),
+        guard: Guard::default(),
+        factor: RateFactor::default(),
+    };
+    let (big, small) =
+        (i64::try_from(seconds * 126 / 10).unwrap(), i64::try_from(seconds * 14 / 10).unwrap());
+    let sums = [("sent", big + small), ("sent.big", big), ("sent.small", small)];
+    let waited = [("waited.big", 754 * big), ("waited.small", 12 * small)];
+    let counters = sums.into_iter().chain(waited).map(|(name, sum)| (name.to_owned(), sum));
+    let campaign = |(name, weight): (&str, u32)| Campaign {
+        name: name.to_owned(),
+        queue_url: format!("https://sqs.example/{name}"),
+        weight,
+    };
+    let depth = |visible| Depth { visible, ..Depth::default() };
+    Facts {
+        at,
+        settings: Settings {
+            stack: "tidegate".to_owned(),
+            cap: Cap { quota: None, daily: DailyPolicy::default() },
+            guard: Guard::default(),
+            idle_wake: 1,
+            addresses: Addresses::Masked,
+            changes: 0,
+        },
+        standing: Standing {
+            previous: Some(previous),
+            counters: counters.collect(),
+            ..Standing::default()
+        },
+        campaigns: [("big", 90), ("small", 10)].map(campaign).to_vec(),
+        backlogs: [("big".to_owned(), depth(54_321)), ("small".to_owned(), depth(420))].into(),
+        depths: [("merge", depth(14)), ("dead_letters", depth(3))].into(),
+        account: Some(AccountStatus {
+            max_send_rate: 14.0,
+            max_24_hour_send: -1.0,
+            sent_last_24_hours: 0.0,
+            sending_enabled: true,
+        }),
+        changes: Vec::new(),
+    }
+}
+
+fn board() -> Board {
+    let mut board = Board::new(&facts(0));
+    (1..=60).for_each(|second| board.see(&facts(second)));
+    board
+}
+
+fn drawn(board: &Board, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(board, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content().chunks(usize::from(width));
+    let row = |cells: &[ratatui::buffer::Cell]| {
+        let text: String = cells.iter().map(ratatui::buffer::Cell::symbol).collect();
+        format!("{}\n", text.trim_end())
+    };
+    rows.map(row).collect()
+}
+
+#[test]
+fn a_board_shows_quota_and_use_the_last_minutes_and_a_row_a_campaign() {
+    let golden = snapbox::file!["../../../tests/golden/top.txt"];
+    snapbox::assert_data_eq!(drawn(&board(), 110, 18), golden);
+}
+
+#[test]
+fn holds_and_questions_find_their_place_on_a_small_terminal() {
+    let mut board = board();
+    let mut facts = facts(61);
+    let hold = Hold::new("by ada: \u{1b}[2Jtypo", EpochMillis::from(START));
+    facts.standing.control.hold(Some("small"), HoldReason::Paused, hold);
+    board.see(&facts);
+    board.press(Key::Char('w'));
+    board.press(Key::Char('x'));
+    board.press(Key::Enter);
+    let screen = drawn(&board, 80, 24);
+    for shown in ["small: paused", "\\u{1b}[2Jtypo", "New weight of big (now 90) x_", "0 to 10000"]
+    {
+        assert!(screen.contains(shown), "no {shown} on:\n{screen}");
+    }
+}
+
+#[test]
+fn no_size_of_a_terminal_makes_it_fail() {
+    let board = board();
+    for (width, height) in [(1, 1), (20, 3), (80, 24), (300, 100), (5, 60)] {
+        drawn(&board, width, height);
+    }
+}

@@ -1,0 +1,205 @@
+//! A deployment's health: facts that were read, judged one by one, each finding with its remedy.
+
+mod account;
+mod functions;
+mod permissions;
+mod queues;
+mod view;
+
+use serde::Serialize;
+use tidegate_core::Timestamp;
+
+pub use account::{Account, Sender};
+pub use functions::{CPU_SECONDS_PER_MAIL, Function, memory_needed_mb};
+pub use permissions::{Arns, Needed, Role, poller_needs, scheduler_needs};
+pub use queues::{Attributes, Kind, Queue};
+
+use crate::status::Status;
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As it should be.
+    Ok,
+    /// It could not be checked.
+    Unknown,
+    /// Works, but worth a look.
+    Warning,
+    /// Does not work, or will not.
+    Failed,
+}
+
+/// What one check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was checked, such as `queue big: visibility timeout`.
+    pub check: String,
+    /// How it ended.
+    pub state: State,
+    /// What was found, and what is allowed.
+    pub found: String,
+    /// What to do about it; empty where nothing has to be done.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub remedy: String,
+}
+
+impl Finding {
+    pub(crate) fn ok(check: impl Into<String>, found: impl Into<String>) -> Self {
+        let (check, found) = (check.into(), found.into());
+        Self { check, state: State::Ok, found, remedy: String::new() }
+    }
+
+    pub(crate) fn of(
+        state: State,
+        check: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { check: check.into(), state, found: found.into(), remedy: remedy.into() }
+    }
+}
+
+/// What could not be read, and why: a check that cannot be made is no check passed.
+pub type Read<T> = Result<T, String>;
+
+/// All that is looked at.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// What stands.
+    pub status: Status,
+    /// SES's account.
+    pub account: Read<Account>,
+    /// Who may be a sender, and whether SES has verified it.
+    pub senders: Vec<Sender>,
+    /// The configuration set of mails that name none, and whether SES has it.
+    pub configuration_set: Option<(String, Read<bool>)>,
+    /// The queues.
+    pub queues: Vec<Queue>,
+    /// Scheduler and poller.
+    pub functions: Vec<Function>,
+    /// Functions of the account that may run at the same time, in this region.
+    pub concurrency: Read<i64>,
+    /// What the functions' roles may do.
+    pub roles: Vec<Role>,
+    /// Whether the ledger's table deletes expired marks.
+    pub expiry: Read<bool>,
+    /// Whether marks are written: the duplicate guard is on.
+    pub guarded: bool,
+    /// This machine's clock, and AWS's at the same moment.
+    pub clocks: Read<(Timestamp, Timestamp)>,
+}
+
+/// What a doctor found, the worst first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The stack.
+    pub stack: String,
+    /// What was found.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Judges `facts`.
+    #[must_use]
+    pub fn of(facts: &Facts) -> Self {
+        let mut findings = account::judge(facts);
+        findings.extend(functions::judge(facts));
+        findings.extend(queues::judge(facts));
+        findings.extend(permissions::judge(facts));
+        findings.extend(running(facts));
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.state));
+        Self { stack: facts.status.stack.clone(), findings }
+    }
+
+    /// Whether anything does not work, or will not.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.findings.iter().any(|finding| finding.state == State::Failed)
+    }
+
+    fn count(&self, state: State) -> usize {
+        self.findings.iter().filter(|finding| finding.state == state).count()
+    }
+}
+
+/// Clocks off by more than this shift windows against each other.
+const CLOCK_OFF_MS: u64 = 1_000;
+
+/// Ledger, windows, holds, clock.
+fn running(facts: &Facts) -> Vec<Finding> {
+    let mut findings = vec![expiry(facts), clock(facts)];
+    let serving = &facts.status.serving;
+    let said = facts.status.sending().text;
+    findings.push(match serving.state {
+        "serving" | "idle" => Finding::ok("windows", said),
+        _ => Finding::of(
+            State::Failed,
+            "windows",
+            said,
+            "enable the scheduler's EventBridge rule, and read the scheduler's and the poller's logs",
+        ),
+    });
+    for hold in &facts.status.holds {
+        let of = hold.campaign.as_deref().unwrap_or("all sending");
+        let check = format!("hold on {of}");
+        let found = format!("{}: {}", hold.reason, hold.detail);
+        findings.push(Finding::of(
+            State::Warning,
+            check,
+            found,
+            format!("lifted by {}", hold.lifted_by),
+        ));
+    }
+    if facts.status.holds.is_empty() {
+        findings.push(Finding::ok("holds", "none"));
+    }
+    findings
+}
+
+fn expiry(facts: &Facts) -> Finding {
+    let check = "ledger: expiry";
+    match &facts.expiry {
+        Ok(true) => Finding::ok(check, "on"),
+        Ok(false) => {
+            // Without the guard nothing in the table ends.
+            let state = if facts.guarded { State::Failed } else { State::Warning };
+            let remedy = "turn the table's time to live on, for the attribute expires_at";
+            Finding::of(state, check, "off: marks of the duplicate guard are never deleted", remedy)
+        }
+        Err(why) => unread(check, why),
+    }
+}
+
+fn clock(facts: &Facts) -> Finding {
+    let check = "clock";
+    match &facts.clocks {
+        Ok((here, there)) => {
+            let off = here.as_millis().abs_diff(there.as_millis());
+            // AWS tells whole seconds.
+            if off <= CLOCK_OFF_MS + 1_000 {
+                Finding::ok(check, "this machine and AWS agree within 2 s")
+            } else {
+                Finding::of(
+                    State::Warning,
+                    check,
+                    format!(
+                        "this machine is {:.1} s off AWS's time",
+                        crate::status::precise(off) / 1e3
+                    ),
+                    "let this machine's clock be set by NTP: ages and ends of pauses are told by it",
+                )
+            }
+        }
+        Err(why) => unread(check, why),
+    }
+}
+
+/// A check that could not be made.
+pub(crate) fn unread(check: impl Into<String>, why: &str) -> Finding {
+    let remedy = "grant the caller the permission to read it, or check it by hand";
+    Finding::of(State::Unknown, check, format!("not checked: {why}"), remedy)
+}
+
+#[cfg(test)]
+mod tests;

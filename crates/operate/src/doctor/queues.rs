@@ -1,0 +1,148 @@
+use tidegate_core::dead_letter::SQS_LIMIT_BYTES;
+use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
+use tidegate_delivery::ports::VISIBILITY_TIMEOUT;
+
+use super::{Facts, Finding, Read, State, unread};
+
+/// SQS's longest, 14 days.
+const RETENTION_S: u64 = 1_209_600;
+
+/// What a queue is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A campaign's, or the express queue: producers send to it.
+    Campaign,
+    /// The merge queue.
+    Merge,
+    /// The dead-letter queue.
+    DeadLetter,
+}
+
+/// A queue and its attributes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Its name, as it is shown.
+    pub name: String,
+    /// What it is for.
+    pub kind: Kind,
+    /// What SQS tells of it.
+    pub attributes: Read<Attributes>,
+}
+
+/// A queue's attributes, as SQS tells them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// `VisibilityTimeout`, seconds.
+    pub visibility_s: u64,
+    /// `MessageRetentionPeriod`, seconds.
+    pub retention_s: u64,
+    /// `MaximumMessageSize`, bytes.
+    pub max_bytes: u64,
+    /// `FifoThroughputLimit` is `perMessageGroupId` and `DeduplicationScope` `messageGroup`.
+    pub high_throughput: bool,
+    /// `RedrivePolicy`, where there is one.
+    pub redrive: Option<String>,
+    /// Encrypted at rest, by SQS or a key.
+    pub encrypted: bool,
+}
+
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    facts.queues.iter().flat_map(of_queue).collect()
+}
+
+fn of_queue(queue: &Queue) -> Vec<Finding> {
+    let check = |what: &str| format!("queue {}: {what}", queue.name);
+    let attributes = match &queue.attributes {
+        Ok(attributes) => attributes,
+        Err(why) => return vec![unread(check("attributes"), why)],
+    };
+    let wrong: Vec<Finding> = [
+        visibility(queue, attributes, check("visibility timeout")),
+        size(queue, attributes, check("largest message")),
+        fifo(queue, attributes, check("throughput")),
+        redrive(attributes, check("redrive policy")),
+        retention(attributes, check("retention")),
+        encryption(attributes, check("encryption")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if wrong.is_empty() { vec![Finding::ok(check("attributes"), "as deployed")] } else { wrong }
+}
+
+fn visibility(queue: &Queue, found: &Attributes, check: String) -> Option<Finding> {
+    let expected = VISIBILITY_TIMEOUT.as_secs();
+    let said = format!("{} s, expected {expected} s", found.visibility_s);
+    // Nobody sends from there, so nothing is sent twice.
+    let state = if queue.kind == Kind::DeadLetter { State::Warning } else { State::Failed };
+    let remedy = "set it to 30: shorter sends mails twice, longer keeps unsent mail back";
+    (found.visibility_s != expected).then(|| Finding::of(state, check, said, remedy))
+}
+
+fn size(queue: &Queue, found: &Attributes, check: String) -> Option<Finding> {
+    let campaign = queue.kind == Kind::Campaign;
+    let expected = if campaign { CAMPAIGN_QUEUE_BYTES } else { SQS_LIMIT_BYTES } as u64;
+    let said = format!("{} bytes, expected {expected}", found.max_bytes);
+    match found.max_bytes.cmp(&expected) {
+        std::cmp::Ordering::Equal => None,
+        std::cmp::Ordering::Greater => Some(Finding::of(
+            State::Warning,
+            check,
+            said,
+            "lower it: a larger mail has no room for its attributes, and is dead-lettered",
+        )),
+        std::cmp::Ordering::Less if campaign => Some(Finding::of(
+            State::Warning,
+            check,
+            said,
+            "raise it where producers send larger mails: SQS refuses them",
+        )),
+        std::cmp::Ordering::Less => Some(Finding::of(
+            State::Failed,
+            check,
+            said,
+            "raise it: a mail that a campaign's queue took does not fit here",
+        )),
+    }
+}
+
+fn fifo(queue: &Queue, found: &Attributes, check: String) -> Option<Finding> {
+    let slow = queue.kind == Kind::Merge && !found.high_throughput;
+    slow.then(|| {
+        Finding::of(
+            State::Failed,
+            check,
+            "not high-throughput: 300 calls a second for all groups together",
+            "set FifoThroughputLimit to perMessageGroupId and DeduplicationScope to messageGroup",
+        )
+    })
+}
+
+fn redrive(found: &Attributes, check: String) -> Option<Finding> {
+    found.redrive.as_ref().map(|policy| {
+        Finding::of(
+            State::Failed,
+            check,
+            policy.clone(),
+            "take it away: mail that waits is received again and again, and SQS would move it, without a reason, to the dead letters",
+        )
+    })
+}
+
+fn retention(found: &Attributes, check: String) -> Option<Finding> {
+    (found.retention_s < RETENTION_S).then(|| {
+        let said = format!("{} s, expected {RETENTION_S} s (14 days)", found.retention_s);
+        Finding::of(State::Warning, check, said, "raise it: SQS deletes what waits longer")
+    })
+}
+
+fn encryption(found: &Attributes, check: String) -> Option<Finding> {
+    (!found.encrypted).then(|| {
+        Finding::of(
+            State::Warning,
+            check,
+            "off",
+            "turn SQS's own encryption on (SqsManagedSseEnabled)",
+        )
+    })
+}

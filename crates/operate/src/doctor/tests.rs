@@ -1,0 +1,160 @@
+use std::time::Duration;
+
+use super::*;
+use crate::page::Page;
+use crate::status::tests::{NOW, facts as standing};
+
+fn queue(name: &str, kind: Kind) -> Queue {
+    let attributes = Attributes {
+        visibility_s: 30,
+        retention_s: 1_209_600,
+        max_bytes: if kind == Kind::Campaign { 1_032_192 } else { 1_048_576 },
+        high_throughput: kind == Kind::Merge,
+        redrive: None,
+        encrypted: true,
+    };
+    Queue { name: name.to_owned(), kind, attributes: Ok(attributes) }
+}
+
+fn function(kind: &'static str, timeout_s: u32) -> Function {
+    Function {
+        kind,
+        memory_mb: 256,
+        timeout_s,
+        expected_timeout_s: timeout_s,
+        retries: Ok(Some(0)),
+        reserved: Ok(None),
+    }
+}
+
+fn healthy() -> Facts {
+    let arns = Arns {
+        campaigns: &["arn:big".to_owned()],
+        merge: Some("arn:merge"),
+        dead_letter: "arn:dead",
+        ledger: "arn:ledger",
+        poller: "arn:poller",
+        feedback: None,
+        identities: &["arn:identity".to_owned()],
+    };
+    let allowed =
+        |needs: Vec<Needed>| Ok(needs.into_iter().map(|need| (need, Vec::new())).collect());
+    Facts {
+        status: Status::of(&standing()),
+        account: Ok(Account {
+            production: true,
+            sending: true,
+            enforcement: "HEALTHY".to_owned(),
+            max_send_rate: 14.0,
+            max_24_hour_send: 50_000.0,
+        }),
+        senders: vec![Sender { identity: "example.com".to_owned(), verified: Ok(Some(true)) }],
+        configuration_set: Some(("tidegate".to_owned(), Ok(true))),
+        queues: vec![
+            queue("big", Kind::Campaign),
+            queue("merge", Kind::Merge),
+            queue("dead letters", Kind::DeadLetter),
+        ],
+        functions: vec![function("scheduler", 90), function("poller", 15)],
+        concurrency: Ok(1_000),
+        roles: vec![
+            Role { kind: "scheduler", denied: allowed(scheduler_needs(arns)) },
+            Role { kind: "poller", denied: allowed(poller_needs(arns)) },
+        ],
+        expiry: Ok(true),
+        guarded: true,
+        clocks: Ok((NOW, NOW)),
+    }
+}
+
+/// What is found, but for what is as it should be.
+fn found(change: impl FnOnce(&mut Facts)) -> Vec<(State, String)> {
+    let mut facts = healthy();
+    change(&mut facts);
+    let report = Report::of(&facts);
+    let wrong = report.findings.into_iter().filter(|finding| finding.state != State::Ok);
+    let wrong: Vec<Finding> = wrong.collect();
+    assert!(wrong.iter().all(|finding| !finding.remedy.is_empty()), "{wrong:?}");
+    wrong.into_iter().map(|finding| (finding.state, finding.check)).collect()
+}
+
+fn attributes(facts: &mut Facts, queue: usize) -> &mut Attributes {
+    facts.queues[queue].attributes.as_mut().unwrap()
+}
+
+#[test]
+fn a_healthy_stack_passes_every_check() {
+    let report = Report::of(&healthy());
+    assert!(report.findings.iter().all(|finding| finding.state == State::Ok), "{report:?}");
+    assert!(!report.has_failed());
+}
+
+#[test]
+fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
+    use State::{Failed, Warning};
+    let one = |state, check: &str, change: fn(&mut Facts)| {
+        assert_eq!(found(change), [(state, check.to_owned())], "{check}");
+    };
+    one(Failed, "SES production access", |f| f.account.as_mut().unwrap().production = false);
+    one(Failed, "SES sending", |f| f.account.as_mut().unwrap().sending = false);
+    one(Warning, "SES sending", |f| f.account.as_mut().unwrap().enforcement = "PROBATION".into());
+    one(Failed, "SES quota", |f| f.account.as_mut().unwrap().max_send_rate = 0.0);
+    one(Failed, "sender example.com", |f| f.senders[0].verified = Ok(Some(false)));
+    one(Failed, "sender example.com", |f| f.senders[0].verified = Ok(None));
+    one(Warning, "senders", |f| f.senders.clear());
+    one(Failed, "configuration set tidegate", |f| {
+        f.configuration_set = Some(("tidegate".into(), Ok(false)));
+    });
+    one(Failed, "queue big: visibility timeout", |f| attributes(f, 0).visibility_s = 60);
+    one(Warning, "queue dead letters: visibility timeout", |f| attributes(f, 2).visibility_s = 60);
+    one(Warning, "queue big: largest message", |f| attributes(f, 0).max_bytes = 1_048_576);
+    one(Warning, "queue big: largest message", |f| attributes(f, 0).max_bytes = 262_144);
+    one(Failed, "queue merge: largest message", |f| attributes(f, 1).max_bytes = 262_144);
+    one(Failed, "queue merge: throughput", |f| attributes(f, 1).high_throughput = false);
+    one(Failed, "queue big: redrive policy", |f| attributes(f, 0).redrive = Some("{}".into()));
+    one(Warning, "queue big: retention", |f| attributes(f, 0).retention_s = 345_600);
+    one(Warning, "queue big: encryption", |f| attributes(f, 0).encrypted = false);
+    one(Failed, "scheduler: time-out", |f| f.functions[0].timeout_s = 60);
+    one(Failed, "poller: retries of events", |f| f.functions[1].retries = Ok(None));
+    one(Failed, "poller: reserved concurrency", |f| f.functions[1].reserved = Ok(Some(1)));
+    one(Warning, "poller: memory against rate", |f| f.functions[1].memory_mb = 128);
+    one(Failed, "account: concurrent functions", |f| f.concurrency = Ok(10));
+    one(Failed, "ledger: expiry", |f| f.expiry = Ok(false));
+    one(Warning, "clock", |f| f.clocks = Ok((NOW, NOW + Duration::from_secs(9))));
+    one(Failed, "windows", |f| f.status.serving.state = "stopped");
+    one(Failed, "poller: permissions", |f| {
+        f.roles[1].denied.as_mut().unwrap()[0].1 = vec!["sqs:SendMessage".into()];
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_unknown_and_not_ok() {
+    let why = || "AccessDenied".to_owned();
+    let wrong = found(|facts| {
+        facts.account = Err(why());
+        facts.senders[0].verified = Err(why());
+        facts.queues[0].attributes = Err(why());
+        facts.functions[0].retries = Err(why());
+        facts.concurrency = Err(why());
+        facts.roles[0].denied = Err(why());
+        facts.expiry = Err(why());
+        facts.clocks = Err(why());
+    });
+    assert_eq!(wrong.len(), 8);
+    assert!(wrong.iter().all(|(state, _)| *state == State::Unknown), "{wrong:?}");
+}
+
+#[test]
+fn the_worst_stands_first_and_the_report_says_how_many() {
+    let mut facts = healthy();
+    facts.account.as_mut().unwrap().production = false;
+    facts.senders[0].verified = Ok(None);
+    facts.functions[1].memory_mb = 128;
+    facts.concurrency = Err("AccessDeniedException on GetAccountSettings".to_owned());
+    let report = Report::of(&facts);
+    assert!(report.has_failed());
+    snapbox::assert_data_eq!(
+        Page::of(&report).plain(),
+        snapbox::file!["../../tests/golden/doctor.txt"]
+    );
+}

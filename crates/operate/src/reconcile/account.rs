@@ -1,0 +1,119 @@
+//! What is known of a campaign before it is accounted for.
+
+use std::time::Duration;
+
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::{Depth, QueueUrl};
+
+use super::report::{Allowance, Run};
+use crate::send::{Before, Header};
+
+/// SQS's approximate counts lag by up to a minute, the pollers' reports by their window.
+const LAG: Duration = Duration::from_secs(65);
+
+/// A campaign's runs.
+#[derive(Debug)]
+pub(super) struct Runs {
+    pub(super) queue: QueueUrl,
+    pub(super) journals: Vec<Placed>,
+    /// What stood as the first of them began, and when that was.
+    first: Option<(EpochMillis, Before)>,
+}
+
+/// A run, and which of the journals it is.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) position: usize,
+    pub(super) run: Run,
+}
+
+impl Runs {
+    pub(super) fn new(queue: QueueUrl) -> Self {
+        Self { queue, journals: Vec::new(), first: None }
+    }
+
+    pub(super) fn add(&mut self, position: usize, run: Run, header: &Header) {
+        self.journals.push(Placed { position, run });
+        if self.first.is_none_or(|(at, _)| header.at < at) {
+            self.first = Some((header.at, header.before));
+        }
+    }
+
+    /// Whether every mail's mark is kept still: none is older than the first run.
+    pub(super) fn are_marked(&self, now: EpochMillis, kept: Duration) -> bool {
+        self.first.is_none_or(|(at, _)| age(at, now) < kept)
+    }
+
+    pub(super) fn before(&self) -> Before {
+        self.first.map(|(_, before)| before).unwrap_or_default()
+    }
+
+    pub(super) fn enqueued(&self) -> u64 {
+        self.journals.iter().map(|placed| placed.run.enqueued).sum()
+    }
+
+    /// Whether the last of them is not over, or was less than a minute ago.
+    fn are_recent(&self, now: EpochMillis) -> bool {
+        let recent = |run: &Run| run.ended.is_none_or(|at| age(at, now) < LAG);
+        self.journals.iter().any(|placed| recent(&placed.run))
+    }
+
+    /// What the counts of what moves may be off by; none where nothing moves.
+    pub(super) fn lag(
+        &self,
+        now: EpochMillis,
+        moving: bool,
+        quota_per_second: Option<f64>,
+    ) -> Option<Allowance> {
+        let quota = quota_per_second.filter(|_| moving || self.are_recent(now))?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+        let mails = (quota.max(0.0) * LAG.as_secs_f64()).ceil() as u64;
+        let why = "mail moves, and SQS's counts lag by up to a minute: so many go out meanwhile";
+        Some(Allowance { mails, why: why.to_owned() })
+    }
+}
+
+fn age(at: EpochMillis, now: EpochMillis) -> Duration {
+    Duration::from_millis(now.as_millis().saturating_sub(at.as_millis()))
+}
+
+/// What stands on the queues, approximately.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Queued {
+    /// On the campaign's queue, ready or received.
+    pub(super) waiting: u64,
+    /// On the campaign's queue with a delay: put back for another attempt.
+    pub(super) retrying: u64,
+    /// On the merge queue, of all campaigns.
+    pub(super) merging: u64,
+}
+
+impl Queued {
+    pub(super) fn of(campaign: Depth, merge: Depth) -> Self {
+        Self {
+            waiting: campaign.visible + campaign.in_flight,
+            retrying: campaign.delayed,
+            merging: merge.visible + merge.in_flight + merge.delayed,
+        }
+    }
+
+    /// Whether anything moves.
+    pub(super) const fn moves(&self) -> bool {
+        self.waiting + self.retrying + self.merging > 0
+    }
+}
+
+/// What the marks and the dead letters say of the mails that were enqueued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// SES took them.
+    pub(super) sent: u64,
+    /// They are being sent right now.
+    pub(super) sending: u64,
+    /// They stand on the dead-letter queue.
+    pub(super) dead: u64,
+    /// Nobody knows whether SES took them.
+    pub(super) unknown: u64,
+    /// None of these.
+    pub(super) rest: u64,
+}

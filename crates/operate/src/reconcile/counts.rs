@@ -1,0 +1,78 @@
+//! Without the duplicate guard: by counts, against those of when the first run began.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufRead;
+
+use tidegate_core::identity::{EpochMillis, Identity};
+
+use super::account::{Found, Queued, Runs};
+use super::report::{Account, Allowance, Method};
+use super::{ReconcileError, Stack};
+use crate::send::Records;
+
+/// Counts the mails of `records` that are dead: the dead letters name them.
+pub(super) fn tally<R: BufRead>(
+    campaign: &str,
+    dead: &BTreeSet<Identity>,
+    mut records: Records<R>,
+    found: &mut Found,
+    checked: &impl Fn(u64),
+) -> Result<(), ReconcileError> {
+    while let Some(batch) = records.next_batch()? {
+        for id in &batch.ids {
+            let is_dead = dead.contains(&Identity::from_body_id(campaign, id));
+            *(if is_dead { &mut found.dead } else { &mut found.rest }) += 1;
+        }
+        checked(batch.ids.len() as u64);
+    }
+    Ok(())
+}
+
+/// The account of a campaign by what the counters grew by, and the depths.
+pub(super) fn account(
+    campaign: String,
+    runs: Runs,
+    found: Found,
+    queued: Queued,
+    merging: u64,
+    (now, stack, counters): (EpochMillis, &Stack, &BTreeMap<String, i64>),
+) -> Account {
+    let before = runs.before();
+    let grown = |name: &str, from: i64| {
+        let now = counters.get(name).copied().unwrap_or(0);
+        u64::try_from(now.saturating_sub(from)).unwrap_or(0)
+    };
+    let sent = grown(&format!("sent.{campaign}"), before.sent);
+    let on_campaign = queued.waiting + queued.retrying;
+    // What stood there before the first run left, or stands there still, as ours does.
+    let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let left = signed(runs.enqueued() + before.queued)
+        .saturating_sub(signed(sent + found.dead + on_campaign));
+    let on_merge = u64::try_from(left).unwrap_or(0).min(merging);
+    let difference = left.saturating_sub(signed(on_merge));
+    let allowances: Vec<Allowance> =
+        runs.lag(now, queued.moves(), stack.quota_per_second).into_iter().collect();
+    let account = Account {
+        campaign,
+        method: Method::Counts { queued_before: before.queued },
+        enqueued: runs.enqueued(),
+        sent,
+        waiting: queued.waiting + on_merge,
+        retrying: queued.retrying,
+        dead: found.dead,
+        unknown: 0,
+        difference,
+        allowances,
+        runs: runs.journals.into_iter().map(|placed| placed.run).collect(),
+        on_merge,
+    };
+    account
+        .allowing(
+            before.merging,
+            "stood on the merge queue as the first run began, of any campaign",
+        )
+        .allowing(
+            grown("possibly_sent", before.possibly_sent),
+            "had no answer from SES, of any campaign: sent once, twice or not at all",
+        )
+}

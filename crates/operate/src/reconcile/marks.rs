@@ -1,0 +1,124 @@
+//! With the duplicate guard: to the message, by the marks.
+
+use std::collections::BTreeSet;
+use std::io::BufRead;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tidegate_core::Timestamp;
+use tidegate_core::duplicate_guard::{Mark, MarkState};
+use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_delivery::ports::{Marks, PortError, VISIBILITY_TIMEOUT};
+
+use super::account::{Found, Queued, Runs};
+use super::report::{Account, Allowance, Method};
+use super::{ReconcileError, Stack};
+use crate::send::Records;
+
+/// Marks that are asked for at once.
+const ASKED: usize = 100;
+/// Such calls under way at once.
+const PARALLEL: usize = 8;
+
+/// Looks up every mail of `records`.
+pub(super) async fn tally<R: BufRead>(
+    marks: &impl Marks,
+    now: EpochMillis,
+    campaign: &str,
+    dead: &BTreeSet<Identity>,
+    mut records: Records<R>,
+    found: &mut Found,
+    checked: &impl Fn(u64),
+) -> Result<(), ReconcileError> {
+    let mut under_way = FuturesUnordered::new();
+    let mut asked: Vec<Identity> = Vec::new();
+    let mut open = true;
+    loop {
+        while open && under_way.len() < PARALLEL {
+            while open && asked.len() < ASKED {
+                match records.next_batch()? {
+                    Some(batch) => {
+                        let identity = |id: &String| Identity::from_body_id(campaign, id);
+                        asked.extend(batch.ids.iter().map(identity));
+                    }
+                    None => open = false,
+                }
+            }
+            let rest = asked.split_off(asked.len().min(ASKED));
+            let batch = std::mem::replace(&mut asked, rest);
+            if !batch.is_empty() {
+                under_way.push(find(marks, batch));
+            }
+            // What is left over is asked for before the end.
+            open |= !asked.is_empty();
+        }
+        let Some(answered) = under_way.next().await else { return Ok(()) };
+        let (identities, answers) = answered?;
+        for (identity, mark) in identities.iter().zip(&answers) {
+            count(found, mark.as_ref(), dead.contains(identity), now);
+        }
+        checked(identities.len() as u64);
+    }
+}
+
+async fn find(
+    marks: &impl Marks,
+    identities: Vec<Identity>,
+) -> Result<(Vec<Identity>, Vec<Option<Mark>>), PortError> {
+    let answers = marks.find(&identities).await?;
+    Ok((identities, answers))
+}
+
+/// What one mail is counted as.
+fn count(found: &mut Found, mark: Option<&Mark>, is_dead: bool, now: EpochMillis) {
+    let counter = match mark {
+        Some(Mark { state: MarkState::Sent, .. }) => &mut found.sent,
+        Some(Mark { state: MarkState::Parked, .. }) => &mut found.unknown,
+        Some(mark) => {
+            // Longer than the visibility timeout nobody sends.
+            let age = Timestamp::from(now).saturating_since(mark.since.into());
+            match (age > VISIBILITY_TIMEOUT, is_dead) {
+                (false, _) => &mut found.sending,
+                // A mark that could not be taken away: the letter says more.
+                (true, true) => &mut found.dead,
+                (true, false) => &mut found.unknown,
+            }
+        }
+        None if is_dead => &mut found.dead,
+        None => &mut found.rest,
+    };
+    *counter += 1;
+}
+
+/// The account of a campaign whose mails were looked up.
+pub(super) fn account(
+    campaign: String,
+    runs: Runs,
+    found: Found,
+    queued: Queued,
+    merging: u64,
+    (now, stack): (EpochMillis, &Stack),
+) -> Account {
+    let moving = queued.moves() || found.sending > 0;
+    let allowances: Vec<Allowance> =
+        runs.lag(now, moving, stack.quota_per_second).into_iter().collect();
+    // What has no mark waits: with a delay for another attempt, on its campaign's queue, in merge.
+    let retrying = found.rest.min(queued.retrying);
+    let on_campaign = (found.rest - retrying).min(queued.waiting);
+    let on_merge = (found.rest - retrying - on_campaign).min(merging);
+    let missing = found.rest - retrying - on_campaign - on_merge;
+    Account {
+        campaign,
+        method: Method::Marks,
+        enqueued: runs.enqueued(),
+        sent: found.sent,
+        waiting: found.sending + on_campaign + on_merge,
+        retrying,
+        dead: found.dead,
+        unknown: found.unknown,
+        difference: i64::try_from(missing).unwrap_or(i64::MAX),
+        allowances,
+        runs: runs.journals.into_iter().map(|placed| placed.run).collect(),
+        on_merge,
+    }
+}

@@ -1,0 +1,225 @@
+//! `tidegate reconcile`: enqueued = sent + waiting + retrying + dead + unknown, a campaign at a time.
+//!
+//! What was enqueued is what the journals of `tidegate send` hold, mail by mail. What became of it:
+//! where the duplicate guard is on, each mail's mark says so; else the ledger's counters do, against
+//! those of when the run began. What is neither sent nor dead must stand on the queues, whose depths
+//! SQS tells approximately: the difference that this leaves is named, and what it may be.
+
+mod account;
+mod counts;
+mod marks;
+mod report;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead};
+use std::time::Duration;
+
+use tidegate_core::config::Campaign;
+use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_delivery::ports::{Clock, Depth, Ledger, Marks, PortError, QueueUrl, Queues};
+
+use crate::send::{Header, JournalError, Records};
+use account::{Found, Queued, Runs};
+pub use report::{Account, Allowance, Method, Reconciliation, Run};
+
+/// What a reconciliation needs to know of the stack.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// Its campaigns.
+    pub campaigns: Vec<Campaign>,
+    /// Its merge queue; none in direct mode.
+    pub merge: Option<QueueUrl>,
+    /// Its duplicate guard.
+    pub guard: DuplicateGuard,
+    /// How long a mark is kept.
+    pub mark_kept: Duration,
+    /// The quota in force, recipients a second; none where it is not known.
+    pub quota_per_second: Option<f64>,
+}
+
+/// What it asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports<'a, Q, L, C> {
+    /// The queues.
+    pub queues: &'a Q,
+    /// The ledger, and its marks.
+    pub ledger: &'a L,
+    /// Time.
+    pub clock: &'a C,
+}
+
+/// What stands on the dead-letter queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeadLetters {
+    /// The mails.
+    pub mails: BTreeSet<Identity>,
+    /// Letters that could not be read: another reader had hidden them, or there were too many.
+    pub unread: u64,
+    /// Whether the reading was interrupted.
+    pub interrupted: bool,
+}
+
+/// A journal that can be read from its beginning as often as need be.
+pub trait Journal {
+    /// What it is called.
+    fn path(&self) -> String;
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Why not.
+    fn open(&self) -> io::Result<impl BufRead>;
+}
+
+/// Why nothing can be said.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// A journal cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A service did not answer.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// It was interrupted: nothing is known.
+    #[error("interrupted")]
+    Interrupted,
+    /// A journal of another stack.
+    #[error(
+        "{journal}: it is of campaign {campaign} on {queue}, which this stack does not have; it has: {has}"
+    )]
+    Stranger {
+        /// The journal.
+        journal: String,
+        /// Its campaign.
+        campaign: String,
+        /// Its queue.
+        queue: String,
+        /// The stack's campaigns.
+        has: String,
+    },
+}
+
+/// Accounts for every mail that `journals` hold. `dead` lists the mails on the dead-letter queue;
+/// `checked` is told of every batch of mails looked up, with their number.
+///
+/// Depths are read first, then what is dead, then what is sent: a mail that moves on meanwhile is
+/// found where it was or where it went, never nowhere.
+///
+/// # Errors
+/// [`ReconcileError`].
+pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
+    ports: Ports<'_, Q, L, C>,
+    stack: &Stack,
+    journals: &[J],
+    dead: impl Future<Output = Result<DeadLetters, PortError>>,
+    checked: impl Fn(u64),
+) -> Result<Reconciliation, ReconcileError> {
+    let runs = runs(stack, journals)?;
+    let mut queued = BTreeMap::new();
+    for (campaign, runs) in &runs {
+        queued.insert(campaign.clone(), queued_of(ports.queues, stack, &runs.queue).await?);
+    }
+    let counters = ports.ledger.read().await?.counters;
+    let dead = dead.await?;
+    if dead.interrupted {
+        return Err(ReconcileError::Interrupted);
+    }
+    let now = EpochMillis::from(ports.clock.wall());
+    let mut merging = queued.values().map(|queued| queued.merging).max().unwrap_or(0);
+    let mut accounts = Vec::new();
+    for (campaign, runs) in runs {
+        let queued = queued.get(&campaign).copied().unwrap_or_default();
+        let by_marks = stack.guard != DuplicateGuard::Off && runs.are_marked(now, stack.mark_kept);
+        let mut found = Found::default();
+        for journal in &runs.journals {
+            let records = open(&journals[journal.position])?;
+            let found = &mut found;
+            if by_marks {
+                marks::tally(ports.ledger, now, &campaign, &dead.mails, records, found, &checked)
+                    .await?;
+            } else {
+                counts::tally(&campaign, &dead.mails, records, found, &checked)?;
+            }
+        }
+        let account = if by_marks {
+            marks::account(campaign, runs, found, queued, merging, (now, stack))
+        } else {
+            counts::account(campaign, runs, found, queued, merging, (now, stack, &counters))
+        };
+        let account = account.allowing(
+            dead.unread,
+            "on the dead-letter queue could not be read: another reader has them; try again later",
+        );
+        // What one campaign has on the merge queue is not another's.
+        merging = merging.saturating_sub(account.on_merge);
+        accounts.push(account);
+    }
+    Ok(Reconciliation { at: now, accounts })
+}
+
+fn open<J: Journal>(journal: &J) -> Result<Records<impl BufRead>, JournalError> {
+    let path = journal.path();
+    let input = journal.open().map_err(|source| JournalError::Io {
+        path: path.clone(),
+        what: "opened",
+        source,
+    })?;
+    Records::new(&path, input)
+}
+
+/// The journals by campaign; one without a header holds nothing, and is left out.
+fn runs<J: Journal>(
+    stack: &Stack,
+    journals: &[J],
+) -> Result<BTreeMap<String, Runs>, ReconcileError> {
+    let mut runs: BTreeMap<String, Runs> = BTreeMap::new();
+    for (position, journal) in journals.iter().enumerate() {
+        let mut records = open(journal)?;
+        let Some(header) = records.contents().header.clone() else { continue };
+        let known = |campaign: &&Campaign| {
+            campaign.name == header.campaign && campaign.queue_url == header.queue
+        };
+        if !stack.campaigns.iter().any(|campaign| known(&campaign)) {
+            return Err(stranger(stack, journal.path(), &header));
+        }
+        while records.next_batch()?.is_some() {}
+        let contents = records.contents();
+        let run = Run {
+            run: header.run.clone(),
+            journal: journal.path(),
+            rows: header.rows,
+            enqueued: contents.acknowledged.count(),
+            ended: contents.ended,
+        };
+        let queue = QueueUrl::new(header.queue.as_str());
+        let known = runs.entry(header.campaign.clone()).or_insert_with(|| Runs::new(queue));
+        known.add(position, run, &header);
+    }
+    Ok(runs)
+}
+
+fn stranger(stack: &Stack, journal: String, header: &Header) -> ReconcileError {
+    let has: Vec<&str> = stack.campaigns.iter().map(|campaign| campaign.name.as_str()).collect();
+    let (campaign, queue) = (header.campaign.clone(), header.queue.clone());
+    ReconcileError::Stranger { journal, campaign, queue, has: has.join(", ") }
+}
+
+/// What stands on a campaign's queue and on the merge queue. The campaign's is read once more after
+/// the merge queue: a mail that was put back in between is on one of them.
+async fn queued_of(
+    queues: &impl Queues,
+    stack: &Stack,
+    queue: &QueueUrl,
+) -> Result<Queued, PortError> {
+    let first = queues.depth(queue).await?;
+    let Some(merge) = &stack.merge else { return Ok(Queued::of(first, Depth::default())) };
+    let merging = queues.depth(merge).await?;
+    let second = queues.depth(queue).await?;
+    let most = Depth {
+        visible: first.visible.max(second.visible),
+        in_flight: first.in_flight.max(second.in_flight),
+        delayed: first.delayed.max(second.delayed),
+    };
+    Ok(Queued::of(most, merging))
+}

@@ -1,0 +1,189 @@
+//! What became of what was enqueued.
+
+use serde::Serialize;
+use tidegate_core::identity::EpochMillis;
+
+use crate::format::{count, counted};
+use crate::page::{Page, Span, Table, Tone, View};
+
+/// The accounts of all campaigns that were asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reconciliation {
+    /// When.
+    pub at: EpochMillis,
+    /// A campaign each.
+    pub accounts: Vec<Account>,
+}
+
+impl Reconciliation {
+    /// Whether every campaign's mails are accounted for, within what the counts may be off by.
+    #[must_use]
+    pub fn balances(&self) -> bool {
+        self.accounts.iter().all(Account::balances)
+    }
+}
+
+/// How a campaign was accounted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Mail by mail, by the duplicate guard's marks.
+    Marks,
+    /// By what the ledger's counters grew by since the first run began.
+    Counts {
+        /// Mails that stood on the campaign's queue then.
+        queued_before: u64,
+    },
+}
+
+/// What became of a campaign's mails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Account {
+    /// The campaign.
+    pub campaign: String,
+    /// How it was accounted for.
+    pub method: Method,
+    /// Mails that SQS acknowledged, by the journals.
+    pub enqueued: u64,
+    /// Mails that SES took; by counts, of this campaign, whoever enqueued them.
+    pub sent: u64,
+    /// Mails that stand on the campaign's or the merge queue, or are being sent.
+    pub waiting: u64,
+    /// Mails that wait for another attempt.
+    pub retrying: u64,
+    /// Mails on the dead-letter queue.
+    pub dead: u64,
+    /// Mails of which nobody knows whether SES took them; 0 by counts, which cannot tell.
+    pub unknown: u64,
+    /// What is left over: positive where mails are missing, negative where there are too many.
+    pub difference: i64,
+    /// What the difference may come from.
+    pub allowances: Vec<Allowance>,
+    /// The runs.
+    pub runs: Vec<Run>,
+    #[serde(skip)]
+    pub(super) on_merge: u64,
+}
+
+/// What the counts may be off by, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Allowance {
+    /// Mails.
+    pub mails: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// A run of `tidegate send`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Run {
+    /// What it is called.
+    pub run: String,
+    /// Its journal.
+    pub journal: String,
+    /// Rows of its input.
+    pub rows: u64,
+    /// Rows that SQS acknowledged.
+    pub enqueued: u64,
+    /// When it was over; none where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<EpochMillis>,
+}
+
+impl Account {
+    /// The largest difference that the counts may have by themselves.
+    #[must_use]
+    pub fn tolerance(&self) -> u64 {
+        self.allowances.iter().fold(0, |sum, allowance| sum.saturating_add(allowance.mails))
+    }
+
+    /// Whether the difference is within that.
+    #[must_use]
+    pub fn balances(&self) -> bool {
+        self.difference.unsigned_abs() <= self.tolerance()
+    }
+
+    pub(super) fn allowing(mut self, mails: u64, why: &str) -> Self {
+        if mails > 0 {
+            self.allowances.push(Allowance { mails, why: why.to_owned() });
+        }
+        self
+    }
+
+    fn verdict(&self) -> (Tone, String) {
+        let off = self.difference.unsigned_abs();
+        let kind = if self.difference < 0 { "too many" } else { "missing" };
+        if off == 0 {
+            return (Tone::Good, "every mail is accounted for".to_owned());
+        }
+        let tolerance = count(self.tolerance());
+        if self.balances() {
+            let said =
+                format!("{} {kind}, within the tolerance of {tolerance}", counted(off, "mail"));
+            return (Tone::Good, said);
+        }
+        (Tone::Bad, format!("{} {kind}, beyond the tolerance of {tolerance}", counted(off, "mail")))
+    }
+
+    fn equation(&self) -> Table {
+        let mut table = Table::bare().right(1);
+        let mut row = |name: &str, number: u64, tone: Tone, said: &str| {
+            let tone = if number > 0 { tone } else { Tone::Plain };
+            table.row([
+                Span::new(Tone::Faint, name),
+                Span::new(tone, count(number)),
+                Span::new(Tone::Faint, said),
+            ]);
+        };
+        row("enqueued", self.enqueued, Tone::Strong, "acknowledged by SQS");
+        if let Method::Counts { queued_before } = self.method {
+            row("before", queued_before, Tone::Plain, "on the queue as the first run began");
+        }
+        let by_counts = matches!(self.method, Method::Counts { .. });
+        let since = if by_counts { "since then, whoever enqueued them" } else { "" };
+        row("sent", self.sent, Tone::Good, since);
+        row("waiting", self.waiting, Tone::Plain, "on a queue, or being sent");
+        row("retrying", self.retrying, Tone::Warning, "put back for another attempt");
+        row("dead", self.dead, Tone::Bad, "on the dead-letter queue");
+        if !by_counts {
+            row("unknown", self.unknown, Tone::Bad, "may have been sent");
+        }
+        table
+    }
+}
+
+impl View for Account {
+    fn view(&self, page: &mut Page) {
+        let (tone, verdict) = self.verdict();
+        page.heading(format!("Campaign {}", self.campaign));
+        page.table(self.equation());
+        page.line(tone, format!("  {verdict}"));
+        let allowances = self.allowances.iter().filter(|_| self.difference != 0);
+        for Allowance { mails, why } in allowances {
+            page.line(Tone::Faint, format!("  tolerance: {} {why}", count(*mails)));
+        }
+        if matches!(self.method, Method::Counts { .. }) {
+            let said = "  by counts: the duplicate guard was off, or its marks have expired";
+            page.line(Tone::Faint, said);
+        }
+        for run in self.runs.iter().filter(|run| run.ended.is_none()) {
+            let left = counted(run.rows.saturating_sub(run.enqueued), "row");
+            let said = format!("  run {} is not over: {left} left ({})", run.run, run.journal);
+            page.line(Tone::Warning, said);
+        }
+        if self.unknown + self.dead > 0 {
+            page.line(Tone::Faint, "  tidegate dead shows what is dead or unknown, and why.");
+        }
+    }
+}
+
+impl View for Reconciliation {
+    fn view(&self, page: &mut Page) {
+        if self.accounts.is_empty() {
+            page.line(Tone::Plain, "The journals hold nothing: nothing was enqueued.");
+        }
+        for account in &self.accounts {
+            account.view(page);
+        }
+    }
+}

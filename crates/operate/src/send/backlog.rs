@@ -1,0 +1,92 @@
+//! Back-pressure: no more is enqueued while the campaign's queue is deep.
+
+use std::time::Duration;
+
+use tidegate_delivery::ports::{Clock, Monotonic, PortError, QueueUrl, Queues};
+
+use super::deliver::is_permanent;
+use super::session::Progress;
+
+/// The depth is asked this often at most.
+const ASKED_EVERY: Duration = Duration::from_secs(5);
+
+/// Whether a batch may be sent now.
+pub(super) enum Room {
+    /// Yes.
+    Free,
+    /// Not before.
+    Wait(Monotonic),
+    /// The depth cannot be known.
+    Unknown(PortError),
+}
+
+/// How deep the queue is, as far as is known.
+pub(super) struct Backlog<'a, Q, C, P> {
+    pub(super) queues: &'a Q,
+    pub(super) clock: &'a C,
+    pub(super) progress: &'a P,
+    pub(super) queue: &'a QueueUrl,
+    /// The most messages that may stand there; none is no limit.
+    pub(super) most: Option<u64>,
+    pub(super) patience: Duration,
+    /// When it was asked, and what was said.
+    asked: Option<(Monotonic, u64)>,
+    /// Sent since.
+    since: u64,
+    /// Since when asking fails.
+    failing_since: Option<Monotonic>,
+}
+
+impl<'a, Q: Queues, C: Clock, P: Progress> Backlog<'a, Q, C, P> {
+    pub(super) fn new(
+        (queues, clock, progress): (&'a Q, &'a C, &'a P),
+        queue: &'a QueueUrl,
+        most: Option<u64>,
+        patience: Duration,
+    ) -> Self {
+        let (asked, since, failing_since) = (None, 0, None);
+        Self { queues, clock, progress, queue, most, patience, asked, since, failing_since }
+    }
+
+    /// Counts messages that are about to be sent.
+    pub(super) fn add(&mut self, messages: u64) {
+        self.since += messages;
+    }
+
+    /// Whether there is room for a batch; asks SQS where that is not known.
+    pub(super) async fn room(&mut self) -> Room {
+        let Some(most) = self.most else { return Room::Free };
+        let now = self.clock.monotonic();
+        if let Some((at, depth)) = self.asked {
+            if depth + self.since < most {
+                return Room::Free;
+            }
+            let next = at + ASKED_EVERY;
+            if now < next {
+                self.progress.waiting(depth + self.since, most);
+                return Room::Wait(next);
+            }
+        }
+        match self.queues.depth(self.queue).await {
+            Ok(depth) => {
+                let depth = depth.visible + depth.in_flight + depth.delayed;
+                (self.asked, self.since, self.failing_since) = (Some((now, depth)), 0, None);
+                if depth < most {
+                    return Room::Free;
+                }
+                self.progress.waiting(depth, most);
+                Room::Wait(now + ASKED_EVERY)
+            }
+            Err(error) => {
+                let since = *self.failing_since.get_or_insert(now);
+                if is_permanent(&error) || now.saturating_since(since) >= self.patience {
+                    return Room::Unknown(error);
+                }
+                self.progress.retrying(&error);
+                // As deep as may be, until it is known again.
+                (self.asked, self.since) = (Some((now, most)), 0);
+                Room::Wait(now + ASKED_EVERY)
+            }
+        }
+    }
+}

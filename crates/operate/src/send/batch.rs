@@ -1,0 +1,92 @@
+//! Messages into batches: at most 10 and 1 MiB each.
+
+use super::draft::Message;
+
+/// Entries of a batch that SQS takes.
+const ENTRIES: usize = 10;
+/// Bytes of a batch that SQS takes.
+const BYTES: usize = 1_048_576;
+/// What SQS charges as one call.
+const CHARGED_BYTES: u64 = 65_536;
+
+/// Packs messages, in order.
+#[derive(Debug, Default)]
+pub(super) struct Packer {
+    batch: Vec<Message>,
+    bytes: usize,
+}
+
+impl Packer {
+    /// Adds a message, and gives the batch before it where it no longer fits.
+    pub(super) fn add(&mut self, message: Message) -> Option<Vec<Message>> {
+        let size = message.body.len();
+        let full = self.batch.len() == ENTRIES || self.bytes + size > BYTES;
+        let before = if full { self.rest() } else { None };
+        self.bytes += size;
+        self.batch.push(message);
+        before
+    }
+
+    /// What is left.
+    pub(super) fn rest(&mut self) -> Option<Vec<Message>> {
+        self.bytes = 0;
+        Some(std::mem::take(&mut self.batch)).filter(|batch| !batch.is_empty())
+    }
+}
+
+/// Counts batches without keeping them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counter {
+    entries: usize,
+    bytes: usize,
+    charged: u64,
+}
+
+impl Counter {
+    pub(super) fn add(&mut self, size: usize) {
+        if self.entries == ENTRIES || self.bytes + size > BYTES {
+            self.charged = self.charged();
+            (self.entries, self.bytes) = (0, 0);
+        }
+        self.entries += 1;
+        self.bytes += size;
+    }
+
+    /// Calls that SQS charges for: one for each 64 KiB begun of each batch.
+    pub(super) fn charged(&self) -> u64 {
+        self.charged + (self.bytes as u64).div_ceil(CHARGED_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(row: u64, size: usize) -> Message {
+        Message { row, line: row, id: String::new(), id_given: false, body: "x".repeat(size) }
+    }
+
+    proptest! {
+        #[test]
+        fn batches_keep_the_order_and_sqs_limits(
+            sizes in proptest::collection::vec(prop_oneof![1_usize..99, 1_usize..1_000_000], 0..60)
+        ) {
+            let mut packer = Packer::default();
+            let mut counter = Counter::default();
+            let mut batches = Vec::new();
+            for (row, size) in sizes.iter().enumerate() {
+                counter.add(*size);
+                batches.extend(packer.add(message(row as u64, *size)));
+            }
+            batches.extend(packer.rest());
+            let rows: Vec<u64> = batches.iter().flatten().map(|message| message.row).collect();
+            prop_assert_eq!(rows, (0..sizes.len() as u64).collect::<Vec<_>>());
+            let bytes = |batch: &Vec<Message>| batch.iter().map(|m| m.body.len()).sum::<usize>();
+            prop_assert!(batches.iter().all(|b| (1..=10).contains(&b.len()) && bytes(b) <= BYTES));
+            let charged: usize = batches.iter().map(|b| bytes(b).div_ceil(65_536)).sum();
+            prop_assert_eq!(counter.charged(), charged as u64);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The first pass: every row rendered and read as the poller will, before anything is sent.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::io::Read;
+
+use sha2::{Digest as _, Sha256};
+use tidegate_core::email::Email;
+
+use super::batch::Counter;
+use super::draft::{Draft, Message, hex};
+use super::fault::Fault;
+use super::rows::{Format, Rows};
+
+/// What the first pass looks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Checking {
+    /// How the input is written.
+    pub format: Format,
+    /// Faults after which it stops looking for more.
+    pub max_faults: usize,
+    /// Whether an address may stand in several rows.
+    pub allow_duplicates: bool,
+}
+
+/// An input without a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Rows, and so mails and recipients.
+    pub rows: u64,
+    /// Bytes of all messages.
+    pub bytes: u64,
+    /// Bytes of the largest.
+    pub largest: u64,
+    /// Calls to SQS that will be charged.
+    pub sqs_calls: u64,
+    /// Rows whose address an earlier row has.
+    pub repeated_addresses: u64,
+    /// SHA-256 of the input, in hex.
+    pub sha256: String,
+}
+
+/// Reads the whole of `input`, called `file`; `seen` gets every mail that has no fault.
+///
+/// It keeps some 40 bytes a row, to know an address or an id that comes twice.
+///
+/// # Errors
+/// The faults, at most [`Checking::max_faults`].
+pub fn check<R: Read>(
+    draft: &Draft,
+    file: &str,
+    input: R,
+    checking: Checking,
+    mut seen: impl FnMut(&Message, &Email),
+) -> Result<Checked, Vec<Fault>> {
+    let mut input = Hashing { input, hash: Sha256::new() };
+    let rows = Rows::new(file, checking.format, &mut input).map_err(|fault| vec![fault])?;
+    let mut pass = Pass::new(file, checking);
+    for row in rows {
+        let message = row.and_then(|row| draft.message(file, &row));
+        let message = message.and_then(|(message, email)| {
+            pass.twice(&message, &email)?;
+            Ok((message, email))
+        });
+        match message {
+            Ok((message, email)) => {
+                pass.count(&message);
+                seen(&message, &email);
+            }
+            Err(fault) => pass.fault(fault),
+        }
+        if pass.faults.len() >= checking.max_faults {
+            break;
+        }
+    }
+    if pass.rows == 0 && pass.faults.is_empty() {
+        pass.fault(Fault::bare(file, 1, "rows", "must be at least one"));
+    }
+    if !pass.faults.is_empty() {
+        return Err(pass.faults);
+    }
+    // The readers stop where they have all rows: what follows belongs to the input all the same.
+    std::io::copy(&mut input, &mut std::io::sink()).map_err(|error| {
+        vec![Fault::bare(file, 1, "file", format!("must be readable: {error}"))]
+    })?;
+    Ok(Checked {
+        rows: pass.rows,
+        bytes: pass.bytes,
+        largest: pass.largest,
+        sqs_calls: pass.counter.charged(),
+        repeated_addresses: pass.repeated,
+        sha256: hex(&input.hash.finalize()),
+    })
+}
+
+struct Pass<'a> {
+    file: &'a str,
+    checking: Checking,
+    rows: u64,
+    bytes: u64,
+    largest: u64,
+    counter: Counter,
+    repeated: u64,
+    faults: Vec<Fault>,
+    hasher: RandomState,
+    /// The first line of each address and id, by their hash.
+    addresses: HashMap<u64, u64>,
+    ids: HashMap<u64, u64>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(file: &'a str, checking: Checking) -> Self {
+        Self {
+            file,
+            checking,
+            rows: 0,
+            bytes: 0,
+            largest: 0,
+            counter: Counter::default(),
+            repeated: 0,
+            faults: Vec::new(),
+            hasher: RandomState::new(),
+            addresses: HashMap::new(),
+            ids: HashMap::new(),
+        }
+    }
+
+    fn count(&mut self, message: &Message) {
+        let size = message.body.len();
+        self.rows += 1;
+        self.bytes += size as u64;
+        self.largest = self.largest.max(size as u64);
+        self.counter.add(size);
+    }
+
+    /// A fault of a template in row after row is one fault.
+    fn fault(&mut self, fault: Fault) {
+        match self.faults.iter_mut().find(|known| known.repeats(&fault)) {
+            Some(known) => known.rows += 1,
+            None => self.faults.push(fault),
+        }
+    }
+
+    fn twice(&mut self, message: &Message, email: &Email) -> Result<(), Fault> {
+        let line = message.line;
+        if message.id_given {
+            let first = *self.ids.entry(self.hasher.hash_one(&message.id)).or_insert(line);
+            if first != line {
+                let problem = format!("must be another one in each row; line {first} has the same");
+                return Err(Fault::new(self.file, line, "id", problem, &message.id));
+            }
+        }
+        for to in email.to() {
+            let address = to.addr_spec().to_ascii_lowercase();
+            let first = *self.addresses.entry(self.hasher.hash_one(&address)).or_insert(line);
+            if first == line {
+                continue;
+            }
+            self.repeated += 1;
+            if !self.checking.allow_duplicates {
+                let problem = format!(
+                    "must stand in one row only, or with --allow-duplicates; line {first} has the \
+                     same"
+                );
+                return Err(Fault::new(self.file, line, "to", problem, to.addr_spec()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A reader that hashes what is read through it.
+pub(super) struct Hashing<R> {
+    pub(super) input: R,
+    pub(super) hash: Sha256,
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.hash.update(&buffer[..read]);
+        Ok(read)
+    }
+}

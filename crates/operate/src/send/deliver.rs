@@ -1,0 +1,176 @@
+//! A batch onto its queue: what fails for a passing reason is tried again until patience ends.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{Shared, select};
+use tidegate_delivery::ports::{
+    Clock, Entropy, EntryError, FailureKind, Monotonic, Outgoing, PortError, QueueUrl, Queues,
+};
+
+use super::draft::Message;
+use super::journal::Acknowledged;
+use super::session::Progress;
+
+/// The first pause before a batch is tried again; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+
+/// Why a batch, or a part of it, did not get onto its queue.
+#[derive(Debug, thiserror::Error)]
+pub enum DeliverError {
+    /// The call failed, and will again, or did so for too long.
+    #[error(transparent)]
+    Call(#[from] PortError),
+    /// SQS refused one message.
+    #[error("SQS refused the mail of row {row}")]
+    Entry {
+        /// Its row.
+        row: u64,
+        /// Why.
+        source: EntryError,
+    },
+}
+
+impl DeliverError {
+    /// Whether it will be the same however often it is tried.
+    fn is_permanent(&self) -> bool {
+        match self {
+            Self::Call(error) => is_permanent(error),
+            Self::Entry { source, .. } => is_refusal(&source.code),
+        }
+    }
+}
+
+/// Whether a call will fail however often it is tried.
+pub(super) fn is_permanent(error: &PortError) -> bool {
+    match &error.kind {
+        FailureKind::NotFound | FailureKind::Denied(_) => true,
+        FailureKind::Refused(code) => is_refusal(code),
+        FailureKind::TimedOut | FailureKind::Unreachable => false,
+    }
+}
+
+/// SQS's codes for what is wrong with the request itself.
+fn is_refusal(code: &str) -> bool {
+    ["Invalid", "Missing", "Unsupported", "AWS.SimpleQueueService.", "KmsAccess", "KmsDisabled"]
+        .iter()
+        .any(|prefix| code.starts_with(prefix))
+}
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Delivered {
+    /// What stands on the queue.
+    pub(super) acknowledged: Acknowledged,
+    /// Bytes of it.
+    pub(super) bytes: u64,
+    /// Calls beyond the first.
+    pub(super) retries: u64,
+    /// Whether an interruption came before the rest did.
+    pub(super) interrupted: bool,
+    /// Why the rest does not; none where there is none, or an interruption came first.
+    pub(super) error: Option<DeliverError>,
+}
+
+/// Puts batches on a queue.
+pub(super) struct Deliverer<'a, Q, C, E, P> {
+    pub(super) queues: &'a Q,
+    pub(super) clock: &'a C,
+    pub(super) entropy: &'a E,
+    pub(super) progress: &'a P,
+    pub(super) queue: &'a QueueUrl,
+    pub(super) patience: Duration,
+}
+
+impl<Q: Queues, C: Clock, E: Entropy, P: Progress> Deliverer<'_, Q, C, E, P> {
+    /// Sends `batch`; ends early, between two calls, where `stop` is ready.
+    pub(super) async fn deliver(
+        &self,
+        batch: Vec<Message>,
+        stop: Shared<impl Future<Output = ()>>,
+    ) -> Delivered {
+        let mut delivered = Delivered::default();
+        let mut done: Vec<Message> = Vec::with_capacity(batch.len());
+        let mut left = batch;
+        let mut failing_since = None;
+        loop {
+            let (sent, error) = self.attempt(&mut left).await;
+            done.extend(sent);
+            let Some(error) = error else { break };
+            let now = self.clock.monotonic();
+            let since = *failing_since.get_or_insert(now);
+            if error.is_permanent() || now.saturating_since(since) >= self.patience {
+                delivered.error = Some(error);
+                break;
+            }
+            self.progress.retrying(&error);
+            if self.pause(delivered.retries, now, stop.clone()).await {
+                delivered.interrupted = true;
+                break;
+            }
+            delivered.retries += 1;
+        }
+        done.sort_unstable_by_key(|message| message.row);
+        delivered.bytes = done.iter().map(|message| message.body.len() as u64).sum();
+        delivered.acknowledged =
+            Acknowledged::of(done.iter().map(|message| (message.row, message.id.as_str())));
+        delivered
+    }
+
+    /// One call: what it put on the queue, taken out of `left`; and what went wrong with the rest.
+    async fn attempt(&self, left: &mut Vec<Message>) -> (Vec<Message>, Option<DeliverError>) {
+        let outgoing: Vec<Outgoing> = left.iter().map(outgoing).collect();
+        let entries = match self.queues.send(self.queue, &outgoing).await {
+            Ok(entries) => entries,
+            Err(error) => return (Vec::new(), Some(error.into())),
+        };
+        let mut entries = entries.into_iter();
+        let mut worst: Option<DeliverError> = None;
+        let (mut sent, mut kept) = (Vec::new(), Vec::new());
+        for message in left.drain(..) {
+            match entries.next() {
+                Some(Ok(())) => sent.push(message),
+                Some(Err(source)) => {
+                    let error = DeliverError::Entry { row: message.row, source };
+                    // What will not pass however often it is tried is what must be said.
+                    if worst.as_ref().is_none_or(|known| !known.is_permanent()) {
+                        worst = Some(error);
+                    }
+                    kept.push(message);
+                }
+                None => kept.push(message),
+            }
+        }
+        *left = kept;
+        if worst.is_none() && !left.is_empty() {
+            let (code, message) = ("NoAnswer".to_owned(), "no answer for this entry".to_owned());
+            let row = left[0].row;
+            worst = Some(DeliverError::Entry { row, source: EntryError { code, message } });
+        }
+        (sent, worst)
+    }
+
+    /// Waits before the next try; true where `stop` came first.
+    async fn pause(
+        &self,
+        retries: u64,
+        now: Monotonic,
+        stop: Shared<impl Future<Output = ()>>,
+    ) -> bool {
+        let doubled = FIRST_PAUSE.saturating_mul(1 << retries.min(10)).min(LONGEST_PAUSE);
+        let pause = doubled.mul_f64(0.5 + self.entropy.unit().clamp(0.0, 1.0) / 2.0);
+        let sleep = pin!(self.clock.sleep_until(now + pause));
+        select(stop, sleep)
+            .map(|first| matches!(first, futures_util::future::Either::Left(_)))
+            .await
+    }
+}
+
+/// As a producer sends it: a body, and nothing beside it.
+fn outgoing(message: &Message) -> Outgoing {
+    let body = message.body.clone();
+    Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+}

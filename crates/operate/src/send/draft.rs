@@ -1,0 +1,259 @@
+//! From a row to a message: rendered, and read as the poller will read it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tidegate_core::email::{Address, AllowedSenders, Email};
+use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
+
+use super::fault::Fault;
+use super::rows::Row;
+use super::template::{Part, Templates};
+
+/// What the mails have in common, and where their own comes from.
+#[derive(Debug)]
+pub struct Draft {
+    /// The campaign's name.
+    pub campaign: String,
+    /// What the run is called: with the campaign, the row's number and what the mail says it makes
+    /// the ids.
+    pub run: String,
+    /// `from`.
+    pub from: String,
+    /// `reply_to`.
+    pub reply_to: Vec<String>,
+    /// `priority`, where it is not the usual one.
+    pub priority: Option<String>,
+    /// `tags`.
+    pub tags: BTreeMap<String, String>,
+    /// `configuration_set`.
+    pub configuration_set: Option<String>,
+    /// What they say.
+    pub content: Words,
+    /// The column of the recipient; none is `to`, or else `email`.
+    pub to_column: Option<String>,
+    /// The column of the id; none is `id` where there is one.
+    pub id_column: Option<String>,
+    /// Who may be `from`.
+    pub senders: AllowedSenders,
+}
+
+/// What the mails say.
+#[derive(Debug)]
+pub enum Words {
+    /// Templates, rendered here.
+    Here(Templates),
+    /// A template of SES's, which gets a row's columns as its data; and the templates for
+    /// unsubscribing.
+    AtSes {
+        /// Its name in SES.
+        name: String,
+        /// For the headers; no subject and no body.
+        headers: Templates,
+    },
+}
+
+/// A message, ready for its queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The row's number, from 1.
+    pub row: u64,
+    /// The line that it begins on.
+    pub line: u64,
+    /// The body's `id`.
+    pub id: String,
+    /// Whether the id is the input's own.
+    pub id_given: bool,
+    /// The body.
+    pub body: String,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<&'a str>,
+    from: &'a str,
+    to: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    reply_to: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    html: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    template: Option<SesTemplate<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    configuration_set: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list_unsubscribe: Option<Unsubscribe>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    tags: &'a BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+struct SesTemplate<'a> {
+    name: &'a str,
+    data: &'a BTreeMap<String, Value>,
+}
+
+#[derive(Serialize)]
+struct Unsubscribe {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mailto: Option<String>,
+}
+
+impl Draft {
+    /// The message of `row`, and the mail as the poller will read it.
+    ///
+    /// # Errors
+    /// What the poller would refuse, a column that is missing, or a template that cannot be rendered.
+    pub fn message(&self, file: &str, row: &Row) -> Result<(Message, Email), Fault> {
+        let (column, to) = self.recipient(file, row)?;
+        let given = self.given_id(file, row)?;
+        let body = self.body(file, row, &to)?;
+        let id = given.clone().unwrap_or_else(|| self.derived_id(row, &body));
+        let body = with_id(&id, &body).map_err(|error| {
+            Fault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
+        })?;
+        let email = self.read(file, row, &body).map_err(|fault| {
+            // The input's own words for what the message calls `to`.
+            if fault.field == "to" { Fault { field: column, ..fault } } else { fault }
+        })?;
+        let message =
+            Message { row: row.number, line: row.line, id, id_given: given.is_some(), body };
+        Ok((message, email))
+    }
+
+    /// The column of the recipient, and the recipient.
+    fn recipient(&self, file: &str, row: &Row) -> Result<(String, String), Fault> {
+        const NEEDED: &str = "must be there: the recipient, one address";
+        let named = match &self.to_column {
+            Some(column) => vec![column.as_str()],
+            None => vec!["to", "email"],
+        };
+        let found = named.iter().find_map(|name| Some(((*name).to_owned(), row.text(name)?)));
+        match found {
+            Some((column, to)) if to.trim().is_empty() => {
+                Err(Fault::bare(file, row.line, column, NEEDED))
+            }
+            // Said before anything is rendered: a template's fault must not hide it.
+            Some((column, to)) => match Address::parse(&to) {
+                Ok(_) => Ok((column, to)),
+                Err(error) => Err(Fault::new(file, row.line, column, error.to_string(), to)),
+            },
+            None => {
+                let columns: Vec<&str> = row.columns.keys().map(String::as_str).collect();
+                let columns = columns.join(", ");
+                let field = format!("column {}", named.join(" or "));
+                Err(Fault::bare(file, row.line, field, format!("{NEEDED}; there are: {columns}")))
+            }
+        }
+    }
+
+    /// The id that the row itself gives.
+    fn given_id(&self, file: &str, row: &Row) -> Result<Option<String>, Fault> {
+        let column = self.id_column.as_deref().unwrap_or("id");
+        match row.text(column) {
+            Some(id) => Ok(Some(id)),
+            None if self.id_column.is_none() && !row.columns.contains_key(column) => Ok(None),
+            None => {
+                let problem = "must be there: the mail's id, a text or a number";
+                Err(Fault::bare(file, row.line, column, problem))
+            }
+        }
+    }
+
+    /// The message without its id.
+    fn body(&self, file: &str, row: &Row, to: &str) -> Result<String, Fault> {
+        let (templates, ses) = match &self.content {
+            Words::Here(templates) => (templates, None),
+            Words::AtSes { name, headers } => {
+                (headers, Some(SesTemplate { name, data: &row.columns }))
+            }
+        };
+        let render = |part| templates.render(part, file, row);
+        let url = render(Part::UnsubscribeUrl)?;
+        let mailto = render(Part::UnsubscribeMailto)?;
+        let unsubscribing = url.is_some() || mailto.is_some();
+        let body = Body {
+            priority: self.priority.as_deref(),
+            from: &self.from,
+            to,
+            reply_to: &self.reply_to,
+            subject: render(Part::Subject)?.map(|subject| subject.trim().to_owned()),
+            text: render(Part::Text)?,
+            html: render(Part::Html)?,
+            template: ses,
+            configuration_set: self.configuration_set.as_deref(),
+            list_unsubscribe: unsubscribing.then_some(Unsubscribe { url, mailto }),
+            tags: &self.tags,
+        };
+        let json = serde_json::to_string(&body).map_err(|error| {
+            Fault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
+        })?;
+        Ok(for_sqs(json))
+    }
+
+    /// The same for the same run, row and words: a repeated run gives the same mails.
+    fn derived_id(&self, row: &Row, body: &str) -> String {
+        let mut hash = Sha256::new();
+        for part in [self.campaign.as_str(), &self.run, &row.number.to_string(), body] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        hex(&hash.finalize()[..16])
+    }
+
+    /// Reads the body as the poller does.
+    fn read(&self, file: &str, row: &Row, body: &str) -> Result<Email, Fault> {
+        let parsed = Email::parse(body).and_then(|email| self.senders.admit(email));
+        let email = parsed.map_err(|error| Fault::of_mail(file, row.line, &error))?;
+        let identity = Identity::from_body_id(&self.campaign, email.id().unwrap_or_default());
+        let envelope = Envelope::fresh(&self.campaign, identity, EpochMillis::MAX);
+        let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
+        if body.len() > allowed {
+            let problem = format!(
+                "must be at most {allowed} bytes, so that Tidegate's attributes fit beside it"
+            );
+            let bare = Fault::bare(file, row.line, "body", problem);
+            return Err(Fault { value: Some(format!("{} bytes", body.len())), ..bare });
+        }
+        Ok(email)
+    }
+}
+
+/// The body with its id as the first member.
+fn with_id(id: &str, body: &str) -> Result<String, serde_json::Error> {
+    let id = for_sqs(serde_json::to_string(id)?);
+    Ok(format!("{{\"id\":{id},{}", &body[1..]))
+}
+
+/// JSON as SQS takes it: the two characters that it refuses, and JSON does not, as escapes.
+fn for_sqs(json: String) -> String {
+    if json.contains(['\u{fffe}', '\u{ffff}']) {
+        return json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff");
+    }
+    json
+}
+
+/// What a content is known by: its SHA-256 in hex.
+#[must_use]
+pub fn fingerprint(content: &[u8]) -> String {
+    hex(&Sha256::digest(content))
+}
+
+/// Bytes as hex digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}

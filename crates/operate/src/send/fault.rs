@@ -1,0 +1,130 @@
+//! What is wrong with the input: where, what is allowed, and what stands there.
+
+use std::fmt;
+
+use serde::Serialize;
+use tidegate_core::email::EmailError;
+
+use crate::redact::Addresses;
+
+/// Characters of a value that are shown.
+const SHOWN: usize = 60;
+
+/// One fault of the input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// The input's name.
+    pub file: String,
+    /// The line of it, from 1.
+    pub line: u64,
+    /// The template and the line of it, where it is one's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<Box<Place>>,
+    /// The column, or the member of the message.
+    pub field: String,
+    /// What is allowed.
+    pub problem: String,
+    /// What stands there, shortened; masked when it is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// How many rows have the same fault; the first is `line`.
+    pub rows: u64,
+}
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The file's name.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u64,
+}
+
+impl Fault {
+    /// A fault with a value.
+    #[must_use]
+    pub fn new(
+        file: &str,
+        line: u64,
+        field: impl Into<String>,
+        problem: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Self {
+        let value = value.into();
+        let shown = match value.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}…", &value[..end]),
+            None => value,
+        };
+        Self { value: Some(format!("{shown:?}")), ..Self::bare(file, line, field, problem) }
+    }
+
+    /// A fault without a value: nothing stands there, or it must not be shown.
+    #[must_use]
+    pub fn bare(
+        file: &str,
+        line: u64,
+        field: impl Into<String>,
+        problem: impl Into<String>,
+    ) -> Self {
+        Self {
+            file: file.to_owned(),
+            line,
+            template: None,
+            field: field.into(),
+            problem: problem.into(),
+            value: None,
+            rows: 1,
+        }
+    }
+
+    /// What the poller would have refused.
+    #[must_use]
+    pub fn of_mail(file: &str, line: u64, error: &EmailError) -> Self {
+        let bare = Self::bare(file, line, error.field(), error.problem());
+        Self { value: error.value().map(str::to_owned), ..bare }
+    }
+
+    /// With the addresses in its value shown or masked.
+    #[must_use]
+    pub fn shown(mut self, addresses: Addresses) -> Self {
+        self.value = self.value.map(|value| masked(addresses, &value));
+        self
+    }
+
+    /// Whether `other` is the same fault of the same template, in another row.
+    #[must_use]
+    pub fn repeats(&self, other: &Self) -> bool {
+        self.template.is_some()
+            && self.template == other.template
+            && self.field == other.field
+            && self.problem == other.problem
+    }
+}
+
+/// A quoted value, masked and quoted again.
+fn masked(addresses: Addresses, value: &str) -> String {
+    match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(inner) if inner.contains('@') => format!("\"{}\"", addresses.one(inner)),
+        _ => addresses.within(value),
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, field, problem, .. } = self;
+        match &self.template {
+            None => write!(f, "{file}:{line}: {field}: {problem}")?,
+            Some(at) => {
+                write!(f, "{}:{}: {field}: {problem} ({file}:{line}", at.file, at.line)?;
+                match self.rows {
+                    1 => f.write_str(")")?,
+                    rows => write!(f, " and {} more)", rows - 1)?,
+                }
+            }
+        }
+        match &self.value {
+            Some(value) => write!(f, ", not {value}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The journal of a run: what SQS acknowledged, so that an interrupted run goes on where it was.
+//!
+//! A line a record, each a JSON object: the header, a record a batch acknowledged, at last the end.
+//! It is only ever appended to, so what a crash leaves is a part of it: a last line without its line
+//! feed counts as not written. It holds the mails' ids (so that they can be reconciled when the
+//! input is gone) and no address that is not one of them.
+
+mod file;
+mod ranges;
+mod records;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::identity::EpochMillis;
+
+pub use file::JournalFile;
+pub use ranges::Ranges;
+pub use records::{Contents, Records, read};
+pub use writer::{Log, Writer};
+
+/// The format that is written; others are refused.
+const VERSION: u32 = 1;
+
+/// The first record: what is sent, and what stood as it began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The format.
+    pub tidegate_journal: u32,
+    /// The campaign's name.
+    pub campaign: String,
+    /// Its queue's URL.
+    pub queue: String,
+    /// What the run is called.
+    pub run: String,
+    /// The input's name, templates and options by name: contents as their SHA-256.
+    pub settings: BTreeMap<String, String>,
+    /// How many rows there are.
+    pub rows: u64,
+    /// Who began it.
+    pub by: String,
+    /// When.
+    pub at: EpochMillis,
+    /// What stood then.
+    pub before: Before,
+}
+
+/// What stood as a run began, for reconciling by counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// Recipients that the campaign was sent to, ever.
+    pub sent: i64,
+    /// Mails of all campaigns of which nobody knew whether SES took them, ever.
+    pub possibly_sent: i64,
+    /// Messages on the campaign's queue: visible, in flight and delayed.
+    pub queued: u64,
+    /// Messages on the merge queue.
+    pub merging: u64,
+}
+
+impl Header {
+    /// A header in today's format.
+    #[must_use]
+    pub fn new(campaign: &str, queue: &str, run: &str, by: &str, at: EpochMillis) -> Self {
+        Self {
+            tidegate_journal: VERSION,
+            campaign: campaign.to_owned(),
+            queue: queue.to_owned(),
+            run: run.to_owned(),
+            settings: BTreeMap::new(),
+            rows: 0,
+            by: by.to_owned(),
+            at,
+            before: Before::default(),
+        }
+    }
+
+    /// What is not the same in `now`, by name: what was, and what is.
+    #[must_use]
+    pub fn differences(&self, now: &Self) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        let mut compare = |name: &str, was: Option<&str>, is: Option<&str>| {
+            if was != is {
+                let text = |value: Option<&str>| value.unwrap_or("not given").to_owned();
+                differences.push(Difference {
+                    name: name.to_owned(),
+                    was: text(was),
+                    is: text(is),
+                });
+            }
+        };
+        compare("campaign", Some(&self.campaign), Some(&now.campaign));
+        compare("queue", Some(&self.queue), Some(&now.queue));
+        compare("run", Some(&self.run), Some(&now.run));
+        let names = self.settings.keys().chain(now.settings.keys());
+        for name in names.collect::<std::collections::BTreeSet<_>>() {
+            let value = |header: &Self| header.settings.get(name).cloned();
+            compare(name, value(self).as_deref(), value(now).as_deref());
+        }
+        differences
+    }
+}
+
+/// Something that is not as it was when the run began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The input, template or option.
+    pub name: String,
+    /// What it was: of a content the SHA-256.
+    pub was: String,
+    /// What it is.
+    pub is: String,
+}
+
+/// The records after the header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// A batch that SQS took.
+    Acknowledged(Acknowledged),
+    /// The run went on after an interruption.
+    Resumed {
+        /// When.
+        at: EpochMillis,
+        /// Whoever resumed it.
+        by: String,
+    },
+    /// Every row is acknowledged.
+    Ended {
+        /// When.
+        at: EpochMillis,
+    },
+}
+
+/// Rows that stand on their queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledged {
+    /// Their numbers from 1: first and last of each stretch.
+    pub rows: Vec<(u64, u64)>,
+    /// Their ids, in the same order.
+    pub ids: Vec<String>,
+}
+
+impl Acknowledged {
+    /// These rows, given in ascending order, and their ids.
+    #[must_use]
+    pub fn of<'a>(rows: impl IntoIterator<Item = (u64, &'a str)>) -> Self {
+        let mut acknowledged = Self::default();
+        for (row, id) in rows {
+            match acknowledged.rows.last_mut() {
+                Some((_, last)) if *last + 1 == row => *last = row,
+                _ => acknowledged.rows.push((row, row)),
+            }
+            acknowledged.ids.push(id.to_owned());
+        }
+        acknowledged
+    }
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// It cannot be read or written.
+    #[error("{path}: the journal cannot be {what}")]
+    Io {
+        /// The file.
+        path: String,
+        /// `read`, `written`, …
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error("{path}: another tidegate send is at work on this journal; wait for it, or end it")]
+    InUse {
+        /// The file.
+        path: String,
+    },
+    /// A line within it is no record.
+    #[error(
+        "{path}:{line}: this is no record of a journal; restore the file, or send what is left of the input under another --run"
+    )]
+    Damaged {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: u64,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// Another format.
+    #[error(
+        "{path}: a journal of format {found}; allowed is {VERSION}: use the tidegate that wrote it"
+    )]
+    Version {
+        /// The file.
+        path: String,
+        /// Its format.
+        found: u32,
+    },
+}

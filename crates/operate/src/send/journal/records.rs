@@ -1,0 +1,120 @@
+use std::io::BufRead;
+
+use serde::Deserialize;
+use tidegate_core::identity::EpochMillis;
+
+use super::{Acknowledged, Header, JournalError, Ranges, Record, VERSION};
+
+/// What stands in a journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// The header; none where not even that was written.
+    pub header: Option<Header>,
+    /// The rows that are acknowledged.
+    pub acknowledged: Ranges,
+    /// When the run was over; none where it is not.
+    pub ended: Option<EpochMillis>,
+    /// How often it was resumed.
+    pub resumed: u64,
+    /// Bytes up to the end of the last whole record: what follows is torn.
+    pub whole: u64,
+}
+
+/// Reads a journal record by record.
+#[derive(Debug)]
+pub struct Records<R> {
+    path: String,
+    input: R,
+    line: u64,
+    bytes: Vec<u8>,
+    contents: Contents,
+}
+
+impl<R: BufRead> Records<R> {
+    /// The records of `input`, which is called `path` in errors. The header is read at once.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn new(path: &str, input: R) -> Result<Self, JournalError> {
+        let path = path.to_owned();
+        let mut records =
+            Self { path, input, line: 0, bytes: Vec::new(), contents: Contents::default() };
+        if records.next_line()? {
+            let damaged = |source| records.damaged(source);
+            records.contents.header = Some(header(&records.path, &records.bytes, damaged)?);
+            records.contents.whole = records.bytes.len() as u64;
+        }
+        Ok(records)
+    }
+
+    /// The next rows that are acknowledged; none at the end.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn next_batch(&mut self) -> Result<Option<Acknowledged>, JournalError> {
+        while self.contents.header.is_some() && self.next_line()? {
+            let record = serde_json::from_slice(&self.bytes).map_err(|e| self.damaged(e))?;
+            self.contents.whole += self.bytes.len() as u64;
+            match record {
+                Record::Acknowledged(acknowledged) => {
+                    for (first, last) in &acknowledged.rows {
+                        self.contents.acknowledged.insert(*first, *last);
+                    }
+                    return Ok(Some(acknowledged));
+                }
+                Record::Resumed { .. } => self.contents.resumed += 1,
+                Record::Ended { at } => self.contents.ended = Some(at),
+            }
+        }
+        Ok(None)
+    }
+
+    /// What was read so far.
+    #[must_use]
+    pub const fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// Reads a line; false where there is no whole one.
+    fn next_line(&mut self) -> Result<bool, JournalError> {
+        self.bytes.clear();
+        self.line += 1;
+        self.input.read_until(b'\n', &mut self.bytes).map_err(|source| JournalError::Io {
+            path: self.path.clone(),
+            what: "read",
+            source,
+        })?;
+        Ok(self.bytes.last() == Some(&b'\n'))
+    }
+
+    fn damaged(&self, source: serde_json::Error) -> JournalError {
+        JournalError::Damaged { path: self.path.clone(), line: self.line, source }
+    }
+}
+
+/// Reads a whole journal, called `path` in errors.
+///
+/// # Errors
+/// [`JournalError`].
+pub fn read(path: &str, input: impl BufRead) -> Result<Contents, JournalError> {
+    let mut records = Records::new(path, input)?;
+    while records.next_batch()?.is_some() {}
+    Ok(records.contents)
+}
+
+fn header(
+    path: &str,
+    line: &[u8],
+    damaged: impl Fn(serde_json::Error) -> JournalError,
+) -> Result<Header, JournalError> {
+    #[derive(Deserialize)]
+    struct Format {
+        tidegate_journal: u32,
+    }
+    let format: Format = serde_json::from_slice(line).map_err(&damaged)?;
+    if format.tidegate_journal != VERSION {
+        let found = format.tidegate_journal;
+        return Err(JournalError::Version { path: path.to_owned(), found });
+    }
+    serde_json::from_slice(line).map_err(damaged)
+}

@@ -1,0 +1,142 @@
+use proptest::prelude::*;
+
+use tidegate_delivery::ports::Monotonic;
+
+use super::*;
+
+fn header() -> Header {
+    let at = EpochMillis::new(1_795_206_967_042);
+    let mut header = Header::new("big", "https://sqs.example/big", "november", "ada", at);
+    header.settings.insert("input".to_owned(), "5f…".to_owned());
+    header.rows = 40;
+    header
+}
+
+#[derive(Debug, Default)]
+struct Memory(Vec<u8>);
+
+impl Log for &mut Memory {
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        self.0.extend_from_slice(line);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn path(&self) -> String {
+        "memory".to_owned()
+    }
+}
+
+/// A journal of `batches`, and where each of its records ends.
+fn written(batches: &[Vec<u64>], ended: bool) -> (Vec<u8>, Vec<usize>) {
+    let mut memory = Memory::default();
+    Writer::new(&mut memory).begin(&header()).unwrap();
+    let mut ends = vec![memory.0.len()];
+    for batch in batches {
+        let ids: Vec<(u64, String)> = batch.iter().map(|row| (*row, format!("id-{row}"))).collect();
+        let acknowledged = Acknowledged::of(ids.iter().map(|(row, id)| (*row, id.as_str())));
+        Writer::new(&mut memory).acknowledge(acknowledged, Monotonic::default()).unwrap();
+        ends.push(memory.0.len());
+    }
+    if ended {
+        let at = EpochMillis::MAX;
+        Writer::new(&mut memory).record(&Record::Ended { at }).unwrap();
+    }
+    (memory.0, ends)
+}
+
+/// Some of the rows 1 to 40 in batches that ended in any order, each with some of its rows refused.
+fn batches() -> impl Strategy<Value = Vec<Vec<u64>>> {
+    let batches: Vec<Vec<u64>> = (0..4).map(|n| (n * 10 + 1..=n * 10 + 10).collect()).collect();
+    let some = move |kept: Vec<bool>| -> Vec<Vec<u64>> {
+        let kept = |row: &u64| kept[usize::try_from(*row).unwrap() - 1];
+        let some = batches.iter().map(|batch| batch.iter().copied().filter(kept).collect());
+        some.filter(|batch: &Vec<u64>| !batch.is_empty()).collect()
+    };
+    proptest::collection::vec(any::<bool>(), 40).prop_map(some).prop_shuffle()
+}
+
+proptest! {
+    /// Cut at any byte: what is read is exactly the records before the cut, and what is not read is
+    /// sent again: every row at least once, none twice of which the record stands.
+    #[test]
+    fn a_journal_cut_at_any_byte_has_every_whole_record_and_no_other(
+        batches in batches(), ended: bool, cut in 0.0_f64..=1.0,
+    ) {
+        let (bytes, ends) = written(&batches, ended);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss,
+            clippy::cast_sign_loss, reason = "within the journal")]
+        let cut = (bytes.len() as f64 * cut) as usize;
+        let contents = read("cut", &bytes[..cut]).unwrap();
+        let whole = ends.iter().filter(|end| **end <= cut).count();
+        prop_assert_eq!(contents.header.is_some(), whole > 0);
+        let kept: Vec<u64> = batches.iter().take(whole.saturating_sub(1)).flatten().copied().collect();
+        prop_assert_eq!(contents.acknowledged.count(), kept.len() as u64);
+        prop_assert!(kept.iter().all(|row| contents.acknowledged.contains(*row)));
+        prop_assert_eq!(contents.ended.is_some(), ended && cut == bytes.len());
+        // What is appended after the cut is read back as well: the torn end is no part of it.
+        let mut memory = Memory(bytes[..usize::try_from(contents.whole).unwrap()].to_vec());
+        if contents.header.is_none() {
+            Writer::new(&mut memory).begin(&header()).unwrap();
+        }
+        let rest = (1..=40).filter(|row| !contents.acknowledged.contains(*row));
+        let rest = Acknowledged::of(rest.map(|row| (row, "x")));
+        Writer::new(&mut memory).acknowledge(rest, Monotonic::default()).unwrap();
+        let again = read("again", memory.0.as_slice()).unwrap();
+        prop_assert_eq!(again.acknowledged.count(), 40);
+    }
+}
+
+#[test]
+fn every_cut_of_one_journal_is_readable() {
+    let (bytes, _) = written(&[vec![1, 2, 3], vec![7], vec![4, 6]], true);
+    for cut in 0..=bytes.len() {
+        let contents = read("cut", &bytes[..cut]).unwrap();
+        assert!(contents.whole <= cut as u64);
+    }
+}
+
+#[test]
+fn a_line_within_that_is_no_record_is_named() {
+    let (mut bytes, ends) = written(&[vec![1], vec![2]], false);
+    bytes[ends[0] + 3] = b'?';
+    let error = read("big.journal", bytes.as_slice()).unwrap_err().to_string();
+    assert!(error.starts_with("big.journal:2: this is no record"), "{error}");
+}
+
+#[test]
+fn another_format_is_refused_before_anything_of_it_is_read() {
+    let line = b"{\"tidegate_journal\": 2, \"new\": true}\n";
+    let error = read("big.journal", line.as_slice()).unwrap_err().to_string();
+    assert!(error.contains("of format 2; allowed is 1"), "{error}");
+}
+
+#[test]
+fn what_differs_is_named_with_what_it_was_and_is() {
+    let mut now = header();
+    now.settings.insert("input".to_owned(), "6a…".to_owned());
+    now.settings.insert("--text".to_owned(), "77…".to_owned());
+    let differences = header().differences(&now);
+    let named = differences.iter().map(|d| format!("{}: {} -> {}", d.name, d.was, d.is));
+    assert_eq!(named.collect::<Vec<_>>(), ["--text: not given -> 77…", "input: 5f… -> 6a…"]);
+}
+
+#[test]
+fn a_journal_is_one_process_s_and_its_torn_end_is_cut_off() {
+    let folder = std::env::temp_dir().join(format!("tidegate-journal-{}", std::process::id()));
+    let path = folder.join("deep/big.journal");
+    let (bytes, ends) = written(&[vec![1], vec![2]], false);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
+    let (journal, contents) = JournalFile::open(&path).unwrap();
+    assert_eq!((contents.acknowledged.count(), contents.whole), (1, ends[1] as u64));
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), ends[1] as u64);
+    let error = JournalFile::open(&path).unwrap_err();
+    assert!(matches!(error, JournalError::InUse { .. }), "{error}");
+    drop(journal);
+    assert!(JournalFile::open(&path).is_ok());
+    std::fs::remove_dir_all(&folder).unwrap();
+}

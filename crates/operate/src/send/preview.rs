@@ -1,0 +1,136 @@
+//! What the first mails look like.
+
+use serde::Serialize;
+use tidegate_core::email::{Content, Email};
+
+use super::draft::Message;
+use crate::page::{Page, Span, Tone, View};
+use crate::redact::Addresses;
+
+/// The first mails of an input.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Preview {
+    /// The mails.
+    pub mails: Vec<PreviewedMail>,
+    #[serde(skip)]
+    most: usize,
+    #[serde(skip)]
+    addresses: Addresses,
+}
+
+/// A mail as SES will get it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PreviewedMail {
+    /// The line of the input that it comes from.
+    pub line: u64,
+    /// Its id.
+    pub id: String,
+    /// The sender.
+    pub from: String,
+    /// The recipients.
+    pub to: Vec<String>,
+    /// Where answers go.
+    pub reply_to: Vec<String>,
+    /// Headers beside those.
+    pub headers: Vec<(String, String)>,
+    /// SES tags.
+    pub tags: std::collections::BTreeMap<String, String>,
+    /// The subject line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The body as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The body as HTML.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub html: Option<String>,
+    /// The template of SES's, and its data as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<(String, String)>,
+    /// Bytes of the message.
+    pub bytes: usize,
+}
+
+impl Preview {
+    /// A preview of the first `most` mails.
+    #[must_use]
+    pub fn new(most: usize, addresses: Addresses) -> Self {
+        Self { mails: Vec::new(), most, addresses }
+    }
+
+    /// Takes a mail, where it is one of the first.
+    pub fn see(&mut self, message: &Message, email: &Email) {
+        if self.mails.len() >= self.most {
+            return;
+        }
+        let addresses = self.addresses;
+        let one = |address: &tidegate_core::email::Address| addresses.one(&address.to_string());
+        let shown = |text: &String| within(addresses, text);
+        let (subject, text, html, template) = match email.content() {
+            Content::Simple { subject, text, html } => {
+                (Some(shown(subject)), text.as_ref().map(shown), html.as_ref().map(shown), None)
+            }
+            Content::Template { name, data } => {
+                (None, None, None, Some((name.clone(), shown(data))))
+            }
+        };
+        let header = |(name, value): (&str, &str)| (name.to_owned(), addresses.within(value));
+        self.mails.push(PreviewedMail {
+            line: message.line,
+            id: addresses.within(&message.id),
+            // The sender's own address is no recipient's.
+            from: email.from().to_string(),
+            to: email.to().iter().map(one).collect(),
+            reply_to: email.reply_to().iter().map(ToString::to_string).collect(),
+            headers: email.headers().map(header).collect(),
+            tags: email.tags().clone(),
+            subject,
+            text,
+            html,
+            template,
+            bytes: message.body.len(),
+        });
+    }
+}
+
+/// A text of several lines, its addresses shown or masked.
+fn within(addresses: Addresses, text: &str) -> String {
+    text.split('\n').map(|line| addresses.within(line)).collect::<Vec<_>>().join("\n")
+}
+
+impl View for Preview {
+    fn view(&self, page: &mut Page) {
+        for mail in &self.mails {
+            mail.view(page);
+        }
+    }
+}
+
+impl View for PreviewedMail {
+    fn view(&self, page: &mut Page) {
+        page.heading(format!("The mail of line {}", self.line));
+        let mut fields = vec![("From", Span::from(&self.from))];
+        fields.extend(self.to.iter().map(|to| ("To", Span::from(to))));
+        fields.extend(self.reply_to.iter().map(|to| ("Reply-To", Span::from(to))));
+        fields.extend(self.subject.iter().map(|subject| ("Subject", Span::from(subject))));
+        fields.extend(self.headers.iter().map(|(name, value)| (name.as_str(), Span::from(value))));
+        let tag =
+            |(name, value): (&String, &String)| ("tag", Span::from(format!("{name}={value}")));
+        fields.extend(self.tags.iter().map(tag));
+        fields.push(("id", Span::from(&self.id)));
+        fields.push(("size", crate::format::bytes(self.bytes as u64).into()));
+        if let Some((name, _)) = &self.template {
+            fields.push(("template", Span::from(name)));
+        }
+        page.fields(fields);
+        let data = self.template.as_ref().map(|(_, data)| data);
+        let parts = [("text", self.text.as_ref()), ("HTML", self.html.as_ref()), ("data", data)];
+        for (name, body) in parts {
+            let Some(body) = body else { continue };
+            page.line(Tone::Faint, format!("--- {name}"));
+            for line in body.trim_end().lines() {
+                page.line(Tone::Plain, line);
+            }
+        }
+    }
+}

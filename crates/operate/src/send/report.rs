@@ -1,0 +1,341 @@
+//! What `tidegate send` says: what would happen, and what happened.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::check::Checked;
+use super::fault::Fault;
+use super::journal::Header;
+use super::preview::Preview;
+use super::session::Standing;
+use crate::format::{bytes, count, counted, span};
+use crate::page::{Page, Span, Tone, View};
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Every row stands on the queue.
+    Done,
+    /// It was interrupted: the rest is for the next run of the same command.
+    Interrupted,
+    /// SQS took no more, for this reason: likewise.
+    GaveUp(String),
+}
+
+/// What a run did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SendReport {
+    /// The campaign.
+    pub campaign: String,
+    /// What the run is called.
+    pub run: String,
+    /// Its journal.
+    pub journal: String,
+    /// Rows of the input.
+    pub rows: u64,
+    /// Rows that earlier runs had enqueued.
+    pub enqueued_before: u64,
+    /// Rows that this run enqueued.
+    pub enqueued: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Calls that were made again.
+    pub retries: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// How it ended.
+    pub ended: Ended,
+}
+
+impl SendReport {
+    pub(super) fn new(header: &Header, journal: String, before: u64) -> Self {
+        Self {
+            campaign: header.campaign.clone(),
+            run: header.run.clone(),
+            journal,
+            rows: header.rows,
+            enqueued_before: before,
+            enqueued: 0,
+            bytes: 0,
+            retries: 0,
+            seconds: 0.0,
+            ended: Ended::Done,
+        }
+    }
+
+    /// The first reason is the one that is said.
+    pub(super) fn gave_up(&mut self, error: &(dyn StdError + 'static)) {
+        if self.ended == Ended::Done {
+            let causes = std::iter::successors(Some(error), |&error| error.source());
+            let said = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+            self.ended = Ended::GaveUp(said);
+        }
+    }
+
+    pub(super) fn interrupted(&mut self) {
+        if self.ended == Ended::Done {
+            self.ended = Ended::Interrupted;
+        }
+    }
+
+    /// An interruption that came after the last row is none.
+    pub(super) fn conclude(&mut self) {
+        if self.left() == 0 {
+            self.ended = Ended::Done;
+        }
+    }
+
+    /// Rows that do not stand on the queue, as far as is known.
+    #[must_use]
+    pub const fn left(&self) -> u64 {
+        self.rows.saturating_sub(self.enqueued_before + self.enqueued)
+    }
+}
+
+/// A span of which tenths of a second matter.
+fn took(seconds: f64) -> String {
+    if seconds < 10.0 {
+        return format!("{seconds:.1} s");
+    }
+    span(Duration::from_secs_f64(seconds.min(1e12)))
+}
+
+impl View for SendReport {
+    fn view(&self, page: &mut Page) {
+        let what = counted(self.enqueued, "mail");
+        let (tone, said) = match &self.ended {
+            Ended::Done => (Tone::Good, format!("{what} enqueued for campaign {}", self.campaign)),
+            Ended::Interrupted => (Tone::Warning, format!("Interrupted: {what} enqueued")),
+            Ended::GaveUp(why) => (Tone::Bad, format!("Given up after {what}: {why}")),
+        };
+        page.line(tone, said);
+        let mut fields = vec![("run", Span::from(&self.run))];
+        if self.enqueued_before > 0 {
+            fields.push(("enqueued before", count(self.enqueued_before).into()));
+        }
+        if self.left() > 0 {
+            fields.push(("left", Span::new(Tone::Warning, count(self.left()))));
+        }
+        fields.push(("size", bytes(self.bytes).into()));
+        fields.push(("took", took(self.seconds).into()));
+        if self.retries > 0 {
+            fields.push(("calls made again", count(self.retries).into()));
+        }
+        fields.push(("journal", Span::from(&self.journal)));
+        page.fields(fields);
+        match self.ended {
+            Ended::Done => page.line(
+                Tone::Faint,
+                format!("tidegate reconcile {} says what became of them.", self.journal),
+            ),
+            _ => page.line(
+                Tone::Plain,
+                "Run the same command again: it goes on with the rows that are left.",
+            ),
+        }
+    }
+}
+
+/// Rows are left: what the program ends with after the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} not enqueued: run the same command again", counted(*.0, "mail"))]
+pub struct Unfinished(pub u64);
+
+/// A preview, a dry run, or both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Shown {
+    /// The first mails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
+    /// What a run would do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<DryRun>,
+}
+
+impl View for Shown {
+    fn view(&self, page: &mut Page) {
+        if let Some(preview) = &self.preview {
+            preview.view(page);
+        }
+        if let Some(dry_run) = &self.dry_run {
+            dry_run.view(page);
+        }
+    }
+}
+
+/// What is wrong with the input: nothing was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// The input.
+    pub file: String,
+    /// The faults, in the order of the input.
+    pub faults: Vec<Fault>,
+    /// Whether there may be more: it stopped looking.
+    pub more: bool,
+}
+
+impl View for Refused {
+    fn view(&self, page: &mut Page) {
+        for fault in &self.faults {
+            page.line(Tone::Bad, fault);
+        }
+        let count = counted(self.faults.len() as u64, "fault");
+        let more = if self.more { ", perhaps more (--max-errors)" } else { "" };
+        page.line(Tone::Strong, format!("{count} in {}{more}: nothing was sent.", self.file));
+    }
+}
+
+/// What the quota and the queues say about when the mails will have gone out.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The quota in force, recipients a second; none where it is not known.
+    pub quota_per_second: Option<f64>,
+    /// The campaign's part of it while every campaign has mail, 0.0 to 1.0.
+    pub share: f64,
+    /// Mails that stand before these on the campaign's queue.
+    pub ahead: u64,
+}
+
+impl Estimate {
+    /// Seconds until the last of `rows` has gone out, with the whole quota and with the share alone;
+    /// none where they never will.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub fn seconds(&self, rows: u64) -> Option<(f64, Option<f64>)> {
+        let quota = self.quota_per_second.filter(|quota| *quota > 0.0)?;
+        let alone = (rows + self.ahead) as f64 / quota;
+        Some((alone, (self.share > 0.0).then(|| alone / self.share)))
+    }
+}
+
+/// What a run would do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DryRun {
+    /// The campaign.
+    pub campaign: String,
+    /// Its queue.
+    pub queue: String,
+    /// What the run is called.
+    pub run: String,
+    /// The input.
+    pub file: String,
+    /// The journal that it would write.
+    pub journal: String,
+    /// Rows of the input, and so mails and recipients.
+    pub rows: u64,
+    /// Rows that an earlier run enqueued.
+    pub enqueued_before: u64,
+    /// Bytes of all messages.
+    pub bytes: u64,
+    /// Bytes of the largest.
+    pub largest_bytes: u64,
+    /// Rows whose address an earlier row has.
+    pub repeated_addresses: u64,
+    /// Calls to SQS that putting them there is charged as.
+    pub sqs_calls: u64,
+    /// Whether the stack's duplicate guard is on.
+    pub guarded: bool,
+    /// When they will have gone out.
+    pub estimate: Estimate,
+    /// The same as seconds, with the whole quota.
+    pub seconds_alone: Option<f64>,
+    /// The same as seconds, with the campaign's share.
+    pub seconds_at_share: Option<f64>,
+}
+
+impl DryRun {
+    /// What the run of `header` over `file` would do.
+    #[must_use]
+    pub fn new(
+        (file, journal): (&str, &str),
+        header: &Header,
+        standing: &Standing,
+        checked: &Checked,
+        guarded: bool,
+        estimate: Estimate,
+    ) -> Self {
+        let enqueued_before = match standing {
+            Standing::New => 0,
+            Standing::Interrupted(rows) => rows.count(),
+        };
+        let seconds = estimate.seconds(checked.rows.saturating_sub(enqueued_before));
+        Self {
+            campaign: header.campaign.clone(),
+            queue: header.queue.clone(),
+            run: header.run.clone(),
+            file: file.to_owned(),
+            journal: journal.to_owned(),
+            rows: checked.rows,
+            enqueued_before,
+            bytes: checked.bytes,
+            largest_bytes: checked.largest,
+            repeated_addresses: checked.repeated_addresses,
+            sqs_calls: checked.sqs_calls,
+            guarded,
+            estimate,
+            seconds_alone: seconds.map(|(alone, _)| alone),
+            seconds_at_share: seconds.and_then(|(_, share)| share),
+        }
+    }
+
+    /// What is asked before anything is sent.
+    #[must_use]
+    pub fn question(&self) -> String {
+        let left = self.rows.saturating_sub(self.enqueued_before);
+        let more = if self.enqueued_before > 0 { " more" } else { "" };
+        format!("Enqueue {}{more} for campaign {}?", counted(left, "mail"), self.campaign)
+    }
+
+    fn when(&self) -> Vec<(&'static str, Span)> {
+        let shown = |seconds: f64| span(Duration::from_secs_f64(seconds.clamp(0.0, 1e12)));
+        let Some(quota) = self.estimate.quota_per_second else {
+            return vec![("takes", Span::new(Tone::Warning, "unknown: SES tells no quota"))];
+        };
+        let percent = self.estimate.share * 100.0;
+        let at_share = match self.seconds_at_share {
+            Some(seconds) => {
+                format!("{} at its share of {percent:.0} % of {quota} a second", shown(seconds))
+                    .into()
+            }
+            None => Span::new(Tone::Warning, "for ever at its share of 0 %"),
+        };
+        let alone = self.seconds_alone.map_or_else(|| "for ever".to_owned(), shown);
+        vec![("takes", at_share), ("takes alone", format!("{alone} with the whole quota").into())]
+    }
+}
+
+impl View for DryRun {
+    fn view(&self, page: &mut Page) {
+        let left = self.rows.saturating_sub(self.enqueued_before);
+        page.heading(format!("{} for campaign {}", counted(left, "mail"), self.campaign));
+        let mut fields = vec![
+            ("input", Span::from(format!("{}, {}", self.file, counted(self.rows, "row")))),
+            ("run", Span::from(&self.run)),
+            ("queue", Span::from(&self.queue)),
+            ("journal", Span::from(&self.journal)),
+        ];
+        if self.enqueued_before > 0 {
+            let before = format!("{}: this run goes on after them", count(self.enqueued_before));
+            fields.push(("enqueued before", before.into()));
+        }
+        let size = format!("{}, the largest {}", bytes(self.bytes), bytes(self.largest_bytes));
+        fields.push(("size", size.into()));
+        fields.push(("SQS calls", format!("{} to enqueue all", count(self.sqs_calls)).into()));
+        fields.push(("ahead of them", counted(self.estimate.ahead, "mail").into()));
+        fields.extend(self.when());
+        if self.repeated_addresses > 0 {
+            let said = format!("{} have an earlier row's", counted(self.repeated_addresses, "row"));
+            fields.push(("addresses", Span::new(Tone::Warning, said)));
+        }
+        page.fields(fields);
+        if !self.guarded {
+            let said = "The duplicate guard is off: after an interruption the batches under way may \
+                        be sent twice.";
+            page.line(Tone::Warning, said);
+        }
+        page.line(Tone::Faint, "tidegate plan forecasts when every campaign ends.");
+    }
+}

@@ -1,0 +1,380 @@
+//! A run: the journal is begun or taken up, and every row that is not acknowledged is enqueued.
+
+use std::error::Error as StdError;
+use std::io::{self, Read};
+use std::time::Duration;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _, select_biased};
+use sha2::{Digest as _, Sha256};
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::{Clock, Entropy, PortError, QueueUrl, Queues};
+
+use super::backlog::{Backlog, Room};
+use super::batch::Packer;
+use super::check::{Checked, Hashing};
+use super::deliver::{Delivered, Deliverer};
+use super::draft::{Draft, Message, hex};
+use super::fault::Fault;
+use super::journal::{Contents, Difference, Header, JournalError, Log, Ranges, Record, Writer};
+use super::report::{Ended, SendReport};
+use super::rows::{Format, Rows};
+
+/// Bounds of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Batches under way at once, 1 to 64.
+    pub parallel: usize,
+    /// Messages on the campaign's queue above which nothing is added; none is no limit.
+    pub max_backlog: Option<u64>,
+    /// How long a batch is tried that fails for a passing reason.
+    pub patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let patience = Duration::from_mins(5);
+        Self { parallel: 8, max_backlog: Some(100_000), patience }
+    }
+}
+
+/// Is told how a run goes. All do nothing by default.
+pub trait Progress {
+    /// So many rows more stand on the queue.
+    fn acknowledged(&self, _rows: u64) {}
+
+    /// The queue has `depth` messages, and at most `most` are wanted: it waits.
+    fn waiting(&self, _depth: u64, _most: u64) {}
+
+    /// Something failed that is tried again.
+    fn retrying(&self, _error: &(dyn StdError + 'static)) {}
+}
+
+impl Progress for () {}
+
+/// Why a run did not begin, or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The journal is of another input, or of other options.
+    #[error("{journal}: this run was begun with another {}; nothing was sent. Take the same again, or send this one under another name: --run NAME (or --restart)", names(.differences))]
+    Changed {
+        /// The journal.
+        journal: String,
+        /// What differs.
+        differences: Vec<Difference>,
+    },
+    /// The journal has its end.
+    #[error(
+        "{journal}: this run is over: all {rows} rows were enqueued; nothing was sent. To send the same input once more: --again NAME, a run's new name"
+    )]
+    AlreadySent {
+        /// The journal.
+        journal: String,
+        /// How many rows it had.
+        rows: u64,
+    },
+    /// The input cannot be read.
+    #[error("{file} cannot be read")]
+    Input {
+        /// The input.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The input changed after it was checked.
+    #[error(
+        "{file} changed while it was sent: what was enqueued stands in {journal}; restore the file and run the command again"
+    )]
+    InputChanged {
+        /// The input.
+        file: String,
+        /// The journal.
+        journal: String,
+        /// The first row that can no longer be sent, where one cannot.
+        fault: Option<Box<Fault>>,
+    },
+}
+
+fn names(differences: &[Difference]) -> String {
+    let named = differences.iter().map(|d| format!("{} ({} then, {} now)", d.name, d.was, d.is));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+/// What stands of a run in its journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing: it begins.
+    New,
+    /// These rows were acknowledged, then it was interrupted.
+    Interrupted(Ranges),
+}
+
+/// Where the run of `header` stands, by what its journal holds.
+///
+/// # Errors
+/// [`SendError::Changed`] and [`SendError::AlreadySent`].
+pub fn standing(
+    journal: &str,
+    contents: &Contents,
+    header: &Header,
+) -> Result<Standing, SendError> {
+    let Some(begun) = &contents.header else { return Ok(Standing::New) };
+    let differences = begun.differences(header);
+    let journal = journal.to_owned();
+    if !differences.is_empty() {
+        return Err(SendError::Changed { journal, differences });
+    }
+    if contents.ended.is_some() {
+        return Err(SendError::AlreadySent { journal, rows: begun.rows });
+    }
+    Ok(Standing::Interrupted(contents.acknowledged.clone()))
+}
+
+/// What a run needs of the outside.
+#[derive(Debug)]
+pub struct Ports<'a, Q, C, E, P> {
+    /// The queues.
+    pub queues: &'a Q,
+    /// Time.
+    pub clock: &'a C,
+    /// Randomness, for the pauses between tries.
+    pub entropy: &'a E,
+    /// Is told how it goes.
+    pub progress: &'a P,
+}
+
+/// A run that has been checked and confirmed.
+#[derive(Debug)]
+pub struct Session<'a> {
+    /// The mails.
+    pub draft: &'a Draft,
+    /// The input's name.
+    pub file: &'a str,
+    /// How it is written.
+    pub format: Format,
+    /// What the first pass found.
+    pub checked: &'a Checked,
+    /// What the journal begins with, where it is new.
+    pub header: &'a Header,
+    /// Where it stands.
+    pub standing: &'a Standing,
+    /// Its bounds.
+    pub limits: Limits,
+}
+
+impl Session<'_> {
+    /// Enqueues every row of `input` that is not acknowledged, and writes each batch that SQS took
+    /// into `journal`. `stop` ends it after the batches under way.
+    ///
+    /// # Errors
+    /// [`SendError`]. A queue that does not take more is no error: the report says how far it came.
+    pub async fn run<Q: Queues, C: Clock, E: Entropy, P: Progress, L: Log>(
+        &self,
+        ports: Ports<'_, Q, C, E, P>,
+        input: impl Read,
+        journal: &mut Writer<L>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<SendReport, SendError> {
+        let nothing = Ranges::default();
+        let before = match self.standing {
+            Standing::New => {
+                journal.begin(self.header)?;
+                &nothing
+            }
+            Standing::Interrupted(acknowledged) => {
+                let at = EpochMillis::from(ports.clock.wall());
+                journal.record(&Record::Resumed { at, by: self.header.by.clone() })?;
+                acknowledged
+            }
+        };
+        let mut report = SendReport::new(self.header, journal.path(), before.count());
+        let started = ports.clock.monotonic();
+        let mut input = Hashing { input, hash: Sha256::new() };
+        let queue = QueueUrl::new(self.header.queue.as_str());
+        let rows = Rows::new(self.file, self.format, &mut input)
+            .map_err(|fault| self.changed(journal.path(), Some(fault)))?;
+        let batches = Batches { session: self, rows, before, packer: Packer::default() };
+        let deliverer = Deliverer {
+            queues: ports.queues,
+            clock: ports.clock,
+            entropy: ports.entropy,
+            progress: ports.progress,
+            queue: &queue,
+            patience: self.limits.patience,
+        };
+        let fault = self.enqueue(&deliverer, batches, journal, stop, &mut report).await?;
+        report.seconds = ports.clock.monotonic().saturating_since(started).as_secs_f64();
+        if let Some(fault) = fault {
+            return Err(self.changed(journal.path(), Some(fault)));
+        }
+        if report.ended == Ended::Done {
+            let rest = io::copy(&mut input, &mut io::sink());
+            rest.map_err(|source| SendError::Input { file: self.file.to_owned(), source })?;
+            if hex(&input.hash.finalize()) != self.checked.sha256 {
+                return Err(self.changed(journal.path(), None));
+            }
+            let at = EpochMillis::from(ports.clock.wall());
+            journal.record(&Record::Ended { at })?;
+        }
+        Ok(report)
+    }
+
+    fn changed(&self, journal: String, fault: Option<Fault>) -> SendError {
+        SendError::InputChanged { file: self.file.to_owned(), journal, fault: fault.map(Box::new) }
+    }
+
+    /// Sends batches until there are no more, `stop` is ready, or one fails for good: then those
+    /// under way are waited for. Gives the row that can no longer be sent, where there is one.
+    async fn enqueue<Q: Queues, C: Clock, E: Entropy, P: Progress, L: Log>(
+        &self,
+        deliverer: &Deliverer<'_, Q, C, E, P>,
+        mut batches: impl Iterator<Item = Result<Vec<Message>, Fault>>,
+        journal: &mut Writer<L>,
+        stop: impl Future<Output = ()>,
+        report: &mut SendReport,
+    ) -> Result<Option<Fault>, SendError> {
+        let Deliverer { queues, clock, progress, queue, patience, .. } = *deliverer;
+        let stop = stop.shared();
+        let mut stopping = stop.clone();
+        let mut backlog =
+            Backlog::new((queues, clock, progress), queue, self.limits.max_backlog, patience);
+        let mut under_way = FuturesUnordered::new();
+        let (mut going, mut fault) = (true, None);
+        loop {
+            let mut wait = None;
+            while going && under_way.len() < self.limits.parallel.max(1) {
+                match backlog.room().await {
+                    Room::Free => {}
+                    Room::Wait(until) => {
+                        wait = Some(until);
+                        break;
+                    }
+                    Room::Unknown(error) => {
+                        report.gave_up(&error);
+                        going = false;
+                        break;
+                    }
+                }
+                match batches.next() {
+                    Some(Ok(batch)) => {
+                        backlog.add(batch.len() as u64);
+                        under_way.push(deliverer.deliver(batch, stop.clone()));
+                    }
+                    Some(Err(found)) => (going, fault) = (false, Some(found)),
+                    None => going = false,
+                }
+            }
+            if !going && under_way.is_empty() {
+                break;
+            }
+            let mut sleep = std::pin::pin!(sleep(clock, wait).fuse());
+            select_biased! {
+                () = stopping => {
+                    going = false;
+                    report.interrupted();
+                }
+                delivered = under_way.select_next_some() => {
+                    going &= delivered.error.is_none() && !delivered.interrupted;
+                    settle(delivered, journal, clock, progress, report)?;
+                }
+                () = sleep => {}
+            }
+        }
+        report.conclude();
+        Ok(fault)
+    }
+}
+
+/// Writes down what became of a batch.
+fn settle<L: Log>(
+    delivered: Delivered,
+    journal: &mut Writer<L>,
+    clock: &impl Clock,
+    progress: &impl Progress,
+    report: &mut SendReport,
+) -> Result<(), SendError> {
+    let rows = delivered.acknowledged.ids.len() as u64;
+    if rows > 0 {
+        journal.acknowledge(delivered.acknowledged, clock.monotonic())?;
+        progress.acknowledged(rows);
+    }
+    report.enqueued += rows;
+    report.bytes += delivered.bytes;
+    report.retries += delivered.retries;
+    if let Some(error) = delivered.error {
+        report.gave_up(&error);
+    }
+    if delivered.interrupted {
+        report.interrupted();
+    }
+    Ok(())
+}
+
+async fn sleep(clock: &impl Clock, until: Option<tidegate_delivery::ports::Monotonic>) {
+    match until {
+        Some(until) => clock.sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The rows that are not acknowledged, rendered and packed.
+struct Batches<'a, R: Read> {
+    session: &'a Session<'a>,
+    rows: Rows<R>,
+    before: &'a Ranges,
+    packer: Packer,
+}
+
+impl<R: Read> Iterator for Batches<'_, R> {
+    type Item = Result<Vec<Message>, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Session { draft, file, .. } = self.session;
+        loop {
+            let message = match self.rows.next() {
+                None => return self.packer.rest().map(Ok),
+                Some(Ok(row)) if self.before.contains(row.number) => continue,
+                Some(row) => row.and_then(|row| draft.message(file, &row)),
+            };
+            match message {
+                Ok((message, _)) => {
+                    if let Some(batch) = self.packer.add(message) {
+                        return Some(Ok(batch));
+                    }
+                }
+                Err(fault) => return Some(Err(fault)),
+            }
+        }
+    }
+}
+
+/// What stands on a queue and in the ledger before a run, for its journal.
+///
+/// # Errors
+/// [`PortError`].
+pub async fn before(
+    queues: &impl Queues,
+    ledger: &impl tidegate_delivery::ports::Ledger,
+    campaign: &str,
+    queue: &QueueUrl,
+    merge: Option<&QueueUrl>,
+) -> Result<super::journal::Before, PortError> {
+    let counters = ledger.read().await?.counters;
+    let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
+    let all =
+        |depth: tidegate_delivery::ports::Depth| depth.visible + depth.in_flight + depth.delayed;
+    let queued = all(queues.depth(queue).await?);
+    let merging = match merge {
+        Some(merge) => all(queues.depth(merge).await?),
+        None => 0,
+    };
+    Ok(super::journal::Before {
+        sent: counter(&format!("sent.{campaign}")),
+        possibly_sent: counter("possibly_sent"),
+        queued,
+        merging,
+    })
+}

@@ -1,0 +1,240 @@
+//! Templates: subject, HTML, text and the unsubscribing addresses, rendered with a row's columns.
+
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
+
+use super::fault::{Fault, Place};
+use super::rows::Row;
+
+/// A template as given: what it is called in faults, and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The file's name, or the option's.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl Source {
+    /// A template that is called `name`.
+    #[must_use]
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { name: name.into(), text: text.into() }
+    }
+
+    /// The subject in an HTML template: its first `<title>`, at the line where it stands.
+    ///
+    /// ```
+    /// use tidegate_operate::send::Source;
+    /// let html = Source::new("mail.html", "<html>\n<title>Hello {{ name }} &amp; all</title>");
+    /// assert_eq!(html.title().unwrap().text, "\nHello {{ name }} & all");
+    /// assert_eq!(Source::new("mail.html", "<p>Hello</p>").title(), None);
+    /// ```
+    #[must_use]
+    pub fn title(&self) -> Option<Self> {
+        let lower = self.text.to_ascii_lowercase();
+        let open = lower.find("<title")?;
+        let start = open + lower[open..].find('>')? + 1;
+        let end = start + lower[start..].find("</title")?;
+        // Faults name the line: what stands before it counts.
+        let lines = "\n".repeat(self.text[..start].matches('\n').count());
+        let title = unescaped(&self.text[start..end]);
+        Some(Self::new(self.name.clone(), lines + &title))
+    }
+}
+
+/// HTML's five named characters as themselves.
+fn unescaped(html: &str) -> String {
+    [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
+        .iter()
+        .fold(html.to_owned(), |text, (name, character)| text.replace(name, character))
+}
+
+/// Which template of a mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The subject line.
+    Subject,
+    /// The HTML body: values are escaped.
+    Html,
+    /// The text body.
+    Text,
+    /// The https address of `list_unsubscribe`.
+    UnsubscribeUrl,
+    /// The `mailto:` beside it.
+    UnsubscribeMailto,
+}
+
+impl Part {
+    /// The option that gives it.
+    #[must_use]
+    pub const fn option(self) -> &'static str {
+        match self {
+            Self::Subject => "--subject",
+            Self::Html => "--template",
+            Self::Text => "--text",
+            Self::UnsubscribeUrl => "--list-unsubscribe",
+            Self::UnsubscribeMailto => "--unsubscribe-mailto",
+        }
+    }
+
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Subject => "subject",
+            Self::Html => "html",
+            Self::Text => "text",
+            Self::UnsubscribeUrl => "list_unsubscribe",
+            Self::UnsubscribeMailto => "list_unsubscribe.mailto",
+        }
+    }
+}
+
+/// Templates, compiled. A column that is not there is a fault, never an empty text.
+#[derive(Debug)]
+pub struct Templates {
+    environment: Environment<'static>,
+    names: Vec<(Part, String)>,
+}
+
+impl Templates {
+    /// Compiles the templates.
+    ///
+    /// # Errors
+    /// The first that is no template: its name, the line, and what is wrong there.
+    pub fn compile(parts: impl IntoIterator<Item = (Part, Source)>) -> Result<Self, Fault> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        // Without it an error does not know where in its template it stands.
+        environment.set_debug(true);
+        environment.set_auto_escape_callback(|key| {
+            if key == Part::Html.key() { AutoEscape::Html } else { AutoEscape::None }
+        });
+        let mut names = Vec::new();
+        for (part, source) in parts {
+            let added = environment.add_template_owned(part.key(), source.text);
+            added.map_err(|error| {
+                let line = error.line().unwrap_or(1) as u64;
+                let said = error.detail().unwrap_or("a syntax error").to_owned();
+                Fault::bare(&source.name, line, "template", format!("must be valid: {said}"))
+            })?;
+            names.push((part, source.name));
+        }
+        Ok(Self { environment, names })
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub fn has(&self, part: Part) -> bool {
+        self.names.iter().any(|(named, _)| *named == part)
+    }
+
+    /// Renders `part` with the columns of `row`; none where there is no such template.
+    ///
+    /// # Errors
+    /// A column that is not there, or whatever else the template does that cannot be done.
+    pub fn render(&self, part: Part, file: &str, row: &Row) -> Result<Option<String>, Fault> {
+        let Some((_, name)) = self.names.iter().find(|(named, _)| *named == part) else {
+            return Ok(None);
+        };
+        let rendered = self
+            .environment
+            .get_template(part.key())
+            .and_then(|template| template.render(context(row)));
+        rendered.map(Some).map_err(|error| fault(&error, name, file, row))
+    }
+}
+
+/// The columns by name, and all of them as `row`: for names that are no words, `row["first name"]`.
+fn context(row: &Row) -> minijinja::Value {
+    let columns = minijinja::Value::from(Serde(&row.columns));
+    let named = row.columns.iter();
+    named
+        .map(|(name, value)| (name.clone(), minijinja::Value::from(Serde(value))))
+        .chain([("row".to_owned(), columns)])
+        .collect::<std::collections::BTreeMap<_, _>>()
+        .into()
+}
+
+fn fault(error: &minijinja::Error, template: &str, file: &str, row: &Row) -> Fault {
+    let at = Place { file: template.to_owned(), line: error.line().unwrap_or(1) as u64 };
+    let source = error.template_source().zip(error.range());
+    let expression = source.and_then(|(text, range)| text.get(range)).unwrap_or("…").trim();
+    let field = format!("{{{{ {expression} }}}}");
+    let problem = match error.kind() {
+        ErrorKind::UndefinedError => {
+            let columns: Vec<&str> = row.columns.keys().map(String::as_str).collect();
+            format!("must be a column of the row: {}", columns.join(", "))
+        }
+        // The detail may quote a value: only what kind of error it is.
+        kind => format!("must be what can be rendered: {kind}"),
+    };
+    Fault { template: Some(Box::new(at)), ..Fault::bare(file, row.line, field, problem) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn row(columns: &serde_json::Value) -> Row {
+        let columns: BTreeMap<String, serde_json::Value> =
+            serde_json::from_value(columns.clone()).unwrap();
+        Row { number: 1, line: 14, columns }
+    }
+
+    fn rendered(part: Part, text: &str, columns: &serde_json::Value) -> Result<String, String> {
+        let templates = Templates::compile([(part, Source::new("mail.html", text))]);
+        let rendered = templates.map_err(|fault| fault.to_string())?;
+        let rendered = rendered.render(part, "in.csv", &row(columns));
+        rendered.map(Option::unwrap_or_default).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn values_are_escaped_in_html_and_nowhere_else() {
+        let columns = json!({"name": "<b> & \"Ada\""});
+        let html = rendered(Part::Html, "<p>{{ name }}</p>", &columns).unwrap();
+        assert_eq!(html, "<p>&lt;b&gt; &amp; &quot;Ada&quot;</p>");
+        for part in [Part::Text, Part::Subject, Part::UnsubscribeUrl] {
+            assert_eq!(rendered(part, "{{ name }}", &columns).unwrap(), "<b> & \"Ada\"");
+        }
+    }
+
+    #[test]
+    fn a_missing_column_is_named_with_the_template_its_line_and_the_inputs_line() {
+        for text in ["a\n<p>{{ first }}</p>", "a\n{% if first %}x{% endif %}"] {
+            let fault = rendered(Part::Html, text, &json!({"to": "a@x.de", "name": "A"}));
+            let said =
+                "mail.html:2: {{ first }}: must be a column of the row: name, to (in.csv:14)";
+            assert_eq!(fault.unwrap_err(), said, "{text}");
+        }
+        let nested = rendered(Part::Text, "{{ order.total }}", &json!({"order": {"id": 1}}));
+        assert!(
+            nested.unwrap_err().starts_with("mail.html:1: {{ order.total }}: must be a column")
+        );
+    }
+
+    #[test]
+    fn a_column_may_be_left_out_where_the_template_says_what_then() {
+        let text = "{{ first|default('friend') }}{% if x is defined %}!{% endif %}";
+        assert_eq!(rendered(Part::Text, text, &json!({})).unwrap(), "friend");
+    }
+
+    #[test]
+    fn columns_whose_names_are_no_words_and_values_for_an_address_can_be_rendered() {
+        let columns = json!({"first name": "Ada", "token": "a b&c"});
+        let text = "{{ row['first name'] }} {{ token|urlencode }}";
+        assert_eq!(rendered(Part::Text, text, &columns).unwrap(), "Ada a%20b%26c");
+    }
+
+    #[test]
+    fn what_is_no_template_is_refused_with_its_line() {
+        let fault = rendered(Part::Text, "a\n{{ name", &json!({})).unwrap_err();
+        assert!(fault.starts_with("mail.html:2: template: must be valid: "), "{fault}");
+        let fault = rendered(Part::Text, "a\n{{ name + 1 }}", &json!({"name": "Ada"})).unwrap_err();
+        assert!(fault.starts_with("mail.html:2: {{ name + 1 }}: must be what can be rendered"));
+        assert!(!fault.contains("Ada"), "{fault}");
+    }
+}

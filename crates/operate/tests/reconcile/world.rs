@@ -1,0 +1,270 @@
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead};
+use std::time::Duration;
+
+use tidegate_core::config::Campaign;
+use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_core::{Timestamp, email::Email};
+use tidegate_delivery::ports::{
+    Clock as _, Fifo, Ledger as _, LedgerReport, MarkRequest, Marks as _, Outgoing, QueueUrl,
+    Queues as _,
+};
+use tidegate_memory::{
+    FaultPlan, Faulty, MemoryLedger, MemoryQueues, QueueSettings, SeededEntropy, Universe,
+};
+use tidegate_operate::reconcile::{
+    DeadLetters, Journal, Ports, ReconcileError, Reconciliation, Stack, reconcile,
+};
+use tidegate_operate::send::{
+    Checking, Draft, Ended, Format, Header, Limits, Log, Part, Session, Source, Standing,
+    Templates, Words, Writer, before, check,
+};
+
+const FORMAT: Format = Format::Csv { delimiter: b',' };
+
+/// What a poller, or a fault, did with a mail.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Became {
+    /// SES took it.
+    Sent,
+    /// It stands on the dead-letter queue.
+    Dead,
+    /// So, and its mark could not be taken away.
+    DeadButMarked,
+    /// It stands there, and nobody knows whether it was sent.
+    Parked,
+    /// It was marked so long ago.
+    SendingFor(Duration),
+    /// It waits on its campaign's queue for another attempt.
+    Retrying,
+    /// It stands on the merge queue.
+    Merging,
+    /// It is gone.
+    Lost,
+}
+
+/// A journal in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Journalled(pub(crate) Vec<u8>);
+
+impl Log for &mut Journalled {
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        self.0.extend_from_slice(line);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn path(&self) -> String {
+        "run.journal".to_owned()
+    }
+}
+
+impl Journal for &Journalled {
+    fn path(&self) -> String {
+        "run.journal".to_owned()
+    }
+
+    fn open(&self) -> io::Result<impl BufRead> {
+        Ok(self.0.as_slice())
+    }
+}
+
+/// A stack whose mails go where a test says.
+pub(crate) struct World {
+    universe: Universe,
+    queues: MemoryQueues,
+    ledger: MemoryLedger,
+    pub(crate) faults: FaultPlan,
+    guard: DuplicateGuard,
+    pub(crate) kept: Duration,
+    dead: RefCell<BTreeSet<Identity>>,
+}
+
+fn url(name: &str) -> QueueUrl {
+    QueueUrl::new(format!("https://sqs.example/{name}"))
+}
+
+impl World {
+    pub(crate) fn new(guard: DuplicateGuard) -> Self {
+        let universe = Universe::starting_at(Timestamp::from_millis(1_795_207_000_300));
+        let queues = MemoryQueues::new(universe, 1);
+        for name in ["big", "small", "merge.fifo"] {
+            queues.create(&url(name), QueueSettings::default());
+        }
+        Self {
+            universe,
+            queues,
+            ledger: MemoryLedger::default(),
+            faults: FaultPlan::new(universe, 2),
+            guard,
+            kept: Duration::from_hours(15 * 24),
+            dead: RefCell::default(),
+        }
+    }
+
+    /// Runs `tidegate send` with so many rows.
+    pub(crate) async fn enqueue(&self, campaign: &str, run: &str, rows: u64) -> Journalled {
+        let lines = (1..=rows).map(|row| format!("ada{row}@example.com"));
+        let lines = std::iter::once("to".to_owned()).chain(lines);
+        let csv = lines.collect::<Vec<_>>().join("\n");
+        let parts = [(Part::Subject, "Hello"), (Part::Text, "Text.")];
+        let parts = parts.map(|(part, text)| (part, Source::new("t", text)));
+        let draft = Draft {
+            campaign: campaign.to_owned(),
+            run: run.to_owned(),
+            from: "news@example.org".to_owned(),
+            reply_to: Vec::new(),
+            priority: None,
+            tags: BTreeMap::new(),
+            configuration_set: None,
+            content: Words::Here(Templates::compile(parts).unwrap()),
+            to_column: None,
+            id_column: None,
+            senders: "*".parse().unwrap(),
+        };
+        let checking = Checking { format: FORMAT, max_faults: 1, allow_duplicates: false };
+        let checked = check(&draft, "in.csv", csv.as_bytes(), checking, |_, _| {}).unwrap();
+        let (queue, clock) = (url(campaign), self.universe.clock());
+        let at = EpochMillis::from(clock.wall());
+        let mut header = Header::new(campaign, queue.as_str(), run, "ada", at);
+        header.rows = rows;
+        let merge = url("merge.fifo");
+        header.before =
+            before(&self.queues, &self.ledger, campaign, &queue, Some(&merge)).await.unwrap();
+        let session = Session {
+            draft: &draft,
+            file: "in.csv",
+            format: FORMAT,
+            checked: &checked,
+            header: &header,
+            standing: &Standing::New,
+            limits: Limits::default(),
+        };
+        let ports = tidegate_operate::send::Ports {
+            queues: &self.queues,
+            clock: &clock,
+            entropy: &SeededEntropy::new(3),
+            progress: &(),
+        };
+        let mut journal = Journalled::default();
+        let mut writer = Writer::new(&mut journal);
+        let run = session.run(ports, csv.as_bytes(), &mut writer, std::future::pending());
+        assert_eq!(run.await.unwrap().ended, Ended::Done);
+        journal
+    }
+
+    /// Takes mails from the campaign's queue, and does with so many what is said.
+    pub(crate) async fn befall(&self, campaign: &str, became: &[(usize, Became)]) {
+        for (count, became) in became {
+            let mut left = *count;
+            while left > 0 {
+                let received = self
+                    .queues
+                    .receive(&url(campaign), left.min(10), Duration::ZERO)
+                    .await
+                    .unwrap();
+                assert!(!received.is_empty(), "there are no more mails");
+                left -= received.len();
+                let receipts: Vec<String> = received.iter().map(|m| m.receipt.clone()).collect();
+                self.queues.delete(&url(campaign), &receipts).await.unwrap();
+                for mail in received {
+                    self.befalls(campaign, mail.body, *became).await;
+                }
+            }
+        }
+    }
+
+    async fn befalls(&self, campaign: &str, body: String, became: Became) {
+        let id = Email::parse(&body).unwrap().id().unwrap().to_owned();
+        let identity = Identity::from_body_id(campaign, &id);
+        let now = self.universe.clock().wall();
+        let mark = |age: Duration| MarkRequest {
+            identity: identity.clone(),
+            token: id.clone(),
+            pass: 0,
+            now: now.saturating_sub(age),
+            kept: self.kept,
+            replaces: None,
+        };
+        let marked = async |age| {
+            if self.guard != DuplicateGuard::Off {
+                self.ledger.mark(&mark(age)).await.unwrap();
+            }
+        };
+        let outgoing = Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None };
+        match became {
+            Became::Sent => {
+                marked(Duration::ZERO).await;
+                self.ledger.set_sent(&identity).await.unwrap();
+                self.sent_before(campaign, 1).await;
+            }
+            Became::Dead => {
+                self.dead.borrow_mut().insert(identity.clone());
+            }
+            Became::DeadButMarked => {
+                marked(Duration::ZERO).await;
+                self.dead.borrow_mut().insert(identity.clone());
+            }
+            Became::Parked => {
+                marked(Duration::ZERO).await;
+                self.ledger.set_parked(&identity, &id, 0xFFFF).await.unwrap();
+                self.dead.borrow_mut().insert(identity.clone());
+            }
+            Became::SendingFor(age) => marked(age).await,
+            Became::Retrying => {
+                let delayed = Outgoing { delay: Duration::from_mins(5), ..outgoing };
+                self.queues.send(&url(campaign), &[delayed]).await.unwrap();
+            }
+            Became::Merging => {
+                let fifo = Fifo { group: id.clone(), deduplication: id.clone() };
+                let merging = Outgoing { fifo: Some(fifo), ..outgoing };
+                self.queues.send(&url("merge.fifo"), &[merging]).await.unwrap();
+            }
+            Became::Lost => {}
+        }
+    }
+
+    /// A poller's report of so many recipients.
+    pub(crate) async fn sent_before(&self, campaign: &str, recipients: i64) {
+        let counters = BTreeMap::from([(format!("sent.{campaign}"), recipients)]);
+        self.ledger.report(&LedgerReport { counters, ..LedgerReport::default() }).await.unwrap();
+    }
+
+    /// Sends what stands on the merge queue.
+    pub(crate) async fn drain_merge(&self) {
+        let standing = self.queues.contents(&url("merge.fifo")).len();
+        self.queues.create(&url("merge.fifo"), QueueSettings::default());
+        self.sent_before("big", i64::try_from(standing).unwrap()).await;
+    }
+
+    /// The command.
+    pub(crate) async fn reconcile(
+        &self,
+        journals: &[&Journalled],
+    ) -> Result<Reconciliation, ReconcileError> {
+        let campaign = |name: &str, weight| Campaign {
+            name: name.to_owned(),
+            queue_url: url(name).to_string(),
+            weight,
+        };
+        let stack = Stack {
+            campaigns: vec![campaign("big", 90), campaign("small", 10)],
+            merge: Some(url("merge.fifo")),
+            guard: self.guard,
+            mark_kept: self.kept,
+            quota_per_second: Some(14.0),
+        };
+        let queues = Faulty::new(self.queues.clone(), self.faults.clone());
+        let ledger = Faulty::new(self.ledger.clone(), self.faults.clone());
+        let clock = self.universe.clock();
+        let ports = Ports { queues: &queues, ledger: &ledger, clock: &clock };
+        let mails = self.dead.borrow().clone();
+        let dead = async { Ok(DeadLetters { mails, ..DeadLetters::default() }) };
+        reconcile(ports, &stack, journals, dead, |_| {}).await
+    }
+}

@@ -1,0 +1,78 @@
+//! What people read, as it is recorded in the README.
+
+use std::time::Duration;
+
+use snapbox::{assert_data_eq, file};
+use tidegate_operate::page::Page;
+use tidegate_operate::redact::Addresses;
+use tidegate_operate::send::{
+    Checking, DryRun, Ended, Estimate, Part, Preview, Ranges, Refused, SendReport, Standing, check,
+};
+
+use super::world::{CHECKING, FILE, Journal, World, checked, draft, recipients, templates};
+
+#[test]
+fn preview() {
+    let mut preview = Preview::new(1, Addresses::Masked);
+    let csv = recipients(3);
+    check(&draft(), FILE, csv.as_bytes(), CHECKING, |message, email| preview.see(message, email))
+        .unwrap();
+    assert_data_eq!(Page::of(&preview).plain(), file!["../golden/send-preview.txt"]);
+    assert!(!serde_json::to_string(&preview).unwrap().contains("ada1@"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dry_run() {
+    let world = World::new(1);
+    let checked = checked(&draft(), &recipients(20_000)).unwrap();
+    let header = world.header(&checked);
+    let estimate = Estimate { quota_per_second: Some(14.0), share: 0.9, ahead: 250 };
+    let journal = ".tidegate/big-recipients.journal";
+    let dry = DryRun::new((FILE, journal), &header, &Standing::New, &checked, false, estimate);
+    assert_eq!(dry.question(), "Enqueue 20,000 mails for campaign big?");
+    assert_data_eq!(Page::of(&dry).plain(), file!["../golden/send-dry-run.txt"]);
+    let mut rows = Ranges::default();
+    rows.insert(1, 19_999);
+    let standing = Standing::Interrupted(rows);
+    let dry = DryRun::new((FILE, journal), &header, &standing, &checked, true, estimate);
+    assert_eq!(dry.question(), "Enqueue 1 mail more for campaign big?");
+}
+
+#[test]
+fn faults() {
+    let draft = tidegate_operate::send::Draft {
+        content: tidegate_operate::send::Words::Here(templates(&[
+            (Part::Subject, "--subject", "Hello {{ first_name }}"),
+            (Part::Html, "mail.html", "<p>Dear {{ first_name }},</p>\n<p>{{ offer }}</p>\n"),
+        ])),
+        ..draft()
+    };
+    let csv = "to,first_name\nada@example.com,Ada\nbob@example,Bob\nada@example.com,Ada\n,Eve\n\
+               carol@example.com,Carol,7\n";
+    let faults = check(&draft, FILE, csv.as_bytes(), CHECKING, |_, _| {}).unwrap_err();
+    let refused = |faults: Vec<tidegate_operate::send::Fault>, more| Refused {
+        file: FILE.to_owned(),
+        faults: faults.into_iter().map(|fault| fault.shown(Addresses::Masked)).collect(),
+        more,
+    };
+    let page = Page::of(&refused(faults, false)).plain();
+    assert_data_eq!(page, file!["../golden/send-faults.txt"]);
+    let checking = Checking { max_faults: 2, ..CHECKING };
+    let faults = check(&draft, FILE, csv.as_bytes(), checking, |_, _| {}).unwrap_err();
+    assert_eq!(faults.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn report() {
+    let world = World::new(1);
+    let csv = recipients(1_000);
+    let mut journal = Journal::default();
+    let stop = tokio::time::sleep(Duration::from_millis(100));
+    let report = world.run(&csv, &mut journal, stop).await.unwrap();
+    assert_eq!(report.ended, Ended::Interrupted);
+    assert_data_eq!(Page::of(&report).plain(), file!["../golden/send-interrupted.txt"]);
+    let report = world.run(&csv, &mut journal, std::future::pending()).await.unwrap();
+    assert_data_eq!(Page::of(&report).plain(), file!["../golden/send.txt"]);
+    let gave_up = SendReport { ended: Ended::GaveUp("no".to_owned()), enqueued: 7, ..report };
+    assert!(Page::of(&gave_up).plain().starts_with("Given up after 7 mails: no\n"));
+}

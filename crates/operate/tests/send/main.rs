@@ -1,0 +1,8 @@
+//! `tidegate send` in simulated time.
+
+#![expect(clippy::unwrap_used, reason = "tests: a panic is a finding")]
+
+mod checks;
+mod faults;
+mod golden;
+mod world;

@@ -1,0 +1,185 @@
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use tidegate_core::Timestamp;
+use tidegate_core::email::{AllowedSenders, Email};
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::{Clock as _, QueueUrl};
+use tidegate_memory::{
+    FaultPlan, Faulty, Latency, MemoryQueues, QueueSettings, SeededEntropy, Universe,
+};
+use tidegate_operate::send::{
+    Checked, Checking, Contents, Draft, Fault, Format, Header, Limits, Log, Part, Ports, Progress,
+    SendError, SendReport, Session, Source, Templates, Words, Writer, check, read, standing,
+};
+
+pub(crate) const FILE: &str = "recipients.csv";
+pub(crate) const CSV: Format = Format::Csv { delimiter: b',' };
+pub(crate) const CHECKING: Checking =
+    Checking { format: CSV, max_faults: 20, allow_duplicates: false };
+
+/// A CSV of `rows` recipients.
+pub(crate) fn recipients(rows: u64) -> String {
+    let row = |row: u64| format!("ada{row}@example.com,Ada {row},t{row}");
+    let lines = std::iter::once("to,first_name,token".to_owned()).chain((1..=rows).map(row));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+pub(crate) fn templates(parts: &[(Part, &str, &str)]) -> Templates {
+    let named = |&(part, name, text): &(Part, &str, &str)| (part, Source::new(name, text));
+    Templates::compile(parts.iter().map(named)).unwrap()
+}
+
+pub(crate) fn draft() -> Draft {
+    let content = Words::Here(templates(&[
+        (Part::Subject, "--subject", "Hello {{ first_name }}"),
+        (Part::Html, "mail.html", "<p>Dear {{ first_name }},</p>\n<p>News.</p>\n"),
+        (Part::Text, "mail.txt", "Dear {{ first_name }},\nnews.\n"),
+        (
+            Part::UnsubscribeUrl,
+            "--list-unsubscribe",
+            "https://example.org/out?t={{ token|urlencode }}",
+        ),
+    ]));
+    Draft {
+        campaign: "big".to_owned(),
+        run: "recipients".to_owned(),
+        from: "News <news@example.org>".to_owned(),
+        reply_to: vec!["answers@example.org".to_owned()],
+        priority: None,
+        tags: BTreeMap::from([("edition".to_owned(), "2026-11".to_owned())]),
+        configuration_set: None,
+        content,
+        to_column: None,
+        id_column: None,
+        senders: AllowedSenders::everyone(),
+    }
+}
+
+pub(crate) fn checked(draft: &Draft, csv: &str) -> Result<Checked, Vec<Fault>> {
+    check(draft, FILE, csv.as_bytes(), CHECKING, |_, _| {})
+}
+
+/// A journal in memory, which outlives whoever writes it.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Journal(pub(crate) Vec<u8>);
+
+impl Journal {
+    pub(crate) fn contents(&self) -> Contents {
+        read("journal", self.0.as_slice()).unwrap()
+    }
+}
+
+impl Log for &mut Journal {
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        self.0.extend_from_slice(line);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn path(&self) -> String {
+        ".tidegate/big-recipients.journal".to_owned()
+    }
+}
+
+/// A campaign's queue that may fail.
+pub(crate) struct World {
+    pub(crate) universe: Universe,
+    pub(crate) queues: MemoryQueues,
+    pub(crate) faults: FaultPlan,
+    pub(crate) queue: QueueUrl,
+    pub(crate) limits: Limits,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let universe = Universe::starting_at(Timestamp::from_millis(1_795_207_000_300));
+        let queues = MemoryQueues::new(universe, seed);
+        let queue = QueueUrl::new("https://sqs.example/big");
+        queues.create(&queue, QueueSettings::default());
+        let ms = Duration::from_millis;
+        queues.set_latency(Latency::between(ms(5), ms(15)));
+        let faults = FaultPlan::new(universe, seed + 1);
+        Self {
+            universe,
+            queues,
+            faults,
+            queue,
+            limits: Limits { parallel: 3, ..Limits::default() },
+        }
+    }
+
+    pub(crate) fn header(&self, checked: &Checked) -> Header {
+        let at = EpochMillis::from(self.universe.clock().wall());
+        let mut header = Header::new("big", self.queue.as_str(), "recipients", "ada", at);
+        header.settings.insert("input".to_owned(), checked.sha256.clone());
+        header.rows = checked.rows;
+        header
+    }
+
+    /// One run of the command.
+    pub(crate) async fn run(
+        &self,
+        csv: &str,
+        journal: &mut Journal,
+        stop: impl Future<Output = ()>,
+    ) -> Result<SendReport, SendError> {
+        self.run_with(csv, journal, &(), stop).await
+    }
+
+    pub(crate) async fn run_with(
+        &self,
+        csv: &str,
+        journal: &mut Journal,
+        progress: &impl Progress,
+        stop: impl Future<Output = ()>,
+    ) -> Result<SendReport, SendError> {
+        let draft = draft();
+        let checked = checked(&draft, csv).unwrap();
+        let header = self.header(&checked);
+        let contents = journal.contents();
+        let standing = standing("journal", &contents, &header)?;
+        journal.0.truncate(usize::try_from(contents.whole).unwrap());
+        let session = Session {
+            draft: &draft,
+            file: FILE,
+            format: CSV,
+            checked: &checked,
+            header: &header,
+            standing: &standing,
+            limits: self.limits,
+        };
+        let queues = Faulty::new(self.queues.clone(), self.faults.clone());
+        let (clock, entropy) = (self.universe.clock(), SeededEntropy::new(7));
+        let ports = Ports { queues: &queues, clock: &clock, entropy: &entropy, progress };
+        session.run(ports, csv.as_bytes(), &mut Writer::new(journal), stop).await
+    }
+
+    /// A run that is killed where a call hangs; true where none did and it came to its end.
+    pub(crate) async fn run_until_killed(&self, csv: &str, journal: &mut Journal) -> bool {
+        let run = std::pin::pin!(self.run(csv, journal, std::future::pending()));
+        let hung = std::pin::pin!(self.faults.hung());
+        match select(run, hung).await {
+            Either::Left((report, _)) => report.is_ok(),
+            Either::Right(_) => false,
+        }
+    }
+
+    /// How often each row stands on the queue, by the number in its address.
+    pub(crate) fn standing(&self) -> BTreeMap<u64, usize> {
+        let mut rows = BTreeMap::new();
+        for message in self.queues.contents(&self.queue) {
+            let email = Email::parse(&message.body).unwrap();
+            let local = email.to()[0].addr_spec().split('@').next().unwrap().to_owned();
+            let row: u64 = local.trim_start_matches("ada").parse().unwrap();
+            *rows.entry(row).or_default() += 1;
+        }
+        rows
+    }
+}

@@ -1,0 +1,147 @@
+//! The operator's command on a running stack, as a user runs it: in a terminal, and by its JSON.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::process::Command;
+use tokio::time::sleep;
+
+use crate::site::{RATE, Site, bin_dir, now, plan};
+use crate::terminal::Terminal;
+
+/// What a run of `tidegate` came to.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Run {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// The options that lead to a site's stack.
+fn on(site: &Site) -> Vec<String> {
+    let folder = site.aws.folder().display().to_string();
+    vec!["--local".to_owned(), "--local-runs".to_owned(), folder]
+}
+
+/// Runs `tidegate` on a site's stack, without a terminal.
+pub(crate) async fn tidegate(site: &Site, args: &[&str]) -> Run {
+    let output = Command::new(bin_dir().join("tidegate"))
+        .args(args)
+        .args(on(site))
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .unwrap();
+    Run {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+async fn done(site: &Site, args: &[&str]) -> Run {
+    let run = tidegate(site, args).await;
+    assert_eq!(run.code, 0, "{args:?}: {run:?}");
+    run
+}
+
+/// Mails of `campaign` that arrive from two seconds from now on, for so many seconds.
+async fn arrive(site: &mut Site, campaign: &str, seconds: u64) -> usize {
+    sleep(Duration::from_secs(2)).await;
+    let (from, span) = (now(), Duration::from_secs(seconds));
+    sleep(span + Duration::from_millis(200)).await;
+    let in_span = from.as_nanos()..(from + span).as_nanos();
+    let arrivals = site.look().await.iter();
+    arrivals.filter(|mail| mail.campaign == campaign && in_span.contains(&mail.at_ns)).count()
+}
+
+async fn it_is_paused_and_resumed_within_two_seconds(site: &mut Site) {
+    let paused = done(site, &["pause", "big", "--reason", "typo", "--for", "1h", "--json"]).await;
+    assert_eq!(paused.json()["campaign"], "big");
+    assert_eq!(arrive(site, "big", 3).await, 0, "sent two seconds after the pause");
+    let status = done(site, &["status", "--json"]).await.json();
+    assert_eq!(status["holds"][0]["reason"], "paused", "{status}");
+    assert_eq!(status["serving"]["state"], "serving", "{status}");
+    let error = tidegate(site, &["pause", "bgi", "--reason", "typo"]).await;
+    assert_eq!(error.code, 2, "{error:?}");
+    assert!(error.err.contains("there is no campaign bgi; there is big, small"), "{error:?}");
+    done(site, &["resume", "big", "--reason", "corrected"]).await;
+    assert!(arrive(site, "big", 3).await > 0, "nothing two seconds after it was resumed");
+}
+
+async fn it_is_capped_and_uncapped(site: &mut Site) {
+    done(site, &["rate", "--cap", "4", "--reason", "the other system sends"]).await;
+    let sent = arrive(site, "big", 4).await + arrive(site, "small", 0).await;
+    assert!((8..=16).contains(&sent), "{sent} of the big campaign in 4 s at 4/s");
+    let rate = done(site, &["rate", "--json"]).await.json();
+    assert_eq!((&rate["operator_cap"], &rate["in_force"]), (&4.0.into(), &4.0.into()));
+    done(site, &["rate", "--uncap", "--reason", "it is done"]).await;
+}
+
+async fn a_terminal_shows_it_and_steers_it(site: &Site) {
+    let mut args = vec!["top".to_owned()];
+    args.extend(on(site));
+    let mut top = Terminal::start(&bin_dir().join("tidegate"), &args);
+    top.shows("sending: yes", 10).await;
+    top.shows(" of 13.73/s", 20).await;
+    for shown in ["big", "small", "90.0 %", "full height: 14/s", "q end"] {
+        top.shows(shown, 5).await;
+    }
+    top.press("\u{1b}[B"); // down, to the small one
+    top.press("w30\r");
+    top.shows("Weight of small: 10 -> 30. Why?", 5).await;
+    top.press("it is late\r");
+    top.shows("30 (of 10)", 10).await;
+    top.shows("75.0 %", 5).await;
+    top.press("q");
+    assert_eq!(top.ended(5).await, 0);
+    // Ctrl-C ends it as well, and the terminal is given back.
+    let mut top = Terminal::start(&bin_dir().join("tidegate"), &args);
+    top.shows("sending: yes", 10).await;
+    top.press("\u{3}");
+    assert_eq!(top.ended(5).await, 130);
+}
+
+async fn the_history_names_who_and_why(site: &Site) {
+    let history = done(site, &["history", "--json"]).await.json();
+    let history = history.as_array().unwrap();
+    let whys: Vec<&str> = history.iter().map(|change| change["reason"].as_str().unwrap()).collect();
+    assert_eq!(whys, ["it is late", "it is done", "the other system sends", "corrected", "typo"]);
+    assert!(history.iter().all(|change| !change["by"].as_str().unwrap().is_empty()));
+}
+
+async fn the_doctor_finds_what_a_local_stack_lacks_and_nothing_else(site: &Site) {
+    let run = tidegate(site, &["doctor", "--json"]).await;
+    let report = run.json();
+    let findings = report["findings"].as_array().unwrap();
+    let of = |state: &str| -> Vec<&str> {
+        let found = findings.iter().filter(|finding| finding["state"] == state);
+        found.map(|finding| finding["check"].as_str().unwrap()).collect()
+    };
+    assert_eq!((run.code, of("failed"), of("unknown")), (0, vec![], vec![]), "{report:#}");
+    assert_eq!(of("warning"), ["senders"], "{report:#}");
+    assert!(of("ok").len() > 15, "{report:#}");
+}
+
+#[tokio::test]
+async fn an_operator_steers_a_running_stack_from_a_terminal() {
+    let mut site = Site::start(|_| {}).await;
+    let plan = plan(2_000, 400);
+    site.fill(&plan).await;
+    site.fire().await;
+    site.wait_for(3 * RATE as usize, 20).await;
+    it_is_paused_and_resumed_within_two_seconds(&mut site).await;
+    it_is_capped_and_uncapped(&mut site).await;
+    a_terminal_shows_it_and_steers_it(&site).await;
+    the_history_names_who_and_why(&site).await;
+    the_doctor_finds_what_a_local_stack_lacks_and_nothing_else(&site).await;
+    let stats = site.stats().await;
+    assert!(stats.refused.is_empty(), "{stats:?}");
+}
