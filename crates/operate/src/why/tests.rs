@@ -35,13 +35,13 @@ fn poller(guard: &str) -> PollerConfig {
 /// A stack that sends, with mail waiting.
 fn facts(campaign: Option<&str>) -> Facts {
     let rate = Rate::per_second(14.0).unwrap();
-    let mut standing = Standing::default();
-    standing.previous = Some(PreviousClaim {
+    let previous = PreviousClaim {
         window: Window::containing(NOW),
         rate,
         guard: Guard::default(),
         factor: RateFactor::default(),
-    });
+    };
+    let standing = Standing { previous: Some(previous), ..Standing::default() };
     let named = |(name, weight): (&str, u32)| Campaign {
         name: name.to_owned(),
         queue_url: format!("https://sqs.example/{name}"),

@@ -50,9 +50,10 @@ async fn an_error_and_an_interruption_leave_all_visible() {
             bench.plan.add(Rule::new(refused).on(Operation::Receive).nth(20));
         }
         let stop = async {
-            match interrupted {
-                true => tokio::time::sleep(Duration::from_millis(2_500)).await,
-                false => pending().await,
+            if interrupted {
+                tokio::time::sleep(Duration::from_millis(2_500)).await;
+            } else {
+                pending::<()>().await;
             }
         };
         let read = read(&bench.queues, &bench.clock, &bench.dead, 1_000, stop, |_| {}).await;

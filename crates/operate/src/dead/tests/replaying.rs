@@ -157,10 +157,10 @@ async fn it_keeps_its_pace_and_waits_for_a_queue_that_grows() {
     let bench = Bench::new();
     bench.put(&several(60)).await;
     let review = bench.review(Filter::default(), false).await;
-    let began = bench.universe.elapsed();
+    let began = bench.universe.now();
     let slow = Pace { per_second: 2.0, backlog: 1_000 };
     assert_eq!(bench.replay(&review, slow).await.unwrap().sent, 60);
-    let took = (bench.universe.elapsed() - began).as_secs();
+    let took = bench.universe.now().saturating_since(began).as_secs();
     assert!((25..=31).contains(&took), "60 mails at 2/s took {took} s");
     // Nobody takes the mails: it waits until someone does.
     let bench = Bench::new();
