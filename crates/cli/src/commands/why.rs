@@ -25,7 +25,7 @@ pub struct WhyArgs {
     #[arg(long, value_name = "NAME")]
     campaign: Option<String>,
     /// Dead letters to read at most
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
     #[command(flatten)]
     pub(crate) on: OnStack,

@@ -38,7 +38,7 @@ pub struct DeadArgs {
 #[derive(Clone, Debug, Args)]
 pub(super) struct ReadingArgs {
     /// Dead letters to read at most
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
     #[command(flatten)]
     on: OnStack,
