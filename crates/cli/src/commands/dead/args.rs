@@ -68,7 +68,7 @@ pub(super) struct FilterArgs {
     /// A campaign
     #[arg(long, value_name = "NAME")]
     campaign: Vec<String>,
-    /// Why they were given up, such as MessageRejected
+    /// Why they were given up, such as `MessageRejected`
     #[arg(long, value_name = "CODE")]
     code: Vec<String>,
     /// A domain of their recipients

@@ -116,7 +116,8 @@ fn failed(shell: &Shell) -> impl Fn(ReplayError) -> CommandError {
     |error| match error {
         ReplayError::Reason(_) | ReplayError::Rate(_) => CommandError::Refused(error.into()),
         ReplayError::Broken { ref replayed, .. } => {
-            shell.output.say_view(replayed.as_ref());
+            // Where standard output fails too, the error has the numbers.
+            let _ = shell.output.show(replayed.as_ref());
             CommandError::Unfinished(error.into())
         }
         ReplayError::NotRecorded(_) => CommandError::Unfinished(error.into()),
