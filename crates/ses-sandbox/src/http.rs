@@ -24,6 +24,8 @@ fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v2/email/outbound-emails", post(ses::send_email))
         .route("/v2/email/account", get(ses::get_account))
+        .route("/v2/email/identities/{identity}", get(ses::get_email_identity))
+        .route("/v2/email/configuration-sets/{name}", get(ses::get_configuration_set))
         .route("/", get(control::page))
         .route("/_sandbox/config", get(control::config).patch(control::change))
         .route("/_sandbox/stats", get(control::stats))

@@ -1,13 +1,15 @@
 //! The operator's command on a running stack, as a user runs it: in a terminal, and by its JSON.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use tidegate_delivery::ports::Depth;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::site::{RATE, Site, bin_dir, now, plan};
+use crate::site::{DEAD_LETTERS, RATE, SMALL, Site, bin_dir, now, plan};
 use crate::terminal::Terminal;
 
 /// What a run of `tidegate` came to.
@@ -113,7 +115,10 @@ async fn the_history_names_who_and_why(site: &Site) {
     let history = done(site, &["history", "--json"]).await.json();
     let history = history.as_array().unwrap();
     let whys: Vec<&str> = history.iter().map(|change| change["reason"].as_str().unwrap()).collect();
-    assert_eq!(whys, ["it is late", "it is done", "the other system sends", "corrected", "typo"]);
+    assert_eq!(
+        whys,
+        ["it is late", "it is done", "the other system sends", "corrected", "typo", "it is lifted",]
+    );
     assert!(history.iter().all(|change| !change["by"].as_str().unwrap().is_empty()));
 }
 
@@ -130,13 +135,97 @@ async fn the_doctor_finds_what_a_local_stack_lacks_and_nothing_else(site: &Site)
     assert!(of("ok").len() > 15, "{report:#}");
 }
 
+/// A file of 30 rows, of which SES refuses one; and the command that sends it.
+fn campaign(folder: &Path) -> Vec<String> {
+    let rows = (0..30).map(|row| match row {
+        7 => format!("{row},x@refused.example,Row {row}"),
+        _ => format!("{row},to{row}@example.com,Row {row}"),
+    });
+    let rows: Vec<String> = std::iter::once("id,to,name".to_owned()).chain(rows).collect();
+    let template = "<title>Hello {{ name }}</title><p>News for {{ name }}.</p>";
+    let (file, html) = (folder.join("november.csv"), folder.join("mail.html"));
+    std::fs::write(&file, rows.join("\n")).unwrap();
+    std::fs::write(&html, template).unwrap();
+    let path = |path: &Path| path.display().to_string();
+    let journal = folder.join("november.journal");
+    let args = [
+        "send",
+        &path(&file),
+        "--campaign",
+        "small",
+        "--template",
+        &path(&html),
+        "--from",
+        "news@example.org",
+        "--journal",
+        &path(&journal),
+    ];
+    args.map(str::to_owned).to_vec()
+}
+
+async fn a_file_is_sent_found_again_and_accounted_for(site: &mut Site) {
+    site.change(json!({ "faults": ["MessageRejected,status=400,to=*@refused.example"] })).await;
+    let folder = site.aws.folder().to_owned();
+    let mut args = campaign(&folder);
+    let journal = folder.join("november.journal").display().to_string();
+    // A misspelt column is found before anything is sent.
+    let html = folder.join("mail.html");
+    let template = std::fs::read_to_string(&html).unwrap();
+    std::fs::write(&html, template.replace("{{ name }}.", "{{ nmae }}.")).unwrap();
+    let misspelt: Vec<&str> = args.iter().map(String::as_str).collect();
+    let refused = tidegate(site, &misspelt).await;
+    assert!(refused.code == 2 && refused.err.contains("nmae"), "{refused:?}");
+    assert_eq!(site.depth(SMALL).await, Depth::default());
+    std::fs::write(&html, template).unwrap();
+
+    args.extend(on(site));
+    let mut send = Terminal::start(&bin_dir().join("tidegate"), &args);
+    send.shows("[y/N]", 10).await;
+    send.press("y\r");
+    assert_eq!(send.ended(10).await, 0, "{}", send.shown());
+    site.wait_for(29, 30).await;
+    site.counters_with("dead", 1).await;
+
+    let why = done(site, &["why", "3", "--campaign", "small"]).await;
+    assert!(why.out.contains("sent"), "{why:?}");
+    let dead = done(site, &["dead", "list", "--json"]).await;
+    assert!(dead.out.contains("MessageRejected") && !dead.out.contains("x@refused"), "{dead:?}");
+    let why = done(site, &["why", "7", "--campaign", "small"]).await;
+    assert!(why.out.contains("MessageRejected"), "{why:?}");
+    done(site, &["reconcile", &journal]).await;
+
+    // Shown is not done.
+    site.change(json!({ "faults": [] })).await;
+    done(site, &["dead", "replay", "--code", "MessageRejected"]).await;
+    assert_eq!(site.depth(DEAD_LETTERS).await.visible, 1);
+    let go = [
+        "dead",
+        "replay",
+        "--code",
+        "MessageRejected",
+        "--go",
+        "--yes",
+        "--reason",
+        "it is lifted",
+    ];
+    done(site, &go).await;
+    site.wait_for(30, 30).await;
+    site.counters_with("mails", 30).await;
+    assert_eq!(site.depth(DEAD_LETTERS).await, Depth::default());
+    let accounted = done(site, &["reconcile", &journal, "--json"]).await;
+    assert!(accounted.out.contains("30"), "{accounted:?}");
+}
+
 #[tokio::test]
 async fn an_operator_steers_a_running_stack_from_a_terminal() {
-    let mut site = Site::start(|_| {}).await;
+    let guard = ("DuplicateGuard".to_owned(), "resend".to_owned());
+    let mut site = Site::start(|setup| setup.parameters.push(guard)).await;
+    site.fire().await;
+    a_file_is_sent_found_again_and_accounted_for(&mut site).await;
     let plan = plan(2_000, 400);
     site.fill(&plan).await;
     site.fire().await;
-    site.wait_for(3 * RATE as usize, 20).await;
+    site.wait_for(30 + 3 * RATE as usize, 20).await;
     it_is_paused_and_resumed_within_two_seconds(&mut site).await;
     it_is_capped_and_uncapped(&mut site).await;
     a_terminal_shows_it_and_steers_it(&site).await;

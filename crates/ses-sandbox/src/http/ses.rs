@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use serde_json::json;
 
 use super::answer::{carry_out, error_response};
 use crate::engine::{End, Plan};
@@ -51,6 +53,17 @@ pub(super) async fn get_account(State(shared): State<Arc<Shared>>) -> Response {
     let now_ns = shared.now_ns();
     let plan = shared.engine().account(now_ns);
     carry_out(&shared, plan).await
+}
+
+/// Every sender is taken, so every identity is verified.
+pub(super) async fn get_email_identity(Path(identity): Path<String>) -> Response {
+    let kind = if identity.contains('@') { "EMAIL_ADDRESS" } else { "DOMAIN" };
+    Json(json!({ "IdentityType": kind, "VerifiedForSendingStatus": true })).into_response()
+}
+
+/// Mails may name any configuration set, so every one is there.
+pub(super) async fn get_configuration_set(Path(name): Path<String>) -> Response {
+    Json(json!({ "ConfigurationSetName": name })).into_response()
 }
 
 pub(super) async fn unknown(method: Method, uri: Uri) -> Response {

@@ -72,6 +72,19 @@ async fn a_bad_request_is_refused_in_the_wire_format_and_the_connection_goes_on(
 }
 
 #[tokio::test]
+async fn every_identity_is_verified_and_every_configuration_set_there() {
+    let (sandbox, _) = start(json!({})).await;
+    let mut client = Client::connect(&sandbox).await;
+    for (identity, kind) in [("example.org", "DOMAIN"), ("a@example.org", "EMAIL_ADDRESS")] {
+        let found = client.get(&format!("/v2/email/identities/{identity}")).await.json();
+        assert_eq!(found["IdentityType"], kind);
+        assert_eq!(found["VerifiedForSendingStatus"], true);
+    }
+    let set = client.get("/v2/email/configuration-sets/news").await.json();
+    assert_eq!(set["ConfigurationSetName"], "news");
+}
+
+#[tokio::test]
 async fn a_call_that_the_sandbox_does_not_have_says_so() {
     let (sandbox, _) = start(json!({})).await;
     let mut client = Client::connect(&sandbox).await;

@@ -8,6 +8,8 @@ use tidegate_operate::doctor::{Function, Read};
 use super::read;
 use crate::stack::{self, Stack};
 
+/// What is invoked, and configured by the templates: no version, no alias.
+const LATEST: &str = "$LATEST";
 /// The scheduler's time-out in the templates: a minute of ticks, the windows after, and room.
 const SCHEDULER_TIMEOUT_S: u32 = 90;
 
@@ -37,8 +39,8 @@ async fn function(
 }
 
 async fn retries(client: &Client, function: &str) -> Read<Option<i32>> {
-    let answer = client.get_function_event_invoke_config().function_name(function).send().await;
-    match answer {
+    let call = client.get_function_event_invoke_config().function_name(function);
+    match call.qualifier(LATEST).send().await {
         Ok(config) => Ok(config.maximum_retry_attempts()),
         Err(error) if error.code() == Some("ResourceNotFoundException") => Ok(None),
         Err(error) => read("GetFunctionEventInvokeConfig", function, Err(error)),
