@@ -10,7 +10,7 @@ use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Ident
 
 use super::fault::Fault;
 use super::rows::Row;
-use super::template::{Part, Templates};
+use super::template::{Columns, Part, Templates};
 
 /// What the mails have in common, and where their own comes from.
 #[derive(Debug)]
@@ -177,7 +177,8 @@ impl Draft {
                 (headers, Some(SesTemplate { name, data: &row.columns }))
             }
         };
-        let render = |part| templates.render(part, file, row);
+        let columns = Columns::of(row);
+        let render = |part| templates.render(part, &columns, (file, row));
         let url = render(Part::UnsubscribeUrl)?;
         let mailto = render(Part::UnsubscribeMailto)?;
         let unsubscribing = url.is_some() || mailto.is_some();

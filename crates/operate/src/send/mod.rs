@@ -33,4 +33,4 @@ pub use preview::{Preview, PreviewedMail};
 pub use report::{DryRun, Ended, Estimate, Refused, SendReport, Shown, Unfinished};
 pub use rows::{Format, Row, Rows};
 pub use session::{Limits, Ports, Progress, SendError, Session, Standing, before, standing};
-pub use template::{Part, Source, Templates};
+pub use template::{Columns, Part, Source, Templates};

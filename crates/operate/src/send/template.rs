@@ -1,5 +1,7 @@
 //! Templates: subject, HTML, text and the unsubscribing addresses, rendered with a row's columns.
 
+use std::collections::BTreeMap;
+
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 
@@ -128,31 +130,46 @@ impl Templates {
         self.names.iter().any(|(named, _)| *named == part)
     }
 
-    /// Renders `part` with the columns of `row`; none where there is no such template.
+    /// Renders `part` with the `columns` of `row`; none where there is no such template.
     ///
     /// # Errors
     /// A column that is not there, or whatever else the template does that cannot be done.
-    pub fn render(&self, part: Part, file: &str, row: &Row) -> Result<Option<String>, Fault> {
+    pub fn render(
+        &self,
+        part: Part,
+        columns: &Columns,
+        (file, row): (&str, &Row),
+    ) -> Result<Option<String>, Fault> {
         let Some((_, name)) = self.names.iter().find(|(named, _)| *named == part) else {
             return Ok(None);
         };
         let rendered = self
             .environment
             .get_template(part.key())
-            .and_then(|template| template.render(context(row)));
+            .and_then(|template| template.render(columns.0.clone()));
         rendered.map(Some).map_err(|error| fault(&error, name, file, row))
     }
 }
 
-/// The columns by name, and all of them as `row`: for names that are no words, `row["first name"]`.
-fn context(row: &Row) -> minijinja::Value {
-    let columns = minijinja::Value::from(Serde(&row.columns));
-    let named = row.columns.iter();
-    named
-        .map(|(name, value)| (name.clone(), minijinja::Value::from(Serde(value))))
-        .chain([("row".to_owned(), columns)])
-        .collect::<std::collections::BTreeMap<_, _>>()
-        .into()
+/// A row's columns as templates see them: by name, and all of them as `row`, for names that are no
+/// words: `row["first name"]`.
+#[derive(Clone, Debug)]
+pub struct Columns(minijinja::Value);
+
+impl Columns {
+    /// The columns of `row`.
+    #[must_use]
+    pub fn of(row: &Row) -> Self {
+        let value = |value: &serde_json::Value| match value {
+            serde_json::Value::String(text) => minijinja::Value::from(text.as_str()),
+            other => minijinja::Value::from(Serde(other)),
+        };
+        let named = row.columns.iter().map(|(name, given)| (name.clone(), value(given)));
+        let mut columns: BTreeMap<String, minijinja::Value> = named.collect();
+        let all = minijinja::Value::from(columns.clone());
+        columns.insert("row".to_owned(), all);
+        Self(columns.into())
+    }
 }
 
 fn fault(error: &minijinja::Error, template: &str, file: &str, row: &Row) -> Fault {
@@ -173,8 +190,6 @@ fn fault(error: &minijinja::Error, template: &str, file: &str, row: &Row) -> Fau
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::json;
 
     use super::*;
@@ -188,7 +203,8 @@ mod tests {
     fn rendered(part: Part, text: &str, columns: &serde_json::Value) -> Result<String, String> {
         let templates = Templates::compile([(part, Source::new("mail.html", text))]);
         let rendered = templates.map_err(|fault| fault.to_string())?;
-        let rendered = rendered.render(part, "in.csv", &row(columns));
+        let row = row(columns);
+        let rendered = rendered.render(part, &Columns::of(&row), ("in.csv", &row));
         rendered.map(Option::unwrap_or_default).map_err(|fault| fault.to_string())
     }
 
