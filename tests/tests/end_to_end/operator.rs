@@ -164,7 +164,7 @@ fn campaign(folder: &Path) -> Vec<String> {
 }
 
 async fn a_file_is_sent_found_again_and_accounted_for(site: &mut Site) {
-    site.change(json!({ "faults": ["MessageRejected,status=400,to=*@refused.example"] })).await;
+    site.change(json!({ "faults": ["BadRequestException,status=400,to=*@refused.example"] })).await;
     let folder = site.aws.folder().to_owned();
     let mut args = campaign(&folder);
     let journal = folder.join("november.journal").display().to_string();
@@ -174,7 +174,7 @@ async fn a_file_is_sent_found_again_and_accounted_for(site: &mut Site) {
     std::fs::write(&html, template.replace("{{ name }}.", "{{ nmae }}.")).unwrap();
     let misspelt: Vec<&str> = args.iter().map(String::as_str).collect();
     let refused = tidegate(site, &misspelt).await;
-    assert!(refused.code == 2 && refused.err.contains("nmae"), "{refused:?}");
+    assert!(refused.code == 2 && refused.out.contains("nmae"), "{refused:?}");
     assert_eq!(site.depth(SMALL).await, Depth::default());
     std::fs::write(&html, template).unwrap();
 
@@ -189,20 +189,23 @@ async fn a_file_is_sent_found_again_and_accounted_for(site: &mut Site) {
     let why = done(site, &["why", "3", "--campaign", "small"]).await;
     assert!(why.out.contains("sent"), "{why:?}");
     let dead = done(site, &["dead", "list", "--json"]).await;
-    assert!(dead.out.contains("MessageRejected") && !dead.out.contains("x@refused"), "{dead:?}");
+    assert!(
+        dead.out.contains("BadRequestException") && !dead.out.contains("x@refused"),
+        "{dead:?}"
+    );
     let why = done(site, &["why", "7", "--campaign", "small"]).await;
-    assert!(why.out.contains("MessageRejected"), "{why:?}");
+    assert!(why.out.contains("BadRequestException"), "{why:?}");
     done(site, &["reconcile", &journal]).await;
 
     // Shown is not done.
     site.change(json!({ "faults": [] })).await;
-    done(site, &["dead", "replay", "--code", "MessageRejected"]).await;
+    done(site, &["dead", "replay", "--code", "BadRequestException"]).await;
     assert_eq!(site.depth(DEAD_LETTERS).await.visible, 1);
     let go = [
         "dead",
         "replay",
         "--code",
-        "MessageRejected",
+        "BadRequestException",
         "--go",
         "--yes",
         "--reason",
