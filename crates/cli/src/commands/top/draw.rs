@@ -124,13 +124,13 @@ fn draw_table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
     let rows = rows.iter().map(row);
     let widths = [
         Constraint::Min(12),
-        Constraint::Length(12),
+        Constraint::Length(11),
         Constraint::Length(17),
         Constraint::Length(9),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(11),
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Length(12),
+        Constraint::Length(12),
         Constraint::Length(5),
     ];
     let table = Table::new(rows, widths)
