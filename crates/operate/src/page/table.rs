@@ -50,8 +50,19 @@ impl Table {
                 let text = if right { blank + &cell.text } else { cell.text + &blank };
                 Span { text: format!("  {text}"), tone: cell.tone }
             });
-            cells.collect()
+            trimmed(cells.collect())
         };
         self.rows.into_iter().map(aligned).collect()
     }
+}
+
+/// Without blanks at the end.
+fn trimmed(mut cells: Vec<Span>) -> Vec<Span> {
+    while cells.last().is_some_and(|cell| cell.text.trim_end().is_empty()) {
+        cells.pop();
+    }
+    if let Some(last) = cells.last_mut() {
+        last.text.truncate(last.text.trim_end().len());
+    }
+    cells
 }
