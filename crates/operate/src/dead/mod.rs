@@ -9,6 +9,7 @@ mod held;
 mod letter;
 mod read;
 mod replay;
+mod replayed;
 mod report;
 mod review;
 mod view;
@@ -17,7 +18,8 @@ pub use export::{Exported, export};
 pub use filter::Filter;
 pub use letter::{Content, Doubt, Letter};
 pub use read::{Coverage, Progress, Reading, read};
-pub use replay::{Done, Pace, ReplayError, Replayed, Site, replay};
+pub use replay::{Done, Pace, Site, replay};
+pub use replayed::{ReplayError, Replayed};
 pub use report::{By, Group, Groups, List, Row, Whole, groups, list, show};
 pub use review::{Options, Order, Refusal, Review, ReviewGroup, review};
 

@@ -4,8 +4,6 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use serde::Serialize;
-use thiserror::Error;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::duplicate_guard::MarkState;
 use tidegate_delivery::ports::{
@@ -14,6 +12,7 @@ use tidegate_delivery::ports::{
 };
 
 use super::held::Held;
+use super::replayed::{ReplayError, Replayed};
 use super::review::{Order, Review};
 use crate::steer::{Author, MAX_REASON_CHARS};
 
@@ -61,71 +60,6 @@ pub struct Done {
     pub of: u64,
     /// Whether it waits for a campaign's queue to shrink.
     pub waits: bool,
-}
-
-/// What a replay came to. Whatever was not sent stands on the dead-letter queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Replayed {
-    /// Which letters, in words.
-    pub filter: String,
-    /// Who replayed them.
-    pub by: String,
-    /// Why.
-    pub reason: String,
-    /// Mails that were to be sent.
-    pub of: u64,
-    /// Mails that stand on their campaigns' queues, acknowledged.
-    pub sent: u64,
-    /// Letters of mails that had been sent, deleted.
-    pub dropped: u64,
-    /// Mails that were found sent, or perhaps just being sent, after the review.
-    pub sent_meanwhile: u64,
-    /// Mails that SQS refused.
-    pub refused: u64,
-    /// Mails of which SQS did not say whether it took them.
-    pub uncertain: u64,
-    /// Letters of mails that were sent, and that could not be deleted.
-    pub not_deleted: u64,
-    /// Letters that were not found any more.
-    pub not_found: u64,
-    /// Messages that could not be made visible again.
-    pub still_hidden: u64,
-    /// Whether it was interrupted.
-    pub interrupted: bool,
-    /// Whether the history has its end.
-    pub recorded: bool,
-    /// How long it took, seconds.
-    pub took_s: u64,
-}
-
-impl Replayed {
-    /// Whether all was done that was to be done.
-    #[must_use]
-    pub const fn is_whole(&self) -> bool {
-        self.sent == self.of && self.not_deleted == 0 && self.uncertain == 0 && !self.interrupted
-    }
-}
-
-/// Why a replay did not begin, or broke off.
-#[derive(Debug, Error)]
-pub enum ReplayError {
-    /// The reason is empty or too long; nothing was done.
-    #[error("the reason has {0} characters; allowed are 1 to {MAX_REASON_CHARS}")]
-    Reason(usize),
-    /// The rate is none; nothing was done.
-    #[error("the rate is {0}; allowed is a number above 0")]
-    Rate(f64),
-    /// It could not be recorded who replays what; nothing was done.
-    #[error("nothing was replayed: it cannot be recorded who did it")]
-    NotRecorded(#[source] PortError),
-    /// A service failed on the way.
-    #[error("{} of {} were replayed; run it again to go on", replayed.sent, replayed.of)]
-    Broken {
-        /// What was done.
-        replayed: Box<Replayed>,
-        /// What failed.
-        source: PortError,
-    },
 }
 
 /// Does what was reviewed, and nothing else: of letters that came since it knows nothing.

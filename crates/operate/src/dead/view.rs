@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::letter::Doubt;
 use super::read::Coverage;
-use super::replay::Replayed;
+use super::replayed::Replayed;
 use super::report::{By, Groups, List, Row, Whole};
 use super::review::Review;
 use crate::format::{count, span, time};
