@@ -1,8 +1,11 @@
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 
 use clap::Args;
+use futures_util::future::{Either, select};
 use tidegate_delivery::ports::PortError;
 use tidegate_operate::dead;
 use tidegate_operate::reconcile::{
@@ -71,9 +74,25 @@ pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<Ended, Co
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
     let ports = Ports { queues: &queues, ledger: &ledger, clock: &clock };
     let bar = Bar::new(shell.output, mails, 0);
-    let dead = dead_letters(&stack, shell);
-    let report = Box::pin(reconcile(ports, &reconciled, &journals, dead, |more| bar.add(more)));
-    let report = match report.await {
+    // Until the letters are visible again an interruption is the reading's own.
+    let reading = Cell::new(true);
+    let dead = async {
+        let dead = dead_letters(&stack, shell).await;
+        reading.set(false);
+        dead
+    };
+    let interrupted = async {
+        shell.interrupted().await;
+        while reading.get() {
+            shell.interrupted().await;
+        }
+    };
+    let report = reconcile(ports, &reconciled, &journals, dead, |more| bar.add(more));
+    let report = match select(pin!(report), pin!(interrupted)).await {
+        Either::Left((report, _)) => report,
+        Either::Right(_) => Err(ReconcileError::Interrupted),
+    };
+    let report = match report {
         Ok(report) => report,
         Err(ReconcileError::Interrupted) => return Ok(Ended::Interrupted),
         Err(ReconcileError::Port(error)) => return Err(CommandError::Service(error)),

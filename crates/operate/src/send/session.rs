@@ -19,6 +19,7 @@ use super::fault::Fault;
 use super::journal::{Contents, Difference, Header, JournalError, Log, Ranges, Record, Writer};
 use super::report::{Ended, SendReport};
 use super::rows::{Format, Rows};
+use crate::redact::Addresses;
 
 /// Bounds of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +87,7 @@ pub enum SendError {
     },
     /// The input changed after it was checked.
     #[error(
-        "{file} changed while it was sent: what was enqueued stands in {journal}; restore the file and run the command again"
+        "{file} changed while it was sent: what was enqueued stands in {journal}; restore the file and run the command again{}", said(.fault.as_deref())
     )]
     InputChanged {
         /// The input.
@@ -99,8 +100,20 @@ pub enum SendError {
 }
 
 fn names(differences: &[Difference]) -> String {
-    let named = differences.iter().map(|d| format!("{} ({} then, {} now)", d.name, d.was, d.is));
-    named.collect::<Vec<_>>().join(", ")
+    let named =
+        |d: &Difference| format!("{} ({} then, {} now)", d.name, short(&d.was), short(&d.is));
+    differences.iter().map(named).collect::<Vec<_>>().join(", ")
+}
+
+/// A value; of a hash what tells it from another.
+fn short(value: &str) -> String {
+    let is_hash = value.len() == 64 && value.chars().all(|c| c.is_ascii_hexdigit());
+    if is_hash { format!("{}…", &value[..12]) } else { value.to_owned() }
+}
+
+/// A fault beside an error, masked.
+fn said(fault: Option<&Fault>) -> String {
+    fault.map_or_else(String::new, |fault| format!(" ({})", fault.clone().shown(Addresses::Masked)))
 }
 
 /// What stands of a run in its journal.

@@ -150,6 +150,23 @@ async fn another_input_under_the_same_run_is_refused_with_what_differs() {
     assert_eq!(world.standing(), stood);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_input_that_changes_while_it_is_sent_has_no_end_in_the_journal() {
+    let world = World::new(10);
+    let csv = recipients(30);
+    let more = recipients(31);
+    let broken = csv.replace("ada25@example.com", "ada25@example");
+    let cases = [(&more, "run the command again"), (&broken, "not \"***@example\")")];
+    for (later, said) in cases {
+        let mut journal = Journal::default();
+        let run = world.run_changed(&csv, later, &mut journal, &(), pending()).await;
+        let error = run.unwrap_err();
+        assert!(matches!(error, SendError::InputChanged { .. }), "{error}");
+        assert!(error.to_string().ends_with(said), "{error}");
+        assert_eq!(journal.contents().ended, None);
+    }
+}
+
 #[derive(Default)]
 struct Seen {
     waits: Cell<u64>,

@@ -140,6 +140,18 @@ impl World {
         progress: &impl Progress,
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
+        self.run_changed(csv, csv, journal, progress, stop).await
+    }
+
+    /// One run whose input is `csv` when it is checked, and `later` when it is sent.
+    pub(crate) async fn run_changed(
+        &self,
+        csv: &str,
+        later: &str,
+        journal: &mut Journal,
+        progress: &impl Progress,
+        stop: impl Future<Output = ()>,
+    ) -> Result<SendReport, SendError> {
         let draft = draft();
         let checked = checked(&draft, csv).unwrap();
         let header = self.header(&checked);
@@ -158,7 +170,7 @@ impl World {
         let queues = Faulty::new(self.queues.clone(), self.faults.clone());
         let (clock, entropy) = (self.universe.clock(), SeededEntropy::new(7));
         let ports = Ports { queues: &queues, clock: &clock, entropy: &entropy, progress };
-        session.run(ports, csv.as_bytes(), &mut Writer::new(journal), stop).await
+        session.run(ports, later.as_bytes(), &mut Writer::new(journal), stop).await
     }
 
     /// A run that is killed where a call hangs; true where none did and it came to its end.
