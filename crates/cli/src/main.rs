@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use tidegate_cli::commands::Command;
 use tidegate_cli::local::{self, Interrupts, LocalArgs, LocalError, Outcome};
-use tidegate_cli::shell::{CommandError, Output, Shell, in_full};
+use tidegate_cli::shell::{CommandError, Ended, Output, Shell, in_full};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Tidegate sends e-mail campaigns through Amazon SES at exactly the account's quota.
@@ -60,7 +60,7 @@ async fn on_stack(command: Command) -> Result<u8, CommandError> {
         // Without a handler the signal ends the process by itself.
         Err(_) => std::future::pending().await,
     });
-    command.run(&shell, Program::command()).await.map(|ended| ended.exit_code())
+    command.run(&shell, Program::command()).await.map(Ended::exit_code)
 }
 
 /// What asks us to end.

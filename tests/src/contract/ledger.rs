@@ -274,7 +274,7 @@ async fn changes_are_shown_newest_first_and_the_oldest_go(room: &impl LedgerRoom
         at: EpochMillis::new(number as u64),
         by: "ada".to_owned(),
         action: "pause".to_owned(),
-        campaign: (number % 2 == 0).then(|| "big".to_owned()),
+        campaign: number.is_multiple_of(2).then(|| "big".to_owned()),
         detail: format!("change {number}"),
         reason: "typo in the subject".to_owned(),
     };

@@ -10,7 +10,7 @@ use tidegate_delivery::ports::Depth;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::site::{DEAD_LETTERS, RATE, SMALL, Site, bin_dir, now, plan};
+use crate::site::{DEAD_LETTERS, SMALL, Site, bin_dir, now, plan};
 use crate::terminal::Terminal;
 
 /// What a run of `tidegate` came to.
@@ -252,7 +252,7 @@ async fn an_operator_steers_a_running_stack_from_a_terminal() {
     let plan = plan(2_000, 400);
     site.fill(&plan).await;
     site.fire().await;
-    site.wait_for(30 + 3 * RATE as usize, 20).await;
+    site.wait_for(72, 20).await;
     it_is_paused_and_resumed_within_two_seconds(&mut site).await;
     it_is_capped_and_uncapped(&mut site).await;
     a_terminal_shows_it_and_steers_it(&site).await;

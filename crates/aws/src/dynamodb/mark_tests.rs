@@ -153,7 +153,8 @@ async fn marks_are_found_in_the_order_asked_and_keys_left_over_are_asked_for_aga
 #[tokio::test(start_paused = true)]
 async fn keys_that_are_never_processed_and_marks_that_cannot_be_read_are_errors() {
     let (key, mut broken) = keyed("7", "a", "sent");
-    let (fake, never): (_, DynamoLedger) = ledger((0..9).map(|_| batch(&[], &[key.clone()])));
+    let (fake, never): (_, DynamoLedger) =
+        ledger((0..9).map(|_| batch(&[], std::slice::from_ref(&key))));
     let error = never.find(&[identity()]).await.unwrap_err();
     assert!(error.to_string().ends_with("refused (1 keys were never processed)"), "{error}");
     assert_eq!(fake.seen().len(), 6);

@@ -119,7 +119,7 @@ impl Command {
 }
 
 /// Asks whether to go on; what else than yes ends the command is said.
-pub(crate) fn confirmed(ask: Ask, output: &Output, question: &str) -> Result<bool, CommandError> {
+pub(crate) fn confirmed(ask: Ask, output: Output, question: &str) -> Result<bool, CommandError> {
     use crate::shell::Answer;
     use tidegate_operate::page::{Page, Tone};
     let answer = ask.confirm(question).map_err(CommandError::Terminal)?;

@@ -155,7 +155,7 @@ pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<Ended, Comman
     let stack = args.on.stack.open().await?;
     let of = args.campaign.as_deref().unwrap_or("all sending");
     let question = format!("Lift the hold {} of {of}?", args.hold);
-    if !confirmed(args.ask, &shell.output, &question)? {
+    if !confirmed(args.ask, shell.output, &question)? {
         return Ok(Ended::Declined);
     }
     let action = Action::Lift { campaign: args.campaign.clone(), reason: args.hold.clone() };

@@ -15,10 +15,10 @@ pub struct StackArgs {
     /// The stack that `tidegate local` (`make run`) runs on this machine: the newest that answers
     #[arg(long, conflicts_with_all = ["region", "profile", "endpoint_url"])]
     pub local: bool,
-    /// AWS region [default: the profile's, or AWS_REGION]
+    /// AWS region [default: the profile's, or `AWS_REGION`]
     #[arg(long, value_name = "REGION")]
     pub region: Option<String>,
-    /// Profile of the AWS configuration [default: AWS_PROFILE]
+    /// Profile of the AWS configuration [default: `AWS_PROFILE`]
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<String>,
     /// Where AWS answers, instead of Amazon's endpoints

@@ -84,7 +84,8 @@ async fn outputs(
         }
     })?;
     let stack = answer.stacks().first();
-    let outputs = stack.map(|stack| stack.outputs()).unwrap_or_default().iter();
+    let outputs =
+        stack.map(aws_sdk_cloudformation::types::Stack::outputs).unwrap_or_default().iter();
     let pairs = outputs.filter_map(|output| Some((output.output_key()?, output.output_value()?)));
     Ok(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
 }

@@ -1,6 +1,6 @@
 //! Which stack a command works on, and what is in it.
 //!
-//! A stack is found by its name: CloudFormation tells its outputs, these name the two functions, and
+//! A stack is found by its name: `CloudFormation` tells its outputs, these name the two functions, and
 //! the functions' environment says all else, read as the functions themselves read it. So a command
 //! goes by the settings that are in force.
 

@@ -138,7 +138,7 @@ impl Page {
         let mut text = String::new();
         for line in &self.lines {
             let start = text.len();
-            line.iter().for_each(|span| text.push_str(&span.text));
+            text.extend(line.iter().map(|span| span.text.as_str()));
             text.truncate(start + text[start..].trim_end().len());
             text.push('\n');
         }

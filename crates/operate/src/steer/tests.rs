@@ -45,26 +45,26 @@ async fn refused(ledger: &MemoryLedger, action: Action) -> String {
     error.to_string()
 }
 
-fn big() -> Option<String> {
-    Some("big".to_owned())
+fn big() -> String {
+    "big".to_owned()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_holds_names_who_and_why_and_ends_by_itself_or_by_hand() {
     let ledger = MemoryLedger::default();
     let until = Some(EpochMillis::new(EPOCH + 7_200_000));
-    let paused = done(&ledger, Action::Pause { campaign: big(), until }).await;
+    let paused = done(&ledger, Action::Pause { campaign: Some(big()), until }).await;
     assert!(paused.changed && paused.recorded);
     let control = ledger.read().await.unwrap().control;
     let hold = control.campaign_holds["big"].get(HoldReason::Paused).unwrap();
     assert_eq!((&*hold.detail, hold.until), ("by ada: typo in the subject", until));
     // Once more, with another end: it stands since the first.
-    let later = done(&ledger, Action::Pause { campaign: big(), until: None }).await;
+    let later = done(&ledger, Action::Pause { campaign: Some(big()), until: None }).await;
     assert!(later.changed);
-    let resumed = done(&ledger, Action::Resume { campaign: big() }).await;
+    let resumed = done(&ledger, Action::Resume { campaign: Some(big()) }).await;
     assert!(resumed.changed && resumed.still_held.is_empty());
     assert!(ledger.read().await.unwrap().control.campaign_holds.is_empty());
-    let again = done(&ledger, Action::Resume { campaign: big() }).await;
+    let again = done(&ledger, Action::Resume { campaign: Some(big()) }).await;
     assert!(!again.changed);
     let actions: Vec<_> = ledger.changes().await.unwrap().into_iter().map(|c| c.action).collect();
     assert_eq!(actions, ["resume", "pause", "pause"], "what changed nothing is no change");

@@ -77,7 +77,7 @@ async fn go(
         return Ok(Ended::Done);
     }
     let pace = pace(args, stack, shell).await?;
-    if !confirmed(args.ask, &shell.output, &question(reviewed, pace))? {
+    if !confirmed(args.ask, shell.output, &question(reviewed, pace))? {
         return Ok(Ended::Declined);
     }
     let by = match &args.by {

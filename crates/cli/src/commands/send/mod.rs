@@ -61,7 +61,7 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, Command
         return Ok(Ended::Done);
     }
     shell.output.say_view(&plan);
-    if !confirmed(args.ask, &shell.output, &plan.question())? {
+    if !confirmed(args.ask, shell.output, &plan.question())? {
         return Ok(Ended::Declined);
     }
     let report = enqueue(args, &stack, &campaign, prepared, &journal, shell).await?;

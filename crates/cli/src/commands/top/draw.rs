@@ -185,7 +185,7 @@ fn foot_lines(board: &Board) -> Vec<Line<'static>> {
         let wrong = prompt
             .wrong
             .clone()
-            .map_or_else(|| Line::default(), |wrong| Line::from(toned(Tone::Bad, wrong)));
+            .map_or_else(Line::default, |wrong| Line::from(toned(Tone::Bad, wrong)));
         let asked = Line::from(vec![
             toned(Tone::Strong, format!("{} ", prompt.question)),
             toned(Tone::Plain, prompt.text.clone()),
