@@ -26,11 +26,12 @@ mod error;
 mod lambda;
 pub mod mail;
 pub mod measure;
+pub mod plan;
 mod settings;
 mod world;
 
 pub use error::{PutError, SettingsError};
 pub use lambda::{Env, Environment, Start, Started};
 pub use mail::Mail;
-pub use settings::Settings;
+pub use settings::{Deployed, Settings};
 pub use world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, World};
