@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, SdkConfig};
+use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 
 use crate::{
@@ -13,6 +13,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Clients {
     config: SdkConfig,
+    sqs: SdkConfig,
+    ses: SdkConfig,
 }
 
 impl Clients {
@@ -20,13 +22,46 @@ impl Clients {
     /// `AWS_ENDPOINT_URL_SQS`, profile files, …) and the trusted certificate authorities. Opens no
     /// connection where the environment names a region; credentials are fetched by the first call.
     pub async fn connect() -> Self {
-        let config = aws_config::defaults(BehaviorVersion::latest())
+        Self::of(Self::loader().load().await)
+    }
+
+    /// What [`Clients::connect`] loads, to be changed before: region, profile, endpoint.
+    #[must_use]
+    pub fn loader() -> ConfigLoader {
+        aws_config::defaults(BehaviorVersion::latest())
             .http_client(Wire::new())
             // All answers are short and read within their call's time-out.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-            .load()
-            .await;
-        Self { config }
+    }
+
+    /// The adapters of a configuration that [`Clients::loader`] loaded.
+    #[must_use]
+    pub fn of(config: SdkConfig) -> Self {
+        Self { sqs: config.clone(), ses: config.clone(), config }
+    }
+
+    /// These, with SQS at another endpoint; `None` leaves it.
+    #[must_use]
+    pub fn with_sqs_at(self, url: Option<String>) -> Self {
+        Self { sqs: at(self.sqs, url), ..self }
+    }
+
+    /// These, with SES at another endpoint; `None` leaves it.
+    #[must_use]
+    pub fn with_ses_at(self, url: Option<String>) -> Self {
+        Self { ses: at(self.ses, url), ..self }
+    }
+
+    /// The SDK's configuration for SES.
+    #[must_use]
+    pub fn ses_config(&self) -> &SdkConfig {
+        &self.ses
+    }
+
+    /// The SDK's configuration for SQS.
+    #[must_use]
+    pub fn sqs_config(&self) -> &SdkConfig {
+        &self.sqs
     }
 
     /// The SDK's configuration, for any other client.
@@ -38,25 +73,25 @@ impl Clients {
     /// The queues.
     #[must_use]
     pub fn queues(&self) -> SqsQueues {
-        SqsQueues::new(&aws_sdk_sqs::Client::new(&self.config))
+        SqsQueues::new(&aws_sdk_sqs::Client::new(&self.sqs))
     }
 
     /// The feedback queue at `url`.
     #[must_use]
     pub fn feedback(&self, url: &str) -> SqsFeedback {
-        SqsFeedback::new(&aws_sdk_sqs::Client::new(&self.config), url)
+        SqsFeedback::new(&aws_sdk_sqs::Client::new(&self.sqs), url)
     }
 
     /// A mailer; see [`SesMailer::new`].
     #[must_use]
     pub fn mailer(&self, clock: SystemClock, send_timeout: Duration) -> SesMailer {
-        SesMailer::new(&aws_sdk_sesv2::Client::new(&self.config), clock, send_timeout)
+        SesMailer::new(&aws_sdk_sesv2::Client::new(&self.ses), clock, send_timeout)
     }
 
     /// The account.
     #[must_use]
     pub fn account(&self) -> SesAccount {
-        SesAccount::new(&aws_sdk_sesv2::Client::new(&self.config))
+        SesAccount::new(&aws_sdk_sesv2::Client::new(&self.ses))
     }
 
     /// The ledger in `table`.
@@ -69,5 +104,12 @@ impl Clients {
     #[must_use]
     pub fn invoke(&self, function: impl Into<String>) -> LambdaInvoke {
         LambdaInvoke::new(&aws_sdk_lambda::Client::new(&self.config), function)
+    }
+}
+
+fn at(config: SdkConfig, url: Option<String>) -> SdkConfig {
+    match url {
+        Some(url) => config.into_builder().endpoint_url(url).build(),
+        None => config,
     }
 }

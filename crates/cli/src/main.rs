@@ -1,42 +1,66 @@
 //! `tidegate`: the operator's command.
 
-use std::error::Error;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use tidegate_cli::commands::Command;
 use tidegate_cli::local::{self, Interrupts, LocalArgs, LocalError, Outcome};
+use tidegate_cli::shell::{CommandError, Output, Shell, in_full};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Tidegate sends e-mail campaigns through Amazon SES at exactly the account's quota.
+///
+/// Exit codes: 0 done; 1 done, and something was found wrong; 2 an option or a file is wrong, nothing
+/// was done; 3 the stack, a service or a file is out of reach; 4 not confirmed, nothing changed;
+/// 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, max_term_width = 100)]
 struct Program {
     #[command(subcommand)]
-    command: Command,
+    command: Asked,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum Asked {
     Local(Box<LocalArgs>),
+    #[command(flatten)]
+    OnStack(Box<Command>),
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let Command::Local(args) = Program::parse().command;
-    let ended = match Signals::listen() {
-        Ok(mut signals) => local::run(&args, &mut signals).await,
-        Err(source) => Err(LocalError::Start { program: "the signal handler".to_owned(), source }),
+    let ended = match Program::parse().command {
+        Asked::Local(args) => local(&args).await,
+        Asked::OnStack(command) => on_stack(*command).await,
     };
-    match ended {
-        Ok(Outcome::Kept) => ExitCode::SUCCESS,
-        Ok(Outcome::Broken) => ExitCode::from(1),
-        Ok(Outcome::Interrupted) => ExitCode::from(130),
-        Err(error) => {
+    ended.map_or_else(
+        |error| {
             let _ = writeln!(io::stderr(), "tidegate: {}", in_full(&error));
-            ExitCode::from(if error.is_usage() { 2 } else { 1 })
-        }
-    }
+            ExitCode::from(error.exit_code())
+        },
+        ExitCode::from,
+    )
+}
+
+async fn local(args: &LocalArgs) -> Result<u8, CommandError> {
+    let unheard = |source| LocalError::Start { program: "the signal handler".to_owned(), source };
+    let mut signals = Signals::listen().map_err(unheard)?;
+    Ok(match local::run(args, &mut signals).await? {
+        Outcome::Kept => 0,
+        Outcome::Broken => 1,
+        Outcome::Interrupted => 130,
+    })
+}
+
+async fn on_stack(command: Command) -> Result<u8, CommandError> {
+    let output = command.output().map_or_else(Output::plain, Output::new);
+    let shell = Shell::new(output, async || match Signals::listen() {
+        Ok(mut signals) => signals.next().await,
+        // Without a handler the signal ends the process by itself.
+        Err(_) => std::future::pending().await,
+    });
+    command.run(&shell, Program::command()).await.map(|ended| ended.exit_code())
 }
 
 /// What asks us to end.
@@ -64,10 +88,4 @@ impl Interrupts for Signals {
             _ = self.hang_up.recv() => {}
         }
     }
-}
-
-/// The error with its causes.
-fn in_full(error: &(dyn Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -1,7 +1,9 @@
-//! The rate factor: what refusals by SES do to the rate of the following windows.
+//! The rate factor: what refusals by SES, and an operator's cap, do to the rate of the following
+//! windows.
 
 use serde::{Deserialize, Serialize};
 
+use crate::rate::Rate;
 use crate::timestamp::Window;
 
 /// The whole quota, in millionths.
@@ -21,6 +23,9 @@ const BETWEEN_DECREASES: u64 = 5;
 /// Every change names its window, so that a late or doubled report changes nothing: at most one
 /// decrease in 5 windows, at most one increase a window.
 ///
+/// An operator's cap stands beside it: the two are claimed together, so that whoever serves the next
+/// window knows the rate of the one before.
+///
 /// ```
 /// use tidegate_core::{Window, factor::RateFactor};
 /// let at = Window::from_epoch_second;
@@ -28,6 +33,10 @@ const BETWEEN_DECREASES: u64 = 5;
 /// assert_eq!(lowered.millionths(), 800_000);
 /// assert_eq!(lowered.refused(at(101)), None);
 /// assert_eq!(lowered.recovered(at(101)).unwrap().millionths(), 810_000);
+/// # use tidegate_core::rate::Rate;
+/// let rate = |rate| Rate::per_second(rate).unwrap();
+/// let capped = lowered.capped(Some(rate(5.0)));
+/// assert_eq!((capped.of(rate(14.0)), capped.of(rate(5.0))), (rate(5.0), rate(4.0)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateFactor {
@@ -36,12 +45,15 @@ pub struct RateFactor {
     decreased: Window,
     /// The window of the last change of either kind.
     changed: Window,
+    /// What an operator allows at most; none: the quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cap: Option<Rate>,
 }
 
 impl Default for RateFactor {
     fn default() -> Self {
         let never = Window::default();
-        Self { millionths: FULL, decreased: never, changed: never }
+        Self { millionths: FULL, decreased: never, changed: never, cap: None }
     }
 }
 
@@ -52,7 +64,26 @@ impl RateFactor {
         self.millionths
     }
 
-    /// Whether the rate is below the quota.
+    /// The rate in force where the quota is `quota`.
+    #[must_use]
+    pub fn of(self, quota: Rate) -> Rate {
+        let scaled = quota.scaled(self.millionths);
+        self.cap.map_or(scaled, |cap| cap.min(scaled))
+    }
+
+    /// What an operator allows at most; none: the quota.
+    #[must_use]
+    pub const fn cap(self) -> Option<Rate> {
+        self.cap
+    }
+
+    /// The factor with another cap, or none.
+    #[must_use]
+    pub const fn capped(self, cap: Option<Rate>) -> Self {
+        Self { cap, ..self }
+    }
+
+    /// Whether refusals keep the rate below the quota.
     #[must_use]
     pub const fn is_lowered(self) -> bool {
         self.millionths < FULL
@@ -69,6 +100,7 @@ impl RateFactor {
             decreased: window,
             // A late report must not make an older window's increase due again.
             changed: window.max(self.changed),
+            ..self
         })
     }
 

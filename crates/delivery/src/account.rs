@@ -28,9 +28,12 @@ pub(crate) async fn keep(
 ) {
     let counted = before.counters.get("sent").copied().unwrap_or(0);
     let stands = (before.control_version, before.control.clone());
-    let kept = control::change(ledger, stands, |control| match status {
-        Some(status) => apply(control, policy, status, counted, asked.into()),
-        None => lift_yesterdays(control, asked.into()),
+    let kept = control::change(ledger, stands, |control| {
+        control.expire(asked.into());
+        match status {
+            Some(status) => apply(control, policy, status, counted, asked.into()),
+            None => lift_yesterdays(control, asked.into()),
+        }
     });
     if let Err(error) = kept.await {
         tracing::warn!(
@@ -122,7 +125,7 @@ mod tests {
         let mut control = Control::default();
         for reason in reasons {
             let since = EpochMillis::new(since);
-            control.hold(None, *reason, Hold { detail: String::new(), since });
+            control.hold(None, *reason, Hold::new("", since));
         }
         control
     }
@@ -168,7 +171,7 @@ mod tests {
         let reasons = [HoldReason::Paused, HoldReason::Credentials];
         assert_eq!(after(held(&reasons, 0), &status(0.0)), reasons);
         let mut control = Control::default();
-        let hold = Hold { detail: String::new(), since: EpochMillis::new(0) };
+        let hold = Hold::new("", EpochMillis::new(0));
         control.hold(Some("big"), HoldReason::Deployment, hold);
         apply(&mut control, DailyPolicy::default(), &status(0.0), 7, ASKED);
         assert!(control.holds_campaign("big"));

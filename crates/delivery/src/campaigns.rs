@@ -56,7 +56,7 @@ async fn try_keep(
             control.campaigns = campaigns;
         }
     });
-    Ok(changed.await?.map_or(stood, |(before, after)| {
+    Ok(changed.await?.made().map_or(stood, |(before, after)| {
         log_changes(&before.campaigns, &after.campaigns);
         after.campaigns.len()
     }))

@@ -5,32 +5,62 @@ use tidegate_core::control::{Control, Holds};
 
 use crate::ports::{Ledger, PortError};
 
+/// What came of a change.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one a change, read where it is made")]
+pub enum Changed {
+    /// It was made.
+    Made {
+        /// What stood before.
+        before: Control,
+        /// What stands now.
+        after: Control,
+    },
+    /// There was nothing to change.
+    Nothing,
+    /// Others always came first: it was not made.
+    Outrun,
+}
+
+impl Changed {
+    /// What stood before and what stands now, where it was made.
+    #[must_use]
+    pub fn made(self) -> Option<(Control, Control)> {
+        match self {
+            Self::Made { before, after } => Some((before, after)),
+            Self::Nothing | Self::Outrun => None,
+        }
+    }
+}
+
 /// How often a change is tried anew.
 const TRIES: usize = 4;
 
 /// Applies `change` to the control record, first to the one that was read before, with its version.
-/// Gives what stood before and what stands after; none where there was nothing to change, or others
-/// always came first. Holds that come and go are logged.
-pub(crate) async fn change(
+/// Holds that come and go are logged.
+///
+/// # Errors
+/// [`PortError`]; then it may have been made all the same.
+pub async fn change(
     ledger: &impl Ledger,
     (mut version, mut before): (u64, Control),
     change: impl Fn(&mut Control),
-) -> Result<Option<(Control, Control)>, PortError> {
+) -> Result<Changed, PortError> {
     for _ in 0..TRIES {
         let mut after = before.clone();
         change(&mut after);
         if after == before {
-            return Ok(None);
+            return Ok(Changed::Nothing);
         }
         if ledger.set_control(version, &after).await? {
             log_holds(&before, &after);
-            return Ok(Some((before, after)));
+            return Ok(Changed::Made { before, after });
         }
         let standing = ledger.read().await?;
         (version, before) = (standing.control_version, standing.control);
     }
     tracing::warn!(tries = TRIES, "control record not changed: others were faster each time");
-    Ok(None)
+    Ok(Changed::Outrun)
 }
 
 fn log_holds(before: &Control, after: &Control) {

@@ -108,7 +108,7 @@ impl<C: Clock, F: Feedback, L: Ledger> Reader<'_, C, F, L> {
                 *new.borrow_mut() =
                     reputation::review(control, &self.config.policy, &sent, &heard, now);
             });
-        let stands = changed.await?.is_some() || new.borrow().is_empty();
+        let stands = changed.await?.made().is_some() || new.borrow().is_empty();
         if stands {
             let mut report = self.report.borrow_mut();
             report.unreadable += unreadable;

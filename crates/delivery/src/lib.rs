@@ -7,7 +7,7 @@
 mod account;
 mod beside;
 mod campaigns;
-mod control;
+pub mod control;
 pub mod environment;
 pub mod feedback;
 pub mod minute;

@@ -2,14 +2,14 @@ use std::collections::BTreeMap;
 
 use tidegate_core::Timestamp;
 use tidegate_core::Window;
-use tidegate_core::control::Control;
+use tidegate_core::control::{ChangeRecord, Control};
 use tidegate_core::duplicate_guard::{Mark, MarkState};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::idle::Looks;
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, FailureKind, Idle, Ledger, LedgerReport, MarkRequest, Marked, Marks,
-    PortError, PreviousClaim, Standing,
+    CHANGES_KEPT, Claim, ClaimRequest, FailureKind, History, Idle, Ledger, LedgerReport,
+    MarkRequest, Marked, Marks, PortError, PreviousClaim, Standing,
 };
 
 use crate::shared::Shared;
@@ -46,6 +46,7 @@ struct State {
     idle: BTreeMap<String, Idle>,
     looks: Looks,
     marks: BTreeMap<Identity, Kept>,
+    changes: Vec<ChangeRecord>,
 }
 
 /// A mark, and until when it is kept.
@@ -77,7 +78,7 @@ impl State {
             window: request.window,
             rate: request.rate,
             guard: request.guard,
-            factor: self.factor.millionths(),
+            factor: self.factor,
         };
         match &self.newest {
             Some(NewestClaim { claim, token, opened, .. }) if claim.window >= request.window => {
@@ -225,6 +226,20 @@ impl Ledger for MemoryLedger {
             }
             stands
         }))
+    }
+}
+
+impl History for MemoryLedger {
+    async fn add(&self, change: &ChangeRecord) -> Result<(), PortError> {
+        self.0.with(|state| {
+            state.changes.insert(0, change.clone());
+            state.changes.truncate(CHANGES_KEPT);
+        });
+        Ok(())
+    }
+
+    async fn changes(&self) -> Result<Vec<ChangeRecord>, PortError> {
+        Ok(self.0.with(|state| state.changes.clone()))
     }
 }
 

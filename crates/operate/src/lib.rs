@@ -4,5 +4,9 @@
 //! The command line (`tidegate`) and the tests run the same functions: the one on AWS, the others in
 //! memory under simulated time.
 
+pub mod format;
 pub mod page;
 pub mod redact;
+pub mod status;
+pub mod steer;
+pub mod top;

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use tidegate_core::Window;
-use tidegate_core::control::Control;
+use tidegate_core::control::{ChangeRecord, Control};
 use tidegate_core::factor::RateFactor;
+use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::Looks;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, Idle, Ledger, LedgerReport, Marks, PreviousClaim, Standing,
+    CHANGES_KEPT, Claim, ClaimRequest, History, Idle, Ledger, LedgerReport, Marks, PreviousClaim,
+    Standing,
 };
 
 use super::{behaviours, hold_in_turn};
@@ -17,7 +19,7 @@ use super::{behaviours, hold_in_turn};
 /// Where ledgers come from.
 pub trait LedgerRoom {
     /// The ledger.
-    type Ledger: Ledger + Marks;
+    type Ledger: Ledger + Marks + History;
 
     /// A ledger on which nothing stands.
     fn open(&self) -> impl Future<Output = Self::Ledger>;
@@ -41,6 +43,7 @@ pub async fn ledger_contract(room: &impl LedgerRoom) {
         looks_are_replaced_one_by_one_or_left,
         a_read_claims_nothing_and_shows_the_newest_claim,
         a_claim_leaves_control_counters_and_factor_alone,
+        changes_are_shown_newest_first_and_the_oldest_go,
     ])
     .await;
 }
@@ -114,16 +117,16 @@ async fn of_concurrent_claims_exactly_one_wins(room: &impl LedgerRoom) {
 async fn a_claim_is_told_rate_guard_and_factor_of_the_claim_before(room: &impl LedgerRoom) {
     let ledger = room.open().await;
     let full = RateFactor::default();
-    let lowered = full.refused(window(0)).unwrap();
+    let lowered = full.refused(window(0)).unwrap().capped(Rate::per_second(5.5).ok());
     let (rate, guard) = (Rate::per_second(0.123_457).unwrap(), Guard::new(0.05).unwrap());
     claimed(&ledger, &ClaimRequest { rate, guard, ..request(1, "a") }).await;
     assert!(ledger.set_factor(full, lowered).await.unwrap());
     let second = claimed(&ledger, &request(2, "b")).await;
-    let before = PreviousClaim { window: window(1), rate, guard, factor: full.millionths() };
+    let before = PreviousClaim { window: window(1), rate, guard, factor: full };
     assert_eq!(second.previous, Some(before));
     assert_eq!(second.factor, lowered);
     let third = claimed(&ledger, &request(3, "c")).await.previous.unwrap();
-    assert_eq!((third.window, third.factor), (window(2), lowered.millionths()));
+    assert_eq!((third.window, third.factor), (window(2), lowered));
     assert_eq!((third.rate, third.guard), (request(2, "b").rate, Guard::default()));
 }
 
@@ -262,4 +265,24 @@ async fn a_claim_leaves_control_counters_and_factor_alone(room: &impl LedgerRoom
     claimed(&ledger, &request(1, "a")).await;
     let after = ledger.read().await.unwrap();
     assert_eq!(after, Standing { previous: after.previous, ..before });
+}
+
+async fn changes_are_shown_newest_first_and_the_oldest_go(room: &impl LedgerRoom) {
+    let ledger = room.open().await;
+    assert_eq!(ledger.changes().await.unwrap(), []);
+    let change = |number: usize| ChangeRecord {
+        at: EpochMillis::new(number as u64),
+        by: "ada".to_owned(),
+        action: "pause".to_owned(),
+        campaign: (number % 2 == 0).then(|| "big".to_owned()),
+        detail: format!("change {number}"),
+        reason: "typo in the subject".to_owned(),
+    };
+    for number in 0..CHANGES_KEPT + 2 {
+        ledger.add(&change(number)).await.unwrap();
+    }
+    let kept: Vec<_> = (2..CHANGES_KEPT + 2).rev().map(change).collect();
+    assert!(ledger.changes().await.unwrap() == kept, "not the newest {CHANGES_KEPT}");
+    // The ledger's own item knows nothing of them.
+    assert_eq!(ledger.read().await.unwrap(), Standing::default());
 }

@@ -10,7 +10,7 @@ use crate::{MODES, MS};
 
 /// Pauses a campaign, or all, as an operator does.
 fn pause(control: &mut Control, campaign: Option<&str>) {
-    let hold = Hold { detail: "by hand".into(), since: EpochMillis::new(0) };
+    let hold = Hold::new("by hand", EpochMillis::new(0));
     assert!(control.hold(campaign, HoldReason::Paused, hold));
 }
 

@@ -169,7 +169,7 @@ async fn a_hold_that_comes_while_ses_is_asked_stays_until_it_is_asked_again() {
     join(world.schedule(), async {
         tokio::time::sleep(MS(1_000)).await;
         let since = world.universe.now().into();
-        let hold = Hold { detail: "said by SES".to_owned(), since };
+        let hold = Hold::new("said by SES", since);
         world.control(|control| assert!(control.hold(None, HoldReason::Account, hold))).await;
         tokio::time::sleep(MS(3_000)).await;
         assert!(held().await, "lifted by an answer to an older question");
@@ -201,7 +201,7 @@ async fn while_the_days_hold_stands_what_little_frees_up_is_left_to_express_mail
         let world = World::new(limited(merge, "0"));
         // 100 are free: some windows' worth, and too little to go on with.
         world.ses.send_as_another(900);
-        let hold = Hold { detail: String::new(), since: world.universe.now().into() };
+        let hold = Hold::new("", world.universe.now());
         world.control(|control| assert!(control.hold(None, HoldReason::DailyBudget, hold))).await;
         world.fill("big", 50).await;
         world.put(EXPRESS, &Mail::several("express", 5, 1)).await;

@@ -346,7 +346,7 @@ async fn a_hold_keeps_the_ticks_coming_and_what_waited_goes_as_it_is_lifted() {
     world
         .play(400, async |first| {
             world.until(first, 190, MS(500)).await;
-            let hold = Hold { detail: String::new(), since: world.universe.now().into() };
+            let hold = Hold::new("", world.universe.now());
             world.control(|control| assert!(control.hold(None, HoldReason::Paused, hold))).await;
             world.put("big", &[Mail::new("held")]).await;
             world.until(first, 320, MS(500)).await;

@@ -11,6 +11,7 @@ mod flow;
 mod guard;
 mod idle;
 mod marks;
+mod operator;
 mod outcomes;
 mod queues;
 mod rate;

@@ -92,8 +92,7 @@ async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
                 match case {
                     "displaced" => world.put(EXPRESS, &Mail::several("express", 15, 1)).await,
                     "paused" => {
-                        let hold =
-                            Hold { detail: String::new(), since: world.universe.now().into() };
+                        let hold = Hold::new("", world.universe.now());
                         let change = |c: &mut Control| assert!(c.hold(Some("big"), Paused, hold));
                         world.control(change).await;
                         world.until(first, 9, MS(0)).await;

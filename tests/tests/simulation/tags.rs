@@ -255,7 +255,7 @@ async fn what_an_operator_changes_meanwhile_stays() {
     world.faults.add(Rule::new(slow).on(Operation::ListTags));
     let pause = async {
         world.universe.sleep_until(world.universe.now() + MS(3_000)).await;
-        let hold = Hold { detail: "by hand".into(), since: EpochMillis::new(0) };
+        let hold = Hold::new("by hand", EpochMillis::new(0));
         world.control(|control| assert!(control.hold(Some("big"), HoldReason::Paused, hold))).await;
     };
     futures_util::future::join(world.schedule(), pause).await;

@@ -121,7 +121,7 @@ async fn empty_ticks_keep_what_ses_tells_once_a_minute_and_while_a_hold_waits_fo
     assert_eq!(read_at(&after(30).await), first);
     let second = read_at(&after(40).await);
     assert!(second > first);
-    let hold = Hold { detail: String::new(), since: world.universe.now().into() };
+    let hold = Hold::new("", world.universe.now());
     world.control(|control| assert!(control.hold(None, HoldReason::Account, hold))).await;
     let third = after(5).await;
     assert!(read_at(&third) > second && third.holds.is_empty(), "{third:?}");

@@ -171,7 +171,7 @@ impl Reader<'_> {
             window,
             rate: rate.ok_or_else(unreadable(at.rate))?,
             guard: guard.ok_or_else(unreadable(at.guard))?,
-            factor: self.json::<RateFactor>(at.factor)?.unwrap_or_default().millionths(),
+            factor: self.json::<RateFactor>(at.factor)?.unwrap_or_default(),
         }))
     }
 

@@ -20,11 +20,14 @@
 //! | `state` | S | `sending`, `sent` or `parked` |
 //! | `token`, `pass`, `since` | S N N | of whoever marked it; milliseconds since the epoch |
 //! | `expires_at` | N | seconds since the epoch: the table's time to live |
+//!
+//! And the item `history`: `changes`, a list of operators' changes, JSON, the newest first.
 
 mod advance;
 mod claim;
 mod control;
 mod factor;
+mod history;
 mod item;
 mod mark;
 mod read;
@@ -38,11 +41,12 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use tidegate_core::Window;
-use tidegate_core::control::Control;
+use tidegate_core::control::{ChangeRecord, Control};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, Ledger, LedgerReport, MarkRequest, Marked, Marks, PortError, Standing,
+    Claim, ClaimRequest, History, Ledger, LedgerReport, MarkRequest, Marked, Marks, PortError,
+    Standing,
 };
 
 /// What a claim may take in all: what comes later would be late for its window.
@@ -114,6 +118,16 @@ impl Ledger for DynamoLedger {
 
     async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
         control::set_control(&self.table, version, control).await
+    }
+}
+
+impl History for DynamoLedger {
+    async fn add(&self, change: &ChangeRecord) -> Result<(), PortError> {
+        history::add(&self.table, change).await
+    }
+
+    async fn changes(&self) -> Result<Vec<ChangeRecord>, PortError> {
+        history::changes(&self.table).await
     }
 }
 

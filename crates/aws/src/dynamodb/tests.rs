@@ -73,7 +73,7 @@ fn standing() -> Standing {
             window: window(100),
             rate: Rate::per_second(14.0).unwrap(),
             guard: Guard::new(0.05).unwrap(),
-            factor: 1_000_000,
+            factor: RateFactor::default(),
         }),
         factor: RateFactor::default().refused(window(99)).unwrap(),
         control: Control { weights: [("spring".to_owned(), 80)].into(), ..Control::default() },
@@ -191,7 +191,7 @@ async fn reading_shows_the_newest_claim_as_the_one_before_the_next() {
         window: window(101),
         rate: Rate::per_second(14.5).unwrap(),
         guard: Guard::default(),
-        factor: 800_000,
+        factor: RateFactor::default().refused(window(99)).unwrap(),
     };
     let expected = Standing { previous: Some(newest), ..standing() };
     assert_eq!(ledger.read().await.unwrap(), expected);
@@ -283,7 +283,7 @@ async fn the_factor_is_replaced_where_the_expected_one_stands() {
 
 #[tokio::test]
 async fn the_control_record_is_replaced_version_by_version() {
-    let hold = Hold { detail: "the operator's".to_owned(), since: EpochMillis::new(0) };
+    let hold = Hold::new("the operator's", EpochMillis::new(0));
     let mut control = Control::default();
     control.hold(None, HoldReason::Paused, hold);
     let failed = condition_failed(&claimed_item());

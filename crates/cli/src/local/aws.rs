@@ -11,6 +11,8 @@ use tidegate_aws::{DynamoLedger, SqsQueues, Wire};
 use tidegate_delivery::ports::QueueUrl;
 use tokio::time::Instant;
 
+use crate::stack::{Running, remember};
+
 use super::crew::{Crew, Words};
 use super::error::LocalError;
 use super::http::Http;
@@ -51,6 +53,9 @@ pub struct LocalAws {
 /// What was deployed.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Stack {
+    /// Its name.
+    #[serde(rename = "stack")]
+    pub name: String,
     /// The stack's outputs, by name.
     pub outputs: BTreeMap<String, String>,
     /// The deployment packages' bytes, by the functions' logical ids.
@@ -118,6 +123,14 @@ impl LocalAws {
         }
         wait_until_ready(&mut crew, &ministack, &log).await?;
         let stack = deploy(&crew, &files, ministack.base(), &parameters).await?;
+        let running = Running {
+            stack: stack.name.clone(),
+            endpoint: ministack.base().to_owned(),
+            region: REGION.to_owned(),
+            key: KEY.to_owned(),
+        };
+        remember(folder, &running)
+            .map_err(|source| LocalError::Write { path: folder.to_owned(), source })?;
         Ok(Self {
             crew,
             _scratch: scratch,

@@ -58,6 +58,9 @@ pub struct Hold {
     pub detail: String,
     /// Since when.
     pub since: EpochMillis,
+    /// When it lets go by itself; none where someone has to lift it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<EpochMillis>,
 }
 
 /// Characters of a hold's detail: the record is rewritten with every claim and report.
@@ -67,7 +70,13 @@ impl Hold {
     /// A hold since `since`; of `detail` the first 256 characters.
     #[must_use]
     pub fn new(detail: &str, since: impl Into<EpochMillis>) -> Self {
-        Self { detail: detail.chars().take(MAX_DETAIL).collect(), since: since.into() }
+        Self { detail: detail.chars().take(MAX_DETAIL).collect(), since: since.into(), until: None }
+    }
+
+    /// This hold, letting go by itself at `until`.
+    #[must_use]
+    pub fn until(self, until: Option<EpochMillis>) -> Self {
+        Self { until, ..self }
     }
 }
 
@@ -77,7 +86,7 @@ impl Hold {
 /// ```
 /// use tidegate_core::control::{Hold, HoldReason, Holds};
 /// use tidegate_core::identity::EpochMillis;
-/// let hold = Hold { detail: "typo in the subject".into(), since: EpochMillis::new(0) };
+/// let hold = Hold::new("typo in the subject", EpochMillis::new(0));
 /// let mut holds = Holds::default();
 /// assert!(holds.add(HoldReason::Paused, hold));
 /// assert!(holds.lift(HoldReason::Paused));
@@ -96,6 +105,15 @@ enum Reason {
     Unknown(String),
 }
 
+impl Reason {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Known(known) => known.as_str(),
+            Self::Unknown(name) => name,
+        }
+    }
+}
+
 impl Holds {
     /// Adds a hold; false where one of this reason stands already, which is kept.
     pub fn add(&mut self, reason: HoldReason, hold: Hold) -> bool {
@@ -110,6 +128,11 @@ impl Holds {
     /// Lifts the hold of this reason; false where none stands.
     pub fn lift(&mut self, reason: HoldReason) -> bool {
         self.0.remove(&Reason::Known(reason)).is_some()
+    }
+
+    /// Removes the holds that let go by themselves at `now` or before.
+    pub fn expire(&mut self, now: EpochMillis) {
+        self.0.retain(|_, hold| hold.until.is_none_or(|until| until > now));
     }
 
     /// The hold of this reason.
@@ -146,11 +169,19 @@ impl Holds {
         })
     }
 
+    /// All holds, by the names of their reasons.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &Hold)> {
+        self.reasons().zip(self.0.values())
+    }
+
+    /// Lifts the hold whose reason has this name, known or not; false where none stands.
+    pub fn lift_named(&mut self, name: &str) -> bool {
+        let found = self.0.keys().find(|reason| reason.as_str() == name).cloned();
+        found.is_some_and(|reason| self.0.remove(&reason).is_some())
+    }
+
     /// The names of all reasons there are.
     pub fn reasons(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(|reason| match reason {
-            Reason::Known(known) => known.as_str(),
-            Reason::Unknown(name) => name,
-        })
+        self.0.keys().map(Reason::as_str)
     }
 }

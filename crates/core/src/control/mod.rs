@@ -1,5 +1,6 @@
 //! The control record: what operators, refusals and failures change while it runs.
 
+mod change;
 mod holds;
 
 use std::collections::BTreeMap;
@@ -9,9 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::breaker::Breaker;
 use crate::config::Campaign;
 use crate::daily::DailyReading;
+use crate::identity::EpochMillis;
 use crate::rate::Rate;
 use crate::refusals::Streak;
 use crate::reputation::Reputation;
+pub use change::ChangeRecord;
 pub use holds::{Hold, HoldReason, Holds};
 
 /// What stands in the ledger beside the claim and is read with it.
@@ -83,6 +86,34 @@ impl Control {
         self.holds.len() + self.campaign_holds.values().map(Holds::len).sum::<usize>()
     }
 
+    /// Removes the holds that let go by themselves at `now` or before.
+    pub fn expire(&mut self, now: EpochMillis) {
+        self.holds.expire(now);
+        self.campaign_holds.values_mut().for_each(|holds| holds.expire(now));
+        self.campaign_holds.retain(|_, holds| !holds.is_empty());
+    }
+
+    /// The holds on a campaign, or on all sending.
+    #[must_use]
+    pub fn holds_on(&self, campaign: Option<&str>) -> Option<&Holds> {
+        match campaign {
+            Some(name) => self.campaign_holds.get(name),
+            None => Some(&self.holds),
+        }
+    }
+
+    /// Lifts the hold whose reason has this name from a campaign, or from all; false where none
+    /// stands.
+    pub fn lift_named(&mut self, campaign: Option<&str>, reason: &str) -> bool {
+        let Some(name) = campaign else { return self.holds.lift_named(reason) };
+        let Some(holds) = self.campaign_holds.get_mut(name) else { return false };
+        let lifted = holds.lift_named(reason);
+        if holds.is_empty() {
+            self.campaign_holds.remove(name);
+        }
+        lifted
+    }
+
     /// Adds a hold on a campaign, or on all; false where one of this reason stands already.
     pub fn hold(&mut self, campaign: Option<&str>, reason: HoldReason, hold: Hold) -> bool {
         match campaign {
@@ -93,23 +124,16 @@ impl Control {
 
     /// Lifts a hold from a campaign, or from all; false where none of this reason stands.
     pub fn lift(&mut self, campaign: Option<&str>, reason: HoldReason) -> bool {
-        let Some(name) = campaign else { return self.holds.lift(reason) };
-        let Some(holds) = self.campaign_holds.get_mut(name) else { return false };
-        let lifted = holds.lift(reason);
-        if holds.is_empty() {
-            self.campaign_holds.remove(name);
-        }
-        lifted
+        self.lift_named(campaign, reason.as_str())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::EpochMillis;
 
     fn hold(detail: &str) -> Hold {
-        Hold { detail: detail.to_owned(), since: EpochMillis::new(0) }
+        Hold::new(detail, EpochMillis::new(0))
     }
 
     #[test]
@@ -136,6 +160,23 @@ mod tests {
     }
 
     #[test]
+    fn a_hold_with_an_end_lets_go_then_and_not_before() {
+        let at = EpochMillis::new;
+        let mut control = Control::default();
+        control.hold(Some("big"), HoldReason::Paused, hold("lunch").until(Some(at(60_000))));
+        control.hold(Some("big"), HoldReason::Refusals, hold("ten"));
+        control.hold(None, HoldReason::Paused, hold("lunch").until(Some(at(60_000))));
+        let text = serde_json::to_string(&control).unwrap();
+        assert!(text.contains(r#""until":"1970-01-01T00:01:00.000Z""#), "{text}");
+        control.expire(at(59_999));
+        assert_eq!(control.standing_holds(), 3);
+        control.expire(at(60_000));
+        assert_eq!(control.standing_holds(), 1);
+        assert!(control.lift_named(Some("big"), "refusals"));
+        assert!(control.campaign_holds.is_empty() && !control.lift_named(Some("big"), "refusals"));
+    }
+
+    #[test]
     fn only_the_daily_budget_spares_express_mail() {
         let mut holds = Holds::default();
         holds.add(HoldReason::DailyBudget, hold(""));
@@ -149,6 +190,7 @@ mod tests {
         let text = r#"{"holds":{"daily_budget":{"detail":"","since":"2026-11-20T20:36:07Z"},"moon":{"detail":"full","since":"2026-11-20T20:36:07Z"}},"weights":{"big":80},"bucket":{"tokens":[1,2]}}"#;
         let mut control: Control = serde_json::from_str(text).unwrap();
         assert!(control.lift(None, HoldReason::DailyBudget));
+        assert!(control.clone().lift_named(None, "moon"));
         assert!(!control.holds.is_empty() && control.holds.stop_express());
         assert_eq!(control.holds.reasons().collect::<Vec<_>>(), ["moon"]);
         let written: serde_json::Value = serde_json::to_value(&control).unwrap();

@@ -10,7 +10,7 @@ use tidegate_core::factor::RateFactor;
 
 use super::context::Context;
 use super::drain::Noted;
-use crate::control;
+use crate::control::{self, Changed as ControlChanged};
 use crate::environment::Environment;
 use crate::ports::{Ledger as _, PortError};
 
@@ -120,7 +120,7 @@ async fn change_control<E: Environment>(
     change: impl Fn(&mut Control),
 ) -> Result<Option<(Control, Control)>, PortError> {
     let claimed = (ctx.plan.control_version, ctx.plan.control.clone());
-    control::change(ctx.env.ledger(), claimed, change).await
+    control::change(ctx.env.ledger(), claimed, change).await.map(ControlChanged::made)
 }
 
 async fn hold<E: Environment>(
@@ -184,7 +184,7 @@ pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Noted
         Some(_) => match ctx.env.ledger().read().await {
             Ok(now) => {
                 let now = (now.control_version, now.control);
-                control::change(ctx.env.ledger(), now, note).await
+                control::change(ctx.env.ledger(), now, note).await.map(ControlChanged::made)
             }
             Err(error) => Err(error),
         },

@@ -70,24 +70,25 @@ impl Plan {
         standing: &Standing,
         unreported_windows: u64,
     ) -> Self {
-        let rate = quota.scaled(standing.factor.millionths());
+        let rate = standing.factor.of(quota);
         let grid = SlotGrid::new(rate, config.guard);
         let before = standing
             .previous
-            .map(|previous| SlotGrid::new(previous.rate.scaled(previous.factor), previous.guard));
+            .map(|previous| SlotGrid::new(previous.rate_in_force(), previous.guard));
         let listed = listed(config, standing);
+        let mut control = standing.control.clone();
+        control.expire(window.opens().into());
         let counter = |name: &str| standing.counters.get(name).copied().unwrap_or(0);
         let cycle = cycle(listed, standing);
         let weighted = listed.iter().zip(cycle.weights());
         let campaigns = weighted.map(|(campaign, weight)| PlannedCampaign {
             name: campaign.name.clone(),
             queue: QueueUrl::new(campaign.queue_url.as_str()),
-            held: *weight == 0 || standing.control.holds_campaign(&campaign.name),
+            held: *weight == 0 || control.holds_campaign(&campaign.name),
             idle: standing.idle.get(&campaign.name).copied(),
             debt: counter(&debt_counter(&campaign.name)),
         });
         let slots = grid.usable(window, before);
-        let control = standing.control.clone();
         let unreported = unreported_windows * rate.ceil();
         let budget = control.daily.map_or(u64::MAX, |reading| {
             config.cap.daily.budget(&reading, counter("sent"), unreported)

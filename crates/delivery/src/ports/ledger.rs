@@ -48,8 +48,16 @@ pub struct PreviousClaim {
     pub rate: Rate,
     /// Its guard.
     pub guard: Guard,
-    /// The rate factor it was served with, in millionths.
-    pub factor: u64,
+    /// The rate factor it was served with.
+    pub factor: RateFactor,
+}
+
+impl PreviousClaim {
+    /// The rate it was served at.
+    #[must_use]
+    pub fn rate_in_force(&self) -> Rate {
+        self.factor.of(self.rate)
+    }
 }
 
 /// What the ledger says beside the claim.

@@ -5,6 +5,7 @@ mod clock;
 mod directory;
 mod entropy;
 mod feedback;
+mod history;
 mod invoke;
 mod ledger;
 mod mailer;
@@ -16,6 +17,7 @@ pub use clock::{Clock, Monotonic};
 pub use directory::Directory;
 pub use entropy::Entropy;
 pub use feedback::{Feedback, FeedbackMessage};
+pub use history::{CHANGES_KEPT, History};
 pub use invoke::Invoke;
 pub use ledger::{
     Claim, ClaimRequest, Idle, Ledger, LedgerReport, MERGE_QUEUE, PreviousClaim, Standing,

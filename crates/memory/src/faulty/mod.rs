@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Window;
-use tidegate_core::control::Control;
+use tidegate_core::control::{ChangeRecord, Control};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_core::outcome::Failure;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::{
     Account, AccountStatus, Claim, ClaimRequest, Directory, Entry, FailureKind, Feedback,
-    FeedbackMessage, Invoke, Ledger, LedgerReport, Mail, Mailer, MarkRequest, Marked, Marks,
-    Monotonic, PortError, QueueUrl, Standing,
+    FeedbackMessage, History, Invoke, Ledger, LedgerReport, Mail, Mailer, MarkRequest, Marked,
+    Marks, Monotonic, PortError, QueueUrl, Standing,
 };
 
 pub use plan::{FaultPlan, Strike};
@@ -60,12 +60,13 @@ fn failed(operation: Operation, resource: &str) -> impl Fn(FailureKind) -> PortE
         Operation::SetVisibility => "ChangeMessageVisibilityBatch",
         Operation::Depth => "GetQueueAttributes",
         Operation::Mail | Operation::Warm => "SendEmail",
-        Operation::Read => "GetItem",
+        Operation::Read | Operation::ReadChanges => "GetItem",
         Operation::Claim
         | Operation::Advance
         | Operation::Report
         | Operation::SetFactor
         | Operation::SetControl
+        | Operation::AddChange
         | Operation::Mark
         | Operation::SetMark => "UpdateItem",
         Operation::Unmark => "DeleteItem",
@@ -141,6 +142,16 @@ impl<L: Marks> Marks for Faulty<L> {
     async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
         let act = self.inner.unmark(identity, token);
         self.call(Operation::Unmark, identity.as_str(), act).await
+    }
+}
+
+impl<H: History> History for Faulty<H> {
+    async fn add(&self, change: &ChangeRecord) -> Result<(), PortError> {
+        self.call(Operation::AddChange, &change.action, self.inner.add(change)).await
+    }
+
+    async fn changes(&self) -> Result<Vec<ChangeRecord>, PortError> {
+        self.call(Operation::ReadChanges, "", self.inner.changes()).await
     }
 }
 

@@ -33,6 +33,10 @@ pub enum Operation {
     SetFactor,
     /// `Ledger::set_control`; without resource.
     SetControl,
+    /// `History::add`; the resource is the action.
+    AddChange,
+    /// `History::changes`; without resource.
+    ReadChanges,
     /// `Marks::mark`; the resource is the mail's identity, as for all three of `Marks`.
     Mark,
     /// `Marks::set_sent` and `Marks::set_parked`.

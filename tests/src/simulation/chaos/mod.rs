@@ -242,7 +242,7 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, storm: u64) {
 async fn pause(world: &World) {
     world
         .control(|control| {
-            let hold = Hold { detail: "by hand".to_owned(), since: EpochMillis::new(0) };
+            let hold = Hold::new("by hand", EpochMillis::new(0));
             control.hold(Some("big"), HoldReason::Paused, hold);
         })
         .await;

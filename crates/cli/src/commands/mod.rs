@@ -1,0 +1,107 @@
+//! The commands: options, and how each is put onto a stack.
+
+mod completions;
+mod history;
+mod status;
+mod steer;
+mod top;
+
+use clap::Subcommand;
+
+use crate::shell::{Ask, CommandError, Ended, Output, OutputArgs, Shell};
+use crate::stack::StackArgs;
+
+pub use completions::{CompletionsArgs, ManArgs};
+pub use history::HistoryArgs;
+pub use status::StatusArgs;
+pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
+pub use top::TopArgs;
+
+/// What every command on a stack takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct OnStack {
+    #[command(flatten)]
+    pub(crate) stack: StackArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The commands on a stack.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Watch a running stack, live, and steer it
+    Top(TopArgs),
+    /// Show what stands: quota and use, campaigns, holds, breaker, queues
+    Status(StatusArgs),
+    /// Stop a campaign, or all sending
+    Pause(PauseArgs),
+    /// End a pause
+    Resume(ResumeArgs),
+    /// Lift a hold, whoever set it
+    Lift(LiftArgs),
+    /// Show the weights, or override them
+    Weights(WeightsArgs),
+    /// Show the rate, or cap it
+    Rate(RateArgs),
+    /// Show who changed what, and why
+    History(HistoryArgs),
+    /// Write the completions of a shell
+    Completions(CompletionsArgs),
+    /// Write the manual's pages
+    Man(ManArgs),
+}
+
+impl Command {
+    /// How it speaks.
+    #[must_use]
+    pub fn output(&self) -> Option<OutputArgs> {
+        match self {
+            Self::Top(args) => Some(args.on.output),
+            Self::Status(args) => Some(args.on.output),
+            Self::Pause(args) => Some(args.on.output),
+            Self::Resume(args) => Some(args.on.output),
+            Self::Lift(args) => Some(args.on.output),
+            Self::Weights(args) => Some(args.on.output),
+            Self::Rate(args) => Some(args.on.output),
+            Self::History(args) => Some(args.on.output),
+            Self::Completions(_) | Self::Man(_) => None,
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`CommandError`].
+    pub async fn run(self, shell: &Shell, program: clap::Command) -> Result<Ended, CommandError> {
+        match self {
+            Self::Top(args) => Box::pin(top::run(&args, shell)).await,
+            Self::Status(args) => Box::pin(status::run(&args, shell)).await,
+            Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,
+            Self::Resume(args) => Box::pin(steer::resume(&args, shell)).await,
+            Self::Lift(args) => Box::pin(steer::lift(&args, shell)).await,
+            Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
+            Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
+            Self::History(args) => Box::pin(history::run(&args, shell)).await,
+            Self::Completions(args) => completions::run(&args, program),
+            Self::Man(args) => completions::man(&args, program),
+        }
+    }
+}
+
+/// Asks whether to go on; what else than yes ends the command is said.
+pub(crate) fn confirmed(ask: Ask, output: &Output, question: &str) -> Result<bool, CommandError> {
+    use crate::shell::Answer;
+    use tidegate_operate::page::{Page, Tone};
+    let answer = ask.confirm(question).map_err(CommandError::Terminal)?;
+    let mut page = Page::default();
+    match answer {
+        Answer::Yes => return Ok(true),
+        Answer::No => page.line(Tone::Plain, "Nothing was changed."),
+        Answer::Nobody => page.line(
+            Tone::Warning,
+            "Nothing was changed: there is no terminal to ask on; --yes changes without asking.",
+        ),
+    }
+    output.say(&page);
+    Ok(false)
+}

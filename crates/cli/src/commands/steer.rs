@@ -1,0 +1,290 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::rate::Rate;
+use tidegate_delivery::ports::Clock as _;
+use tidegate_operate::page::{Page, Table, View};
+use tidegate_operate::status::Status;
+use tidegate_operate::steer::{Action, Author, SteerError, steer};
+
+use super::{OnStack, confirmed, status};
+use crate::shell::{Ask, CommandError, Ended, Shell};
+use crate::stack::Stack;
+
+/// Why, and who.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Why {
+    /// Why, for whoever finds it later: 1 to 200 characters
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Who changes it [default: the caller as AWS knows it; on a local stack the user]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+}
+
+/// Why, where something is changed and not only shown.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WhyIfChanged {
+    /// Why, for whoever finds it later: 1 to 200 characters; needed to change anything
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who changes it [default: the caller as AWS knows it; on a local stack the user]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+}
+
+/// Stop a campaign, or all sending
+///
+/// In force within two seconds. Mail of it that waits in the merge queue goes back to its campaign's
+/// queue; nothing is lost, and nothing is sent until the pause ends.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate pause big --reason 'typo in the subject'
+  tidegate pause --reason 'incident 4711' --for 2h      all sending, for two hours
+  tidegate pause express --reason 'wrong template'      express mail alone")]
+pub struct PauseArgs {
+    /// The campaign, or `express`; without it all sending stops
+    campaign: Option<String>,
+    /// How long, such as `90s`, `30min`, `2h` or `1day`; without it until `tidegate resume`
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
+    length: Option<Duration>,
+    #[command(flatten)]
+    why: Why,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+/// End a pause
+///
+/// What is held for another reason stays held, and the command says so.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Example:
+  tidegate resume big --reason 'subject corrected'")]
+pub struct ResumeArgs {
+    /// The campaign, or `express`; without it all sending goes on
+    campaign: Option<String>,
+    #[command(flatten)]
+    why: Why,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+/// Lift a hold, whoever set it
+///
+/// `tidegate status` shows what is held, since when and why. Lifting before the cause is gone sends
+/// mail into the same refusals: so it asks first.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate lift refusals big --reason 'sender verified'
+  tidegate lift credentials --reason 'role restored'    a hold on all sending")]
+pub struct LiftArgs {
+    /// The hold's reason, as `tidegate status` shows it: paused, refusals, deployment, reputation, …
+    hold: String,
+    /// The campaign that it holds, or `express`; without it a hold on all sending
+    campaign: Option<String>,
+    #[command(flatten)]
+    why: Why,
+    #[command(flatten)]
+    ask: Ask,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+/// Show the weights, or override them
+///
+/// Without arguments they are shown. Overrides stand in the ledger until they are reset, whatever is
+/// deployed meanwhile.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate weights
+  tidegate weights big=80 small=20 --reason 'small is late'
+  tidegate weights --reset --reason 'small has caught up'")]
+pub struct WeightsArgs {
+    /// New weights, 0 to 10000: shares are proportional; 0 takes a campaign's share away
+    #[arg(value_name = "NAME=WEIGHT", value_parser = weight)]
+    weights: Vec<(String, u32)>,
+    /// Go back to the configured weights
+    #[arg(long, conflicts_with = "weights")]
+    reset: bool,
+    #[command(flatten)]
+    why: WhyIfChanged,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+/// Show the rate, or cap it
+///
+/// A cap lowers the account's quota and never raises it. Refusals by SES lower the rate further.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate rate
+  tidegate rate --cap 5 --reason 'the other system sends tonight'
+  tidegate rate --uncap --reason 'it is done'")]
+pub struct RateArgs {
+    /// Recipients a second at most, 0.001 to 10000
+    #[arg(long, value_name = "RATE", value_parser = rate_of)]
+    cap: Option<Rate>,
+    /// Take the cap away
+    #[arg(long, conflicts_with = "cap")]
+    uncap: bool,
+    #[command(flatten)]
+    why: WhyIfChanged,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+pub(super) async fn pause(args: &PauseArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let until = args.length.map(|length| EpochMillis::from(stack.clock().wall() + length));
+    let action = Action::Pause { campaign: args.campaign.clone(), until };
+    change(&stack, &action, author(&stack, &args.why.reason, args.why.by.as_ref()).await, shell)
+        .await
+}
+
+pub(super) async fn resume(args: &ResumeArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let action = Action::Resume { campaign: args.campaign.clone() };
+    change(&stack, &action, author(&stack, &args.why.reason, args.why.by.as_ref()).await, shell)
+        .await
+}
+
+pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let of = args.campaign.as_deref().unwrap_or("all sending");
+    let question = format!("Lift the hold {} of {of}?", args.hold);
+    if !confirmed(args.ask, &shell.output, &question)? {
+        return Ok(Ended::Declined);
+    }
+    let action = Action::Lift { campaign: args.campaign.clone(), reason: args.hold.clone() };
+    change(&stack, &action, author(&stack, &args.why.reason, args.why.by.as_ref()).await, shell)
+        .await
+}
+
+pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let action = if args.reset {
+        Action::ResetWeights
+    } else if args.weights.is_empty() {
+        let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+        let shown = Weights(Status::of(&facts).campaigns);
+        shell.output.show(&shown).map_err(CommandError::Terminal)?;
+        return Ok(Ended::Done);
+    } else {
+        let weights: BTreeMap<String, u32> = args.weights.iter().cloned().collect();
+        if weights.len() < args.weights.len() {
+            return Err(CommandError::Input("a campaign's weight is given twice".to_owned()));
+        }
+        Action::Weights(weights)
+    };
+    let author = needed(&stack, &args.why).await?;
+    change(&stack, &action, author, shell).await
+}
+
+pub(super) async fn rate(args: &RateArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let stack = args.on.stack.open().await?;
+    if args.cap.is_none() && !args.uncap {
+        let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+        let shown = RateShown(Status::of(&facts));
+        shell.output.show(&shown).map_err(CommandError::Terminal)?;
+        return Ok(Ended::Done);
+    }
+    let author = needed(&stack, &args.why).await?;
+    change(&stack, &Action::Cap(args.cap), author, shell).await
+}
+
+async fn author(stack: &Stack, reason: &str, by: Option<&String>) -> Author {
+    let by = match by {
+        Some(by) => by.clone(),
+        None => stack.operator().await,
+    };
+    Author { by, reason: reason.to_owned() }
+}
+
+async fn needed(stack: &Stack, why: &WhyIfChanged) -> Result<Author, CommandError> {
+    let Some(reason) = &why.reason else {
+        return Err(CommandError::Input(
+            "--reason is missing: say why, for whoever finds the change later".to_owned(),
+        ));
+    };
+    Ok(author(stack, reason, why.by.as_ref()).await)
+}
+
+async fn change(
+    stack: &Stack,
+    action: &Action,
+    author: Author,
+    shell: &Shell,
+) -> Result<Ended, CommandError> {
+    let (_, campaigns) = stack.standing().await?;
+    let steered = steer(action, &author, &campaigns, &stack.ledger(), &stack.clock()).await;
+    let steered = steered.map_err(|error| match error {
+        SteerError::Ledger(error) => CommandError::Service(error),
+        error if error.is_input() => CommandError::Refused(error.into()),
+        error => CommandError::Unfinished(error.into()),
+    })?;
+    shell.output.show(&steered).map_err(CommandError::Terminal)?;
+    Ok(Ended::Done)
+}
+
+/// The weights alone.
+#[derive(Serialize)]
+struct Weights(Vec<tidegate_operate::status::CampaignStatus>);
+
+impl View for Weights {
+    fn view(&self, page: &mut Page) {
+        let mut table = Table::new(["name", "weight", "configured", "share"]);
+        table = table.right(1).right(2).right(3);
+        for campaign in &self.0 {
+            table.row([
+                campaign.name.clone(),
+                campaign.weight.to_string(),
+                campaign.configured_weight.to_string(),
+                tidegate_operate::format::percent(campaign.share),
+            ]);
+        }
+        page.table(table);
+    }
+}
+
+/// The rate alone.
+struct RateShown(Status);
+
+impl Serialize for RateShown {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.quota.serialize(serializer)
+    }
+}
+
+impl View for RateShown {
+    fn view(&self, page: &mut Page) {
+        page.spans([self.0.quota_line()]);
+    }
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let span = humantime::parse_duration(text);
+    let allowed = "allowed is a time such as 90s, 30min, 2h or 1day, up to 30 days";
+    match span {
+        Ok(span) if span <= Duration::from_hours(24 * 30) && !span.is_zero() => Ok(span),
+        _ => Err(allowed.to_owned()),
+    }
+}
+
+fn weight(text: &str) -> Result<(String, u32), String> {
+    let allowed = "allowed is NAME=WEIGHT with a weight from 0 to 10000, such as big=80";
+    let (name, weight) = text.split_once('=').ok_or(allowed)?;
+    let weight: u32 = weight.parse().map_err(|_| allowed)?;
+    if name.is_empty() || weight > 10_000 {
+        return Err(allowed.to_owned());
+    }
+    Ok((name.to_owned(), weight))
+}
+
+fn rate_of(text: &str) -> Result<Rate, String> {
+    let allowed = "allowed is a number from 0.001 to 10000";
+    let number: f64 = text.parse().map_err(|_| allowed)?;
+    Rate::per_second(number).map_err(|_| allowed.to_owned())
+}

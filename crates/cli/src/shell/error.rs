@@ -1,0 +1,81 @@
+use std::error::Error as StdError;
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+use tidegate_delivery::ports::PortError;
+
+use crate::local::LocalError;
+use crate::stack::StackError;
+
+/// What ends a command before its time.
+#[derive(Debug, Error)]
+pub enum CommandError {
+    /// An option, an argument or a file says what is not allowed; nothing was done.
+    #[error("{0}")]
+    Input(String),
+    /// As [`CommandError::Input`], with an error of the command's own.
+    #[error(transparent)]
+    Refused(Box<dyn StdError + Send + Sync>),
+    /// The stack was not found.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// A service did not answer, or refused.
+    #[error(transparent)]
+    Service(#[from] PortError),
+    /// A file could not be read or written.
+    #[error("{}: {doing}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The terminal failed.
+    #[error("the terminal fails")]
+    Terminal(#[source] io::Error),
+    /// Part of it was done; the error says what, and how to go on.
+    #[error(transparent)]
+    Unfinished(Box<dyn StdError + Send + Sync>),
+    /// A local run's.
+    #[error(transparent)]
+    Local(#[from] LocalError),
+}
+
+impl CommandError {
+    /// The program's exit code: 2 where an option or a file is wrong and nothing was done, else 3; of
+    /// a local run 1.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Input(_) | Self::Refused(_) => 2,
+            Self::Local(error) => {
+                if error.is_usage() {
+                    2
+                } else {
+                    1
+                }
+            }
+            Self::Stack(_)
+            | Self::Service(_)
+            | Self::File { .. }
+            | Self::Terminal(_)
+            | Self::Unfinished(_) => 3,
+        }
+    }
+}
+
+/// The error with its causes; what a cause repeats is said once.
+#[must_use]
+pub fn in_full(error: &(dyn StdError + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    let mut said: Vec<String> = Vec::new();
+    for cause in causes.map(ToString::to_string) {
+        if !said.iter().any(|before| before.contains(&cause)) {
+            said.push(cause);
+        }
+    }
+    said.join(": ")
+}

@@ -1,0 +1,109 @@
+use std::io::{self, IsTerminal as _, Write as _};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use tidegate_operate::page::{Page, View};
+use tidegate_operate::redact::Addresses;
+
+/// How a command speaks.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Print the report as JSON, and nothing else, to standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Colours
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: Colour,
+    /// Show addresses of recipients instead of masking them
+    #[arg(long)]
+    pub show_addresses: bool,
+}
+
+/// When there are colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Also into a file
+    Always,
+    /// Never
+    Never,
+}
+
+/// Where a report goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    json: bool,
+    addresses: Addresses,
+}
+
+impl Output {
+    /// As the options say; colours are the whole program's.
+    #[must_use]
+    pub fn new(args: OutputArgs) -> Self {
+        let choice = match args.color {
+            Colour::Auto => anstream::ColorChoice::Auto,
+            Colour::Always => anstream::ColorChoice::Always,
+            Colour::Never => anstream::ColorChoice::Never,
+        };
+        choice.write_global();
+        let addresses = if args.show_addresses { Addresses::Shown } else { Addresses::Masked };
+        Self { json: args.json, addresses }
+    }
+
+    /// Text, addresses masked: of commands that have no report.
+    #[must_use]
+    pub const fn plain() -> Self {
+        Self { json: false, addresses: Addresses::Masked }
+    }
+
+    /// Whether the report is JSON.
+    #[must_use]
+    pub const fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether addresses are shown.
+    #[must_use]
+    pub const fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Whether progress can be shown: standard error is a terminal.
+    #[must_use]
+    pub fn shows_progress(&self) -> bool {
+        io::stderr().is_terminal()
+    }
+
+    /// Writes a report to standard output: JSON, or text.
+    ///
+    /// # Errors
+    /// Standard output's; whoever closed it wants no more of it, and that is none.
+    pub fn show(&self, report: &(impl Serialize + View)) -> io::Result<()> {
+        let text = if self.json {
+            let json = serde_json::to_string_pretty(report).map_err(io::Error::other)?;
+            format!("{json}\n")
+        } else {
+            Page::of(report).to_string()
+        };
+        let written = anstream::stdout().write_all(text.as_bytes());
+        written.or_else(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(error),
+        })
+    }
+
+    /// Says something beside the report, on standard error; nothing where the report is JSON.
+    pub fn say(&self, page: &Page) {
+        if !self.json {
+            // Whoever closed it wants no more of it.
+            let _ = write!(anstream::stderr(), "{page}");
+        }
+    }
+
+    /// [`Output::say`], of a report.
+    pub fn say_view(&self, view: &impl View) {
+        self.say(&Page::of(view));
+    }
+}

@@ -1,0 +1,108 @@
+//! The stacks that `tidegate local` runs on this machine: each run's folder says where it answers.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aws_config::Region;
+use aws_credential_types::Credentials;
+use serde::{Deserialize, Serialize};
+use tidegate_aws::Clients;
+use tokio::net::TcpStream;
+
+use super::error::StackError;
+
+/// The file in a run's folder.
+const FILE: &str = "stack.json";
+/// A local port answers at once, or nobody listens.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Where a local stack is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Running {
+    /// Its name.
+    pub(crate) stack: String,
+    /// Where its AWS answers, such as `http://127.0.0.1:4566`.
+    pub(crate) endpoint: String,
+    /// Its region.
+    pub(crate) region: String,
+    /// Key and secret.
+    pub(crate) key: String,
+}
+
+impl Running {
+    pub(super) async fn clients(&self) -> Clients {
+        let keys = Credentials::new(&self.key, &self.key, None, None, "local");
+        let loader = Clients::loader().endpoint_url(&self.endpoint).credentials_provider(keys);
+        Clients::of(loader.region(Region::new(self.region.clone())).load().await)
+    }
+
+    async fn answers(&self) -> bool {
+        let address = self.endpoint.trim_start_matches("http://");
+        let connected = tokio::time::timeout(ANSWERS_WITHIN, TcpStream::connect(address)).await;
+        matches!(connected, Ok(Ok(_)))
+    }
+}
+
+/// Notes in a run's folder where its stack is.
+pub(crate) fn remember(folder: &Path, running: &Running) -> io::Result<PathBuf> {
+    let path = folder.join(FILE);
+    let text = serde_json::to_string_pretty(running).map_err(io::Error::other)?;
+    fs::write(&path, text)?;
+    Ok(path)
+}
+
+/// The newest run that answers.
+pub(super) async fn running(runs: &Path) -> Result<Running, StackError> {
+    for folder in newest_first(runs) {
+        let noted = fs::read_to_string(folder.join(FILE)).ok();
+        let noted = noted.and_then(|text| serde_json::from_str::<Running>(&text).ok());
+        if let Some(running) = noted
+            && running.answers().await
+        {
+            return Ok(running);
+        }
+    }
+    Err(StackError::NoLocal { runs: runs.to_owned() })
+}
+
+/// The folder itself, where a run was told to write there, then the runs in it; their names sort by time.
+fn newest_first(runs: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(runs).map(|entries| entries.flatten().map(|entry| entry.path()));
+    let mut folders: Vec<PathBuf> = entries.map(Iterator::collect).unwrap_or_default();
+    folders.sort_unstable_by(|a, b| b.cmp(a));
+    folders.insert(0, runs.to_owned());
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn of_several_runs_the_newest_that_answers_is_taken() {
+        let runs = std::env::temp_dir().join(format!("tidegate-runs-{}", std::process::id()));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let alive = format!("http://{}", listener.local_addr().unwrap());
+        let gone = "http://127.0.0.1:9".to_owned();
+        let runs_of = [("run-1", &alive), ("run-2", &alive), ("run-3", &gone)];
+        for (name, endpoint) in runs_of {
+            let folder = runs.join(name);
+            fs::create_dir_all(&folder).unwrap();
+            let running = Running {
+                stack: name.to_owned(),
+                endpoint: endpoint.clone(),
+                region: "us-east-1".to_owned(),
+                key: "test".to_owned(),
+            };
+            remember(&folder, &running).unwrap();
+        }
+        let found = running(&runs).await.unwrap();
+        drop(listener);
+        let none = running(&runs).await;
+        fs::remove_dir_all(&runs).unwrap();
+        assert_eq!(found.stack, "run-2");
+        assert!(matches!(none, Err(StackError::NoLocal { .. })));
+    }
+}

@@ -1,0 +1,126 @@
+use std::collections::BTreeMap;
+
+use tidegate_core::Timestamp;
+use tidegate_core::config::{Campaign, Cap};
+use tidegate_core::control::ChangeRecord;
+use tidegate_core::rate::{Guard, Rate};
+use tidegate_delivery::ports::{
+    Account, AccountStatus, Clock, Depth, History, PortError, QueueUrl, Queues, Standing,
+};
+use tidegate_delivery::quota;
+
+use super::{Daily, Quota};
+use crate::redact::Addresses;
+
+/// Which stack, and what it is configured with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The stack's name.
+    pub stack: String,
+    /// What caps the account's quota.
+    pub cap: Cap,
+    /// What is held back of it.
+    pub guard: Guard,
+    /// `TIDEGATE_IDLE_WAKE_SECONDS`.
+    pub idle_wake: u64,
+    /// Whether addresses that SES named are shown.
+    pub addresses: Addresses,
+    /// How many changes by operators are shown.
+    pub changes: usize,
+}
+
+/// The queues beside the campaigns', by the names that they are shown under.
+pub type Places = BTreeMap<&'static str, QueueUrl>;
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// When.
+    pub at: Timestamp,
+    /// The stack's settings.
+    pub settings: Settings,
+    /// What stands in the ledger.
+    pub standing: Standing,
+    /// The campaigns.
+    pub campaigns: Vec<Campaign>,
+    /// How deep the campaigns' queues are, by campaign.
+    pub backlogs: BTreeMap<String, Depth>,
+    /// How deep the other queues are.
+    pub depths: BTreeMap<&'static str, Depth>,
+    /// The account, where SES told.
+    pub account: Option<AccountStatus>,
+    /// Changes by operators, the newest first.
+    pub changes: Vec<ChangeRecord>,
+}
+
+/// Reads what stands: the ledger, each queue's depth, the account, the history.
+///
+/// # Errors
+/// [`PortError`] of ledger or queues; an account that does not answer is left out.
+pub async fn gather(
+    settings: Settings,
+    (standing, campaigns): (Standing, Vec<Campaign>),
+    places: &Places,
+    queues: &impl Queues,
+    account: &impl Account,
+    history: &impl History,
+    clock: &impl Clock,
+) -> Result<Facts, PortError> {
+    let mut backlogs = BTreeMap::new();
+    for campaign in &campaigns {
+        let url = QueueUrl::new(campaign.queue_url.as_str());
+        backlogs.insert(campaign.name.clone(), queues.depth(&url).await?);
+    }
+    let mut depths = BTreeMap::new();
+    for (name, url) in places {
+        depths.insert(*name, queues.depth(url).await?);
+    }
+    Ok(Facts {
+        at: clock.wall(),
+        settings,
+        standing,
+        campaigns,
+        backlogs,
+        depths,
+        account: account.account().await.ok(),
+        changes: history.changes().await?,
+    })
+}
+
+impl Facts {
+    /// The quota and what lowers it.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        let (cap, control) = (&self.settings.cap, &self.standing.control);
+        let told = self.account.as_ref();
+        let quota = told.map_or_else(
+            || quota::remembered(Some(control), cap),
+            |status| quota::told(status, cap),
+        );
+        let in_force = quota.map(|quota| self.standing.factor.of(quota));
+        let number = |rate: Rate| rate.as_per_second();
+        let period = in_force.map(|rate| rate.period(self.settings.guard));
+        Quota {
+            account_per_second: told.map(|status| status.max_send_rate),
+            configured_cap: cap.quota.map(number),
+            operator_cap: self.standing.factor.cap().map(number),
+            factor: super::precise(self.standing.factor.millionths()) / 1e6,
+            in_force: in_force.map(number),
+            slots_per_second: period.map(|period| 1e9 / super::precise(period)),
+            daily: self.daily(),
+            sending_enabled: told.map(|status| status.sending_enabled),
+        }
+    }
+
+    fn daily(&self) -> Option<Daily> {
+        let reading = self.standing.control.daily?;
+        let counted = self.standing.counters.get("sent").copied().unwrap_or(0);
+        let since = u64::try_from(counted.saturating_sub(reading.counted)).unwrap_or(0);
+        let policy = self.settings.cap.daily;
+        Some(Daily {
+            quota: reading.quota,
+            sent: reading.sent.saturating_add(since),
+            left_for_campaigns: policy.budget(&reading, counted, 0),
+        })
+    }
+}

@@ -1,0 +1,286 @@
+//! What stands: quota and use, campaigns, holds, breaker, queues.
+
+mod facts;
+mod view;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tidegate_core::breaker::Breaker;
+use tidegate_core::config::{Campaign, EXPRESS};
+use tidegate_core::control::{ChangeRecord, Hold, Holds};
+use tidegate_core::cycle::Cycle;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::ports::Depth;
+
+pub use facts::{Facts, Places, Settings, gather};
+pub use view::changes;
+
+/// Without a claim for so many seconds nobody serves, or every queue is empty.
+const SERVED_WITHIN: u64 = 5;
+
+/// What stands, at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    /// The stack.
+    pub stack: String,
+    /// When it was looked at.
+    pub at: EpochMillis,
+    /// The quota and what lowers it.
+    pub quota: Quota,
+    /// Whether the pollers serve.
+    pub serving: Serving,
+    /// The circuit breaker.
+    pub breaker: BreakerStatus,
+    /// What holds sending, of all or of single campaigns.
+    pub holds: Vec<HoldStatus>,
+    /// The campaigns, in their order.
+    pub campaigns: Vec<CampaignStatus>,
+    /// The queues beside the campaigns', by name: `merge`, `express`, `dead_letters`.
+    pub queues: BTreeMap<&'static str, QueueDepth>,
+    /// Sums since the ledger began: `sent` and `mails`, `refused`, `failed`, `retried`, `dead`, …
+    pub counters: BTreeMap<String, i64>,
+    /// The newest changes by operators, the newest first.
+    pub changes: Vec<ChangeRecord>,
+}
+
+/// The quota and what lowers it; recipients a second where nothing else is said.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Quota {
+    /// What SES allows (`MaxSendRate`); none where it did not tell.
+    pub account_per_second: Option<f64>,
+    /// The configured cap (`TIDEGATE_QUOTA_PER_SECOND`).
+    pub configured_cap: Option<f64>,
+    /// An operator's cap (`tidegate rate --cap`).
+    pub operator_cap: Option<f64>,
+    /// What refusals leave of it, 0.05 to 1.
+    pub factor: f64,
+    /// What is in force of all these; none where no quota is known.
+    pub in_force: Option<f64>,
+    /// The slots' rate: what is in force, less the guard.
+    pub slots_per_second: Option<f64>,
+    /// The daily quota; none where the account has no limit, or SES did not tell.
+    pub daily: Option<Daily>,
+    /// Whether SES lets the account send; none where it did not tell.
+    pub sending_enabled: Option<bool>,
+}
+
+/// The daily quota, in recipients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Daily {
+    /// `Max24HourSend`.
+    pub quota: u64,
+    /// Sent in the last 24 hours, as SES and the ledger tell.
+    pub sent: u64,
+    /// What campaigns may still use now.
+    pub left_for_campaigns: u64,
+}
+
+/// Whether the pollers serve.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Serving {
+    /// `serving`, `idle` (every queue was found empty), `stopped` (no window was claimed for a while),
+    /// `never`.
+    pub state: &'static str,
+    /// The newest window that was claimed.
+    pub last_window: Option<EpochMillis>,
+}
+
+/// The circuit breaker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BreakerStatus {
+    /// `allowing`, `blocking`, or `probing`.
+    pub state: &'static str,
+    /// Since when it blocks.
+    pub since: Option<EpochMillis>,
+    /// When it next probes.
+    pub until: Option<EpochMillis>,
+}
+
+/// A hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HoldStatus {
+    /// The campaign it holds; none where it holds all.
+    pub campaign: Option<String>,
+    /// Why: `paused`, `daily_quota`, `account`, `credentials`, `deployment`, `refusals`, ….
+    pub reason: String,
+    /// What was said.
+    pub detail: String,
+    /// Since when.
+    pub since: EpochMillis,
+    /// When it lets go by itself, where that is known.
+    pub until: Option<EpochMillis>,
+    /// Who lifts it: `the scheduler`, `its end`, or the operator's command.
+    pub lifted_by: String,
+}
+
+/// A campaign.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CampaignStatus {
+    /// Its name.
+    pub name: String,
+    /// Its configured weight.
+    pub configured_weight: u32,
+    /// Its weight in force.
+    pub weight: u32,
+    /// Its share by weight of what campaigns send, 0 to 1, while every campaign has mail.
+    pub share: f64,
+    /// Recipients sent to since the ledger began.
+    pub sent: u64,
+    /// What waits in its queue.
+    pub backlog: QueueDepth,
+    /// Whether it is held by itself.
+    pub held: bool,
+}
+
+/// How deep a queue is, as SQS counts: approximately, up to a minute late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueueDepth {
+    /// Ready to be received.
+    pub visible: u64,
+    /// Received, and neither deleted nor visible again.
+    pub in_flight: u64,
+    /// Waiting for a retry's delay.
+    pub delayed: u64,
+}
+
+impl QueueDepth {
+    /// All of it.
+    #[must_use]
+    pub const fn all(self) -> u64 {
+        self.visible + self.in_flight + self.delayed
+    }
+}
+
+impl From<Depth> for QueueDepth {
+    fn from(depth: Depth) -> Self {
+        Self { visible: depth.visible, in_flight: depth.in_flight, delayed: depth.delayed }
+    }
+}
+
+impl Status {
+    /// What `facts` come to.
+    #[must_use]
+    pub fn of(facts: &Facts) -> Self {
+        let now = EpochMillis::from(facts.at);
+        let mut control = facts.standing.control.clone();
+        control.expire(now);
+        let addresses = facts.settings.addresses;
+        let shown = |campaign: Option<&String>, name: &str, hold: &Hold| HoldStatus {
+            detail: addresses.within(&hold.detail),
+            ..hold_status(campaign, name, hold)
+        };
+        let mut holds: Vec<HoldStatus> =
+            control.holds.named().map(|(name, hold)| shown(None, name, hold)).collect();
+        for (campaign, held) in &control.campaign_holds {
+            holds.extend(held.named().map(|(name, hold)| shown(Some(campaign), name, hold)));
+        }
+        Self {
+            stack: facts.settings.stack.clone(),
+            at: now,
+            quota: facts.quota(),
+            serving: serving(facts),
+            breaker: breaker(&control.breaker),
+            holds,
+            campaigns: campaigns(facts, &control.weights, &control.campaign_holds),
+            queues: facts.depths.iter().map(|(name, depth)| (*name, (*depth).into())).collect(),
+            counters: facts.standing.counters.clone(),
+            changes: facts.changes.iter().take(facts.settings.changes).cloned().collect(),
+        }
+    }
+
+    /// A sum since the ledger began.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).map_or(0, |sum| u64::try_from(*sum).unwrap_or(0))
+    }
+}
+
+fn serving(facts: &Facts) -> Serving {
+    let last = facts.standing.previous.map(|claim| claim.window);
+    let now = Window::containing(facts.at);
+    let recent = |last: Window| now.saturating_since(last) <= SERVED_WITHIN;
+    let empty = facts.standing.looks.empty >= facts.standing.looks.found;
+    let state = match last {
+        None => "never",
+        Some(last) if recent(last) => "serving",
+        Some(_) if empty && facts.settings.idle_wake > 1 => "idle",
+        Some(_) => "stopped",
+    };
+    Serving { state, last_window: last.map(|window| window.opens().into()) }
+}
+
+fn breaker(breaker: &Breaker) -> BreakerStatus {
+    let at = |window: &Window| Some(EpochMillis::from(window.opens()));
+    let (state, since, until) = match breaker {
+        Breaker::Allowing { .. } => ("allowing", None, None),
+        Breaker::Blocking { since, until } => ("blocking", at(since), at(until)),
+        Breaker::Probing { blocked, .. } => ("probing", at(blocked), None),
+    };
+    BreakerStatus { state, since, until }
+}
+
+fn hold_status(campaign: Option<&String>, reason: &str, hold: &Hold) -> HoldStatus {
+    let lifted_by = match (reason, hold.until) {
+        (_, Some(_)) => "its end, or `tidegate resume`".to_owned(),
+        ("daily_quota" | "daily_budget" | "account", None) => "the scheduler".to_owned(),
+        ("paused", None) => "`tidegate resume`".to_owned(),
+        (reason, None) => format!("`tidegate lift {reason}`"),
+    };
+    HoldStatus {
+        campaign: campaign.cloned(),
+        reason: reason.to_owned(),
+        detail: hold.detail.clone(),
+        since: hold.since,
+        until: hold.until,
+        lifted_by,
+    }
+}
+
+fn campaigns(
+    facts: &Facts,
+    weights: &BTreeMap<String, u32>,
+    holds: &BTreeMap<String, Holds>,
+) -> Vec<CampaignStatus> {
+    let in_force =
+        |campaign: &Campaign| weights.get(&campaign.name).copied().unwrap_or(campaign.weight);
+    let all: Vec<u32> = facts.campaigns.iter().map(in_force).collect();
+    // As the pollers do where the overrides give no cycle.
+    let shown = |campaign: &Campaign| {
+        if Cycle::new(&all).is_ok() { in_force(campaign) } else { campaign.weight }
+    };
+    let total: u64 = facts.campaigns.iter().map(|campaign| u64::from(shown(campaign))).sum();
+    let status = |campaign: &Campaign| {
+        let weight = shown(campaign);
+        let depth = facts.backlogs.get(&campaign.name).copied().unwrap_or_default();
+        let sent = facts.standing.counters.get(&format!("sent.{}", campaign.name));
+        CampaignStatus {
+            name: campaign.name.clone(),
+            configured_weight: campaign.weight,
+            weight,
+            share: f64::from(weight) / precise(total.max(1)),
+            sent: sent.map_or(0, |sent| u64::try_from(*sent).unwrap_or(0)),
+            backlog: depth.into(),
+            held: holds.get(&campaign.name).is_some_and(|holds| !holds.is_empty()),
+        }
+    };
+    facts.campaigns.iter().map(status).collect()
+}
+
+/// The name under which express mail is sent and held.
+pub const EXPRESS_NAME: &str = EXPRESS;
+
+#[expect(clippy::cast_precision_loss, reason = "counts of mails, far below 2^52")]
+pub(crate) fn precise(count: u64) -> f64 {
+    count as f64
+}
+
+/// The time of a moment.
+#[must_use]
+pub fn millis(at: Timestamp) -> EpochMillis {
+    at.into()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,166 @@
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_core::breaker::Breaker;
+use tidegate_core::config::Cap;
+use tidegate_core::control::HoldReason;
+use tidegate_core::daily::{DailyPolicy, DailyReading};
+use tidegate_core::factor::RateFactor;
+use tidegate_core::rate::{Guard, Rate};
+use tidegate_delivery::ports::{AccountStatus, PreviousClaim, Standing};
+
+use super::*;
+use crate::page::Page;
+use crate::redact::Addresses;
+
+pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_795_206_967_042);
+
+fn rate(rate: f64) -> Rate {
+    Rate::per_second(rate).unwrap()
+}
+
+pub(crate) fn facts() -> Facts {
+    let window = Window::containing(NOW);
+    let mut standing = Standing {
+        previous: Some(PreviousClaim {
+            window,
+            rate: rate(14.0),
+            guard: Guard::default(),
+            factor: RateFactor::default(),
+        }),
+        ..Standing::default()
+    };
+    let sums = [("sent", 40_110), ("mails", 40_110), ("refused", 2), ("retried", 31)];
+    let by_campaign = [("sent.big", 36_099), ("sent.small", 4_011)];
+    let sums = sums.into_iter().chain(by_campaign);
+    standing.counters = sums.map(|(name, sum)| (name.to_owned(), sum)).collect();
+    standing.control.daily = Some(DailyReading {
+        quota: 50_000,
+        sent: 41_000,
+        counted: 40_000,
+        read_at: EpochMillis::new(0),
+    });
+    let campaign = |(name, weight): (&str, u32)| Campaign {
+        name: name.to_owned(),
+        queue_url: format!("https://sqs.example/{name}"),
+        weight,
+    };
+    let depth = |visible, delayed| Depth { visible, in_flight: 14, delayed };
+    Facts {
+        at: NOW,
+        settings: Settings {
+            stack: "tidegate".to_owned(),
+            cap: Cap { quota: None, daily: DailyPolicy::default() },
+            guard: Guard::default(),
+            idle_wake: 1,
+            addresses: Addresses::Masked,
+            changes: 5,
+        },
+        standing,
+        campaigns: [("big", 90), ("small", 10)].map(campaign).to_vec(),
+        backlogs: [("big".to_owned(), depth(1_204_511, 31)), ("small".to_owned(), depth(988, 0))]
+            .into(),
+        depths: [
+            ("merge", depth(0, 0)),
+            ("dead_letters", Depth { visible: 3, ..Depth::default() }),
+        ]
+        .into(),
+        account: Some(AccountStatus {
+            max_send_rate: 14.0,
+            max_24_hour_send: 50_000.0,
+            sent_last_24_hours: 41_000.0,
+            sending_enabled: true,
+        }),
+        changes: vec![ChangeRecord {
+            at: EpochMillis::new(1_795_206_000_000),
+            by: "user/ada".to_owned(),
+            action: "weights".to_owned(),
+            campaign: None,
+            detail: "big 80 -> 90".to_owned(),
+            reason: "the newsletter goes first".to_owned(),
+        }],
+    }
+}
+
+fn page(facts: &Facts) -> String {
+    Page::of(&Status::of(facts)).plain()
+}
+
+#[test]
+fn a_running_stack_is_shown_with_quota_shares_and_backlogs() {
+    let status = Status::of(&facts());
+    let total: f64 = status.campaigns.iter().map(|campaign| campaign.share).sum();
+    assert!((total - 1.0).abs() < 1e-12);
+    let daily = status.quota.daily.unwrap();
+    assert_eq!((daily.sent, daily.left_for_campaigns), (41_110, 49_500 - 41_110));
+    snapbox::assert_data_eq!(page(&facts()), snapbox::file!["../../tests/golden/status.txt"]);
+}
+
+#[test]
+fn holds_are_shown_with_who_lifts_them_and_no_address() {
+    let mut facts = facts();
+    let since = EpochMillis::from(NOW);
+    let said = "MessageRejected: ada@example.com is on the suppression list";
+    let control = &mut facts.standing.control;
+    control.hold(Some("big"), HoldReason::Refusals, Hold::new(said, since));
+    control.hold(Some("big"), HoldReason::Paused, Hold::new("by ada: lunch", since));
+    let over = Hold::new("by ada: lunch", EpochMillis::new(0)).until(Some(since));
+    control.hold(Some("small"), HoldReason::Paused, over);
+    control.hold(None, HoldReason::DailyQuota, Hold::new("used up", since));
+    let status = Status::of(&facts);
+    let lifted: Vec<_> = status.holds.iter().map(|hold| &*hold.lifted_by).collect();
+    assert_eq!(lifted, ["the scheduler", "`tidegate resume`", "`tidegate lift refusals`"]);
+    assert_eq!(status.sending().text, "held: daily_quota");
+    assert!(!status.campaigns[1].held, "a pause that is over holds nothing");
+    let text = page(&facts);
+    assert!(!text.contains("ada@example.com") && text.contains("***@example.com"), "{text}");
+    facts.settings.addresses = Addresses::Shown;
+    assert!(page(&facts).contains("ada@example.com"));
+}
+
+#[test]
+fn what_keeps_mail_from_going_out_is_said_first() {
+    let said = |change: &dyn Fn(&mut Facts)| {
+        let mut facts = facts();
+        change(&mut facts);
+        Status::of(&facts).sending().text
+    };
+    assert_eq!(said(&|_| {}), "yes");
+    assert_eq!(said(&|facts| facts.standing.previous = None), "no window was ever served");
+    let long_ago = |facts: &mut Facts| facts.at = facts.at + Duration::from_secs(700);
+    assert!(said(&long_ago).starts_with("no: no window was served for 11 min 40 s"));
+    let window = Window::containing(NOW);
+    let blocks = Breaker::Blocking { since: window, until: window.plus(60) };
+    let blocked = said(&|facts| facts.standing.control.breaker = blocks.clone());
+    assert_eq!(blocked, "circuit breaker blocks; it probes at 2026-11-20 20:37:07 UTC");
+}
+
+#[test]
+fn of_all_that_lowers_the_quota_the_lowest_is_in_force() {
+    let mut facts = facts();
+    facts.settings.cap.quota = Some(rate(10.0));
+    let lowered = RateFactor::default().refused(Window::from_epoch_second(9)).unwrap();
+    facts.standing.factor = lowered.capped(Some(rate(9.0)));
+    assert_eq!(facts.quota().in_force, Some(8.0));
+    facts.standing.factor = lowered.capped(Some(rate(7.0)));
+    assert_eq!(facts.quota().in_force, Some(7.0));
+    // SES does not tell: the last known quota.
+    facts.account = None;
+    facts.standing.control.last_known_quota = Some(rate(6.0));
+    assert_eq!(facts.quota().in_force, Some(4.8));
+    facts.standing.control.last_known_quota = None;
+    facts.settings.cap.quota = None;
+    assert_eq!(facts.quota().in_force, None);
+    assert!(page(&facts).contains("unknown: SES does not tell it"));
+}
+
+#[test]
+fn weights_that_give_no_cycle_are_not_in_force() {
+    let mut facts = facts();
+    facts.standing.control.weights = [("big".to_owned(), 0), ("small".to_owned(), 0)].into();
+    let weights: Vec<_> = Status::of(&facts).campaigns.iter().map(|c| c.weight).collect();
+    assert_eq!(weights, [90, 10]);
+    facts.standing.control.weights = [("big".to_owned(), 30)].into();
+    let status = Status::of(&facts);
+    assert!((status.campaigns[0].share - 0.75).abs() < 1e-12);
+}

@@ -1,0 +1,175 @@
+use super::{CampaignStatus, HoldStatus, Status};
+use crate::format::{count, percent, rate, span, time};
+use crate::page::{Page, Span, Table, Tone, View};
+use std::time::Duration;
+use tidegate_core::control::ChangeRecord;
+use tidegate_core::identity::EpochMillis;
+
+impl View for Status {
+    fn view(&self, page: &mut Page) {
+        page.heading(format!("{}, {}", self.stack, time(self.at)));
+        page.fields(self.summary());
+        page.heading("Campaigns");
+        page.table(table(&self.campaigns));
+        if !self.holds.is_empty() {
+            page.heading("Holds");
+            let mut table = Table::new(["of", "reason", "since", "until", "lifted by", "detail"]);
+            self.holds.iter().for_each(|hold| table.row(row(hold)));
+            page.table(table);
+        }
+        if !self.changes.is_empty() {
+            page.heading("Changes");
+            page.table(changes(&self.changes));
+        }
+    }
+}
+
+impl Status {
+    fn summary(&self) -> Vec<(&'static str, Span)> {
+        let mut fields = vec![("sending", self.sending()), ("quota", self.quota_line())];
+        if let Some(daily) = &self.quota.daily {
+            let text = format!(
+                "{} of {} recipients sent in 24 hours; campaigns may use {} more",
+                count(daily.sent),
+                count(daily.quota),
+                count(daily.left_for_campaigns)
+            );
+            fields.push(("daily quota", Span::from(text)));
+        }
+        let dead = self.queues.get("dead_letters").map_or(0, |depth| depth.all());
+        let tone = if dead > 0 { Tone::Warning } else { Tone::Plain };
+        fields.push(("dead letters", Span::new(tone, count(dead))));
+        for (name, key) in [("merge queue", "merge"), ("express queue", "express")] {
+            if let Some(depth) = self.queues.get(key) {
+                fields.push((name, Span::from(count(depth.all()))));
+            }
+        }
+        let counted = |name| count(self.counter(name));
+        fields.push((
+            "since the start",
+            Span::from(format!(
+                "{} recipients sent to, {} refusals, {} retries, {} slots skipped, {} unused",
+                counted("sent"),
+                counted("refused"),
+                counted("retried"),
+                counted("skipped"),
+                counted("unused"),
+            )),
+        ));
+        fields
+    }
+
+    /// Whether mail goes out now, and if not why, in a few words.
+    #[must_use]
+    pub fn sending(&self) -> Span {
+        let held = self.holds.iter().find(|hold| hold.campaign.is_none());
+        let ago = |at: Option<EpochMillis>| {
+            let millis = at.map_or(0, |at| self.at.as_millis().saturating_sub(at.as_millis()));
+            span(Duration::from_millis(millis))
+        };
+        if let Some(hold) = held {
+            return Span::new(Tone::Bad, format!("held: {}", hold.reason));
+        }
+        match (self.breaker.state, self.serving.state) {
+            ("blocking", _) => {
+                let until = self.breaker.until.map(time).unwrap_or_default();
+                Span::new(Tone::Bad, format!("circuit breaker blocks; it probes at {until}"))
+            }
+            ("probing", _) => Span::new(Tone::Warning, "circuit breaker probes with one mail"),
+            (_, "serving") if self.campaigns.iter().all(|campaign| campaign.held) => {
+                Span::new(Tone::Warning, "every campaign is held")
+            }
+            (_, "serving") => Span::new(Tone::Good, "yes"),
+            (_, "idle") => Span::from("idle: every queue is empty"),
+            (_, "never") => Span::new(Tone::Warning, "no window was ever served"),
+            _ => Span::new(
+                Tone::Bad,
+                format!(
+                    "no: no window was served for {}; is the EventBridge rule enabled?",
+                    ago(self.serving.last_window)
+                ),
+            ),
+        }
+    }
+
+    /// The quota in force, and what lowers it.
+    #[must_use]
+    pub fn quota_line(&self) -> Span {
+        let Some(in_force) = self.quota.in_force else {
+            return Span::new(Tone::Bad, "unknown: SES does not tell it, and none is configured");
+        };
+        let mut text = format!("{} in force", rate(in_force));
+        if let Some(slots) = self.quota.slots_per_second {
+            text = format!("{text}, {} under the guard", rate(slots));
+        }
+        let mut why: Vec<String> = Vec::new();
+        if let Some(account) = self.quota.account_per_second {
+            why.push(format!("SES allows {}", rate(account)));
+        }
+        if let Some(cap) = self.quota.configured_cap {
+            why.push(format!("configured cap {}", rate(cap)));
+        }
+        if let Some(cap) = self.quota.operator_cap {
+            why.push(format!("operator's cap {}", rate(cap)));
+        }
+        let lowered = self.quota.factor < 1.0;
+        if lowered {
+            why.push(format!("refusals leave {}", percent(self.quota.factor)));
+        }
+        let tone = if lowered { Tone::Warning } else { Tone::Plain };
+        Span::new(tone, if why.is_empty() { text } else { format!("{text} ({})", why.join(", ")) })
+    }
+}
+
+fn table(campaigns: &[CampaignStatus]) -> Table {
+    let names = ["name", "weight", "share", "sent", "waiting", "in flight", "delayed", ""];
+    let mut table = (1..7).fold(Table::new(names), Table::right);
+    for campaign in campaigns {
+        let overridden = campaign.weight != campaign.configured_weight;
+        let weight = if overridden {
+            format!("{} (of {})", campaign.weight, campaign.configured_weight)
+        } else {
+            campaign.weight.to_string()
+        };
+        let held = if campaign.held { Span::new(Tone::Bad, "held") } else { Span::default() };
+        table.row([
+            Span::new(Tone::Strong, &campaign.name),
+            Span::from(weight),
+            Span::from(percent(campaign.share)),
+            Span::from(count(campaign.sent)),
+            Span::from(count(campaign.backlog.visible)),
+            Span::from(count(campaign.backlog.in_flight)),
+            Span::from(count(campaign.backlog.delayed)),
+            held,
+        ]);
+    }
+    table
+}
+
+fn row(hold: &HoldStatus) -> [Span; 6] {
+    [
+        Span::new(Tone::Strong, hold.campaign.as_deref().unwrap_or("all sending")),
+        Span::new(Tone::Bad, &hold.reason),
+        Span::from(time(hold.since)),
+        Span::from(hold.until.map_or_else(|| "-".to_owned(), time)),
+        Span::from(&hold.lifted_by),
+        Span::from(&hold.detail),
+    ]
+}
+
+/// Changes by operators as a table.
+#[must_use]
+pub fn changes(changes: &[ChangeRecord]) -> Table {
+    let mut table = Table::new(["when", "who", "what", "of", "", "why"]);
+    for change in changes {
+        table.row([
+            Span::from(time(change.at)),
+            Span::from(&change.by),
+            Span::new(Tone::Strong, &change.action),
+            Span::from(change.campaign.as_deref().unwrap_or("all")),
+            Span::from(&change.detail),
+            Span::from(&change.reason),
+        ]);
+    }
+    table
+}

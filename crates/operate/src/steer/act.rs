@@ -1,0 +1,221 @@
+use std::collections::BTreeMap;
+
+use tidegate_core::config::{Campaign, EXPRESS};
+use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason, Holds};
+use tidegate_core::cycle::Cycle;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::rate::Rate;
+use tidegate_delivery::control::{Changed, change};
+use tidegate_delivery::ports::{Clock, History, Ledger, PortError};
+
+use super::{Action, Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS, SteerError, Steered};
+use crate::format::{rate, time};
+
+/// How often a change of the cap is tried anew when a poller changed the factor.
+const TRIES: usize = 8;
+
+/// Makes a change, where there is anything to change, and notes it in the history.
+///
+/// # Errors
+/// [`SteerError`]: nothing was changed; but after a lost answer of the ledger's it may be.
+pub async fn steer(
+    action: &Action,
+    author: &Author,
+    campaigns: &[Campaign],
+    ledger: &(impl Ledger + History),
+    clock: &impl Clock,
+) -> Result<Steered, SteerError> {
+    let now = EpochMillis::from(clock.wall());
+    let length = author.reason.trim().chars().count();
+    if !(1..=MAX_REASON_CHARS).contains(&length) {
+        return Err(SteerError::Reason(length));
+    }
+    check(action, campaigns, now)?;
+    let (changed, detail, still_held) = match action {
+        Action::Cap(cap) => {
+            let (changed, detail) = set_cap(ledger, *cap).await?;
+            (changed, detail, Vec::new())
+        }
+        _ => set_control(action, author, campaigns, ledger, now).await?,
+    };
+    let record = ChangeRecord {
+        at: now,
+        by: author.by.clone(),
+        action: name(action).to_owned(),
+        campaign: campaign(action).map(str::to_owned),
+        detail,
+        reason: author.reason.trim().to_owned(),
+    };
+    // The change stands; that nobody noted it is said, and no reason to say it failed.
+    let recorded = changed && ledger.add(&record).await.is_ok();
+    let in_force_within_s = IN_FORCE_WITHIN_S;
+    Ok(Steered { changed, record, still_held, in_force_within_s, recorded })
+}
+
+fn name(action: &Action) -> &'static str {
+    match action {
+        Action::Pause { .. } => "pause",
+        Action::Resume { .. } => "resume",
+        Action::Lift { .. } => "lift",
+        Action::Weights(_) | Action::ResetWeights => "weights",
+        Action::Cap(_) => "rate",
+    }
+}
+
+fn campaign(action: &Action) -> Option<&str> {
+    match action {
+        Action::Pause { campaign, .. }
+        | Action::Resume { campaign }
+        | Action::Lift { campaign, .. } => campaign.as_deref(),
+        Action::Weights(_) | Action::ResetWeights | Action::Cap(_) => None,
+    }
+}
+
+fn check(action: &Action, campaigns: &[Campaign], now: EpochMillis) -> Result<(), SteerError> {
+    let known = || campaigns.iter().map(|campaign| campaign.name.as_str());
+    let unknown = |name: &str| SteerError::NoCampaign {
+        name: name.to_owned(),
+        known: known().map(str::to_owned).collect(),
+    };
+    match action {
+        Action::Pause { campaign: Some(name), .. }
+            if name != EXPRESS && !known().any(|other| other == name) =>
+        {
+            Err(unknown(name))
+        }
+        Action::Pause { until: Some(until), .. } if *until <= now => {
+            Err(SteerError::Past(time(*until)))
+        }
+        Action::Weights(weights) => {
+            let stranger = weights.keys().find(|name| !known().any(|other| other == *name));
+            stranger.map_or(Ok(()), |name| Err(unknown(name)))
+        }
+        // What is resumed or lifted need not be a campaign any more.
+        _ => Ok(()),
+    }
+}
+
+/// Whether anything changed, what in words, and what still holds what was resumed.
+type Made = (bool, String, Vec<String>);
+
+async fn set_control(
+    action: &Action,
+    author: &Author,
+    campaigns: &[Campaign],
+    ledger: &impl Ledger,
+    now: EpochMillis,
+) -> Result<Made, SteerError> {
+    let standing = ledger.read().await?;
+    let mut before = standing.control;
+    // Looked at once before: what it cannot do is an error, not a change.
+    apply(&mut before.clone(), action, author, campaigns, now)?;
+    let applied = change(ledger, (standing.control_version, before.clone()), |control| {
+        // On what stands by then it may have become needless, which is no error.
+        let _ = apply(control, action, author, campaigns, now);
+    });
+    let (changed, after) = match applied.await? {
+        Changed::Made { before: stood, after } => {
+            before = stood;
+            (true, after)
+        }
+        Changed::Nothing => (false, before.clone()),
+        Changed::Outrun => return Err(SteerError::Outrun),
+    };
+    let held = after.holds_on(campaign(action));
+    let still_held = held.into_iter().flat_map(Holds::reasons).map(str::to_owned).collect();
+    let still_held = match action {
+        Action::Resume { .. } | Action::Lift { .. } => still_held,
+        _ => Vec::new(),
+    };
+    Ok((changed, words(action, campaigns, &before, &after), still_held))
+}
+
+fn apply(
+    control: &mut Control,
+    action: &Action,
+    author: &Author,
+    campaigns: &[Campaign],
+    now: EpochMillis,
+) -> Result<(), SteerError> {
+    match action {
+        Action::Pause { campaign, until } => {
+            let detail = format!("by {}: {}", author.by, author.reason.trim());
+            let stands = control.holds_on(campaign.as_deref());
+            let stands = stands.and_then(|holds| holds.get(HoldReason::Paused));
+            let since = stands.map_or(now, |hold| hold.since);
+            let hold = Hold::new(&detail, since).until(*until);
+            control.lift(campaign.as_deref(), HoldReason::Paused);
+            control.hold(campaign.as_deref(), HoldReason::Paused, hold);
+        }
+        Action::Resume { campaign } => {
+            control.lift(campaign.as_deref(), HoldReason::Paused);
+        }
+        Action::Lift { campaign, reason } => {
+            if !control.lift_named(campaign.as_deref(), reason) {
+                let holds = control.holds_on(campaign.as_deref());
+                return Err(SteerError::NoHold {
+                    campaign: campaign.clone(),
+                    reason: reason.clone(),
+                    holds: holds.into_iter().flat_map(Holds::reasons).map(str::to_owned).collect(),
+                });
+            }
+        }
+        Action::Weights(weights) => {
+            for (name, weight) in weights {
+                let configured = campaigns.iter().find(|campaign| campaign.name == *name);
+                if configured.is_some_and(|campaign| campaign.weight == *weight) {
+                    control.weights.remove(name);
+                } else {
+                    control.weights.insert(name.clone(), *weight);
+                }
+            }
+            let in_force: Vec<u32> = campaigns
+                .iter()
+                .map(|campaign| control.weight(&campaign.name, campaign.weight))
+                .collect();
+            Cycle::new(&in_force).map_err(|error| SteerError::Weights(error.to_string()))?;
+        }
+        Action::ResetWeights => control.weights.clear(),
+        Action::Cap(_) => {}
+    }
+    Ok(())
+}
+
+fn words(action: &Action, campaigns: &[Campaign], before: &Control, after: &Control) -> String {
+    match action {
+        Action::Pause { until, .. } => until
+            .map_or_else(|| "until resumed".to_owned(), |until| format!("until {}", time(until))),
+        Action::Resume { .. } => "not paused any more".to_owned(),
+        Action::Lift { reason, .. } => reason.clone(),
+        Action::Weights(_) | Action::ResetWeights => {
+            let weights = |control: &Control| -> BTreeMap<&str, u32> {
+                let weight = |c: &Campaign| control.weight(&c.name, c.weight);
+                campaigns.iter().map(|c| (c.name.as_str(), weight(c))).collect()
+            };
+            let (old, new) = (weights(before), weights(after));
+            let changed = new.iter().filter(|(name, weight)| old.get(*name) != Some(weight));
+            let words = changed.map(|(name, weight)| {
+                format!("{name} {} -> {weight}", old.get(name).copied().unwrap_or(0))
+            });
+            let words: Vec<String> = words.collect();
+            if words.is_empty() { "as before".to_owned() } else { words.join(", ") }
+        }
+        Action::Cap(_) => String::new(),
+    }
+}
+
+async fn set_cap(ledger: &impl Ledger, cap: Option<Rate>) -> Result<(bool, String), SteerError> {
+    let shown = |cap: Option<Rate>| cap.map_or("none".to_owned(), |cap| rate(cap.as_per_second()));
+    for _ in 0..TRIES {
+        let from = ledger.read().await?.factor;
+        let detail = format!("cap {} -> {}", shown(from.cap()), shown(cap));
+        if from.cap() == cap {
+            return Ok((false, detail));
+        }
+        let set: Result<bool, PortError> = ledger.set_factor(from, from.capped(cap)).await;
+        if set? {
+            return Ok((true, detail));
+        }
+    }
+    Err(SteerError::Outrun)
+}

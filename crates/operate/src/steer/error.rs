@@ -1,0 +1,62 @@
+use thiserror::Error;
+use tidegate_delivery::ports::PortError;
+
+/// Why nothing was changed.
+#[derive(Debug, Error)]
+pub enum SteerError {
+    /// There is no such campaign.
+    #[error("there is no campaign {name}; there is {}", known.join(", "))]
+    NoCampaign {
+        /// What was asked for.
+        name: String,
+        /// The campaigns there are.
+        known: Vec<String>,
+    },
+    /// There is no such hold.
+    #[error("{} is not held for {reason}; {}", of(campaign.as_deref()), standing(holds))]
+    NoHold {
+        /// The campaign; none where all was meant.
+        campaign: Option<String>,
+        /// What was asked for.
+        reason: String,
+        /// The holds that stand there.
+        holds: Vec<String>,
+    },
+    /// The weights give no cycle.
+    #[error(
+        "these weights cannot be kept: {0}; allowed are 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor"
+    )]
+    Weights(String),
+    /// The end of the pause has passed.
+    #[error("the pause would end at {0}, which has passed")]
+    Past(String),
+    /// The reason is empty or too long.
+    #[error("the reason has {0} characters; allowed are 1 to 200")]
+    Reason(usize),
+    /// Others changed the same at the same time, again and again.
+    #[error("not changed: others changed the ledger at the same time, again and again; try again")]
+    Outrun,
+    /// The ledger did not answer.
+    #[error(transparent)]
+    Ledger(#[from] PortError),
+}
+
+impl SteerError {
+    /// Whether it is about what was asked for: nothing was changed, and trying again is of no use.
+    #[must_use]
+    pub const fn is_input(&self) -> bool {
+        !matches!(self, Self::Outrun | Self::Ledger(_))
+    }
+}
+
+fn of(campaign: Option<&str>) -> String {
+    campaign.map_or_else(|| "all sending".to_owned(), |name| format!("the campaign {name}"))
+}
+
+fn standing(holds: &[String]) -> String {
+    if holds.is_empty() {
+        "nothing holds it".to_owned()
+    } else {
+        format!("it is held for {}", holds.join(", "))
+    }
+}

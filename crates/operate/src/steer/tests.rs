@@ -1,0 +1,159 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_core::config::Campaign;
+use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::rate::Rate;
+use tidegate_delivery::ports::{History as _, Ledger as _};
+use tidegate_memory::{Fault, FaultPlan, Faulty, MemoryLedger, Operation, Rule, Universe};
+
+use super::*;
+use crate::page::Page;
+
+const EPOCH: u64 = 1_795_206_967_042;
+
+fn universe() -> Universe {
+    Universe::starting_at(Timestamp::from_millis(EPOCH))
+}
+
+fn campaigns() -> Vec<Campaign> {
+    let named = |(name, weight): (&str, u32)| Campaign {
+        name: name.to_owned(),
+        queue_url: format!("https://sqs.example/{name}"),
+        weight,
+    };
+    [("big", 90), ("small", 10)].map(named).to_vec()
+}
+
+fn ada() -> Author {
+    Author { by: "ada".to_owned(), reason: "typo in the subject".to_owned() }
+}
+
+async fn done(ledger: &MemoryLedger, action: Action) -> Steered {
+    steer(&action, &ada(), &campaigns(), ledger, &universe().clock()).await.unwrap()
+}
+
+async fn refused(ledger: &MemoryLedger, action: Action) -> String {
+    let before = (ledger.read().await.unwrap(), ledger.changes().await.unwrap());
+    let error = steer(&action, &ada(), &campaigns(), ledger, &universe().clock()).await;
+    let error = error.unwrap_err();
+    let after = (ledger.read().await.unwrap(), ledger.changes().await.unwrap());
+    assert_eq!(before, after, "{error}");
+    assert!(error.is_input(), "{error}");
+    error.to_string()
+}
+
+fn big() -> Option<String> {
+    Some("big".to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_holds_names_who_and_why_and_ends_by_itself_or_by_hand() {
+    let ledger = MemoryLedger::default();
+    let until = Some(EpochMillis::new(EPOCH + 7_200_000));
+    let paused = done(&ledger, Action::Pause { campaign: big(), until }).await;
+    assert!(paused.changed && paused.recorded);
+    let control = ledger.read().await.unwrap().control;
+    let hold = control.campaign_holds["big"].get(HoldReason::Paused).unwrap();
+    assert_eq!((&*hold.detail, hold.until), ("by ada: typo in the subject", until));
+    // Once more, with another end: it stands since the first.
+    let later = done(&ledger, Action::Pause { campaign: big(), until: None }).await;
+    assert!(later.changed);
+    let resumed = done(&ledger, Action::Resume { campaign: big() }).await;
+    assert!(resumed.changed && resumed.still_held.is_empty());
+    assert!(ledger.read().await.unwrap().control.campaign_holds.is_empty());
+    let again = done(&ledger, Action::Resume { campaign: big() }).await;
+    assert!(!again.changed);
+    let actions: Vec<_> = ledger.changes().await.unwrap().into_iter().map(|c| c.action).collect();
+    assert_eq!(actions, ["resume", "pause", "pause"], "what changed nothing is no change");
+    let page = Page::of(&paused).plain();
+    snapbox::assert_data_eq!(page, snapbox::file!["../../tests/golden/pause.txt"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_for_more_than_a_pause_stays_held_and_says_so() {
+    let ledger = MemoryLedger::default();
+    let mut control = ledger.read().await.unwrap().control;
+    control.hold(None, HoldReason::Credentials, Hold::new("403", EpochMillis::new(0)));
+    assert!(ledger.set_control(0, &control).await.unwrap());
+    done(&ledger, Action::Pause { campaign: None, until: None }).await;
+    let resumed = done(&ledger, Action::Resume { campaign: None }).await;
+    assert_eq!(resumed.still_held, ["credentials"]);
+    let lift = |reason: &str| Action::Lift { campaign: None, reason: reason.to_owned() };
+    let error = refused(&ledger, lift("refusals")).await;
+    assert_eq!(error, "all sending is not held for refusals; it is held for credentials");
+    assert!(done(&ledger, lift("credentials")).await.still_held.is_empty());
+    assert!(ledger.read().await.unwrap().control.holds.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn weights_are_overridden_one_by_one_and_reset() {
+    let ledger = MemoryLedger::default();
+    let weights = |pairs: &[(&str, u32)]| {
+        let pairs = pairs.iter().map(|(name, weight)| ((*name).to_owned(), *weight));
+        Action::Weights(pairs.collect::<BTreeMap<_, _>>())
+    };
+    let changed = done(&ledger, weights(&[("big", 80), ("small", 20)])).await;
+    assert_eq!(changed.record.detail, "big 90 -> 80, small 10 -> 20");
+    // The configured weight is no override.
+    let back = done(&ledger, weights(&[("small", 10)])).await;
+    assert_eq!(back.record.detail, "small 20 -> 10");
+    assert_eq!(ledger.read().await.unwrap().control.weights, [("big".to_owned(), 80)].into());
+    let error = refused(&ledger, weights(&[("big", 0), ("small", 0)])).await;
+    assert!(error.contains("0 to 10000, not all 0"), "{error}");
+    let error = refused(&ledger, weights(&[("bgi", 1)])).await;
+    assert_eq!(error, "there is no campaign bgi; there is big, small");
+    done(&ledger, Action::ResetWeights).await;
+    assert!(ledger.read().await.unwrap().control.weights.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cap_stands_beside_the_rate_factor() {
+    let ledger = MemoryLedger::default();
+    let full = ledger.read().await.unwrap().factor;
+    let lowered = full.refused(tidegate_core::Window::from_epoch_second(9)).unwrap();
+    assert!(ledger.set_factor(full, lowered).await.unwrap());
+    let cap = Rate::per_second(5.5).ok();
+    let capped = done(&ledger, Action::Cap(cap)).await;
+    assert_eq!(capped.record.detail, "cap none -> 5.5/s");
+    assert_eq!(ledger.read().await.unwrap().factor, lowered.capped(cap));
+    assert!(!done(&ledger, Action::Cap(cap)).await.changed);
+    done(&ledger, Action::Cap(None)).await;
+    assert_eq!(ledger.read().await.unwrap().factor, lowered);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_allowed_changes_nothing_and_says_what_is() {
+    let ledger = MemoryLedger::default();
+    let pause = |campaign: &str| Action::Pause { campaign: Some(campaign.to_owned()), until: None };
+    let error = refused(&ledger, pause("bgi")).await;
+    assert_eq!(error, "there is no campaign bgi; there is big, small");
+    let until = Some(EpochMillis::new(EPOCH));
+    let error = refused(&ledger, Action::Pause { campaign: None, until }).await;
+    assert_eq!(error, "the pause would end at 2026-11-20 20:36:07 UTC, which has passed");
+    for reason in [String::new(), " ".repeat(9), "x".repeat(201)] {
+        let author = Author { by: "ada".to_owned(), reason };
+        let clock = universe().clock();
+        let error = steer(&pause("big"), &author, &campaigns(), &ledger, &clock).await;
+        assert!(error.unwrap_err().to_string().contains("allowed are 1 to 200"));
+    }
+    // Express mail is no campaign, and can be held.
+    assert!(done(&ledger, pause("express")).await.changed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_the_history_missed_stands_and_says_so() {
+    let plan = FaultPlan::new(universe(), 1);
+    let error = tidegate_delivery::ports::FailureKind::TimedOut;
+    plan.add(Rule::new(Fault::Before(error)).on(Operation::AddChange));
+    let ledger = Faulty::new(MemoryLedger::default(), plan);
+    let pause = Action::Pause { campaign: None, until: None };
+    let clock = universe().clock();
+    let paused = steer(&pause, &ada(), &campaigns(), &ledger, &clock).await.unwrap();
+    assert!(paused.changed && !paused.recorded);
+    assert!(Page::of(&paused).plain().contains("the history does not have it"));
+    let held = tokio::time::timeout(Duration::from_secs(1), ledger.read()).await;
+    assert_eq!(held.unwrap().unwrap().control.standing_holds(), 1);
+}

@@ -1,0 +1,34 @@
+use super::{Action, Steered};
+use crate::page::{Page, Span, Tone, View};
+
+impl View for Steered {
+    fn view(&self, page: &mut Page) {
+        let of = self.record.campaign.as_deref().unwrap_or("all");
+        let what = format!("{} {of}: {}", self.record.action, self.record.detail);
+        if !self.changed {
+            page.line(Tone::Plain, format!("{what} (nothing to change)"));
+        } else {
+            page.spans([
+                Span::new(Tone::Good, "done "),
+                Span::from(what),
+                Span::new(Tone::Faint, format!(", in force within {} s", self.in_force_within_s)),
+            ]);
+            page.line(Tone::Faint, format!("by {}: {}", self.record.by, self.record.reason));
+            if !self.recorded {
+                page.line(Tone::Warning, "the change stands, but the history does not have it: the ledger did not answer");
+            }
+        }
+        if !self.still_held.is_empty() {
+            let held = self.still_held.join(", ");
+            page.line(Tone::Warning, format!("still held for {held}: see `tidegate status`"));
+        }
+    }
+}
+
+impl Action {
+    /// Whether it lets more mail out than before: then it is asked for first.
+    #[must_use]
+    pub const fn releases(&self) -> bool {
+        matches!(self, Self::Lift { .. })
+    }
+}

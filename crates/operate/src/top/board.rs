@@ -1,0 +1,231 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+
+use super::prompt::{Key, Prompt, Told};
+use crate::status::{CampaignStatus, EXPRESS_NAME, Facts, Status};
+
+/// How far back the curve goes.
+const HISTORY: Duration = Duration::from_mins(10);
+/// What "now" means of a rate: reports come a window late and in lumps.
+const NOW: Duration = Duration::from_secs(10);
+
+/// The sums of sent recipients, by campaign, at a moment.
+#[derive(Clone, Debug)]
+struct Sample {
+    at: Timestamp,
+    total: u64,
+    by_campaign: BTreeMap<String, u64>,
+    refused: u64,
+}
+
+/// A campaign as it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What stands of it.
+    pub status: CampaignStatus,
+    /// Recipients a second, over the last ten seconds; none until two looks were taken.
+    pub rate: Option<f64>,
+    /// Its part of what all campaigns were sent in the last ten seconds; none where nothing was.
+    pub share: Option<f64>,
+    /// When its backlog is gone at this rate; none where nothing goes out or nothing waits.
+    pub eta: Option<Duration>,
+}
+
+/// A live view: what was read, and what is being asked.
+#[derive(Clone, Debug)]
+pub struct Board {
+    status: Status,
+    samples: VecDeque<Sample>,
+    selected: usize,
+    prompt: Option<Prompt>,
+    said: Option<String>,
+    failed: Option<String>,
+}
+
+impl Board {
+    /// A board that shows `facts`.
+    #[must_use]
+    pub fn new(facts: &Facts) -> Self {
+        let mut board = Self {
+            status: Status::of(facts),
+            samples: VecDeque::new(),
+            selected: 0,
+            prompt: None,
+            said: None,
+            failed: None,
+        };
+        board.keep(facts);
+        board
+    }
+
+    /// Takes what was read now.
+    pub fn see(&mut self, facts: &Facts) {
+        self.status = Status::of(facts);
+        self.failed = None;
+        self.selected = self.selected.min(self.status.campaigns.len().saturating_sub(1));
+        self.keep(facts);
+    }
+
+    /// Notes that nothing could be read, and why; what was read before stays.
+    pub fn miss(&mut self, why: String) {
+        self.failed = Some(why);
+    }
+
+    /// Notes what came of a change.
+    pub fn say(&mut self, what: String) {
+        self.said = Some(what);
+    }
+
+    fn keep(&mut self, facts: &Facts) {
+        let sum = |name: &str| facts.standing.counters.get(name).copied().unwrap_or(0);
+        let sum = |name: &str| u64::try_from(sum(name)).unwrap_or(0);
+        let names = self.status.campaigns.iter().map(|campaign| campaign.name.as_str());
+        let names = names.chain([EXPRESS_NAME]);
+        let by_campaign = names.map(|name| (name.to_owned(), sum(&format!("sent.{name}"))));
+        self.samples.push_back(Sample {
+            at: facts.at,
+            total: sum("sent"),
+            by_campaign: by_campaign.collect(),
+            refused: sum("refused"),
+        });
+        while self.samples.front().is_some_and(|first| first.at + HISTORY < facts.at) {
+            self.samples.pop_front();
+        }
+    }
+
+    /// What stands.
+    #[must_use]
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// The selected row's index.
+    #[must_use]
+    pub fn selected(&self) -> usize {
+        self.selected
+    }
+
+    /// What is being asked.
+    #[must_use]
+    pub fn prompt(&self) -> Option<&Prompt> {
+        self.prompt.as_ref()
+    }
+
+    /// What was said last, of a change.
+    #[must_use]
+    pub fn said(&self) -> Option<&str> {
+        self.said.as_deref()
+    }
+
+    /// Why the newest look failed.
+    #[must_use]
+    pub fn failed(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    /// The newest sample, the one about ten seconds before, and the seconds between.
+    fn lately(&self) -> Option<(&Sample, &Sample, f64)> {
+        let newest = self.samples.back()?;
+        let before = self.samples.iter().rev().find(|sample| sample.at + NOW <= newest.at);
+        let before = before.or_else(|| self.samples.front())?;
+        let seconds = newest.at.saturating_since(before.at).as_secs_f64();
+        (seconds > 0.0).then_some((newest, before, seconds))
+    }
+
+    /// Recipients sent to a second, over the last ten seconds.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        let (newest, before, seconds) = self.lately()?;
+        Some(precise(newest.total.saturating_sub(before.total)) / seconds)
+    }
+
+    /// Mails that SES refused for the rate since the board's first look.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        let ends = self.samples.front().zip(self.samples.back());
+        ends.map_or(0, |(first, last)| last.refused.saturating_sub(first.refused))
+    }
+
+    /// Recipients sent to a second in each of the last `points` spans of `span`, the oldest first.
+    #[must_use]
+    pub fn curve(&self, points: usize, span: Duration) -> Vec<f64> {
+        let Some(newest) = self.samples.back() else { return Vec::new() };
+        let step = |point: usize| span.saturating_mul(u32::try_from(point).unwrap_or(u32::MAX));
+        let at = |back: usize| self.total_at(newest.at.saturating_sub(step(back)));
+        let known = self.samples.front().map_or(newest.at, |first| first.at);
+        (1..=points)
+            .rev()
+            .filter(|back| newest.at.saturating_sub(step(*back)) >= known)
+            .map(|back| (at(back - 1) - at(back)).max(0.0) / span.as_secs_f64())
+            .collect()
+    }
+
+    /// The sum at a moment, evenly between the looks around it.
+    fn total_at(&self, at: Timestamp) -> f64 {
+        let after = self.samples.iter().find(|sample| sample.at >= at);
+        let before = self.samples.iter().rev().find(|sample| sample.at <= at);
+        let (Some(after), Some(before)) = (after.or(before), before.or(after)) else { return 0.0 };
+        let whole = after.at.saturating_since(before.at).as_secs_f64();
+        let part = at.saturating_since(before.at).as_secs_f64();
+        let (from, to) = (precise(before.total), precise(after.total));
+        if whole > 0.0 { from + (to - from) * part / whole } else { to }
+    }
+
+    /// The campaigns.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Row> {
+        let lately = self.lately();
+        let sent = |name: &str| {
+            let (newest, before, _) = lately?;
+            let sum = |sample: &Sample| sample.by_campaign.get(name).copied().unwrap_or(0);
+            Some(sum(newest).saturating_sub(sum(before)))
+        };
+        let campaigns = &self.status.campaigns;
+        let all: u64 = campaigns.iter().filter_map(|campaign| sent(&campaign.name)).sum();
+        let row = |status: &CampaignStatus| {
+            let sent = sent(&status.name);
+            let seconds = lately.map_or(1.0, |(_, _, seconds)| seconds);
+            let rate = sent.map(|sent| precise(sent) / seconds);
+            let waiting = status.backlog.all();
+            let eta = rate
+                .filter(|rate| *rate > 0.0 && waiting > 0)
+                .and_then(|rate| Duration::try_from_secs_f64(precise(waiting) / rate).ok());
+            Row {
+                status: status.clone(),
+                rate,
+                share: sent.filter(|_| all > 0).map(|sent| precise(sent) / precise(all)),
+                eta,
+            }
+        };
+        campaigns.iter().map(row).collect()
+    }
+
+    /// Takes a key: what it asks for, where it asks for anything.
+    pub fn press(&mut self, key: Key) -> Told {
+        if let Some(prompt) = self.prompt.take() {
+            let (prompt, told) = prompt.press(key);
+            self.prompt = prompt;
+            return told;
+        }
+        self.said = None;
+        let last = self.status.campaigns.len().saturating_sub(1);
+        match key {
+            Key::Up => self.selected = self.selected.saturating_sub(1),
+            Key::Down => self.selected = (self.selected + 1).min(last),
+            Key::Char('q') | Key::Esc => return Told::Quit,
+            Key::Char(letter) => {
+                let selected = self.status.campaigns.get(self.selected);
+                self.prompt = Prompt::of(letter, selected);
+            }
+            Key::Enter | Key::Backspace => {}
+        }
+        Told::Nothing
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of mails, far below 2^52")]
+fn precise(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,124 @@
+use std::collections::BTreeMap;
+
+use crate::status::CampaignStatus;
+use crate::steer::{Action, MAX_REASON_CHARS};
+
+/// A key, as a board knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// A character.
+    Char(char),
+    /// Confirms.
+    Enter,
+    /// Leaves.
+    Esc,
+    /// Takes the last character back.
+    Backspace,
+    /// The row above.
+    Up,
+    /// The row below.
+    Down,
+}
+
+/// What a key asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// To end.
+    Quit,
+    /// To change something, and why.
+    Steer {
+        /// What.
+        action: Action,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A question that is being answered. Every change is asked for its reason, and Enter after that is
+/// its confirmation; Esc leaves everything as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompt {
+    /// The question.
+    pub question: String,
+    /// What was typed so far.
+    pub text: String,
+    /// What is wrong with it.
+    pub wrong: Option<String>,
+    asked: Asked,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Asked {
+    /// The reason of this change.
+    Reason(Action),
+    /// The new weight of this campaign, whose weight is this.
+    Weight(String, u32),
+}
+
+impl Prompt {
+    /// What the key of this letter asks, with this campaign selected; none where it means nothing.
+    pub(super) fn of(letter: char, selected: Option<&CampaignStatus>) -> Option<Self> {
+        let name = selected.map(|campaign| campaign.name.clone());
+        let pause = |campaign| Action::Pause { campaign, until: None };
+        let resume = |campaign| Action::Resume { campaign };
+        match letter {
+            'p' => name.map(|name| Self::why(&format!("Pause {name}"), pause(Some(name)))),
+            'P' => Some(Self::why("Pause all sending", pause(None))),
+            'r' => name.map(|name| Self::why(&format!("Resume {name}"), resume(Some(name)))),
+            'R' => Some(Self::why("Resume all sending", resume(None))),
+            'w' => selected.map(|campaign| Self {
+                question: format!("New weight of {} (now {})", campaign.name, campaign.weight),
+                text: String::new(),
+                wrong: None,
+                asked: Asked::Weight(campaign.name.clone(), campaign.weight),
+            }),
+            _ => None,
+        }
+    }
+
+    fn why(what: &str, action: Action) -> Self {
+        Self {
+            question: format!("{what}. Why? (Enter does it, Esc leaves it)"),
+            text: String::new(),
+            wrong: None,
+            asked: Asked::Reason(action),
+        }
+    }
+
+    /// What is asked next, and what was told.
+    pub(super) fn press(mut self, key: Key) -> (Option<Self>, Told) {
+        match key {
+            Key::Esc => return (None, Told::Nothing),
+            Key::Char(c) if self.text.chars().count() < MAX_REASON_CHARS => self.text.push(c),
+            Key::Backspace => drop(self.text.pop()),
+            Key::Enter => return self.enter(),
+            Key::Char(_) | Key::Up | Key::Down => {}
+        }
+        self.wrong = None;
+        (Some(self), Told::Nothing)
+    }
+
+    fn enter(mut self) -> (Option<Self>, Told) {
+        let text = self.text.trim().to_owned();
+        match self.asked.clone() {
+            Asked::Reason(_) if text.is_empty() => {
+                self.wrong = Some("a reason is needed: 1 to 200 characters".to_owned());
+                (Some(self), Told::Nothing)
+            }
+            Asked::Reason(action) => (None, Told::Steer { action, reason: text }),
+            Asked::Weight(name, now) => match text.parse::<u32>() {
+                Ok(weight) if weight <= 10_000 => {
+                    let what = format!("Weight of {name}: {now} -> {weight}");
+                    let action = Action::Weights(BTreeMap::from([(name, weight)]));
+                    (Some(Self::why(&what, action)), Told::Nothing)
+                }
+                _ => {
+                    self.wrong = Some("allowed is a whole number from 0 to 10000".to_owned());
+                    (Some(self), Told::Nothing)
+                }
+            },
+        }
+    }
+}

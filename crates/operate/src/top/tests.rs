@@ -1,0 +1,127 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tidegate_delivery::ports::Standing;
+
+use super::*;
+use crate::status::Facts;
+use crate::status::tests::{NOW, facts};
+use crate::steer::Action;
+
+/// What is read `seconds` later, with so many recipients sent to of each campaign since.
+fn later(seconds: u64, big: i64, small: i64) -> Facts {
+    let mut facts = facts();
+    facts.at = NOW + Duration::from_secs(seconds);
+    let Standing { counters, .. } = &mut facts.standing;
+    for (name, added) in [("sent", big + small), ("sent.big", big), ("sent.small", small)] {
+        *counters.entry(name.to_owned()).or_default() += added;
+    }
+    facts
+}
+
+/// A board that looked once a second for 20 s at 9 and 1 recipients a second.
+fn board() -> Board {
+    let mut board = Board::new(&later(0, 0, 0));
+    for second in 1..=20 {
+        let sent = i64::try_from(second).unwrap();
+        board.see(&later(second, 9 * sent, sent));
+    }
+    board
+}
+
+fn type_in(board: &mut Board, text: &str) {
+    for letter in text.chars() {
+        assert_eq!(board.press(Key::Char(letter)), Told::Nothing);
+    }
+}
+
+#[test]
+fn rate_share_and_eta_are_of_the_last_ten_seconds() {
+    let mut board = board();
+    assert_eq!(board.rate(), Some(10.0));
+    let rows = board.rows();
+    assert_eq!((rows[0].rate, rows[0].share), (Some(9.0), Some(0.9)));
+    // 988 wait, 14 in flight: 1,002 at one a second.
+    assert_eq!(rows[1].eta, Some(Duration::from_secs(1_002)));
+    // For ten seconds nothing more of the big one.
+    for second in 21..=30 {
+        board.see(&later(second, 180, i64::try_from(second).unwrap()));
+    }
+    let rows = board.rows();
+    assert_eq!((rows[0].rate, rows[0].share, rows[0].eta), (Some(0.0), Some(0.0), None));
+    assert_eq!((board.rate(), rows[1].share), (Some(1.0), Some(1.0)));
+}
+
+#[test]
+fn a_first_look_claims_no_rate() {
+    let board = Board::new(&facts());
+    assert_eq!(board.rate(), None);
+    assert!(board.rows().iter().all(|row| row.rate.is_none() && row.eta.is_none()));
+    assert!(board.curve(10, Duration::from_secs(1)).is_empty());
+}
+
+#[test]
+fn the_curve_is_what_was_sent_in_each_span_and_goes_no_further_back_than_was_looked() {
+    let mut board = board();
+    for second in 21..=25 {
+        board.see(&later(second, 180, 20));
+    }
+    let curve = board.curve(100, Duration::from_secs(5));
+    assert_eq!(curve, [10.0, 10.0, 10.0, 10.0, 0.0]);
+}
+
+#[test]
+fn ten_minutes_are_kept_and_no_more() {
+    let mut board = Board::new(&later(0, 0, 0));
+    for second in 1..=1_500_u64 {
+        board.see(&later(second, i64::try_from(second).unwrap(), 0));
+    }
+    assert_eq!(board.curve(10_000, Duration::from_secs(1)).len(), 600);
+}
+
+#[test]
+fn a_pause_is_made_only_with_a_reason_and_enter() {
+    let mut board = board();
+    assert_eq!(board.press(Key::Down), Told::Nothing);
+    assert_eq!(board.press(Key::Char('p')), Told::Nothing);
+    assert!(board.prompt().unwrap().question.starts_with("Pause small. Why?"));
+    assert_eq!(board.press(Key::Enter), Told::Nothing);
+    assert_eq!(
+        board.prompt().unwrap().wrong.as_deref(),
+        Some("a reason is needed: 1 to 200 characters")
+    );
+    type_in(&mut board, "qp");
+    board.press(Key::Backspace);
+    let action = Action::Pause { campaign: Some("small".to_owned()), until: None };
+    assert_eq!(board.press(Key::Enter), Told::Steer { action, reason: "q".to_owned() });
+    assert!(board.prompt().is_none());
+}
+
+#[test]
+fn esc_leaves_everything_as_it_is() {
+    let mut board = board();
+    for letter in ['p', 'P', 'r', 'R', 'w'] {
+        board.press(Key::Char(letter));
+        assert!(board.prompt().is_some(), "{letter}");
+        assert_eq!(board.press(Key::Esc), Told::Nothing);
+        assert!(board.prompt().is_none());
+    }
+    assert_eq!(board.press(Key::Char('x')), Told::Nothing);
+    assert_eq!(board.press(Key::Char('q')), Told::Quit);
+}
+
+#[test]
+fn a_weight_is_typed_then_reasoned() {
+    let mut board = board();
+    board.press(Key::Char('w'));
+    type_in(&mut board, "10001");
+    board.press(Key::Enter);
+    assert!(board.prompt().unwrap().wrong.is_some());
+    (0..5).for_each(|_| drop(board.press(Key::Backspace)));
+    type_in(&mut board, "80");
+    assert_eq!(board.press(Key::Enter), Told::Nothing);
+    assert!(board.prompt().unwrap().question.starts_with("Weight of big: 90 -> 80. Why?"));
+    type_in(&mut board, "small is late");
+    let action = Action::Weights(BTreeMap::from([("big".to_owned(), 80)]));
+    assert_eq!(board.press(Key::Enter), Told::Steer { action, reason: "small is late".to_owned() });
+}
