@@ -2,7 +2,7 @@
 """What a Tidegate stack costs a month, by service, and what each setting changes.
 
 Measured figures (calls and milliseconds of an idle minute, calls a mail) stand in measured.json;
-what is assumed stands there too, under `assumed`. Prices: prices.py, us-east-1, free tiers not
+what is assumed stands there too, under `assumed`. Prices: prices.json, us-east-1, free tiers not
 subtracted. A month has 730 hours. SES is shown beside: it costs the same with any sender.
 
 Exit code: 0 done; 2 an option is wrong, or measured.json cannot be read.

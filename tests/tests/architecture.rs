@@ -56,8 +56,8 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         SQS_SANDBOX => &[CORE, DELIVERY, MEMORY],
         // The operator's use cases: over ports, as the pollers'.
         OPERATE => &[CORE, DELIVERY],
-        // The production code on the memory adapters.
-        SIMULATOR => &[CORE, DELIVERY, MEMORY],
+        // The production code on the memory adapters, and what it forecasts as a page.
+        SIMULATOR => &[CORE, DELIVERY, MEMORY, OPERATE],
         CLI => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX, OPERATE, SIMULATOR],
         // Built for every fuzz run: the policy, and nothing that takes minutes.
         "tidegate-oracles" => &[CORE],

@@ -4,7 +4,7 @@ use tidegate_delivery::ports::Entropy;
 
 use crate::entropy::SeededEntropy;
 
-/// How long a call takes: evenly between two durations.
+/// How long a call takes: evenly between two durations, or log-normally.
 ///
 /// Half of it passes before the service acts and half before its answer arrives, so a caller that
 /// gives up in between has acted without knowing.
@@ -21,7 +21,14 @@ use crate::entropy::SeededEntropy;
 pub struct Latency {
     least: Duration,
     most: Duration,
+    /// Of a log-normal one, whose median is `least` and whose 99th percentile is `most`.
+    skewed: bool,
 }
+
+/// The standard normal distribution's 99th percentile.
+const Z99: f64 = 2.326_347_874_040_841;
+/// No call takes longer.
+const LONGEST: f64 = 3_600.0;
 
 impl Latency {
     /// No time at all.
@@ -30,25 +37,46 @@ impl Latency {
     /// Always `duration`.
     #[must_use]
     pub const fn always(duration: Duration) -> Self {
-        Self { least: duration, most: duration }
+        Self { least: duration, most: duration, skewed: false }
     }
 
     /// Evenly from `least` to `most`; always `least` where that is the larger.
     #[must_use]
     pub const fn between(least: Duration, most: Duration) -> Self {
-        Self { least, most }
+        Self { least, most, skewed: false }
+    }
+
+    /// Log-normally, by its median and its 99th percentile; always `p50` where that is the larger,
+    /// and never longer than an hour.
+    #[must_use]
+    pub const fn log_normal(p50: Duration, p99: Duration) -> Self {
+        Self { least: p50, most: p99, skewed: true }
     }
 
     /// Draws how long one call takes.
     pub(crate) fn draw(self, entropy: &SeededEntropy) -> Duration {
         let spread = self.most.saturating_sub(self.least);
-        if spread.is_zero() { self.least } else { self.least + spread.mul_f64(entropy.unit()) }
+        if spread.is_zero() || self.least.is_zero() && self.skewed {
+            return self.least;
+        }
+        if self.skewed {
+            let (p50, p99) = (self.least.as_secs_f64(), self.most.as_secs_f64());
+            let spread = (p99 / p50).ln() / Z99;
+            return Duration::from_secs_f64((p50 * (spread * normal(entropy)).exp()).min(LONGEST));
+        }
+        self.least + spread.mul_f64(entropy.unit())
     }
 
     /// Draws the two halves of one call.
     pub(crate) fn halves(self, entropy: &SeededEntropy) -> Halves {
         Halves(self.draw(entropy) / 2)
     }
+}
+
+/// A standard normal draw (Box and Muller's).
+fn normal(entropy: &SeededEntropy) -> f64 {
+    let (radius, turn) = (entropy.unit(), entropy.unit());
+    (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * turn).cos()
 }
 
 /// The two halves of a call's latency.
@@ -69,5 +97,21 @@ impl Halves {
 pub(crate) async fn pass(duration: Duration) {
     if !duration.is_zero() {
         tokio::time::sleep(duration).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_normal_latency_has_its_median_and_its_99th_percentile() {
+        let ms = Duration::from_millis;
+        let (latency, entropy) = (Latency::log_normal(ms(80), ms(400)), SeededEntropy::new(7));
+        let mut drawn: Vec<Duration> = (0..20_000).map(|_| latency.draw(&entropy)).collect();
+        drawn.sort();
+        assert!((ms(77)..ms(83)).contains(&drawn[10_000]), "{:?}", drawn[10_000]);
+        assert!((ms(370)..ms(430)).contains(&drawn[19_800]), "{:?}", drawn[19_800]);
+        assert_eq!(Latency::log_normal(ms(5), ms(5)).draw(&entropy), ms(5));
     }
 }

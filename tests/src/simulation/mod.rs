@@ -1,21 +1,21 @@
-//! The production poller and scheduler on the memory adapters, under simulated time.
-//!
-//! A [`World`] holds queues, SES and ledger; it runs [`tidegate_delivery::schedule::run`] as
-//! EventBridge would, hands each tick to a poller as Lambda would (a warm environment that is free,
-//! else a new one; each with its own clock and its own SQS client), and keeps what came of it. All
-//! waiting is tokio's paused time and all chance is drawn from the settings' seed, so a run repeats
-//! itself. [`measure`] reads off what the promises are about.
-//!
-//! A world runs in a current-thread runtime started paused.
+//! The simulation ([`tidegate_simulator`]) as tests use it: what cannot happen there is a panic.
 
 pub mod chaos;
-mod lambda;
-pub mod mail;
 pub mod measure;
-mod settings;
 mod world;
 
-pub use lambda::{Env, Environment, Start, Started};
-pub use mail::Mail;
-pub use settings::{Settings, rate};
-pub use world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, World};
+use tidegate_core::rate::Rate;
+pub use tidegate_simulator::{
+    DEAD_LETTERS, EXPRESS, Env, Environment, FEEDBACK, MERGE, Mail, Settings, Start, Started, mail,
+};
+pub use world::World;
+
+/// A rate, for tests that write it as a number.
+///
+/// # Panics
+/// On a number that is no rate.
+#[must_use]
+#[expect(clippy::unwrap_used, reason = "a test's own constant")]
+pub fn rate(per_second: f64) -> Rate {
+    Rate::per_second(per_second).unwrap()
+}

@@ -84,7 +84,7 @@ async fn mail_of_a_paused_campaign_is_put_back_with_a_higher_pass_every_time() {
 #[tokio::test(start_paused = true)]
 async fn a_campaign_that_is_held_and_no_longer_listed_is_not_sent() {
     let settings = Settings::new(20.0, true);
-    let without = settings.clone().campaigns(&[("big", 90)]).poller();
+    let without = settings.clone().campaigns(&[("big", 90)]).poller().unwrap();
     let world = World::new(settings);
     world.fill("small", 400).await;
     let first = world

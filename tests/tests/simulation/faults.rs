@@ -22,8 +22,9 @@ async fn a_deployment_in_mid_window_with_old_and_new_pollers_side_by_side_is_har
             .clone()
             .variable("TIDEGATE_GUARD", 0.05)
             .variable("TIDEGATE_UNSENT", "release")
-            .poller();
-        let old = settings.poller();
+            .poller()
+            .unwrap();
+        let old = settings.poller().unwrap();
         let world = World::new(settings);
         world.fill("big", 1_600).await;
         world.fill("small", 200).await;

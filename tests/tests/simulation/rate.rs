@@ -15,7 +15,7 @@ async fn backlogged(settings: Settings, windows: u32) -> (World, Window) {
     for (name, weight) in world.settings.campaigns.clone() {
         let share = f64::from(weight) / f64::from(total);
         let count = (world.settings.quota * f64::from(windows) * share * 1.1).ceil();
-        world.fill(name, format!("{count}").parse::<usize>().unwrap() + 30).await;
+        world.fill(&name, format!("{count}").parse::<usize>().unwrap() + 30).await;
     }
     let first = world.run(u64::from(windows)).await;
     (world, first)

@@ -208,7 +208,7 @@ async fn a_queue_that_is_not_listed_is_gone_only_when_it_says_so() {
     let world = tagged(true);
     let both = list(&[("big", 90), ("small", 10)]);
     assert_eq!(listed_after_a_run(&world).await, both);
-    let config = world.settings.scheduler();
+    let config = world.settings.scheduler().unwrap();
     let run = async || {
         let (clock, account) = (world.universe.clock(), world.ses.account());
         let (ledger, invoke, directory) = (&world.ledger, &world.invoke, Forgetful(&world));

@@ -65,6 +65,7 @@ pub struct MemoryQueues {
     latency: Shared<Latency>,
     queues: Shared<BTreeMap<QueueUrl, Served>>,
     calls: Arc<AtomicU64>,
+    calls_by_kind: Arc<[AtomicU64; 2]>,
 }
 
 impl MemoryQueues {
@@ -77,6 +78,7 @@ impl MemoryQueues {
             latency: Shared::new(Latency::NONE),
             queues: Shared::new(BTreeMap::new()),
             calls: Arc::default(),
+            calls_by_kind: Arc::default(),
         }
     }
 
@@ -123,6 +125,29 @@ impl MemoryQueues {
             .unwrap_or_default()
     }
 
+    /// How deep a queue is, without a call; empty where there is no such queue.
+    #[must_use]
+    pub fn standing(&self, url: &QueueUrl) -> Depth {
+        let now = self.universe.now();
+        self.queues
+            .with(|queues| queues.get_mut(url).map(|served| served.queue.depth(now)))
+            .unwrap_or_default()
+    }
+
+    /// The calls of all clients so far: to standard queues, and to FIFO queues, which cost more.
+    #[must_use]
+    pub fn calls_by_kind(&self) -> (u64, u64) {
+        let [standard, fifo] = &*self.calls_by_kind;
+        (standard.load(Ordering::Relaxed), fifo.load(Ordering::Relaxed))
+    }
+
+    fn count_call(&self, url: &QueueUrl) {
+        let [standard, fifo] = &*self.calls_by_kind;
+        let kind = if url.is_fifo() { fifo } else { standard };
+        kind.fetch_add(1, Ordering::Relaxed);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The mails that ever came to stand on a queue with an identity (not fresh from their producer),
     /// and when.
     #[must_use]
@@ -166,7 +191,7 @@ impl MemoryQueues {
         url: &QueueUrl,
         act: impl FnOnce(&mut Queue, Timestamp) -> Result<R, FailureKind>,
     ) -> Result<R, PortError> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.count_call(url);
         let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
         halves.request().await;
         let done = self.on_queue(url, act).map_err(|kind| failed(operation, url, kind));
@@ -254,7 +279,7 @@ impl Queues for MemoryQueues {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Received>, PortError> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.count_call(queue);
         let failed = |kind| failed("ReceiveMessage", queue, kind);
         let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
         halves.request().await;

@@ -154,6 +154,12 @@ impl MemorySes {
         self.state.with(|state| state.arrivals.clone())
     }
 
+    /// As [`MemorySes::arrivals`], and forgets them: a long run need not keep what was read.
+    #[must_use]
+    pub fn take_arrivals(&self) -> Vec<Arrival> {
+        self.state.with(|state| std::mem::take(&mut state.arrivals))
+    }
+
     /// The mails it accepted, in order of arrival.
     #[must_use]
     pub fn accepted(&self) -> Vec<Arrival> {

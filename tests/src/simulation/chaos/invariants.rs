@@ -8,10 +8,7 @@ use tidegate_core::identity::Identity;
 use tidegate_memory::{Arrival, Operation};
 
 use super::Chaos;
-use crate::simulation::lambda::Start;
-use crate::simulation::measure;
-use crate::simulation::settings::rate;
-use crate::simulation::world::{EXPRESS, MERGE};
+use crate::simulation::{EXPRESS, MERGE, Start, measure, rate};
 
 /// How long a merge queue remembers a mail.
 const FORGOTTEN: Duration = Duration::from_mins(5);

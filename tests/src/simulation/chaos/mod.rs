@@ -12,9 +12,8 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::{Timestamp, Window};
 use tidegate_memory::Counting;
 
-use super::mail::{Mail, produced};
-use super::settings::{Settings, rate};
-use super::world::{EXPRESS, World};
+use super::mail::produced;
+use super::{EXPRESS, Mail, Settings, World, rate};
 use draw::Draw;
 
 /// Runs of a minute within which everything must be settled after the storm.
@@ -151,10 +150,11 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
 }
 
 /// The storm: faults, crashes, late ticks, and what operators do meanwhile.
+#[expect(clippy::unwrap_used, reason = "a test's own settings")]
 async fn storms(chaos: &mut Chaos, draw: &Draw, storm: u64) {
     let Chaos { world, story, crashes, highest_quota, .. } = chaos;
-    let old = world.settings.poller();
-    let new = world.settings.clone().variable("TIDEGATE_GUARD", 0.05).poller();
+    let old = world.settings.poller().unwrap();
+    let new = world.settings.clone().variable("TIDEGATE_GUARD", 0.05).poller().unwrap();
     let another = draw.one_in(5).then(|| Duration::from_millis(draw.below(8_000)));
     if let Some(after) = another {
         story.push(format!("another scheduler after {after:?}"));

@@ -14,7 +14,7 @@ use tidegate_memory::{
 };
 use tokio::sync::Notify;
 
-use super::world::World;
+use crate::world::World;
 
 /// What one execution environment's poller runs on.
 pub type Env = Ports<
@@ -108,7 +108,7 @@ impl Environment {
 
 impl World {
     /// How long an asynchronous invoke takes to start a poller: about 70 ms, one in fifty up to 225.
-    pub(super) fn dispatch_latency(&self) -> Duration {
+    pub(crate) fn dispatch_latency(&self) -> Duration {
         let (unit, tail) = (self.entropy.unit(), self.entropy.unit());
         if tail < 0.02 {
             Duration::from_millis(100) + Duration::from_millis(125).mul_f64(unit)

@@ -1,20 +1,20 @@
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::config::{PollerConfig, SchedulerConfig};
-use tidegate_core::rate::Rate;
+use tidegate_core::config::{Cap, ConfigError, PollerConfig, SchedulerConfig};
+use tidegate_core::daily::DailyPolicy;
+use tidegate_core::rate::{InvalidRate, Rate};
 use tidegate_memory::{Counting, Latency, SesSettings};
 
 use super::world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, url};
 
-/// A rate, for tests that write it as a number.
-///
-/// # Panics
-/// On a number that is no rate.
-#[must_use]
-#[expect(clippy::unwrap_used, reason = "a test's own constant")]
-pub fn rate(per_second: f64) -> Rate {
-    Rate::per_second(per_second).unwrap()
+/// What the functions of a stack are configured with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deployed {
+    /// The poller.
+    pub poller: PollerConfig,
+    /// The scheduler.
+    pub scheduler: SchedulerConfig,
 }
 
 /// What a world is like. Made with [`Settings::new`] and changed by its fields.
@@ -33,13 +33,15 @@ pub struct Settings {
     /// How long a call to SQS takes.
     pub sqs_latency: Latency,
     /// Names and weights.
-    pub campaigns: Vec<(&'static str, u32)>,
+    pub campaigns: Vec<(String, u32)>,
     /// With a merge queue, or direct.
     pub merge: bool,
     /// With an express queue.
     pub express: bool,
     /// More of the functions' variables, by name.
     pub variables: Vec<(&'static str, String)>,
+    /// What the functions are configured with but for their queues; the variables that are given go first.
+    pub deployed: Option<Box<Deployed>>,
     /// `TIDEGATE_OVERLAP_WINDOWS`.
     pub overlap_windows: u64,
     /// The wall clocks of the environments, by the order of their start, in nanoseconds ahead of
@@ -64,10 +66,11 @@ impl Settings {
             daily_quota: None,
             latency: Latency::between(ms(73), ms(87)),
             sqs_latency: Latency::between(ms(5), ms(15)),
-            campaigns: vec![("big", 90), ("small", 10)],
+            campaigns: vec![("big".to_owned(), 90), ("small".to_owned(), 10)],
             merge,
             express: false,
             variables: Vec::new(),
+            deployed: None,
             overlap_windows: 5,
             clocks: Vec::new(),
             epoch: Timestamp::from_millis(1_795_207_000_300),
@@ -77,8 +80,9 @@ impl Settings {
 
     /// These settings with other campaigns.
     #[must_use]
-    pub fn campaigns(mut self, campaigns: &[(&'static str, u32)]) -> Self {
-        self.campaigns = campaigns.to_vec();
+    pub fn campaigns<N: AsRef<str>>(mut self, campaigns: &[(N, u32)]) -> Self {
+        let owned = campaigns.iter().map(|(name, weight)| (name.as_ref().to_owned(), *weight));
+        self.campaigns = owned.collect();
         self
     }
 
@@ -96,12 +100,10 @@ impl Settings {
 
     /// The poller's settings, read as in production.
     ///
-    /// # Panics
-    /// On settings that the poller refuses.
-    #[must_use]
-    #[expect(clippy::panic, reason = "a test's own settings")]
-    pub fn poller(&self) -> PollerConfig {
-        let named = |(name, weight): &(&str, u32)| {
+    /// # Errors
+    /// [`ConfigError`] on what the poller refuses.
+    pub fn poller(&self) -> Result<PollerConfig, ConfigError> {
+        let named = |(name, weight): &(String, u32)| {
             let queue_url = url(name);
             format!(r#"{{"name": "{name}", "queue_url": "{queue_url}", "weight": {weight}}}"#)
         };
@@ -119,16 +121,27 @@ impl Settings {
                 _ => None,
             }
         };
-        PollerConfig::from_variables(lookup).unwrap_or_else(|error| panic!("{error}"))
+        let read = PollerConfig::from_variables(lookup)?;
+        let Some(deployed) = &self.deployed else { return Ok(read) };
+        let guard = self.given("TIDEGATE_GUARD").map_or(deployed.poller.guard, |_| read.guard);
+        Ok(PollerConfig {
+            campaigns: read.campaigns,
+            merge_queue_url: read.merge_queue_url,
+            express_queue_url: read.express_queue_url,
+            dead_letter_queue_url: read.dead_letter_queue_url,
+            ledger: read.ledger,
+            cap: self.cap(read.cap, deployed.poller.cap),
+            guard,
+            allowed_senders: read.allowed_senders,
+            ..deployed.poller.clone()
+        })
     }
 
     /// The scheduler's settings, read as in production.
     ///
-    /// # Panics
-    /// On settings that the scheduler refuses.
-    #[must_use]
-    #[expect(clippy::panic, reason = "a test's own settings")]
-    pub fn scheduler(&self) -> SchedulerConfig {
+    /// # Errors
+    /// [`ConfigError`] on what the scheduler refuses.
+    pub fn scheduler(&self) -> Result<SchedulerConfig, ConfigError> {
         let lookup = |name: &str| match name {
             "TIDEGATE_POLLER_FUNCTION" => Some("poller".to_owned()),
             "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
@@ -136,17 +149,36 @@ impl Settings {
             "TIDEGATE_FEEDBACK_QUEUE_URL" => Some(url(FEEDBACK).to_string()),
             _ => self.given(name),
         };
-        SchedulerConfig::from_variables(lookup).unwrap_or_else(|error| panic!("{error}"))
+        let read = SchedulerConfig::from_variables(lookup)?;
+        let Some(deployed) = &self.deployed else { return Ok(read) };
+        Ok(SchedulerConfig {
+            poller_function: read.poller_function,
+            ledger: read.ledger,
+            cap: self.cap(read.cap, deployed.scheduler.cap),
+            campaign_queues: None,
+            feedback: read.feedback,
+            ..deployed.scheduler.clone()
+        })
+    }
+
+    /// The deployed cap, at the pace that is given.
+    fn cap(&self, read: Cap, deployed: Cap) -> Cap {
+        let paced = self.given("TIDEGATE_DAILY").is_some();
+        let pace = if paced { read.daily.pace } else { deployed.daily.pace };
+        Cap { daily: DailyPolicy { pace, ..deployed.daily }, ..deployed }
     }
 
     /// The account as SES runs it.
-    #[must_use]
-    pub fn ses(&self) -> SesSettings {
-        SesSettings {
+    ///
+    /// # Errors
+    /// [`InvalidRate`] on a quota that is none.
+    pub fn ses(&self) -> Result<SesSettings, InvalidRate> {
+        let enforced = Rate::per_second(self.real_quota.unwrap_or(self.quota))?;
+        Ok(SesSettings {
             counting: self.counting,
             latency: self.latency,
             max_24_hour_send: self.daily_quota,
-            ..SesSettings::of_rate(rate(self.real_quota.unwrap_or(self.quota)))
-        }
+            ..SesSettings::of_rate(enforced)
+        })
     }
 }

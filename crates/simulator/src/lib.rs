@@ -1,0 +1,37 @@
+//! The production poller and scheduler on the memory adapters, under simulated time.
+//!
+//! A [`World`] holds queues, SES and ledger; it runs [`tidegate_delivery::schedule::run`] as
+//! EventBridge would, hands each tick to a poller as Lambda would (a warm environment that is free,
+//! else a new one; each with its own clock and its own SQS client), and keeps what came of it. All
+//! waiting is tokio's paused time and all chance is drawn from the settings' seed, so a run repeats
+//! itself. [`measure`] reads off what the promises are about.
+//!
+//! A world runs in a current-thread runtime started paused:
+//!
+//! ```
+//! use tidegate_simulator::{Settings, World, measure};
+//! let runtime = tokio::runtime::Builder::new_current_thread();
+//! let runtime = { runtime }.enable_time().start_paused(true).build()?;
+//! let sent = runtime.block_on(async {
+//!     let world = World::new(Settings::new(14.0, true))?;
+//!     world.fill("big", 100).await?;
+//!     let first = world.run(30).await;
+//!     Ok::<_, Box<dyn std::error::Error>>(measure::sent(&world.ses.arrivals(), &measure::span(first, 0..31)))
+//! })?;
+//! assert_eq!(sent, 100);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod lambda;
+pub mod mail;
+pub mod measure;
+pub mod plan;
+mod settings;
+mod world;
+
+pub use error::{PutError, SettingsError};
+pub use lambda::{Env, Environment, Start, Started};
+pub use mail::Mail;
+pub use settings::{Deployed, Settings};
+pub use world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, World};

@@ -1,0 +1,126 @@
+//! What the promises are about, read off a world after its run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::time::Duration;
+
+use tidegate_core::identity::Identity;
+use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::poll::WindowReport;
+use tidegate_memory::{Arrival, QueuedMessage};
+
+use crate::world::{DEAD_LETTERS, World, url};
+
+/// A span of windows, from the opening of the first to the opening of the one after the last.
+#[must_use]
+pub fn span(first: Window, windows: Range<u64>) -> Range<Timestamp> {
+    first.plus(windows.start).opens()..first.plus(windows.end).opens()
+}
+
+/// Recipients that SES accepted within `span`.
+#[must_use]
+pub fn sent(arrivals: &[Arrival], span: &Range<Timestamp>) -> u64 {
+    let within = arrivals.iter().filter(|a| a.verdict.is_ok() && span.contains(&a.at));
+    within.map(|arrival| u64::from(arrival.recipients)).sum()
+}
+
+/// A campaign's share of the recipients that SES accepted within `span`, 0.0 to 1.0.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+pub fn share(arrivals: &[Arrival], campaign: &str, span: &Range<Timestamp>) -> f64 {
+    let own: Vec<Arrival> = arrivals.iter().filter(|a| a.campaign == campaign).cloned().collect();
+    sent(&own, span) as f64 / sent(arrivals, span).max(1) as f64
+}
+
+/// The most recipients that arrived in any half-open second, refused ones included.
+#[must_use]
+pub fn worst_second(arrivals: &[Arrival]) -> u64 {
+    let (mut worst, mut sum) = (0, 0);
+    let mut oldest = arrivals.iter().peekable();
+    for arrival in arrivals {
+        sum += u64::from(arrival.recipients);
+        while let Some(gone) = oldest.next_if(|old| old.at + Duration::from_secs(1) <= arrival.at) {
+            sum -= u64::from(gone.recipients);
+        }
+        worst = worst.max(sum);
+    }
+    worst
+}
+
+impl World {
+    /// Mails that SES accepted, by id, with how often.
+    #[must_use]
+    pub fn accepted(&self) -> BTreeMap<String, u32> {
+        let mut counts = BTreeMap::new();
+        for arrival in self.ses.accepted() {
+            *counts.entry(arrival.id).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// Mails that SES accepted more than once.
+    #[must_use]
+    pub fn duplicates(&self) -> Vec<String> {
+        let twice = self.accepted().into_iter().filter(|(_, count)| *count > 1);
+        twice.map(|(id, _)| id).collect()
+    }
+
+    /// Mails that stand on some queue, by id, dead letters included.
+    #[must_use]
+    pub fn waiting(&self) -> BTreeSet<String> {
+        let standing = self.queues.urls().into_iter().flat_map(|url| self.queues.contents(&url));
+        standing.filter_map(|message| id_of(&message)).collect()
+    }
+
+    /// Whether nothing stands on any queue but dead letters.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        let mut urls = self.queues.urls().into_iter().filter(|url| *url != self::url(DEAD_LETTERS));
+        urls.all(|url| self.queues.contents(&url).is_empty())
+    }
+
+    /// The ids of all mails that were put on a queue.
+    #[must_use]
+    pub fn enqueued(&self) -> Vec<String> {
+        self.enqueued.borrow().keys().cloned().collect()
+    }
+
+    /// Mails that were put on a queue, that SES did not accept, and that stand nowhere.
+    #[must_use]
+    pub fn lost(&self) -> Vec<String> {
+        let (accepted, waiting) = (self.accepted(), self.waiting());
+        let gone = |id: &&String| !accepted.contains_key(*id) && !waiting.contains(*id);
+        self.enqueued.borrow().keys().filter(gone).cloned().collect()
+    }
+
+    /// Mails that SES refused, for whatever reason.
+    #[must_use]
+    pub fn refused(&self) -> usize {
+        self.ses.arrivals().iter().filter(|arrival| arrival.verdict.is_err()).count()
+    }
+
+    /// The reports so far, by window.
+    #[must_use]
+    pub fn reports(&self) -> Vec<WindowReport> {
+        let mut reports: Vec<_> =
+            self.starts().iter().filter_map(|start| start.report().cloned()).collect();
+        reports.sort_by_key(|report| report.window);
+        reports
+    }
+
+    /// The report of the poller that had this window, where one served it.
+    #[must_use]
+    pub fn report_of(&self, window: Window) -> Option<WindowReport> {
+        let reports = self.reports().into_iter().filter(|report| report.window == window);
+        reports.max_by_key(|report| report.slots)
+    }
+}
+
+/// The id of the mail in a message: from its identity, else from its body.
+fn id_of(message: &QueuedMessage) -> Option<String> {
+    if let Some(identity) = message.attributes.get("identity") {
+        return Identity::parse(identity).ok().map(|identity| identity.id().into_owned());
+    }
+    let (_, rest) = message.body.split_once(r#""id": ""#)?;
+    rest.split_once('"').map(|(id, _)| id.to_owned())
+}

@@ -1,0 +1,299 @@
+//! What one simulated run keeps: the mails still to come, and what was sent when.
+
+use std::collections::VecDeque;
+
+use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::poll::End;
+use tidegate_delivery::ports::Outgoing;
+
+use super::error::PlanError;
+use super::scenario::Scenario;
+use super::tally::{Record, Usage, number};
+use crate::lambda::Started;
+use crate::mail::{Mail, produced};
+use crate::world::{EXPRESS, MERGE, World, url};
+
+/// What a window's pollers did is known so many windows later.
+const REPORTED_AFTER: u64 = 3;
+
+/// A campaign's mails on their way.
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    pub(super) name: String,
+    pub(super) recipients: f64,
+    /// Its share of all weights.
+    pub(super) share: f64,
+    /// Mails that are not on the queue yet: it is topped up, since nothing reads how long it is.
+    pub(super) reservoir: u64,
+    /// Mails that are put on the queue when fewer than these can be received.
+    low: u64,
+    mail: Mail,
+    numbered: u64,
+    /// Mails that SES accepted, those stepped over included.
+    pub(super) accepted: f64,
+    /// The last arrival at SES.
+    pub(super) last: Option<Timestamp>,
+    /// Less than a mail that a stretch owes.
+    pub(super) carry: f64,
+    /// The variance of its end that the stretches stepped over add, seconds squared.
+    pub(super) variance: f64,
+}
+
+/// One run's state.
+#[derive(Debug)]
+pub(super) struct Book {
+    pub(super) lanes: Vec<Lane>,
+    /// Finished windows and stretches, in order.
+    pub(super) records: Vec<Record>,
+    /// Windows that are not finished.
+    open: VecDeque<Record>,
+    /// What belongs to none: never read.
+    stray: Record,
+    pub(super) start: Timestamp,
+    /// The window of the start: number 0.
+    pub(super) zero: Window,
+    pub(super) first_arrival: Option<Timestamp>,
+    /// Windows that were simulated.
+    pub(super) simulated: u64,
+    /// Mails that were simulated.
+    pub(super) simulated_mails: u64,
+    express: Option<(f64, f64, u64)>,
+    calls: (u64, u64),
+    /// Since which window the same campaigns have mail under the same faults.
+    pub(super) alike_since: u64,
+}
+
+impl Book {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let lanes = scenario.campaigns.iter().map(|load| Lane::new(load, scenario)).collect();
+        Self {
+            lanes,
+            records: Vec::new(),
+            open: VecDeque::new(),
+            stray: Record::of(0, scenario.campaigns.len() + 1),
+            start: scenario.start,
+            zero: Window::containing(scenario.start),
+            first_arrival: None,
+            simulated: 0,
+            simulated_mails: 0,
+            express: scenario.express.map(|rate| (rate, 0.0, 0)),
+            calls: (0, 0),
+            alike_since: 0,
+        }
+    }
+
+    /// The number of the window that is now.
+    pub(super) fn now(&self, world: &World) -> u64 {
+        number(Window::containing(world.universe.now()), self.zero)
+    }
+
+    /// Windows whose pollers have reported.
+    pub(super) fn known(&self, world: &World) -> u64 {
+        self.now(world).saturating_sub(REPORTED_AFTER)
+    }
+
+    /// Takes over what happened until now.
+    pub(super) fn observe(&mut self, world: &World, scenario: &Scenario) {
+        let now = self.now(world);
+        let waiting = self.waiting(world);
+        let after = world.universe.now().saturating_since(self.start);
+        let struck = scenario.faults.iter().enumerate();
+        let faults = struck.filter(|(_, fault)| fault.strikes_at(after));
+        let faults = faults.fold(0, |bits, (index, _)| bits | 1 << index.min(63));
+        {
+            let record = self.at(now);
+            (record.waiting, record.faults) = (waiting, faults);
+        }
+        self.arrivals(world);
+        let starts: Vec<Started> = world.starts().drain(..).collect();
+        world.forget_runs();
+        starts.iter().for_each(|started| self.started(started, scenario.quota));
+        self.calls(world, now);
+        self.close(self.known(world));
+    }
+
+    fn arrivals(&mut self, world: &World) {
+        for arrival in world.ses.take_arrivals() {
+            self.simulated_mails += 1;
+            let window = number(Window::containing(arrival.at), self.zero);
+            let lane = self.lanes.iter().position(|lane| lane.name == arrival.campaign);
+            let index = lane.unwrap_or(self.lanes.len());
+            if let Some(lane) = self.lanes.get_mut(index) {
+                lane.last = Some(arrival.at);
+                lane.accepted += if arrival.verdict.is_ok() { 1.0 } else { 0.0 };
+                self.first_arrival.get_or_insert(arrival.at);
+            }
+            let record = self.at(window);
+            record.usage.mails += 1.0;
+            if arrival.verdict.is_ok()
+                && let Some(sent) = record.sent.get_mut(index)
+            {
+                *sent += f64::from(arrival.recipients);
+            }
+        }
+    }
+
+    fn started(&mut self, started: &Started, quota: f64) {
+        let of = started.tick.map_or(Window::containing(started.at), |tick| tick.window);
+        let record = self.at(number(of, self.zero));
+        record.usage.pollers += 1.0;
+        let ran = started.ended.saturating_since(started.at);
+        record.usage.poller_ms += ran.as_secs_f64() * 1e3;
+        let tick = started.tick.map(|tick| f64::from(tick.rate));
+        if let Some(report) = started.report()
+            && !matches!(report.end, End::Duplicate | End::Expired | End::Early | End::Owed)
+        {
+            record.rate = report.rate_per_second.map_or(record.rate, f64::from);
+            record.usage.claims += 1.0;
+            record.sums.report(report, quota, tick);
+        }
+    }
+
+    fn calls(&mut self, world: &World, now: u64) {
+        let (standard, fifo) = world.queues.calls_by_kind();
+        let was = std::mem::replace(&mut self.calls, (standard, fifo));
+        let usage = Usage {
+            sqs_standard: count(standard - was.0),
+            sqs_fifo: count(fifo - was.1),
+            ..Usage::default()
+        };
+        self.at(now).usage.add(&usage, 1.0);
+    }
+
+    /// The record of a window that is not finished; of the oldest one for what comes later than that.
+    fn at(&mut self, window: u64) -> &mut Record {
+        let done = self.records.last().map_or(0, Record::end);
+        let lanes = self.lanes.len() + 1;
+        let next = self.open.back().map_or(done, Record::end);
+        self.open.extend((next..=window.max(done)).map(|from| Record::of(from, lanes)));
+        let index = usize::try_from(window.saturating_sub(done)).unwrap_or(usize::MAX);
+        let index = index.min(self.open.len().saturating_sub(1));
+        self.open.get_mut(index).unwrap_or(&mut self.stray)
+    }
+
+    /// Finishes the windows before `known`.
+    fn close(&mut self, known: u64) {
+        while let Some(record) = self.open.pop_front_if(|record| record.from < known) {
+            self.simulated += 1;
+            let alike = |last: &Record| {
+                (last.waiting, last.faults) == (record.waiting, record.faults)
+                    && last.is_held() == record.is_held()
+            };
+            if !self.records.last().is_some_and(alike) {
+                self.alike_since = record.from;
+            }
+            self.records.push(record);
+        }
+    }
+
+    /// Forgets what came before the start.
+    pub(super) fn begin(&mut self, world: &World) {
+        drop(world.ses.take_arrivals());
+        world.starts().clear();
+        self.calls = world.queues.calls_by_kind();
+    }
+
+    /// Finishes every window before `end`, and is ready for a stretch.
+    pub(super) fn close_all(&mut self, end: u64) {
+        if end > 0 {
+            self.at(end - 1);
+        }
+        self.close(end);
+    }
+
+    /// Adds a stretch, into which falls what is not finished: pollers that ended after its begin.
+    pub(super) fn push_over(&mut self, mut record: Record) {
+        for open in self.open.drain(..) {
+            record.add(&open, 1.0);
+        }
+        self.records.push(record);
+    }
+
+    /// Which campaigns have mail that was not fed, a bit each.
+    fn waiting(&self, world: &World) -> u64 {
+        let has_mail = |lane: &Lane| {
+            let depth = world.queues.standing(&url(&lane.name));
+            lane.reservoir > 0 || depth.visible + depth.in_flight + depth.delayed > 0
+        };
+        let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| has_mail(lane));
+        lanes.fold(0, |bits, (index, _)| bits | 1 << index)
+    }
+
+    /// Whether every mail is sent, or dead.
+    pub(super) fn is_done(&self, world: &World) -> bool {
+        let depth = world.queues.standing(&url(MERGE));
+        self.waiting(world) == 0 && depth.visible + depth.in_flight + depth.delayed == 0
+    }
+
+    /// Puts as many mails on the queues as the next windows need.
+    pub(super) async fn top_up(&mut self, world: &World) -> Result<(), PlanError> {
+        for lane in &mut self.lanes {
+            let ready = world.queues.standing(&url(&lane.name)).visible;
+            if ready < lane.low && lane.reservoir > 0 {
+                let mails = lane.take(2 * lane.low - ready);
+                world.put_raw(&lane.name, &mails).await?;
+            }
+        }
+        if let Some((rate, due, numbered)) = &mut self.express {
+            *due += *rate;
+            let mut mails = Vec::new();
+            while *due >= 1.0 {
+                (*due, *numbered) = (*due - 1.0, *numbered + 1);
+                mails.push(produced(Mail::new(format!("express-{numbered}")).body()));
+            }
+            world.put_raw(EXPRESS, &mails).await?;
+        }
+        Ok(())
+    }
+
+}
+
+impl Record {
+    /// Whether a hold kept everything from being sent.
+    pub(super) fn is_held(&self) -> bool {
+        self.sums.held > 0.0
+    }
+}
+
+impl Lane {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "some windows' worth at a rate of at most 10,000"
+    )]
+    fn new(load: &super::scenario::Load, scenario: &Scenario) -> Self {
+        let weights: u32 = scenario.campaigns.iter().map(|load| load.weight).sum();
+        let share = f64::from(load.weight) / f64::from(weights.max(1));
+        let recipients = f64::from(load.recipients);
+        // Two windows alone, or ten at its share, and what pollers ask for beside the shares.
+        let low = scenario.quota / recipients * (2.0 + 10.0 * share) + 40.0;
+        Self {
+            name: load.name.clone(),
+            recipients,
+            share,
+            reservoir: load.mails,
+            low: low.ceil() as u64,
+            mail: Mail { recipients: load.recipients, ..Mail::new("") },
+            numbered: 0,
+            accepted: 0.0,
+            last: None,
+            carry: 0.0,
+            variance: 0.0,
+        }
+    }
+
+    fn take(&mut self, mails: u64) -> Vec<Outgoing> {
+        let taken = mails.min(self.reservoir);
+        self.reservoir -= taken;
+        let numbers = self.numbered..self.numbered + taken;
+        self.numbered += taken;
+        let mail = |n: u64| Mail { id: format!("{}-{n}", self.name), ..self.mail.clone() };
+        numbers.map(|n| produced(mail(n).body())).collect()
+    }
+}
+
+/// A count as a number to reckon with.
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+pub(super) fn count(of: u64) -> f64 {
+    of as f64
+}

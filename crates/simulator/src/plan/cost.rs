@@ -1,0 +1,120 @@
+//! What a forecast costs: the calls that the simulation counted, at the prices of `infra/cost`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::book::count;
+use super::scenario::Scenario;
+use super::tally::{Record, Usage};
+
+/// The prices that `infra/cost/cost.py` reads too.
+const PRICES: &str = include_str!("../../../../infra/cost/prices.json");
+/// What was measured or is assumed there.
+const MEASURED: &str = include_str!("../../../../infra/cost/measured.json");
+/// Memory of each function in the template's defaults, GB.
+const MEMORY_GB: f64 = 256.0 / 1_024.0;
+
+/// US dollars, us-east-1, free tiers not subtracted: from the start to the end of the last mail. What
+/// a stack costs without mail is not in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Cost {
+    /// SES, by recipient.
+    pub ses: f64,
+    /// SQS, by call; a call of more than 64 KB costs more, which is not counted.
+    pub sqs: f64,
+    /// Lambda: starts, and time at 256 MB on arm64.
+    pub lambda: f64,
+    /// The ledger: claims, reports, and the duplicate guard's marks.
+    pub dynamodb: f64,
+    /// What the functions log at the level `info`.
+    pub logs: f64,
+    /// All of it.
+    pub total: f64,
+    /// Calls to SQS for each mail.
+    pub sqs_calls_per_mail: f64,
+}
+
+#[derive(Deserialize)]
+struct Price {
+    dollars: f64,
+}
+
+#[derive(Deserialize)]
+struct Measured {
+    assumed: BTreeMap<String, f64>,
+    idle_minute: BTreeMap<String, Minute>,
+}
+
+#[derive(Deserialize)]
+struct Minute {
+    scheduler: Scheduler,
+    ledger_item_bytes: f64,
+}
+
+#[derive(Deserialize)]
+struct Scheduler {
+    billed_ms: f64,
+}
+
+impl Cost {
+    /// Of what a run asked for.
+    pub(super) fn of(scenario: &Scenario, records: &[Record]) -> Result<Self, serde_json::Error> {
+        let prices: BTreeMap<String, Price> = serde_json::from_str(PRICES)?;
+        let measured: Measured = serde_json::from_str(MEASURED)?;
+        let price = |name: &str| prices.get(name).map_or(0.0, |price| price.dollars);
+        let assumed = |name: &str| measured.assumed.get(name).copied().unwrap_or(0.0);
+        let minute = measured.idle_minute.get("1");
+        let mut usage = Usage::default();
+        records.iter().for_each(|record| usage.add(&record.usage, 1.0));
+        let windows: u64 = records.iter().map(|record| record.windows).sum();
+        let minutes = count(windows) / 60.0;
+        let recipients: f64 = records.iter().map(Record::total).sum();
+        let scheduler_ms = minute.map_or(0.0, |minute| minute.scheduler.billed_ms) * minutes;
+        let item = minute.map_or(0.0, |minute| minute.ledger_item_bytes);
+        let units = ((item + assumed("ledger_sums_bytes")) / 1_024.0).ceil();
+        let guarded = scenario.deployed.as_ref().is_some_and(|deployed| {
+            use tidegate_core::duplicate_guard::DuplicateGuard::Off;
+            deployed.poller.duplicate_guard != Off
+        });
+        // A mark as a mail is taken, and one as it is sent.
+        let marks = if guarded { 2.0 * usage.mails } else { 0.0 };
+        let log = usage.claims * assumed("busy_window_log_bytes")
+            + usage.mails * assumed("mail_log_bytes");
+        // Producers send in batches of ten.
+        let produced = count(scenario.mails()) / 10.0;
+        let cost = Self {
+            ses: recipients * price("ses_mail"),
+            sqs: (usage.sqs_standard + produced) * price("sqs_standard")
+                + usage.sqs_fifo * price("sqs_fifo"),
+            lambda: (usage.pollers + minutes) * price("lambda_request")
+                + (usage.poller_ms + scheduler_ms) / 1e3 * MEMORY_GB * price("lambda_gb_s_arm64"),
+            dynamodb: (usage.claims * 2.0 * units + marks) * price("dynamodb_write")
+                + minutes * units * price("dynamodb_read"),
+            logs: log / 1e9 * price("log_gb"),
+            total: 0.0,
+            sqs_calls_per_mail: (usage.sqs_standard + usage.sqs_fifo) / usage.mails.max(1.0),
+        };
+        let total = cost.ses + cost.sqs + cost.lambda + cost.dynamodb + cost.logs;
+        Ok(Self { total, ..cost })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_price_and_every_assumption_that_is_read_is_in_the_files_of_infra_cost() {
+        let prices: BTreeMap<String, Price> = serde_json::from_str(PRICES).unwrap();
+        let read = ["ses_mail", "sqs_standard", "sqs_fifo", "lambda_request", "lambda_gb_s_arm64"];
+        for name in read.iter().chain(&["dynamodb_write", "dynamodb_read", "log_gb"]) {
+            assert!(prices[*name].dollars > 0.0, "{name}");
+        }
+        let measured: Measured = serde_json::from_str(MEASURED).unwrap();
+        for name in ["ledger_sums_bytes", "busy_window_log_bytes", "mail_log_bytes"] {
+            assert!(measured.assumed[name] > 0.0, "{name}");
+        }
+        assert!(measured.idle_minute["1"].scheduler.billed_ms > 0.0);
+    }
+}

@@ -1,0 +1,125 @@
+//! The day's quota over a stretch: when it is used up, and when what was sent a day ago frees it.
+
+use tidegate_core::daily::DailyPolicy;
+
+use super::book::{Book, count};
+use super::scenario::Scenario;
+use super::stretch::whole;
+use super::tally::Record;
+use crate::world::World;
+
+/// Windows of a day.
+const DAY: u64 = 86_400;
+/// Looks ahead are so many windows apart.
+const STEP: u64 = 60;
+/// The scheduler reads the day's count once a minute, and pollers leave what is not reported yet.
+const BEFORE_THE_END: u64 = 90;
+
+/// The day's quota, where there is one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Day {
+    /// What of it campaigns may use; none is no limit.
+    open: Option<f64>,
+    /// What was sent at the start.
+    sent: f64,
+}
+
+impl Day {
+    pub(super) fn of(scenario: &Scenario, world: &World) -> Self {
+        let policy = world.settings.poller().map(|config| config.cap.daily);
+        let policy: DailyPolicy = policy.unwrap_or_default();
+        let open = scenario.daily.map(|daily| count(policy.open_to_campaigns(daily.quota)));
+        Self { open, sent: scenario.daily.map_or(0.0, |daily| count(daily.sent)) }
+    }
+
+    /// Recipients sent within the day before `window`.
+    fn sum(&self, book: &Book, window: u64) -> f64 {
+        let since = window.saturating_sub(DAY);
+        let others = if window < DAY { self.sent } else { 0.0 };
+        others + sent_between(&book.records, since, window)
+    }
+
+    /// Whether the day's quota is, or nearly is, what limits.
+    pub(super) fn is_binding(&self, book: &Book, window: u64) -> bool {
+        self.open.is_some_and(|open| self.sum(book, window) > 0.97 * open)
+    }
+
+    /// How many of `windows` pass from `from` on until the day's quota changes something, at `rate`
+    /// recipients a window, which `measured` windows showed.
+    pub(super) fn lasts(
+        &self,
+        book: &Book,
+        from: u64,
+        windows: u64,
+        rate: f64,
+        binding: bool,
+        measured: u64,
+    ) -> u64 {
+        let Some(open) = self.open else { return windows };
+        if binding {
+            return self.frees_alike(book, from, measured).min(windows);
+        }
+        let mut sum = self.sum(book, from);
+        let mut passed = 0;
+        while passed < windows {
+            let step = STEP.min(windows - passed);
+            let at = from + passed;
+            sum += rate * count(step) - self.freed(book, at, step);
+            if sum > open - rate * count(BEFORE_THE_END) {
+                return passed;
+            }
+            passed += step;
+            // What is sent in the stretch itself frees up after a day: that is another one.
+            if passed >= DAY - STEP {
+                return passed;
+            }
+        }
+        windows
+    }
+
+    /// Recipients that `windows` windows from `at` on free.
+    fn freed(&self, book: &Book, at: u64, windows: u64) -> f64 {
+        let others = if at < DAY && at + windows >= DAY { self.sent } else { 0.0 };
+        let (from, to) = (at.saturating_sub(DAY), (at + windows).saturating_sub(DAY));
+        others + sent_between(&book.records, from, to)
+    }
+
+    /// For how many windows as much frees up as in those that were measured.
+    fn frees_alike(&self, book: &Book, from: u64, measured: u64) -> u64 {
+        let before = self.freed(book, from.saturating_sub(measured), measured) / count(measured);
+        let mut passed = 0;
+        while passed < DAY - STEP {
+            let now = self.freed(book, from + passed, STEP) / count(STEP);
+            if (now - before).abs() > 0.05 * before + 0.02 {
+                break;
+            }
+            passed += STEP;
+        }
+        passed
+    }
+}
+
+/// Recipients sent from window `from` up to `to`.
+fn sent_between(records: &[Record], from: u64, to: u64) -> f64 {
+    let start = records.partition_point(|record| record.end() <= from);
+    let within = records.iter().skip(start).take_while(|record| record.from < to);
+    let part = |record: &Record| {
+        let common = record.end().min(to).saturating_sub(record.from.max(from));
+        record.total() * count(common) / count(record.windows.max(1))
+    };
+    within.map(part).sum()
+}
+
+/// The recipients of a stretch, ten windows at a time, as SES counts them into its day.
+pub(super) fn portions(stretch: &Record) -> impl Iterator<Item = (u64, u64)> {
+    let total = stretch.total();
+    let each = total / count(stretch.windows.max(1));
+    let mut told = 0;
+    (0..stretch.windows.div_ceil(10)).map(move |index| {
+        let end = ((index + 1) * 10).min(stretch.windows);
+        let due = whole((each * count(end)).round());
+        let portion = due - told;
+        told = due;
+        (stretch.from + end, portion)
+    })
+}

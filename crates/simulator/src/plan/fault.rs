@@ -1,0 +1,121 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_core::outcome::Failure;
+use tidegate_memory::{Fault, Operation, Rule, failures};
+
+use super::error::PlanError;
+use super::parse::span;
+
+const ALLOWED: &str = "`throttle`, `5xx`, `outage`, `reset`, `lost-answer` or `rejected`, then any of `ratio=0.01`, `from=10m` and `to=1h`";
+
+/// What goes wrong with sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// SES refuses for the rate, although the quota is kept (`TooManyRequestsException`).
+    Throttle,
+    /// SES answers 500.
+    ServerError,
+    /// The connection breaks before SES acts.
+    Reset,
+    /// SES takes the mail and its answer is lost.
+    LostAnswer,
+    /// SES refuses this mail for good.
+    Rejected,
+}
+
+/// A fault, for a share of the sends and a span of time.
+///
+/// ```
+/// use tidegate_simulator::plan::PlannedFault;
+/// let fault: PlannedFault = "5xx,ratio=0.05,from=10m,to=1h".parse()?;
+/// assert_eq!(fault.to_string(), "5xx,ratio=0.05,from=10m,to=1h");
+/// assert!("5xx,ratio=2".parse::<PlannedFault>().is_err());
+/// # Ok::<(), tidegate_simulator::plan::PlanError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlannedFault {
+    /// What goes wrong.
+    pub trouble: Trouble,
+    /// With which share of the sends, 0 to 1.
+    pub ratio: f64,
+    /// From when on, after the start.
+    pub from: Duration,
+    /// Until when, after the start; none is for ever.
+    pub to: Option<Duration>,
+}
+
+impl FromStr for PlannedFault {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        let refused = || PlanError::Value {
+            field: "fault".to_owned(),
+            value: text.to_owned(),
+            allowed: ALLOWED.to_owned(),
+        };
+        let mut members = text.split(',').map(str::trim);
+        let trouble = match members.next() {
+            Some("throttle") => Trouble::Throttle,
+            Some("5xx" | "outage") => Trouble::ServerError,
+            Some("reset") => Trouble::Reset,
+            Some("lost-answer") => Trouble::LostAnswer,
+            Some("rejected") => Trouble::Rejected,
+            _ => return Err(refused()),
+        };
+        let mut fault = Self { trouble, ratio: 1.0, from: Duration::ZERO, to: None };
+        for member in members {
+            match member.split_once('=').ok_or_else(refused)? {
+                ("ratio", share) => fault.ratio = share.parse().map_err(|_| refused())?,
+                ("from", at) => fault.from = span(at).ok_or_else(refused)?,
+                ("to", at) => fault.to = Some(span(at).ok_or_else(refused)?),
+                _ => return Err(refused()),
+            }
+        }
+        let rising = fault.to.is_none_or(|to| fault.from < to);
+        ((0.0..=1.0).contains(&fault.ratio) && rising).then_some(fault).ok_or_else(refused)
+    }
+}
+
+impl fmt::Display for PlannedFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.trouble {
+            Trouble::Throttle => "throttle",
+            Trouble::ServerError => "5xx",
+            Trouble::Reset => "reset",
+            Trouble::LostAnswer => "lost-answer",
+            Trouble::Rejected => "rejected",
+        })?;
+        let shown = |span: Duration| humantime::format_duration(span).to_string().replace(' ', "");
+        if self.ratio < 1.0 {
+            write!(f, ",ratio={}", self.ratio)?;
+        }
+        if !self.from.is_zero() {
+            write!(f, ",from={}", shown(self.from))?;
+        }
+        self.to.map_or(Ok(()), |to| write!(f, ",to={}", shown(to)))
+    }
+}
+
+impl PlannedFault {
+    /// The rule of it, where the start is at `start`.
+    pub(super) fn rule(&self, start: Timestamp) -> Rule<Failure> {
+        let fault = match self.trouble {
+            Trouble::Throttle => Fault::Before(failures::rate_exceeded()),
+            Trouble::ServerError => Fault::Before(failures::server_error()),
+            Trouble::Reset => Fault::Before(failures::answer_lost()),
+            Trouble::LostAnswer => Fault::After(failures::answer_lost()),
+            Trouble::Rejected => Fault::Before(failures::rejected()),
+        };
+        let end = self.to.map_or(Timestamp::from_nanos(u64::MAX), |to| start + to);
+        let rule = Rule::new(fault).on(Operation::Mail).chance(self.ratio);
+        rule.during(start + self.from..end)
+    }
+
+    /// Whether it strikes so long after the start.
+    pub(super) fn strikes_at(&self, after: Duration) -> bool {
+        self.ratio > 0.0 && after >= self.from && self.to.is_none_or(|to| after < to)
+    }
+}

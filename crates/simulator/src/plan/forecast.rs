@@ -1,0 +1,250 @@
+//! A forecast out of several seeds' runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::book::count;
+use super::cost::Cost;
+use super::error::PlanError;
+use super::phases::phases;
+use super::report::{CampaignForecast, Forecast, Simulation, Span, Timeline};
+use super::run::{Hooks, Ran, run};
+use super::scenario::Scenario;
+use super::stretch::{HORIZON, whole};
+use super::tally::Record;
+use tidegate_core::Window;
+use tidegate_core::config::EXPRESS;
+
+/// What a local run was off by, at most: the range is as wide at least. Seconds, and a share.
+const MODEL_ERROR: (f64, f64) = (1.0, 0.005);
+/// SQS keeps no message longer.
+const RETENTION_DAYS: f64 = 14.0;
+/// Entries of a timeline, at most.
+const BUCKETS: u64 = 60;
+
+/// How a forecast is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Runs, each with other chance; 1 to 100.
+    pub seeds: u64,
+    /// Whether every window is simulated, however long that takes.
+    pub every_window: bool,
+}
+
+impl Default for Options {
+    /// Three runs, stepping over what is alike.
+    fn default() -> Self {
+        Self { seeds: 3, every_window: false }
+    }
+}
+
+/// Forecasts `scenario`. Blocks: the runs take a thread each, as far as there are processors.
+/// `progress` is told now and then which part is done, 0.0 to 1.0; where it says false it ends.
+///
+/// # Errors
+/// [`PlanError`] of a wrong scenario, [`PlanError::Stopped`].
+///
+/// ```
+/// use tidegate_core::Timestamp;
+/// use tidegate_simulator::plan::{Options, Scenario, forecast};
+/// let mut scenario = Scenario::new(Timestamp::from_millis(1_795_207_000_000));
+/// scenario.campaigns = vec!["news=300".parse()?];
+/// let forecast = forecast(&scenario, Options::default(), &|_| true)?;
+/// let end = forecast.ends_after_seconds.ok_or("it ends")?;
+/// assert!(end.earliest > 20.0 && end.latest < 30.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn forecast(
+    scenario: &Scenario,
+    options: Options,
+    progress: &(dyn Fn(f64) -> bool + Sync),
+) -> Result<Forecast, PlanError> {
+    scenario.check()?;
+    let seeds = options.seeds.clamp(1, 100);
+    let next = AtomicU64::new(1);
+    let done: Vec<AtomicU64> = (0..seeds).map(|_| AtomicU64::new(0)).collect();
+    let tell = |seed: u64, part: f64| {
+        let of_it = usize::try_from(seed - 1).ok().and_then(|index| done.get(index));
+        of_it.inspect(|done| done.store(whole(part.clamp(0.0, 1.0) * 1e6), Ordering::Relaxed));
+        let sum: u64 = done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
+        progress(count(sum) / 1e6 / count(seeds))
+    };
+    let work = || {
+        let mut runs = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed > seeds {
+                return Ok(runs);
+            }
+            let told = |part| tell(seed, part);
+            let hooks = Hooks { progress: &told, every_window: options.every_window };
+            runs.push((seed, run_alone(scenario, seed, hooks)?));
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let results: Vec<Result<Vec<(u64, Ran)>, PlanError>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores.min(seeds)).map(|_| scope.spawn(work)).collect();
+        let joined = workers.into_iter().zip(1..).map(|(worker, seed)| {
+            worker.join().unwrap_or(Err(PlanError::Lost(seed)))
+        });
+        joined.collect()
+    });
+    let mut runs = Vec::new();
+    for result in results {
+        runs.extend(result?);
+    }
+    runs.sort_by_key(|(seed, _)| *seed);
+    let runs: Vec<Ran> = runs.into_iter().map(|(_, run)| run).collect();
+    summed_up(scenario, &runs)
+}
+
+fn run_alone(scenario: &Scenario, seed: u64, hooks: Hooks<'_>) -> Result<Ran, PlanError> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build()?;
+    runtime.block_on(run(scenario, seed, hooks))
+}
+
+fn summed_up(scenario: &Scenario, runs: &[Ran]) -> Result<Forecast, PlanError> {
+    let campaigns: Vec<CampaignForecast> =
+        (0..scenario.campaigns.len()).map(|index| campaign(scenario, runs, index)).collect();
+    let ends: Vec<Option<(f64, f64)>> = runs.iter().map(last_end).collect();
+    // The run in the middle stands for all.
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    let end_of = |index: &usize| ends.get(*index).copied().flatten().map_or(f64::MAX, |end| end.0);
+    order.sort_by(|a, b| end_of(a).total_cmp(&end_of(b)));
+    let middle = order.get(order.len() / 2).and_then(|index| runs.get(*index));
+    let Some(middle) = middle else { return Err(PlanError::NoMails) };
+    let first = middle.first_arrival;
+    let cost = Cost::of(scenario, until_the_end(middle)).map_err(std::io::Error::from)?;
+    let ends_after_seconds = span(&ends);
+    let simulated = |of: fn(&Ran) -> u64| runs.iter().map(of).sum::<u64>();
+    Ok(Forecast {
+        name: scenario.name.clone(),
+        start: Window::containing(scenario.start),
+        quota_per_second: scenario.quota,
+        ends_after_seconds,
+        first_mail_after_seconds: first,
+        warnings: warnings(scenario, ends_after_seconds, &campaigns, middle),
+        campaigns,
+        dead_letters: middle.dead,
+        phases: phases(scenario, &middle.records),
+        timeline: timeline(scenario, until_the_end(middle)),
+        cost,
+        simulation: Simulation {
+            seeds: runs.len() as u64,
+            windows: middle.records.last().map_or(0, Record::end),
+            simulated_windows: simulated(|run| run.simulated_windows),
+            simulated_mails: simulated(|run| run.simulated_mails),
+        },
+    })
+}
+
+/// When a run's last campaign ends, and the deviation of that; none where mail is left.
+fn last_end(run: &Ran) -> Option<(f64, f64)> {
+    let ends = run.lanes.iter().filter(|lane| lane.accepted > 0.0 || lane.left > 0);
+    let ends: Option<Vec<_>> =
+        ends.map(|lane| lane.after.map(|after| (after, lane.deviation))).collect();
+    ends?.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// The span of several runs' ends: none where one has none.
+fn span(ends: &[Option<(f64, f64)>]) -> Option<Span> {
+    let ends: Vec<(f64, f64)> = ends.iter().copied().collect::<Option<_>>()?;
+    let mut sorted: Vec<f64> = ends.iter().map(|end| end.0).collect();
+    sorted.sort_by(f64::total_cmp);
+    let expected = *sorted.get(sorted.len() / 2)?;
+    let model = MODEL_ERROR.0.max(expected * MODEL_ERROR.1);
+    let early = ends.iter().map(|(at, deviation)| at - 2.0 * deviation).fold(expected, f64::min);
+    let late = ends.iter().map(|(at, deviation)| at + 2.0 * deviation).fold(expected, f64::max);
+    Some(Span { earliest: (early - model).max(0.0), expected, latest: late + model })
+}
+
+fn campaign(scenario: &Scenario, runs: &[Ran], index: usize) -> CampaignForecast {
+    let load = scenario.campaigns.get(index);
+    let lanes: Vec<_> = runs.iter().filter_map(|run| run.lanes.get(index)).collect();
+    let ends: Vec<Option<(f64, f64)>> =
+        lanes.iter().map(|lane| lane.after.map(|after| (after, lane.deviation))).collect();
+    let ends_after_seconds = span(&ends);
+    let runs = count(lanes.len().max(1) as u64);
+    let accepted = lanes.iter().map(|lane| lane.accepted).sum::<f64>() / runs;
+    let at = |span: Span| scenario.start + Duration::from_secs_f64(span.expected);
+    CampaignForecast {
+        name: load.map(|load| load.name.clone()).unwrap_or_default(),
+        weight: load.map_or(0, |load| load.weight),
+        mails: load.map_or(0, |load| load.mails),
+        recipients_per_mail: load.map_or(1, |load| load.recipients),
+        ends_after_seconds,
+        ends_at: ends_after_seconds.map(|span| Window::containing(at(span))),
+        accepted: whole(accepted.round()),
+        left: lanes.iter().map(|lane| lane.left).max().unwrap_or(0),
+    }
+}
+
+/// A run's records up to its last mail.
+fn until_the_end(run: &Ran) -> &[Record] {
+    let last = run.records.iter().rposition(|record| record.total() > 0.0);
+    run.records.get(..last.map_or(0, |last| last + 1)).unwrap_or_default()
+}
+
+fn timeline(scenario: &Scenario, records: &[Record]) -> Timeline {
+    const SIZES: [u64; 12] =
+        [1, 2, 5, 10, 30, 60, 300, 900, 1_800, 3_600, 6 * 3_600, 86_400];
+    let end = records.last().map_or(0, Record::end);
+    let fits = |size: &u64| end.div_ceil(*size) <= BUCKETS;
+    let size = SIZES.into_iter().find(fits).unwrap_or(7 * 86_400);
+    let names = scenario.campaigns.iter().map(|load| load.name.as_str());
+    let express = scenario.express.map(|_| EXPRESS);
+    let lanes = names.chain(express).enumerate();
+    let per_minute = lanes.map(|(lane, name)| {
+        let buckets = 0..end.div_ceil(size);
+        let rate = |bucket: u64| {
+            let (from, to) = (bucket * size, ((bucket + 1) * size).min(end));
+            sent_within(records, lane, from, to) * 60.0 / count((to - from).max(1))
+        };
+        (name.to_owned(), buckets.map(rate).collect())
+    });
+    Timeline { bucket_seconds: size, per_minute: per_minute.collect() }
+}
+
+fn sent_within(records: &[Record], lane: usize, from: u64, to: u64) -> f64 {
+    let start = records.partition_point(|record| record.end() <= from);
+    let within = records.iter().skip(start).take_while(|record| record.from < to);
+    let part = |record: &Record| {
+        let common = record.end().min(to).saturating_sub(record.from.max(from));
+        record.sent.get(lane).copied().unwrap_or(0.0) * count(common)
+            / count(record.windows.max(1))
+    };
+    within.map(part).sum()
+}
+
+fn warnings(
+    scenario: &Scenario,
+    end: Option<Span>,
+    campaigns: &[CampaignForecast],
+    run: &Ran,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let days = |seconds: f64| seconds / 86_400.0;
+    if let Some(end) = end.filter(|end| days(end.latest) > RETENTION_DAYS) {
+        warnings.push(format!(
+            "the last mail waits {:.0} days, and SQS keeps a message {RETENTION_DAYS:.0} days at most: put the mails on their queues in parts",
+            days(end.latest)
+        ));
+    }
+    for campaign in campaigns.iter().filter(|campaign| campaign.left > 0) {
+        let why = if campaign.weight == 0 {
+            "its weight is 0".to_owned()
+        } else {
+            format!("not within {} days", HORIZON / 86_400)
+        };
+        warnings.push(format!("{} keeps {} mails: {why}", campaign.name, campaign.left));
+    }
+    if run.dead > 0 {
+        warnings.push(format!("{} mails end as dead letters", run.dead));
+    }
+    if scenario.deployed.is_none() && scenario.quota > 900.0 {
+        warnings.push("one poller's window holds 900 sends under way at most: with a slow SES more than that a second is not reached".to_owned());
+    }
+    warnings
+}

@@ -1,0 +1,25 @@
+//! Forecasts: when each campaign ends, what limits it, and what it costs.
+
+mod book;
+mod cost;
+mod daily;
+mod error;
+mod fault;
+mod forecast;
+mod parse;
+mod phases;
+mod report;
+mod run;
+mod scenario;
+mod stretch;
+mod tally;
+mod view;
+
+pub use cost::Cost;
+pub use error::PlanError;
+pub use fault::{PlannedFault, Trouble};
+pub use forecast::{Options, forecast};
+pub use parse::{Variant, WeightList, latency, pace};
+pub use phases::{Limit, Phase, PhaseShare};
+pub use report::{CampaignForecast, Forecast, PlanReport, Simulation, Span, Timeline};
+pub use scenario::{Daily, Load, MOST_CAMPAIGNS, MOST_MAILS, MOST_RECIPIENTS, Scenario};

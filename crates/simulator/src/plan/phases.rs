@@ -1,0 +1,177 @@
+//! What limits, phase by phase.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::book::count;
+use super::scenario::Scenario;
+use super::tally::{Record, Sums};
+
+/// What keeps mail from being sent faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The quota a second.
+    Quota,
+    /// The quota a second, of which other campaigns have their share.
+    Weight,
+    /// The daily quota.
+    DailyQuota,
+    /// The circuit breaker: SES fails.
+    Breaker,
+    /// SES refuses for the rate, which is lowered therefore.
+    Throttling,
+    /// Sends that fail use slots, and are sent again.
+    Failures,
+    /// Mail comes too slowly out of its queues.
+    Feed,
+    /// Sends cannot start in time for their slots.
+    Lateness,
+    /// The first mails are found, and fed.
+    Start,
+    /// Nothing is left but last mails and attempts that wait.
+    NothingLeft,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Quota => "the quota",
+            Self::Weight => "its weight",
+            Self::DailyQuota => "the daily quota",
+            Self::Breaker => "the circuit breaker",
+            Self::Throttling => "SES's throttling",
+            Self::Failures => "failing sends",
+            Self::Feed => "the queues",
+            Self::Lateness => "late sends",
+            Self::Start => "the start",
+            Self::NothingLeft => "nothing left",
+        })
+    }
+}
+
+/// A campaign within a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PhaseShare {
+    /// Recipients a second.
+    pub per_second: f64,
+    /// What limits it.
+    pub limit: Limit,
+}
+
+/// A span of time in which the same campaigns have mail and the same limits them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Phase {
+    /// From when on, seconds after the start.
+    pub from_seconds: f64,
+    /// Until when.
+    pub to_seconds: f64,
+    /// Recipients a second, express mail included.
+    pub per_second: f64,
+    /// What limits the whole.
+    pub limit: Limit,
+    /// By campaign.
+    pub campaigns: BTreeMap<String, PhaseShare>,
+}
+
+/// What tells one phase from another.
+type Key = (u64, u64, bool, bool, bool);
+
+fn key(record: &Record, first: u64) -> Key {
+    let Sums { held, blocked, .. } = record.sums;
+    let windows = count(record.windows);
+    (record.waiting, record.faults, held > 0.5 * windows, blocked > 0.3 * windows, record.from < first)
+}
+
+/// The phases of a run.
+pub(super) fn phases(scenario: &Scenario, records: &[Record]) -> Vec<Phase> {
+    let last = records.iter().rposition(|record| record.total() > 0.0).map_or(0, |last| last + 1);
+    let records = records.get(..last).unwrap_or_default();
+    let all: u64 = records.iter().map(|record| record.windows).sum();
+    let shortest = (all / 20).clamp(3, 10);
+    let first = records.iter().find(|record| record.total() > 0.0).map_or(0, |first| first.from);
+    let mut runs: Vec<(Key, Record)> = Vec::new();
+    for record in records {
+        match runs.last_mut() {
+            Some((of, run)) if *of == key(record, first) => grow(run, record),
+            _ => runs.push((key(record, first), record.clone())),
+        }
+    }
+    let mut long: Vec<(Key, Record)> = Vec::new();
+    for (of, run) in runs {
+        match long.last_mut() {
+            Some((before, sum)) if *before == of || (run.windows < shortest && !before.4) => {
+                grow(sum, &run);
+            }
+            // A start that is too short to be a phase belongs to what follows.
+            Some((before, sum)) if sum.windows < shortest && !before.4 => {
+                *before = of;
+                (sum.waiting, sum.faults) = (run.waiting, run.faults);
+                grow(sum, &run);
+            }
+            _ => long.push((of, run)),
+        }
+    }
+    long.iter().map(|(of, run)| phase(scenario, run, of.4)).collect()
+}
+
+fn grow(run: &mut Record, by: &Record) {
+    run.add(by, 1.0);
+    run.windows = by.end() - run.from;
+}
+
+fn phase(scenario: &Scenario, run: &Record, starts: bool) -> Phase {
+    let windows = count(run.windows.max(1));
+    let limit = if starts { Limit::Start } else { limit(scenario, run) };
+    let several = (run.waiting & !weightless(scenario)).count_ones() > 1;
+    let share = |(index, load): (usize, &super::scenario::Load)| {
+        let of_it = if run.waiting >> index & 1 == 0 {
+            Limit::NothingLeft
+        } else if load.weight == 0 || (limit == Limit::Quota && several) {
+            Limit::Weight
+        } else {
+            limit
+        };
+        let per_second = run.sent.get(index).copied().unwrap_or(0.0) / windows;
+        (load.name.clone(), PhaseShare { per_second, limit: of_it })
+    };
+    Phase {
+        from_seconds: count(run.from),
+        to_seconds: count(run.end()),
+        per_second: run.total() / windows,
+        limit,
+        campaigns: scenario.campaigns.iter().enumerate().map(share).collect(),
+    }
+}
+
+fn weightless(scenario: &Scenario) -> u64 {
+    let lanes = scenario.campaigns.iter().enumerate();
+    lanes.filter(|(_, load)| load.weight == 0).fold(0, |bits, (index, _)| bits | 1 << index)
+}
+
+fn limit(scenario: &Scenario, run: &Record) -> Limit {
+    let (sums, windows) = (&run.sums, count(run.windows.max(1)));
+    let part = |of: f64| of / windows;
+    let slots = sums.slots.max(1.0);
+    if part(sums.held) > 0.05 || (part(sums.spread) > 0.5 && scenario.daily.is_some()) {
+        return Limit::DailyQuota;
+    }
+    if part(sums.blocked) > 0.3 {
+        return Limit::Breaker;
+    }
+    if run.waiting & !weightless(scenario) == 0 {
+        return Limit::NothingLeft;
+    }
+    if part(sums.slowed) > 0.5 {
+        return Limit::Throttling;
+    }
+    if (sums.failed + sums.refused) / slots > 0.02 {
+        return Limit::Failures;
+    }
+    if (sums.unused + sums.skipped) / slots > 0.03 {
+        return if sums.skipped + sums.late > sums.unused { Limit::Lateness } else { Limit::Feed };
+    }
+    Limit::Quota
+}

@@ -1,0 +1,119 @@
+//! What a forecast says.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tidegate_core::Window;
+
+use super::cost::Cost;
+use super::phases::{Limit, Phase};
+
+/// Seconds after the start, within what is thought likely.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Span {
+    /// Not earlier.
+    pub earliest: f64,
+    /// In the median of the simulated runs.
+    pub expected: f64,
+    /// Not later.
+    pub latest: f64,
+}
+
+/// A campaign's end.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CampaignForecast {
+    /// Its name.
+    pub name: String,
+    /// Its weight.
+    pub weight: u32,
+    /// Its mails at the start.
+    pub mails: u64,
+    /// Recipients of each.
+    pub recipients_per_mail: u32,
+    /// When its last mail reaches SES, seconds after the start; none where mails are left.
+    pub ends_after_seconds: Option<Span>,
+    /// The second of that.
+    pub ends_at: Option<Window>,
+    /// Mails that SES accepts.
+    pub accepted: u64,
+    /// Mails that are left as nothing is sent any more, or the forecast ends.
+    pub left: u64,
+}
+
+/// What is sent when.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Timeline {
+    /// How long each entry is.
+    pub bucket_seconds: u64,
+    /// Recipients a minute, one number an entry, by campaign; `express` beside them where there is some.
+    pub per_minute: BTreeMap<String, Vec<f64>>,
+}
+
+/// How the forecast was made.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Simulation {
+    /// Runs, each with other chance.
+    pub seeds: u64,
+    /// Seconds from the start to the end, in one run.
+    pub windows: u64,
+    /// Of them, those that were simulated; the others were stepped over.
+    pub simulated_windows: u64,
+    /// Mails that were simulated.
+    pub simulated_mails: u64,
+}
+
+/// A forecast.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Forecast {
+    /// What it is called beside its variants.
+    pub name: String,
+    /// When the mails are on their queues.
+    pub start: Window,
+    /// The account's quota, recipients a second.
+    pub quota_per_second: f64,
+    /// When all is sent; none where mails are left.
+    pub ends_after_seconds: Option<Span>,
+    /// When the first mail reaches SES, seconds after the start.
+    pub first_mail_after_seconds: Option<f64>,
+    /// The campaigns, in their order.
+    pub campaigns: Vec<CampaignForecast>,
+    /// Mails that end as dead letters.
+    pub dead_letters: u64,
+    /// What limits, phase by phase.
+    pub phases: Vec<Phase>,
+    /// What is sent when.
+    pub timeline: Timeline,
+    /// What it costs.
+    pub cost: Cost,
+    /// What the operator should know.
+    pub warnings: Vec<String>,
+    /// How the forecast was made.
+    pub simulation: Simulation,
+}
+
+impl Forecast {
+    /// What limits longest.
+    #[must_use]
+    pub fn mostly(&self) -> Option<Limit> {
+        let mut seconds: BTreeMap<Limit, f64> = BTreeMap::new();
+        for phase in &self.phases {
+            *seconds.entry(phase.limit).or_default() += phase.to_seconds - phase.from_seconds;
+        }
+        seconds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(limit, _)| limit)
+    }
+}
+
+/// A forecast, and those of its variants.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlanReport {
+    /// The one as given first, then the variants.
+    pub forecasts: Vec<Forecast>,
+}
+
+impl PlanReport {
+    /// Whether every campaign's mails are sent in every forecast.
+    #[must_use]
+    pub fn all_end(&self) -> bool {
+        self.forecasts.iter().all(|forecast| forecast.ends_after_seconds.is_some())
+    }
+}

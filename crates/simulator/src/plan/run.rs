@@ -1,0 +1,179 @@
+//! One seed's run: simulated windows, and stretches stepped over between them.
+
+use std::time::Duration;
+
+use tidegate_core::Window;
+
+use super::book::{Book, count};
+use super::daily::{self, Day};
+use super::error::PlanError;
+use super::scenario::Scenario;
+use super::stretch::{HORIZON, Stretch};
+use super::tally::Record;
+use crate::world::World;
+
+/// How long a running stack is without mail before the start.
+const WARM_UP: Duration = Duration::from_secs(25);
+/// Nothing sent for so many windows: nothing will be.
+const STALLED_AFTER: u64 = 7 * 86_400;
+
+/// How a seed's run went.
+#[derive(Clone, Debug)]
+pub(super) struct Ran {
+    /// By campaign.
+    pub(super) lanes: Vec<Ended>,
+    pub(super) records: Vec<Record>,
+    /// Of the first mail, after the start.
+    pub(super) first_arrival: Option<f64>,
+    pub(super) simulated_windows: u64,
+    pub(super) simulated_mails: u64,
+    pub(super) dead: u64,
+}
+
+/// How a campaign's mails ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    /// Seconds after the start of its last mail's arrival; none where mails are left.
+    pub(super) after: Option<f64>,
+    /// Of that, by the stretches stepped over.
+    pub(super) deviation: f64,
+    /// Mails that SES accepted.
+    pub(super) accepted: f64,
+    /// Mails that are left.
+    pub(super) left: u64,
+}
+
+/// What a run is told, and asks, while it goes on.
+#[derive(Clone, Copy)]
+pub(super) struct Hooks<'a> {
+    /// Told the part of the mails that is done; false stops the run.
+    pub(super) progress: &'a (dyn Fn(f64) -> bool + Sync),
+    /// Whether every window is simulated.
+    pub(super) every_window: bool,
+}
+
+enum Next {
+    Done,
+    StepOver(Stretch),
+}
+
+/// Runs `scenario` with the chance of `seed`. Must be called inside a paused tokio runtime.
+pub(super) async fn run(
+    scenario: &Scenario,
+    seed: u64,
+    hooks: Hooks<'_>,
+) -> Result<Ran, PlanError> {
+    let mut settings = scenario.settings(seed);
+    // Each seed starts at another point of the scheduler's minute.
+    let early = WARM_UP + Duration::from_millis(seed * 7_300 % 30_000);
+    let early = if scenario.warm { early } else { Duration::from_millis(1_700) };
+    settings.epoch = scenario.start.saturating_sub(early);
+    let world = World::new(settings)?;
+    scenario.faults.iter().for_each(|fault| world.mail_faults.add(fault.rule(scenario.start)));
+    let mut book = Book::new(scenario);
+    let day = Day::of(scenario, &world);
+    if !scenario.warm {
+        world.universe.sleep_until(scenario.start).await;
+    }
+    let mut begun = false;
+    loop {
+        let script = async |_| simulate(&world, scenario, &mut book, &day, &mut begun, hooks).await;
+        match world.accompany(script).await? {
+            Next::Done => break,
+            Next::StepOver(stretch) => step_over(&world, scenario, &mut book, &stretch).await,
+        }
+    }
+    book.observe(&world, scenario);
+    book.close_all(book.now(&world) + 1);
+    Ok(ran(&world, &book))
+}
+
+async fn simulate(
+    world: &World,
+    scenario: &Scenario,
+    book: &mut Book,
+    day: &Day,
+    begun: &mut bool,
+    hooks: Hooks<'_>,
+) -> Result<Next, PlanError> {
+    if !std::mem::replace(begun, true) {
+        world.universe.sleep_until(scenario.start).await;
+        world.ses.send_as_another(scenario.daily.map_or(0, |daily| daily.sent));
+        book.begin(world);
+    }
+    loop {
+        book.top_up(world).await?;
+        let next = Window::containing(world.universe.now()).plus(1);
+        world.universe.sleep_until(next.opens()).await;
+        book.observe(world, scenario);
+        if book.is_done(world) || book.now(world) > HORIZON || book.is_stuck() {
+            return Ok(Next::Done);
+        }
+        if !(hooks.progress)(book.progress(scenario)) {
+            return Err(PlanError::Stopped);
+        }
+        if !hooks.every_window
+            && let Some(stretch) = book.stretch(world, scenario, day)
+        {
+            return Ok(Next::StepOver(stretch));
+        }
+        // Whoever steers us is asked now and then.
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn step_over(world: &World, scenario: &Scenario, book: &mut Book, stretch: &Stretch) {
+    book.observe(world, scenario);
+    book.close_all(stretch.from);
+    book.step_over(stretch);
+    let Some(record) = book.records.last().cloned() else { return };
+    if scenario.daily.is_some() {
+        for (until, recipients) in daily::portions(&record) {
+            let at = book.zero.plus(until.saturating_sub(1)).opens();
+            world.universe.sleep_until(at).await;
+            world.ses.send_as_another(recipients);
+        }
+    }
+    // The next window's tick is sent from the window before it.
+    let resume = book.zero.plus(record.end().saturating_sub(1)).opens();
+    world.universe.sleep_until(resume + Duration::from_millis(100)).await;
+}
+
+impl Book {
+    /// The part of the mails that is done.
+    fn progress(&self, scenario: &Scenario) -> f64 {
+        let accepted: f64 = self.lanes.iter().map(|lane| lane.accepted).sum();
+        accepted / count(scenario.mails().max(1))
+    }
+
+    /// Whether nothing was sent for so long that nothing will be.
+    fn is_stuck(&self) -> bool {
+        let Some(last) = self.records.last() else { return false };
+        let quiet = self.records.iter().rev().take_while(|record| record.total() <= 0.0);
+        let since = quiet.last().map_or(last.end(), |record| record.from);
+        last.end() - since > STALLED_AFTER
+    }
+}
+
+fn ran(world: &World, book: &Book) -> Ran {
+    let dead: f64 = book.records.iter().map(|record| record.sums.dead).sum();
+    let after = |at: tidegate_core::Timestamp| at.saturating_since(book.start).as_secs_f64();
+    let ended = |lane: &super::book::Lane| {
+        let depth = world.queues.standing(&crate::world::url(&lane.name));
+        let left = lane.reservoir + depth.visible + depth.in_flight + depth.delayed;
+        Ended {
+            after: lane.last.filter(|_| left == 0).map(after),
+            deviation: lane.variance.sqrt(),
+            accepted: lane.accepted,
+            left,
+        }
+    };
+    Ran {
+        lanes: book.lanes.iter().map(ended).collect(),
+        records: book.records.clone(),
+        first_arrival: book.first_arrival.map(after),
+        simulated_windows: book.simulated,
+        simulated_mails: book.simulated_mails,
+        dead: super::stretch::whole(dead.round()),
+    }
+}

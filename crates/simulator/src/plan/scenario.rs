@@ -1,0 +1,185 @@
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_core::config::is_campaign_name;
+use tidegate_core::daily::Pace;
+use tidegate_core::rate::{Guard, Rate};
+use tidegate_memory::{Counting, Latency};
+
+use super::error::PlanError;
+use super::fault::PlannedFault;
+use crate::settings::{Deployed, Settings};
+
+/// Most mails of a campaign, and most recipients of the day: what a forecast takes.
+pub const MOST_MAILS: u64 = 1_000_000_000;
+/// Most recipients of one mail, as SES has it.
+pub const MOST_RECIPIENTS: u32 = 50;
+/// Most campaigns of a forecast.
+pub const MOST_CAMPAIGNS: usize = 32;
+
+/// A campaign's mails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Its name.
+    pub name: String,
+    /// Its weight, 0 (it waits) to 10,000.
+    pub weight: u32,
+    /// How many mails stand on its queue, or are put there at the start.
+    pub mails: u64,
+    /// How many recipients each has, 1 to 50.
+    pub recipients: u32,
+}
+
+/// The daily quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Daily {
+    /// Recipients in any 24 hours.
+    pub quota: u64,
+    /// What of it was sent at the start; it frees up 24 hours later, since nobody tells when it was sent.
+    pub sent: u64,
+    /// At the full rate until it is used up, or spread over the day.
+    pub pace: Pace,
+}
+
+/// What is forecast.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// What it is called beside its variants.
+    pub name: String,
+    /// The campaigns, in their order.
+    pub campaigns: Vec<Load>,
+    /// Recipients a second.
+    pub quota: f64,
+    /// The daily quota; none is no limit.
+    pub daily: Option<Daily>,
+    /// From a mail's hand-over to SES's answer.
+    pub latency: Latency,
+    /// Of a call to SQS.
+    pub sqs_latency: Latency,
+    /// The part of the quota kept free; none is the deployment's, or the default.
+    pub guard: Option<f64>,
+    /// With a merge queue, or direct.
+    pub merge: bool,
+    /// Express mails a second that come all along; none is no express queue.
+    pub express: Option<f64>,
+    /// What goes wrong.
+    pub faults: Vec<PlannedFault>,
+    /// When the mails are on their queues.
+    pub start: Timestamp,
+    /// What the functions are configured with; none is the template's defaults.
+    pub deployed: Option<Box<Deployed>>,
+    /// Whether the stack runs since before the start. A new one has no warm poller and knows nothing.
+    pub warm: bool,
+}
+
+impl Scenario {
+    /// A running stack of the template's defaults in merge mode: 14 recipients a second, no daily quota,
+    /// SES answers in 80 ms, SQS in 5 to 15 ms. Without campaigns.
+    #[must_use]
+    pub fn new(start: Timestamp) -> Self {
+        let ms = Duration::from_millis;
+        Self {
+            name: "as given".to_owned(),
+            campaigns: Vec::new(),
+            quota: 14.0,
+            daily: None,
+            latency: Latency::always(ms(80)),
+            sqs_latency: Latency::between(ms(5), ms(15)),
+            guard: None,
+            merge: true,
+            express: None,
+            faults: Vec::new(),
+            start,
+            deployed: None,
+            warm: true,
+        }
+    }
+
+    /// All mails of all campaigns.
+    #[must_use]
+    pub fn mails(&self) -> u64 {
+        self.campaigns.iter().map(|load| load.mails).sum()
+    }
+
+    /// All their recipients.
+    #[must_use]
+    pub fn recipients(&self) -> u64 {
+        self.campaigns.iter().map(|load| load.mails * u64::from(load.recipients)).sum()
+    }
+
+    /// Says what is wrong with it.
+    ///
+    /// # Errors
+    /// [`PlanError`] of its first wrong value.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let wrong = |field: &str, value: String, allowed: &str| {
+            let (field, allowed) = (field.to_owned(), allowed.to_owned());
+            Err(PlanError::Value { field, value, allowed })
+        };
+        let rate = Rate::per_second(self.quota).map_err(|_| ());
+        if rate.is_err() {
+            return wrong("quota", self.quota.to_string(), "0.001 to 10000 recipients a second");
+        }
+        if let Some(guard) = self.guard.filter(|guard| Guard::new(*guard).is_err()) {
+            return wrong("guard", guard.to_string(), "a share from 0.005 to 0.5");
+        }
+        if self.mails() == 0 {
+            return Err(PlanError::NoMails);
+        }
+        if self.campaigns.len() > MOST_CAMPAIGNS {
+            return wrong("campaigns", self.campaigns.len().to_string(), "1 to 32 campaigns");
+        }
+        for (index, load) in self.campaigns.iter().enumerate() {
+            let field = |of: &str| format!("{of} of campaign {}", load.name);
+            if !is_campaign_name(&load.name) {
+                let allowed = "1 to 64 letters, digits, - and _, and not express";
+                return wrong("campaign", load.name.clone(), allowed);
+            }
+            if self.campaigns.iter().take(index).any(|other| other.name == load.name) {
+                return wrong("campaign", load.name.clone(), "each name once");
+            }
+            if load.mails > MOST_MAILS {
+                return wrong(&field("mails"), load.mails.to_string(), "0 to 1000000000");
+            }
+            if !(1..=MOST_RECIPIENTS).contains(&load.recipients) {
+                return wrong(&field("recipients a mail"), load.recipients.to_string(), "1 to 50");
+            }
+            if load.weight > 10_000 {
+                return wrong(&field("weight"), load.weight.to_string(), "0 to 10000");
+            }
+        }
+        if self.campaigns.iter().all(|load| load.weight == 0 || load.mails == 0) {
+            return Err(PlanError::NoWeight);
+        }
+        if let Some(daily) = self.daily.filter(|daily| !(1..=MOST_MAILS).contains(&daily.quota)) {
+            return wrong("daily quota", daily.quota.to_string(), "1 to 1000000000 recipients");
+        }
+        if let Some(express) = self.express.filter(|rate| !(0.0..=self.quota).contains(rate)) {
+            return wrong("express", express.to_string(), "0 to the quota, mails a second");
+        }
+        self.settings(1).poller().map(drop).map_err(|error| PlanError::World(error.into()))
+    }
+
+    /// The world of one seed.
+    pub(super) fn settings(&self, seed: u64) -> Settings {
+        let campaigns: Vec<(&str, u32)> =
+            self.campaigns.iter().map(|load| (load.name.as_str(), load.weight)).collect();
+        let mut settings = Settings {
+            daily_quota: self.daily.map(|daily| daily.quota),
+            latency: self.latency,
+            sqs_latency: self.sqs_latency,
+            counting: Counting::Bucket,
+            express: self.express.is_some(),
+            seed,
+            deployed: self.deployed.clone(),
+            ..Settings::new(self.quota, self.merge).campaigns(&campaigns)
+        };
+        if let Some(guard) = self.guard {
+            settings = settings.variable("TIDEGATE_GUARD", guard);
+        }
+        if self.daily.is_some_and(|daily| daily.pace == Pace::Spread) {
+            settings = settings.variable("TIDEGATE_DAILY", "spread");
+        }
+        settings
+    }
+}

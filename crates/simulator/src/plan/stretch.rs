@@ -1,0 +1,234 @@
+//! Stepping over stretches in which nothing changes, at the rates that the windows before showed.
+
+use tidegate_core::grid::SlotGrid;
+use tidegate_core::rate::{Guard, Rate};
+
+use super::book::{Book, count};
+use super::daily::Day;
+use super::scenario::Scenario;
+use super::tally::Record;
+use crate::world::World;
+
+/// A stretch shorter than this is simulated like any other.
+const SHORTEST: u64 = 60;
+/// No forecast looks further ahead.
+pub(super) const HORIZON: u64 = 120 * 86_400;
+/// Windows before a change that are simulated again.
+const BEFORE_A_CHANGE: u64 = 5;
+
+/// A rate is sure enough once its relative standard error is no larger, or so many windows were
+/// measured.
+const SURE: f64 = 0.01;
+const MOST_MEASURED: u64 = 1_800;
+/// Recipients that must have been sent to tell who has which share.
+const FEWEST_SENT: f64 = 300.0;
+
+/// How many windows pass after a change before it is measured, and how many are measured then.
+#[derive(Clone, Copy, Debug)]
+struct Measure {
+    settle: u64,
+    windows: u64,
+}
+
+/// Windows that pass alike.
+#[derive(Clone, Debug)]
+pub(super) struct Stretch {
+    /// The first of them.
+    pub(super) from: u64,
+    /// How many.
+    pub(super) windows: u64,
+    /// One of them, on average.
+    pub(super) each: Record,
+    /// The relative standard error of the rate.
+    pub(super) error: f64,
+}
+
+impl Book {
+    /// The stretch that may be stepped over now.
+    pub(super) fn stretch(&self, world: &World, scenario: &Scenario, day: &Day) -> Option<Stretch> {
+        let last = self.records.last()?;
+        let from = super::tally::number(world.next_window(), self.zero);
+        let binding = day.is_binding(self, last.end());
+        let measure = measure(last, binding);
+        let first = self.alike_since + measure.settle;
+        if last.end() < first + measure.windows {
+            return None;
+        }
+        let newest = self.records.iter().rev().take_while(|record| record.from >= first);
+        let mut newest: Vec<&Record> = newest.collect();
+        // What comes first may still be on its way to what lasts.
+        newest.truncate(newest.len() - newest.len() / 6);
+        let (each, error) = self.each(&newest, scenario, world)?;
+        let sent = each.total() * count(newest.len() as u64);
+        let enough = newest.len() as u64 >= MOST_MEASURED;
+        if !enough && sent > 0.0 && (error > SURE || sent < FEWEST_SENT) {
+            return None;
+        }
+        let mut windows = HORIZON.saturating_sub(from);
+        for lane in self.lanes.iter().zip(&each.sent) {
+            windows = windows.min(lane_lasts(lane, &each));
+        }
+        for fault in &scenario.faults {
+            for at in [Some(fault.from), fault.to].into_iter().flatten() {
+                let at = at.as_secs().saturating_sub(BEFORE_A_CHANGE);
+                if at + BEFORE_A_CHANGE >= from {
+                    windows = windows.min(at.saturating_sub(from));
+                }
+            }
+        }
+        let windows = day.lasts(self, from, windows, each.total(), binding, measure.windows);
+        (windows >= SHORTEST).then_some(Stretch { from, windows, each, error })
+    }
+
+    /// One of the windows to come, by those that were measured; and how sure its rate is.
+    fn each(
+        &self,
+        measured: &[&Record],
+        scenario: &Scenario,
+        world: &World,
+    ) -> Option<(Record, f64)> {
+        let newest = measured.first()?;
+        let windows = count(measured.len() as u64);
+        let mut each = Record::of(0, self.lanes.len() + 1);
+        measured.iter().for_each(|record| each.add(record, 1.0 / windows));
+        (each.waiting, each.faults, each.rate) = (newest.waiting, newest.faults, newest.rate);
+        let one_rate = measured.iter().all(|record| (record.rate - newest.rate).abs() < 1e-9);
+        let largest = self.lanes.iter().map(|lane| lane.recipients).fold(1.0, f64::max);
+        let guard = world.settings.poller().ok()?.guard;
+        let full = grid_rate(newest.rate, guard).unwrap_or(0.0);
+        let all = each.total() * windows;
+        let is_full = one_rate
+            && each.faults == 0
+            && (all - full * windows).abs() <= 2.0 * largest + 0.002 * all;
+        if is_full && self.has_its_shares(&each, windows, largest) {
+            self.exactly(&mut each, full, scenario);
+            return Some((each, 0.0));
+        }
+        Some((each, standard_error(measured)))
+    }
+
+    /// Whether each campaign with mail had its share, as far as counting whole mails can tell.
+    fn has_its_shares(&self, each: &Record, windows: f64, largest: f64) -> bool {
+        let shares = self.shares(each.waiting);
+        let campaigns: f64 = each.sent.iter().take(self.lanes.len()).sum::<f64>() * windows;
+        each.sent.iter().zip(&shares).all(|(sent, share)| {
+            let due = campaigns * share;
+            (sent * windows - due).abs() <= 4.0 * largest + 0.02 * due
+        })
+    }
+
+    /// The shares of the campaigns with mail, by their weights.
+    fn shares(&self, waiting: u64) -> Vec<f64> {
+        let has_mail = |index: usize| waiting >> index & 1 == 1;
+        let share = |(index, lane): (usize, &super::book::Lane)| {
+            if has_mail(index) { lane.share } else { 0.0 }
+        };
+        let shares: Vec<f64> = self.lanes.iter().enumerate().map(share).collect();
+        let all: f64 = shares.iter().sum();
+        shares.iter().map(|share| if all > 0.0 { share / all } else { 0.0 }).collect()
+    }
+
+    /// The full rate by exact shares, express mail first: what whole mails in some windows only
+    /// show to within a few.
+    fn exactly(&self, each: &mut Record, full: f64, scenario: &Scenario) {
+        let express = scenario.express.unwrap_or(0.0).min(full);
+        let shares = self.shares(each.waiting);
+        let exact = shares.iter().map(|share| share * (full - express)).chain([express]);
+        for (sent, exact) in each.sent.iter_mut().zip(exact) {
+            *sent = exact;
+        }
+    }
+
+    /// Takes a stretch off the mails still to come.
+    pub(super) fn step_over(&mut self, stretch: &Stretch) {
+        let Stretch { from, windows, each, error } = stretch;
+        let times = count(*windows);
+        let mut record = Record { from: *from, windows: *windows, ..each.clone() };
+        let lost = 1.0 + each.dead_of_a_mail();
+        for (lane, sent) in self.lanes.iter_mut().zip(&mut record.sent) {
+            let mails = *sent * times / lane.recipients * lost + lane.carry;
+            let taken = whole(mails).min(lane.reservoir);
+            lane.carry = mails - count(taken);
+            lane.reservoir -= taken;
+            lane.accepted += count(taken) / lost;
+            *sent = count(taken) / lost * lane.recipients;
+            if lane.reservoir > 0 || taken > 0 {
+                lane.variance += (times * error).powi(2);
+            }
+        }
+        if let Some(express) = record.sent.last_mut() {
+            *express *= times;
+        }
+        record.sums = super::tally::Sums::default();
+        record.usage = super::tally::Usage::default();
+        record.sums.add(&each.sums, times);
+        record.usage.add(&each.usage, times);
+        self.alike_since = record.end();
+        self.push_over(record);
+    }
+}
+
+impl Record {
+    /// Dead letters for each mail that was accepted.
+    fn dead_of_a_mail(&self) -> f64 {
+        let accepted = self.usage.mails - self.sums.failed - self.sums.refused;
+        if accepted > 0.0 { self.sums.dead / accepted } else { 0.0 }
+    }
+}
+
+fn measure(last: &Record, binding: bool) -> Measure {
+    if last.faults != 0 {
+        Measure { settle: 60, windows: 240 }
+    } else if last.is_held() {
+        Measure { settle: 5, windows: 15 }
+    } else if binding {
+        Measure { settle: 30, windows: 180 }
+    } else {
+        Measure { settle: 12, windows: 30 }
+    }
+}
+
+/// How many windows a campaign's mails last that are not on the queue yet.
+fn lane_lasts((lane, sent): (&super::book::Lane, &f64), each: &Record) -> u64 {
+    let mails = sent / lane.recipients * (1.0 + each.dead_of_a_mail());
+    if lane.reservoir == 0 || mails <= 0.0 {
+        // One whose last mails are on its queue is about to end.
+        let ends = lane.reservoir == 0 && mails > 0.0;
+        return if ends { 0 } else { u64::MAX };
+    }
+    whole(count(lane.reservoir) / mails).saturating_sub(BEFORE_A_CHANGE)
+}
+
+/// Slots a second of the grid of a rate.
+fn grid_rate(rate: f64, guard: Guard) -> Option<f64> {
+    let grid = SlotGrid::new(Rate::per_second(rate).ok()?, guard);
+    Some(1e9 / count(grid.period().max(1)))
+}
+
+/// Of the mean of all sends, relative to it: by the means of six parts, which are long enough to be
+/// nearly independent.
+fn standard_error(measured: &[&Record]) -> f64 {
+    const PARTS: usize = 6;
+    let size = measured.len().div_ceil(PARTS).max(1);
+    let means: Vec<f64> = measured
+        .chunks(size)
+        .map(|part| part.iter().map(|r| r.total()).sum::<f64>() / count(part.len() as u64))
+        .collect();
+    let parts = count(means.len() as u64);
+    let mean = means.iter().sum::<f64>() / parts;
+    if mean <= 0.0 || parts < 2.0 {
+        return 0.0;
+    }
+    let variance = means.iter().map(|part| (part - mean).powi(2)).sum::<f64>() / (parts - 1.0);
+    (variance / parts).sqrt() / mean
+}
+
+/// A number of mails or windows, rounded down.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates, and is not negative"
+)]
+pub(super) fn whole(of: f64) -> u64 {
+    of.max(0.0) as u64
+}

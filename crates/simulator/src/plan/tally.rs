@@ -1,0 +1,142 @@
+//! What was sent when, and what it took: a record a window, and one for each stretch stepped over.
+
+use tidegate_core::Window;
+use tidegate_delivery::poll::{End, WindowReport};
+
+/// What the services were asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Usage {
+    /// Calls to standard queues.
+    pub(super) sqs_standard: f64,
+    /// Calls to FIFO queues.
+    pub(super) sqs_fifo: f64,
+    /// Starts of the poller.
+    pub(super) pollers: f64,
+    /// What they ran, milliseconds.
+    pub(super) poller_ms: f64,
+    /// Windows that were claimed: a write then, and one with the report.
+    pub(super) claims: f64,
+    /// Mails that SES answered.
+    pub(super) mails: f64,
+}
+
+/// What pollers reported, summed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sums {
+    pub(super) slots: f64,
+    pub(super) unused: f64,
+    pub(super) skipped: f64,
+    pub(super) late: f64,
+    pub(super) refused: f64,
+    pub(super) failed: f64,
+    /// Windows that a hold kept from sending, and those that the breaker did.
+    pub(super) held: f64,
+    pub(super) blocked: f64,
+    /// Windows served below the rate that the tick brought.
+    pub(super) slowed: f64,
+    /// Windows at a rate below the quota that the tick brought: the day's quota is spread.
+    pub(super) spread: f64,
+    /// Mails dead-lettered.
+    pub(super) dead: f64,
+}
+
+/// A window, or several that were stepped over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Record {
+    /// The first window, counted from the start.
+    pub(super) from: u64,
+    /// How many windows.
+    pub(super) windows: u64,
+    /// Recipients sent, by campaign, express last.
+    pub(super) sent: Vec<f64>,
+    /// Which campaigns had mail, a bit each.
+    pub(super) waiting: u64,
+    /// Which faults struck, a bit each.
+    pub(super) faults: u64,
+    /// The rate that its poller served it at, recipients a second; 0 where none said.
+    pub(super) rate: f64,
+    pub(super) sums: Sums,
+    pub(super) usage: Usage,
+}
+
+impl Usage {
+    pub(super) fn add(&mut self, other: &Self, times: f64) {
+        self.sqs_standard += other.sqs_standard * times;
+        self.sqs_fifo += other.sqs_fifo * times;
+        self.pollers += other.pollers * times;
+        self.poller_ms += other.poller_ms * times;
+        self.claims += other.claims * times;
+        self.mails += other.mails * times;
+    }
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, other: &Self, times: f64) {
+        self.slots += other.slots * times;
+        self.unused += other.unused * times;
+        self.skipped += other.skipped * times;
+        self.late += other.late * times;
+        self.refused += other.refused * times;
+        self.failed += other.failed * times;
+        self.held += other.held * times;
+        self.blocked += other.blocked * times;
+        self.slowed += other.slowed * times;
+        self.spread += other.spread * times;
+        self.dead += other.dead * times;
+    }
+
+    /// Adds what a poller reported; `quota` is the account's and `tick` what its tick brought.
+    #[expect(clippy::cast_precision_loss, reason = "counts of one window")]
+    pub(super) fn report(&mut self, report: &WindowReport, quota: f64, tick: Option<f64>) {
+        self.slots += report.slots as f64;
+        self.unused += report.slots_unused as f64;
+        self.skipped += report.slots_skipped as f64;
+        self.late += (report.late + report.left) as f64;
+        self.refused += report.refused as f64;
+        self.failed += report.failed.values().sum::<u64>() as f64;
+        self.dead += report.dead as f64;
+        match report.end {
+            End::Held => self.held += 1.0,
+            End::Blocked => self.blocked += 1.0,
+            _ => {}
+        }
+        let tick = tick.unwrap_or(quota);
+        let rate = report.rate_per_second.map(f64::from);
+        if rate.is_some_and(|rate| rate < tick * 0.999) {
+            self.slowed += 1.0;
+        }
+        if tick < quota * 0.999 {
+            self.spread += 1.0;
+        }
+    }
+}
+
+impl Record {
+    pub(super) fn of(from: u64, lanes: usize) -> Self {
+        Self { from, windows: 1, sent: vec![0.0; lanes], ..Self::default() }
+    }
+
+    /// Adds another; it becomes what both are.
+    pub(super) fn add(&mut self, other: &Self, times: f64) {
+        for (sum, sent) in self.sent.iter_mut().zip(&other.sent) {
+            *sum += sent * times;
+        }
+        self.sums.add(&other.sums, times);
+        self.usage.add(&other.usage, times);
+    }
+
+    /// All recipients that were sent.
+    pub(super) fn total(&self) -> f64 {
+        self.sent.iter().sum()
+    }
+
+    /// The window after it.
+    pub(super) const fn end(&self) -> u64 {
+        self.from + self.windows
+    }
+}
+
+/// The number of `window`, counted from `first`.
+pub(super) fn number(window: Window, first: Window) -> u64 {
+    window.saturating_since(first)
+}
