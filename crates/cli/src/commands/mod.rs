@@ -2,6 +2,7 @@
 
 mod completions;
 mod history;
+mod plan;
 mod status;
 mod steer;
 mod top;
@@ -13,6 +14,7 @@ use crate::stack::StackArgs;
 
 pub use completions::{CompletionsArgs, ManArgs};
 pub use history::HistoryArgs;
+pub use plan::PlanArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 pub use top::TopArgs;
@@ -45,6 +47,8 @@ pub enum Command {
     Rate(RateArgs),
     /// Show who changed what, and why
     History(HistoryArgs),
+    /// Forecast when each campaign ends, what limits it, and what it costs
+    Plan(Box<PlanArgs>),
     /// Write the completions of a shell
     Completions(CompletionsArgs),
     /// Write the manual's pages
@@ -64,6 +68,7 @@ impl Command {
             Self::Weights(args) => Some(args.on.output),
             Self::Rate(args) => Some(args.on.output),
             Self::History(args) => Some(args.on.output),
+            Self::Plan(args) => Some(args.on.output),
             Self::Completions(_) | Self::Man(_) => None,
         }
     }
@@ -82,6 +87,7 @@ impl Command {
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
+            Self::Plan(args) => Box::pin(plan::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),
         }
