@@ -8,6 +8,7 @@ use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::Depth;
 
+use crate::forecast::assert_forecast;
 use crate::site::{Answer, DEAD_LETTERS, EXPRESS, GUARD, QUOTA, RATE, Site, mail, now, plan};
 
 /// What holds in every run: nothing lost, nothing twice, nothing refused. So many `others` are not of
@@ -55,6 +56,7 @@ async fn two_campaigns_leave_at_the_quota_by_weight_and_nothing_is_lost() {
     assert_weighted(&figures);
     assert_used(&figures.phases.after_first_end, 0.95 / (1.0 + GUARD));
     assert!(figures.ended_after_seconds["small"] < figures.ended_after_seconds["big"]);
+    assert_forecast(&plan, &figures);
 
     // The last window's poller reports when it has settled.
     let counters = site.counters_with("mails", 420).await;

@@ -14,6 +14,7 @@ mod campaigns;
 mod cdk;
 mod crashes;
 mod failures;
+mod forecast;
 mod operator;
 mod outages;
 mod site;

@@ -4,6 +4,7 @@ mod completions;
 mod dead;
 mod doctor;
 mod history;
+mod plan;
 mod reconcile;
 mod send;
 mod status;
@@ -20,6 +21,7 @@ pub use completions::{CompletionsArgs, ManArgs};
 pub use dead::DeadArgs;
 pub use doctor::DoctorArgs;
 pub use history::HistoryArgs;
+pub use plan::PlanArgs;
 pub use reconcile::ReconcileArgs;
 pub use send::SendArgs;
 pub use status::StatusArgs;
@@ -41,6 +43,8 @@ pub struct OnStack {
 pub enum Command {
     /// Send a campaign from a file: a row a mail
     Send(Box<SendArgs>),
+    /// Forecast when each campaign ends, what limits it, and what it costs
+    Plan(Box<PlanArgs>),
     /// Watch a running stack, live, and steer it
     Top(TopArgs),
     /// Show what stands: quota and use, campaigns, holds, breaker, queues
@@ -55,16 +59,16 @@ pub enum Command {
     Weights(WeightsArgs),
     /// Show the rate, or cap it
     Rate(RateArgs),
+    /// Find out where a mail is, what holds it, and when that lets go
+    Why(WhyArgs),
+    /// Look through the dead letters, and replay them after review
+    Dead(Box<DeadArgs>),
     /// Account for what was sent: enqueued = sent + waiting + retrying + dead + unknown
     Reconcile(ReconcileArgs),
     /// Show who changed what, and why
     History(HistoryArgs),
     /// Check a deployment, and say what to do about what is wrong
     Doctor(DoctorArgs),
-    /// Find out where a mail is, what holds it, and when that lets go
-    Why(WhyArgs),
-    /// Look through the dead letters, and replay them after review
-    Dead(Box<DeadArgs>),
     /// Write the completions of a shell
     Completions(CompletionsArgs),
     /// Write the manual's pages
@@ -89,6 +93,7 @@ impl Command {
             Self::Doctor(args) => Some(args.on.output),
             Self::Why(args) => Some(args.on.output),
             Self::Dead(args) => Some(args.output()),
+            Self::Plan(args) => Some(args.on.output),
             Self::Completions(_) | Self::Man(_) => None,
         }
     }
@@ -112,6 +117,7 @@ impl Command {
             Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
             Self::Why(args) => Box::pin(why::run(&args, shell)).await,
             Self::Dead(args) => Box::pin(dead::run(&args, shell)).await,
+            Self::Plan(args) => Box::pin(plan::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),
         }

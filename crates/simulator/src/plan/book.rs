@@ -29,6 +29,8 @@ pub(super) struct Lane {
     low: u64,
     mail: Mail,
     numbered: u64,
+    /// Of them, those that SES accepted.
+    arrived: u64,
     /// Mails that SES accepted, those stepped over included.
     pub(super) accepted: f64,
     /// The last arrival at SES.
@@ -107,7 +109,9 @@ impl Book {
         self.arrivals(world);
         let starts: Vec<Started> = world.starts().drain(..).collect();
         world.forget_runs();
-        starts.iter().for_each(|started| self.started(started, scenario.quota));
+        for started in &starts {
+            self.started(started, scenario.quota);
+        }
         self.calls(world, now);
         self.close(self.known(world));
     }
@@ -120,6 +124,7 @@ impl Book {
             let index = lane.unwrap_or(self.lanes.len());
             if let Some(lane) = self.lanes.get_mut(index) {
                 lane.last = Some(arrival.at);
+                lane.arrived += u64::from(arrival.verdict.is_ok());
                 lane.accepted += if arrival.verdict.is_ok() { 1.0 } else { 0.0 };
                 self.first_arrival.get_or_insert(arrival.at);
             }
@@ -191,6 +196,8 @@ impl Book {
         drop(world.ses.take_arrivals());
         world.starts().clear();
         self.calls = world.queues.calls_by_kind();
+        let waiting = self.waiting(world);
+        self.at(0).waiting = waiting;
     }
 
     /// Finishes every window before `end`, and is ready for a stretch.
@@ -219,6 +226,16 @@ impl Book {
         lanes.fold(0, |bits, (index, _)| bits | 1 << index)
     }
 
+    /// Whether a campaign's last mails wait in the merge queue: they end soon, or one that does not fit
+    /// is passed by for long, which no rate tells.
+    pub(super) fn has_last_mails(&self, waiting: u64) -> bool {
+        let dead: f64 = self.records.iter().map(|record| record.sums.dead).sum();
+        let fed = |(index, lane): (usize, &Lane)| {
+            waiting >> index & 1 == 0 && lane.arrived < lane.numbered
+        };
+        dead <= 0.0 && self.lanes.iter().enumerate().any(fed)
+    }
+
     /// Whether every mail is sent, or dead.
     pub(super) fn is_done(&self, world: &World) -> bool {
         let depth = world.queues.standing(&url(MERGE));
@@ -245,7 +262,6 @@ impl Book {
         }
         Ok(())
     }
-
 }
 
 impl Record {
@@ -275,6 +291,7 @@ impl Lane {
             low: low.ceil() as u64,
             mail: Mail { recipients: load.recipients, ..Mail::new("") },
             numbered: 0,
+            arrived: 0,
             accepted: 0.0,
             last: None,
             carry: 0.0,

@@ -66,7 +66,9 @@ impl Cost {
         let assumed = |name: &str| measured.assumed.get(name).copied().unwrap_or(0.0);
         let minute = measured.idle_minute.get("1");
         let mut usage = Usage::default();
-        records.iter().for_each(|record| usage.add(&record.usage, 1.0));
+        for record in records {
+            usage.add(&record.usage, 1.0);
+        }
         let windows: u64 = records.iter().map(|record| record.windows).sum();
         let minutes = count(windows) / 60.0;
         let recipients: f64 = records.iter().map(Record::total).sum();

@@ -56,7 +56,11 @@ impl Day {
         measured: u64,
     ) -> u64 {
         let Some(open) = self.open else { return windows };
-        if binding {
+        let held = book.records.last().is_some_and(Record::is_held);
+        if held && self.freed(book, from.saturating_sub(2 * STEP), 2 * STEP) > 0.0 {
+            return 0; // the hold is about to be lifted
+        }
+        if binding || held {
             return self.frees_alike(book, from, measured).min(windows);
         }
         let mut sum = self.sum(book, from);

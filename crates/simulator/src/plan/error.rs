@@ -47,6 +47,8 @@ pub enum PlanError {
     #[error("the forecast was stopped")]
     Stopped,
     /// A thread of the simulation ended without a result.
-    #[error("the simulation of seed {0} ended without a result: please report this with the options")]
+    #[error(
+        "the simulation of seed {0} ended without a result: please report this with the options"
+    )]
     Lost(u64),
 }

@@ -85,9 +85,10 @@ pub fn forecast(
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let results: Vec<Result<Vec<(u64, Ran)>, PlanError>> = thread::scope(|scope| {
         let workers: Vec<_> = (0..cores.min(seeds)).map(|_| scope.spawn(work)).collect();
-        let joined = workers.into_iter().zip(1..).map(|(worker, seed)| {
-            worker.join().unwrap_or(Err(PlanError::Lost(seed)))
-        });
+        let joined = workers
+            .into_iter()
+            .zip(1..)
+            .map(|(worker, seed)| worker.join().unwrap_or(Err(PlanError::Lost(seed))));
         joined.collect()
     });
     let mut runs = Vec::new();
@@ -188,8 +189,7 @@ fn until_the_end(run: &Ran) -> &[Record] {
 }
 
 fn timeline(scenario: &Scenario, records: &[Record]) -> Timeline {
-    const SIZES: [u64; 12] =
-        [1, 2, 5, 10, 30, 60, 300, 900, 1_800, 3_600, 6 * 3_600, 86_400];
+    const SIZES: [u64; 12] = [1, 2, 5, 10, 30, 60, 300, 900, 1_800, 3_600, 6 * 3_600, 86_400];
     let end = records.last().map_or(0, Record::end);
     let fits = |size: &u64| end.div_ceil(*size) <= BUCKETS;
     let size = SIZES.into_iter().find(fits).unwrap_or(7 * 86_400);
@@ -212,8 +212,7 @@ fn sent_within(records: &[Record], lane: usize, from: u64, to: u64) -> f64 {
     let within = records.iter().skip(start).take_while(|record| record.from < to);
     let part = |record: &Record| {
         let common = record.end().min(to).saturating_sub(record.from.max(from));
-        record.sent.get(lane).copied().unwrap_or(0.0) * count(common)
-            / count(record.windows.max(1))
+        record.sent.get(lane).copied().unwrap_or(0.0) * count(common) / count(record.windows.max(1))
     };
     within.map(part).sum()
 }

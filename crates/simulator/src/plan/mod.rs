@@ -1,6 +1,7 @@
 //! Forecasts: when each campaign ends, what limits it, and what it costs.
 
 mod book;
+pub mod chart;
 mod cost;
 mod daily;
 mod error;

@@ -81,7 +81,8 @@ impl FromStr for Load {
             let (name, mails) = (name.trim().to_owned(), count(mails)?);
             Some(Self { name, weight: 1, mails, recipients })
         };
-        let allowed = "NAME=MAILS or NAME=MAILSxRECIPIENTS, such as big=40000, news=20k or teams=500x8";
+        let allowed =
+            "NAME=MAILS or NAME=MAILSxRECIPIENTS, such as big=40000, news=20k or teams=500x8";
         read().ok_or_else(|| refused("campaign", text, allowed))
     }
 }
@@ -207,7 +208,8 @@ impl Variant {
                 "daily-quota" => {
                     let allowed = "a number of recipients in 24 hours, or none";
                     let quota = count(value).ok_or_else(|| refused(setting, value, allowed))?;
-                    let before = scenario.daily.unwrap_or(Daily { quota, sent: 0, pace: Pace::Full });
+                    let before =
+                        scenario.daily.unwrap_or(Daily { quota, sent: 0, pace: Pace::Full });
                     scenario.daily = Some(Daily { quota, ..before });
                 }
                 "mode" => {
@@ -237,8 +239,7 @@ fn weights(value: &str, scenario: &mut Scenario) -> Result<(), PlanError> {
     if value.contains('=') {
         return value.parse::<WeightList>()?.set(scenario);
     }
-    let numbers: Option<Vec<u32>> =
-        value.split('/').map(|part| part.trim().parse().ok()).collect();
+    let numbers: Option<Vec<u32>> = value.split('/').map(|part| part.trim().parse().ok()).collect();
     let numbers = numbers.filter(|numbers| numbers.len() == scenario.campaigns.len());
     let allowed = || {
         let all: Vec<&str> = scenario.campaigns.iter().map(|load| load.name.as_str()).collect();

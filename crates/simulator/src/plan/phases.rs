@@ -82,7 +82,13 @@ type Key = (u64, u64, bool, bool, bool);
 fn key(record: &Record, first: u64) -> Key {
     let Sums { held, blocked, .. } = record.sums;
     let windows = count(record.windows);
-    (record.waiting, record.faults, held > 0.5 * windows, blocked > 0.3 * windows, record.from < first)
+    (
+        record.waiting,
+        record.faults,
+        held > 0.5 * windows,
+        blocked > 0.3 * windows,
+        record.from < first,
+    )
 }
 
 /// The phases of a run.

@@ -54,7 +54,7 @@ pub(super) struct Hooks<'a> {
 
 enum Next {
     Done,
-    StepOver(Stretch),
+    StepOver(Box<Stretch>),
 }
 
 /// Runs `scenario` with the chance of `seed`. Must be called inside a paused tokio runtime.
@@ -115,7 +115,7 @@ async fn simulate(
         if !hooks.every_window
             && let Some(stretch) = book.stretch(world, scenario, day)
         {
-            return Ok(Next::StepOver(stretch));
+            return Ok(Next::StepOver(Box::new(stretch)));
         }
         // Whoever steers us is asked now and then.
         tokio::task::yield_now().await;

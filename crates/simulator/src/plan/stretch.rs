@@ -47,6 +47,9 @@ impl Book {
     /// The stretch that may be stepped over now.
     pub(super) fn stretch(&self, world: &World, scenario: &Scenario, day: &Day) -> Option<Stretch> {
         let last = self.records.last()?;
+        if self.has_last_mails(last.waiting) {
+            return None;
+        }
         let from = super::tally::number(world.next_window(), self.zero);
         let binding = day.is_binding(self, last.end());
         let measure = measure(last, binding);
@@ -90,7 +93,9 @@ impl Book {
         let newest = measured.first()?;
         let windows = count(measured.len() as u64);
         let mut each = Record::of(0, self.lanes.len() + 1);
-        measured.iter().for_each(|record| each.add(record, 1.0 / windows));
+        for record in measured {
+            each.add(record, 1.0 / windows);
+        }
         (each.waiting, each.faults, each.rate) = (newest.waiting, newest.faults, newest.rate);
         let one_rate = measured.iter().all(|record| (record.rate - newest.rate).abs() < 1e-9);
         let largest = self.lanes.iter().map(|lane| lane.recipients).fold(1.0, f64::max);

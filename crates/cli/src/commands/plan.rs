@@ -1,0 +1,299 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use tidegate_aws::SystemClock;
+use tidegate_core::Window;
+use tidegate_delivery::ports::Clock as _;
+use tidegate_simulator::Deployed;
+use tidegate_simulator::plan::{
+    self, Daily, Forecast, Load, Options, PlanError, PlanReport, PlannedFault, Scenario, Variant,
+    WeightList, chart,
+};
+
+use super::{OnStack, status};
+use crate::shell::{CommandError, Ended, Shell};
+
+/// Forecast when each campaign ends, what limits it, and what it costs
+///
+/// The poller and the scheduler as they are deployed run against queues and an SES in memory, in
+/// simulated time; stretches in which nothing changes are stepped over at the rate that was measured
+/// right before. Nothing is sent, and no queue is touched.
+///
+/// A range is what three runs with other chance came to (latencies, faults, the scheduler's minute),
+/// plus twice the standard error of each stretch that was stepped over, plus 0.5 % or a second for what
+/// a local run differs by. It is not about what the options may be wrong in.
+///
+/// Exit code: 0; 1 where some mails are never sent; 2 where an option is wrong.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate plan --campaign news=40000
+      One campaign at 14 a second.
+  tidegate plan --campaign big=900k --campaign small=50k --weights big=90,small=10 --quota 200
+      Two campaigns, and whose mails leave when.
+  tidegate plan --campaign big=200k --daily-quota 50000 --sent-today 12000 --variant 'evenly: daily=spread'
+      What a daily quota does, and what spreading it would.
+  tidegate plan --campaign a=40k --campaign b=4k --variant 'equal: weights=50/50' --variant 'more: quota=28'
+      Variants side by side.
+  tidegate plan --campaign big=40k --fault 5xx,from=10m,to=40m --fault throttle,ratio=0.01 --chart plan.svg
+      An outage of half an hour, and a chart.
+  tidegate plan --live --stack mail --variant 'hurry: weights=small=50'
+      What stands on a stack's queues now, with its settings, and what other weights would do.")]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+    /// A campaign and its mails, such as `big=40000`, `news=20k`, or `teams=500x8` for mails of 8
+    /// recipients each; may be given many times
+    #[arg(long = "campaign", value_name = "NAME=MAILS", required_unless_present = "live", value_parser = parsed::<Load>)]
+    campaigns: Vec<Load>,
+    /// Forecast what stands on the stack's queues now, with its weights, quota and settings; mails of
+    /// --campaign come on top
+    #[arg(long)]
+    live: bool,
+    /// Weights, such as `big=90,small=10` [default: 1 each, or the stack's]
+    #[arg(long, value_name = "NAME=WEIGHT", value_parser = parsed::<WeightList>)]
+    weights: Vec<WeightList>,
+    /// Recipients a second [default: 14, or the stack's]
+    #[arg(long, value_name = "RECIPIENTS")]
+    quota: Option<f64>,
+    /// Recipients in any 24 hours [default: no limit, or the stack's]
+    #[arg(long, value_name = "RECIPIENTS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    daily_quota: Option<u64>,
+    /// How the daily quota is used: `full` speed until it is used up, or `spread` over the day
+    #[arg(long, value_name = "PACE", value_parser = ["full", "spread"])]
+    daily: Option<String>,
+    /// Recipients sent in the 24 hours before the start [default: 0, or what SES tells]
+    #[arg(long, value_name = "RECIPIENTS")]
+    sent_today: Option<u64>,
+    /// Time that SES takes to answer: `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`
+    #[arg(long, value_name = "TIME", default_value = "80ms")]
+    latency: String,
+    /// Time that a call to SQS takes, written as --latency
+    #[arg(long, value_name = "TIME", default_value = "5ms..15ms")]
+    sqs_latency: String,
+    /// What goes wrong: `throttle`, `5xx`, `reset`, `lost-answer` or `rejected`, with `ratio=0.01`,
+    /// `from=10m` and `to=1h` behind commas; may be given many times
+    #[arg(long = "fault", value_name = "FAULT", value_parser = parsed::<PlannedFault>)]
+    faults: Vec<PlannedFault>,
+    /// Part of the quota that is kept free, 0.005 to 0.5 [default: 0.02, or the stack's]
+    #[arg(long, value_name = "SHARE")]
+    guard: Option<f64>,
+    /// How the poller takes mails: `merge` or `direct` [default: merge, or the stack's]
+    #[arg(long, value_name = "MODE", value_parser = ["merge", "direct"])]
+    mode: Option<String>,
+    /// Express mails a second that come all along
+    #[arg(long, value_name = "MAILS")]
+    express: Option<f64>,
+    /// When the mails are on their queues, such as `2026-11-20T20:36:07Z` [default: now]
+    #[arg(long, value_name = "TIME", value_parser = parsed::<Window>)]
+    start: Option<Window>,
+    /// A variant beside it: a name, and what it changes, such as `equal: weights=50/50 quota=28`; may be
+    /// given many times
+    #[arg(long = "variant", value_name = "NAME: CHANGES", value_parser = parsed::<Variant>)]
+    variants: Vec<Variant>,
+    /// Write a chart into this file: `.svg`
+    #[arg(long, value_name = "FILE")]
+    chart: Option<PathBuf>,
+    /// Runs with other chance, for the range
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    runs: u64,
+    /// Simulate every window, which takes a minute for a million mails
+    #[arg(long)]
+    every_window: bool,
+}
+
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
+    text.parse::<T>().map_err(|error| error.to_string())
+}
+
+fn refused(error: PlanError) -> CommandError {
+    CommandError::Refused(Box::new(error))
+}
+
+pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let format = args.chart.as_deref().map(format_of).transpose()?;
+    let base = args.scenario(shell).await?;
+    let variants = args.variants.iter().map(|variant| variant.of(&base));
+    let variants: Vec<Scenario> = variants.collect::<Result<_, _>>().map_err(refused)?;
+    let all: Vec<Scenario> = std::iter::once(base).chain(variants).collect();
+    for scenario in &all {
+        scenario.check().map_err(refused)?;
+    }
+    let options = Options { seeds: args.runs, every_window: args.every_window };
+    let Some(forecasts) = forecasts(all, options, shell).await? else {
+        return Ok(Ended::Interrupted);
+    };
+    let report = PlanReport { forecasts };
+    if let (Some(path), Some(format)) = (&args.chart, format) {
+        let drawn =
+            chart::draw(&report, format).map_err(|error| CommandError::Refused(Box::new(error)))?;
+        std::fs::write(path, drawn).map_err(|source| CommandError::File {
+            path: path.clone(),
+            doing: "the chart cannot be written",
+            source,
+        })?;
+    }
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    Ok(if report.all_end() { Ended::Done } else { Ended::Found })
+}
+
+fn format_of(path: &Path) -> Result<chart::Format, CommandError> {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    chart::Format::of_ending(ending).ok_or_else(|| {
+        let allowed = chart::Format::ALLOWED;
+        CommandError::Input(format!(
+            "--chart is `{}`; allowed is a file that ends in {allowed}",
+            path.display()
+        ))
+    })
+}
+
+/// The forecasts; none where it was interrupted.
+async fn forecasts(
+    scenarios: Vec<Scenario>,
+    options: Options,
+    shell: &Shell,
+) -> Result<Option<Vec<Forecast>>, CommandError> {
+    let bar = if shell.output.shows_progress() {
+        let style = ProgressStyle::with_template("Simulating {wide_bar} {percent} %, {elapsed}");
+        ProgressBar::new(1_000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    } else {
+        ProgressBar::hidden()
+    };
+    let go_on = Arc::new(AtomicBool::new(true));
+    let (shown, told, count) = (bar.clone(), Arc::clone(&go_on), scenarios.len());
+    let simulating = tokio::task::spawn_blocking(move || {
+        let numbered = scenarios.iter().enumerate();
+        let one = |(index, scenario): (usize, &Scenario)| {
+            let progress = |part: f64| {
+                shown.set_position(thousandths(index, part, count));
+                told.load(Ordering::Relaxed)
+            };
+            plan::forecast(scenario, options, &progress)
+        };
+        numbered.map(one).collect::<Result<Vec<_>, _>>()
+    });
+    tokio::pin!(simulating);
+    let ended = tokio::select! {
+        ended = &mut simulating => ended,
+        () = shell.interrupted() => {
+            go_on.store(false, Ordering::Relaxed);
+            simulating.await
+        }
+    };
+    bar.finish_and_clear();
+    match ended {
+        Ok(Ok(forecasts)) => Ok(Some(forecasts)),
+        Ok(Err(PlanError::Stopped)) => Ok(None),
+        Ok(Err(error)) => Err(refused(error)),
+        Err(error) => Err(CommandError::Unfinished(Box::new(error))),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "0 to 1,000 of a few forecasts"
+)]
+fn thousandths(index: usize, part: f64, count: usize) -> u64 {
+    ((index as f64 + part.clamp(0.0, 1.0)) * 1e3 / count.max(1) as f64) as u64
+}
+
+impl PlanArgs {
+    async fn scenario(&self, shell: &Shell) -> Result<Scenario, CommandError> {
+        let now = || SystemClock::new().wall();
+        let mut scenario = Scenario::new(self.start.map_or_else(now, Window::opens));
+        if self.live {
+            self.live(&mut scenario, shell).await?;
+        }
+        for load in &self.campaigns {
+            let same = scenario.campaigns.iter_mut().find(|known| known.name == load.name);
+            match same.filter(|_| self.live) {
+                Some(known) => known.mails += load.mails,
+                None => scenario.campaigns.push(load.clone()),
+            }
+        }
+        for weights in &self.weights {
+            weights.set(&mut scenario).map_err(refused)?;
+        }
+        scenario.quota = self.quota.unwrap_or(scenario.quota);
+        scenario.latency = plan::latency(&self.latency).map_err(refused)?;
+        scenario.sqs_latency = plan::latency(&self.sqs_latency).map_err(refused)?;
+        scenario.guard = self.guard.or(scenario.guard);
+        scenario.faults.clone_from(&self.faults);
+        if let Some(mode) = &self.mode {
+            scenario.merge = mode == "merge";
+        }
+        scenario.express = self.express.or(scenario.express);
+        self.day(&mut scenario)?;
+        Ok(scenario)
+    }
+
+    fn day(&self, scenario: &mut Scenario) -> Result<(), CommandError> {
+        if let Some(quota) = self.daily_quota {
+            let pace = scenario.daily.map(|daily| daily.pace).unwrap_or_default();
+            let sent = scenario.daily.map_or(0, |daily| daily.sent);
+            scenario.daily = Some(Daily { quota, sent, pace });
+        }
+        let Some(daily) = &mut scenario.daily else {
+            if self.daily.is_some() || self.sent_today.is_some() {
+                let said = "--daily and --sent-today go with --daily-quota, which is not given";
+                return Err(CommandError::Input(said.to_owned()));
+            }
+            return Ok(());
+        };
+        if let Some(pace) = &self.daily {
+            daily.pace = plan::pace(pace).map_err(refused)?;
+        }
+        daily.sent = self.sent_today.unwrap_or(daily.sent);
+        Ok(())
+    }
+
+    /// What stands on a stack.
+    async fn live(&self, scenario: &mut Scenario, shell: &Shell) -> Result<(), CommandError> {
+        let stack = self.on.stack.open().await?;
+        let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
+        let waiting = |name: &str| {
+            let depth = facts.backlogs.get(name).copied().unwrap_or_default();
+            depth.visible + depth.in_flight + depth.delayed
+        };
+        let control = &facts.standing.control;
+        scenario.campaigns = facts
+            .campaigns
+            .iter()
+            .map(|campaign| Load {
+                name: campaign.name.clone(),
+                weight: if control.holds_campaign(&campaign.name) {
+                    0
+                } else {
+                    control.weight(&campaign.name, campaign.weight)
+                },
+                mails: waiting(&campaign.name),
+                recipients: 1,
+            })
+            .collect();
+        let quota = facts.quota();
+        scenario.quota = quota.in_force.or(quota.account_per_second).unwrap_or(scenario.quota);
+        let policy = stack.poller.cap.daily;
+        scenario.daily = facts.account.as_ref().and_then(|account| {
+            let quota = recipients(account.max_24_hour_send)?;
+            let sent = recipients(account.sent_last_24_hours).unwrap_or(0);
+            Some(Daily { quota, sent, pace: policy.pace })
+        });
+        scenario.merge = stack.merge().is_some();
+        scenario.express = stack.express().map(|_| 0.0);
+        let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
+        scenario.deployed = Some(Box::new(Deployed { poller, scheduler }));
+        scenario.name.clone_from(&stack.name);
+        Ok(())
+    }
+}
+
+/// A number of recipients as SES tells it; none is no limit.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is not negative")]
+fn recipients(told: f64) -> Option<u64> {
+    (told >= 0.0).then_some(told as u64)
+}

@@ -1,0 +1,177 @@
+//! Forecasts that step over what passes alike, against runs of every window; and what a forecast says.
+
+#![expect(clippy::unwrap_used, reason = "a panic is a finding")]
+
+use tidegate_core::Timestamp;
+use tidegate_core::daily::Pace;
+use tidegate_operate::page::Page;
+use tidegate_simulator::plan::{
+    Daily, Forecast, Limit, Options, PlanError, PlanReport, Scenario, Variant, WeightList, chart,
+    forecast,
+};
+
+fn scenario(campaigns: &[&str], weights: &str) -> Scenario {
+    let mut scenario = Scenario::new(Timestamp::from_millis(1_795_207_000_000));
+    scenario.campaigns = campaigns.iter().map(|text| text.parse().unwrap()).collect();
+    weights.parse::<WeightList>().unwrap().set(&mut scenario).unwrap();
+    scenario
+}
+
+fn changed(scenario: &Scenario, changes: &str) -> Scenario {
+    format!("changed: {changes}").parse::<Variant>().unwrap().of(scenario).unwrap()
+}
+
+fn forecast_of(scenario: &Scenario, every_window: bool) -> Forecast {
+    forecast(scenario, Options { seeds: 3, every_window }, &|_| true).unwrap()
+}
+
+/// That each campaign's end differs by no more than this share and three seconds from that of a run of
+/// every window, which lies within the range; and that less than `simulated` of it was simulated.
+#[track_caller]
+fn assert_agrees(scenario: &Scenario, share: f64, simulated: f64) {
+    let (coarse, full) = (forecast_of(scenario, false), forecast_of(scenario, true));
+    for (coarse, full) in coarse.campaigns.iter().zip(&full.campaigns) {
+        let (quick, exact) = (coarse.ends_after_seconds.unwrap(), full.ends_after_seconds.unwrap());
+        let off = (quick.expected - exact.expected).abs();
+        assert!(off <= share * exact.expected + 3.0, "{}: {quick:?}, {exact:?}", full.name);
+        assert!(quick.earliest <= exact.latest && exact.earliest <= quick.latest);
+        assert_eq!((coarse.accepted, coarse.left), (full.accepted, 0));
+    }
+    let how = (coarse.simulation, full.simulation);
+    let part = |of: u64, all: u64| {
+        f64::from(u32::try_from(of).unwrap()) / f64::from(u32::try_from(all).unwrap())
+    };
+    let part = part(how.0.simulated_mails, how.1.simulated_mails);
+    assert!(part < simulated, "{part}: {how:?}");
+    let cost = (coarse.cost.total, full.cost.total);
+    assert!((cost.0 - cost.1).abs() < 0.02 * cost.1, "{cost:?}");
+}
+
+#[test]
+fn two_campaigns_agree_in_both_modes() {
+    let two = scenario(&["big=20k", "small=1500"], "big=90,small=10");
+    assert_agrees(&two, 0.005, 0.5);
+    assert_agrees(&changed(&two, "mode=direct quota=40"), 0.01, 0.7);
+}
+
+#[test]
+fn a_small_campaign_that_ends_early_agrees() {
+    assert_agrees(&scenario(&["big=20k", "small=300"], "big=80,small=20"), 0.005, 0.5);
+}
+
+#[test]
+fn five_campaigns_agree() {
+    let five = scenario(&["a=8k", "b=5k", "c=3k", "d=2k", "e=1500"], "a=5,b=4,c=3,d=2,e=1");
+    assert_agrees(&changed(&five, "quota=28"), 0.01, 0.9);
+}
+
+#[test]
+fn an_outage_and_failures_agree() {
+    let one = scenario(&["big=25k"], "big=1");
+    assert_agrees(&changed(&one, "fault=5xx,from=5m,to=15m"), 0.01, 0.6);
+    assert_agrees(&changed(&one, "fault=5xx,ratio=0.05"), 0.04, 0.9);
+}
+
+/// The second day is the first with what frees up: a run of every window of it would take a minute, so
+/// what is known of it is asserted.
+#[test]
+fn the_daily_quota_ends_each_day_and_frees_up_a_day_later() {
+    let mut daily = scenario(&["big=12k", "small=2k"], "big=90,small=10");
+    daily.daily = Some(Daily { quota: 8_000, sent: 0, pace: Pace::Full });
+    let forecast = forecast_of(&daily, false);
+    let end = forecast.ends_after_seconds.unwrap();
+    // 7,920 may be sent a day; 6,080 are left for the second day, and that takes 443 s at 13.7.
+    assert!((86_400.0 + 440.0..86_400.0 + 560.0).contains(&end.expected), "{end:?}");
+    assert!(forecast.phases.iter().any(|phase| phase.limit == Limit::DailyQuota));
+    assert!(forecast.simulation.simulated_windows < 30_000, "{:?}", forecast.simulation);
+    let spread = forecast_of(&changed(&daily, "daily=spread"), false);
+    let end = spread.ends_after_seconds.unwrap();
+    // 14,000 at 7,920 a day, of which the guard keeps a fiftieth free.
+    let due = 14_000.0 / 7_920.0 * 86_400.0 * 1.02;
+    assert!((end.expected - due).abs() < 0.01 * due, "{end:?}, {due} is due");
+    assert_eq!(spread.mostly(), Some(Limit::DailyQuota));
+}
+
+#[test]
+fn what_was_sent_before_the_start_is_off_the_day() {
+    let mut daily = scenario(&["big=3k"], "big=1");
+    daily.daily = Some(Daily { quota: 8_000, sent: 6_000, pace: Pace::Full });
+    let end = forecast_of(&daily, false).ends_after_seconds.unwrap();
+    assert!(end.expected > 86_400.0, "{end:?}");
+    daily.daily = Some(Daily { quota: 8_000, sent: 4_000, pace: Pace::Full });
+    let end = forecast_of(&daily, false).ends_after_seconds.unwrap();
+    assert!(end.latest < 250.0, "{end:?}");
+}
+
+#[test]
+fn a_million_mails_take_thousands_to_simulate() {
+    let million = scenario(&["big=900k", "small=100k"], "big=90,small=10");
+    let forecast = forecast_of(&million, false);
+    assert!(forecast.simulation.simulated_mails < 20_000, "{:?}", forecast.simulation);
+    let end = forecast.ends_after_seconds.unwrap();
+    let due = 1_000_000.0 * 1.02 / 14.0;
+    assert!((end.expected - due).abs() < 0.001 * due, "{end:?}, {due} is due");
+}
+
+#[test]
+fn a_campaign_without_weight_never_ends_and_the_forecast_says_so() {
+    let waits = scenario(&["big=500", "later=20"], "big=1,later=0");
+    let forecast = forecast_of(&waits, false);
+    assert_eq!(forecast.ends_after_seconds, None);
+    assert_eq!(forecast.campaigns[1].left, 20);
+    assert!(forecast.campaigns[0].ends_after_seconds.is_some());
+    assert_eq!(forecast.warnings, ["later keeps 20 mails: its weight is 0"]);
+    assert!(!PlanReport { forecasts: vec![forecast] }.all_end());
+}
+
+#[test]
+fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
+    let good = scenario(&["big=500"], "big=1");
+    let said = |scenario: &Scenario| {
+        forecast(scenario, Options::default(), &|_| true).unwrap_err().to_string()
+    };
+    let quota = Scenario { quota: 0.0, ..good.clone() };
+    assert_eq!(said(&quota), "quota is `0`; allowed is 0.001 to 10000 recipients a second");
+    let none = scenario(&["big=0"], "big=1");
+    assert_eq!(said(&none), "no campaign has mail: there is nothing to forecast");
+    let weightless = scenario(&["big=5"], "big=0");
+    assert!(said(&weightless).starts_with("every campaign with mail has the weight 0"));
+    let twice = scenario(&["big=5", "big=6"], "big=1");
+    assert_eq!(said(&twice), "campaign is `big`; allowed is each name once");
+    let many = scenario(&["big=5x51"], "big=1");
+    assert_eq!(said(&many), "recipients a mail of campaign big is `51`; allowed is 1 to 50");
+    let named = scenario(&["big=5", "\"}]=5"], "big=1");
+    assert!(said(&named).starts_with("campaign is `\"}]`; allowed is 1 to 64 letters"));
+    let unknown = "bulk=1".parse::<WeightList>().unwrap().set(&mut good.clone()).unwrap_err();
+    assert_eq!(unknown.to_string(), "a weight names the campaign `bulk`; there is big");
+    let of = |text: &str| text.parse::<Variant>().and_then(|variant| variant.of(&good));
+    for wrong in ["x", "x: ", "x: speed=2", "x: quota=fast", "x: weights=1/2", "x: daily=spread"] {
+        assert!(of(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_forecast_that_is_stopped_ends_at_once() {
+    let million = scenario(&["big=900k"], "big=1");
+    let options = Options { seeds: 3, every_window: true };
+    let stopped = forecast(&million, options, &|_| false);
+    assert!(matches!(stopped, Err(PlanError::Stopped)), "{stopped:?}");
+}
+
+#[test]
+fn the_recorded_example_is_what_is_said() {
+    let base = scenario(&["big=40k", "small=4k"], "big=90,small=10");
+    let mut forecasts = vec![forecast_of(&base, false)];
+    for variant in ["equal: weights=50/50", "more: quota=28", "outage: fault=5xx,from=10m,to=40m"] {
+        let variant: Variant = variant.parse().unwrap();
+        forecasts.push(forecast_of(&variant.of(&base).unwrap(), false));
+    }
+    let report = PlanReport { forecasts };
+    let page = Page::of(&report);
+    snapbox::assert_data_eq!(page.plain(), snapbox::file!["golden/plan.txt"]);
+    let svg = chart::draw(&report, chart::Format::Svg).unwrap();
+    let svg = String::from_utf8(svg).unwrap();
+    assert!(
+        svg.starts_with("<svg") && svg.contains("outage") && svg.contains("recipients a minute")
+    );
+}
