@@ -20,7 +20,7 @@ pub(crate) fn url(name: &str) -> QueueUrl {
 }
 
 fn campaigns(world: &World) -> Vec<Campaign> {
-    match world.settings.poller().campaigns {
+    match world.settings.poller().unwrap().campaigns {
         Campaigns::Listed(list) => list,
         Campaigns::Ledger => Vec::new(),
     }
@@ -40,7 +40,7 @@ pub(crate) async fn review(world: &World, guard: DuplicateGuard, include_unknown
         include_unknown,
         drop_sent: false,
         homes: campaigns(world).into_iter().map(home).collect(),
-        senders: world.settings.poller().allowed_senders,
+        senders: world.settings.poller().unwrap().allowed_senders,
         guard,
     };
     let reading = dead_letters(world).await;
@@ -59,7 +59,7 @@ pub(crate) async fn replay(world: &World, review: &Review) -> Replayed {
 
 /// `tidegate why ID --campaign NAME`.
 pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Explanation {
-    let (poller, scheduler) = (world.settings.poller(), world.settings.scheduler());
+    let (poller, scheduler) = (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
     let settings = StatusSettings {
         stack: "simulated".to_owned(),
         cap: poller.cap,
