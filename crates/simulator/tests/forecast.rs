@@ -171,6 +171,15 @@ fn the_recorded_example_is_what_is_said() {
     snapbox::assert_data_eq!(page.plain(), snapbox::file!["golden/plan.txt"]);
     let svg = chart::draw(&report, chart::Format::Svg).unwrap();
     let svg = String::from_utf8(svg).unwrap();
+    // Of the PNG its reader: 1,000 pixels wide, and neither blank nor without text in the quota's red.
+    let picture = chart::draw(&report, chart::Format::Png).unwrap();
+    let mut reader = png::Decoder::new(std::io::Cursor::new(picture)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!(info.width, 1_000);
+    let count = |colour: [u8; 3]| pixels.chunks(3).filter(|pixel| *pixel == colour).count();
+    assert!(count([196, 30, 58]) > 500 && count([0, 114, 178]) > 1_000);
+    assert!(count([40, 40, 40]) > 100, "no text");
     assert!(
         svg.starts_with("<svg") && svg.contains("outage") && svg.contains("recipients a minute")
     );

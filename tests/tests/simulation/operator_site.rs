@@ -59,7 +59,8 @@ pub(crate) async fn replay(world: &World, review: &Review) -> Replayed {
 
 /// `tidegate why ID --campaign NAME`.
 pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Explanation {
-    let (poller, scheduler) = (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
+    let (poller, scheduler) =
+        (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
     let settings = StatusSettings {
         stack: "simulated".to_owned(),
         cap: poller.cap,

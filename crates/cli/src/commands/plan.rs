@@ -93,7 +93,7 @@ pub struct PlanArgs {
     /// given many times
     #[arg(long = "variant", value_name = "NAME: CHANGES", value_parser = parsed::<Variant>)]
     variants: Vec<Variant>,
-    /// Write a chart into this file: `.svg`
+    /// Write a chart into this file: `.svg` or `.png`
     #[arg(long, value_name = "FILE")]
     chart: Option<PathBuf>,
     /// Runs with other chance, for the range

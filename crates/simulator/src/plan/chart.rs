@@ -4,6 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::book::count;
+use super::raster::{Raster, png};
 use super::report::{Forecast, PlanReport};
 use super::view::told;
 
@@ -28,17 +29,20 @@ const COLOURS: [RGBColor; 7] = [
 pub enum Format {
     /// As SVG.
     Svg,
+    /// As PNG.
+    Png,
 }
 
 impl Format {
     /// The endings that tell one.
-    pub const ALLOWED: &str = ".svg";
+    pub const ALLOWED: &str = ".svg or .png";
 
     /// By a file's ending, without its dot.
     #[must_use]
     pub fn of_ending(ending: &str) -> Option<Self> {
         match ending.to_ascii_lowercase().as_str() {
             "svg" => Some(Self::Svg),
+            "png" => Some(Self::Png),
             _ => None,
         }
     }
@@ -62,6 +66,13 @@ pub fn draw(report: &PlanReport, format: Format) -> Result<Vec<u8>, ChartError> 
             panels(report, &root)?;
             drop(root);
             Ok(text.into_bytes())
+        }
+        Format::Png => {
+            let mut pixels = Vec::new();
+            let root = Raster::on(&mut pixels, WIDTH, height).into_drawing_area();
+            panels(report, &root)?;
+            drop(root);
+            png(&pixels, WIDTH, height).map_err(|error| ChartError(error.to_string()))
         }
     }
 }

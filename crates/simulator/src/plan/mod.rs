@@ -9,6 +9,7 @@ mod fault;
 mod forecast;
 mod parse;
 mod phases;
+mod raster;
 mod report;
 mod run;
 mod scenario;
