@@ -120,6 +120,7 @@ fn told_running(aws: &LocalAws) -> Result<(), LocalError> {
         err,
         "\nStill running, until Ctrl-C.\n\
          Mailbox:   {}\n\
+         Steer it:  tidegate status --local; tidegate top --local; tidegate --help\n\
          AWS:       {endpoint} (region {REGION}, key and secret `{KEY}`)\n\
          Send one:  AWS_ACCESS_KEY_ID={KEY} AWS_SECRET_ACCESS_KEY={KEY} aws --region {REGION} \\\n\
          \x20          --endpoint-url {sqs} sqs send-message --queue-url {queue} \\\n\

@@ -6,12 +6,12 @@ mod view;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tidegate_core::Window;
 use tidegate_core::breaker::Breaker;
-use tidegate_core::config::{Campaign, EXPRESS};
+use tidegate_core::config::Campaign;
 use tidegate_core::control::{ChangeRecord, Hold, Holds};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::Depth;
 
 pub use facts::{Facts, Places, Settings, gather};
@@ -268,18 +268,9 @@ fn campaigns(
     facts.campaigns.iter().map(status).collect()
 }
 
-/// The name under which express mail is sent and held.
-pub const EXPRESS_NAME: &str = EXPRESS;
-
 #[expect(clippy::cast_precision_loss, reason = "counts of mails, far below 2^52")]
 pub(crate) fn precise(count: u64) -> f64 {
     count as f64
-}
-
-/// The time of a moment.
-#[must_use]
-pub fn millis(at: Timestamp) -> EpochMillis {
-    at.into()
 }
 
 #[cfg(test)]

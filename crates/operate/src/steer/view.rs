@@ -1,4 +1,4 @@
-use super::{Action, Steered};
+use super::Steered;
 use crate::page::{Page, Span, Tone, View};
 
 impl View for Steered {
@@ -25,13 +25,5 @@ impl View for Steered {
             let held = self.still_held.join(", ");
             page.line(Tone::Warning, format!("still held for {held}: see `tidegate status`"));
         }
-    }
-}
-
-impl Action {
-    /// Whether it lets more mail out than before: then it is asked for first.
-    #[must_use]
-    pub const fn releases(&self) -> bool {
-        matches!(self, Self::Lift { .. })
     }
 }

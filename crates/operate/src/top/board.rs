@@ -2,9 +2,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_core::config::EXPRESS;
 
 use super::prompt::{Key, Prompt, Told};
-use crate::status::{CampaignStatus, EXPRESS_NAME, Facts, Status};
+use crate::status::{CampaignStatus, Facts, Status, precise};
 
 /// How far back the curve goes.
 const HISTORY: Duration = Duration::from_mins(10);
@@ -86,7 +87,7 @@ impl Board {
         let sum = |name: &str| facts.standing.counters.get(name).copied().unwrap_or(0);
         let sum = |name: &str| u64::try_from(sum(name)).unwrap_or(0);
         let names = self.status.campaigns.iter().map(|campaign| campaign.name.as_str());
-        let names = names.chain([EXPRESS_NAME]);
+        let names = names.chain([EXPRESS]);
         let names: Vec<&str> = names.collect();
         let of = |kind: &str| {
             let named = |name: &&str| ((*name).to_owned(), sum(&format!("{kind}.{name}")));
@@ -240,9 +241,4 @@ impl Board {
         }
         Told::Nothing
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of mails, far below 2^52")]
-fn precise(count: u64) -> f64 {
-    count as f64
 }
