@@ -76,6 +76,12 @@ impl Clients {
         SqsQueues::new(&aws_sdk_sqs::Client::new(&self.sqs))
     }
 
+    /// The queues, for whoever is not next to SQS; see [`SqsQueues::patient`].
+    #[must_use]
+    pub fn patient_queues(&self) -> SqsQueues {
+        SqsQueues::patient(&aws_sdk_sqs::Client::new(&self.sqs))
+    }
+
     /// The feedback queue at `url`.
     #[must_use]
     pub fn feedback(&self, url: &str) -> SqsFeedback {

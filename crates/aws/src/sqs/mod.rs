@@ -28,6 +28,9 @@ use tidegate_delivery::ports::{
 
 /// What a call may take in all, its retries included; a long poll's wait comes on top.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3);
+/// The same from an operator's own line: megabytes of mail at a megabit a second. Less than the
+/// visibility timeout, for which what was received stays hidden.
+const PATIENT_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// The queues, on SQS.
 ///
@@ -38,6 +41,8 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 pub struct SqsQueues {
     client: Client,
     receiver: Client,
+    /// What the answer to a receive may take beyond its wait.
+    answer: Duration,
     calls: Arc<AtomicU64>,
 }
 
@@ -45,13 +50,24 @@ impl SqsQueues {
     /// Queues reached with `client`, whose retries and time-outs are replaced.
     #[must_use]
     pub fn new(client: &Client) -> Self {
+        Self::within(client, CALL_TIMEOUT, receive::ANSWER_TIMEOUT)
+    }
+
+    /// As [`SqsQueues::new`], for whoever is not next to SQS: 25 s a call.
+    #[must_use]
+    pub fn patient(client: &Client) -> Self {
+        Self::within(client, PATIENT_TIMEOUT, PATIENT_TIMEOUT)
+    }
+
+    fn within(client: &Client, call: Duration, answer: Duration) -> Self {
         let calls = Arc::new(AtomicU64::new(0));
         let base = client.config().to_builder().interceptor(CountAttempts(Arc::clone(&calls)));
-        let timeouts = TimeoutConfig::builder().operation_timeout(CALL_TIMEOUT).build();
+        let timeouts = TimeoutConfig::builder().operation_timeout(call).build();
         let standard =
             base.clone().retry_config(RetryConfig::standard()).timeout_config(timeouts).build();
         let receiving = base.retry_config(receive::retries()).build();
-        Self { client: Client::from_conf(standard), receiver: Client::from_conf(receiving), calls }
+        let (client, receiver) = (Client::from_conf(standard), Client::from_conf(receiving));
+        Self { client, receiver, answer, calls }
     }
 }
 
@@ -62,7 +78,7 @@ impl Queues for SqsQueues {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Received>, PortError> {
-        receive::receive(&self.receiver, queue, max, wait).await
+        receive::receive(&self.receiver, queue, max, (wait, self.answer)).await
     }
 
     async fn send(&self, queue: &QueueUrl, messages: &[Outgoing]) -> Result<Vec<Entry>, PortError> {

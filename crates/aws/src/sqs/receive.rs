@@ -13,7 +13,7 @@ use crate::error::port_error;
 
 const OPERATION: &str = "ReceiveMessage";
 /// What an attempt may take beyond its wait.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// What the whole call may take beyond that: time for a second attempt after one that failed at once.
 const RETRY_TIME: Duration = Duration::from_millis(500);
 
@@ -29,9 +29,9 @@ pub(super) async fn receive(
     client: &Client,
     queue: &QueueUrl,
     max: usize,
-    wait: Duration,
+    (wait, answer): (Duration, Duration),
 ) -> Result<Vec<Received>, PortError> {
-    let attempt = wait + ANSWER_TIMEOUT;
+    let attempt = wait + answer;
     let timeouts = TimeoutConfig::builder()
         .operation_attempt_timeout(attempt)
         .operation_timeout(attempt + RETRY_TIME)

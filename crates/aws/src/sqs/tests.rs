@@ -1,5 +1,5 @@
 use serde_json::{Value, json};
-use tidegate_delivery::ports::{FailureKind, Fifo};
+use tidegate_delivery::ports::{FailureKind, Fifo, VISIBILITY_TIMEOUT};
 use tokio::time::Instant;
 
 use super::*;
@@ -205,6 +205,20 @@ async fn a_service_that_is_not_there_costs_other_calls_three_seconds_at_most() {
     let error = SqsQueues::new(&Fake::new([]).sqs()).depth(&standard()).await.unwrap_err();
     assert_eq!(error.kind, FailureKind::Unreachable);
     assert!(in_full(&error).contains("connection reset"), "{}", in_full(&error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_s_line_has_longer_and_less_than_a_visibility_timeout() {
+    let silence = || Fake::new([Answer::Silence, Answer::Silence]);
+    let (sending, receiving) = (silence(), silence());
+    let began = Instant::now();
+    let error = SqsQueues::patient(&sending.sqs()).send(&standard(), &[sent("x")]).await;
+    assert_eq!(error.unwrap_err().kind, FailureKind::TimedOut);
+    assert!(began.elapsed() > 5 * CALL_TIMEOUT && began.elapsed() < VISIBILITY_TIMEOUT);
+    let began = Instant::now();
+    let error = SqsQueues::patient(&receiving.sqs()).receive(&fifo(), 10, Duration::ZERO).await;
+    assert_eq!(error.unwrap_err().kind, FailureKind::TimedOut);
+    assert!(began.elapsed() > 5 * CALL_TIMEOUT && began.elapsed() < VISIBILITY_TIMEOUT);
 }
 
 #[tokio::test]

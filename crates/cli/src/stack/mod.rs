@@ -66,7 +66,7 @@ impl Stack {
     /// The queues.
     #[must_use]
     pub fn queues(&self) -> SqsQueues {
-        self.clients.queues()
+        self.clients.patient_queues()
     }
 
     /// The ledger, its marks and its history.
