@@ -8,6 +8,7 @@ use tidegate_cli::commands::Command;
 use tidegate_cli::local::{self, Interrupts, LocalArgs, LocalError, Outcome};
 use tidegate_cli::shell::{CommandError, Ended, Output, Shell, in_full};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
 /// Tidegate sends e-mail campaigns through Amazon SES at exactly the account's quota.
 ///
@@ -55,11 +56,18 @@ async fn local(args: &LocalArgs) -> Result<u8, CommandError> {
 
 async fn on_stack(command: Command) -> Result<u8, CommandError> {
     let output = command.output().map_or_else(Output::plain, Output::new);
-    let shell = Shell::new(output, async || match Signals::listen() {
-        Ok(mut signals) => signals.next().await,
-        // Without a handler the signal ends the process by itself.
-        Err(_) => std::future::pending().await,
-    });
+    let (heard, interrupts) = watch::channel(0_u64);
+    // Heard from here on, so that none is lost between two waits; without a handler a signal ends the
+    // process by itself.
+    if let Ok(mut signals) = Signals::listen() {
+        tokio::spawn(async move {
+            loop {
+                signals.next().await;
+                heard.send_modify(|count| *count += 1);
+            }
+        });
+    }
+    let shell = Shell::new(output, interrupts);
     command.run(&shell, Program::command()).await.map(Ended::exit_code)
 }
 

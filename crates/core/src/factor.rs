@@ -36,7 +36,7 @@ const BETWEEN_DECREASES: u64 = 5;
 /// # use tidegate_core::rate::Rate;
 /// let rate = |rate| Rate::per_second(rate).unwrap();
 /// let capped = lowered.capped(Some(rate(5.0)));
-/// assert_eq!((capped.of(rate(14.0)), capped.of(rate(5.0))), (rate(5.0), rate(4.0)));
+/// assert_eq!((capped.of(rate(14.0)), capped.of(rate(2.0))), (rate(4.0), rate(1.6)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateFactor {
@@ -64,11 +64,11 @@ impl RateFactor {
         self.millionths
     }
 
-    /// The rate in force where the quota is `quota`.
+    /// The rate in force where the quota is `quota`: what refusals leave of the quota or, where it is
+    /// less, of the cap; SES refuses a capped rate too while others use up the quota.
     #[must_use]
     pub fn of(self, quota: Rate) -> Rate {
-        let scaled = quota.scaled(self.millionths);
-        self.cap.map_or(scaled, |cap| cap.min(scaled))
+        self.cap.map_or(quota, |cap| cap.min(quota)).scaled(self.millionths)
     }
 
     /// What an operator allows at most; none: the quota.

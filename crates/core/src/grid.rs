@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use crate::rate::{Guard, Rate};
-use crate::timestamp::{Timestamp, Window};
+use crate::timestamp::{SECOND, Timestamp, Window};
 
 /// The slots of one rate and guard.
 ///
@@ -47,10 +47,14 @@ impl SlotGrid {
         Timestamp::from_nanos(slot.saturating_mul(self.period))
     }
 
-    /// The latest start of a send in slot number `slot`: g/2 × 1 s after it.
+    /// The latest start of a send in slot number `slot`: g/2 × 1 s after it; below 1/s not after its
+    /// window, since where the rate changes a window of quiet is all that parts two grids so slow.
     #[must_use]
     pub const fn latest(self, slot: u64) -> Timestamp {
-        Timestamp::from_nanos(slot.saturating_mul(self.period).saturating_add(self.lateness))
+        let at = slot.saturating_mul(self.period);
+        let latest = at.saturating_add(self.lateness);
+        let closes = (at / SECOND + 1).saturating_mul(SECOND);
+        Timestamp::from_nanos(if self.period > SECOND && closes < latest { closes } else { latest })
     }
 
     /// The first slot at or after `at`.
@@ -92,7 +96,6 @@ impl SlotGrid {
 )]
 mod tests {
     use super::*;
-    use crate::timestamp::SECOND;
     use proptest::prelude::*;
 
     fn rates() -> impl Strategy<Value = Rate> {
@@ -246,6 +249,24 @@ mod tests {
             let expected = rate.as_per_second() * seconds as f64 / (1.0 + guard.as_share());
             let got = (slots.end - slots.start) as f64;
             prop_assert!((got - expected).abs() <= 1.0 + expected * 1e-4, "{got} of {expected}");
+        }
+    }
+
+    #[test]
+    fn slow_rates_that_change_keep_one_in_every_second_however_late_a_slot_is_used() {
+        let guard = Guard::new(0.5).unwrap();
+        let rates = [0.3, 0.5, 0.8, 0.95].map(|rate| Rate::per_second(rate).unwrap());
+        let changes = rates.iter().flat_map(|old| rates.iter().map(move |new| (*old, *new)));
+        for ((old, new), offset) in changes.flat_map(|change| (0..60).map(move |at| (change, at))) {
+            let (before, after) = (SlotGrid::new(old, guard), SlotGrid::new(new, guard));
+            let window = Window::from_epoch_second(BASE + offset);
+            let slots = before.slots_of(Window::from_epoch_second(BASE + offset - 1));
+            let late = slots.map(|slot| (before.latest(slot).as_nanos(), 1));
+            let soon = after.usable(window, Some(before));
+            let soon = soon.chain(after.usable(window.plus(1), Some(after)));
+            let soon = soon.map(|slot| (after.at(slot).as_nanos(), 1));
+            let starts = sorted(late.chain(soon).collect());
+            assert_eq!(worst_second(&starts).max(1), 1, "{old} to {new} at {offset}: {starts:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::ReturnValue;
 use tidegate_core::factor::RateFactor;
-use tidegate_delivery::ports::{Claim, ClaimRequest, PortError};
+use tidegate_delivery::ports::{Claim, ClaimRequest, PortError, Standing};
 
 use super::Table;
 use super::item::{BEFORE, number, text};
@@ -36,8 +36,9 @@ pub(super) async fn claim(table: &Table, request: &ClaimRequest) -> Result<Claim
     let reader = table.reader(&item);
     let (newest, opened) = (reader.window("window")?, reader.window("opened")?);
     if reader.text("token") == Some(&request.token) && newest == request.window {
-        // Our own write, whose answer was lost.
-        return Ok(Claim::Claimed(reader.standing(&BEFORE)?));
+        // Our own write, whose answer was lost: served as it was claimed, whatever changed since.
+        let factor = reader.claimed_factor()?;
+        return Ok(Claim::Claimed(Standing { factor, ..reader.standing(&BEFORE)? }));
     }
     Ok(Claim::Taken { newest, owed: opened < request.window && request.window <= newest })
 }

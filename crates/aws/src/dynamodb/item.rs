@@ -175,6 +175,11 @@ impl Reader<'_> {
         }))
     }
 
+    /// The rate factor that the newest claim was made with.
+    pub(super) fn claimed_factor(&self) -> Result<RateFactor, PortError> {
+        Ok(self.json(NEWEST.factor)?.unwrap_or_default())
+    }
+
     fn counters(&self) -> Result<BTreeMap<String, i64>, PortError> {
         let names = self.item.keys().filter_map(|name| Some((name, name.strip_prefix(COUNTER)?)));
         names

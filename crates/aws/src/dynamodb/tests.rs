@@ -112,9 +112,16 @@ async fn the_first_claim_has_none_before_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_answer_was_lost_is_ours_and_knows_the_claim_before() {
-    let (fake, ledger) = ledger([Answer::Break, condition_failed(&claimed_item())]);
-    assert_eq!(ledger.claim(&request()).await.unwrap(), Claim::Claimed(standing()));
+    let (fake, first) = ledger([Answer::Break, condition_failed(&claimed_item())]);
+    assert_eq!(first.claim(&request()).await.unwrap(), Claim::Claimed(standing()));
     assert_eq!(fake.seen().len(), 2);
+    // The factor was changed meanwhile: the window is served as it was claimed, which the next knows.
+    let mut changed = claimed_item();
+    let capped = RateFactor::default().capped(Rate::per_second(3.0).ok());
+    changed["factor"] = json!({"S": serde_json::to_string(&capped).unwrap()});
+    let (_, ledger) = ledger([Answer::Break, condition_failed(&changed)]);
+    let Claim::Claimed(found) = ledger.claim(&request()).await.unwrap() else { panic!("taken") };
+    assert_eq!(found.factor, standing().factor);
 }
 
 #[tokio::test]

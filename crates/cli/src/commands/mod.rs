@@ -12,9 +12,12 @@ mod steer;
 mod top;
 mod why;
 
-use clap::Subcommand;
+use std::time::Duration;
 
-use crate::shell::{Ask, CommandError, Ended, Output, OutputArgs, Shell};
+use clap::Subcommand;
+use tidegate_operate::page::{Page, Tone};
+
+use crate::shell::{Answer, Ask, CommandError, Ended, OutputArgs, Shell};
 use crate::stack::StackArgs;
 
 pub use completions::{CompletionsArgs, ManArgs};
@@ -28,6 +31,9 @@ pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 pub use top::TopArgs;
 pub use why::WhyArgs;
+
+/// How long a command that ends in good order by itself may take until it hears an interruption.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What every command on a stack takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -98,11 +104,27 @@ impl Command {
         }
     }
 
-    /// Runs it.
+    /// Whether it ends in good order by itself where it is interrupted.
+    const fn hears(&self) -> bool {
+        matches!(
+            self,
+            Self::Send(_) | Self::Plan(_) | Self::Top(_) | Self::Dead(_) | Self::Reconcile(_)
+        )
+    }
+
+    /// Runs it, until it ends or is interrupted.
     ///
     /// # Errors
     /// [`CommandError`].
     pub async fn run(self, shell: &Shell, program: clap::Command) -> Result<Ended, CommandError> {
+        let patience = if self.hears() { PATIENCE } else { Duration::ZERO };
+        tokio::select! {
+            ended = self.carry_out(shell, program) => ended,
+            () = shell.unheard(patience) => Ok(Ended::Interrupted),
+        }
+    }
+
+    async fn carry_out(self, shell: &Shell, program: clap::Command) -> Result<Ended, CommandError> {
         match self {
             Self::Send(args) => Box::pin(send::run(&args, shell)).await,
             Self::Top(args) => Box::pin(top::run(&args, shell)).await,
@@ -124,20 +146,25 @@ impl Command {
     }
 }
 
-/// Asks whether to go on; what else than yes ends the command is said.
-pub(crate) fn confirmed(ask: Ask, output: Output, question: &str) -> Result<bool, CommandError> {
-    use crate::shell::Answer;
-    use tidegate_operate::page::{Page, Tone};
-    let answer = ask.confirm(question).map_err(CommandError::Terminal)?;
+/// Asks whether to go on: none where it does. What else than yes ends the command is said.
+pub(crate) async fn declined(
+    ask: Ask,
+    shell: &Shell,
+    question: &str,
+) -> Result<Option<Ended>, CommandError> {
+    let answer = tokio::select! {
+        answer = ask.confirm(question) => answer.map_err(CommandError::Terminal)?,
+        () = shell.interrupted() => return Ok(Some(Ended::Interrupted)),
+    };
     let mut page = Page::default();
     match answer {
-        Answer::Yes => return Ok(true),
+        Answer::Yes => return Ok(None),
         Answer::No => page.line(Tone::Plain, "Nothing was changed."),
         Answer::Nobody => page.line(
             Tone::Warning,
             "Nothing was changed: there is no terminal to ask on; --yes changes without asking.",
         ),
     }
-    output.say(&page);
-    Ok(false)
+    shell.output.say(&page);
+    Ok(Some(Ended::Declined))
 }

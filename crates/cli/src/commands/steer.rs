@@ -10,7 +10,7 @@ use tidegate_operate::page::{Page, Table, View};
 use tidegate_operate::status::Status;
 use tidegate_operate::steer::{Action, Author, SteerError, steer};
 
-use super::{OnStack, confirmed, status};
+use super::{OnStack, declined, status};
 use crate::shell::{Ask, CommandError, Ended, Shell};
 use crate::stack::Stack;
 
@@ -155,8 +155,8 @@ pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<Ended, Comman
     let stack = args.on.stack.open().await?;
     let of = args.campaign.as_deref().unwrap_or("all sending");
     let question = format!("Lift the hold {} of {of}?", args.hold);
-    if !confirmed(args.ask, shell.output, &question)? {
-        return Ok(Ended::Declined);
+    if let Some(ended) = declined(args.ask, shell, &question).await? {
+        return Ok(ended);
     }
     let action = Action::Lift { campaign: args.campaign.clone(), reason: args.hold.clone() };
     change(&stack, &action, author(&stack, &args.why.reason, args.why.by.as_ref()).await, shell)

@@ -1,6 +1,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::Args;
+use tokio::sync::oneshot;
 
 /// Whether a change is confirmed.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -26,7 +27,7 @@ impl Ask {
     ///
     /// # Errors
     /// The terminal's.
-    pub fn confirm(self, question: &str) -> io::Result<Answer> {
+    pub async fn confirm(self, question: &str) -> io::Result<Answer> {
         if self.yes {
             return Ok(Answer::Yes);
         }
@@ -36,8 +37,14 @@ impl Ask {
         let mut err = anstream::stderr();
         write!(err, "{question} [y/N] ")?;
         err.flush()?;
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line)?;
+        // A thread of its own: whoever waits for it may be interrupted, a read of a terminal not.
+        let (sender, line) = oneshot::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = io::stdin().lock().read_line(&mut line).map(|_| line);
+            let _ = sender.send(read);
+        });
+        let line = line.await.map_err(io::Error::other)??;
         let yes = ["y", "yes"].contains(&line.trim().to_lowercase().as_str());
         Ok(if yes { Answer::Yes } else { Answer::No })
     }

@@ -4,12 +4,13 @@ mod ask;
 mod error;
 mod output;
 
-use std::future::Future;
-use std::pin::Pin;
+use std::cell::Cell;
+use std::time::Duration;
 
 pub use ask::{Answer, Ask};
 pub use error::{CommandError, in_full};
 pub use output::{Output, OutputArgs};
+use tokio::sync::watch;
 
 /// How a command ended, where it came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,29 +39,82 @@ impl Ended {
 }
 
 /// A command's surroundings.
+#[derive(Debug)]
 pub struct Shell {
     /// Where its report goes.
     pub output: Output,
-    interrupt: Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()>>>>,
+    interrupts: watch::Receiver<u64>,
+    /// How many of them a wait has told.
+    told: Cell<u64>,
 }
 
 impl Shell {
-    /// A shell whose interruptions `interrupt` waits for, each call for the next one.
-    pub fn new<F>(output: Output, interrupt: impl Fn() -> F + 'static) -> Self
-    where
-        F: Future<Output = ()> + 'static,
-    {
-        Self { output, interrupt: Box::new(move || Box::pin(interrupt())) }
+    /// A shell whose interruptions are counted in `interrupts`.
+    #[must_use]
+    pub const fn new(output: Output, interrupts: watch::Receiver<u64>) -> Self {
+        Self { output, interrupts, told: Cell::new(0) }
     }
 
-    /// Waits for an interruption (Ctrl-C, or a signal to end).
+    /// Waits for an interruption (Ctrl-C, or a signal to end) that no wait has told yet.
     pub async fn interrupted(&self) {
-        (self.interrupt)().await;
+        let mut interrupts = self.interrupts.clone();
+        let told = self.told.get();
+        match interrupts.wait_for(|count| *count > told).await {
+            Ok(count) => self.told.set(*count),
+            // Nobody listens for signals.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Waits for an interruption that no wait tells within `patience`: whoever runs then does not
+    /// listen.
+    pub async fn unheard(&self, patience: Duration) {
+        let mut interrupts = self.interrupts.clone();
+        loop {
+            let Ok(count) = interrupts.wait_for(|count| *count > self.told.get()).await.map(|c| *c)
+            else {
+                return std::future::pending().await;
+            };
+            tokio::time::sleep(patience).await;
+            if self.told.get() < count {
+                return;
+            }
+        }
     }
 }
 
-impl std::fmt::Debug for Shell {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shell").field("output", &self.output).finish_non_exhaustive()
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_interruption_that_nobody_hears_ends_the_command_all_the_same() {
+        let (heard, interrupts) = watch::channel(0);
+        let shell = Shell::new(Output::plain(), interrupts);
+        let patience = Duration::from_secs(2);
+        heard.send_modify(|count| *count += 1);
+        let listening = async {
+            tokio::time::sleep(patience / 2).await;
+            shell.interrupted().await;
+            tokio::time::sleep(patience * 5).await;
+        };
+        tokio::select! {
+            () = listening => {}
+            () = shell.unheard(patience) => panic!("it was heard"),
+        }
+        heard.send_modify(|count| *count += 1);
+        assert!(tokio::time::timeout(patience * 2, shell.unheard(patience)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_interruption_between_two_waits_is_told_once_by_the_next() {
+        let (heard, interrupts) = watch::channel(0);
+        let shell = Shell::new(Output::plain(), interrupts);
+        assert!(shell.interrupted().now_or_never().is_none());
+        heard.send_modify(|count| *count += 1);
+        assert!(shell.interrupted().now_or_never().is_some());
+        assert!(shell.interrupted().now_or_never().is_none());
     }
 }

@@ -14,6 +14,7 @@ use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Depth;
 
+use crate::redact::Addresses;
 pub use facts::{Facts, Places, Settings, gather};
 pub use view::changes;
 
@@ -186,7 +187,7 @@ impl Status {
             campaigns: campaigns(facts, &control.weights, &control.campaign_holds),
             queues: facts.depths.iter().map(|(name, depth)| (*name, (*depth).into())).collect(),
             counters: facts.standing.counters.clone(),
-            changes: facts.changes.iter().take(facts.settings.changes).cloned().collect(),
+            changes: masked(&facts.changes, addresses).take(facts.settings.changes).collect(),
         }
     }
 
@@ -195,6 +196,18 @@ impl Status {
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).map_or(0, |sum| u64::try_from(*sum).unwrap_or(0))
     }
+}
+
+/// Changes as they are shown: whatever a reason says, addresses in it are masked.
+pub fn masked(
+    changes: &[ChangeRecord],
+    addresses: Addresses,
+) -> impl Iterator<Item = ChangeRecord> {
+    changes.iter().map(move |change| ChangeRecord {
+        detail: addresses.within(&change.detail),
+        reason: addresses.within(&change.reason),
+        ..change.clone()
+    })
 }
 
 fn serving(facts: &Facts) -> Serving {

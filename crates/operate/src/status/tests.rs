@@ -136,14 +136,14 @@ fn what_keeps_mail_from_going_out_is_said_first() {
 }
 
 #[test]
-fn of_all_that_lowers_the_quota_the_lowest_is_in_force() {
+fn of_all_caps_the_lowest_is_in_force_less_what_refusals_took() {
     let mut facts = facts();
     facts.settings.cap.quota = Some(rate(10.0));
     let lowered = RateFactor::default().refused(Window::from_epoch_second(9)).unwrap();
     facts.standing.factor = lowered.capped(Some(rate(9.0)));
-    assert_eq!(facts.quota().in_force, Some(8.0));
+    assert_eq!(facts.quota().in_force, Some(7.2));
     facts.standing.factor = lowered.capped(Some(rate(7.0)));
-    assert_eq!(facts.quota().in_force, Some(7.0));
+    assert_eq!(facts.quota().in_force, Some(5.6));
     // SES does not tell: the last known quota.
     facts.account = None;
     facts.standing.control.last_known_quota = Some(rate(6.0));

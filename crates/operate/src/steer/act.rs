@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use tidegate_core::config::{Campaign, EXPRESS};
@@ -109,11 +110,20 @@ async fn set_control(
     let mut before = standing.control;
     // Looked at once before: what it cannot do is an error, not a change.
     apply(&mut before.clone(), action, author, campaigns, now)?;
+    // On what stands by then it may be refused: then nothing of it is written.
+    let refused = RefCell::new(None);
     let applied = change(ledger, (standing.control_version, before.clone()), |control| {
-        // On what stands by then it may have become needless, which is no error.
-        let _ = apply(control, action, author, campaigns, now);
+        let mut tried = control.clone();
+        match apply(&mut tried, action, author, campaigns, now) {
+            Ok(()) => *control = tried,
+            Err(error) => drop(refused.replace(Some(error))),
+        }
     });
-    let (changed, after) = match applied.await? {
+    let applied = applied.await?;
+    if let (Changed::Nothing, Some(error)) = (&applied, refused.take()) {
+        return Err(error);
+    }
+    let (changed, after) = match applied {
         Changed::Made { before: stood, after } => {
             before = stood;
             (true, after)
@@ -121,13 +131,18 @@ async fn set_control(
         Changed::Nothing => (false, before.clone()),
         Changed::Outrun => return Err(SteerError::Outrun),
     };
-    let held = after.holds_on(campaign(action));
-    let still_held = held.into_iter().flat_map(Holds::reasons).map(str::to_owned).collect();
     let still_held = match action {
-        Action::Resume { .. } | Action::Lift { .. } => still_held,
+        Action::Resume { .. } | Action::Lift { .. } => holding(&after, campaign(action)),
         _ => Vec::new(),
     };
     Ok((changed, words(action, campaigns, &before, &after), still_held))
+}
+
+/// What holds a campaign, or all sending: its own holds, and those on all.
+fn holding(control: &Control, campaign: Option<&str>) -> Vec<String> {
+    let own = control.holds_on(campaign).into_iter().flat_map(Holds::reasons).map(str::to_owned);
+    let all = campaign.map(|_| control.holds.reasons()).into_iter().flatten();
+    own.chain(all.map(|reason| format!("{reason} (all sending)"))).collect()
 }
 
 fn apply(
@@ -142,6 +157,9 @@ fn apply(
             let detail = format!("by {}: {}", author.by, author.reason.trim());
             let stands = control.holds_on(campaign.as_deref());
             let stands = stands.and_then(|holds| holds.get(HoldReason::Paused));
+            if let (Some(open), Some(_)) = (stands.filter(|hold| hold.until.is_none()), until) {
+                return Err(SteerError::PausedForGood(open.detail.clone()));
+            }
             let since = stands.map_or(now, |hold| hold.since);
             let hold = Hold::new(&detail, since).until(*until);
             control.lift(campaign.as_deref(), HoldReason::Paused);

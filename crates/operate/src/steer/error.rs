@@ -27,6 +27,11 @@ pub enum SteerError {
         "these weights cannot be kept: {0}; allowed are 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor"
     )]
     Weights(String),
+    /// It is paused without an end already: an end would lift what someone else left open.
+    #[error(
+        "it is paused without an end already, {0}; `tidegate resume` it first to pause it for a time"
+    )]
+    PausedForGood(String),
     /// The end of the pause has passed.
     #[error("the pause would end at {0}, which has passed")]
     Past(String),

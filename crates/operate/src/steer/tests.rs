@@ -89,6 +89,40 @@ async fn what_is_held_for_more_than_a_pause_stays_held_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_short_pause_ends_nobody_s_open_one_and_resuming_tells_what_holds_all() {
+    let ledger = MemoryLedger::default();
+    done(&ledger, Action::Pause { campaign: Some(big()), until: None }).await;
+    let until = Some(EpochMillis::new(EPOCH + 600_000));
+    let error = refused(&ledger, Action::Pause { campaign: Some(big()), until }).await;
+    assert!(error.contains("by ada: typo in the subject"), "{error}");
+    done(&ledger, Action::Pause { campaign: None, until }).await;
+    let resumed = done(&ledger, Action::Resume { campaign: Some(big()) }).await;
+    assert_eq!(resumed.still_held, ["paused (all sending)"]);
+}
+
+/// A ledger on which, before the first change, another operator takes a campaign's weight away.
+#[tokio::test(start_paused = true)]
+async fn of_two_operators_none_writes_weights_that_nobody_checked() {
+    let ledger = MemoryLedger::default();
+    let plan = FaultPlan::new(universe(), 1);
+    let slow = tidegate_memory::Latency::between(Duration::from_secs(5), Duration::from_secs(5));
+    plan.add(Rule::new(Fault::Slow(slow)).on(Operation::SetControl));
+    let slow = Faulty::new(ledger.clone(), plan);
+    let weights = |name: &str| Action::Weights([(name.to_owned(), 0)].into());
+    let (ada, clock, campaigns) = (ada(), universe().clock(), campaigns());
+    let (big, small) = (weights("big"), weights("small"));
+    let ours = steer(&big, &ada, &campaigns, &slow, &clock);
+    let theirs = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        steer(&small, &ada, &campaigns, &ledger, &clock).await
+    };
+    let (ours, theirs) = tokio::join!(ours, theirs);
+    assert!(theirs.unwrap().changed);
+    assert!(ours.unwrap_err().to_string().contains("0 to 10000, not all 0"));
+    assert_eq!(ledger.read().await.unwrap().control.weights, [("small".to_owned(), 0)].into());
+}
+
+#[tokio::test(start_paused = true)]
 async fn weights_are_overridden_one_by_one_and_reset() {
     let ledger = MemoryLedger::default();
     let weights = |pairs: &[(&str, u32)]| {

@@ -13,7 +13,7 @@ use tidegate_operate::steer::Author;
 
 use super::args::ReplayArgs;
 use super::{bar, read};
-use crate::commands::{confirmed, status};
+use crate::commands::{declined, status};
 use crate::shell::{CommandError, Ended, Shell};
 use crate::stack::Stack;
 
@@ -77,8 +77,8 @@ async fn go(
         return Ok(Ended::Done);
     }
     let pace = pace(args, stack, shell).await?;
-    if !confirmed(args.ask, shell.output, &question(reviewed, pace))? {
-        return Ok(Ended::Declined);
+    if let Some(ended) = declined(args.ask, shell, &question(reviewed, pace)).await? {
+        return Ok(ended);
     }
     let by = match &args.by {
         Some(by) => by.clone(),

@@ -35,13 +35,34 @@ pub(super) async fn senders(stack: &Stack) -> Vec<Sender> {
     senders
 }
 
-/// An address is verified by itself, or by its domain.
+/// An address is verified by itself, or by its domain; a domain by itself, or by one above it.
 async fn verified(client: &Client, identity: &str) -> Read<Option<bool>> {
-    let domain = identity.rsplit_once('@').map(|(_, domain)| domain);
-    let itself = of_identity(client, identity).await?;
-    match (itself, domain) {
-        (Some(true), _) | (_, None) => Ok(itself),
-        (_, Some(domain)) => Ok(of_identity(client, domain).await?.or(itself)),
+    let mut found = None;
+    for name in names(identity) {
+        let verified = of_identity(client, name).await?;
+        found = found.or(verified);
+        if verified == Some(true) {
+            return Ok(verified);
+        }
+    }
+    Ok(found)
+}
+
+/// An identity, its domain, and the domains above that one, down to two labels.
+fn names(identity: &str) -> Vec<&str> {
+    let domain = identity.rsplit_once('@').map_or(identity, |(_, domain)| domain);
+    let above = std::iter::successors(Some(domain), |name| Some(name.split_once('.')?.1));
+    let above = above.filter(|name| name.contains('.'));
+    identity.contains('@').then_some(identity).into_iter().chain(above).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_sender_may_be_verified_by_any_domain_above_it() {
+        let names = super::names("ada@news.example.org");
+        assert_eq!(names, ["ada@news.example.org", "news.example.org", "example.org"]);
+        assert_eq!(super::names("example.org"), ["example.org"]);
     }
 }
 

@@ -20,7 +20,7 @@ use tidegate_operate::send::{
 };
 use tidegate_operate::status::Status;
 
-use super::{confirmed, status};
+use super::{declined, status};
 use crate::shell::{CommandError, Ended, Shell};
 use crate::stack::Stack;
 use progress::Bar;
@@ -61,8 +61,8 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, Command
         return Ok(Ended::Done);
     }
     shell.output.say_view(&plan);
-    if !confirmed(args.ask, shell.output, &plan.question())? {
-        return Ok(Ended::Declined);
+    if let Some(ended) = declined(args.ask, shell, &plan.question()).await? {
+        return Ok(ended);
     }
     let report = enqueue(args, &stack, &campaign, prepared, &journal, shell).await?;
     shell.output.show(&report).map_err(CommandError::Terminal)?;

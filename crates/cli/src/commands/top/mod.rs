@@ -14,7 +14,7 @@ use tidegate_operate::status::Facts;
 use tidegate_operate::steer::{Author, steer};
 use tidegate_operate::top::{Board, Key, Told};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{OnStack, status};
 use crate::shell::{CommandError, Ended, Shell, in_full};
@@ -22,8 +22,8 @@ use crate::stack::Stack;
 
 /// How long the thread that reads keys waits at most until it sees that nobody listens any more.
 const KEYS_WAIT: Duration = Duration::from_millis(200);
-/// Queues and account are asked every so many looks at the ledger: SQS counts up to a minute late.
-const DEPTHS_EVERY: u32 = 5;
+/// Queues and account are asked this often: SQS counts up to a minute late.
+const DEPTHS_EVERY: Duration = Duration::from_secs(5);
 
 /// Watch a running stack, live, and steer it
 ///
@@ -82,13 +82,16 @@ async fn watch(
     let mut keys = keys();
     let mut looks = interval(Duration::from_secs(args.every));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut look = 0_u32;
+    let mut counted = Instant::now();
     loop {
         terminal.draw(|frame| draw::draw(board, frame)).map_err(CommandError::Terminal)?;
         tokio::select! {
             _ = looks.tick() => {
-                look = look.wrapping_add(1);
-                match read(stack, shell, &facts, look.is_multiple_of(DEPTHS_EVERY)).await {
+                let due = counted.elapsed() >= DEPTHS_EVERY;
+                if due {
+                    counted = Instant::now();
+                }
+                match read(stack, shell, &facts, due).await {
                     Ok(now) => {
                         facts = now;
                         board.see(&facts);
