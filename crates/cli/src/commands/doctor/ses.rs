@@ -56,16 +56,6 @@ fn names(identity: &str) -> Vec<&str> {
     identity.contains('@').then_some(identity).into_iter().chain(above).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_sender_may_be_verified_by_any_domain_above_it() {
-        let names = super::names("ada@news.example.org");
-        assert_eq!(names, ["ada@news.example.org", "news.example.org", "example.org"]);
-        assert_eq!(super::names("example.org"), ["example.org"]);
-    }
-}
-
 async fn of_identity(client: &Client, identity: &str) -> Read<Option<bool>> {
     match client.get_email_identity().email_identity(identity).send().await {
         Ok(answer) => Ok(Some(answer.verified_for_sending_status())),
@@ -83,4 +73,14 @@ pub(super) async fn configuration_set(stack: &Stack) -> Option<(String, Read<boo
         Err(error) => read("GetConfigurationSet", &name, Err(error)),
     };
     Some((name, there))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_sender_may_be_verified_by_any_domain_above_it() {
+        let names = super::names("ada@news.example.org");
+        assert_eq!(names, ["ada@news.example.org", "news.example.org", "example.org"]);
+        assert_eq!(super::names("example.org"), ["example.org"]);
+    }
 }
