@@ -282,11 +282,13 @@ fn ruled_out(facts: &Facts, mut answer: Explanation) -> Explanation {
 fn said(facts: &Facts, status: &Status, campaign: Option<&str>) -> Vec<Said> {
     let mut said = Vec::new();
     let mut say = |of, what: String| said.push(Said { of, what });
+    let addresses = facts.status.settings.addresses;
     for (identity, mark) in &facts.marks {
         say(
             "mark",
             format!(
-                "{identity}: {} since {}, pass {}",
+                "{}: {} since {}, pass {}",
+                addresses.identity(identity),
                 mark.state.as_str(),
                 time(mark.since),
                 mark.pass

@@ -239,6 +239,18 @@ fn what_was_not_ruled_out_is_said() {
 }
 
 #[test]
+fn an_id_that_is_an_address_is_masked_in_what_was_read() {
+    let mut facts = facts(None);
+    let mark =
+        Mark { state: MarkState::Sent, token: "a".to_owned(), pass: 0, since: ago(Duration::ZERO) };
+    facts.marks.push((Identity::from_body_id("small", "ada@example.com"), mark));
+    let read = explain(&facts).facts;
+    assert!(read[0].what.starts_with("small/id/***@example.com: sent"), "{read:?}");
+    facts.status.settings.addresses = Addresses::Shown;
+    assert!(explain(&facts).facts[0].what.starts_with("small/id/ada@example.com: sent"));
+}
+
+#[test]
 fn the_pages_of_three_verdicts() {
     let page = |facts: &Facts| Page::of(&explain(facts)).plain();
     snapbox::assert_data_eq!(
