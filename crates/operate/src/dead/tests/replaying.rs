@@ -87,6 +87,36 @@ async fn what_is_sent_between_review_and_replay_stays() {
     assert_eq!(bench.standing("dead").len(), 1);
 }
 
+/// Each would go out a pass on from its own, so neither the merge queue nor the guard knows them as one.
+#[tokio::test(start_paused = true)]
+async fn of_several_letters_of_one_mail_only_the_newest_is_replayed() {
+    let bench = Bench::new();
+    let at_pass = |code: &str, pass: u32| {
+        let mut letter = refused("big", "twice", code);
+        let own = letter.attributes.iter_mut().find(|(name, _)| *name == "pass").unwrap();
+        own.1 = pass.to_string();
+        letter
+    };
+    bench.put(&[at_pass("New", 131_071), at_pass("Old", 65_535)]).await;
+    bench.put(&[refused("big", "once", "Old")]).await;
+    let review = bench.review(Filter::default(), true).await;
+    assert_eq!((review.to_send(), review.refusals.len()), (2, 1), "{review:?}");
+    assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 2);
+    let twice = ("big/id/twice".to_owned(), "131072".to_owned());
+    assert_eq!(bench.mails("big").get(&twice), Some(&1), "{:?}", bench.mails("big"));
+    assert_eq!(bench.mails("big").len(), 2);
+    // Nor where the newer one is not meant.
+    let bench = Bench::new();
+    bench.put(&[at_pass("New", 131_071), at_pass("Old", 65_535)]).await;
+    let old = Filter { codes: vec!["Old".to_owned()], ..Filter::default() };
+    let review = bench.review(old, true).await;
+    assert_eq!((review.to_send(), review.groups[0].cannot), (0, 1));
+    // Alike but for SQS's id: one of them.
+    let bench = Bench::new();
+    bench.put(&[at_pass("Old", 65_535), at_pass("Old", 65_535)]).await;
+    assert_eq!(bench.review(Filter::default(), true).await.to_send(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn letters_that_came_after_the_review_are_left_alone() {
     let bench = Bench::new();
