@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidegate_core::config::EXPRESS;
@@ -24,7 +25,7 @@ const LONGEST_RETRY: Duration = Duration::from_mins(15);
 #[must_use]
 pub fn explain(facts: &Facts) -> Explanation {
     let status = Status::of(&facts.status);
-    let known = known(facts, &status);
+    let known = which(facts, &status).or_else(|| known(facts, &status));
     let mut answer = known.unwrap_or_else(|| inferred(facts, &status));
     answer.facts.extend(said(facts, &status, answer.campaign.as_deref()));
     answer
@@ -60,6 +61,28 @@ impl Explanation {
     fn rule_out(&mut self, of: &'static str, what: impl Into<String>) {
         self.ruled_out.push(Said { of, what: what.into() });
     }
+}
+
+/// Marks and letters of several campaigns are of several mails: ids are a campaign's own.
+fn which(facts: &Facts, status: &Status) -> Option<Explanation> {
+    let marked = facts.marks.iter().filter_map(|(identity, _)| identity.campaign());
+    let dead = facts.letters.iter().filter_map(|letter| Some(letter.entry()?.campaign.clone()));
+    let campaigns: BTreeSet<String> = marked.chain(dead).collect();
+    if facts.asked.campaign.is_some() || campaigns.len() < 2 {
+        return None;
+    }
+    let summary = "Several campaigns have a mail of this id: name one with --campaign.";
+    let mut answer = Explanation::new(facts, Verdict::WhichCampaign, summary);
+    for campaign in campaigns {
+        let mut of_one = facts.clone();
+        of_one.marks.retain(|(identity, _)| identity.campaign().as_ref() == Some(&campaign));
+        let is_of_one = |letter: &Letter| letter.entry().is_some_and(|e| e.campaign == campaign);
+        of_one.letters.retain(is_of_one);
+        if let Some(known) = known(&of_one, status) {
+            answer.facts.push(Said { of: "if of", what: format!("{campaign}: {}", known.summary) });
+        }
+    }
+    Some(answer)
 }
 
 /// What marks and dead letters tell of this very mail.

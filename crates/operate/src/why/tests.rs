@@ -142,6 +142,31 @@ fn marks_and_dead_letters_tell_of_the_very_mail() {
 }
 
 #[test]
+fn mails_of_one_id_in_several_campaigns_are_not_taken_for_each_other() {
+    let mut two = marked(facts(None), MarkState::Parked, Duration::from_mins(1));
+    let sent = Mark {
+        state: MarkState::Sent,
+        token: "b".to_owned(),
+        pass: 0,
+        since: ago(Duration::from_hours(9)),
+    };
+    two.marks.push((Identity::from_body_id("big", "4711"), sent));
+    two.letters.push(letter());
+    let answer = explain(&two);
+    assert_eq!((answer.verdict, answer.campaign), (Verdict::WhichCampaign, None));
+    let lines: Vec<_> = answer.facts.iter().filter(|said| said.of == "if of").collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].what.starts_with("big: It was sent: "), "{lines:?}");
+    assert!(lines[1].what.starts_with("small: It is dead-lettered since "), "{lines:?}");
+    // A letter alone against a mark does the same.
+    two.marks.remove(0);
+    assert_eq!(explain(&two).verdict, Verdict::WhichCampaign);
+    two.asked.campaign = Some("big".to_owned());
+    two.letters.clear();
+    assert_eq!(explain(&two).verdict, Verdict::Sent);
+}
+
+#[test]
 fn every_limit_is_named_with_when_it_lets_go() {
     let since = ago(Duration::from_mins(5));
     let held = |campaign, reason, until: Option<EpochMillis>| {
