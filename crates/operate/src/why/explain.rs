@@ -157,12 +157,12 @@ fn unknown(facts: &Facts, identity: &Identity, mark: &Mark) -> Explanation {
 
 /// What is left after all that can be ruled out.
 fn inferred(facts: &Facts, status: &Status) -> Explanation {
-    let names: Vec<&str> = status.campaigns.iter().map(|own| own.name.as_str()).collect();
+    let mut names: Vec<&str> = status.campaigns.iter().map(|own| own.name.as_str()).collect();
+    names.extend(status.queues.contains_key("express").then_some(EXPRESS));
     let named = Identity::parse(&facts.asked.id).ok().and_then(|identity| identity.campaign());
     let named = facts.asked.campaign.clone().or(named);
-    let exists = |name: &str| name == EXPRESS || names.contains(&name);
     let answer = match named.as_deref() {
-        Some(name) if !exists(name) => {
+        Some(name) if !names.contains(&name) => {
             let summary = format!("There is no campaign {name}; there is {}.", names.join(", "));
             let answer = Explanation::new(facts, Verdict::NoCampaign, summary).of(named.clone());
             answer.lets_go(
@@ -180,9 +180,12 @@ fn inferred(facts: &Facts, status: &Status) -> Explanation {
 fn of_campaign(facts: &Facts, status: &Status, campaign: Option<&str>) -> Explanation {
     let held = limits(status, campaign);
     let name = campaign.unwrap_or_default();
-    let (own, merged) = (backlog(status, name), merged(status));
+    // Express mail goes past the merge queue.
+    let merged = if name == EXPRESS { QueueDepth::default() } else { merged(status) };
+    let own = backlog(status, name);
     let mut answer = if own.all() + merged.all() == 0 {
-        nowhere(facts)
+        let empty = "the campaign's queue and the merge queue are empty";
+        nowhere(facts, if name == EXPRESS { "the express queue is empty" } else { empty })
     } else if let Some(first) = held.first() {
         let summary = format!("It waits: {}.", first.what);
         Explanation::new(facts, first.verdict, summary).lets_go(&first.lets_go, first.until)
@@ -198,7 +201,7 @@ fn of_campaign(facts: &Facts, status: &Status, campaign: Option<&str>) -> Explan
     answer.of(campaign.map(str::to_owned))
 }
 
-fn nowhere(facts: &Facts) -> Explanation {
+fn nowhere(facts: &Facts, empty: &'static str) -> Explanation {
     let (summary, words) = if facts.poller.duplicate_guard == DuplicateGuard::Off {
         (
             "It stands on no queue: it was sent, or it never came.",
@@ -211,7 +214,7 @@ fn nowhere(facts: &Facts) -> Explanation {
         )
     };
     let mut answer = Explanation::new(facts, Verdict::Nowhere, summary).lets_go(words, None);
-    answer.rule_out("waiting", "the campaign's queue and the merge queue are empty");
+    answer.rule_out("waiting", empty);
     answer.not_known.push(LATE);
     answer
 }
@@ -252,14 +255,22 @@ fn waiting(facts: &Facts, status: &Status, campaign: &str, own: QueueDepth) -> E
 
 /// It may be of any campaign: what holds for all of them is said, else what each of them comes to.
 fn of_any(facts: &Facts, status: &Status, names: &[&str]) -> Explanation {
-    let each: Vec<Explanation> =
+    let mut standing: Vec<Explanation> =
         names.iter().map(|name| of_campaign(facts, status, Some(name))).collect();
-    let standing: Vec<&Explanation> =
-        each.iter().filter(|answer| answer.verdict != Verdict::Nowhere).collect();
-    let shared: Vec<Limit> = limits(status, None);
+    standing.retain(|answer| answer.verdict != Verdict::Nowhere);
     if standing.is_empty() {
-        return nowhere(facts);
+        return nowhere(facts, "the campaigns' queues and those that they share are empty");
     }
+    if standing.len() == 1
+        && let Some(mut only) = standing.pop()
+    {
+        only.rule_out("other campaigns", "no mail of theirs stands on a queue");
+        only.not_known.push(LATE);
+        return only;
+    }
+    // What leaves express mail alone (the daily quota's reserve) does not hold for all.
+    let holds_all = |limit: &Limit| standing.iter().all(|answer| answer.limits.contains(limit));
+    let shared: Vec<Limit> = limits(status, None).into_iter().filter(holds_all).collect();
     if let Some(first) = shared.first() {
         let summary = format!("It waits: {}.", first.what);
         let mut answer = Explanation::new(facts, first.verdict, summary);

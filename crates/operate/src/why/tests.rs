@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tidegate_core::breaker::Breaker;
-use tidegate_core::config::{Campaign, Cap};
+use tidegate_core::config::{Campaign, Cap, EXPRESS};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
@@ -248,6 +248,37 @@ fn without_a_campaign_what_holds_for_all_is_said_else_it_asks_for_one() {
     let mut identity = facts(None);
     identity.asked.id = "small/id/4711".to_owned();
     assert_eq!(explain(&identity).verdict, Verdict::Waiting);
+}
+
+#[test]
+fn express_mail_is_looked_for_and_never_on_the_merge_queue() {
+    let with_express = |campaign, visible| {
+        let mut facts = facts(campaign);
+        facts.status.depths.insert("express", Depth { visible, ..Depth::default() });
+        facts
+    };
+    // Mail on the merge queue is none of its.
+    assert_eq!(explain(&with_express(Some(EXPRESS), 0)).verdict, Verdict::Nowhere);
+    assert_eq!(explain(&with_express(Some(EXPRESS), 7)).verdict, Verdict::Waiting);
+    assert_eq!(explain(&facts(Some(EXPRESS))).verdict, Verdict::NoCampaign);
+    let lines = |facts: &Facts| {
+        let answer = explain(facts);
+        assert_eq!(answer.verdict, Verdict::WhichCampaign);
+        answer.facts.iter().filter(|said| said.of == "if of").count()
+    };
+    assert_eq!(lines(&with_express(None, 7)), 3);
+    assert_eq!(lines(&with_express(None, 0)), 2);
+    // The daily quota's reserve is kept for it: that does not hold for all.
+    let mut reserve = with_express(None, 7);
+    let daily = HoldReason::DailyBudget;
+    hold(&mut reserve, None, daily, Hold::new("", ago(Duration::ZERO)));
+    assert_eq!(lines(&reserve), 3);
+    // Nothing else waits: it is the only one that it can be.
+    let mut only = with_express(None, 7);
+    only.status.backlogs.clear();
+    only.status.depths.remove("merge");
+    let answer = explain(&only);
+    assert_eq!((answer.verdict, answer.campaign.as_deref()), (Verdict::Waiting, Some(EXPRESS)));
 }
 
 #[test]
