@@ -25,6 +25,8 @@ pub(super) struct Runs {
 pub(super) struct Placed {
     pub(super) position: usize,
     pub(super) run: Run,
+    /// When its journal was last written.
+    pub(super) touched: EpochMillis,
 }
 
 impl Runs {
@@ -32,8 +34,8 @@ impl Runs {
         Self { queue, journals: Vec::new(), first: None }
     }
 
-    pub(super) fn add(&mut self, position: usize, run: Run, header: &Header) {
-        self.journals.push(Placed { position, run });
+    pub(super) fn add(&mut self, placed: Placed, header: &Header) {
+        self.journals.push(placed);
         if self.first.is_none_or(|(at, _)| header.at < at) {
             self.first = Some((header.at, header.before));
         }
@@ -52,10 +54,11 @@ impl Runs {
         self.journals.iter().map(|placed| placed.run.enqueued).sum()
     }
 
-    /// Whether the last of them is not over, or was less than a minute ago.
+    /// Whether the last of them was less than a minute ago; one that was abandoned ended when its
+    /// journal did.
     fn are_recent(&self, now: EpochMillis) -> bool {
-        let recent = |run: &Run| run.ended.is_none_or(|at| age(at, now) < LAG);
-        self.journals.iter().any(|placed| recent(&placed.run))
+        let last = |placed: &Placed| placed.run.ended.unwrap_or(placed.touched);
+        self.journals.iter().any(|placed| age(last(placed), now) < LAG)
     }
 
     /// What the counts of what moves may be off by; none where nothing moves.

@@ -61,6 +61,8 @@ pub(super) fn account(
         retrying: queued.retrying,
         dead: found.dead,
         unknown: 0,
+        unmarked: 0,
+        queued: on_campaign + merging,
         difference,
         allowances,
         runs: runs.journals.into_iter().map(|placed| placed.run).collect(),

@@ -116,6 +116,8 @@ pub(super) fn account(
         retrying,
         dead: found.dead,
         unknown: found.unknown,
+        unmarked: found.rest,
+        queued: queued.waiting + queued.retrying + merging,
         difference: i64::try_from(missing).unwrap_or(i64::MAX),
         allowances,
         runs: runs.journals.into_iter().map(|placed| placed.run).collect(),
