@@ -1,6 +1,6 @@
 use tidegate_core::duplicate_guard::MarkState;
 use tidegate_delivery::ports::{FailureKind, History as _, MarkRequest, Marked, Marks as _};
-use tidegate_memory::{Fault, Operation, Rule};
+use tidegate_memory::{Fault, Latency, Operation, Rule};
 
 use super::*;
 
@@ -200,6 +200,49 @@ async fn it_keeps_its_pace_and_waits_for_a_queue_that_grows() {
     let waits = tokio::time::timeout(Duration::from_mins(2), bench.replay(&review, narrow)).await;
     let sent = bench.standing("big").len();
     assert!(waits.is_err() && (20..=40).contains(&sent), "{sent} were sent");
+}
+
+/// What is not meant stands before it, and takes longer to look through than a lost letter is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_letter_is_found_behind_many_that_are_not_meant() {
+    let of = |code: &str| Filter { codes: vec![code.to_owned()], ..Filter::default() };
+    for per_second in [100.0, 0.05] {
+        let bench = Bench::new();
+        bench.put(&several(300)).await;
+        bench.put(&[refused("big", "x-1", "Meant"), refused("big", "x-2", "Meant")]).await;
+        let review = bench.review(of("Meant"), false).await;
+        let slow = Latency::always(Duration::from_secs(2));
+        bench.plan.add(Rule::new(Fault::Slow(slow)).on(Operation::Receive));
+        let pace = Pace { per_second, backlog: 1_000 };
+        let replayed = bench.replay(&review, pace).await.unwrap();
+        assert_eq!((replayed.sent, replayed.not_found), (2, 0), "at {per_second}: {replayed:?}");
+        assert!(replayed.is_whole() && bench.standing("dead").len() == 300);
+        assert!(replayed.took_s >= 50 && replayed.took_s < 300, "{replayed:?}");
+        let often = bench.standing("dead").into_iter().map(|message| message.receive_count);
+        assert_eq!(often.max(), Some(2), "they were not kept hidden");
+    }
+}
+
+/// Letters that keep coming do not keep a replay that waits for one that is gone.
+#[tokio::test(start_paused = true)]
+async fn a_letter_that_is_gone_is_given_up_while_others_come() {
+    let bench = Bench::new();
+    bench.put(&several(1)).await;
+    let review = bench.review(Filter::default(), false).await;
+    let taken = bench.memory.receive(&bench.dead, 1, Duration::ZERO).await.unwrap();
+    bench.memory.delete(&bench.dead, &[taken[0].receipt.clone()]).await.unwrap();
+    let others = async {
+        for number in 0.. {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            bench.put(&[refused("big", &format!("new-{number}"), "X")]).await;
+        }
+    };
+    let replayed = tokio::select! {
+        replayed = bench.replay(&review, FAST) => replayed.unwrap(),
+        () = others => unreachable!("they come for ever"),
+    };
+    assert_eq!((replayed.sent, replayed.not_found), (0, 1));
+    assert!((30..90).contains(&replayed.took_s), "{replayed:?}");
 }
 
 #[tokio::test(start_paused = true)]
