@@ -246,6 +246,21 @@ async fn a_letter_that_is_gone_is_given_up_while_others_come() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn with_letters_to_delete_that_are_gone_it_is_not_whole() {
+    let mut bench = Bench::new();
+    bench.guard = DuplicateGuard::Park;
+    bench.put(&several(1)).await;
+    mark(&bench, "m-0", MarkState::Sent).await;
+    let review = bench.review(Filter::default(), true).await;
+    assert_eq!((review.to_send(), review.to_drop), (0, 1));
+    let taken = bench.memory.receive(&bench.dead, 1, Duration::ZERO).await.unwrap();
+    bench.memory.delete(&bench.dead, &[taken[0].receipt.clone()]).await.unwrap();
+    let replayed = bench.replay(&review, FAST).await.unwrap();
+    assert_eq!((replayed.dropped, replayed.not_found), (0, 1));
+    assert!(!replayed.is_whole(), "{replayed:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_begins_only_with_a_reason_and_a_record() {
     let bench = Bench::new();
     bench.put(&several(1)).await;
