@@ -9,7 +9,7 @@ use super::report::{Allowance, Run};
 use crate::send::{Before, Header};
 
 /// SQS's approximate counts lag by up to a minute, the pollers' reports by their window.
-const LAG: Duration = Duration::from_secs(65);
+pub(super) const LAG: Duration = Duration::from_secs(65);
 
 /// A campaign's runs.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(super) struct Runs {
 pub(super) struct Placed {
     pub(super) position: usize,
     pub(super) run: Run,
+    /// When it began.
+    pub(super) began: EpochMillis,
     /// When its journal was last written.
     pub(super) touched: EpochMillis,
 }
@@ -111,6 +113,8 @@ impl Queued {
 pub(super) struct Found {
     /// SES took them.
     pub(super) sent: u64,
+    /// A mail of the same id was sent before their run began: the guard deletes them.
+    pub(super) sent_before: u64,
     /// They are being sent right now.
     pub(super) sending: u64,
     /// They stand on the dead-letter queue.

@@ -57,6 +57,7 @@ pub(super) fn account(
         method: Method::Counts { queued_before: before.queued },
         enqueued: runs.enqueued(),
         sent,
+        sent_before: 0,
         waiting: queued.waiting + on_merge,
         retrying: queued.retrying,
         dead: found.dead,

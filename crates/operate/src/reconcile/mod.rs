@@ -142,7 +142,8 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
             let records = open(&journals[journal.position])?;
             let found = &mut found;
             if by_marks {
-                marks::tally(ports.ledger, now, &campaign, &dead.mails, records, found, &checked)
+                let times = (journal.began, now);
+                marks::tally(ports.ledger, times, &campaign, &dead.mails, records, found, &checked)
                     .await?;
             } else {
                 counts::tally(&campaign, &dead.mails, records, found, &checked)?;
@@ -201,7 +202,7 @@ fn runs<J: Journal>(
         let queue = QueueUrl::new(header.queue.as_str());
         let known = runs.entry(header.campaign.clone()).or_insert_with(|| Runs::new(queue));
         let touched = journal.touched().map_err(failed(journal, "looked at"))?;
-        known.add(Placed { position, run, touched }, &header);
+        known.add(Placed { position, run, began: header.at, touched }, &header);
     }
     Ok(runs)
 }

@@ -47,6 +47,9 @@ pub struct Account {
     pub enqueued: u64,
     /// Mails that SES took; by counts, of this campaign, whoever enqueued them.
     pub sent: u64,
+    /// Mails that are not sent: one of the same id was, before their run began, and the duplicate guard
+    /// deletes them. 0 by counts.
+    pub sent_before: u64,
     /// Mails that stand on the campaign's or the merge queue, or are being sent.
     pub waiting: u64,
     /// Mails that wait for another attempt.
@@ -117,7 +120,7 @@ impl Account {
 
     fn verdict(&self) -> (Tone, String) {
         let (balanced, condition) = if self.unmarked == 0 {
-            (Tone::Good, String::new())
+            (if self.sent_before > 0 { Tone::Plain } else { Tone::Good }, String::new())
         } else {
             let (unmarked, queued) = (count(self.unmarked), counted(self.queued, "message"));
             let are = if self.unmarked == 1 { "is" } else { "are" };
@@ -156,6 +159,14 @@ impl Account {
         let by_counts = matches!(self.method, Method::Counts { .. });
         let since = if by_counts { "since then, whoever enqueued them" } else { "" };
         row("sent", self.sent, Tone::Good, since);
+        if self.sent_before > 0 {
+            row(
+                "sent before",
+                self.sent_before,
+                Tone::Warning,
+                "their ids, before their run began: the duplicate guard deletes them",
+            );
+        }
         row("waiting", self.waiting, Tone::Plain, "on a queue, or being sent");
         row("retrying", self.retrying, Tone::Warning, "put back for another attempt");
         row("dead", self.dead, Tone::Bad, "on the dead-letter queue");

@@ -72,6 +72,23 @@ async fn while_mail_moves_the_tolerance_is_a_minute_of_the_quota_and_is_said() {
     assert!(!world.reconcile(&[&journal]).await.unwrap().balances());
 }
 
+/// The mails have the ids of another run: the guard takes them for its copies, and deletes them.
+#[tokio::test(start_paused = true)]
+async fn marks_that_are_older_than_the_run_are_none_of_its_mails() {
+    let world = World::new(DuplicateGuard::Park);
+    let first = world.enqueue("big", "november", 100).await;
+    world.befall("big", &[(100, Became::Sent)]).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let again = world.enqueue("big", "november", 100).await;
+    let report = world.reconcile(&[&again]).await.unwrap();
+    let account = &report.accounts[0];
+    assert_eq!((account.sent, account.sent_before, account.difference), (0, 100, 0));
+    let page = tidegate_operate::page::Page::of(&report).plain();
+    assert!(page.contains("sent before  100  their ids, before their run began"), "{page}");
+    let both = world.reconcile(&[&first, &again]).await.unwrap();
+    assert_eq!((both.accounts[0].sent, both.accounts[0].sent_before), (100, 100));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_run_gives_no_tolerance_once_its_journal_rests() {
     let world = World::new(DuplicateGuard::Park);
