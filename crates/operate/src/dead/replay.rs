@@ -24,7 +24,7 @@ const BATCH_BYTES: usize = 1_048_576;
 const WAIT: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often what is held is looked at during a slow pace's rests: before it would be visible again.
-const RENEW_EVERY: Duration = Duration::from_secs(10);
+const RENEW_EVERY: Duration = Duration::from_secs(5);
 /// Longer than another's receive hides a letter: what was not found for so long is gone.
 const GIVE_UP: Duration = VISIBILITY_TIMEOUT.saturating_add(Duration::from_secs(5));
 /// How often a delete is tried.
