@@ -1,5 +1,10 @@
 //! Addresses are masked unless they are asked for.
 
+use tidegate_core::identity::Identity;
+
+/// What an `@` is written as: itself, in a URL, in JSON.
+const AT: [&str; 3] = ["@", "%40", r"\u0040"];
+
 /// Whether addresses are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Addresses {
@@ -11,12 +16,13 @@ pub enum Addresses {
 }
 
 impl Addresses {
-    /// An address as it is shown: masked, all but what follows the last `@`.
+    /// An address as it is shown: masked, all but what follows the last `@` (or `%40`, as in a URL).
     ///
     /// ```
     /// use tidegate_operate::redact::Addresses;
     /// assert_eq!(Addresses::Masked.one("Ada <ada@example.com>"), "***@example.com");
     /// assert_eq!(Addresses::Shown.one("ada@example.com"), "ada@example.com");
+    /// assert_eq!(Addresses::Masked.one("ada%40example.com"), "***@example.com");
     /// assert_eq!(Addresses::Masked.one("no address"), "***");
     /// ```
     #[must_use]
@@ -24,12 +30,13 @@ impl Addresses {
         if self == Self::Shown {
             return address.to_owned();
         }
-        let domain = address.rsplit_once('@').map_or("", |(_, domain)| domain);
+        let after = |at: &&str| address.rfind(at).map(|place| place + at.len());
+        let domain = AT.iter().filter_map(after).max().map_or("", |start| &address[start..]);
         let domain = domain.trim_end_matches(['>', ' ']);
         if domain.is_empty() { "***".to_owned() } else { format!("***@{domain}") }
     }
 
-    /// A text in which addresses may stand: masked, each word with an `@` in it.
+    /// A text in which addresses may stand: masked, each word with an `@` (or `%40`) in it.
     ///
     /// ```
     /// use tidegate_operate::redact::Addresses;
@@ -38,10 +45,62 @@ impl Addresses {
     /// ```
     #[must_use]
     pub fn within(self, text: &str) -> String {
-        if self == Self::Shown || !text.contains('@') {
+        if self == Self::Shown || !holds(text) {
             return text.to_owned();
         }
-        let masked = |word: &str| if word.contains('@') { self.one(word) } else { word.to_owned() };
-        text.split(' ').map(masked).collect::<Vec<_>>().join(" ")
+        let masked = |piece: &str| {
+            let word = piece.trim_end_matches(char::is_whitespace);
+            let after = &piece[word.len()..];
+            if holds(word) { self.one(word) + after } else { piece.to_owned() }
+        };
+        text.split_inclusive(char::is_whitespace).map(masked).collect()
+    }
+
+    /// An identity, whose id may be an address: masked, all but its campaign.
+    ///
+    /// ```
+    /// use tidegate_core::identity::Identity;
+    /// use tidegate_operate::redact::Addresses;
+    /// let identity = Identity::from_body_id("news", "ada@example.com");
+    /// assert_eq!(Addresses::Masked.identity(&identity), "news/id/***@example.com");
+    /// ```
+    #[must_use]
+    pub fn identity(self, identity: &Identity) -> String {
+        let (text, id) = (identity.as_str(), identity.id());
+        if self == Self::Shown || !holds(&id) {
+            return text.to_owned();
+        }
+        let before = text.rsplit_once('/').map_or("", |(before, _)| before);
+        format!("{before}/{}", self.within(&id))
+    }
+}
+
+/// Whether an address may stand in it.
+fn holds(text: &str) -> bool {
+    AT.iter().any(|at| text.contains(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_masked_however_its_at_is_written() {
+        let masked = Addresses::Masked;
+        assert_eq!(masked.within("id ada%40example.com is"), "id ***@example.com is");
+        assert_eq!(masked.within(r"ada\u0040example.com"), "***@example.com");
+        assert_eq!(masked.one("a@example.net%40example.com"), "***@example.com");
+        assert_eq!(masked.within("one\nada@example.com\n\ttwo"), "one\n***@example.com\n\ttwo");
+        assert_eq!(masked.within("40% of 4711"), "40% of 4711");
+        let shown = Addresses::Shown.within("ada%40example.com");
+        assert_eq!(shown, "ada%40example.com");
+    }
+
+    #[test]
+    fn an_identity_keeps_its_campaign() {
+        let of = |id| Addresses::Masked.identity(&Identity::from_body_id("news", id));
+        assert_eq!(of("ada%40example.com"), "news/id/***@example.com");
+        assert_eq!(of("11/ada@example.com"), "news/id/***@example.com");
+        assert_eq!(of("11/4711"), "news/id/11%2F4711");
     }
 }

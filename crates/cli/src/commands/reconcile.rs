@@ -3,9 +3,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::time::UNIX_EPOCH;
 
 use clap::Args;
 use futures_util::future::{Either, select};
+use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::PortError;
 use tidegate_operate::dead;
 use tidegate_operate::reconcile::{
@@ -56,6 +58,11 @@ impl Journal for Kept {
 
     fn open(&self) -> io::Result<impl BufRead> {
         File::open(&self.0).map(BufReader::new)
+    }
+
+    fn touched(&self) -> io::Result<EpochMillis> {
+        let since = self.0.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(EpochMillis::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
     }
 }
 
@@ -158,11 +165,9 @@ async fn dead_letters(stack: &Stack, shell: &Shell) -> Result<DeadLetters, PortE
     let stop = shell.interrupted();
     let reading = dead::read(&queues, &clock, &queue, MOST_DEAD, stop, |_| {}).await?;
     let coverage = reading.coverage;
-    // How many are left beyond the limit nobody knows.
-    let beyond = if coverage.limited { u64::MAX } else { 0 };
     Ok(DeadLetters {
         mails: reading.letters.iter().filter_map(dead::Letter::identity).collect(),
-        unread: coverage.hidden_before.saturating_add(beyond),
+        unread: coverage.unread(),
         interrupted: coverage.interrupted,
     })
 }

@@ -17,10 +17,10 @@ const RENEWED_BEFORE: Duration = Duration::from_secs(12);
 pub(super) struct Held(BTreeMap<String, (String, Monotonic)>);
 
 impl Held {
-    /// Notes what was received by a call that was made at `since`.
-    pub(super) fn note(&mut self, received: &Received, since: Monotonic) {
-        let until = since + VISIBILITY_TIMEOUT;
-        self.0.insert(received.message_id.clone(), (received.receipt.clone(), until));
+    /// Notes what was received by a call that was made at `since`; gives whether it was not held.
+    pub(super) fn note(&mut self, received: &Received, since: Monotonic) -> bool {
+        let held = (received.receipt.clone(), since + VISIBILITY_TIMEOUT);
+        self.0.insert(received.message_id.clone(), held).is_none()
     }
 
     /// Forgets a message: it was deleted.

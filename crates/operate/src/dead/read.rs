@@ -25,6 +25,8 @@ pub struct Coverage {
     pub read: u64,
     /// Whether the limit was reached: there may be more.
     pub limited: bool,
+    /// Messages beyond the limit, as SQS counted them when this began.
+    pub beyond: u64,
     /// Whether it was interrupted: there may be more.
     pub interrupted: bool,
     /// Messages that another reader, or one that was killed, had hidden when this began.
@@ -38,6 +40,12 @@ impl Coverage {
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         !self.limited && !self.interrupted && self.hidden_before == 0
+    }
+
+    /// How many messages were not read, approximately.
+    #[must_use]
+    pub const fn unread(&self) -> u64 {
+        self.hidden_before.saturating_add(self.beyond)
     }
 }
 
@@ -90,6 +98,9 @@ pub async fn read(
     let mut letters: Vec<Letter> = letters.into_values().collect();
     coverage.read = letters.len() as u64;
     coverage.limited = letters.len() >= limit;
+    if coverage.limited {
+        coverage.beyond = depth.visible.saturating_sub(coverage.read);
+    }
     letters.sort_by(|a, b| (a.since, &a.message_id).cmp(&(b.since, &b.message_id)));
     Ok(Reading { letters, coverage })
 }

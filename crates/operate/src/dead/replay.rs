@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::duplicate_guard::MarkState;
+use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{
     Clock, History, Marks, Monotonic, Outgoing, PortError, QueueUrl, Queues, Received,
     VISIBILITY_TIMEOUT,
@@ -22,6 +23,8 @@ const BATCH_BYTES: usize = 1_048_576;
 /// How long a receive waits, and how often the queues' depths are looked at.
 const WAIT: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often what is held is looked at during a slow pace's rests: before it would be visible again.
+const RENEW_EVERY: Duration = Duration::from_secs(5);
 /// Longer than another's receive hides a letter: what was not found for so long is gone.
 const GIVE_UP: Duration = VISIBILITY_TIMEOUT.saturating_add(Duration::from_secs(5));
 /// How often a delete is tried.
@@ -115,6 +118,7 @@ pub async fn replay(
             of: sends,
             ..Replayed::default()
         },
+        began: EpochMillis::from(clock.wall()),
         progress,
     };
     let ended = run.go(pace, pin!(stop)).await;
@@ -139,7 +143,18 @@ struct Run<'a, Q, M, C, P> {
     drops: Vec<String>,
     held: Held,
     replayed: Replayed,
+    began: EpochMillis,
     progress: P,
+}
+
+/// What a receive brought.
+struct Dealt {
+    /// Letters that were reviewed.
+    meant: usize,
+    /// Others.
+    others: usize,
+    /// Whether the search comes on: a reviewed letter, or one that is as old and was not seen before.
+    on: bool,
 }
 
 /// A letter in hand, whose mail is to be sent.
@@ -158,12 +173,17 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
         let depths = self.depths().await?;
         let (mut next, mut look) = (self.clock.monotonic(), self.clock.monotonic() + LOOK_EVERY);
         let mut found_at = self.clock.monotonic();
+        let mut most = batch(pace.per_second);
         while !(self.orders.is_empty() && self.drops.is_empty()) {
-            if let Either::Right(_) = select(pin!(self.clock.sleep_until(next)), &mut stop).await {
+            let wake = next.min(self.clock.monotonic() + RENEW_EVERY);
+            if let Either::Right(_) = select(pin!(self.clock.sleep_until(wake)), &mut stop).await {
                 self.replayed.interrupted = true;
                 return Ok(());
             }
             self.held.renew(self.queues, self.clock, self.dead_letters).await;
+            if wake < next {
+                continue;
+            }
             if self.clock.monotonic() >= look {
                 look = self.clock.monotonic() + LOOK_EVERY;
                 if self.is_behind(&depths, pace.backlog).await? {
@@ -173,7 +193,6 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
                 }
             }
             let since = self.clock.monotonic();
-            let most = batch(pace.per_second);
             let receive = pin!(self.queues.receive(self.dead_letters, most, WAIT));
             let received = match select(receive, &mut stop).await {
                 Either::Left((received, _)) => received?,
@@ -183,11 +202,16 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
                 }
             };
             // From here to the deletes nothing is interrupted.
-            let dealt_with = self.deal(received, since).await?;
+            let dealt = self.deal(received, since).await?;
             let now = self.clock.monotonic();
-            if dealt_with > 0 {
-                found_at = now;
-                next = next.max(now) + seconds(dealt_with, pace.per_second);
+            // Among others' letters the reviewed ones are few: the pace is kept afterwards.
+            let sparse = dealt.others > dealt.meant;
+            most = if sparse { BATCH } else { batch(pace.per_second) };
+            if dealt.meant > 0 {
+                next = next.max(now) + seconds(dealt.meant, pace.per_second);
+            }
+            if dealt.on {
+                found_at = next.max(now);
             } else if now.saturating_since(found_at) > GIVE_UP {
                 self.replayed.not_found = (self.orders.len() + self.drops.len()) as u64;
                 return Ok(());
@@ -226,15 +250,17 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
         Ok(now.iter().any(grown))
     }
 
-    /// Sends and deletes what of `received` was reviewed; gives how many that were.
+    /// Sends and deletes what of `received` was reviewed.
     async fn deal(
         &mut self,
         received: Vec<Received>,
         since: Monotonic,
-    ) -> Result<usize, PortError> {
+    ) -> Result<Dealt, PortError> {
         let (mut mails, mut drops) = (Vec::new(), Vec::new());
+        let (all, mut on) = (received.len(), false);
         for message in received {
-            self.held.note(&message, since);
+            let is_old = message.sent_at_millis <= self.began.as_millis();
+            on |= self.held.note(&message, since) && is_old;
             if let Some(order) = self.orders.get(&message.message_id) {
                 let (message_id, receipt) = (message.message_id, message.receipt);
                 mails.push(Taken { message_id, receipt, order: order.clone() });
@@ -242,7 +268,8 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
                 drops.push((message.message_id, message.receipt));
             }
         }
-        let dealt_with = mails.len() + drops.len();
+        let meant = mails.len() + drops.len();
+        let dealt = Dealt { meant, others: all - meant, on: on || meant > 0 };
         self.replayed.dropped += self.delete(drops).await;
         let mails = self.not_sent(mails).await?;
         let mut by_queue: BTreeMap<QueueUrl, Vec<Taken>> = BTreeMap::new();
@@ -254,7 +281,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
                 self.send(&queue, batch).await?;
             }
         }
-        Ok(dealt_with)
+        Ok(dealt)
     }
 
     /// Those that the guard does not know as sent: the review may be old.

@@ -43,7 +43,11 @@ impl Replayed {
     /// Whether all was done that was to be done.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
-        self.sent == self.of && self.not_deleted == 0 && self.uncertain == 0 && !self.interrupted
+        self.sent == self.of
+            && self.not_deleted == 0
+            && self.not_found == 0
+            && self.uncertain == 0
+            && !self.interrupted
     }
 }
 

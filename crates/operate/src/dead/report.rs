@@ -16,7 +16,7 @@ pub struct Row {
     pub since: EpochMillis,
     /// How long it has been there, seconds.
     pub age_s: u64,
-    /// The mail's `id`, or the SQS message id that stands for it.
+    /// The mail's `id`, or the SQS message id that stands for it; masked where it is an address.
     pub id: String,
     /// Its campaign.
     pub campaign: Option<String>,
@@ -55,7 +55,7 @@ pub struct Whole {
     pub message_id: String,
     /// The SQS message id under which the mail was last received.
     pub mail_message_id: Option<String>,
-    /// Who the mail is, for ever.
+    /// Who the mail is, for ever; masked as its id is.
     pub identity: Option<String>,
     /// How often it was put back to a queue.
     pub pass: Option<u32>,
@@ -69,7 +69,7 @@ pub struct Whole {
     pub said: Option<String>,
     /// The bytes of the original body.
     pub bytes: usize,
-    /// The original body, where it was asked for.
+    /// The original body, where it was asked for; addresses in it are masked as all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
 }
@@ -122,14 +122,14 @@ fn row(letter: &Letter, now: EpochMillis, addresses: Addresses) -> Row {
     let entry = letter.entry();
     let to = entry.map(|entry| entry.to.iter().map(|to| addresses.one(to)).collect());
     let foreign = match &letter.content {
-        Content::Foreign { why, .. } => Some(why.clone()),
+        Content::Foreign { why, .. } => Some(addresses.within(why)),
         Content::Entry(_) => None,
     };
     let age = Duration::from_millis(now.as_millis().saturating_sub(letter.since.as_millis()));
     Row {
         since: letter.since,
         age_s: age.as_secs(),
-        id: letter.id(),
+        id: addresses.within(&letter.id()),
         campaign: entry.map(|entry| entry.campaign.clone()),
         to: to.unwrap_or_default(),
         code: letter.code().map(str::to_owned),
@@ -170,14 +170,14 @@ pub fn show(
             row: row(letter, now, addresses),
             message_id: letter.message_id.clone(),
             mail_message_id: entry.map(|entry| entry.message_id.clone()),
-            identity: letter.identity().map(|identity| identity.as_str().to_owned()),
+            identity: letter.identity().map(|identity| addresses.identity(&identity)),
             pass: envelope.map(|envelope| envelope.pass),
             enqueued_at: envelope.map(|envelope| envelope.enqueued_at),
             first_attempt_at: entry.and_then(|entry| entry.first_attempt_at),
             last_attempt_at: entry.and_then(|entry| entry.last_attempt_at),
             said: entry.map(|entry| addresses.within(&entry.last_error.provider_message)),
             bytes: original.len(),
-            body: body.then(|| original.clone()),
+            body: body.then(|| addresses.within(original)),
         }
     };
     reading.letters.iter().filter(|letter| letter.is(id)).map(whole).collect()

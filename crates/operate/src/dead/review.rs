@@ -6,12 +6,16 @@ use tidegate_core::Timestamp;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_core::duplicate_guard::{DuplicateGuard, Mark, MarkState};
 use tidegate_core::email::{AllowedSenders, Email};
-use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, Identity};
+use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, Outgoing, PortError, QueueUrl, VISIBILITY_TIMEOUT};
 
 use super::filter::Filter;
 use super::letter::{Doubt, Letter};
 use super::read::{Coverage, Reading};
+
+/// Why a letter is not replayed whose mail has another: each would be a pass, so a mail, of its own.
+const OLDER: &str =
+    "a newer letter of the same mail is there: of several only that one is replayed";
 
 /// What a replay goes by.
 #[derive(Clone, Debug)]
@@ -132,14 +136,42 @@ pub async fn review(
         orders: BTreeMap::new(),
         drops: Vec::new(),
     };
+    let newest = newest(reading);
     for letter in meant {
-        let mark = letter.identity().and_then(|identity| marked.get(&identity));
-        let verdict = judge(letter, mark, options, now);
+        let identity = letter.identity();
+        let mark = identity.as_ref().and_then(|identity| marked.get(identity));
+        let is_newest =
+            identity.is_none_or(|identity| newest.get(&identity) == Some(&rank(letter)));
+        let verdict = match judge(letter, mark, options, now) {
+            verdict @ Verdict::Sent => verdict,
+            verdict if is_newest => verdict,
+            _ => Verdict::Cannot(OLDER.to_owned()),
+        };
         review.note(letter, verdict, options.drop_sent);
     }
     review.groups.sort_by(|a, b| (&a.campaign, &a.code).cmp(&(&b.campaign, &b.code)));
     review.refusals.sort_by(|a, b| b.letters.cmp(&a.letters).then_with(|| a.why.cmp(&b.why)));
     Ok(review)
+}
+
+/// What of several letters of one mail is the newest: the pass, and what breaks a tie.
+type Rank<'a> = (u32, EpochMillis, &'a str);
+
+fn rank(letter: &Letter) -> Rank<'_> {
+    let pass = letter.envelope.as_ref().map_or(0, |envelope| envelope.pass);
+    (pass, letter.since, &letter.message_id)
+}
+
+/// The newest letter of each mail, among all that were read: what was filtered out counts too.
+fn newest(reading: &Reading) -> BTreeMap<Identity, Rank<'_>> {
+    let mut newest = BTreeMap::new();
+    for letter in &reading.letters {
+        if let Some(identity) = letter.identity() {
+            let known = newest.entry(identity).or_insert_with(|| rank(letter));
+            *known = rank(letter).max(*known);
+        }
+    }
+    newest
 }
 
 async fn find(

@@ -9,7 +9,7 @@ use super::report::{Allowance, Run};
 use crate::send::{Before, Header};
 
 /// SQS's approximate counts lag by up to a minute, the pollers' reports by their window.
-const LAG: Duration = Duration::from_secs(65);
+pub(super) const LAG: Duration = Duration::from_secs(65);
 
 /// A campaign's runs.
 #[derive(Debug)]
@@ -25,6 +25,10 @@ pub(super) struct Runs {
 pub(super) struct Placed {
     pub(super) position: usize,
     pub(super) run: Run,
+    /// When it began.
+    pub(super) began: EpochMillis,
+    /// When its journal was last written.
+    pub(super) touched: EpochMillis,
 }
 
 impl Runs {
@@ -32,8 +36,8 @@ impl Runs {
         Self { queue, journals: Vec::new(), first: None }
     }
 
-    pub(super) fn add(&mut self, position: usize, run: Run, header: &Header) {
-        self.journals.push(Placed { position, run });
+    pub(super) fn add(&mut self, placed: Placed, header: &Header) {
+        self.journals.push(placed);
         if self.first.is_none_or(|(at, _)| header.at < at) {
             self.first = Some((header.at, header.before));
         }
@@ -52,10 +56,11 @@ impl Runs {
         self.journals.iter().map(|placed| placed.run.enqueued).sum()
     }
 
-    /// Whether the last of them is not over, or was less than a minute ago.
+    /// Whether the last of them was less than a minute ago; one that was abandoned ended when its
+    /// journal did.
     fn are_recent(&self, now: EpochMillis) -> bool {
-        let recent = |run: &Run| run.ended.is_none_or(|at| age(at, now) < LAG);
-        self.journals.iter().any(|placed| recent(&placed.run))
+        let last = |placed: &Placed| placed.run.ended.unwrap_or(placed.touched);
+        self.journals.iter().any(|placed| age(last(placed), now) < LAG)
     }
 
     /// What the counts of what moves may be off by; none where nothing moves.
@@ -108,6 +113,8 @@ impl Queued {
 pub(super) struct Found {
     /// SES took them.
     pub(super) sent: u64,
+    /// A mail of the same id was sent before their run began: the guard deletes them.
+    pub(super) sent_before: u64,
     /// They are being sent right now.
     pub(super) sending: u64,
     /// They stand on the dead-letter queue.

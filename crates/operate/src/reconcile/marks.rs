@@ -10,7 +10,7 @@ use tidegate_core::duplicate_guard::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, PortError, VISIBILITY_TIMEOUT};
 
-use super::account::{Found, Queued, Runs};
+use super::account::{Found, LAG, Queued, Runs};
 use super::report::{Account, Allowance, Method};
 use super::{ReconcileError, Stack};
 use crate::send::Records;
@@ -20,10 +20,10 @@ const ASKED: usize = 100;
 /// Such calls under way at once.
 const PARALLEL: usize = 8;
 
-/// Looks up every mail of `records`.
+/// Looks up every mail of `records`, a run that began at the first of the times; the second is now.
 pub(super) async fn tally<R: BufRead>(
     marks: &impl Marks,
-    now: EpochMillis,
+    times: (EpochMillis, EpochMillis),
     campaign: &str,
     dead: &BTreeSet<Identity>,
     mut records: Records<R>,
@@ -55,7 +55,7 @@ pub(super) async fn tally<R: BufRead>(
         let Some(answered) = under_way.next().await else { return Ok(()) };
         let (identities, answers) = answered?;
         for (identity, mark) in identities.iter().zip(&answers) {
-            count(found, mark.as_ref(), dead.contains(identity), now);
+            count(found, mark.as_ref(), dead.contains(identity), times);
         }
         checked(identities.len() as u64);
     }
@@ -70,8 +70,16 @@ async fn find(
 }
 
 /// What one mail is counted as.
-fn count(found: &mut Found, mark: Option<&Mark>, is_dead: bool, now: EpochMillis) {
+fn count(
+    found: &mut Found,
+    mark: Option<&Mark>,
+    is_dead: bool,
+    (began, now): (EpochMillis, EpochMillis),
+) {
+    // The lag is for clocks that differ.
+    let is_older = |mark: &Mark| Timestamp::from(began).saturating_since(mark.since.into()) > LAG;
     let counter = match mark {
+        Some(mark) if mark.state == MarkState::Sent && is_older(mark) => &mut found.sent_before,
         Some(Mark { state: MarkState::Sent, .. }) => &mut found.sent,
         Some(Mark { state: MarkState::Parked, .. }) => &mut found.unknown,
         Some(mark) => {
@@ -112,10 +120,13 @@ pub(super) fn account(
         method: Method::Marks,
         enqueued: runs.enqueued(),
         sent: found.sent,
+        sent_before: found.sent_before,
         waiting: found.sending + on_campaign + on_merge,
         retrying,
         dead: found.dead,
         unknown: found.unknown,
+        unmarked: found.rest,
+        queued: queued.waiting + queued.retrying + merging,
         difference: i64::try_from(missing).unwrap_or(i64::MAX),
         allowances,
         runs: runs.journals.into_iter().map(|placed| placed.run).collect(),

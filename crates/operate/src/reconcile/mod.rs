@@ -20,7 +20,7 @@ use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Clock, Depth, Ledger, Marks, PortError, QueueUrl, Queues};
 
 use crate::send::{Header, JournalError, Records};
-use account::{Found, Queued, Runs};
+use account::{Found, Placed, Queued, Runs};
 pub use report::{Account, Allowance, Method, Reconciliation, Run};
 
 /// What a reconciliation needs to know of the stack.
@@ -54,7 +54,7 @@ pub struct Ports<'a, Q, L, C> {
 pub struct DeadLetters {
     /// The mails.
     pub mails: BTreeSet<Identity>,
-    /// Letters that could not be read: another reader had hidden them, or there were too many.
+    /// Letters that were not read: another reader had hidden them, or there were too many.
     pub unread: u64,
     /// Whether the reading was interrupted.
     pub interrupted: bool,
@@ -70,6 +70,12 @@ pub trait Journal {
     /// # Errors
     /// Why not.
     fn open(&self) -> io::Result<impl BufRead>;
+
+    /// When it was last written.
+    ///
+    /// # Errors
+    /// Why that cannot be told.
+    fn touched(&self) -> io::Result<EpochMillis>;
 }
 
 /// Why nothing can be said.
@@ -136,7 +142,8 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
             let records = open(&journals[journal.position])?;
             let found = &mut found;
             if by_marks {
-                marks::tally(ports.ledger, now, &campaign, &dead.mails, records, found, &checked)
+                let times = (journal.began, now);
+                marks::tally(ports.ledger, times, &campaign, &dead.mails, records, found, &checked)
                     .await?;
             } else {
                 counts::tally(&campaign, &dead.mails, records, found, &checked)?;
@@ -149,7 +156,7 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
         };
         let account = account.allowing(
             dead.unread,
-            "on the dead-letter queue could not be read: another reader has them; try again later",
+            "on the dead-letter queue were not read: another reader has them (try again later), or they are too many",
         );
         // What one campaign has on the merge queue is not another's.
         merging = merging.saturating_sub(account.on_merge);
@@ -159,13 +166,13 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
 }
 
 fn open<J: Journal>(journal: &J) -> Result<Records<impl BufRead>, JournalError> {
+    let input = journal.open().map_err(failed(journal, "opened"))?;
+    Records::new(&journal.path(), input)
+}
+
+fn failed<J: Journal>(journal: &J, what: &'static str) -> impl Fn(io::Error) -> JournalError {
     let path = journal.path();
-    let input = journal.open().map_err(|source| JournalError::Io {
-        path: path.clone(),
-        what: "opened",
-        source,
-    })?;
-    Records::new(&path, input)
+    move |source| JournalError::Io { path: path.clone(), what, source }
 }
 
 /// The journals by campaign; one without a header holds nothing, and is left out.
@@ -194,7 +201,8 @@ fn runs<J: Journal>(
         };
         let queue = QueueUrl::new(header.queue.as_str());
         let known = runs.entry(header.campaign.clone()).or_insert_with(|| Runs::new(queue));
-        known.add(position, run, &header);
+        let touched = journal.touched().map_err(failed(journal, "looked at"))?;
+        known.add(Placed { position, run, began: header.at, touched }, &header);
     }
     Ok(runs)
 }

@@ -47,6 +47,9 @@ pub struct Account {
     pub enqueued: u64,
     /// Mails that SES took; by counts, of this campaign, whoever enqueued them.
     pub sent: u64,
+    /// Mails that are not sent: one of the same id was, before their run began, and the duplicate guard
+    /// deletes them. 0 by counts.
+    pub sent_before: u64,
     /// Mails that stand on the campaign's or the merge queue, or are being sent.
     pub waiting: u64,
     /// Mails that wait for another attempt.
@@ -55,6 +58,11 @@ pub struct Account {
     pub dead: u64,
     /// Mails of which nobody knows whether SES took them; 0 by counts, which cannot tell.
     pub unknown: u64,
+    /// Mails without a mark that are not dead: taken to be among what stands on the queues, which
+    /// cannot be searched. 0 by counts.
+    pub unmarked: u64,
+    /// Messages on the campaign's and the merge queue, whoever's they are.
+    pub queued: u64,
     /// What is left over: positive where mails are missing, negative where there are too many.
     pub difference: i64,
     /// What the difference may come from.
@@ -111,16 +119,25 @@ impl Account {
     }
 
     fn verdict(&self) -> (Tone, String) {
+        let (balanced, condition) = if self.unmarked == 0 {
+            (if self.sent_before > 0 { Tone::Plain } else { Tone::Good }, String::new())
+        } else {
+            let (unmarked, queued) = (count(self.unmarked), counted(self.queued, "message"));
+            let are = if self.unmarked == 1 { "is" } else { "are" };
+            let said = format!(
+                ", if the {unmarked} without a mark {are} among the {queued} on the queues"
+            );
+            (Tone::Plain, said)
+        };
         let off = self.difference.unsigned_abs();
         let kind = if self.difference < 0 { "too many" } else { "missing" };
         if off == 0 {
-            return (Tone::Good, "every mail is accounted for".to_owned());
+            return (balanced, format!("every mail is accounted for{condition}"));
         }
         let tolerance = count(self.tolerance());
         if self.balances() {
-            let said =
-                format!("{} {kind}, within the tolerance of {tolerance}", counted(off, "mail"));
-            return (Tone::Good, said);
+            let off = counted(off, "mail");
+            return (balanced, format!("{off} {kind}, within the tolerance of {tolerance}"));
         }
         (Tone::Bad, format!("{} {kind}, beyond the tolerance of {tolerance}", counted(off, "mail")))
     }
@@ -142,6 +159,14 @@ impl Account {
         let by_counts = matches!(self.method, Method::Counts { .. });
         let since = if by_counts { "since then, whoever enqueued them" } else { "" };
         row("sent", self.sent, Tone::Good, since);
+        if self.sent_before > 0 {
+            row(
+                "sent before",
+                self.sent_before,
+                Tone::Warning,
+                "their ids, before their run began: the duplicate guard deletes them",
+            );
+        }
         row("waiting", self.waiting, Tone::Plain, "on a queue, or being sent");
         row("retrying", self.retrying, Tone::Warning, "put back for another attempt");
         row("dead", self.dead, Tone::Bad, "on the dead-letter queue");

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidegate_core::config::EXPRESS;
@@ -24,7 +25,7 @@ const LONGEST_RETRY: Duration = Duration::from_mins(15);
 #[must_use]
 pub fn explain(facts: &Facts) -> Explanation {
     let status = Status::of(&facts.status);
-    let known = known(facts, &status);
+    let known = which(facts, &status).or_else(|| known(facts, &status));
     let mut answer = known.unwrap_or_else(|| inferred(facts, &status));
     answer.facts.extend(said(facts, &status, answer.campaign.as_deref()));
     answer
@@ -60,6 +61,28 @@ impl Explanation {
     fn rule_out(&mut self, of: &'static str, what: impl Into<String>) {
         self.ruled_out.push(Said { of, what: what.into() });
     }
+}
+
+/// Marks and letters of several campaigns are of several mails: ids are a campaign's own.
+fn which(facts: &Facts, status: &Status) -> Option<Explanation> {
+    let marked = facts.marks.iter().filter_map(|(identity, _)| identity.campaign());
+    let dead = facts.letters.iter().filter_map(|letter| Some(letter.entry()?.campaign.clone()));
+    let campaigns: BTreeSet<String> = marked.chain(dead).collect();
+    if facts.asked.campaign.is_some() || campaigns.len() < 2 {
+        return None;
+    }
+    let summary = "Several campaigns have a mail of this id: name one with --campaign.";
+    let mut answer = Explanation::new(facts, Verdict::WhichCampaign, summary);
+    for campaign in campaigns {
+        let mut of_one = facts.clone();
+        of_one.marks.retain(|(identity, _)| identity.campaign().as_ref() == Some(&campaign));
+        let is_of_one = |letter: &Letter| letter.entry().is_some_and(|e| e.campaign == campaign);
+        of_one.letters.retain(is_of_one);
+        if let Some(known) = known(&of_one, status) {
+            answer.facts.push(Said { of: "if of", what: format!("{campaign}: {}", known.summary) });
+        }
+    }
+    Some(answer)
 }
 
 /// What marks and dead letters tell of this very mail.
@@ -134,12 +157,12 @@ fn unknown(facts: &Facts, identity: &Identity, mark: &Mark) -> Explanation {
 
 /// What is left after all that can be ruled out.
 fn inferred(facts: &Facts, status: &Status) -> Explanation {
-    let names: Vec<&str> = status.campaigns.iter().map(|own| own.name.as_str()).collect();
+    let mut names: Vec<&str> = status.campaigns.iter().map(|own| own.name.as_str()).collect();
+    names.extend(status.queues.contains_key("express").then_some(EXPRESS));
     let named = Identity::parse(&facts.asked.id).ok().and_then(|identity| identity.campaign());
     let named = facts.asked.campaign.clone().or(named);
-    let exists = |name: &str| name == EXPRESS || names.contains(&name);
     let answer = match named.as_deref() {
-        Some(name) if !exists(name) => {
+        Some(name) if !names.contains(&name) => {
             let summary = format!("There is no campaign {name}; there is {}.", names.join(", "));
             let answer = Explanation::new(facts, Verdict::NoCampaign, summary).of(named.clone());
             answer.lets_go(
@@ -157,9 +180,12 @@ fn inferred(facts: &Facts, status: &Status) -> Explanation {
 fn of_campaign(facts: &Facts, status: &Status, campaign: Option<&str>) -> Explanation {
     let held = limits(status, campaign);
     let name = campaign.unwrap_or_default();
-    let (own, merged) = (backlog(status, name), merged(status));
+    // Express mail goes past the merge queue.
+    let merged = if name == EXPRESS { QueueDepth::default() } else { merged(status) };
+    let own = backlog(status, name);
     let mut answer = if own.all() + merged.all() == 0 {
-        nowhere(facts)
+        let empty = "the campaign's queue and the merge queue are empty";
+        nowhere(facts, if name == EXPRESS { "the express queue is empty" } else { empty })
     } else if let Some(first) = held.first() {
         let summary = format!("It waits: {}.", first.what);
         Explanation::new(facts, first.verdict, summary).lets_go(&first.lets_go, first.until)
@@ -175,7 +201,7 @@ fn of_campaign(facts: &Facts, status: &Status, campaign: Option<&str>) -> Explan
     answer.of(campaign.map(str::to_owned))
 }
 
-fn nowhere(facts: &Facts) -> Explanation {
+fn nowhere(facts: &Facts, empty: &'static str) -> Explanation {
     let (summary, words) = if facts.poller.duplicate_guard == DuplicateGuard::Off {
         (
             "It stands on no queue: it was sent, or it never came.",
@@ -188,7 +214,7 @@ fn nowhere(facts: &Facts) -> Explanation {
         )
     };
     let mut answer = Explanation::new(facts, Verdict::Nowhere, summary).lets_go(words, None);
-    answer.rule_out("waiting", "the campaign's queue and the merge queue are empty");
+    answer.rule_out("waiting", empty);
     answer.not_known.push(LATE);
     answer
 }
@@ -229,14 +255,22 @@ fn waiting(facts: &Facts, status: &Status, campaign: &str, own: QueueDepth) -> E
 
 /// It may be of any campaign: what holds for all of them is said, else what each of them comes to.
 fn of_any(facts: &Facts, status: &Status, names: &[&str]) -> Explanation {
-    let each: Vec<Explanation> =
+    let mut standing: Vec<Explanation> =
         names.iter().map(|name| of_campaign(facts, status, Some(name))).collect();
-    let standing: Vec<&Explanation> =
-        each.iter().filter(|answer| answer.verdict != Verdict::Nowhere).collect();
-    let shared: Vec<Limit> = limits(status, None);
+    standing.retain(|answer| answer.verdict != Verdict::Nowhere);
     if standing.is_empty() {
-        return nowhere(facts);
+        return nowhere(facts, "the campaigns' queues and those that they share are empty");
     }
+    if standing.len() == 1
+        && let Some(mut only) = standing.pop()
+    {
+        only.rule_out("other campaigns", "no mail of theirs stands on a queue");
+        only.not_known.push(LATE);
+        return only;
+    }
+    // What leaves express mail alone (the daily quota's reserve) does not hold for all.
+    let holds_all = |limit: &Limit| standing.iter().all(|answer| answer.limits.contains(limit));
+    let shared: Vec<Limit> = limits(status, None).into_iter().filter(holds_all).collect();
     if let Some(first) = shared.first() {
         let summary = format!("It waits: {}.", first.what);
         let mut answer = Explanation::new(facts, first.verdict, summary);
@@ -282,11 +316,13 @@ fn ruled_out(facts: &Facts, mut answer: Explanation) -> Explanation {
 fn said(facts: &Facts, status: &Status, campaign: Option<&str>) -> Vec<Said> {
     let mut said = Vec::new();
     let mut say = |of, what: String| said.push(Said { of, what });
+    let addresses = facts.status.settings.addresses;
     for (identity, mark) in &facts.marks {
         say(
             "mark",
             format!(
-                "{identity}: {} since {}, pass {}",
+                "{}: {} since {}, pass {}",
+                addresses.identity(identity),
                 mark.state.as_str(),
                 time(mark.since),
                 mark.pass

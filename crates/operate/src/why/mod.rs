@@ -81,7 +81,7 @@ pub enum Verdict {
     Retry,
     /// It waits for its turn.
     Waiting,
-    /// It may be of several campaigns, and they differ.
+    /// Several campaigns have a mail of this id; or it may be of several, and they differ.
     WhichCampaign,
 }
 

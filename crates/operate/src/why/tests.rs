@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tidegate_core::breaker::Breaker;
-use tidegate_core::config::{Campaign, Cap};
+use tidegate_core::config::{Campaign, Cap, EXPRESS};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
@@ -142,6 +142,31 @@ fn marks_and_dead_letters_tell_of_the_very_mail() {
 }
 
 #[test]
+fn mails_of_one_id_in_several_campaigns_are_not_taken_for_each_other() {
+    let mut two = marked(facts(None), MarkState::Parked, Duration::from_mins(1));
+    let sent = Mark {
+        state: MarkState::Sent,
+        token: "b".to_owned(),
+        pass: 0,
+        since: ago(Duration::from_hours(9)),
+    };
+    two.marks.push((Identity::from_body_id("big", "4711"), sent));
+    two.letters.push(letter());
+    let answer = explain(&two);
+    assert_eq!((answer.verdict, answer.campaign), (Verdict::WhichCampaign, None));
+    let lines: Vec<_> = answer.facts.iter().filter(|said| said.of == "if of").collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].what.starts_with("big: It was sent: "), "{lines:?}");
+    assert!(lines[1].what.starts_with("small: It is dead-lettered since "), "{lines:?}");
+    // A letter alone against a mark does the same.
+    two.marks.remove(0);
+    assert_eq!(explain(&two).verdict, Verdict::WhichCampaign);
+    two.asked.campaign = Some("big".to_owned());
+    two.letters.clear();
+    assert_eq!(explain(&two).verdict, Verdict::Sent);
+}
+
+#[test]
 fn every_limit_is_named_with_when_it_lets_go() {
     let since = ago(Duration::from_mins(5));
     let held = |campaign, reason, until: Option<EpochMillis>| {
@@ -226,6 +251,37 @@ fn without_a_campaign_what_holds_for_all_is_said_else_it_asks_for_one() {
 }
 
 #[test]
+fn express_mail_is_looked_for_and_never_on_the_merge_queue() {
+    let with_express = |campaign, visible| {
+        let mut facts = facts(campaign);
+        facts.status.depths.insert("express", Depth { visible, ..Depth::default() });
+        facts
+    };
+    // Mail on the merge queue is none of its.
+    assert_eq!(explain(&with_express(Some(EXPRESS), 0)).verdict, Verdict::Nowhere);
+    assert_eq!(explain(&with_express(Some(EXPRESS), 7)).verdict, Verdict::Waiting);
+    assert_eq!(explain(&facts(Some(EXPRESS))).verdict, Verdict::NoCampaign);
+    let lines = |facts: &Facts| {
+        let answer = explain(facts);
+        assert_eq!(answer.verdict, Verdict::WhichCampaign);
+        answer.facts.iter().filter(|said| said.of == "if of").count()
+    };
+    assert_eq!(lines(&with_express(None, 7)), 3);
+    assert_eq!(lines(&with_express(None, 0)), 2);
+    // The daily quota's reserve is kept for it: that does not hold for all.
+    let mut reserve = with_express(None, 7);
+    let daily = HoldReason::DailyBudget;
+    hold(&mut reserve, None, daily, Hold::new("", ago(Duration::ZERO)));
+    assert_eq!(lines(&reserve), 3);
+    // Nothing else waits: it is the only one that it can be.
+    let mut only = with_express(None, 7);
+    only.status.backlogs.clear();
+    only.status.depths.remove("merge");
+    let answer = explain(&only);
+    assert_eq!((answer.verdict, answer.campaign.as_deref()), (Verdict::Waiting, Some(EXPRESS)));
+}
+
+#[test]
 fn what_was_not_ruled_out_is_said() {
     let guarded = explain(&facts(Some("small")));
     let of: Vec<_> = guarded.ruled_out.iter().map(|said| said.of).collect();
@@ -236,6 +292,18 @@ fn what_was_not_ruled_out_is_said() {
     let answer = explain(&blind);
     assert_eq!(answer.ruled_out.len(), 1);
     assert_eq!(answer.not_known.len(), 3, "{:?}", answer.not_known);
+}
+
+#[test]
+fn an_id_that_is_an_address_is_masked_in_what_was_read() {
+    let mut facts = facts(None);
+    let mark =
+        Mark { state: MarkState::Sent, token: "a".to_owned(), pass: 0, since: ago(Duration::ZERO) };
+    facts.marks.push((Identity::from_body_id("small", "ada@example.com"), mark));
+    let read = explain(&facts).facts;
+    assert!(read[0].what.starts_with("small/id/***@example.com: sent"), "{read:?}");
+    facts.status.settings.addresses = Addresses::Shown;
+    assert!(explain(&facts).facts[0].what.starts_with("small/id/ada@example.com: sent"));
 }
 
 #[test]

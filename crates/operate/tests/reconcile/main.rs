@@ -72,6 +72,57 @@ async fn while_mail_moves_the_tolerance_is_a_minute_of_the_quota_and_is_said() {
     assert!(!world.reconcile(&[&journal]).await.unwrap().balances());
 }
 
+/// The mails have the ids of another run: the guard takes them for its copies, and deletes them.
+#[tokio::test(start_paused = true)]
+async fn marks_that_are_older_than_the_run_are_none_of_its_mails() {
+    let world = World::new(DuplicateGuard::Park);
+    let first = world.enqueue("big", "november", 100).await;
+    world.befall("big", &[(100, Became::Sent)]).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let again = world.enqueue("big", "november", 100).await;
+    let report = world.reconcile(&[&again]).await.unwrap();
+    let account = &report.accounts[0];
+    assert_eq!((account.sent, account.sent_before, account.difference), (0, 100, 0));
+    let page = tidegate_operate::page::Page::of(&report).plain();
+    assert!(page.contains("sent before  100  their ids, before their run began"), "{page}");
+    let both = world.reconcile(&[&first, &again]).await.unwrap();
+    assert_eq!((both.accounts[0].sent, both.accounts[0].sent_before), (100, 100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_run_gives_no_tolerance_once_its_journal_rests() {
+    let world = World::new(DuplicateGuard::Park);
+    let journal = world.enqueue("big", "november", 500).await.abandoned();
+    world.befall("big", &[(400, Became::Sent), (100, Became::Lost)]).await;
+    assert!(world.reconcile(&[&journal]).await.unwrap().balances());
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let report = world.reconcile(&[&journal]).await.unwrap();
+    let account = &report.accounts[0];
+    assert_eq!((account.runs[0].ended, account.difference, account.tolerance()), (None, 100, 0));
+    assert!(!report.balances());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_mark_is_only_taken_to_be_on_the_queues() {
+    let world = World::new(DuplicateGuard::Park);
+    let journal = world.enqueue("big", "november", 100).await;
+    world.befall("big", &[(60, Became::Sent), (10, Became::Lost)]).await;
+    // Another producer's mails stand in the place of those that are gone.
+    world.enqueue("big", "another", 10).await;
+    let report = world.reconcile(&[&journal]).await.unwrap();
+    let account = &report.accounts[0];
+    assert_eq!((account.unmarked, account.queued, account.difference), (40, 40, 0));
+    let page = tidegate_operate::page::Page::of(&report).plain();
+    let said = "every mail is accounted for, if the 40 without a mark are among the 40 messages on the queues";
+    assert!(page.contains(said), "{page}");
+    let coloured = tidegate_operate::page::Page::of(&report).to_string();
+    let line = coloured.lines().find(|line| line.contains("accounted for")).unwrap();
+    assert!(!line.contains("\u{1b}[32m"), "{line:?}");
+    world.befall("big", &[(40, Became::Sent)]).await;
+    let report = world.reconcile(&[&journal]).await.unwrap();
+    assert_eq!(report.accounts[0].unmarked, 10);
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_the_guard_the_counters_tell_what_was_sent_since_the_run_began() {
     let world = World::new(DuplicateGuard::Off);

@@ -45,9 +45,20 @@ pub(crate) enum Became {
     Lost,
 }
 
-/// A journal in memory.
-#[derive(Debug, Default)]
-pub(crate) struct Journalled(pub(crate) Vec<u8>);
+/// A journal in memory, and when it was last written.
+#[derive(Debug)]
+pub(crate) struct Journalled(pub(crate) Vec<u8>, EpochMillis);
+
+impl Journalled {
+    /// As of a run that was interrupted at its very end.
+    pub(crate) fn abandoned(mut self) -> Self {
+        let lines = String::from_utf8(self.0).unwrap();
+        let (whole, end) = lines.trim_end().rsplit_once('\n').unwrap();
+        assert!(end.contains("ended"), "{end}");
+        self.0 = format!("{whole}\n").into_bytes();
+        self
+    }
+}
 
 impl Log for &mut Journalled {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
@@ -71,6 +82,10 @@ impl Journal for &Journalled {
 
     fn open(&self) -> io::Result<impl BufRead> {
         Ok(self.0.as_slice())
+    }
+
+    fn touched(&self) -> io::Result<EpochMillis> {
+        Ok(self.1)
     }
 }
 
@@ -151,10 +166,11 @@ impl World {
             entropy: &SeededEntropy::new(3),
             progress: &(),
         };
-        let mut journal = Journalled::default();
+        let mut journal = Journalled(Vec::new(), at);
         let mut writer = Writer::new(&mut journal);
         let run = session.run(ports, csv.as_bytes(), &mut writer, std::future::pending());
         assert_eq!(run.await.unwrap().ended, Ended::Done);
+        journal.1 = EpochMillis::from(clock.wall());
         journal
     }
 

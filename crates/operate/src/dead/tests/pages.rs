@@ -78,3 +78,39 @@ async fn no_page_shows_an_address_or_a_body_unless_asked() {
     assert_eq!(first["body"], body("order-17"));
     assert_eq!(first["identity"], "big/id/order-17");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_is_an_address_is_masked_as_recipients_are() {
+    let bench = Bench::new();
+    bench.put(&[refused("big", "ada@example.net", "MessageRejected")]).await;
+    bench.put(&[refused("big", "bob%40example.net", "MessageRejected")]).await;
+    let (mut reading, now) = (bench.read().await, EpochMillis::from(bench.universe.now()));
+    for letter in &mut reading.letters {
+        if let Content::Entry(entry) = &mut letter.content {
+            // The bench makes them of the ids, SQS does not.
+            "sqs-1".clone_into(&mut entry.message_id);
+        }
+    }
+    let of = |addresses| {
+        let listed = list(&reading, &Filter::default(), now, addresses);
+        let ids = ["ada@example.net", "bob%40example.net"];
+        let shown = ids.map(|id| show(&reading, id, now, addresses, true)).concat();
+        assert_eq!(shown.len(), 2);
+        let mut pages = Page::of(&listed).plain();
+        let mut page = Page::default();
+        crate::page::View::view(&shown, &mut page);
+        pages += &page.plain();
+        pages += &serde_json::to_string(&(&listed, &shown)).unwrap();
+        pages
+    };
+    let masked = of(Addresses::Masked);
+    for text in ["ada", "bob"] {
+        assert!(!masked.contains(&format!("{text}@")), "{masked}");
+        assert!(!masked.contains(&format!("{text}%")), "{masked}");
+    }
+    assert!(masked.contains("big/id/***@example.net"), "{masked}");
+    assert!(of(Addresses::Shown).contains("big/id/ada@example.net"));
+    let mut lines = Vec::new();
+    export(&reading, &Filter::default(), now, false, &mut lines).unwrap();
+    assert!(!String::from_utf8(lines).unwrap().contains("ada"));
+}

@@ -79,11 +79,13 @@ async fn what_was_not_read_is_said() {
     let limited =
         read(&bench.queues, &bench.clock, &bench.dead, 20, pending(), |_| {}).await.unwrap();
     assert_eq!((limited.letters.len(), limited.coverage.limited), (20, true));
+    assert_eq!(limited.coverage.unread(), 30, "not all that there could ever be");
     assert!(all_visible(&bench));
     // Another reader has some.
     let another = bench.memory.receive(&bench.dead, 10, Duration::ZERO).await.unwrap();
     let reading = bench.read().await;
     assert_eq!(reading.coverage.hidden_before, another.len() as u64);
+    assert_eq!(reading.coverage.unread(), another.len() as u64);
     assert_eq!(reading.letters.len() + another.len(), 50);
     assert!(!reading.coverage.is_whole());
     let refused = Fault::Before(FailureKind::TimedOut);

@@ -1,6 +1,6 @@
 use tidegate_core::duplicate_guard::MarkState;
 use tidegate_delivery::ports::{FailureKind, History as _, MarkRequest, Marked, Marks as _};
-use tidegate_memory::{Fault, Operation, Rule};
+use tidegate_memory::{Fault, Latency, Operation, Rule};
 
 use super::*;
 
@@ -87,6 +87,36 @@ async fn what_is_sent_between_review_and_replay_stays() {
     assert_eq!(bench.standing("dead").len(), 1);
 }
 
+/// Each would go out a pass on from its own, so neither the merge queue nor the guard knows them as one.
+#[tokio::test(start_paused = true)]
+async fn of_several_letters_of_one_mail_only_the_newest_is_replayed() {
+    let bench = Bench::new();
+    let at_pass = |code: &str, pass: u32| {
+        let mut letter = refused("big", "twice", code);
+        let own = letter.attributes.iter_mut().find(|(name, _)| *name == "pass").unwrap();
+        own.1 = pass.to_string();
+        letter
+    };
+    bench.put(&[at_pass("New", 131_071), at_pass("Old", 65_535)]).await;
+    bench.put(&[refused("big", "once", "Old")]).await;
+    let review = bench.review(Filter::default(), true).await;
+    assert_eq!((review.to_send(), review.refusals.len()), (2, 1), "{review:?}");
+    assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 2);
+    let twice = ("big/id/twice".to_owned(), "131072".to_owned());
+    assert_eq!(bench.mails("big").get(&twice), Some(&1), "{:?}", bench.mails("big"));
+    assert_eq!(bench.mails("big").len(), 2);
+    // Nor where the newer one is not meant.
+    let bench = Bench::new();
+    bench.put(&[at_pass("New", 131_071), at_pass("Old", 65_535)]).await;
+    let old = Filter { codes: vec!["Old".to_owned()], ..Filter::default() };
+    let review = bench.review(old, true).await;
+    assert_eq!((review.to_send(), review.groups[0].cannot), (0, 1));
+    // Alike but for SQS's id: one of them.
+    let bench = Bench::new();
+    bench.put(&[at_pass("Old", 65_535), at_pass("Old", 65_535)]).await;
+    assert_eq!(bench.review(Filter::default(), true).await.to_send(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn letters_that_came_after_the_review_are_left_alone() {
     let bench = Bench::new();
@@ -170,6 +200,64 @@ async fn it_keeps_its_pace_and_waits_for_a_queue_that_grows() {
     let waits = tokio::time::timeout(Duration::from_mins(2), bench.replay(&review, narrow)).await;
     let sent = bench.standing("big").len();
     assert!(waits.is_err() && (20..=40).contains(&sent), "{sent} were sent");
+}
+
+/// What is not meant stands before it, and takes longer to look through than a lost letter is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_letter_is_found_behind_many_that_are_not_meant() {
+    let of = |code: &str| Filter { codes: vec![code.to_owned()], ..Filter::default() };
+    for per_second in [100.0, 0.05] {
+        let bench = Bench::new();
+        bench.put(&several(300)).await;
+        bench.put(&[refused("big", "x-1", "Meant"), refused("big", "x-2", "Meant")]).await;
+        let review = bench.review(of("Meant"), false).await;
+        let slow = Latency::always(Duration::from_secs(2));
+        bench.plan.add(Rule::new(Fault::Slow(slow)).on(Operation::Receive));
+        let pace = Pace { per_second, backlog: 1_000 };
+        let replayed = bench.replay(&review, pace).await.unwrap();
+        assert_eq!((replayed.sent, replayed.not_found), (2, 0), "at {per_second}: {replayed:?}");
+        assert!(replayed.is_whole() && bench.standing("dead").len() == 300);
+        assert!((50..300).contains(&replayed.took_s), "{replayed:?}");
+        let often = bench.standing("dead").into_iter().map(|message| message.receive_count);
+        assert_eq!(often.max(), Some(2), "at {per_second} they were not kept hidden");
+    }
+}
+
+/// Letters that keep coming do not keep a replay that waits for one that is gone.
+#[tokio::test(start_paused = true)]
+async fn a_letter_that_is_gone_is_given_up_while_others_come() {
+    let bench = Bench::new();
+    bench.put(&several(1)).await;
+    let review = bench.review(Filter::default(), false).await;
+    let taken = bench.memory.receive(&bench.dead, 1, Duration::ZERO).await.unwrap();
+    bench.memory.delete(&bench.dead, std::slice::from_ref(&taken[0].receipt)).await.unwrap();
+    let others = async {
+        for number in 0.. {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            bench.put(&[refused("big", &format!("new-{number}"), "X")]).await;
+        }
+    };
+    let replayed = tokio::select! {
+        replayed = bench.replay(&review, FAST) => replayed.unwrap(),
+        () = others => unreachable!("they come for ever"),
+    };
+    assert_eq!((replayed.sent, replayed.not_found), (0, 1));
+    assert!((30..90).contains(&replayed.took_s), "{replayed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_letters_to_delete_that_are_gone_it_is_not_whole() {
+    let mut bench = Bench::new();
+    bench.guard = DuplicateGuard::Park;
+    bench.put(&several(1)).await;
+    mark(&bench, "m-0", MarkState::Sent).await;
+    let review = bench.review(Filter::default(), true).await;
+    assert_eq!((review.to_send(), review.to_drop), (0, 1));
+    let taken = bench.memory.receive(&bench.dead, 1, Duration::ZERO).await.unwrap();
+    bench.memory.delete(&bench.dead, std::slice::from_ref(&taken[0].receipt)).await.unwrap();
+    let replayed = bench.replay(&review, FAST).await.unwrap();
+    assert_eq!((replayed.dropped, replayed.not_found), (0, 1));
+    assert!(!replayed.is_whole(), "{replayed:?}");
 }
 
 #[tokio::test(start_paused = true)]
