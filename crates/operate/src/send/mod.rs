@@ -11,6 +11,7 @@
 mod backlog;
 mod batch;
 mod check;
+mod csv_rows;
 mod deliver;
 mod draft;
 mod fault;

@@ -17,7 +17,7 @@ use tidegate_operate::send::{
 };
 
 pub(crate) const FILE: &str = "recipients.csv";
-pub(crate) const CSV: Format = Format::Csv { delimiter: b',' };
+pub(crate) const CSV: Format = Format::Csv { delimiter: b',', multiline: false };
 pub(crate) const CHECKING: Checking =
     Checking { format: CSV, max_faults: 20, allow_duplicates: false };
 

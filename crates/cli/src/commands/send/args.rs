@@ -94,6 +94,9 @@ pub(super) struct InputArgs {
     /// What stands between two fields of a CSV: one character, or `tab`
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     pub(super) delimiter: u8,
+    /// Let a value of a CSV have several lines
+    #[arg(long)]
+    pub(super) multiline: bool,
     /// The column of the recipient [default: to, or else email]
     #[arg(long, value_name = "NAME")]
     pub(super) to_column: Option<String>,

@@ -87,7 +87,9 @@ pub(super) fn format(args: &InputArgs, path: &Path) -> Format {
     match args.format {
         Some(Written::Jsonl) => Format::JsonLines,
         None if lines => Format::JsonLines,
-        Some(Written::Csv) | None => Format::Csv { delimiter: args.delimiter },
+        Some(Written::Csv) | None => {
+            Format::Csv { delimiter: args.delimiter, multiline: args.multiline }
+        }
     }
 }
 
@@ -174,6 +176,10 @@ pub(super) fn draft(
 /// What a resumed run must find as it was: contents as their hash, options as they were given.
 pub(super) fn settings(
     args: &SendArgs,
+    let written = match format {
+        Format::Csv { delimiter, .. } => format!("Csv {{ delimiter: {delimiter} }}"),
+        Format::JsonLines => "JsonLines".to_owned(),
+    };
     sources: &[(Part, Source)],
     format: Format,
     checked: &Checked,
@@ -181,7 +187,7 @@ pub(super) fn settings(
     let mut settings = BTreeMap::from([
         ("input".to_owned(), checked.sha256.clone()),
         ("--from".to_owned(), args.mail.from.clone()),
-        ("--format".to_owned(), format!("{format:?}")),
+        ("--format".to_owned(), written),
     ]);
     for (part, source) in sources {
         settings.insert(part.option().to_owned(), fingerprint(source.text.as_bytes()));
@@ -193,6 +199,7 @@ pub(super) fn settings(
         ("--template-name", args.mail.template_name.clone()),
         ("--reply-to", listed(&args.mail.reply_to)),
         ("--tag", listed(&tags)),
+        ("--multiline", args.input.multiline.then(|| "given".to_owned())),
         ("--priority", args.mail.priority.clone()),
         ("--configuration-set", args.mail.configuration_set.clone()),
         ("--to-column", args.input.to_column.clone()),
@@ -248,7 +255,7 @@ mod tests {
 
     #[test]
     fn json_lines_are_known_by_their_ending_or_the_option() {
-        let csv = Format::Csv { delimiter: b';' };
+        let csv = Format::Csv { delimiter: b';', multiline: false };
         for (line, expected) in [
             ("a.jsonl", Format::JsonLines),
             ("a.NDJSON", Format::JsonLines),
@@ -327,6 +334,7 @@ mod tests {
             assert_eq!(of(&format!("a.csv {option}")).len(), plain.len() + 1, "{option}");
         }
         for option in ["--max-backlog none", "--parallel 2", "--max-errors 3", "--allow-duplicates"]
+            "--multiline",
         {
             assert_eq!(of(&format!("a.csv {option}")), plain, "{option}");
         }
