@@ -18,6 +18,7 @@ mod fault;
 mod journal;
 mod preview;
 mod report;
+mod restart;
 mod rows;
 mod session;
 mod template;
@@ -32,6 +33,7 @@ pub use journal::{
 };
 pub use preview::{Preview, PreviewedMail};
 pub use report::{DryRun, Ended, Estimate, Refused, SendReport, Shown, Unfinished};
+pub use restart::{RestartError, Resume, once_more, restarted};
 pub use rows::{Format, Row, Rows};
 pub use session::{Limits, Ports, Progress, SendError, Session, Standing, before, standing};
 pub use template::{Columns, Part, Source, Templates};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tidegate_core::config::Campaign;
 use tidegate_core::email::AllowedSenders;
 use tidegate_operate::send::{
-    Checked, Draft, Fault, Format, Header, Part, Source, Templates, Words, fingerprint,
+    Checked, Draft, Fault, Format, Header, Part, Source, Templates, Words, fingerprint, restarted,
 };
 
 use super::args::{InputArgs, MailArgs, SendArgs, Written};
@@ -124,26 +124,22 @@ fn usual_name(path: &Path) -> String {
 }
 
 /// The run's name and its journal.
-pub(super) fn run_and_journal(args: &SendArgs, campaign: &str) -> (String, PathBuf) {
-    let named = args.run.run.clone().unwrap_or_else(|| usual_name(&args.file));
-    let journal = |run: &str| match &args.run.journal {
-        Some(path) => path.clone(),
-        None => Path::new(".tidegate").join(format!("{campaign}-{run}.journal")),
-    };
+pub(super) fn run_and_journal(
+    args: &SendArgs,
+    campaign: &str,
+) -> Result<(String, PathBuf), CommandError> {
+    let named = args.run.named().map_or_else(|| usual_name(&args.file), str::to_owned);
+    let usual = |run: &str| Path::new(".tidegate").join(format!("{campaign}-{run}.journal"));
+    let given = args.run.journal.as_deref();
     if !args.run.restart {
-        let journal = journal(&named);
-        return (named, journal);
+        let journal = given.map_or_else(|| usual(&named), Path::to_owned);
+        return Ok((named, journal));
     }
-    // A restart begins under the first name that no journal has.
-    let other = |n: u32| {
-        let run = format!("{named}-{n}");
-        let path = match &args.run.journal {
-            Some(path) => path.with_extension(format!("{n}.journal")),
-            None => journal(&run),
-        };
-        (run, path)
+    let nth = |n: u32, run: &str| match given {
+        Some(path) => path.with_extension(format!("{n}.journal")),
+        None => usual(run),
     };
-    (2..10_000).map(other).find(|(_, path)| !path.exists()).unwrap_or_else(|| other(2))
+    restarted(&named, nth, given.is_none()).map_err(super::not_once_more)
 }
 
 pub(super) fn draft(
@@ -176,14 +172,14 @@ pub(super) fn draft(
 /// What a resumed run must find as it was: contents as their hash, options as they were given.
 pub(super) fn settings(
     args: &SendArgs,
-    let written = match format {
-        Format::Csv { delimiter, .. } => format!("Csv {{ delimiter: {delimiter} }}"),
-        Format::JsonLines => "JsonLines".to_owned(),
-    };
     sources: &[(Part, Source)],
     format: Format,
     checked: &Checked,
 ) -> BTreeMap<String, String> {
+    let written = match format {
+        Format::Csv { delimiter, .. } => format!("Csv {{ delimiter: {delimiter} }}"),
+        Format::JsonLines => "JsonLines".to_owned(),
+    };
     let mut settings = BTreeMap::from([
         ("input".to_owned(), checked.sha256.clone()),
         ("--from".to_owned(), args.mail.from.clone()),
@@ -199,11 +195,11 @@ pub(super) fn settings(
         ("--template-name", args.mail.template_name.clone()),
         ("--reply-to", listed(&args.mail.reply_to)),
         ("--tag", listed(&tags)),
-        ("--multiline", args.input.multiline.then(|| "given".to_owned())),
         ("--priority", args.mail.priority.clone()),
         ("--configuration-set", args.mail.configuration_set.clone()),
         ("--to-column", args.input.to_column.clone()),
         ("--id-column", args.input.id_column.clone()),
+        ("--multiline", args.input.multiline.then(|| "given".to_owned())),
     ] {
         settings.extend(value.map(|value| (name.to_owned(), value)));
     }
@@ -299,12 +295,20 @@ mod tests {
     #[test]
     fn a_run_is_called_as_its_file_and_a_restart_by_the_next_free_name() {
         let (run, journal) =
-            run_and_journal(&args("in/Nov 2026.csv".replace(' ', "_").as_str()), "big");
+            run_and_journal(&args("in/Nov 2026.csv".replace(' ', "_").as_str()), "big").unwrap();
         assert_eq!(run, "Nov_2026");
         assert_eq!(journal, Path::new(".tidegate/big-Nov_2026.journal"));
-        let (run, journal) = run_and_journal(&args("a.csv --again december --restart"), "big");
+        let again = args("a.csv --again december --restart");
+        let (run, journal) = run_and_journal(&again, "big").unwrap();
         assert_eq!(run, "december-2");
         assert_eq!(journal, Path::new(".tidegate/big-december-2.journal"));
+        let own = args("a.csv --restart --journal in/x.journal");
+        let (run, journal) = run_and_journal(&own, "big").unwrap();
+        assert_eq!((run.as_str(), journal.as_path()), ("a-2", Path::new("in/x.2.journal")));
+        let asks = |line: &str| args(line).run.once_more();
+        assert_eq!(asks("a.csv --run december"), None);
+        assert_eq!(asks("a.csv --again december"), Some("--again"));
+        assert_eq!(asks("a.csv --restart"), Some("--restart"));
     }
 
     #[test]
@@ -315,6 +319,7 @@ mod tests {
             largest: 1,
             sqs_calls: 1,
             repeated_addresses: 0,
+            given_ids: 0,
             sha256: "5f".into(),
         };
         let of = |line: &str| {
@@ -329,12 +334,12 @@ mod tests {
             "--configuration-set c",
             "--to-column t",
             "--id-column i",
+            "--multiline",
             "--template-name t",
         ] {
             assert_eq!(of(&format!("a.csv {option}")).len(), plain.len() + 1, "{option}");
         }
         for option in ["--max-backlog none", "--parallel 2", "--max-errors 3", "--allow-duplicates"]
-            "--multiline",
         {
             assert_eq!(of(&format!("a.csv {option}")), plain, "{option}");
         }
