@@ -28,7 +28,7 @@ impl<R: Read> Csv<R> {
         let mut builder = csv::ReaderBuilder::new();
         // Ended by LF alone: at a CR its lines would be counted one too few.
         builder.delimiter(delimiter).terminator(csv::Terminator::Any(b'\n')).flexible(true);
-        let mut reader = builder.from_reader(Closed { input, closed: false, over: false });
+        let mut reader = builder.from_reader(Closed { input, fed: false, over: false });
         let columns = columns(file, &mut reader, multiline)?;
         Ok(Self { reader, columns, multiline, record: csv::ByteRecord::new() })
     }
@@ -87,7 +87,7 @@ impl<R: Read> Csv<R> {
     /// The line that the record begins on. What the reader says of it is where it looked for it:
     /// before the empty lines.
     fn line(&self, open: bool) -> u64 {
-        let breaks = self.record.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64;
+        let breaks = self.record.as_slice().split(|byte| *byte == b'\n').skip(1).count() as u64;
         let end = u64::from(!open);
         self.reader.position().line().saturating_sub(breaks + end)
     }
@@ -142,19 +142,19 @@ fn unreadable(file: &str, error: &csv::Error) -> Fault {
 /// one for which the reader went on to the end has a quote that is not closed.
 struct Closed<R> {
     input: R,
-    closed: bool,
+    fed: bool,
     /// The end was read, after the line feed.
     over: bool,
 }
 
 impl<R: Read> Read for Closed<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if !self.closed {
+        if !self.fed {
             let read = self.input.read(buffer)?;
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }
-            self.closed = true;
+            self.fed = true;
             buffer[0] = b'\n';
             return Ok(1);
         }
