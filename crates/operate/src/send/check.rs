@@ -37,6 +37,8 @@ pub struct Checked {
     pub sqs_calls: u64,
     /// Rows whose address an earlier row has.
     pub repeated_addresses: u64,
+    /// Rows whose id is the input's own.
+    pub given_ids: u64,
     /// SHA-256 of the input, in hex.
     pub sha256: String,
 }
@@ -90,6 +92,7 @@ pub fn check<R: Read>(
         largest: pass.largest,
         sqs_calls: pass.counter.charged(),
         repeated_addresses: pass.repeated,
+        given_ids: pass.given_ids,
         sha256: hex(&input.hash.finalize()),
     })
 }
@@ -102,6 +105,7 @@ struct Pass<'a> {
     largest: u64,
     counter: Counter,
     repeated: u64,
+    given_ids: u64,
     faults: Vec<Fault>,
     hasher: RandomState,
     /// The first line of each address and id, by their hash.
@@ -119,6 +123,7 @@ impl<'a> Pass<'a> {
             largest: 0,
             counter: Counter::default(),
             repeated: 0,
+            given_ids: 0,
             faults: Vec::new(),
             hasher: RandomState::new(),
             addresses: HashMap::new(),
@@ -132,6 +137,7 @@ impl<'a> Pass<'a> {
         self.bytes += size as u64;
         self.largest = self.largest.max(size as u64);
         self.counter.add(size);
+        self.given_ids += u64::from(message.id_given);
     }
 
     /// A fault of a template in row after row is one fault.

@@ -11,12 +11,14 @@
 mod backlog;
 mod batch;
 mod check;
+mod csv_rows;
 mod deliver;
 mod draft;
 mod fault;
 mod journal;
 mod preview;
 mod report;
+mod restart;
 mod rows;
 mod session;
 mod template;
@@ -31,6 +33,7 @@ pub use journal::{
 };
 pub use preview::{Preview, PreviewedMail};
 pub use report::{DryRun, Ended, Estimate, Refused, SendReport, Shown, Unfinished};
+pub use restart::{RestartError, Resume, once_more, restarted};
 pub use rows::{Format, Row, Rows};
 pub use session::{Limits, Ports, Progress, SendError, Session, Standing, before, standing};
 pub use template::{Columns, Part, Source, Templates};

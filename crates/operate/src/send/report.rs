@@ -9,8 +9,9 @@ use super::check::Checked;
 use super::fault::Fault;
 use super::journal::Header;
 use super::preview::Preview;
+use super::restart::{Resume, days};
 use super::session::Standing;
-use crate::format::{bytes, count, counted, span};
+use crate::format::{bytes, count, counted, rate, span};
 use crate::page::{Page, Span, Tone, View};
 
 /// How a run ended.
@@ -48,6 +49,9 @@ pub struct SendReport {
     pub seconds: f64,
     /// How it ended.
     pub ended: Ended,
+    /// What goes on with it, where the same command would not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume: Option<Resume>,
 }
 
 impl SendReport {
@@ -63,6 +67,7 @@ impl SendReport {
             retries: 0,
             seconds: 0.0,
             ended: Ended::Done,
+            resume: None,
         }
     }
 
@@ -92,6 +97,20 @@ impl SendReport {
     #[must_use]
     pub const fn left(&self) -> u64 {
         self.rows.saturating_sub(self.enqueued_before + self.enqueued)
+    }
+
+    /// What the program ends with where rows are left.
+    #[must_use]
+    pub fn unfinished(&self) -> Unfinished {
+        Unfinished { left: self.left(), command: self.command() }
+    }
+
+    /// The command that goes on with it.
+    fn command(&self) -> String {
+        match &self.resume {
+            None => "the same command again".to_owned(),
+            Some(resume) => format!("the command again with {resume} instead of --restart"),
+        }
     }
 }
 
@@ -133,16 +152,20 @@ impl View for SendReport {
             ),
             _ => page.line(
                 Tone::Plain,
-                "Run the same command again: it goes on with the rows that are left.",
+                format!("Run {}: it goes on with the rows that are left.", self.command()),
             ),
         }
     }
 }
 
 /// Rows are left: what the program ends with after the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} not enqueued: run the same command again", counted(*.0, "mail"))]
-pub struct Unfinished(pub u64);
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} not enqueued: run {command}", counted(*.left, "mail"))]
+pub struct Unfinished {
+    /// How many.
+    pub left: u64,
+    command: String,
+}
 
 /// A preview, a dry run, or both.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -236,8 +259,13 @@ pub struct DryRun {
     pub repeated_addresses: u64,
     /// Calls to SQS that putting them there is charged as.
     pub sqs_calls: u64,
+    /// Rows whose id is the input's own.
+    pub given_ids: u64,
     /// Whether the stack's duplicate guard is on.
     pub guarded: bool,
+    /// How long it knows an id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids_known_seconds: Option<u64>,
     /// When they will have gone out.
     pub estimate: Estimate,
     /// The same as seconds, with the whole quota.
@@ -247,14 +275,15 @@ pub struct DryRun {
 }
 
 impl DryRun {
-    /// What the run of `header` over `file` would do.
+    /// What the run of `header` over `file` would do; `kept` is how long the duplicate guard knows an
+    /// id, none where it is off.
     #[must_use]
     pub fn new(
         (file, journal): (&str, &str),
         header: &Header,
         standing: &Standing,
         checked: &Checked,
-        guarded: bool,
+        kept: Option<Duration>,
         estimate: Estimate,
     ) -> Self {
         let enqueued_before = match standing {
@@ -274,7 +303,9 @@ impl DryRun {
             largest_bytes: checked.largest,
             repeated_addresses: checked.repeated_addresses,
             sqs_calls: checked.sqs_calls,
-            guarded,
+            given_ids: checked.given_ids,
+            guarded: kept.is_some(),
+            ids_known_seconds: kept.map(|kept| kept.as_secs()),
             estimate,
             seconds_alone: seconds.map(|(alone, _)| alone),
             seconds_at_share: seconds.and_then(|(_, share)| share),
@@ -286,7 +317,18 @@ impl DryRun {
     pub fn question(&self) -> String {
         let left = self.rows.saturating_sub(self.enqueued_before);
         let more = if self.enqueued_before > 0 { " more" } else { "" };
-        format!("Enqueue {}{more} for campaign {}?", counted(left, "mail"), self.campaign)
+        let deleted = self.deleted().map_or_else(String::new, |said| format!(" ({said})"));
+        format!("Enqueue {}{more} for campaign {}{deleted}?", counted(left, "mail"), self.campaign)
+    }
+
+    /// What the duplicate guard deletes of mails whose ids may have been sent before.
+    fn deleted(&self) -> Option<String> {
+        let kept = self.ids_known_seconds.filter(|_| self.given_ids > 0)?;
+        let kept = days(Duration::from_secs(kept));
+        let ids = counted(self.given_ids, "id");
+        Some(format!(
+            "{ids} of the input's own: a mail whose id was sent within {kept} is deleted, not sent"
+        ))
     }
 
     fn when(&self) -> Vec<(&'static str, Span)> {
@@ -297,8 +339,8 @@ impl DryRun {
         let percent = self.estimate.share * 100.0;
         let at_share = match self.seconds_at_share {
             Some(seconds) => {
-                format!("{} at its share of {percent:.0} % of {quota} a second", shown(seconds))
-                    .into()
+                let quota = rate(quota);
+                format!("{} at its share of {percent:.0} % of {quota}", shown(seconds)).into()
             }
             None => Span::new(Tone::Warning, "for ever at its share of 0 %"),
         };
@@ -331,6 +373,9 @@ impl View for DryRun {
             fields.push(("addresses", Span::new(Tone::Warning, said)));
         }
         page.fields(fields);
+        if let Some(deleted) = self.deleted() {
+            page.line(Tone::Warning, format!("{deleted}."));
+        }
         if !self.guarded {
             let said = "The duplicate guard is off: after an interruption the batches under way may \
                         be sent twice.";

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use serde_json::Value;
 
+use super::csv_rows::Csv;
 use super::fault::Fault;
 
 /// How the input is written.
@@ -14,6 +15,9 @@ pub enum Format {
     Csv {
         /// What stands between two fields: `,` or `;` or a tab.
         delimiter: u8,
+        /// Whether a value may have several lines. If not, a quote that is not closed is found before
+        /// it takes the rows after it into its value.
+        multiline: bool,
     },
     /// A JSON object a line; empty lines are left out.
     JsonLines,
@@ -57,7 +61,7 @@ pub struct Rows<R: Read> {
 }
 
 enum Source<R: Read> {
-    Csv { reader: csv::Reader<R>, columns: Vec<String>, record: csv::StringRecord },
+    Csv(Box<Csv<R>>),
     Lines { reader: BufReader<R>, line: u64 },
     Ended,
 }
@@ -69,13 +73,8 @@ impl<R: Read> Rows<R> {
     /// A CSV without column names, or with one twice.
     pub fn new(file: &str, format: Format, input: R) -> Result<Self, Fault> {
         let source = match format {
-            Format::Csv { delimiter } => {
-                let mut builder = csv::ReaderBuilder::new();
-                // Ended by LF alone: at a CR its lines would be counted one too few.
-                builder.delimiter(delimiter).terminator(csv::Terminator::Any(b'\n'));
-                let mut reader = builder.flexible(true).from_reader(input);
-                let columns = columns(file, &mut reader)?;
-                Source::Csv { reader, columns, record: csv::StringRecord::new() }
+            Format::Csv { delimiter, multiline } => {
+                Source::Csv(Box::new(Csv::new(file, delimiter, multiline, input)?))
             }
             Format::JsonLines => Source::Lines { reader: BufReader::new(input), line: 0 },
         };
@@ -83,33 +82,12 @@ impl<R: Read> Rows<R> {
     }
 }
 
-fn columns<R: Read>(file: &str, reader: &mut csv::Reader<R>) -> Result<Vec<String>, Fault> {
-    let header = reader.headers().map_err(|error| unreadable(file, &error))?;
-    let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
-    let fault = |value: &str, problem: &str| Err(Fault::new(file, 1, "column", problem, value));
-    for (position, name) in columns.iter().enumerate() {
-        if name.is_empty() {
-            let problem = "must have a name: the first line names the columns";
-            return fault(&format!("column {}", position + 1), problem);
-        }
-        if columns[..position].contains(name) {
-            return fault(name, "must not stand twice in the first line");
-        }
-    }
-    if columns.is_empty() {
-        return fault("nothing", "must be named in the first line, such as: to,first_name");
-    }
-    Ok(columns)
-}
-
 impl<R: Read> Iterator for Rows<R> {
     type Item = Result<Row, Fault>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let found = match &mut self.source {
-            Source::Csv { reader, columns, record } => {
-                next_record(&self.file, reader, columns, record)
-            }
+            Source::Csv(csv) => csv.next(&self.file),
             Source::Lines { reader, line } => next_line(&self.file, reader, line),
             Source::Ended => return None,
         };
@@ -130,63 +108,14 @@ impl<R: Read> Iterator for Rows<R> {
     }
 }
 
-enum Next {
+/// What is read next.
+pub(super) enum Next {
+    /// A row's line and columns.
     Row(u64, BTreeMap<String, Value>),
+    /// What is wrong with a row.
     Fault(Fault),
     /// The input ends, where there is a fault with it.
     Last(Option<Fault>),
-}
-
-fn next_record<R: Read>(
-    file: &str,
-    reader: &mut csv::Reader<R>,
-    columns: &[String],
-    record: &mut csv::StringRecord,
-) -> Next {
-    loop {
-        match reader.read_record(record) {
-            Ok(false) => return Next::Last(None),
-            // An empty line that ends in CR and LF.
-            Ok(true) if record.len() == 1 && &record[0] == "\r" => {}
-            Ok(true) => {
-                let line = record.position().map_or(0, csv::Position::line);
-                return fields(file, line, columns, record);
-            }
-            Err(error) => {
-                let fault = unreadable(file, &error);
-                return match error.kind() {
-                    csv::ErrorKind::Io(_) => Next::Last(Some(fault)),
-                    _ => Next::Fault(fault),
-                };
-            }
-        }
-    }
-}
-
-fn fields(file: &str, line: u64, columns: &[String], record: &csv::StringRecord) -> Next {
-    let (expected, found) = (columns.len(), record.len());
-    if found != expected {
-        let problem = format!("must have {expected} fields, as the first line");
-        return Next::Fault(Fault::new(file, line, "row", problem, found.to_string()));
-    }
-    let last = |position| position + 1 == found;
-    let value = |(position, value): (usize, &str)| {
-        let value = if last(position) { value.strip_suffix('\r').unwrap_or(value) } else { value };
-        Value::String(value.to_owned())
-    };
-    let values = record.iter().enumerate().map(value);
-    Next::Row(line, columns.iter().cloned().zip(values).collect())
-}
-
-fn unreadable(file: &str, error: &csv::Error) -> Fault {
-    let line = error.position().map_or(1, csv::Position::line);
-    match error.kind() {
-        csv::ErrorKind::Utf8 { err, .. } => {
-            let field = format!("field {}", err.field() + 1);
-            Fault::new(file, line, field, "must be UTF-8", "other bytes")
-        }
-        _ => Fault::new(file, line, "row", "must be readable CSV", error.to_string()),
-    }
 }
 
 fn next_line<R: Read>(file: &str, reader: &mut BufReader<R>, line: &mut u64) -> Next {
@@ -226,7 +155,8 @@ fn next_line<R: Read>(file: &str, reader: &mut BufReader<R>, line: &mut u64) -> 
 mod tests {
     use super::*;
 
-    const CSV: Format = Format::Csv { delimiter: b',' };
+    const CSV: Format = Format::Csv { delimiter: b',', multiline: false };
+    const MULTILINE: Format = Format::Csv { delimiter: b',', multiline: true };
 
     fn read(format: Format, text: &[u8]) -> Vec<Result<(u64, u64, String), String>> {
         let rows = Rows::new("in", format, text).unwrap();
@@ -241,12 +171,57 @@ mod tests {
     fn csv_rows_know_their_line_whatever_their_fields_hold_and_a_fault_does_not_end_them() {
         let text =
             "\u{feff}to,note\r\na@x.de,\"two\nlines, \"\"quoted\"\"\"\r\nshort\r\nb@x.de,ü\r\n";
-        let read = read(CSV, text.as_bytes());
+        let read = read(MULTILINE, text.as_bytes());
         assert_eq!(read[0], Ok((1, 2, "a@x.de".to_owned())));
         let fault = "in:4: row: must have 2 fields, as the first line, not \"1\"";
         assert_eq!(read[1], Err(fault.to_owned()));
         assert_eq!(read[2], Ok((3, 5, "b@x.de".to_owned())));
         assert_eq!(read.len(), 3);
+    }
+
+    #[test]
+    fn empty_lines_are_left_out_and_counted() {
+        let text = "to,note\n\n\r\na@x.de,\"1\n2\"\n\n\n\"b@x.de\",c\nshort\n\nc@x.de,d";
+        for text in [text.to_owned(), format!("{text}\n"), format!("{text}\r\n\n")] {
+            let read = read(MULTILINE, text.as_bytes());
+            assert_eq!(read[0], Ok((1, 4, "a@x.de".to_owned())));
+            assert_eq!(read[1], Ok((2, 8, "b@x.de".to_owned())));
+            assert!(read[2].as_ref().unwrap_err().starts_with("in:9: row: must have 2 fields"));
+            assert_eq!(read[3], Ok((4, 11, "c@x.de".to_owned())));
+            assert_eq!(read.len(), 4);
+        }
+        let read = read(CSV, b"to,note\n\na@x.de,\xff\n");
+        assert!(read[0].as_ref().unwrap_err().starts_with("in:3: field 2: must be UTF-8"));
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_takes_no_row_into_its_value() {
+        let problem = "must be on one line (a quote that is not closed?), or with --multiline";
+        let swallowing = "a@x.de,\"Ada\nb@x.de,Bob\nc@x.de,\"Carol\"\nd@x.de,Dan";
+        for (rows, said) in [
+            (swallowing, format!("in:3: note: {problem}")),
+            ("a@x.de,\"Ada\nb@x.de,Bob\n", format!("in:3: note: {problem}")),
+            ("a@x.de,\"Ada", format!("in:3: note: {problem}")),
+            ("\"a@x.de,Ada\n", format!("in:3: to: {problem}")),
+            ("a@x.de,Ada,\"1\n2\"\n", format!("in:3: field 3: {problem}")),
+        ] {
+            let read = read(CSV, format!("to,note\n\n{rows}").as_bytes());
+            assert_eq!(read[0], Err(said), "{rows}");
+        }
+        let header = Rows::new("in", CSV, "to,\"note\na@x.de,Ada\n".as_bytes()).err().unwrap();
+        assert_eq!(header.to_string(), format!("in:1: column 2: {problem}"));
+    }
+
+    #[test]
+    fn with_several_lines_a_value_ends_all_the_same() {
+        let said = "in:3: row: must have its last quote closed";
+        for rows in ["a@x.de,\"Ada\nb@x.de,Bob\n", "a@x.de,\"Ada", "\"a@x.de,Ada\n"] {
+            let read = read(MULTILINE, format!("to,note\n\n{rows}").as_bytes());
+            assert_eq!(read, [Err(said.to_owned())], "{rows}");
+        }
+        let header = Rows::new("in", MULTILINE, "to,\"note\na@x.de,Ada\n".as_bytes());
+        let said = "in:1: row: must have its last quote closed";
+        assert_eq!(header.err().unwrap().to_string(), said);
     }
 
     #[test]

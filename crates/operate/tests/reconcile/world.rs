@@ -22,7 +22,7 @@ use tidegate_operate::send::{
     Templates, Words, Writer, before, check,
 };
 
-const FORMAT: Format = Format::Csv { delimiter: b',' };
+const FORMAT: Format = Format::Csv { delimiter: b',', multiline: false };
 
 /// What a poller, or a fault, did with a mail.
 #[derive(Clone, Copy, Debug)]

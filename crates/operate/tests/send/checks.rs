@@ -63,12 +63,28 @@ fn what_the_poller_would_refuse_is_refused_here() {
     let priority = Some("soon".to_owned());
     let said = first_fault(&Draft { priority, ..draft() }, csv);
     assert!(said.contains(": priority: must be one of critical, high, normal, low"), "{said}");
-    let subject = first_fault(&draft(), "to,first_name,token\na@example.com,\"A\nB\",t\n");
+    let csv = "to,first_name,token\na@example.com,\"A\nB\",t\n";
+    let checking =
+        Checking { format: Format::Csv { delimiter: b',', multiline: true }, ..CHECKING };
+    let faults = check(&draft(), FILE, csv.as_bytes(), checking, |_, _| {}).unwrap_err();
+    let subject = faults.first().map(Fault::to_string).unwrap();
     assert!(subject.contains(": subject: must not hold CR, LF"), "{subject}");
     let large = format!("to,first_name,token\na@example.com,{},t\n", "x".repeat(600_000));
     let said = first_fault(&draft(), &large);
     assert!(said.contains(": body: must be at most 10"), "{said}");
     assert!(said.ends_with("bytes"), "{said}");
+}
+
+#[test]
+fn a_quote_that_is_not_closed_mails_nobody_another_s_text() {
+    let csv = "to,first_name,token\na@example.com,\"Ada,t1\nb@example.com,Bob,t2\n\
+               c@example.com,\"Carol\",t3\n";
+    let said = "recipients.csv:2: first_name: must be on one line (a quote that is not closed?), or \
+                with --multiline";
+    assert_eq!(first_fault(&draft(), csv), said);
+    // At the end there is no later quote that would give it away.
+    let csv = "to,token,first_name\na@example.com,t1,\"Ada\nb@example.com,t2,Bob\n";
+    assert_eq!(first_fault(&draft(), csv), said);
 }
 
 #[test]

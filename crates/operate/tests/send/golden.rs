@@ -9,7 +9,7 @@ use tidegate_operate::send::{
     Checking, DryRun, Ended, Estimate, Part, Preview, Ranges, Refused, SendReport, Standing, check,
 };
 
-use super::world::{CHECKING, FILE, Journal, World, checked, draft, recipients, templates};
+use super::world::{CHECKING, FILE, Journal, KEPT, World, checked, draft, recipients, templates};
 
 #[test]
 fn preview() {
@@ -28,14 +28,19 @@ async fn dry_run() {
     let header = world.header(&checked);
     let estimate = Estimate { quota_per_second: Some(14.0), share: 0.9, ahead: 250 };
     let journal = ".tidegate/big-recipients.journal";
-    let dry = DryRun::new((FILE, journal), &header, &Standing::New, &checked, false, estimate);
+    let dry = DryRun::new((FILE, journal), &header, &Standing::New, &checked, None, estimate);
     assert_eq!(dry.question(), "Enqueue 20,000 mails for campaign big?");
     assert_data_eq!(Page::of(&dry).plain(), file!["../golden/send-dry-run.txt"]);
     let mut rows = Ranges::default();
     rows.insert(1, 19_999);
     let standing = Standing::Interrupted(rows);
-    let dry = DryRun::new((FILE, journal), &header, &standing, &checked, true, estimate);
+    let dry = DryRun::new((FILE, journal), &header, &standing, &checked, KEPT, estimate);
     assert_eq!(dry.question(), "Enqueue 1 mail more for campaign big?");
+    let quota_per_second = Some(13.999_999_999_7);
+    let estimate = Estimate { quota_per_second, ..estimate };
+    let dry = DryRun::new((FILE, journal), &header, &standing, &checked, KEPT, estimate);
+    let page = Page::of(&dry).plain();
+    assert!(page.contains("at its share of 90 % of 14/s\n"), "{page}");
 }
 
 #[test]

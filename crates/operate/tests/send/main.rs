@@ -5,4 +5,5 @@
 mod checks;
 mod faults;
 mod golden;
+mod restarts;
 mod world;

@@ -17,9 +17,12 @@ use tidegate_operate::send::{
 };
 
 pub(crate) const FILE: &str = "recipients.csv";
-pub(crate) const CSV: Format = Format::Csv { delimiter: b',' };
+pub(crate) const CSV: Format = Format::Csv { delimiter: b',', multiline: false };
 pub(crate) const CHECKING: Checking =
     Checking { format: CSV, max_faults: 20, allow_duplicates: false };
+
+/// How long the duplicate guard knows an id.
+pub(crate) const KEPT: Option<Duration> = Some(Duration::from_hours(15 * 24));
 
 /// A CSV of `rows` recipients.
 pub(crate) fn recipients(rows: u64) -> String {

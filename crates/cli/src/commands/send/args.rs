@@ -94,6 +94,9 @@ pub(super) struct InputArgs {
     /// What stands between two fields of a CSV: one character, or `tab`
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     pub(super) delimiter: u8,
+    /// Let a value of a CSV have several lines
+    #[arg(long)]
+    pub(super) multiline: bool,
     /// The column of the recipient [default: to, or else email]
     #[arg(long, value_name = "NAME")]
     pub(super) to_column: Option<String>,
@@ -119,11 +122,14 @@ pub(super) struct RunArgs {
     /// Check everything, say what would happen, and send nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// What the run is called; another name sends the same input once more [default: the file's name
-    /// without its ending]
-    #[arg(long, visible_alias = "again", value_name = "NAME", value_parser = run_name)]
+    /// What the run is called [default: the file's name without its ending]
+    #[arg(long, value_name = "NAME", value_parser = run_name)]
     pub(super) run: Option<String>,
-    /// Leave an unfinished run as it is, and send everything under a new name
+    /// Send the same input once more, under this new name
+    #[arg(long, value_name = "NAME", value_parser = run_name, conflicts_with = "run")]
+    pub(super) again: Option<String>,
+    /// Leave an unfinished run as it is, and send everything under a new name; an unfinished restart
+    /// is gone on with by --run and that name
     #[arg(long)]
     pub(super) restart: bool,
     /// The journal [default: .tidegate/CAMPAIGN-RUN.journal]
@@ -135,6 +141,19 @@ pub(super) struct RunArgs {
     /// Batches under way at once, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(super) parallel: u8,
+}
+
+impl RunArgs {
+    /// What the run is called, where that is said.
+    pub(super) fn named(&self) -> Option<&str> {
+        self.again.as_deref().or(self.run.as_deref())
+    }
+
+    /// The option that asks for mails to be sent once more.
+    pub(super) fn once_more(&self) -> Option<&'static str> {
+        let again = self.again.as_ref().map(|_| "--again");
+        if self.restart { Some("--restart") } else { again }
+    }
 }
 
 /// How an input is written.

@@ -6,6 +6,7 @@ pub(super) mod progress;
 
 use std::io::BufReader;
 use std::path::Path;
+use std::time::Duration;
 
 pub use args::SendArgs;
 use tidegate_aws::SystemEntropy;
@@ -15,8 +16,8 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
 use tidegate_operate::send::{
     Checked, Checking, Contents, Draft, DryRun, Ended as RunEnded, Estimate, Fault, Format, Header,
-    JournalError, JournalFile, Limits, Ports, Preview, Refused, SendError, SendReport, Session,
-    Shown, Standing, Unfinished, Writer, before, check, read, standing,
+    JournalError, JournalFile, Limits, Ports, Preview, Refused, RestartError, Resume, SendError,
+    SendReport, Session, Shown, Standing, Writer, before, check, once_more, read, standing,
 };
 use tidegate_operate::status::Status;
 
@@ -41,12 +42,15 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, Command
     let stack = args.on.stack.open().await?;
     let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
     let campaign = prepare::campaign(args, &facts.campaigns)?;
-    let (run, journal) = prepare::run_and_journal(args, &campaign.name);
+    let (run, journal) = prepare::run_and_journal(args, &campaign.name)?;
     let senders = stack.poller.allowed_senders.clone();
     let draft = prepare::draft(args, &campaign.name, &run, sources.clone(), senders)
         .map_err(|fault| CommandError::Input(fault.to_string()))?;
     let format = prepare::format(&args.input, &args.file);
     let (checked, preview) = checked(args, &draft, format, shell)?;
+    if let Some(option) = args.run.once_more() {
+        once_more(option, &checked, ids_kept(&stack)).map_err(not_once_more)?;
+    }
     let at = EpochMillis::from(stack.clock().wall());
     let settings = prepare::settings(args, &sources, format, &checked);
     let by = stack.operator().await;
@@ -64,12 +68,17 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, Command
     if let Some(ended) = declined(args.ask, shell, &plan.question()).await? {
         return Ok(ended);
     }
-    let report = enqueue(args, &stack, &campaign, prepared, &journal, shell).await?;
+    let mut report = enqueue(args, &stack, &campaign, prepared, &journal, shell).await?;
+    if args.run.restart && report.ended != RunEnded::Done {
+        // The same command would be a restart of the restart.
+        let given = args.run.journal.as_ref().map(|_| journal.as_path());
+        report.resume = Some(Resume::new(&report.run, given));
+    }
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     match report.ended {
         RunEnded::Done => Ok(Ended::Done),
         RunEnded::Interrupted => Ok(Ended::Interrupted),
-        RunEnded::GaveUp(_) => Err(CommandError::Unfinished(Unfinished(report.left()).into())),
+        RunEnded::GaveUp(_) => Err(CommandError::Unfinished(report.unfinished().into())),
     }
 }
 
@@ -127,9 +136,20 @@ fn planned(
         share: known.map_or(0.0, |known| known.share),
         ahead: known.map_or(0, |known| known.backlog.all()),
     };
-    let guarded = stack.poller.duplicate_guard != DuplicateGuard::Off;
     let places = (prepared.file.as_str(), shown.as_str());
-    Ok(DryRun::new(places, &prepared.header, &standing, &prepared.checked, guarded, estimate))
+    Ok(DryRun::new(
+        places,
+        &prepared.header,
+        &standing,
+        &prepared.checked,
+        ids_kept(stack),
+        estimate,
+    ))
+}
+
+/// How long the duplicate guard knows an id; none where it is off.
+fn ids_kept(stack: &Stack) -> Option<Duration> {
+    (stack.poller.duplicate_guard != DuplicateGuard::Off).then_some(stack.poller.mark_kept)
 }
 
 async fn enqueue(
@@ -173,6 +193,14 @@ async fn enqueue(
     let mut writer = Writer::new(log);
     let run = session.run(ports, input, &mut writer, shell.interrupted());
     Box::pin(run).await.map_err(refused)
+}
+
+/// Wrong options, or a journal out of reach.
+fn not_once_more(error: RestartError) -> CommandError {
+    match error {
+        RestartError::Journal(error) => refused(error.into()),
+        error => CommandError::Refused(error.into()),
+    }
 }
 
 /// As the program ends with it: wrong input or options, or something out of reach.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tidegate_core::config::Campaign;
 use tidegate_core::email::AllowedSenders;
 use tidegate_operate::send::{
-    Checked, Draft, Fault, Format, Header, Part, Source, Templates, Words, fingerprint,
+    Checked, Draft, Fault, Format, Header, Part, Source, Templates, Words, fingerprint, restarted,
 };
 
 use super::args::{InputArgs, MailArgs, SendArgs, Written};
@@ -87,7 +87,9 @@ pub(super) fn format(args: &InputArgs, path: &Path) -> Format {
     match args.format {
         Some(Written::Jsonl) => Format::JsonLines,
         None if lines => Format::JsonLines,
-        Some(Written::Csv) | None => Format::Csv { delimiter: args.delimiter },
+        Some(Written::Csv) | None => {
+            Format::Csv { delimiter: args.delimiter, multiline: args.multiline }
+        }
     }
 }
 
@@ -122,26 +124,22 @@ fn usual_name(path: &Path) -> String {
 }
 
 /// The run's name and its journal.
-pub(super) fn run_and_journal(args: &SendArgs, campaign: &str) -> (String, PathBuf) {
-    let named = args.run.run.clone().unwrap_or_else(|| usual_name(&args.file));
-    let journal = |run: &str| match &args.run.journal {
-        Some(path) => path.clone(),
-        None => Path::new(".tidegate").join(format!("{campaign}-{run}.journal")),
-    };
+pub(super) fn run_and_journal(
+    args: &SendArgs,
+    campaign: &str,
+) -> Result<(String, PathBuf), CommandError> {
+    let named = args.run.named().map_or_else(|| usual_name(&args.file), str::to_owned);
+    let usual = |run: &str| Path::new(".tidegate").join(format!("{campaign}-{run}.journal"));
+    let given = args.run.journal.as_deref();
     if !args.run.restart {
-        let journal = journal(&named);
-        return (named, journal);
+        let journal = given.map_or_else(|| usual(&named), Path::to_owned);
+        return Ok((named, journal));
     }
-    // A restart begins under the first name that no journal has.
-    let other = |n: u32| {
-        let run = format!("{named}-{n}");
-        let path = match &args.run.journal {
-            Some(path) => path.with_extension(format!("{n}.journal")),
-            None => journal(&run),
-        };
-        (run, path)
+    let nth = |n: u32, run: &str| match given {
+        Some(path) => path.with_extension(format!("{n}.journal")),
+        None => usual(run),
     };
-    (2..10_000).map(other).find(|(_, path)| !path.exists()).unwrap_or_else(|| other(2))
+    restarted(&named, nth, given.is_none()).map_err(super::not_once_more)
 }
 
 pub(super) fn draft(
@@ -178,10 +176,14 @@ pub(super) fn settings(
     format: Format,
     checked: &Checked,
 ) -> BTreeMap<String, String> {
+    let written = match format {
+        Format::Csv { delimiter, .. } => format!("Csv {{ delimiter: {delimiter} }}"),
+        Format::JsonLines => "JsonLines".to_owned(),
+    };
     let mut settings = BTreeMap::from([
         ("input".to_owned(), checked.sha256.clone()),
         ("--from".to_owned(), args.mail.from.clone()),
-        ("--format".to_owned(), format!("{format:?}")),
+        ("--format".to_owned(), written),
     ]);
     for (part, source) in sources {
         settings.insert(part.option().to_owned(), fingerprint(source.text.as_bytes()));
@@ -197,6 +199,7 @@ pub(super) fn settings(
         ("--configuration-set", args.mail.configuration_set.clone()),
         ("--to-column", args.input.to_column.clone()),
         ("--id-column", args.input.id_column.clone()),
+        ("--multiline", args.input.multiline.then(|| "given".to_owned())),
     ] {
         settings.extend(value.map(|value| (name.to_owned(), value)));
     }
@@ -248,7 +251,7 @@ mod tests {
 
     #[test]
     fn json_lines_are_known_by_their_ending_or_the_option() {
-        let csv = Format::Csv { delimiter: b';' };
+        let csv = Format::Csv { delimiter: b';', multiline: false };
         for (line, expected) in [
             ("a.jsonl", Format::JsonLines),
             ("a.NDJSON", Format::JsonLines),
@@ -292,12 +295,20 @@ mod tests {
     #[test]
     fn a_run_is_called_as_its_file_and_a_restart_by_the_next_free_name() {
         let (run, journal) =
-            run_and_journal(&args("in/Nov 2026.csv".replace(' ', "_").as_str()), "big");
+            run_and_journal(&args("in/Nov 2026.csv".replace(' ', "_").as_str()), "big").unwrap();
         assert_eq!(run, "Nov_2026");
         assert_eq!(journal, Path::new(".tidegate/big-Nov_2026.journal"));
-        let (run, journal) = run_and_journal(&args("a.csv --again december --restart"), "big");
+        let again = args("a.csv --again december --restart");
+        let (run, journal) = run_and_journal(&again, "big").unwrap();
         assert_eq!(run, "december-2");
         assert_eq!(journal, Path::new(".tidegate/big-december-2.journal"));
+        let own = args("a.csv --restart --journal in/x.journal");
+        let (run, journal) = run_and_journal(&own, "big").unwrap();
+        assert_eq!((run.as_str(), journal.as_path()), ("a-2", Path::new("in/x.2.journal")));
+        let asks = |line: &str| args(line).run.once_more();
+        assert_eq!(asks("a.csv --run december"), None);
+        assert_eq!(asks("a.csv --again december"), Some("--again"));
+        assert_eq!(asks("a.csv --restart"), Some("--restart"));
     }
 
     #[test]
@@ -308,6 +319,7 @@ mod tests {
             largest: 1,
             sqs_calls: 1,
             repeated_addresses: 0,
+            given_ids: 0,
             sha256: "5f".into(),
         };
         let of = |line: &str| {
@@ -322,6 +334,7 @@ mod tests {
             "--configuration-set c",
             "--to-column t",
             "--id-column i",
+            "--multiline",
             "--template-name t",
         ] {
             assert_eq!(of(&format!("a.csv {option}")).len(), plain.len() + 1, "{option}");

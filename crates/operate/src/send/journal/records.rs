@@ -5,6 +5,9 @@ use tidegate_core::identity::EpochMillis;
 
 use super::{Acknowledged, Header, JournalError, Ranges, Record, VERSION};
 
+/// What a journal begins with.
+const BEGINNING: &[u8] = b"{\"tidegate_journal\":";
+
 /// What stands in a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
@@ -43,6 +46,10 @@ impl<R: BufRead> Records<R> {
             let damaged = |source| records.damaged(source);
             records.contents.header = Some(header(&records.path, &records.bytes, damaged)?);
             records.contents.whole = records.bytes.len() as u64;
+        } else if !is_torn_header(&records.bytes) {
+            // Whoever opens the journal cuts what is torn off: a file that is none must not be emptied.
+            let error = serde::de::Error::custom("it does not begin as a journal does");
+            return Err(records.damaged(error));
         }
         Ok(records)
     }
@@ -100,6 +107,11 @@ pub fn read(path: &str, input: impl BufRead) -> Result<Contents, JournalError> {
     let mut records = Records::new(path, input)?;
     while records.next_batch()?.is_some() {}
     Ok(records.contents)
+}
+
+/// Whether a line without its end may be what a crash left of a header.
+fn is_torn_header(line: &[u8]) -> bool {
+    line.starts_with(BEGINNING) || BEGINNING.starts_with(line)
 }
 
 fn header(

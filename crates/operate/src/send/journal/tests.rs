@@ -108,6 +108,25 @@ fn a_line_within_that_is_no_record_is_named() {
 }
 
 #[test]
+fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
+    let folder = std::env::temp_dir().join(format!("tidegate-foreign-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("notes");
+    for foreign in ["one line of notes", "{", "{\"tidegate_journal\":1,\"torn"] {
+        std::fs::write(&path, foreign).unwrap();
+        let opened = JournalFile::open(&path);
+        if foreign.starts_with('{') {
+            assert_eq!(opened.unwrap().1.whole, 0, "{foreign}");
+            continue;
+        }
+        let error = opened.unwrap_err().to_string();
+        assert!(error.contains("notes:1: this is no record of a journal"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn another_format_is_refused_before_anything_of_it_is_read() {
     let line = b"{\"tidegate_journal\": 2, \"new\": true}\n";
     let error = read("big.journal", line.as_slice()).unwrap_err().to_string();

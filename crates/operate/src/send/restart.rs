@@ -1,0 +1,129 @@
+//! The same input once more: what the run is called, and whether the mails would go out.
+
+use std::fmt;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::check::Checked;
+use super::journal::{JournalError, read};
+use crate::format::counted;
+
+/// The most restarts of a run that are looked for.
+const RESTARTS: u32 = 999;
+
+/// The options that go on with a run where the same command would not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Resume {
+    /// What the run is called.
+    pub run: String,
+    /// Its journal, where it is not the usual one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<String>,
+}
+
+impl Resume {
+    /// Goes on with `run`, whose `journal` is not the usual one.
+    #[must_use]
+    pub fn new(run: &str, journal: Option<&Path>) -> Self {
+        Self { run: run.to_owned(), journal: journal.map(|path| path.display().to_string()) }
+    }
+}
+
+impl fmt::Display for Resume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--run {}", self.run)?;
+        self.journal.as_ref().map_or(Ok(()), |journal| write!(f, " --journal {journal}"))
+    }
+}
+
+/// Why an input is not sent once more; nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub enum RestartError {
+    /// An earlier restart is not over: another one would send its mails a second time.
+    #[error(
+        "the restart {} is unfinished; nothing was sent. To go on with it: {resume} instead of --restart; to leave it as well, and send everything once more: --again NAME", resume.run
+    )]
+    Unfinished {
+        /// What goes on with it.
+        resume: Resume,
+    },
+    /// The duplicate guard would delete them.
+    #[error(
+        "{option}: {} of the input's own, and the duplicate guard deletes a mail whose id was sent within {}; nothing was sent. To send all once more they need other ids: --id-column NAME, or an input without ids; to send those only that were not sent: --run NAME", counted(*.given_ids, "id"), days(*.kept)
+    )]
+    SameIds {
+        /// The option that asks for it.
+        option: &'static str,
+        /// How many mails.
+        given_ids: u64,
+        /// How long the guard knows an id.
+        kept: Duration,
+    },
+    /// The earlier restart's journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// How long marks are kept, in days.
+pub(super) fn days(kept: Duration) -> String {
+    counted(kept.as_secs() / 86_400, "day")
+}
+
+/// The name and the journal of a restart of the run `named`; `journal` is where the nth run of a name
+/// has its own, and `usual` whether that is the usual place.
+///
+/// # Errors
+/// [`RestartError::Unfinished`], and a journal that cannot be read.
+pub fn restarted(
+    named: &str,
+    journal: impl Fn(u32, &str) -> PathBuf,
+    usual: bool,
+) -> Result<(String, PathBuf), RestartError> {
+    let nth = |n: u32| {
+        let run = format!("{named}-{n}");
+        let path = journal(n, &run);
+        (run, path)
+    };
+    let Some(newest) = (2..=RESTARTS).rev().find(|n| nth(*n).1.exists()) else {
+        return Ok(nth(2));
+    };
+    let (run, path) = nth(newest);
+    let shown = path.display().to_string();
+    let file = File::open(&path).map_err(|source| JournalError::Io {
+        path: shown.clone(),
+        what: "opened",
+        source,
+    })?;
+    let contents = read(&shown, BufReader::new(file))?;
+    match (contents.header, contents.ended) {
+        // Nothing was sent under this name.
+        (None, _) => Ok((run, path)),
+        (Some(_), Some(_)) => Ok(nth(newest + 1)),
+        (Some(_), None) => {
+            let resume = Resume::new(&run, Some(path.as_path()).filter(|_| !usual));
+            Err(RestartError::Unfinished { resume })
+        }
+    }
+}
+
+/// Whether mails can be sent once more, as `option` asks; `kept` is how long the duplicate guard
+/// knows an id, none where it is off.
+///
+/// # Errors
+/// [`RestartError::SameIds`].
+pub fn once_more(
+    option: &'static str,
+    checked: &Checked,
+    kept: Option<Duration>,
+) -> Result<(), RestartError> {
+    match kept {
+        Some(kept) if checked.given_ids > 0 => {
+            Err(RestartError::SameIds { option, given_ids: checked.given_ids, kept })
+        }
+        _ => Ok(()),
+    }
+}
