@@ -144,6 +144,15 @@ fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
     assert!(said(&named).starts_with("campaign is `\"}]`; allowed is 1 to 64 letters"));
     let unknown = "bulk=1".parse::<WeightList>().unwrap().set(&mut good.clone()).unwrap_err();
     assert_eq!(unknown.to_string(), "a weight names the campaign `bulk`; there is big");
+    let huge = scenario(&["big=18446744073709551615", "other=1x50"], "big=1");
+    assert!(said(&huge).starts_with("mails of campaign big is `18446744073709551615`; allowed"));
+    let day = Daily { quota: 1_000, sent: u64::MAX, pace: Pace::Full };
+    let day = Scenario { daily: Some(day), ..good.clone() };
+    assert!(said(&day).starts_with("sent today is `18446744073709551615`; allowed is 0 to"));
+    // With the guard 13.72 a second may be sent.
+    let express = Scenario { express: Some(12.4), ..good.clone() };
+    let allowed = "0 to 12.348 mails a second, nine tenths of what may be sent";
+    assert_eq!(said(&express), format!("express is `12.4`; allowed is {allowed}"));
     let of = |text: &str| text.parse::<Variant>().and_then(|variant| variant.of(&good));
     for wrong in ["x", "x: ", "x: speed=2", "x: quota=fast", "x: weights=1/2", "x: daily=spread"] {
         assert!(of(wrong).is_err(), "{wrong}");
