@@ -126,6 +126,8 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<Ended, Command
         return Ok(Ended::Interrupted);
     };
     let report = PlanReport { forecasts };
+    // A chart that cannot be written costs nobody the forecast.
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
     if let (Some(path), Some(format)) = (&args.chart, format) {
         let drawn =
             chart::draw(&report, format).map_err(|error| CommandError::Refused(Box::new(error)))?;
@@ -135,7 +137,6 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<Ended, Command
             source,
         })?;
     }
-    shell.output.show(&report).map_err(CommandError::Terminal)?;
     Ok(if report.all_end() { Ended::Done } else { Ended::Found })
 }
 
@@ -187,6 +188,9 @@ async fn forecasts(
     match ended {
         Ok(Ok(forecasts)) => Ok(Some(forecasts)),
         Ok(Err(PlanError::Stopped)) => Ok(None),
+        Ok(Err(error @ (PlanError::Lost(_) | PlanError::Port(_) | PlanError::Start(_)))) => {
+            Err(CommandError::Unfinished(Box::new(error)))
+        }
         Ok(Err(error)) => Err(refused(error)),
         Err(error) => Err(CommandError::Unfinished(Box::new(error))),
     }

@@ -186,8 +186,10 @@ impl Scenario {
         if let Some(guard) = self.guard {
             settings = settings.variable("TIDEGATE_GUARD", guard);
         }
-        if self.daily.is_some_and(|daily| daily.pace == Pace::Spread) {
-            settings = settings.variable("TIDEGATE_DAILY", "spread");
+        if let Some(daily) = self.daily {
+            // A deployment's pace is not the scenario's.
+            let pace = if daily.pace == Pace::Spread { "spread" } else { "full" };
+            settings = settings.variable("TIDEGATE_DAILY", pace);
         }
         settings
     }
