@@ -82,12 +82,12 @@ fn a_quota_of_less_than_a_mail_in_half_a_minute_is_no_standstill() {
 
 #[test]
 fn mails_of_several_recipients_agree() {
-    assert_agree_in_one_run(&scenario(&["a=500x10"], "a=1"));
+    assert_agree_in_one_run(&scenario(&["a=300x10"], "a=1"));
 }
 
 #[test]
 fn mails_refused_for_good_and_lost_answers_agree() {
-    for (campaign, fault) in [("a=6k", "rejected,ratio=0.1"), ("a=4k", "lost-answer,ratio=0.1")] {
+    for (campaign, fault) in [("a=6k", "rejected,ratio=0.1"), ("a=2k", "lost-answer,ratio=0.1")] {
         assert_agree_in_one_run(&changed(&scenario(&[campaign], "a=1"), &format!("fault={fault}")));
     }
 }
@@ -101,7 +101,8 @@ fn assert_agree_in_one_run(scenario: &Scenario) {
         [&quick, &full].map(|forecast| forecast.ends_after_seconds.unwrap().expected);
     assert!((quick_end - full_end).abs() < 0.02 * full_end + 3.0, "{quick_end}, {full_end}");
     let dead = quick.dead_letters.abs_diff(full.dead_letters);
-    assert!(dead * 20 <= full.dead_letters, "{} {}", quick.dead_letters, full.dead_letters);
+    // Which mails a fault hits is chance.
+    assert!(dead * 10 <= full.dead_letters, "{} {}", quick.dead_letters, full.dead_letters);
 }
 
 /// The second day is the first with what frees up: a run of every window of it would take a minute, so
