@@ -72,6 +72,39 @@ fn an_outage_and_failures_agree() {
     assert_agrees(&changed(&one, "fault=5xx,ratio=0.05"), 0.04, 0.9);
 }
 
+#[test]
+fn a_quota_of_less_than_a_mail_in_half_a_minute_is_no_standstill() {
+    for (campaign, quota) in [("a=5x50", 1.0), ("a=8", 0.02)] {
+        let slow = Scenario { quota, ..scenario(&[campaign], "a=1") };
+        assert_agree_in_one_run(&slow);
+    }
+}
+
+#[test]
+fn mails_of_several_recipients_agree() {
+    assert_agree_in_one_run(&scenario(&["a=300x10"], "a=1"));
+}
+
+#[test]
+fn mails_refused_for_good_and_lost_answers_agree() {
+    for (campaign, fault) in [("a=6k", "rejected,ratio=0.1"), ("a=2k", "lost-answer,ratio=0.1")] {
+        assert_agree_in_one_run(&changed(&scenario(&[campaign], "a=1"), &format!("fault={fault}")));
+    }
+}
+
+#[track_caller]
+fn assert_agree_in_one_run(scenario: &Scenario) {
+    let [quick, full] = [false, true].map(|every_window| {
+        forecast(scenario, Options { seeds: 1, every_window }, &|_| true).unwrap()
+    });
+    let [quick_end, full_end] =
+        [&quick, &full].map(|forecast| forecast.ends_after_seconds.unwrap().expected);
+    assert!((quick_end - full_end).abs() < 0.02 * full_end + 3.0, "{quick_end}, {full_end}");
+    let dead = quick.dead_letters.abs_diff(full.dead_letters);
+    // Which mails a fault hits is chance.
+    assert!(dead * 10 <= full.dead_letters, "{} {}", quick.dead_letters, full.dead_letters);
+}
+
 /// The second day is the first with what frees up: a run of every window of it would take a minute, so
 /// what is known of it is asserted.
 #[test]
@@ -125,6 +158,21 @@ fn a_campaign_without_weight_never_ends_and_the_forecast_says_so() {
 }
 
 #[test]
+fn what_a_hold_keeps_from_being_sent_is_left_and_the_hold_is_named() {
+    let refused = changed(&scenario(&["a=1k"], "a=1"), "fault=rejected");
+    let forecast = forecast_of(&refused, false);
+    let campaign = &forecast.campaigns[0];
+    assert_eq!((campaign.ends_after_seconds, campaign.accepted), (None, 0));
+    assert_eq!(campaign.left + forecast.dead_letters, 1_000, "{forecast:?}");
+    let said = "held (refusals), which nothing lifts by itself";
+    assert_eq!(forecast.warnings[0], format!("a keeps {} mails: {said}", campaign.left));
+    assert!(forecast.cost.ses.is_sign_positive());
+    let some = forecast_of(&changed(&refused, "fault=rejected,ratio=0.02"), false);
+    assert!(some.ends_after_seconds.is_some() && some.dead_letters > 0);
+    assert!(!PlanReport { forecasts: vec![some] }.all_end());
+}
+
+#[test]
 fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
     let good = scenario(&["big=500"], "big=1");
     let said = |scenario: &Scenario| {
@@ -144,6 +192,15 @@ fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
     assert!(said(&named).starts_with("campaign is `\"}]`; allowed is 1 to 64 letters"));
     let unknown = "bulk=1".parse::<WeightList>().unwrap().set(&mut good.clone()).unwrap_err();
     assert_eq!(unknown.to_string(), "a weight names the campaign `bulk`; there is big");
+    let huge = scenario(&["big=18446744073709551615", "other=1x50"], "big=1");
+    assert!(said(&huge).starts_with("mails of campaign big is `18446744073709551615`; allowed"));
+    let day = Daily { quota: 1_000, sent: u64::MAX, pace: Pace::Full };
+    let day = Scenario { daily: Some(day), ..good.clone() };
+    assert!(said(&day).starts_with("sent today is `18446744073709551615`; allowed is 0 to"));
+    // With the guard 13.72 a second may be sent.
+    let express = Scenario { express: Some(12.4), ..good.clone() };
+    let allowed = "0 to 12.348 mails a second, nine tenths of what may be sent";
+    assert_eq!(said(&express), format!("express is `12.4`; allowed is {allowed}"));
     let of = |text: &str| text.parse::<Variant>().and_then(|variant| variant.of(&good));
     for wrong in ["x", "x: ", "x: speed=2", "x: quota=fast", "x: weights=1/2", "x: daily=spread"] {
         assert!(of(wrong).is_err(), "{wrong}");

@@ -65,7 +65,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "PACE", value_parser = ["full", "spread"])]
     daily: Option<String>,
     /// Recipients sent in the 24 hours before the start [default: 0, or what SES tells]
-    #[arg(long, value_name = "RECIPIENTS")]
+    #[arg(long, value_name = "RECIPIENTS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     sent_today: Option<u64>,
     /// Time that SES takes to answer: `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`
     #[arg(long, value_name = "TIME", default_value = "80ms")]
@@ -83,7 +83,7 @@ pub struct PlanArgs {
     /// How the poller takes mails: `merge` or `direct` [default: merge, or the stack's]
     #[arg(long, value_name = "MODE", value_parser = ["merge", "direct"])]
     mode: Option<String>,
-    /// Express mails a second that come all along
+    /// Express mails a second that come all along, up to nine tenths of what may be sent
     #[arg(long, value_name = "MAILS")]
     express: Option<f64>,
     /// When the mails are on their queues, such as `2026-11-20T20:36:07Z` [default: now]
@@ -126,6 +126,8 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<Ended, Command
         return Ok(Ended::Interrupted);
     };
     let report = PlanReport { forecasts };
+    // A chart that cannot be written costs nobody the forecast.
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
     if let (Some(path), Some(format)) = (&args.chart, format) {
         let drawn =
             chart::draw(&report, format).map_err(|error| CommandError::Refused(Box::new(error)))?;
@@ -135,7 +137,6 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<Ended, Command
             source,
         })?;
     }
-    shell.output.show(&report).map_err(CommandError::Terminal)?;
     Ok(if report.all_end() { Ended::Done } else { Ended::Found })
 }
 
@@ -187,6 +188,9 @@ async fn forecasts(
     match ended {
         Ok(Ok(forecasts)) => Ok(Some(forecasts)),
         Ok(Err(PlanError::Stopped)) => Ok(None),
+        Ok(Err(error @ (PlanError::Lost(_) | PlanError::Port(_) | PlanError::Start(_)))) => {
+            Err(CommandError::Unfinished(Box::new(error)))
+        }
         Ok(Err(error)) => Err(refused(error)),
         Err(error) => Err(CommandError::Unfinished(Box::new(error))),
     }
@@ -212,7 +216,7 @@ impl PlanArgs {
         for load in &self.campaigns {
             let same = scenario.campaigns.iter_mut().find(|known| known.name == load.name);
             match same.filter(|_| self.live) {
-                Some(known) => known.mails += load.mails,
+                Some(known) => known.mails = known.mails.saturating_add(load.mails),
                 None => scenario.campaigns.push(load.clone()),
             }
         }

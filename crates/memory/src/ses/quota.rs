@@ -124,7 +124,7 @@ impl Quota {
         counting: Counting,
         daily: Option<u64>,
     ) -> Result<(), OverQuota> {
-        if daily.is_some_and(|most| self.sent_last_day(now) + recipients > most) {
+        if daily.is_some_and(|most| self.sent_last_day(now).saturating_add(recipients) > most) {
             return Err(OverQuota::Daily);
         }
         self.bucket.refill(now, self.rate);

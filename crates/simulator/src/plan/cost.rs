@@ -71,7 +71,8 @@ impl Cost {
         }
         let windows: u64 = records.iter().map(|record| record.windows).sum();
         let minutes = count(windows) / 60.0;
-        let recipients: f64 = records.iter().map(Record::total).sum();
+        // The sum of nothing would be -0.0.
+        let recipients = records.iter().map(Record::total).fold(0.0, |sum, sent| sum + sent);
         let scheduler_ms = minute.map_or(0.0, |minute| minute.scheduler.billed_ms) * minutes;
         let item = minute.map_or(0.0, |minute| minute.ledger_item_bytes);
         let units = ((item + assumed("ledger_sums_bytes")) / 1_024.0).ceil();

@@ -232,8 +232,13 @@ fn warnings(
         ));
     }
     for campaign in campaigns.iter().filter(|campaign| campaign.left > 0) {
+        let own = run.lanes.iter().zip(&scenario.campaigns);
+        let own = own.filter(|(_, load)| load.name == campaign.name).map(|(lane, _)| &lane.held);
+        let held: Vec<&str> = own.chain([&run.held]).flatten().map(String::as_str).collect();
         let why = if campaign.weight == 0 {
             "its weight is 0".to_owned()
+        } else if !held.is_empty() {
+            format!("held ({}), which nothing lifts by itself", held.join(", "))
         } else {
             format!("not within {} days", HORIZON / 86_400)
         };

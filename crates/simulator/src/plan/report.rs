@@ -111,9 +111,12 @@ pub struct PlanReport {
 }
 
 impl PlanReport {
-    /// Whether every campaign's mails are sent in every forecast.
+    /// Whether every campaign's mails are sent in every forecast, and none is left or a dead letter.
     #[must_use]
     pub fn all_end(&self) -> bool {
-        self.forecasts.iter().all(|forecast| forecast.ends_after_seconds.is_some())
+        self.forecasts.iter().all(|forecast| {
+            let left = forecast.campaigns.iter().any(|campaign| campaign.left > 0);
+            forecast.ends_after_seconds.is_some() && !left && forecast.dead_letters == 0
+        })
     }
 }

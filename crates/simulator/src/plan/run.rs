@@ -1,8 +1,11 @@
 //! One seed's run: simulated windows, and stretches stepped over between them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Window;
+use tidegate_core::control::{Control, HoldReason, Holds};
+use tidegate_core::identity::Identity;
 
 use super::book::{Book, count};
 use super::daily::{self, Day};
@@ -10,7 +13,7 @@ use super::error::PlanError;
 use super::scenario::Scenario;
 use super::stretch::{HORIZON, Stretch};
 use super::tally::Record;
-use crate::world::World;
+use crate::world::{MERGE, World};
 
 /// How long a running stack is without mail before the start.
 const WARM_UP: Duration = Duration::from_secs(25);
@@ -28,10 +31,12 @@ pub(super) struct Ran {
     pub(super) simulated_windows: u64,
     pub(super) simulated_mails: u64,
     pub(super) dead: u64,
+    /// Reasons of the holds on all sending at the end that nothing lifts by itself.
+    pub(super) held: Vec<String>,
 }
 
 /// How a campaign's mails ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ended {
     /// Seconds after the start of its last mail's arrival; none where mails are left.
     pub(super) after: Option<f64>,
@@ -39,8 +44,10 @@ pub(super) struct Ended {
     pub(super) deviation: f64,
     /// Mails that SES accepted.
     pub(super) accepted: f64,
-    /// Mails that are left.
+    /// Mails that are left, those in the merge queue included.
     pub(super) left: u64,
+    /// As [`Ran::held`], of the holds on this campaign.
+    pub(super) held: Vec<String>,
 }
 
 /// What a run is told, and asks, while it goes on.
@@ -85,7 +92,7 @@ pub(super) async fn run(
     }
     book.observe(&world, scenario);
     book.close_all(book.now(&world) + 1);
-    Ok(ran(&world, &book))
+    Ok(ran(&world, &book, &world.ledger_now().await?.control))
 }
 
 async fn simulate(
@@ -155,17 +162,20 @@ impl Book {
     }
 }
 
-fn ran(world: &World, book: &Book) -> Ran {
+fn ran(world: &World, book: &Book, control: &Control) -> Ran {
     let dead: f64 = book.records.iter().map(|record| record.sums.dead).sum();
     let after = |at: tidegate_core::Timestamp| at.saturating_since(book.start).as_secs_f64();
+    let merging = merging(world);
     let ended = |lane: &super::book::Lane| {
         let depth = world.queues.standing(&crate::world::url(&lane.name));
-        let left = lane.reservoir + depth.visible + depth.in_flight + depth.delayed;
+        let queued = depth.visible + depth.in_flight + depth.delayed;
+        let left = lane.reservoir + queued + merging.get(&lane.name).copied().unwrap_or(0);
         Ended {
             after: lane.last.filter(|_| left == 0).map(after),
             deviation: lane.variance.sqrt(),
             accepted: lane.accepted,
             left,
+            held: control.holds_on(Some(&lane.name)).map(lasting).unwrap_or_default(),
         }
     };
     Ran {
@@ -175,5 +185,26 @@ fn ran(world: &World, book: &Book) -> Ran {
         simulated_windows: book.simulated,
         simulated_mails: book.simulated_mails,
         dead: super::stretch::whole(dead.round()),
+        held: lasting(&control.holds),
     }
+}
+
+/// The mails in the merge queue, by campaign.
+fn merging(world: &World) -> BTreeMap<String, u64> {
+    let mut mails = BTreeMap::new();
+    for message in world.standing(MERGE) {
+        let identity = message.attributes.get("identity");
+        let identity = identity.and_then(|text| Identity::parse(text).ok());
+        if let Some(campaign) = identity.and_then(|identity| identity.campaign()) {
+            *mails.entry(campaign).or_default() += 1;
+        }
+    }
+    mails
+}
+
+/// The reasons of holds that stay until an operator lifts them.
+fn lasting(holds: &Holds) -> Vec<String> {
+    let passing = [HoldReason::DailyQuota, HoldReason::DailyBudget].map(HoldReason::as_str);
+    let lasting = holds.reasons().filter(|reason| !passing.contains(reason));
+    lasting.map(str::to_owned).collect()
 }

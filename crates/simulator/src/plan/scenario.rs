@@ -95,16 +95,17 @@ impl Scenario {
         }
     }
 
-    /// All mails of all campaigns.
+    /// All mails of all campaigns; of more than fit the most that do.
     #[must_use]
     pub fn mails(&self) -> u64 {
-        self.campaigns.iter().map(|load| load.mails).sum()
+        self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(load.mails))
     }
 
     /// All their recipients.
     #[must_use]
     pub fn recipients(&self) -> u64 {
-        self.campaigns.iter().map(|load| load.mails * u64::from(load.recipients)).sum()
+        let of = |load: &Load| load.mails.saturating_mul(u64::from(load.recipients));
+        self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(of(load)))
     }
 
     /// Says what is wrong with it.
@@ -154,10 +155,18 @@ impl Scenario {
         if let Some(daily) = self.daily.filter(|daily| !(1..=MOST_MAILS).contains(&daily.quota)) {
             return wrong("daily quota", daily.quota.to_string(), "1 to 1000000000 recipients");
         }
-        if let Some(express) = self.express.filter(|rate| !(0.0..=self.quota).contains(rate)) {
-            return wrong("express", express.to_string(), "0 to the quota, mails a second");
+        if let Some(daily) = self.daily.filter(|daily| daily.sent > MOST_MAILS) {
+            return wrong("sent today", daily.sent.to_string(), "0 to 1000000000 recipients");
         }
-        self.settings(1).poller().map(drop).map_err(|error| PlanError::World(error.into()))
+        let settings = self.settings(1).poller();
+        let guard = settings.map_err(|error| PlanError::World(error.into()))?.guard;
+        // Beside more, campaigns practically never end.
+        let most = 0.9 * self.quota * (1.0 - f64::from(guard));
+        if let Some(express) = self.express.filter(|rate| !(0.0..=most).contains(rate)) {
+            let allowed = format!("0 to {most:.3} mails a second, nine tenths of what may be sent");
+            return wrong("express", express.to_string(), &allowed);
+        }
+        Ok(())
     }
 
     /// The world of one seed.
@@ -177,8 +186,10 @@ impl Scenario {
         if let Some(guard) = self.guard {
             settings = settings.variable("TIDEGATE_GUARD", guard);
         }
-        if self.daily.is_some_and(|daily| daily.pace == Pace::Spread) {
-            settings = settings.variable("TIDEGATE_DAILY", "spread");
+        if let Some(daily) = self.daily {
+            // A deployment's pace is not the scenario's.
+            let pace = if daily.pace == Pace::Spread { "spread" } else { "full" };
+            settings = settings.variable("TIDEGATE_DAILY", pace);
         }
         settings
     }

@@ -5,6 +5,7 @@ use tidegate_core::rate::{Guard, Rate};
 
 use super::book::{Book, count};
 use super::daily::Day;
+use super::fault::Trouble;
 use super::scenario::Scenario;
 use super::tally::Record;
 use crate::world::World;
@@ -51,8 +52,11 @@ impl Book {
             return None;
         }
         let from = super::tally::number(world.next_window(), self.zero);
+        if self.answers_get_lost(last, scenario) {
+            return None;
+        }
         let binding = day.is_binding(self, last.end());
-        let measure = measure(last, binding);
+        let measure = measure(last, binding).of_mails(self.largest());
         let first = self.alike_since + measure.settle;
         if last.end() < first + measure.windows {
             return None;
@@ -63,8 +67,7 @@ impl Book {
         newest.truncate(newest.len() - newest.len() / 6);
         let (each, error) = self.each(&newest, scenario, world)?;
         let sent = each.total() * count(newest.len() as u64);
-        let enough = newest.len() as u64 >= MOST_MEASURED;
-        if !enough && sent > 0.0 && (error > SURE || sent < FEWEST_SENT) {
+        if !self.is_sure(count(newest.len() as u64), sent, error, scenario) {
             return None;
         }
         let mut windows = HORIZON.saturating_sub(from);
@@ -83,6 +86,32 @@ impl Book {
         (windows >= SHORTEST).then_some(Stretch { from, windows, each, error })
     }
 
+    /// Whether so many windows, in which so much was sent, tell the rate.
+    fn is_sure(&self, windows: f64, sent: f64, error: f64, scenario: &Scenario) -> bool {
+        let known = self.records.iter().rev().map(|record| record.rate).find(|rate| *rate > 0.0);
+        // How long the largest mail takes by its rate.
+        let longest = self.largest() / known.unwrap_or(scenario.quota).max(0.001);
+        if sent > 0.0 {
+            let enough = windows >= count(MOST_MEASURED).max(5.0 * longest);
+            return enough || (error <= SURE && sent >= FEWEST_SENT);
+        }
+        let Some(last) = self.records.last() else { return false };
+        let shares = self.shares(last.waiting).into_iter().sum::<f64>();
+        shares <= 0.0 || last.is_held() || windows >= 5.0 * longest
+    }
+
+    /// Recipients of the largest mails.
+    fn largest(&self) -> f64 {
+        self.lanes.iter().map(|lane| lane.recipients).fold(1.0, f64::max)
+    }
+
+    /// Whether mails reach SES more than once: what arrives there does not tell what is left.
+    fn answers_get_lost(&self, last: &Record, scenario: &Scenario) -> bool {
+        let strikes = |index: usize| last.faults >> index.min(63) & 1 == 1;
+        let mut faults = scenario.faults.iter().enumerate();
+        faults.any(|(index, fault)| fault.trouble == Trouble::LostAnswer && strikes(index))
+    }
+
     /// One of the windows to come, by those that were measured; and how sure its rate is.
     fn each(
         &self,
@@ -98,12 +127,14 @@ impl Book {
         }
         (each.waiting, each.faults, each.rate) = (newest.waiting, newest.faults, newest.rate);
         let one_rate = measured.iter().all(|record| (record.rate - newest.rate).abs() < 1e-9);
-        let largest = self.lanes.iter().map(|lane| lane.recipients).fold(1.0, f64::max);
+        let largest = self.largest();
         let guard = world.settings.poller().ok()?.guard;
         let full = grid_rate(newest.rate, guard).unwrap_or(0.0);
         let all = each.total() * windows;
+        // Of large mails one more or less is no proof of anything.
         let is_full = one_rate
             && each.faults == 0
+            && (largest <= 1.0 || 2.0 * largest <= 0.01 * all)
             && (all - full * windows).abs() <= 2.0 * largest + 0.002 * all;
         if is_full && self.has_its_shares(&each, windows, largest) {
             self.exactly(&mut each, full, scenario);
@@ -176,8 +207,19 @@ impl Book {
 impl Record {
     /// Dead letters for each mail that was accepted.
     fn dead_of_a_mail(&self) -> f64 {
-        let accepted = self.usage.mails - self.sums.failed - self.sums.refused;
+        let accepted = self.sums.accepted;
         if accepted > 0.0 { self.sums.dead / accepted } else { 0.0 }
+    }
+}
+
+impl Measure {
+    /// Of mails with several recipients those that do not fit come back after a visibility timeout,
+    /// with which the rate swings.
+    fn of_mails(self, largest: f64) -> Self {
+        if largest <= 1.0 {
+            return self;
+        }
+        Self { settle: self.settle.max(60), windows: self.windows.max(300) }
     }
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Sums {
     pub(super) spread: f64,
     /// Mails dead-lettered.
     pub(super) dead: f64,
+    /// Mails that SES accepted, and said so.
+    pub(super) accepted: f64,
 }
 
 /// A window, or several that were stepped over.
@@ -83,6 +85,7 @@ impl Sums {
         self.slowed += other.slowed * times;
         self.spread += other.spread * times;
         self.dead += other.dead * times;
+        self.accepted += other.accepted * times;
     }
 
     /// Adds what a poller reported; `quota` is the account's and `tick` what its tick brought.
@@ -95,6 +98,7 @@ impl Sums {
         self.refused += report.refused as f64;
         self.failed += report.failed.values().sum::<u64>() as f64;
         self.dead += report.dead as f64;
+        self.accepted += report.mails as f64;
         match report.end {
             End::Held => self.held += 1.0,
             End::Blocked => self.blocked += 1.0,
