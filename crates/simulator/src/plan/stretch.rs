@@ -52,7 +52,7 @@ impl Book {
             return None;
         }
         let from = super::tally::number(world.next_window(), self.zero);
-        if self.answers_get_lost(last, scenario) {
+        if answers_get_lost(last, scenario) {
             return None;
         }
         let binding = day.is_binding(self, last.end());
@@ -103,13 +103,6 @@ impl Book {
     /// Recipients of the largest mails.
     fn largest(&self) -> f64 {
         self.lanes.iter().map(|lane| lane.recipients).fold(1.0, f64::max)
-    }
-
-    /// Whether mails reach SES more than once: what arrives there does not tell what is left.
-    fn answers_get_lost(&self, last: &Record, scenario: &Scenario) -> bool {
-        let strikes = |index: usize| last.faults >> index.min(63) & 1 == 1;
-        let mut faults = scenario.faults.iter().enumerate();
-        faults.any(|(index, fault)| fault.trouble == Trouble::LostAnswer && strikes(index))
     }
 
     /// One of the windows to come, by those that were measured; and how sure its rate is.
@@ -221,6 +214,13 @@ impl Measure {
         }
         Self { settle: self.settle.max(60), windows: self.windows.max(300) }
     }
+}
+
+/// Whether mails reach SES more than once: what arrives there does not tell what is left.
+fn answers_get_lost(last: &Record, scenario: &Scenario) -> bool {
+    let strikes = |index: usize| last.faults >> index.min(63) & 1 == 1;
+    let mut faults = scenario.faults.iter().enumerate();
+    faults.any(|(index, fault)| fault.trouble == Trouble::LostAnswer && strikes(index))
 }
 
 fn measure(last: &Record, binding: bool) -> Measure {
