@@ -78,7 +78,8 @@ pub fn forecast(
                 return Ok(runs);
             }
             let told = |part| tell(seed, part);
-            let hooks = Hooks { progress: &told, every_window: options.every_window };
+            let every_window = options.every_window || is_uneven(scenario);
+            let hooks = Hooks { progress: &told, every_window };
             runs.push((seed, run_alone(scenario, seed, hooks)?));
         }
     };
@@ -251,4 +252,14 @@ fn warnings(
         warnings.push("one poller's window holds 900 sends under way at most: with a slow SES more than that a second is not reached".to_owned());
     }
     warnings
+}
+
+/// Mails up to which a run with mails of several recipients is simulated window by window.
+const UNEVEN_MAILS: u64 = 200_000;
+
+/// Whether windows are not alike: a mail of several recipients that does not fit waits, by chance, and
+/// moves the end by minutes. So nothing is stepped over, as far as that takes seconds.
+fn is_uneven(scenario: &Scenario) -> bool {
+    let large = scenario.campaigns.iter().any(|load| load.recipients > 1);
+    large && scenario.mails() <= UNEVEN_MAILS
 }
