@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::config::EXPRESS;
 
-use crate::status::{QueueDepth, Status};
+use crate::status::{QueueDepth, Status, precise};
 
 /// A mail that was received and not sent is visible again after so long.
 const VISIBILITY_S: f64 = 30.0;
@@ -68,9 +68,4 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<Turn> {
 fn recipients_per_mail(status: &Status) -> f64 {
     let (sent, mails) = (status.counter("sent"), status.counter("mails"));
     if mails == 0 { 1.0 } else { (precise(sent) / precise(mails)).max(1.0) }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of mails, far below 2^52")]
-fn precise(count: u64) -> f64 {
-    count as f64
 }
