@@ -22,6 +22,7 @@
 //! Takers may come with different rates: the bound is the fastest one's. What they take never sums up to
 //! more than a taker's own rate would allow it alone.
 
+use crate::outcome::{Failure, Stage};
 use crate::rate::{Guard, Rate};
 
 /// A second, in microseconds.
@@ -35,6 +36,13 @@ pub const REFUSED: &str = "SharedBucketRefused";
 
 /// The code of a send that was not made since the bucket does not answer.
 pub const LOST: &str = "SharedBucketLost";
+
+/// Whether a send was not made for want of the shared bucket's leave.
+#[must_use]
+pub fn withheld(failure: &Failure) -> bool {
+    failure.stage == Stage::NotSent
+        && failure.code.as_deref().is_some_and(|code| [REFUSED, LOST].contains(&code))
+}
 
 /// A rate, and the guard it is served with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 mod campaigns;
 mod feedback;
+mod shared_bucket;
 mod variables;
 
 use std::time::Duration;
@@ -11,6 +12,10 @@ use thiserror::Error;
 
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
 pub use feedback::FeedbackConfig;
+pub use shared_bucket::{
+    BucketLost, BucketUrl, DEFAULT_PREFIX, InvalidBucketUrl, InvalidKeyPrefix, KeyPrefix,
+    SharedBucketConfig,
+};
 use variables::Variables;
 
 use crate::breaker::BreakerPolicy;
@@ -117,6 +122,8 @@ pub struct PollerConfig {
     pub mark_kept: Duration,
     /// `TIDEGATE_CONFIGURATION_SET`: SES's, of mails that name none.
     pub configuration_set: Option<String>,
+    /// `TIDEGATE_SHARED_BUCKET` and what belongs to it; none where nobody else sends.
+    pub shared_bucket: Option<SharedBucketConfig>,
 }
 
 /// The scheduler's settings.
@@ -207,6 +214,7 @@ impl PollerConfig {
                 24 * vars.number("TIDEGATE_DUPLICATE_GUARD_DAYS", 1..=90).unwrap_or(15),
             ),
             configuration_set: vars.configuration_set(),
+            shared_bucket: vars.shared_bucket(),
         };
         config.check_times(&mut vars);
         vars.finish(config)
