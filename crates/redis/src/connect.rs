@@ -71,7 +71,8 @@ impl Connector {
         match &self.tls {
             None => self.greet(tcp).await,
             Some(tls) => {
-                let host = ServerName::try_from(self.url.host.clone()).map_err(LinkError::Host)?;
+                let host = ServerName::try_from(self.url.host.clone());
+                let host = host.map_err(|error| failed(io::Error::other(error)))?;
                 self.greet(tls.connect(host, tcp).await.map_err(failed)?).await
             }
         }

@@ -18,9 +18,6 @@ pub enum LinkError {
     /// No answer within a take's time limit.
     #[error("no answer within {:?}", crate::TIME_LIMIT)]
     TimedOut,
-    /// No certificate can be of this host.
-    #[error("no certificate can be of the host")]
-    Host(#[source] rustls::pki_types::InvalidDnsNameError),
     /// Whatever the server said, or the connection's end.
     #[error("the server did not do it")]
     Server(#[source] RedisError),
@@ -33,7 +30,7 @@ impl LinkError {
     /// As the port tells it: what was done, and where.
     pub(crate) fn told(self, operation: &'static str, at: &str) -> PortError {
         let kind = match &self {
-            Self::Connect(_) | Self::Host(_) => FailureKind::Unreachable,
+            Self::Connect(_) => FailureKind::Unreachable,
             Self::ConnectTimedOut(_) | Self::TimedOut => FailureKind::TimedOut,
             Self::Answer(_) => FailureKind::Refused("UnknownAnswer".to_owned()),
             Self::Server(error) if error.is_timeout() => FailureKind::TimedOut,

@@ -15,10 +15,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use super::{bucket, is_granted, one, server};
 
 /// All that a taker needs, on the keys of its prefix.
-const TAKER: [&str; 2] = [
-    "--user",
-    "tidegate on >s@cret/1 resetkeys ~{tidegate}:* -@all +evalsha +script|load +time +get +set +mget +scan",
-];
+const TAKER: &str = "ACL SETUSER tidegate on >s@cret/1 resetkeys ~{tidegate}:* -@all +evalsha +script|load +time +get +set +mget +scan";
 
 fn of(url: BucketUrl) -> RedisBucket {
     RedisBucket::new(url, KeyPrefix::default())
@@ -37,7 +34,8 @@ async fn a_password_is_asked_for_and_a_wrong_one_denied_and_not_told() {
 
 #[tokio::test]
 async fn a_user_with_leave_for_the_script_and_its_keys_alone_can_take() {
-    let server = server(&TAKER).await;
+    let server = server(&[]).await;
+    assert_eq!(server.command(TAKER).await.unwrap(), "+OK\r\n");
     let url = server.url("tidegate:s%40cret%2F1@");
     let bucket = of(url.clone());
     bucket.warm().await;

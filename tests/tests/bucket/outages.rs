@@ -115,8 +115,6 @@ async fn the_script_refuses_what_is_no_call_of_it() {
     let server = server(&[]).await;
     let bucket = bucket(&server);
     bucket.warm().await;
-    let loaded = server.command("EVAL return 0").await.unwrap();
-    assert!(loaded.starts_with("-ERR"), "{loaded}");
     let digest = tidegate_redis::digest();
     for wrong in [
         "0",
