@@ -1,9 +1,11 @@
 //! The limiter: which waiting message takes the slot that is due.
 //!
-//! A waiting message *acquires* a slot. Express goes before all; then the slot's own campaign, then
-//! whichever has the next slot of the cycle; within a campaign `priority` decides, then the larger
-//! mail (it fits fewer places), then who came first.
+//! A waiting message *acquires* a slot. Express goes before all (but in the slots of the campaigns'
+//! [`Floor`], where there is one); then the slot's own campaign, then whichever has the next slot of
+//! the cycle; within a campaign `priority` decides, then the larger mail (it fits fewer places), then
+//! who came first.
 
+mod floor;
 mod waiting;
 
 use std::ops::Range;
@@ -12,6 +14,7 @@ use crate::cycle::Cycle;
 use crate::email::Priority;
 use crate::grid::SlotGrid;
 use crate::timestamp::Timestamp;
+pub use floor::{Floor, InvalidFloor};
 use waiting::Lane;
 
 /// Which line a message waits in.
@@ -96,6 +99,9 @@ pub struct Limiter<T> {
     lanes: Vec<Lane<T>>,
     /// Slots each campaign took of others that waited, to be given back from its own.
     debts: Vec<u64>,
+    floor: Floor,
+    /// Slots that express owes the campaigns; that they owe it where below 0.
+    floor_owed: i64,
     placed: Option<Acquired<T>>,
     skipped: u64,
     unused: u64,
@@ -114,6 +120,8 @@ impl<T: Copy> Limiter<T> {
             express: Lane::default(),
             lanes: (0..campaigns).map(|_| Lane::default()).collect(),
             debts: vec![0; campaigns],
+            floor: Floor::default(),
+            floor_owed: 0,
             placed: None,
             skipped: 0,
             unused: 0,
@@ -243,11 +251,13 @@ impl<T: Copy> Limiter<T> {
     /// Takes the message that gets the slot at the cursor.
     fn choose(&mut self) -> Option<Waiting<T>> {
         let left = self.slots_left();
-        if let Some(message) = self.express.take(left) {
+        if !self.is_floor()
+            && let Some(message) = self.express.take(left)
+        {
             return Some(message);
         }
-        let owner = self.cycle.owner(self.cursor);
-        let next = self.next_in_turn(left)?;
+        let owner = self.cycle.owner(self.turn());
+        let Some(next) = self.next_in_turn(left) else { return self.express.take(left) };
         let index = if !self.lanes.get(owner).is_some_and(|lane| lane.fits(left)) {
             next
         } else if next != owner && self.debts.get(owner).is_some_and(|debt| *debt > 0) {
@@ -269,7 +279,7 @@ impl<T: Copy> Limiter<T> {
         if candidates == 0 {
             return None;
         }
-        let ahead = || (0..self.cycle.len() as u64).map(|k| self.cycle.owner(self.cursor + k));
+        let ahead = || (0..self.cycle.len() as u64).map(|k| self.cycle.owner(self.turn() + k));
         let free = |index: &usize| self.debts.get(*index).is_none_or(|debt| *debt == 0);
         ahead()
             .find(|index| fits(index) && free(index))
@@ -290,6 +300,7 @@ impl<T: Copy> Limiter<T> {
                 *sum += debt;
             }
         }
+        self.note_floor(message.line, self.cursor..self.cursor + count);
         self.cursor += count;
         self.placed = Some(Acquired { message, slot: self.cursor - 1 });
     }
