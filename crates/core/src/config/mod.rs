@@ -4,6 +4,7 @@
 mod campaigns;
 mod domains;
 mod feedback;
+mod floor;
 mod variables;
 
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::breaker::BreakerPolicy;
 use crate::daily::DailyPolicy;
 use crate::duplicate_guard::DuplicateGuard;
 use crate::email::AllowedSenders;
+use crate::limiter::Floor;
 use crate::rate::{Guard, Rate};
 
 /// The poller function's time-out.
@@ -121,6 +123,8 @@ pub struct PollerConfig {
     pub mark_kept: Duration,
     /// `TIDEGATE_CONFIGURATION_SET`: SES's, of mails that name none.
     pub configuration_set: Option<String>,
+    /// `TIDEGATE_CAMPAIGN_FLOOR`, default 0%.
+    pub campaign_floor: Floor,
 }
 
 /// The scheduler's settings.
@@ -212,6 +216,7 @@ impl PollerConfig {
                 24 * vars.number("TIDEGATE_DUPLICATE_GUARD_DAYS", 1..=90).unwrap_or(15),
             ),
             configuration_set: vars.configuration_set(),
+            campaign_floor: vars.campaign_floor(),
         };
         config.check_times(&mut vars);
         vars.finish(config)

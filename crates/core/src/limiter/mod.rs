@@ -1,13 +1,15 @@
 //! The limiter: which waiting message takes the slot that is due.
 //!
-//! A waiting message *acquires* a slot. Express goes before all; then the slot's own campaign, then
-//! whichever has the next slot of the cycle; within a campaign `priority` decides, then the larger
-//! mail (it fits fewer places), then who came first.
+//! A waiting message *acquires* a slot. Express goes before all (but in the slots of the campaigns'
+//! [`Floor`], where there is one); then the slot's own campaign, then whichever has the next slot of
+//! the cycle; within a campaign `priority` decides, then the larger mail (it fits fewer places), then
+//! who came first.
 //!
 //! A message may have to pass a gate beside ([`Gates`]: its recipient domain's limit); while it is shut,
 //! others take the slots. Mail of a domain's own queue waits in lines of its own ([`Line::Limited`]),
 //! and takes the slots that are its campaign's, and what nobody else can use.
 
+mod floor;
 mod gates;
 mod turns;
 mod waiting;
@@ -18,6 +20,7 @@ use crate::cycle::Cycle;
 use crate::email::Priority;
 use crate::grid::SlotGrid;
 use crate::timestamp::Timestamp;
+pub use floor::{Floor, InvalidFloor};
 pub use gates::{Gates, Open};
 use turns::Turns;
 use waiting::Lane;
@@ -109,6 +112,9 @@ pub struct Limiter<T> {
     limited: Turns<T>,
     /// Slots each campaign took of others that waited, to be given back from its own.
     debts: Vec<u64>,
+    floor: Floor,
+    /// Slots that express owes the campaigns; that they owe it where below 0.
+    floor_owed: i64,
     placed: Option<Acquired<T>>,
     skipped: u64,
     unused: u64,
@@ -128,6 +134,8 @@ impl<T: Copy> Limiter<T> {
             lanes: (0..campaigns).map(|_| Lane::default()).collect(),
             limited: Turns::new(Cycle::single(), Vec::new()),
             debts: vec![0; campaigns],
+            floor: Floor::default(),
+            floor_owed: 0,
             placed: None,
             skipped: 0,
             unused: 0,
@@ -294,14 +302,18 @@ impl<T: Copy> Limiter<T> {
     /// Takes the message that gets the slot at the cursor.
     fn choose(&mut self, gates: &impl Gates<T>) -> Option<Waiting<T>> {
         let (left, may) = (self.slots_left(), may(gates, self.cursor));
-        if let Some(message) = self.express.take(left, &may) {
+        if !self.is_floor()
+            && let Some(message) = self.express.take(left, &may)
+        {
             return Some(message);
         }
-        if let Some(message) = self.limited.take_in_turn(self.cursor, left, &may, &self.lanes) {
+        let turn = self.turn();
+        if let Some(message) = self.limited.take_in_turn(turn, left, &may, &self.lanes) {
             return Some(message);
         }
-        let message = self.of_campaigns(left, &may);
-        message.or_else(|| self.limited.take_any(left, &may))
+        self.of_campaigns(left, &may)
+            .or_else(|| self.limited.take_any(left, &may))
+            .or_else(|| self.express.take(left, &may))
     }
 
     /// Takes the campaigns' message that gets the slot at the cursor.
@@ -310,7 +322,7 @@ impl<T: Copy> Limiter<T> {
         left: u64,
         may: &impl Fn(&Waiting<T>) -> bool,
     ) -> Option<Waiting<T>> {
-        let owner = self.cycle.owner(self.cursor);
+        let owner = self.cycle.owner(self.turn());
         let next = self.next_in_turn(left, may)?;
         let index = if !self.lanes.get(owner).is_some_and(|lane| lane.fits(left, may)) {
             next
@@ -333,7 +345,7 @@ impl<T: Copy> Limiter<T> {
         if candidates == 0 {
             return None;
         }
-        let ahead = || (0..self.cycle.len() as u64).map(|k| self.cycle.owner(self.cursor + k));
+        let ahead = || (0..self.cycle.len() as u64).map(|k| self.cycle.owner(self.turn() + k));
         let free = |index: &usize| self.debts.get(*index).is_none_or(|debt| *debt == 0);
         ahead()
             .find(|index| fits(index) && free(index))
@@ -355,6 +367,7 @@ impl<T: Copy> Limiter<T> {
                 *sum += debt;
             }
         }
+        self.note_floor(message.line, self.cursor..self.cursor + count);
         self.cursor += count;
         self.placed = Some(Acquired { message, slot: self.cursor - 1 });
     }

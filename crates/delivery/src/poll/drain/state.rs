@@ -172,7 +172,8 @@ impl<'a, E: Environment> Drain<'a, E> {
             buffered,
             capacity: 2 * BATCH + slots / 2 + in_flight + BATCH * lanes.len() as u64,
             max_in_flight,
-            limiter: Limiter::new(plan.grid, plan.slots.clone(), cycle),
+            limiter: Limiter::new(plan.grid, plan.slots.clone(), cycle)
+                .with_floor(ctx.config.campaign_floor),
             messages: Vec::new(),
             intake,
             lanes,
