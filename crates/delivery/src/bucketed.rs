@@ -8,9 +8,7 @@ use tidegate_core::bucket::{LOST, REFUSED};
 use tidegate_core::config::BucketLost;
 use tidegate_core::outcome::{Failure, Stage};
 
-use crate::ports::{
-    Answer, Bucket, DomainTake, Mail, Mailer, Monotonic, PortError, TakeRequest, Takes,
-};
+use crate::ports::{Answer, Bucket, Mail, Mailer, Monotonic, PortError, TakeRequest, Takes};
 
 /// How long a bucket that did not answer is not asked again: a window's length, so that an outage costs
 /// each window one time limit and one event, not one a mail.
@@ -49,11 +47,6 @@ impl<M, B> Bucketed<M, B> {
     /// Never held across a wait.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The groups of domains among a mail's recipients that have a rate of their own.
-    fn domains(_mail: &Mail<'_>) -> Vec<DomainTake> {
-        Vec::new()
     }
 
     /// The bucket does not answer: it is left alone for a while, which is said once.
@@ -97,13 +90,12 @@ impl<M: Mailer, B: Bucket> Bucketed<M, B> {
         if left_alone {
             return self.without();
         }
-        let domains = Self::domains(mail);
         let recipients = mail.email.recipients();
         let request = TakeRequest {
             pace: mail.pace,
             wanted: recipients,
             least: recipients,
-            domains: &domains,
+            domains: mail.domains,
         };
         match self.bucket.take(&request).await.map(|taken| taken.answer) {
             Ok(Answer::Granted(_)) => Leave::Given,

@@ -12,7 +12,8 @@
 --            as many as there are
 --       then three numbers for each key:
 --            period     (1 + guard) / rate, in microseconds, rounded up
---            tolerance  guard / 2, in microseconds, rounded down
+--            tolerance  guard / 2, in microseconds, rounded down; of a domain one period of the
+--                       account more, since its mail goes at the account's pace as well
 --            recipients wanted; of a domain all of them, of the account from the fewest on
 -- Answer, four whole numbers:
 --       granted    how many of the account's recipients may go now; 0: nothing was taken

@@ -160,14 +160,18 @@ async fn a_bucket_tells_its_level(room: &impl BucketRoom) {
     let at = take(&bucket, request).await.at_micros;
     let (now, levels) = bucket.levels().await.unwrap();
     assert!((at..at + 5_000_000).contains(&now));
-    let level = |name: Option<&str>, rate: f64| BucketLevel {
+    let level = |name: Option<&str>, terms: Terms| BucketLevel {
         name: name.map(str::to_owned),
-        // Whoever finds it empty owes one period, whatever the mail's recipients.
-        full_at: at + Terms::of(pace(rate)).period,
-        terms: Terms::of(pace(rate)),
+        // Whoever finds it full owes one period, whatever the mail's recipients.
+        full_at: at + terms.period,
+        terms,
     };
-    let expected =
-        [level(None, 14.0), level(Some("a.example"), 7.0), level(Some("b.example"), 0.1)];
+    let [b, a] = some.each_ref().map(|domain| domain.terms(request.pace));
+    let expected = [
+        level(None, Terms::of(request.pace)),
+        level(Some("a.example"), a),
+        level(Some("b.example"), b),
+    ];
     assert_eq!(levels, expected);
 }
 

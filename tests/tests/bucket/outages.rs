@@ -33,7 +33,7 @@ async fn send(mailer: &impl Mailer, slot: u64) -> Result<String, Failure> {
     let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
     let email = Email::parse(body).unwrap();
     let pace = Pace { rate: Rate::per_second(1_000.0).unwrap(), guard: Guard::default() };
-    let mail = Mail { email: &email, campaign: "big", id: "1", pace };
+    let mail = Mail { email: &email, campaign: "big", id: "1", pace, domains: &[] };
     mailer.send(mail, Monotonic::from_origin(Duration::from_millis(slot))).await
 }
 

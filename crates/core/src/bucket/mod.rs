@@ -67,7 +67,8 @@ pub struct Pace {
 pub struct Terms {
     /// T: what a recipient costs, (1 + g) / q, rounded up: 102 to 1,500,000,000.
     pub period: u64,
-    /// τ: how far ahead of now the bucket may be full, g/2 × 1 s: 2,500 to 250,000.
+    /// τ: how far ahead of now the bucket may be full, g/2 × 1 s: 2,500 to 250,000; of a domain one period
+    /// of the account more.
     pub tolerance: u64,
 }
 
@@ -104,6 +105,15 @@ impl Terms {
             period: pace.rate.period(pace.guard).div_ceil(1_000),
             tolerance: pace.guard.lateness() / 1_000,
         }
+    }
+
+    /// The terms of a domain's bucket of `rate`, of takers that pace the account at `pace`: its mail goes at
+    /// one of the account's slots, so it may be a period of the account later than its own time. The bound is
+    /// ⌈q⌉ + 1 then, as that of the domain's own slots.
+    #[must_use]
+    pub const fn of_domain(rate: Rate, pace: Pace) -> Self {
+        let (own, account) = (Self::of(Pace { rate, guard: pace.guard }), Self::of(pace));
+        Self { period: own.period, tolerance: own.tolerance + account.period }
     }
 
     /// The most recipients in any half-open second, with blocks of up to `largest`.

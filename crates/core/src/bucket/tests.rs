@@ -102,6 +102,17 @@ proptest! {
         prop_assert!(worst <= most, "{worst} > {most}");
     }
 
+    /// A domain's rate is below the account's: its bound is that of its own slots.
+    #[test]
+    fn a_domain_has_its_rate_and_one_more(account in paces(), share in 0.0_f64..1.0, tries in tries(1)) {
+        let rate = account.rate.as_per_second() * share;
+        let rate = Rate::per_second(rate.max(0.001)).unwrap();
+        let terms = Terms::of_domain(rate, account);
+        let worst = worst_second(&run(terms, &tries));
+        prop_assert!(terms.most_in_a_second(1) <= rate.ceil() + 1);
+        prop_assert!(worst <= terms.most_in_a_second(1), "{worst}");
+    }
+
     /// However the paces of the takers differ: the fastest one's bound holds.
     #[test]
     fn takers_of_several_paces_stay_within_the_bound_of_the_fastest(

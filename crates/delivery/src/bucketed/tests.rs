@@ -7,20 +7,25 @@ use tidegate_core::outcome::{Outcome, classify};
 use tidegate_core::rate::{Guard, Rate};
 
 use super::*;
-use crate::ports::{FailureKind, Taken};
+use crate::ports::{DomainTake, FailureKind, Taken};
 
 /// Answers at once what it is told to.
 #[derive(Default)]
 struct Fake {
     answer: RefCell<Option<Answer>>,
-    asked: RefCell<Vec<(f64, u32, u32)>>,
+    asked: RefCell<Vec<(f64, u32, u32, Vec<DomainTake>)>>,
     warmed: Cell<bool>,
 }
 
 impl Bucket for &Fake {
     async fn take(&self, request: &TakeRequest<'_>) -> Result<Taken, PortError> {
         let rate = request.pace.rate.as_per_second();
-        self.asked.borrow_mut().push((rate, request.wanted, request.least));
+        self.asked.borrow_mut().push((
+            rate,
+            request.wanted,
+            request.least,
+            request.domains.to_vec(),
+        ));
         match self.answer.borrow().clone() {
             Some(answer) => Ok(Taken { answer, at_micros: 1 }),
             None => Err(PortError {
@@ -55,6 +60,10 @@ impl Mailer for &Ses {
     }
 }
 
+fn domain() -> DomainTake {
+    DomainTake { name: "example.com".to_owned(), rate: Rate::MIN, recipients: 2 }
+}
+
 fn slot(millis: u64) -> Monotonic {
     Monotonic::from_origin(Duration::from_millis(millis))
 }
@@ -65,7 +74,8 @@ fn send(mailer: &impl Mailer, at: Monotonic) -> Result<String, Failure> {
     );
     let email = email.unwrap();
     let pace = Pace { rate: Rate::per_second(14.0).unwrap(), guard: Guard::default() };
-    let mail = Mail { email: &email, campaign: "big", id: "1", pace };
+    let domains = [domain()];
+    let mail = Mail { email: &email, campaign: "big", id: "1", pace, domains: &domains };
     mailer.send(mail, at).now_or_never().unwrap()
 }
 
@@ -75,7 +85,7 @@ fn a_mail_takes_its_recipients_at_the_rate_in_force_and_is_sent() {
     *bucket.answer.borrow_mut() = Some(Answer::Granted(2));
     let mailer = Bucketed::new(&ses, &bucket, BucketLost::Closed);
     assert_eq!(send(&mailer, slot(0)), Ok("id".to_owned()));
-    assert_eq!(*bucket.asked.borrow(), [(14.0, 2, 2)]);
+    assert_eq!(*bucket.asked.borrow(), [(14.0, 2, 2, vec![domain()])]);
     assert_eq!(mailer.takes(), Takes::default());
 }
 

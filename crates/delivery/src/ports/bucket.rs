@@ -32,10 +32,10 @@ pub struct DomainTake {
 }
 
 impl DomainTake {
-    /// The bucket's terms, of a taker with this guard.
+    /// The bucket's terms, of a taker at this pace.
     #[must_use]
     pub const fn terms(&self, pace: Pace) -> Terms {
-        Terms::of(Pace { rate: self.rate, guard: pace.guard })
+        Terms::of_domain(self.rate, pace)
     }
 }
 

@@ -4,7 +4,7 @@ use tidegate_core::bucket::Pace;
 use tidegate_core::email::Email;
 use tidegate_core::outcome::Failure;
 
-use super::Monotonic;
+use super::{DomainTake, Monotonic};
 
 /// A mail on its way to SES.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,8 @@ pub struct Mail<'a> {
     pub id: &'a str,
     /// The rate in force, and its guard.
     pub pace: Pace,
+    /// Its recipients in domains with a limit below the account's.
+    pub domains: &'a [DomainTake],
 }
 
 /// Sends that a mailer did not make for want of leave to.

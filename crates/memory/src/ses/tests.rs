@@ -20,7 +20,7 @@ fn ses(per_second: f64) -> (MemorySes, SimClock) {
 
 fn mail(email: &Email) -> Mail<'_> {
     let pace = Pace { rate: Rate::MIN, guard: Guard::default() };
-    Mail { email, campaign: "big", id: "42", pace }
+    Mail { email, campaign: "big", id: "42", pace, domains: &[] }
 }
 
 const NEVER: Monotonic = Monotonic::from_origin(Duration::MAX);
