@@ -6,12 +6,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
-use redis::{RedisConnectionInfo, Script};
+use redis::{AsyncConnectionConfig, RedisConnectionInfo, Script};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 /// Takes under way at once: as many as a poller at 10,000 a second has due within some milliseconds.
 const IN_FLIGHT: [usize; 2] = [1, 64];
@@ -47,8 +48,9 @@ async fn connect(address: SocketAddr) -> MultiplexedConnection {
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     tcp.set_nodelay(true).unwrap();
-    let info = RedisConnectionInfo::default();
-    let (connection, driver) = MultiplexedConnection::new(&info, tcp).await.unwrap();
+    let (info, config) = (RedisConnectionInfo::default(), AsyncConnectionConfig::new());
+    let (connection, driver) =
+        MultiplexedConnection::new_with_config(&info, tcp, config).await.unwrap();
     tokio::spawn(driver);
     connection
 }

@@ -45,7 +45,7 @@ pub struct Environment {
 #[derive(Debug)]
 pub enum Start {
     /// With a report.
-    Reported(WindowReport),
+    Reported(Box<WindowReport>),
     /// With an error.
     Failed(PollError),
     /// It was killed, by a test or at the time-out.
@@ -153,7 +153,7 @@ impl World {
             () = environment.crash.notified() => Start::Crashed,
             () = tokio::time::sleep(POLLER_TIMEOUT) => Start::Crashed,
             served = environment.poller.serve(tick) => match served {
-                Ok(report) => Start::Reported(report),
+                Ok(report) => Start::Reported(Box::new(report)),
                 Err(error) => Start::Failed(error),
             },
         };

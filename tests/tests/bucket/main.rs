@@ -20,7 +20,7 @@ use tidegate_tests::server::Server;
 
 /// A server of the test's own.
 async fn server(options: &[&str]) -> Server {
-    Server::start(options).await.unwrap_or_else(|error| panic!("{error}"))
+    Server::start(options).await.unwrap()
 }
 
 fn bucket(server: &Server) -> RedisBucket {

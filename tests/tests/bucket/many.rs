@@ -122,6 +122,7 @@ async fn crew(url: &str, (name, processes, every): (&str, usize, u64)) -> (Grant
 }
 
 #[track_caller]
+#[expect(clippy::print_stderr, reason = "shown where the test fails, or with --nocapture")]
 fn assert_bounded(what: &str, grants: &Grants, rate: f64, (terms, largest): (Terms, u64)) {
     let (most, worst) = (terms.most_in_a_second(largest), worst_second(grants));
     eprintln!("{what}: {:.1} of {rate} a second, worst second {worst} of {most}", mean(grants));

@@ -1,6 +1,6 @@
 //! The server goes, comes back, forgets.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate_core::bucket::Pace;
@@ -14,6 +14,7 @@ use tidegate_delivery::ports::{
 };
 use tidegate_redis::{RedisBucket, TIME_LIMIT};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
 use super::{bucket, is_granted, one, server};
 
