@@ -24,7 +24,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_channel::mpsc::unbounded;
-use futures_util::future::{Either, join, join3, join4, select};
+use futures_util::future::{Either, join3, join4, select};
 use thiserror::Error;
 use tidegate_core::Window;
 use tidegate_core::breaker::Permit;
@@ -36,7 +36,7 @@ use tidegate_core::tick::{Admission, Tick};
 
 use crate::environment::Environment;
 use crate::ports::{
-    Account as _, Claim, ClaimRequest, Clock as _, Entropy as _, Ledger as _, Mailer as _,
+    Account as _, Claim, ClaimRequest, Clock as _, Depth, Entropy as _, Ledger as _, Mailer as _,
     PortError, Queues as _, Standing,
 };
 use crate::{account, quota};
@@ -224,15 +224,16 @@ impl<E: Environment> Poller<E> {
         };
         let draining = drain::drain(ctx, jobs, arrived, &buffered);
         let settling = settle(self.env.queues(), to_settle, &buffered);
-        let beside = join(self.warm(ctx), self.drift(ctx));
+        let beside = join3(self.warm(ctx), self.drift(ctx), self.gone(ctx));
         let serving = pin!(join4(feeding, draining, settling, beside));
         let waking = pin!(self.wake(ctx));
         // Waking never ends by itself.
-        let (fed, drained, settled, ((), drift)) = match select(serving, waking).await {
+        let (fed, mut drained, settled, ((), drift, gone)) = match select(serving, waking).await {
             Either::Left((served, _)) => served,
             Either::Right((never, _)) => match never {},
         };
         report.settled(settled);
+        drained.domains.gone.extend(gone);
         (fed, drained, drift)
     }
 
@@ -271,6 +272,22 @@ impl<E: Environment> Poller<E> {
             Err(error) => {
                 tracing::warn!(error = &error as &dyn StdError, "merge queue not counted");
                 0
+            }
+        }
+    }
+
+    /// The queue of `*`, where nothing is in it in truth: its mail is away for minutes at a time, so only
+    /// SQS's count tells.
+    async fn gone(&self, ctx: &Context<'_, E>) -> Option<usize> {
+        let queue = ctx.plan.domains.queues.iter().find(|queue| queue.hides && queue.depth > 0)?;
+        if !ctx.counts_merge() {
+            return None;
+        }
+        match self.env.queues().depth(&queue.queue).await {
+            Ok(depth) => (depth == Depth::default()).then_some(queue.place),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn StdError, "queue of * not counted");
+                None
             }
         }
     }

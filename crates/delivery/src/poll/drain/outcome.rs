@@ -9,6 +9,7 @@ use tidegate_core::outcome::{Failure, Outcome, classify};
 use tidegate_core::refusals::Run;
 
 use super::Sent;
+use super::domains::is_kept_close;
 use super::guard::Fate;
 use super::state::{Drain, Stage};
 use crate::environment::Environment;
@@ -270,6 +271,9 @@ impl<E: Environment> Drain<'_, E> {
             *self.left_of_domain.entry(place).or_insert(0) += 1;
         }
         let job = match self.ctx.config.unsent {
+            _ if is_kept_close(message) => {
+                Some(Job::Show(receipt(&message.held, true), Duration::ZERO))
+            }
             Unsent::Release => Some(Job::Show(receipt(&message.held, true), Duration::ZERO)),
             Unsent::Timeout => {
                 self.buffered.set(self.buffered.get().saturating_sub(1));
