@@ -2,7 +2,7 @@ export { CampaignQueue } from './queues.js';
 export type { CampaignQueueProps } from './queues.js';
 export { TidegateMetrics } from './metrics.js';
 export type { MetricFunction } from './metrics.js';
-export type { Campaign, CampaignList, TidegateCode, TidegateProps } from './props.js';
+export type { Campaign, CampaignList, SharedBucket, TidegateCode, TidegateProps } from './props.js';
 export { TidegateStack } from './stack.js';
 export { Tidegate } from './tidegate.js';
 export { InvalidProp } from './validate.js';

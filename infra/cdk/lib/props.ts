@@ -1,4 +1,6 @@
 import type { RemovalPolicy } from 'aws-cdk-lib';
+import type { SecretValue } from 'aws-cdk-lib';
+import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import type { Architecture, Code } from 'aws-cdk-lib/aws-lambda';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
@@ -26,6 +28,47 @@ export interface TidegateCode {
   readonly scheduler: Code;
   /** The poller's. */
   readonly poller: Code;
+}
+
+/** A Valkey or Redis in which other software that sends from the account takes its sends too. */
+export interface SharedBucket {
+  /**
+   * Where it is, such as `rediss://user:password@host:6379`; best as a secret. It stands in the
+   * poller's environment: who may read the function's configuration reads it.
+   */
+  readonly url: string | SecretValue;
+
+  /**
+   * While it does not answer, `closed` sends nothing, and `open` sends at the whole quota, whatever
+   * the others do.
+   * @default 'closed'
+   */
+  readonly lost?: 'closed' | 'open';
+
+  /**
+   * What the names of its keys begin with: 1 to 32 letters, digits, _, :, . and -.
+   * @default 'tidegate'
+   */
+  readonly prefix?: string;
+
+  /**
+   * The VPC that the poller is put into to reach it. From there the poller must reach SQS, DynamoDB
+   * and SES too, and S3 with `shedding`.
+   * @default - none
+   */
+  readonly vpc?: IVpc;
+
+  /**
+   * Its subnets that the poller is put into.
+   * @default - the private ones
+   */
+  readonly subnets?: SubnetSelection;
+
+  /**
+   * The poller's security groups.
+   * @default - one of its own, that lets everything out
+   */
+  readonly securityGroups?: ISecurityGroup[];
 }
 
 /** What a Tidegate is made of, and how it sends. */
@@ -60,6 +103,53 @@ export interface TidegateProps {
    * @default false
    */
   readonly expressQueue?: boolean;
+
+  /**
+   * Share of the slots that the campaigns get before express mail: `0%` to `90%`.
+   * @default '0%'
+   */
+  readonly campaignFloor?: string;
+
+  /**
+   * Limits by the recipients' domains, such as `gmail.com+googlemail.com=10/s, tiny.example=6/m,
+   * *=25%`: up to six groups of domains, each with one limit a second, minute, hour or day, or as a
+   * share of the quota; `*` is every other domain, each by itself. At most 400 characters.
+   * @default - none
+   */
+  readonly domainLimits?: string;
+
+  /**
+   * Where other software that sends from the account takes its sends too.
+   * @default - none: nobody else sends
+   */
+  readonly sharedBucket?: SharedBucket;
+
+  /**
+   * From which time that the backlog takes, age of the mail that is sent, or share of refused sends
+   * on the stack is busy, any of the three; `off` is never.
+   * @default 'depth=12h,age=12h,refused=5%', which the scheduler has
+   */
+  readonly pressureBusy?: string;
+
+  /**
+   * From which on it is overloaded; `off` is never.
+   * @default 'depth=48h,age=48h,refused=20%', which the scheduler has
+   */
+  readonly pressureOverloaded?: string;
+
+  /**
+   * Whether mail of priority low is put aside into the spill bucket while the stack is busy, and of
+   * normal while it is overloaded, until the level is clear again.
+   * @default false
+   */
+  readonly shedding?: boolean;
+
+  /**
+   * Whether the scheduler itself puts mail back from the spill bucket once the level is clear
+   * (`auto`), or waits for `tidegate spill replay` (`off`).
+   * @default 'auto'
+   */
+  readonly spillReplay?: 'auto' | 'off';
 
   /**
    * Sends of one mail that may fail before it goes to the dead-letter queue: 1 to 100.
@@ -268,7 +358,8 @@ export interface TidegateProps {
   /**
    * What becomes of the queues of mails, the ledger table and the logs when they leave the stack:
    * a campaign's queue does once the campaign leaves the props. What is retained keeps its name,
-   * and stands in the way of a queue or log that is to be made anew.
+   * and stands in the way of a queue or log that is to be made anew. The spill bucket is retained
+   * in any case: what is in it may be mail that nothing else holds.
    * @default RemovalPolicy.DESTROY
    */
   readonly removalPolicy?: RemovalPolicy;
