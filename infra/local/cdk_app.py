@@ -29,8 +29,8 @@ def context(parameters: dict[str, str]) -> dict[str, str]:
         raise Failure("Campaigns=[...] is SAM's alone: the CDK app makes each campaign's queue", 2)
     if where:
         found["campaignList"] = where
-    if "tracing" in found:
-        found["tracing"] = SWITCHES.get(found["tracing"], found["tracing"])
+    for name in {"tracing", "shedding"} & found.keys():
+        found[name] = SWITCHES.get(found[name], found[name])
     return found | {"campaigns": ",".join(campaigns)}
 
 

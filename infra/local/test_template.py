@@ -245,13 +245,17 @@ class Functions(unittest.TestCase):
             return [a["AssertDescription"] for a in asserted if not made.evaluate(a["Assert"])]
 
         subnets, groups = {"SubnetIds": "subnet-0a,subnet-0b"}, {"SecurityGroupIds": "sg-0a"}
+        bucket = {"SharedBucket": "redis://10.0.0.1"}
         self.assertEqual(refused(), [])
-        self.assertEqual(refused(**subnets, **groups), [])
+        self.assertEqual(refused(**bucket), [])
+        self.assertEqual(refused(**bucket, **subnets, **groups), [])
+        lonely = ["SubnetIds are there to reach SharedBucket, which is not given"]
+        self.assertEqual(refused(**subnets, **groups), lonely)
         for given, expected in (
             (subnets, "SubnetIds need SecurityGroupIds; give both, or neither of them"),
             (groups, "SecurityGroupIds need SubnetIds; give both, or neither of them"),
         ):
-            self.assertEqual(refused(**given), [expected])
+            self.assertEqual(refused(**bucket, **given), [expected])
 
     def test_the_shared_buckets_password_is_shown_by_no_template_and_no_output(self) -> None:
         self.assertIs(source()["Parameters"]["SharedBucket"]["NoEcho"], True)

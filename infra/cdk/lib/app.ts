@@ -123,6 +123,9 @@ function network(given: Given): Network | undefined {
   if (subnetIds.length === 0) {
     throw new InvalidProp('subnetIds', subnetIds, 'at least one, since securityGroupIds are given');
   }
+  if (given.sharedBucket === undefined || given.sharedBucket === '') {
+    throw new InvalidProp('sharedBucket', given.sharedBucket, 'a URL or a secret, since subnetIds are given');
+  }
   return { subnetIds, securityGroupIds };
 }
 

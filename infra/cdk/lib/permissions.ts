@@ -1,8 +1,8 @@
-import { Aws, Validations } from 'aws-cdk-lib';
+import { Aws, Stack, Validations } from 'aws-cdk-lib';
 import type { Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Effect, PolicyDocument, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
-import type { Bucket } from 'aws-cdk-lib/aws-s3';
+import type { Bucket, CfnBucket } from 'aws-cdk-lib/aws-s3';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import type { Settings } from './settings.js';
@@ -59,7 +59,7 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
   ]);
   explainEveryResource(made, settings, byTag ? ', ListQueues' : '');
   explainCampaignQueues(made, settings);
-  explainSpilled(made, spilled);
+  explainSpilled(made, spillBucket);
   return made;
 }
 
@@ -100,7 +100,7 @@ export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Rol
   ]);
   explainEveryResource(made, settings, inVpc ? ', DescribeNetworkInterfaces, DescribeSubnets' : '');
   explainCampaignQueues(made, settings);
-  explainSpilled(made, spilled);
+  explainSpilled(made, spillBucket);
   if (inVpc) {
     explain(made, INTERFACES, 'Lambda makes and removes the network interfaces, whose names nobody '
       + 'knows before; it wants to be let onto all of them.');
@@ -171,8 +171,9 @@ function explainCampaignQueues(made: Role, settings: Settings): void {
     + 'is this Tidegate\'s own.');
 }
 
-function explainSpilled(made: Role, spilled: string): void {
-  explain(made, spilled, 'The mails that are put aside: an object for many of them, all under one '
+function explainSpilled(made: Role, bucket: Bucket): void {
+  const logicalId = Stack.of(bucket).getLogicalId(bucket.node.defaultChild as CfnBucket);
+  explain(made, `<${logicalId}.Arn>/${SPILL_PREFIX}/*`, 'The mails that are put aside: an object for many of them, all under one '
     + 'prefix of a bucket that is this Tidegate\'s own.');
 }
 

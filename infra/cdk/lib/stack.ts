@@ -79,7 +79,7 @@ function within(scope: Stack, tidegate: TidegateProps, network?: Network): Tideg
     sharedBucket: {
       ...tidegate.sharedBucket,
       // CloudFormation asks for the subnets alone, and finds their VPC itself.
-      vpc: Vpc.fromVpcAttributes(scope, 'Vpc', { vpcId: '', availabilityZones: [] }),
+      vpc: Vpc.fromVpcAttributes(scope, 'Vpc', { vpcId: '', availabilityZones: ['-'] }),
       subnets: { subnets },
       securityGroups: network.securityGroupIds.map((id, index) => (
         SecurityGroup.fromSecurityGroupId(scope, `SecurityGroup${index + 1}`, id, { mutable: false })
