@@ -2,7 +2,9 @@
 //! name, the value, and what is allowed.
 
 mod campaigns;
+mod domains;
 mod feedback;
+mod floor;
 mod variables;
 
 use std::time::Duration;
@@ -10,6 +12,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
+pub use domains::DomainsConfig;
 pub use feedback::FeedbackConfig;
 use variables::Variables;
 
@@ -17,6 +20,7 @@ use crate::breaker::BreakerPolicy;
 use crate::daily::DailyPolicy;
 use crate::duplicate_guard::DuplicateGuard;
 use crate::email::AllowedSenders;
+use crate::limiter::Floor;
 use crate::rate::{Guard, Rate};
 
 /// The poller function's time-out.
@@ -89,6 +93,8 @@ pub struct PollerConfig {
     pub express_queue_url: Option<String>,
     /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`.
     pub dead_letter_queue_url: String,
+    /// `TIDEGATE_DOMAIN_LIMITS` and `TIDEGATE_DOMAIN_QUEUES`.
+    pub domains: DomainsConfig,
     /// `TIDEGATE_LEDGER`.
     pub ledger: LedgerKind,
     /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`.
@@ -117,6 +123,8 @@ pub struct PollerConfig {
     pub mark_kept: Duration,
     /// `TIDEGATE_CONFIGURATION_SET`: SES's, of mails that name none.
     pub configuration_set: Option<String>,
+    /// `TIDEGATE_CAMPAIGN_FLOOR`, default 0%.
+    pub campaign_floor: Floor,
 }
 
 /// The scheduler's settings.
@@ -164,6 +172,7 @@ impl PollerConfig {
             merge_queue_url: vars.queue_url("TIDEGATE_MERGE_QUEUE_URL", Some(true)),
             express_queue_url: vars.queue_url("TIDEGATE_EXPRESS_QUEUE_URL", Some(false)),
             dead_letter_queue_url: vars.required_queue_url("TIDEGATE_DEAD_LETTER_QUEUE_URL"),
+            domains: vars.domains(),
             ledger: vars.ledger(),
             cap: vars.cap(),
             guard: vars.parsed(
@@ -207,6 +216,7 @@ impl PollerConfig {
                 24 * vars.number("TIDEGATE_DUPLICATE_GUARD_DAYS", 1..=90).unwrap_or(15),
             ),
             configuration_set: vars.configuration_set(),
+            campaign_floor: vars.campaign_floor(),
         };
         config.check_times(&mut vars);
         vars.finish(config)
