@@ -78,7 +78,7 @@ class Parameters(unittest.TestCase):
             ("AllowedSenders", ["*", "a@b.org", "*@b.org"], ["b.org", "a b@c.org", "a@b@c", ""]),
             ("Campaigns", ["", "tags", "ledger", "[]"], ["tag", "Tags", "{}"]),
             ("AlarmEmail", ["", "ops@example.org"], ["ops", "a@b,c@d"]),
-            ("CampaignFloor", ["0%", "9%", "12.5%", "90%"], ["91%", "90.5%", "10", "100%", ""]),
+            ("CampaignFloor", ["0%", "9%", "12%", "90%"], ["91%", "9.5%", "10", "100%", ""]),
             (
                 "DomainLimits",
                 [
@@ -100,9 +100,9 @@ class Parameters(unittest.TestCase):
                 ],
                 ["bucket.example.org", "http://a", "redis://a b", "{{resolve:ssm-secure:a}}"],
             ),
-            ("SharedBucketPrefix", ["tidegate", "mail-2", "a:b"], ["", "a b", "a" * 33]),
-            ("SubnetIds", ["", "subnet-0a1b2c3d"], ["sg-0a", "subnet-"]),
-            ("SecurityGroupIds", ["", "sg-0a1b2c3d"], ["subnet-0a", "sg-"]),
+            ("SharedBucketPrefix", ["tidegate", "mail-2", "a.b"], ["", "a b", "a:b", "a" * 33]),
+            ("SubnetIds", ["", "subnet-0a1b2c3d", "subnet-0a1b2c3d4e5f60718"], ["sg-0a1b2c3d", "subnet-0a"]),
+            ("SecurityGroupIds", ["", "sg-0a1b2c3d"], ["subnet-0a1b2c3d", "sg-"]),
             (
                 "PressureBusy",
                 ["", "off", "depth=4h", "depth=4h,age=6h,refused=5%", "refused=0.5%"],

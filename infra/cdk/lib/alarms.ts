@@ -205,9 +205,9 @@ export class Alarms extends Construct {
       const name = `domain-age-${index + 1}`;
       this.made[name] = ageAlarm(this, name, {
         name: `${settings.name}-${name}`,
-        description: `A mail that waits for group ${index + 1} of domainLimits is ageAlarmSeconds old, and `
-          + 'SQS drops it at 14 days. Raise the group\'s limit, or see what holds all sending (alarms held '
-          + 'and blocked).',
+        description: `A mail that waits for group ${index + 1} of domainLimits (* comes after the others) is `
+          + 'ageAlarmSeconds old, and SQS drops it at 14 days. Raise the group\'s limit, or see what holds '
+          + 'all sending (alarms held and blocked).',
         queue,
         seconds: settings.ageAlarmSeconds,
         topic,

@@ -132,7 +132,7 @@ function network(given: Given): Network | undefined {
 function ids(name: string, prefix: string, given: Given): string[] {
   const found = given[name] === undefined ? [] : list(name, given[name]);
   for (const id of found) {
-    if (!new RegExp(`^${prefix}-[0-9a-f]+$`).test(id)) {
+    if (!new RegExp(`^${prefix}-([0-9a-f]{8}|[0-9a-f]{17})$`).test(id)) {
       throw new InvalidProp(name, id, `a list such as ${prefix}-0a1b2c3d`);
     }
   }

@@ -46,7 +46,7 @@ export interface SharedBucket {
   readonly lost?: 'closed' | 'open';
 
   /**
-   * What the names of its keys begin with: 1 to 32 letters, digits, _, :, . and -.
+   * What the names of its keys begin with: 1 to 32 letters, digits, _, . and -.
    * @default 'tidegate'
    */
   readonly prefix?: string;
@@ -105,7 +105,7 @@ export interface TidegateProps {
   readonly expressQueue?: boolean;
 
   /**
-   * Share of the slots that the campaigns get before express mail: `0%` to `90%`.
+   * Share of the slots that the campaigns get before express mail: a whole share, `0%` to `90%`.
    * @default '0%'
    */
   readonly campaignFloor?: string;

@@ -66,7 +66,7 @@ const LEVELS: [RegExp, string] = [
 const URL_PATTERN = /^https?:\/\/.+/;
 const PATTERNS = {
   dailyReserve: [/^([0-9]+|[0-9]{1,2}(\.[0-9]+)?%)$/, 'recipients such as 500, or a share such as 1%'],
-  campaignFloor: [/^(([0-9]|[1-8][0-9])(\.[0-9]+)?%|90(\.0+)?%)$/, '0% to 90%'],
+  campaignFloor: [/^([0-9]|[1-8][0-9]|90)%$/, 'a whole share, 0% to 90%'],
   domainLimits: [
     new RegExp(`^(?=.{1,${LONGEST_DOMAIN_LIMITS}}$)${GROUP}(,${GROUP}){0,${DOMAIN_QUEUES - 1}}$`),
     `up to ${DOMAIN_QUEUES} of DOMAIN+DOMAIN=NUMBER/s (or /m, /h, /d, or %), with commas between, at most `
@@ -180,13 +180,12 @@ function checkSharedBucket(bucket: SharedBucket): void {
   const { url, lost = 'closed', prefix = 'tidegate', vpc, subnets, securityGroups } = bucket;
   const pattern = /^(rediss?:\/\/\S+|\{\{resolve:secretsmanager:\S+\}\})$/;
   if (typeof url !== 'string' ? !(url instanceof SecretValue) : !Token.isUnresolved(url) && !pattern.test(url)) {
-    // What may be a password is not shown.
-    const shown = typeof url === 'string' ? url.replace(/\/\/[^/]*@/, '//***@') : typeof url;
-    throw new InvalidProp('sharedBucket.url', shown, 'redis://HOST, rediss://HOST, or a secret');
+    const hidden = 'not shown, as a password may stand in it';
+    throw new InvalidProp('sharedBucket.url', hidden, 'redis://HOST, rediss://HOST, or a secret');
   }
   if (!['closed', 'open'].includes(lost)) throw new InvalidProp('sharedBucket.lost', lost, 'closed, open');
-  if (!/^[A-Za-z0-9_:.-]{1,32}$/.test(prefix)) {
-    throw new InvalidProp('sharedBucket.prefix', prefix, '1 to 32 letters, digits, _, :, . and -');
+  if (!/^[A-Za-z0-9_.-]{1,32}$/.test(prefix)) {
+    throw new InvalidProp('sharedBucket.prefix', prefix, '1 to 32 letters, digits, _, . and -');
   }
   if (vpc === undefined && (subnets ?? securityGroups) !== undefined) {
     const given = subnets === undefined ? 'securityGroups' : 'subnets';

@@ -56,7 +56,7 @@ test('settings are read from their texts', () => {
 });
 
 test('a shared bucket is settings of its own, with subnets by their ids', () => {
-  const network = { subnetIds: 'subnet-0a,subnet-0b', securityGroupIds: 'sg-0a' };
+  const network = { subnetIds: 'subnet-0a1b2c3d,subnet-1b2c3d4e', securityGroupIds: 'sg-0a1b2c3d' };
   const stack = only({
     name: 'mail', sharedBucket: 'rediss://host', sharedBucketLost: 'open', sharedBucketPrefix: 'a', ...network,
   });
@@ -65,13 +65,13 @@ test('a shared bucket is settings of its own, with subnets by their ids', () => 
   assert.equal(variables.TIDEGATE_SHARED_BUCKET_LOST, 'open');
   assert.equal(variables.TIDEGATE_SHARED_BUCKET_PREFIX, 'a');
   assert.deepEqual(stack.function('poller').VpcConfig, {
-    SubnetIds: ['subnet-0a', 'subnet-0b'], SecurityGroupIds: ['sg-0a'],
+    SubnetIds: ['subnet-0a1b2c3d', 'subnet-1b2c3d4e'], SecurityGroupIds: ['sg-0a1b2c3d'],
   });
   assert.equal(stack.all('AWS::EC2::SecurityGroup').length, 0);
   const { sharedBucket, ...without } = { sharedBucket: 'redis://host', ...network };
   for (const [context, message] of [
-    [{ sharedBucket, subnetIds: 'subnet-0a' }, /^securityGroupIds is \[\], allowed: at least one, since subnetIds/],
-    [{ sharedBucket, securityGroupIds: 'sg-0a' }, /^subnetIds is \[\], allowed: at least one, since securityGr/],
+    [{ sharedBucket, subnetIds: 'subnet-0a1b2c3d' }, /^securityGroupIds is \[\], allowed: at least one, since subnetIds/],
+    [{ sharedBucket, securityGroupIds: 'sg-0a1b2c3d' }, /^subnetIds is \[\], allowed: at least one, since securityGr/],
     [{ ...without }, /^sharedBucket is undefined, allowed: a URL or a secret, since subnetIds are given$/],
     [{ sharedBucket, ...network, subnetIds: 'vpc-0a' }, /^subnetIds is "vpc-0a", allowed: a list such as subnet-/],
   ] as const) assert.throws(() => stacks(context), { message });
@@ -129,8 +129,12 @@ function run(context: Record<string, unknown>, environment: Record<string, strin
 
 test('with assetsBucket any CloudFormation can deploy it, and CDK\'s own rules and nag pass', () => {
   const { context } = JSON.parse(readFileSync(join(ROOT, 'cdk.json'), 'utf8'));
+  const more = {
+    domainLimits: '*=10%', shedding: 'true', sharedBucket: 'rediss://host', subnetIds: 'subnet-0a1b2c3d',
+    securityGroupIds: 'sg-0a1b2c3d',
+  };
   const { status, stderr, out } = run(
-    { ...context, name: 'mail', prebuilt, assetsBucket: 'code' }, { CDK_VALIDATION: 'true' },
+    { ...context, ...more, name: 'mail', prebuilt, assetsBucket: 'code' }, { CDK_VALIDATION: 'true' },
   );
   assert.equal(status, 0, stderr);
   const read = (file: string) => JSON.parse(readFileSync(join(out, file), 'utf8'));

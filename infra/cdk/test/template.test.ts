@@ -183,7 +183,7 @@ const EFFECTS: [Partial<TidegateProps>, Record<string, Record<string, string | u
   [{ campaignList: 'tags' }, {
     both: { TIDEGATE_CAMPAIGNS: 'ledger' }, scheduler: { TIDEGATE_CAMPAIGN_QUEUES: 'mail-campaign-' },
   }],
-  [{ campaignFloor: '12.5%' }, { poller: { TIDEGATE_CAMPAIGN_FLOOR: '12.5%' } }],
+  [{ campaignFloor: '12%' }, { poller: { TIDEGATE_CAMPAIGN_FLOOR: '12%' } }],
   [{ domainLimits: 'gmail.com+googlemail.com=10/s, *=25%' }, {
     poller: { TIDEGATE_DOMAIN_LIMITS: 'gmail.com+googlemail.com=10/s, *=25%' },
   }],
