@@ -77,7 +77,7 @@ def metrics_source() -> str:
 def metrics_of(source: str) -> dict[str, int]:
     """The metrics that the functions publish, by dimension, counted in the code that does."""
     code = source
-    names = re.compile(r'\.metric\(\s*"(\w+)"')
+    names = re.compile(r'\(\s*"(\w+)",\s*Unit::')
     lines = re.compile(r'\.dimension\("Campaign".*?\.into_value', re.DOTALL)
     campaign = {name for line in lines.findall(code) for name in names.findall(line)}
     parts = re.split(r"\bfn (\w+)", lines.sub("", code))

@@ -110,7 +110,7 @@ def published() -> set[str]:
     """The metrics that the functions publish, as their source names them."""
     found: set[str] = set()
     for path in (INFRA.parent / "crates").glob("*/src/**/*.rs"):
-        found |= set(re.findall(r'\.metric\(\s*"(\w+)"', path.read_text(encoding="utf-8")))
+        found |= set(re.findall(r'\(\s*"(\w+)",\s*Unit::', path.read_text(encoding="utf-8")))
     return found
 
 
