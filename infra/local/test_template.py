@@ -271,7 +271,8 @@ class Outputs(unittest.TestCase):
         outputs = source()["Outputs"]
         queues = {"FirstCampaign", "SecondCampaign", "Express", "Merge", "DeadLetter", "Feedback"}
         queues |= {"FailedInvocations"}
-        others = {"DomainQueueUrls", "SpillBucket"} | {"LedgerTable", "SchedulerFunction", "PollerFunction", "SchedulerLogGroup"}
+        others = {"LedgerTable", "SchedulerFunction", "PollerFunction", "SchedulerLogGroup"}
+        others |= {"DomainQueueUrls", "SpillBucket"}
         others |= {"PollerLogGroup", "AlarmTopic", "Dashboard", "ConfigurationSet"}
         self.assertEqual(set(outputs), {f"{name}QueueUrl" for name in queues} | others)
         for name, output in outputs.items():

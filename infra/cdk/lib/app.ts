@@ -4,7 +4,8 @@ import { CliCredentialsStackSynthesizer, RemovalPolicy, Validations } from 'aws-
 import type { App, IStackSynthesizer } from 'aws-cdk-lib';
 import { Architecture, Code } from 'aws-cdk-lib/aws-lambda';
 import { AwsSolutionsChecks } from 'cdk-nag';
-import type { Campaign, SharedBucket, TidegateCode, TidegateProps } from './props.js';
+import type { Campaign, TidegateCode, TidegateProps } from './props.js';
+import type { SharedBucket } from './shared.js';
 import { TidegateStack } from './stack.js';
 import type { Network } from './stack.js';
 import { InvalidProp } from './validate.js';

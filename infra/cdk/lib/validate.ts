@@ -1,6 +1,7 @@
 import { SecretValue, Token } from 'aws-cdk-lib';
-import type { Campaign, SharedBucket } from './props.js';
+import type { Campaign } from './props.js';
 import type { Settings } from './settings.js';
+import type { SharedBucket } from './shared.js';
 
 /** A prop that cannot be: says which, its value, and what is allowed. */
 export class InvalidProp extends Error {

@@ -124,7 +124,8 @@ test('the dashboard shows every alarm and every question of the day', () => {
   assert.deepEqual(widgets.map((widget: any) => widget.properties.title), [
     'Alarms', 'Sends against quota, recipients a second', 'Shares by campaign, %', 'Backlog, messages',
     'Age of the oldest message, seconds', 'Pressure: level, backlog and age in seconds',
-    'Put aside, and brought back', 'Recipient domains, shared bucket', 'Slots skipped and unused', 'Refusals, failures, dead letters',
+    'Put aside, and brought back', 'Recipient domains, shared bucket', 'Slots skipped and unused',
+    'Refusals, failures, dead letters',
     'Holds, and windows held or blocked', 'Bounces and complaints by campaign',
     'Cost: SQS calls, invocations, idle', 'Cost: milliseconds run, ledger units',
   ]);

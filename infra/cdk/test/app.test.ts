@@ -70,7 +70,7 @@ test('a shared bucket is settings of its own, with subnets by their ids', () => 
   assert.equal(stack.all('AWS::EC2::SecurityGroup').length, 0);
   const { sharedBucket, ...without } = { sharedBucket: 'redis://host', ...network };
   for (const [context, message] of [
-    [{ sharedBucket, subnetIds: 'subnet-0a1b2c3d' }, /^securityGroupIds is \[\], allowed: at least one, since subnetIds/],
+    [{ sharedBucket, subnetIds: 'subnet-0a1b2c3d' }, /^securityGroupIds is \[\], allowed: at least one, since su/],
     [{ sharedBucket, securityGroupIds: 'sg-0a1b2c3d' }, /^subnetIds is \[\], allowed: at least one, since securityGr/],
     [{ ...without }, /^sharedBucket is undefined, allowed: a URL or a secret, since subnetIds are given$/],
     [{ sharedBucket, ...network, subnetIds: 'vpc-0a' }, /^subnetIds is "vpc-0a", allowed: a list such as subnet-/],
