@@ -8,6 +8,8 @@ use crate::ports::Monotonic;
 
 /// The weight of a new observation.
 const GAIN: f64 = 0.1;
+/// The same of express's share, which comes and goes.
+const EXPRESS_GAIN: f64 = 0.3;
 /// SES's latency before anything was observed.
 const ASSUMED_LATENCY: f64 = 0.2;
 
@@ -17,6 +19,7 @@ pub(super) struct Learned {
     latency: Cell<Option<f64>>,
     recipients: RefCell<BTreeMap<String, f64>>,
     last_sent: Cell<Option<Monotonic>>,
+    express_share: Cell<f64>,
 }
 
 impl Learned {
@@ -43,6 +46,17 @@ impl Learned {
     /// The mean recipients of a lane's mails; 1 before anything was observed.
     pub(super) fn recipients_per_mail(&self, lane: &str) -> f64 {
         self.recipients.borrow().get(lane).copied().unwrap_or(1.0).max(1.0)
+    }
+
+    /// Notes the share of a window's slots that express mail took.
+    pub(super) fn express_took(&self, share: f64) {
+        let mean = self.express_share.get();
+        self.express_share.set(mean + EXPRESS_GAIN * (share - mean));
+    }
+
+    /// The share of the slots that express mail took lately, 0 to 1.
+    pub(super) fn express_share(&self) -> f64 {
+        self.express_share.get()
     }
 
     /// Whether connections may have gone idle: nothing was sent for 20 s.

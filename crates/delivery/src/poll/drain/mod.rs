@@ -1,5 +1,6 @@
 //! The drain: receives what the window's slots can take, and sends it, a slot a recipient.
 
+mod express;
 mod guard;
 mod outcome;
 mod probe;

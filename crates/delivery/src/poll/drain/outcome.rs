@@ -257,9 +257,20 @@ impl<E: Environment> Drain<'_, E> {
 
     /// Left to the visibility timeout, or made visible at once.
     pub(super) fn leave(&mut self, message: &Message) {
+        self.leave_as(message, self.ctx.config.unsent);
+    }
+
+    /// It got no slot. Express mail is made visible at once, whatever is set: it is there for its
+    /// latency, the next window's poller asks for it already, and it is a few mails at most.
+    pub(super) fn leave_without_slot(&mut self, message: &Message) {
+        let is_express = message.line == Line::Express;
+        self.leave_as(message, if is_express { Unsent::Release } else { self.ctx.config.unsent });
+    }
+
+    fn leave_as(&mut self, message: &Message, unsent: Unsent) {
         self.done.left += 1;
         self.take(message);
-        let job = match self.ctx.config.unsent {
+        let job = match unsent {
             Unsent::Release => Some(Job::Show(receipt(&message.held, true), Duration::ZERO)),
             Unsent::Timeout => {
                 self.buffered.set(self.buffered.get().saturating_sub(1));

@@ -15,6 +15,7 @@ use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
 use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::refusals::Run;
 
+use super::express::Express;
 use super::guard::Marking;
 use super::probe::Probe;
 use super::receive::direct_lanes;
@@ -104,10 +105,10 @@ pub(super) struct Drain<'a, E> {
     pub(super) lanes: Vec<(Source, Supply)>,
     /// Probes of campaigns that were found empty, yet to be made.
     pub(super) probes: Vec<Ask>,
-    pub(super) express: Option<(Source, Supply)>,
-    pub(super) express_dry: bool,
-    /// Express mails whose mark is being made.
-    pub(super) express_marking: u64,
+    pub(super) express_queue: Option<(Source, Supply)>,
+    pub(super) express: Express,
+    /// Recipients of campaigns' mails whose mark is being made.
+    pub(super) campaigns_marking: u64,
     pub(super) changes: Vec<Change>,
     pub(super) markings: Vec<Marking>,
     /// Recipients that campaigns may still be sent in this window.
@@ -178,9 +179,9 @@ impl<'a, E: Environment> Drain<'a, E> {
             intake,
             lanes,
             probes,
-            express: plan.express.clone().map(|q| (Source::express(q), Supply::expecting(0))),
-            express_dry: false,
-            express_marking: 0,
+            express_queue: plan.express.clone().map(|q| (Source::express(q), Supply::expecting(0))),
+            express: Express::default(),
+            campaigns_marking: 0,
             changes: Vec::new(),
             markings: Vec::new(),
             for_campaigns: plan.for_campaigns,
@@ -333,12 +334,13 @@ impl<'a, E: Environment> Drain<'a, E> {
         for waiting in self.limiter.drain() {
             if let Some(message) = self.messages.get_mut(waiting.ticket).and_then(Option::take) {
                 self.not_used(&message);
-                self.leave(&message);
+                self.leave_without_slot(&message);
             }
         }
     }
 
     pub(super) fn finish(mut self) -> Drained {
+        self.learn_express();
         let state = self.limiter.state();
         self.done.skipped = state.skipped;
         self.done.unused = state.unused + state.slots_left;
