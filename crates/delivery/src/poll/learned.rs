@@ -8,8 +8,10 @@ use crate::ports::Monotonic;
 
 /// The weight of a new observation.
 const GAIN: f64 = 0.1;
-/// The same of express's share, which comes and goes.
-const EXPRESS_GAIN: f64 = 0.3;
+/// The same of express's share: quickly up, since what a flood displaces is out of reach for 30 s, and
+/// slowly down, since too high a share costs a few receives only.
+const EXPRESS_RISES: f64 = 0.7;
+const EXPRESS_FALLS: f64 = 0.3;
 /// SES's latency before anything was observed.
 const ASSUMED_LATENCY: f64 = 0.2;
 
@@ -51,7 +53,8 @@ impl Learned {
     /// Notes the share of a window's slots that express mail took.
     pub(super) fn express_took(&self, share: f64) {
         let mean = self.express_share.get();
-        self.express_share.set(mean + EXPRESS_GAIN * (share - mean));
+        let gain = if share > mean { EXPRESS_RISES } else { EXPRESS_FALLS };
+        self.express_share.set(mean + gain * (share - mean));
     }
 
     /// The share of the slots that express mail took lately, 0 to 1.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_core::Timestamp;
 use tidegate_core::allocation::{Ask, BATCH};
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::EXPRESS;
@@ -10,9 +11,8 @@ use tidegate_core::prefetch::Outlook;
 use super::state::Drain;
 use crate::environment::Environment;
 
-/// How long before its window a poller waits for the express queue's first word before it takes
-/// campaigns' mail for slots that express took lately.
-const FIRST_WORD: Duration = Duration::from_millis(150);
+/// How long the express queue's next word may take while it has mail: a long poll is silent for a second.
+const WORD: Duration = Duration::from_millis(150);
 /// Express mail that takes less of the slots than this is none.
 const NOTABLE: f64 = 0.002;
 
@@ -23,18 +23,18 @@ pub(super) struct Express {
     pub(super) dry: bool,
     /// It gave mail.
     pub(super) seen: bool,
-    /// The last answer was as full as was asked; none before the first.
-    full: Option<bool>,
+    /// Whether the last answer was as full as was asked, and when it came; none before the first.
+    full: Option<(bool, Timestamp)>,
     /// Mails whose mark is being made.
     pub(super) marking: u64,
 }
 
 impl Express {
     /// Notes an answer.
-    pub(super) fn answered(&mut self, asked: u64, got: u64) {
+    pub(super) fn answered(&mut self, asked: u64, got: u64, now: Timestamp) {
         self.dry |= got == 0;
         self.seen |= got > 0;
-        self.full = Some(got >= asked);
+        self.full = Some((got >= asked, now));
     }
 }
 
@@ -51,11 +51,16 @@ impl<E: Environment> Drain<'_, E> {
         self.limiter.floor_ahead(u64::MAX).min(self.campaigns_in_hand() + wanted)
     }
 
+    /// Express mails that were received and wait.
+    pub(super) fn express_held(&self) -> u64 {
+        self.limiter.state().express as u64 + self.express.marking
+    }
+
     /// Messages to ask of the express queue now; 0 for none.
     pub(super) fn express_wanted(&self, outstanding: u64) -> u64 {
         let slots = self.limiter.slots_left();
         let open = slots.saturating_sub(self.kept_for_campaigns());
-        let held = self.limiter.state().express as u64 + self.express.marking + outstanding;
+        let held = self.express_held() + outstanding;
         let most = if self.ctx.plan.permit == Permit::Probe { open.min(1) } else { open };
         most.saturating_sub(held).min(BATCH)
     }
@@ -108,7 +113,11 @@ impl<E: Environment> Drain<'_, E> {
             slots_left: self.limiter.slots_left(),
             express_waiting: self.limiter.express_waiting(),
             express_share: lately,
-            express_gives: self.express.full.unwrap_or(now + FIRST_WORD < opens),
+            express_gives: match self.express.full {
+                // Whoever has given and is silent has nothing more.
+                Some((full, at)) => full && now < at + WORD,
+                None => now + WORD < opens,
+            },
             floor: self.limiter.floor_ahead(ahead),
             recipients_per_mail,
         })

@@ -50,13 +50,11 @@ impl<E: Environment> Drain<'_, E> {
             return None;
         }
         self.give_up_slots();
-        let outstanding =
-            self.lanes.iter().chain(&self.express_queue).map(|(_, s)| s.outstanding());
+        let outstanding = self.lanes.iter().map(|(_, supply)| supply.outstanding());
         let used = self.buffered.get() as u64 + outstanding.sum::<u64>();
-        let room = self.capacity.saturating_sub(used);
+        // What express holds of the buffer is bounded by its slots: neither keeps the other out.
+        let room = self.capacity.saturating_sub(used.saturating_sub(self.express_held()));
         if let Some((source, supply)) = &self.express_queue {
-            // Not by the buffer's room: bulk that fills it must not keep express out. What express
-            // holds of it is bounded by the slots it can take.
             let messages = self.express_wanted(supply.outstanding());
             if !self.express.dry && supply.may_ask() && messages > 0 {
                 let (queue, wait) = (source.queue.clone(), self.ctx.wait_now());
@@ -143,9 +141,10 @@ impl<E: Environment> Drain<'_, E> {
         self.buffered.set(self.buffered.get() + messages.len());
         let source = match origin {
             Origin::Express => {
+                let now = self.ctx.now();
                 let Some((source, supply)) = &mut self.express_queue else { return };
                 supply.answered(asked, got);
-                self.express.answered(asked, got);
+                self.express.answered(asked, got, now);
                 source.clone()
             }
             Origin::Lane(ask) => {
