@@ -2,6 +2,7 @@
 //! name, the value, and what is allowed.
 
 mod campaigns;
+mod domains;
 mod feedback;
 mod floor;
 mod variables;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
+pub use domains::DomainsConfig;
 pub use feedback::FeedbackConfig;
 use variables::Variables;
 
@@ -91,6 +93,8 @@ pub struct PollerConfig {
     pub express_queue_url: Option<String>,
     /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`.
     pub dead_letter_queue_url: String,
+    /// `TIDEGATE_DOMAIN_LIMITS` and `TIDEGATE_DOMAIN_QUEUES`.
+    pub domains: DomainsConfig,
     /// `TIDEGATE_LEDGER`.
     pub ledger: LedgerKind,
     /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`.
@@ -168,6 +172,7 @@ impl PollerConfig {
             merge_queue_url: vars.queue_url("TIDEGATE_MERGE_QUEUE_URL", Some(true)),
             express_queue_url: vars.queue_url("TIDEGATE_EXPRESS_QUEUE_URL", Some(false)),
             dead_letter_queue_url: vars.required_queue_url("TIDEGATE_DEAD_LETTER_QUEUE_URL"),
+            domains: vars.domains(),
             ledger: vars.ledger(),
             cap: vars.cap(),
             guard: vars.parsed(

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::{Limiter, Line};
+use super::waiting::Lane;
+use super::{Limiter, Line, Waiting};
 
 /// The largest floor, in parts per hundred: what is sent at once still has every tenth slot.
 const MOST: u8 = 90;
@@ -95,6 +96,15 @@ impl<T: Copy> Limiter<T> {
         self.express.recipients() + placed.map_or(0, |placed| u64::from(placed.message.recipients))
     }
 
+    /// Recipients of the campaigns' mails that wait or are placed, but for those of domains' queues.
+    #[must_use]
+    pub fn campaigns_waiting(&self) -> u64 {
+        let own = |message: &Waiting<T>| matches!(message.line, Line::Campaign(_));
+        let placed = self.placed.filter(|placed| own(&placed.message));
+        let lanes = self.lanes.iter().map(Lane::recipients).sum::<u64>();
+        lanes + placed.map_or(0, |placed| u64::from(placed.message.recipients))
+    }
+
     /// Whether the slot at the cursor goes to a campaign though an express mail fits it.
     pub(super) fn is_floor(&self) -> bool {
         match self.floor_owed {
@@ -107,7 +117,7 @@ impl<T: Copy> Limiter<T> {
     /// slots that campaigns take from express their own count, or one of a few campaigns could own
     /// them all.
     pub(super) fn turn(&self) -> u64 {
-        let taken = self.floor.percent() > 0 && self.express.fits(self.slots_left());
+        let taken = self.floor.percent() > 0 && self.express.fits(self.slots_left(), |_| true);
         if taken { self.floor.before(self.cursor) } else { self.cursor }
     }
 
@@ -120,12 +130,18 @@ impl<T: Copy> Limiter<T> {
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         match line {
             _ if self.floor.percent() == 0 => {}
-            Line::Express if self.lanes.iter().any(|lane| lane.fits(left)) => {
+            Line::Express if self.any_campaign_fits(left) => {
                 self.floor_owed += signed(campaigns);
             }
-            Line::Campaign(_) if self.express.fits(left) => self.floor_owed -= signed(express),
+            Line::Campaign(_) | Line::Limited(_) if self.express.fits(left, |_| true) => {
+                self.floor_owed -= signed(express);
+            }
             _ => {}
         }
+    }
+
+    fn any_campaign_fits(&self, left: u64) -> bool {
+        self.lanes.iter().chain(self.limited.lanes()).any(|lane| lane.fits(left, |_| true))
     }
 }
 

@@ -22,6 +22,10 @@ pub(super) struct Learned {
     recipients: RefCell<BTreeMap<String, f64>>,
     last_sent: Cell<Option<Monotonic>>,
     express_share: Cell<f64>,
+    /// Recipients of recipient domains' queues that got a slot in their campaigns' turn, a window.
+    in_turn: Cell<f64>,
+    /// How many mails of a domain's queue may find slots, by its place.
+    limited: RefCell<BTreeMap<usize, u64>>,
 }
 
 impl Learned {
@@ -60,6 +64,28 @@ impl Learned {
     /// The share of the slots that express mail took lately, 0 to 1.
     pub(super) fn express_share(&self) -> f64 {
         self.express_share.get()
+    }
+
+    /// Notes what recipient domains' queues took of one window in their campaigns' turn.
+    pub(super) fn took_in_turn(&self, recipients: u64) {
+        let seen = u32::try_from(recipients).map_or(f64::MAX, f64::from);
+        self.in_turn.set(self.in_turn.get() + (seen - self.in_turn.get()) / 2.0);
+    }
+
+    /// What recipient domains' queues take of a window in their campaigns' turn.
+    pub(super) fn limited_in_turn(&self) -> u64 {
+        whole(self.in_turn.get().round()) as u64
+    }
+
+    /// Notes that so many mails of a domain's queue were received, and that so many got no slot.
+    pub(super) fn served_domain(&self, place: usize, got: u64, left: u64) {
+        let next = if left > 0 { got.saturating_sub(left).max(1) } else { 2 * got + 1 };
+        self.limited.borrow_mut().insert(place, next);
+    }
+
+    /// The most mails of a domain's queue that may find slots in a window.
+    pub(super) fn domain_most(&self, place: usize) -> u64 {
+        self.limited.borrow().get(&place).copied().unwrap_or(u64::MAX)
     }
 
     /// Whether connections may have gone idle: nothing was sent for 20 s.

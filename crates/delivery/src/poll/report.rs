@@ -54,6 +54,8 @@ pub struct WindowReport {
     pub slots_unused: u64,
     /// Moved into the merge queue, by campaign.
     pub fed: BTreeMap<String, u64>,
+    /// Moved into recipient domains' queues, by limit: a group's first domain, or `others`.
+    pub domain_fed: BTreeMap<String, u64>,
     /// Received from the merge queue and dealt with: sent, given up, put back, left, or refused.
     pub taken: u64,
     /// Received from the merge queue once more: left or refused before, or their poller crashed.
@@ -109,6 +111,7 @@ impl WindowReport {
             slots_skipped: 0,
             slots_unused: 0,
             fed: BTreeMap::new(),
+            domain_fed: BTreeMap::new(),
             taken: 0,
             back: 0,
             sent: BTreeMap::new(),

@@ -39,10 +39,15 @@ impl Express {
 }
 
 impl<E: Environment> Drain<'_, E> {
-    /// Recipients of campaigns' mail in hand.
+    /// Recipients of campaigns' mail in hand, that of recipient domains' queues included.
     fn campaigns_in_hand(&self) -> u64 {
         let waiting = self.limiter.recipients_waiting();
         waiting.saturating_sub(self.limiter.express_waiting()) + self.campaigns_marking
+    }
+
+    /// The same without recipient domains', which waits for slots of its own.
+    fn unlimited_in_hand(&self) -> u64 {
+        self.limiter.campaigns_waiting() + self.campaigns_marking
     }
 
     /// Slots that are kept from express: the floor's, as far as campaigns may have mail for them.
@@ -68,7 +73,8 @@ impl<E: Environment> Drain<'_, E> {
     /// Slots that passed or that express took are not asked for; the floor's are not express's.
     pub(super) fn give_up_slots(&mut self) {
         let slots = self.limiter.slots_left();
-        let campaigns = self.intake.still_wanted() + self.campaigns_in_hand();
+        let domains = self.kept_for_domains();
+        let campaigns = self.intake.still_wanted() + self.campaigns_in_hand() + domains;
         let over = (campaigns + self.limiter.express_waiting()).saturating_sub(slots);
         let floor = self.limiter.floor_ahead(u64::MAX);
         self.intake.reduce(over.min(campaigns.saturating_sub(floor)));
@@ -82,7 +88,7 @@ impl<E: Environment> Drain<'_, E> {
             Some(outlook) => {
                 let target = outlook.campaigns_in_hand();
                 let room =
-                    target.saturating_sub(self.campaigns_in_hand() + self.intake.under_way());
+                    target.saturating_sub(self.unlimited_in_hand() + self.intake.under_way());
                 // Not a receive for every slot that goes by.
                 if room < BATCH.min(target.div_ceil(2)).max(1) {
                     return None;
@@ -97,7 +103,9 @@ impl<E: Environment> Drain<'_, E> {
     /// What is known of the slots ahead; `None` where no express mail is to be reckoned with.
     fn outlook(&self) -> Option<Outlook> {
         let ctx = self.ctx;
-        if self.express_queue.is_none() || self.express.dry {
+        let (_, supply) = self.express_queue.as_ref()?;
+        // Dry, a long poll that is still under way may bring some all the same.
+        if self.express.dry && supply.outstanding() == 0 {
             return None;
         }
         let (now, opens) = (ctx.now(), ctx.plan.window.opens());

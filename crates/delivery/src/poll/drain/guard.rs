@@ -152,7 +152,7 @@ impl<E: Environment> Drain<'_, E> {
         let recipients = message.recipients();
         match message.line {
             Line::Express => self.express.marking += 1,
-            Line::Campaign(_) => self.campaigns_marking += recipients,
+            Line::Campaign(_) | Line::Limited(_) => self.campaigns_marking += recipients,
         }
         self.markings.push(Marking::Before(message));
         recipients
@@ -167,7 +167,9 @@ impl<E: Environment> Drain<'_, E> {
         if let Some(message) = done.message() {
             let (marking, by) = match message.line {
                 Line::Express => (&mut self.express.marking, 1),
-                Line::Campaign(_) => (&mut self.campaigns_marking, message.recipients()),
+                Line::Campaign(_) | Line::Limited(_) => {
+                    (&mut self.campaigns_marking, message.recipients())
+                }
             };
             *marking = marking.saturating_sub(by);
         }
