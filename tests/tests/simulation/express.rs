@@ -31,8 +31,8 @@ impl Case {
     fn new(quota: u32, merge: bool, share: f64) -> Self {
         let windows = match quota {
             0..100 => 150,
-            100..500 => 60,
-            _ => 30,
+            100..500 => 40,
+            _ => 20,
         };
         Self { quota, merge, share, from: 0, to: windows - 3, windows, variable: None }
     }
@@ -118,6 +118,7 @@ fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 
 /// At 5, 10 and 50 % of the quota: express mail takes less than 1.5 s (p99), the bulk loses the slots
 /// that express takes and no more, and next to none of it is received for slots that it does not get.
+#[expect(clippy::print_stdout, reason = "with --nocapture: the README's figures")]
 async fn beside_a_full_backlog(
     quota: u32,
     merge: bool,
@@ -170,18 +171,19 @@ async fn express_beside_a_full_backlog_at_1000_a_second() {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "with --nocapture: the README's figures")]
 #[tokio::test(start_paused = true)]
 async fn a_sudden_flood_leaves_little_of_the_bulk_and_starves_nothing_as_it_ends() {
     for quota in [14, 200, 1_000] {
-        for merge in MODES {
-            let case = Case { from: 10, to: 20, windows: 40, ..Case::new(quota, merge, 2.0) };
+        for merge in MODES.into_iter().filter(|merge| *merge || quota < 1_000) {
+            let case = Case { from: 10, to: 18, windows: 32, ..Case::new(quota, merge, 2.0) };
             let ran = case.run().await;
-            let left = ran.left(8..38);
+            let left = ran.left(8..30);
             println!("flood at {quota}/s, merge {merge}: {left} left");
             // A window and a half, and of each window of the flood one mail.
             let most = u64::from(quota) * 3 / 2 + 22;
             assert!(left <= most, "{quota}/s, merge {merge}: {left} left");
-            for window in 8..38 {
+            for window in 8..30 {
                 let report = ran.world.report_of(ran.first.plus(window)).unwrap();
                 let lost = report.slots_unused + report.slots_skipped;
                 assert!(lost <= 1 + u64::from(quota) / 100, "{quota}/s, merge {merge}: {report:?}");
@@ -192,12 +194,12 @@ async fn a_sudden_flood_leaves_little_of_the_bulk_and_starves_nothing_as_it_ends
 
 #[tokio::test(start_paused = true)]
 async fn under_a_flood_the_floor_is_the_campaigns_to_the_slot_and_without_one_they_get_nothing() {
-    for (quota, merge) in [(14, true), (200, true), (200, false), (1_000, true)] {
+    for (quota, merge) in [(14, true), (14, false), (200, true), (200, false)] {
         for floor in [20, 0] {
             let variable = Some(("TIDEGATE_CAMPAIGN_FLOOR", if floor == 0 { "0%" } else { "20%" }));
-            let case = Case { variable, windows: 30, to: 30, ..Case::new(quota, merge, 2.0) };
+            let case = Case { variable, windows: 20, to: 20, ..Case::new(quota, merge, 2.0) };
             let ran = case.run().await;
-            for window in 4..28 {
+            for window in 4..18 {
                 let report = ran.world.report_of(ran.first.plus(window)).unwrap();
                 let express = report.sent.get(EXPRESS).copied().unwrap_or(0);
                 let bulk = report.sent.values().sum::<u64>() - express;

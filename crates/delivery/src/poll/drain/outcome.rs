@@ -34,8 +34,8 @@ impl<E: Environment> Drain<'_, E> {
                 self.done.mails += 1;
                 let campaign = message.envelope.campaign.clone();
                 let waited = self.ctx.now().saturating_since(message.envelope.enqueued_at.into());
-                let waited = waited.as_secs() * message.recipients();
-                *self.done.waited.entry(campaign.clone()).or_insert(0) += waited;
+                *self.done.waited.entry(campaign.clone()).or_default() +=
+                    waited.mul_f64(message.email.recipients().into());
                 if matches!(message.line, Line::Limited(_)) {
                     *self.done.limited.entry(campaign.clone()).or_insert(0) += message.recipients();
                 }

@@ -48,8 +48,8 @@ pub(super) enum Wake {
 #[derive(Debug, Default)]
 pub(in crate::poll) struct Drained {
     pub(in crate::poll) sent: BTreeMap<String, u64>,
-    /// Seconds that what was sent had waited, times its recipients, by campaign.
-    pub(in crate::poll) waited: BTreeMap<String, u64>,
+    /// How long what was sent had waited, times its recipients, by campaign.
+    pub(in crate::poll) waited: BTreeMap<String, Duration>,
     pub(in crate::poll) mails: u64,
     pub(in crate::poll) taken: u64,
     pub(in crate::poll) back: u64,
