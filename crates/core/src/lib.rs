@@ -35,6 +35,7 @@ pub mod identity;
 pub mod idle;
 pub mod limiter;
 pub mod outcome;
+pub mod prefetch;
 pub mod rate;
 pub mod refusals;
 pub mod reputation;

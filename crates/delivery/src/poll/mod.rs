@@ -311,7 +311,10 @@ impl<E: Environment> Poller<E> {
         report.taken = drained.taken;
         report.back = drained.back;
         report.sent = drained.sent;
-        report.waited = drained.waited;
+        // Rounded once a window: an express mail's wait is a part of a second.
+        let seconds = |sum: Duration| (sum + Duration::from_millis(500)).as_secs();
+        let waited = drained.waited.into_iter();
+        report.waited = waited.map(|(campaign, sum)| (campaign, seconds(sum))).collect();
         report.mails = drained.mails;
         report.refused = drained.refused;
         report.failed = drained.failed;
