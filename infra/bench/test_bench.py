@@ -13,6 +13,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import bench
+import bucket
 import express
 import idle
 from figures import Judge, Report, Row, guard_rows, sending_rows, table
@@ -140,11 +141,25 @@ class Idling(unittest.TestCase):
         self.assertEqual(found and found[1], "13")
 
 
+class Bucket(unittest.TestCase):
+    FIGURES = {"incr_per_second": 90_000, "granted_per_second": 30_000, "granted_ratio": 0.33,
+               "granted_2_domains_per_second": 20_000, "granted_2_domains_ratio": 0.22,
+               "refused_per_second": 40_000, "refused_ratio": 0.44}
+
+    def test_takes_are_judged_by_their_ratio_to_incr_and_by_the_highest_rate_there_is(self) -> None:
+        rows = bucket.rows("bucket", {"64": self.FIGURES})
+        self.assertEqual([row.reached for row in rows], [None, True, True, True, True])
+        slow = self.FIGURES | {"granted_ratio": 0.1, "granted_per_second": 9_000}
+        missed = [row.figure for row in bucket.rows("bucket", {"64": slow}) if row.reached is False]
+        self.assertEqual(missed, ["takes (granted) to INCR, 64 at once",
+                                  "takes granted a second, one connection"])
+
+
 class Parts(unittest.TestCase):
     def test_parts_run_in_their_order_and_unknown_ones_are_refused(self) -> None:
         self.assertEqual(bench.parts("idle,14,start"), ["start", "14", "idle"])
         for wrong in ("", "15", "14,x"):
-            with self.assertRaisesRegex(Exception, "allowed are start,14-strict,"):
+            with self.assertRaisesRegex(Exception, "allowed are start,bucket,14-strict,"):
                 bench.parts(wrong)
 
     def test_a_run_that_fails_is_a_row_that_says_why(self) -> None:

@@ -18,8 +18,8 @@ use tidegate_delivery::minute::{self, MinuteReport};
 use tidegate_delivery::ports::{Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing};
 use tidegate_delivery::schedule::{self, ScheduleReport};
 use tidegate_memory::{
-    FaultPlan, Faulty, MemoryFeedback, MemoryInvoke, MemoryLedger, MemoryQueues, MemorySes,
-    QueueSettings, QueuedMessage, SeededEntropy, Universe,
+    FaultPlan, Faulty, MemoryBucket, MemoryFeedback, MemoryInvoke, MemoryLedger, MemoryQueues,
+    MemorySes, QueueSettings, QueuedMessage, SeededEntropy, Universe,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -73,6 +73,8 @@ pub struct World {
     pub ses: MemorySes,
     /// The ledger, without faults.
     pub ledger: MemoryLedger,
+    /// What pollers take from that are configured with a shared bucket, and other software.
+    pub bucket: MemoryBucket,
     /// What befalls calls to queues, ledger, account and Invoke.
     pub faults: FaultPlan,
     /// What befalls mails.
@@ -126,6 +128,7 @@ impl World {
             queues,
             ses: MemorySes::new(universe, seed.wrapping_add(3), ses),
             ledger: MemoryLedger::default(),
+            bucket: MemoryBucket::new(universe),
             faults: FaultPlan::new(universe, seed.wrapping_add(4)),
             mail_faults: FaultPlan::new(universe, seed.wrapping_add(5)),
             invoke,

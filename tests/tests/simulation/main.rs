@@ -1,6 +1,7 @@
 //! The production scheduler and poller on the memory adapters, under simulated time.
 
 mod breaker;
+mod bucket;
 mod control;
 mod crash;
 mod daily;

@@ -5,6 +5,7 @@ mod campaigns;
 mod domains;
 mod feedback;
 mod floor;
+mod shared_bucket;
 mod variables;
 
 use std::time::Duration;
@@ -14,6 +15,10 @@ use thiserror::Error;
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
 pub use domains::DomainsConfig;
 pub use feedback::FeedbackConfig;
+pub use shared_bucket::{
+    BucketLost, BucketUrl, DEFAULT_PREFIX, InvalidBucketUrl, InvalidKeyPrefix, KeyPrefix,
+    SharedBucketConfig,
+};
 use variables::Variables;
 
 use crate::breaker::BreakerPolicy;
@@ -125,6 +130,8 @@ pub struct PollerConfig {
     pub configuration_set: Option<String>,
     /// `TIDEGATE_CAMPAIGN_FLOOR`, default 0%.
     pub campaign_floor: Floor,
+    /// `TIDEGATE_SHARED_BUCKET` and what belongs to it; none where nobody else sends.
+    pub shared_bucket: Option<SharedBucketConfig>,
 }
 
 /// The scheduler's settings.
@@ -217,6 +224,7 @@ impl PollerConfig {
             ),
             configuration_set: vars.configuration_set(),
             campaign_floor: vars.campaign_floor(),
+            shared_bucket: vars.shared_bucket(),
         };
         config.check_times(&mut vars);
         vars.finish(config)

@@ -12,7 +12,7 @@ use tidegate_core::rate::{Guard, Rate};
 use tidegate_core::timestamp::Timestamp;
 
 use super::report::signed;
-use crate::ports::{Idle, LedgerReport, QueueUrl, Standing};
+use crate::ports::{DomainTake, Idle, LedgerReport, QueueUrl, Standing};
 
 /// How long a queue that no group has any more is left alone once it is empty.
 pub(super) const FORMER_PAUSE: u64 = 60;
@@ -133,6 +133,16 @@ impl PlannedDomains {
         let limited = groups.filter_map(|(key, _)| Some((limits.rate(key, self.quota)?, key)));
         let (_, key) = limited.min_by_key(|(rate, _)| *rate)?;
         Some(limits.queue_of(key)).filter(|place| self.find(*place).is_some())
+    }
+
+    /// What a mail takes of the shared buckets of its domains: of each limit below the account's.
+    pub(super) fn takes(&self, demands: &Demands) -> Vec<DomainTake> {
+        let limits = &self.config.limits;
+        let take = |(key, recipients): (&DomainKey, u32)| {
+            let rate = limits.rate(key, self.quota)?;
+            Some(DomainTake { name: limits.name(key).to_owned(), rate, recipients })
+        };
+        demands.iter().filter_map(take).collect()
     }
 
     /// The place of the queue of `*`, where there is one.

@@ -199,8 +199,10 @@ impl<E: Environment> Poller<E> {
             return report;
         }
         let calls = self.env.queues().calls();
+        let before = self.env.mailer().takes();
         let (fed, drained, drift) = self.serve_slots(&ctx, &mut report).await;
         report.sqs_calls = self.env.queues().calls() - calls;
+        report.withheld(self.env.mailer().takes(), before);
         self.report(&ctx, report, fed, drained, drift).await
     }
 

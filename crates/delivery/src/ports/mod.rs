@@ -1,6 +1,7 @@
 //! What the use cases need from the outside, one capability a trait.
 
 mod account;
+mod bucket;
 mod clock;
 mod directory;
 mod entropy;
@@ -13,6 +14,7 @@ mod marks;
 mod queues;
 
 pub use account::{Account, AccountStatus};
+pub use bucket::{Answer, Bucket, BucketLevel, BucketLevels, DomainTake, TakeRequest, Taken};
 pub use clock::{Clock, Monotonic};
 pub use directory::Directory;
 pub use entropy::Entropy;
@@ -22,7 +24,7 @@ pub use invoke::Invoke;
 pub use ledger::{
     Claim, ClaimRequest, Idle, Ledger, LedgerReport, MERGE_QUEUE, PreviousClaim, Standing,
 };
-pub use mailer::{Mail, Mailer};
+pub use mailer::{Mail, Mailer, Takes};
 pub use marks::{MarkRequest, Marked, Marks};
 pub use queues::{
     Depth, Entry, EntryError, Fifo, Outgoing, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,

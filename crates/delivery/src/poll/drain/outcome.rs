@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_core::bucket;
 use tidegate_core::config::Unsent;
 use tidegate_core::control::HoldReason;
 use tidegate_core::limiter::Line;
@@ -53,7 +54,7 @@ impl<E: Environment> Drain<'_, E> {
         }
         self.note(Some(outcome));
         match outcome {
-            Outcome::NotSent => self.wait_again(message),
+            Outcome::NotSent => self.wait_again(message, &failure),
             Outcome::RateExceeded => self.refused(&message, &failure),
             Outcome::Permanent => {
                 self.refused_for_good(&message, &failure);
@@ -73,9 +74,10 @@ impl<E: Environment> Drain<'_, E> {
         self.ctx.learned.answered(latency, self.ctx.monotonic());
     }
 
-    /// It was too late for its slot and never left us: a later slot takes it.
-    fn wait_again(&mut self, message: Box<Message>) {
-        self.done.late += 1;
+    /// It never left us, too late for its slot or not granted by the shared bucket: a later slot takes it.
+    fn wait_again(&mut self, message: Box<Message>, failure: &Failure) {
+        // What the bucket did not grant the mailer counts.
+        self.done.late += u64::from(!bucket::withheld(failure));
         if message.line != Line::Express {
             self.for_campaigns = self.for_campaigns.saturating_add(message.recipients());
         }
