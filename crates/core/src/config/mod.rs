@@ -3,6 +3,7 @@
 
 mod campaigns;
 mod feedback;
+mod pressure;
 mod variables;
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use thiserror::Error;
 
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
 pub use feedback::FeedbackConfig;
+pub use pressure::PressureConfig;
 use variables::Variables;
 
 use crate::breaker::BreakerPolicy;
@@ -18,6 +20,7 @@ use crate::daily::DailyPolicy;
 use crate::duplicate_guard::DuplicateGuard;
 use crate::email::AllowedSenders;
 use crate::rate::{Guard, Rate};
+use crate::spill::Location;
 
 /// The poller function's time-out.
 pub const POLLER_TIMEOUT: Duration = Duration::from_secs(15);
@@ -117,6 +120,8 @@ pub struct PollerConfig {
     pub mark_kept: Duration,
     /// `TIDEGATE_CONFIGURATION_SET`: SES's, of mails that name none.
     pub configuration_set: Option<String>,
+    /// `TIDEGATE_SPILL`: where deferred mail is written; without it none is deferred.
+    pub spill: Option<Location>,
 }
 
 /// The scheduler's settings.
@@ -139,6 +144,10 @@ pub struct SchedulerConfig {
     pub feedback: Option<FeedbackConfig>,
     /// `TIDEGATE_IDLE_WAKE_SECONDS`, default 1: while every queue is empty, one tick in so many.
     pub idle_wake: u64,
+    /// What the level is judged by; none where `TIDEGATE_CAMPAIGNS` is not set.
+    pub pressure: Option<PressureConfig>,
+    /// `TIDEGATE_SPILL`: where deferred mail stands.
+    pub spill: Option<Location>,
 }
 
 impl PollerConfig {
@@ -207,6 +216,7 @@ impl PollerConfig {
                 24 * vars.number("TIDEGATE_DUPLICATE_GUARD_DAYS", 1..=90).unwrap_or(15),
             ),
             configuration_set: vars.configuration_set(),
+            spill: vars.spill(),
         };
         config.check_times(&mut vars);
         vars.finish(config)
@@ -249,6 +259,8 @@ impl SchedulerConfig {
             campaign_queues: vars.campaign_queues(ledger_is_shared),
             feedback: vars.feedback(),
             idle_wake: vars.number("TIDEGATE_IDLE_WAKE_SECONDS", 1..=60).unwrap_or(1),
+            pressure: vars.pressure(),
+            spill: vars.spill(),
         };
         vars.finish(config)
     }
