@@ -10,6 +10,7 @@
 //! | `Mailer` | [`MemoryMailer`] | [`MemorySes::mailer`], one an environment |
 //! | `Account` | [`MemoryAccount`] | [`MemorySes::account`] |
 //! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
+//! | `Spill` | [`MemorySpill`] | `MemorySpill::default()` |
 //! | `Entropy` | [`SeededEntropy`] | [`SeededEntropy::new`] |
 //! | all but clock and entropy | [`Faulty`] | [`Faulty::new`], failing by a [`FaultPlan`] |
 //!
@@ -26,6 +27,7 @@ mod ledger;
 mod queues;
 mod ses;
 mod shared;
+mod spill;
 
 pub use clock::{SimClock, Universe};
 pub use entropy::SeededEntropy;
@@ -36,3 +38,4 @@ pub use latency::Latency;
 pub use ledger::MemoryLedger;
 pub use queues::{MemoryQueues, Place, QueueSettings, QueuedMessage};
 pub use ses::{Arrival, Counting, MemoryAccount, MemoryMailer, MemorySes, SesSettings, failures};
+pub use spill::MemorySpill;

@@ -10,7 +10,8 @@ use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::Entropy as _;
 use tidegate_memory::{
-    Faulty, MemoryAccount, MemoryLedger, MemoryMailer, MemoryQueues, SeededEntropy, SimClock,
+    Faulty, MemoryAccount, MemoryLedger, MemoryMailer, MemoryQueues, MemorySpill, SeededEntropy,
+    SimClock,
 };
 use tokio::sync::Notify;
 
@@ -24,6 +25,7 @@ pub type Env = Ports<
     Faulty<MemoryLedger>,
     SimClock,
     SeededEntropy,
+    Faulty<MemorySpill>,
 >;
 
 /// An execution environment: a poller that serves one window at a time.
@@ -81,6 +83,7 @@ impl Environment {
     #[must_use]
     pub fn new(world: &World, number: usize, ahead: i64) -> Self {
         let clock = world.universe.clock_with_offset(ahead);
+        let poller = world.poller.borrow().clone();
         let env = Ports {
             queues: Faulty::new(world.queues.client(), world.faults.clone()),
             mailer: Faulty::new(world.ses.mailer_of(number, &clock), world.mail_faults.clone()),
@@ -88,8 +91,12 @@ impl Environment {
             ledger: Faulty::new(world.ledger.clone(), world.faults.clone()),
             clock: clock.clone(),
             entropy: world.entropy.fork(),
+            spill: poller
+                .spill
+                .is_some()
+                .then(|| Faulty::new(world.spill.clone(), world.faults.clone())),
         };
-        let poller = Poller::new(env, world.poller.borrow().clone());
+        let poller = Poller::new(env, poller);
         Self {
             poller,
             clock,

@@ -34,6 +34,10 @@ impl<E: Environment> Drain<'_, E> {
                 let campaign = message.envelope.campaign.clone();
                 let waited = self.ctx.now().saturating_since(message.envelope.enqueued_at.into());
                 let waited = waited.as_secs() * message.recipients();
+                if message.envelope.pass == 0 && message.line != Line::Express {
+                    self.done.first.0 += message.recipients();
+                    self.done.first.1 += waited;
+                }
                 *self.done.waited.entry(campaign.clone()).or_insert(0) += waited;
                 *self.done.sent.entry(campaign).or_insert(0) += message.recipients();
                 self.take(&message);

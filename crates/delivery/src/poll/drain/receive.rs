@@ -18,6 +18,7 @@ use crate::poll::message::{Message, Source, read};
 use crate::poll::outcome::reject;
 use crate::poll::plan::PlannedCampaign;
 use crate::poll::report::signed;
+use crate::poll::spill::Sorted;
 use crate::poll::supply::Supply;
 use crate::ports::{MERGE_QUEUE, QueueUrl};
 
@@ -140,6 +141,18 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
+    /// In direct mode campaign mail may be deferred; it then takes no room in the buffer.
+    fn sort(&self, message: Box<Message>) -> Sorted {
+        if message.line == Line::Express || self.is_merged(message.line) {
+            return Sorted::Sent(message);
+        }
+        let sorted = self.ctx.spiller.sort(message);
+        if !matches!(sorted, Sorted::Sent(_)) {
+            self.buffered.set(self.buffered.get().saturating_sub(1));
+        }
+        sorted
+    }
+
     /// Notes a receive's answer.
     pub(super) fn received(&mut self, answer: Answer) {
         let Answer { origin, asked, long, since, result } = answer;
@@ -166,7 +179,7 @@ impl<E: Environment> Drain<'_, E> {
                 source.clone()
             }
         };
-        let mut usable = 0;
+        let (mut usable, mut left) = (0, false);
         for received in messages {
             let count = received.receive_count;
             self.done.highest_receive_count = self.done.highest_receive_count.max(count);
@@ -174,7 +187,11 @@ impl<E: Environment> Drain<'_, E> {
             match read(received, &source, since, &self.ctx.config.allowed_senders) {
                 Ok(message) => {
                     self.done.back += if came_back { message.recipients() } else { 0 };
-                    usable += self.admit(Box::new(message));
+                    match self.sort(Box::new(message)) {
+                        Sorted::Sent(message) => usable += self.admit(message),
+                        Sorted::Deferred => {}
+                        Sorted::Left => left = true,
+                    }
                 }
                 Err(rejected) => {
                     self.done.dead += 1;
@@ -186,6 +203,9 @@ impl<E: Environment> Drain<'_, E> {
         }
         if let Origin::Lane(ask) = origin {
             self.intake.received(&ask, got, usable);
+            if left {
+                self.intake.mark_dry(ask.lane); // for this window: its slots go to the others
+            }
         }
     }
 }
