@@ -63,6 +63,12 @@ impl SlotGrid {
         at.as_nanos().div_ceil(self.period)
     }
 
+    /// The last slot at or before `at`.
+    #[must_use]
+    pub const fn at_or_before(self, at: Timestamp) -> u64 {
+        at.as_nanos() / self.period
+    }
+
     /// The slots of `window`: those that stand in its half-open second. May be empty below 1/s.
     #[must_use]
     pub const fn slots_of(self, window: Window) -> Range<u64> {

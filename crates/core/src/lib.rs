@@ -8,6 +8,7 @@
 //! | [`rate`], [`grid`] | when a send may start: one slot a recipient |
 //! | [`cycle`], [`allocation`] | whose slot it is, and who gets what nobody filled |
 //! | [`limiter`] | which waiting message takes the slot that is due |
+//! | [`domains`] | what recipient domains may be sent, beside the account's quota |
 //! | [`feed`] | how much to move into the merge queue |
 //! | [`idle`] | when to look into empty queues, and which ticks are left out meanwhile |
 //! | [`tick`] | which window a poller serves, and whether it still can |
@@ -25,6 +26,7 @@ pub mod control;
 pub mod cycle;
 pub mod daily;
 pub mod dead_letter;
+pub mod domains;
 pub mod duplicate_guard;
 pub mod email;
 pub mod factor;

@@ -26,6 +26,7 @@ use crate::shared::Shared;
 ///     window: Window::from_epoch_second(1_795_207_000),
 ///     rate: Rate::per_second(14.0).unwrap(),
 ///     guard: Guard::default(),
+///     limits: 0,
 ///     token: "first".into(),
 /// };
 /// assert!(matches!(ledger.claim(&request).await, Ok(Claim::Claimed(_))));
@@ -78,6 +79,7 @@ impl State {
             window: request.window,
             rate: request.rate,
             guard: request.guard,
+            limits: request.limits,
             factor: self.factor,
         };
         match &self.newest {

@@ -83,6 +83,7 @@ fn poller(config: &PollerConfig, lines: &Lines<'_>) {
     assert!(lead <= 1_000 && (100..=10_000).contains(&send));
     assert!(lead + 1_000 + send + 3_000 < 15_000, "{lead} ms and {send} ms outlive the poller");
     assert!(config.max_in_flight.is_none_or(|most| (1..=900).contains(&most)));
+    assert!(config.campaign_floor.percent() <= 90, "{:?}", config.campaign_floor);
     assert!((1..=100).contains(&config.max_attempts) && (1..=60).contains(&config.idle_windows));
     let breaker = &config.breaker;
     assert!((10_000..=1_000_000).contains(&breaker.share) && breaker.outcomes >= 1);

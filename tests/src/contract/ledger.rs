@@ -57,6 +57,7 @@ fn request(second: u64, token: &str) -> ClaimRequest {
         window: window(second),
         rate: Rate::per_second(14.000_001).unwrap(),
         guard: Guard::default(),
+        limits: 0,
         token: token.to_owned(),
     }
 }
@@ -119,15 +120,17 @@ async fn a_claim_is_told_rate_guard_and_factor_of_the_claim_before(room: &impl L
     let full = RateFactor::default();
     let lowered = full.refused(window(0)).unwrap().capped(Rate::per_second(5.5).ok());
     let (rate, guard) = (Rate::per_second(0.123_457).unwrap(), Guard::new(0.05).unwrap());
-    claimed(&ledger, &ClaimRequest { rate, guard, ..request(1, "a") }).await;
+    let limits = 9_007_199_254_740_991;
+    claimed(&ledger, &ClaimRequest { rate, guard, limits, ..request(1, "a") }).await;
     assert!(ledger.set_factor(full, lowered).await.unwrap());
     let second = claimed(&ledger, &request(2, "b")).await;
-    let before = PreviousClaim { window: window(1), rate, guard, factor: full };
+    let before = PreviousClaim { window: window(1), rate, guard, limits, factor: full };
     assert_eq!(second.previous, Some(before));
     assert_eq!(second.factor, lowered);
     let third = claimed(&ledger, &request(3, "c")).await.previous.unwrap();
     assert_eq!((third.window, third.factor), (window(2), lowered));
     assert_eq!((third.rate, third.guard), (request(2, "b").rate, Guard::default()));
+    assert_eq!(third.limits, 0);
 }
 
 async fn an_advanced_claim_owes_the_windows_it_passed(room: &impl LedgerRoom) {

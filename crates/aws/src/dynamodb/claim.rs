@@ -12,9 +12,11 @@ use super::item::{BEFORE, number, text};
 const CLAIM: &str = "SET prev_window = if_not_exists(#window, :zero), \
     prev_rate = if_not_exists(rate, :zero), \
     prev_guard = if_not_exists(guard, :zero), \
+    prev_domain_limits = if_not_exists(domain_limits, :zero), \
     prev_factor = if_not_exists(claimed_factor, :full), \
     claimed_factor = if_not_exists(factor, :full), \
-    #window = :window, opened = :window, #token = :token, rate = :rate, guard = :guard";
+    #window = :window, opened = :window, #token = :token, rate = :rate, guard = :guard, \
+    domain_limits = :limits";
 const ONLY_NEWER: &str = "attribute_not_exists(#window) OR #window < :window";
 
 pub(super) async fn claim(table: &Table, request: &ClaimRequest) -> Result<Claim, PortError> {
@@ -26,6 +28,7 @@ pub(super) async fn claim(table: &Table, request: &ClaimRequest) -> Result<Claim
         .expression_attribute_values(":token", text(&request.token))
         .expression_attribute_values(":rate", number(&request.rate.as_per_second()))
         .expression_attribute_values(":guard", number(&request.guard.as_share()))
+        .expression_attribute_values(":limits", number(&request.limits))
         .expression_attribute_values(":zero", number(&0))
         .expression_attribute_values(":full", table.json(&RateFactor::default())?)
         .return_values(ReturnValue::AllNew);

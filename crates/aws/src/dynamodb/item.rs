@@ -45,17 +45,24 @@ pub(super) struct ClaimAttributes {
     window: &'static str,
     rate: &'static str,
     guard: &'static str,
+    limits: &'static str,
     factor: &'static str,
 }
 
 /// The newest claim.
-pub(super) const NEWEST: ClaimAttributes =
-    ClaimAttributes { window: "window", rate: "rate", guard: "guard", factor: "claimed_factor" };
+pub(super) const NEWEST: ClaimAttributes = ClaimAttributes {
+    window: "window",
+    rate: "rate",
+    guard: "guard",
+    limits: "domain_limits",
+    factor: "claimed_factor",
+};
 /// The claim before it.
 pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
     window: "prev_window",
     rate: "prev_rate",
     guard: "prev_guard",
+    limits: "prev_domain_limits",
     factor: "prev_factor",
 };
 
@@ -171,6 +178,7 @@ impl Reader<'_> {
             window,
             rate: rate.ok_or_else(unreadable(at.rate))?,
             guard: guard.ok_or_else(unreadable(at.guard))?,
+            limits: self.number(at.limits)?.unwrap_or_default(),
             factor: self.json::<RateFactor>(at.factor)?.unwrap_or_default(),
         }))
     }

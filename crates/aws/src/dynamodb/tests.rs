@@ -46,6 +46,7 @@ fn request() -> ClaimRequest {
         window: window(101),
         rate: Rate::per_second(14.5).unwrap(),
         guard: Guard::default(),
+        limits: 7,
         token: "mine".to_owned(),
     }
 }
@@ -57,8 +58,8 @@ fn claimed_item() -> Value {
     json!({
         "pk": {"S": "regulator"}, "token": {"S": "mine"},
         "window": {"N": "101"}, "opened": {"N": "101"},
-        "rate": {"N": "14.5"}, "guard": {"N": "0.02"}, "claimed_factor": factor(lowered),
-        "prev_window": {"N": "100"}, "prev_rate": {"N": "14"}, "prev_guard": {"N": "0.05"},
+        "rate": {"N": "14.5"}, "guard": {"N": "0.02"}, "domain_limits": {"N": "7"}, "claimed_factor": factor(lowered),
+        "prev_window": {"N": "100"}, "prev_rate": {"N": "14"}, "prev_guard": {"N": "0.05"}, "prev_domain_limits": {"N": "6"},
         "prev_factor": factor(RateFactor::default()), "factor": factor(lowered),
         "control": {"S": r#"{"weights":{"spring":80}}"#}, "control_version": {"N": "4"},
         "n.fed": {"N": "1200"}, "n.taken": {"N": "-3"},
@@ -73,6 +74,7 @@ fn standing() -> Standing {
             window: window(100),
             rate: Rate::per_second(14.0).unwrap(),
             guard: Guard::new(0.05).unwrap(),
+            limits: 6,
             factor: RateFactor::default(),
         }),
         factor: RateFactor::default().refused(window(99)).unwrap(),
@@ -198,6 +200,7 @@ async fn reading_shows_the_newest_claim_as_the_one_before_the_next() {
         window: window(101),
         rate: Rate::per_second(14.5).unwrap(),
         guard: Guard::default(),
+        limits: 7,
         factor: RateFactor::default().refused(window(99)).unwrap(),
     };
     let expected = Standing { previous: Some(newest), ..standing() };

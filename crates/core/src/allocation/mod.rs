@@ -61,6 +61,8 @@ struct Lane {
     expected: u64,
     /// Recipients a mail, from what was received before; at least 1.
     recipients_per_mail: f64,
+    /// Of those, recipients that are not sent from here.
+    aside: u64,
     /// It had nothing more to give.
     dry: bool,
 }
@@ -231,6 +233,23 @@ impl Intake {
         }
     }
 
+    /// Wants `recipients` more in all (slots that are free after all): by weight, of those that have mail.
+    pub fn widen(&mut self, recipients: u64) {
+        let weights: Vec<u64> =
+            self.lanes.iter().map(|lane| if lane.dry { 0 } else { lane.weight }).collect();
+        for (lane, more) in self.lanes.iter_mut().zip(divide(recipients, &weights)) {
+            lane.wanted += more;
+        }
+    }
+
+    /// Counts `recipients` of a campaign's mail as taken that are not sent from here: they are no debt.
+    pub fn set_aside(&mut self, lane: usize, recipients: u64) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.taken += recipients;
+            lane.aside += recipients;
+        }
+    }
+
     /// Wants `recipients` more of a campaign (mail of it that was received could not be used).
     pub fn replace(&mut self, lane: usize, recipients: u64) {
         if let Some(lane) = self.lanes.get_mut(lane) {
@@ -262,24 +281,47 @@ impl Intake {
     /// empty loses its credit, and keeps its debt: being idle earns nothing.
     #[must_use]
     pub fn debt_changes(&self) -> Vec<i64> {
-        let waiting = || self.lanes.iter().filter(|lane| !lane.dry);
-        let taken: u64 = waiting().map(|lane| lane.taken).sum();
-        let parts = divide(
-            taken.saturating_mul(1_000),
-            &self
-                .lanes
-                .iter()
-                .map(|lane| if lane.dry { 0 } else { lane.entitled })
-                .collect::<Vec<_>>(),
-        );
-        let change = |(lane, part): (&Lane, u64)| {
-            if lane.dry {
+        self.debt_changes_beside(&[], &[])
+    }
+
+    /// As [`Intake::debt_changes`], where `sent` recipients of each campaign were sent beside what is
+    /// taken in here, and some campaigns were `clogged`: they had mail, and none for these slots. Such
+    /// a campaign earns nothing by what it could not use.
+    #[must_use]
+    pub fn debt_changes_beside(&self, sent: &[u64], clogged: &[bool]) -> Vec<i64> {
+        let used: Vec<u64> = self
+            .lanes
+            .iter()
+            .enumerate()
+            .map(|(index, lane)| {
+                lane.taken.saturating_sub(lane.aside) + sent.get(index).copied().unwrap_or(0)
+            })
+            .collect();
+        let mut counts: Vec<bool> = self.lanes.iter().map(|lane| !lane.dry).collect();
+        let mut parts = self.parts(&used, &counts);
+        for (index, counted) in counts.iter_mut().enumerate() {
+            let under = used[index].saturating_mul(1_000) < parts[index];
+            *counted &= !(under && clogged.get(index).copied().unwrap_or(false));
+        }
+        parts = self.parts(&used, &counts);
+        let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let change = |(index, lane): (usize, &Lane)| {
+            if !counts[index] {
                 return lane.debt.min(0).saturating_neg();
             }
-            let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-            signed(lane.taken.saturating_mul(1_000)).saturating_sub(signed(part))
+            signed(used[index].saturating_mul(1_000)).saturating_sub(signed(parts[index]))
         };
-        self.lanes.iter().zip(parts).map(change).collect()
+        self.lanes.iter().enumerate().map(change).collect()
+    }
+
+    /// The parts of what those that count used together, in thousandths.
+    fn parts(&self, used: &[u64], counts: &[bool]) -> Vec<u64> {
+        let together: u64 =
+            used.iter().zip(counts).filter(|(_, counts)| **counts).map(|(n, _)| n).sum();
+        let weights = self.lanes.iter().zip(counts);
+        let weights: Vec<u64> =
+            weights.map(|(lane, counts)| if *counts { lane.entitled } else { 0 }).collect();
+        divide(together.saturating_mul(1_000), &weights)
     }
 }
 

@@ -2,7 +2,9 @@
 //! name, the value, and what is allowed.
 
 mod campaigns;
+mod domains;
 mod feedback;
+mod floor;
 mod pressure;
 mod variables;
 
@@ -11,6 +13,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
+pub use domains::DomainsConfig;
 pub use feedback::FeedbackConfig;
 pub use pressure::PressureConfig;
 use variables::Variables;
@@ -19,6 +22,7 @@ use crate::breaker::BreakerPolicy;
 use crate::daily::DailyPolicy;
 use crate::duplicate_guard::DuplicateGuard;
 use crate::email::AllowedSenders;
+use crate::limiter::Floor;
 use crate::rate::{Guard, Rate};
 use crate::spill::Location;
 
@@ -92,6 +96,8 @@ pub struct PollerConfig {
     pub express_queue_url: Option<String>,
     /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`.
     pub dead_letter_queue_url: String,
+    /// `TIDEGATE_DOMAIN_LIMITS` and `TIDEGATE_DOMAIN_QUEUES`.
+    pub domains: DomainsConfig,
     /// `TIDEGATE_LEDGER`.
     pub ledger: LedgerKind,
     /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`.
@@ -122,6 +128,8 @@ pub struct PollerConfig {
     pub configuration_set: Option<String>,
     /// `TIDEGATE_SPILL`: where deferred mail is written; without it none is deferred.
     pub spill: Option<Location>,
+    /// `TIDEGATE_CAMPAIGN_FLOOR`, default 0%.
+    pub campaign_floor: Floor,
 }
 
 /// The scheduler's settings.
@@ -173,6 +181,7 @@ impl PollerConfig {
             merge_queue_url: vars.queue_url("TIDEGATE_MERGE_QUEUE_URL", Some(true)),
             express_queue_url: vars.queue_url("TIDEGATE_EXPRESS_QUEUE_URL", Some(false)),
             dead_letter_queue_url: vars.required_queue_url("TIDEGATE_DEAD_LETTER_QUEUE_URL"),
+            domains: vars.domains(),
             ledger: vars.ledger(),
             cap: vars.cap(),
             guard: vars.parsed(
@@ -217,6 +226,7 @@ impl PollerConfig {
             ),
             configuration_set: vars.configuration_set(),
             spill: vars.spill(),
+            campaign_floor: vars.campaign_floor(),
         };
         config.check_times(&mut vars);
         vars.finish(config)

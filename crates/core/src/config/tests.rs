@@ -34,7 +34,7 @@ fn the_defaults_are_those_of_the_table() {
     assert_eq!(config.send_timeout, Duration::from_secs(5));
     assert_eq!((config.max_attempts, config.idle_windows), (5, 5));
     assert_eq!((config.unsent, config.max_in_flight), (Unsent::Timeout, None));
-    assert_eq!(config.merge_queue_url, None);
+    assert_eq!((config.merge_queue_url, config.campaign_floor.percent()), (None, 0));
     assert_eq!(
         (config.breaker, config.cap.daily),
         (BreakerPolicy::default(), DailyPolicy::default())
@@ -100,6 +100,8 @@ fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
         ("TIDEGATE_BREAKER_PROBE_SECONDS", "11", "12 to 600"),
         ("TIDEGATE_DUPLICATE_GUARD", "on", "off, resend or park"),
         ("TIDEGATE_DUPLICATE_GUARD_DAYS", "0", "1 to 90"),
+        ("TIDEGATE_CAMPAIGN_FLOOR", "91%", "0% (no floor) to 90%"),
+        ("TIDEGATE_CAMPAIGN_FLOOR", "0.2", "0% (no floor) to 90%"),
     ];
     for (name, value, allowed) in cases {
         let error = poller(&[(name, value)]).unwrap_err();

@@ -1,9 +1,17 @@
 //! The limiter: which waiting message takes the slot that is due.
 //!
-//! A waiting message *acquires* a slot. Express goes before all; then the slot's own campaign, then
-//! whichever has the next slot of the cycle; within a campaign `priority` decides, then the larger
-//! mail (it fits fewer places), then who came first.
+//! A waiting message *acquires* a slot. Express goes before all (but in the slots of the campaigns'
+//! [`Floor`], where there is one); then the slot's own campaign, then whichever has the next slot of
+//! the cycle; within a campaign `priority` decides, then the larger mail (it fits fewer places), then
+//! who came first.
+//!
+//! A message may have to pass a gate beside ([`Gates`]: its recipient domain's limit); while it is shut,
+//! others take the slots. Mail of a domain's own queue waits in lines of its own ([`Line::Limited`]),
+//! and takes the slots that are its campaign's, and what nobody else can use.
 
+mod floor;
+mod gates;
+mod turns;
 mod waiting;
 
 use std::ops::Range;
@@ -12,6 +20,9 @@ use crate::cycle::Cycle;
 use crate::email::Priority;
 use crate::grid::SlotGrid;
 use crate::timestamp::Timestamp;
+pub use floor::{Floor, InvalidFloor};
+pub use gates::{Gates, Open};
+use turns::Turns;
 use waiting::Lane;
 
 /// Which line a message waits in.
@@ -21,6 +32,8 @@ pub enum Line {
     Express,
     /// A campaign's, by its index in the cycle.
     Campaign(usize),
+    /// Of mail that comes from a recipient domain's queue, by its campaign's index in the turns.
+    Limited(usize),
 }
 
 /// A message that waits for its slot.
@@ -71,6 +84,8 @@ pub struct State {
     pub skipped: u64,
     /// Slots that passed with nothing waiting that fits.
     pub unused: u64,
+    /// Slots that mail of the domains' queues took in its campaign's turn.
+    pub limited_in_turn: u64,
 }
 
 /// The slots of one window, and who waits for them.
@@ -94,8 +109,12 @@ pub struct Limiter<T> {
     end: u64,
     express: Lane<T>,
     lanes: Vec<Lane<T>>,
+    limited: Turns<T>,
     /// Slots each campaign took of others that waited, to be given back from its own.
     debts: Vec<u64>,
+    floor: Floor,
+    /// Slots that express owes the campaigns; that they owe it where below 0.
+    floor_owed: i64,
     placed: Option<Acquired<T>>,
     skipped: u64,
     unused: u64,
@@ -113,11 +132,23 @@ impl<T: Copy> Limiter<T> {
             end: slots.end.max(slots.start),
             express: Lane::default(),
             lanes: (0..campaigns).map(|_| Lane::default()).collect(),
+            limited: Turns::new(Cycle::single(), Vec::new()),
             debts: vec![0; campaigns],
+            floor: Floor::default(),
+            floor_owed: 0,
             placed: None,
             skipped: 0,
             unused: 0,
         }
+    }
+
+    /// With these turns for the mail of the domains' queues: whose slot is whose among all campaigns;
+    /// `merged` says of each whether the one lane of merged mail may hold some of it. Without a merge
+    /// queue (a lane a campaign) it is empty.
+    #[must_use]
+    pub fn with_turns(mut self, cycle: Cycle, merged: Vec<bool>) -> Self {
+        self.limited = Turns::new(cycle, merged);
+        self
     }
 
     /// Lets a message wait for a slot; one whose campaign is not in the cycle never gets one.
@@ -129,6 +160,7 @@ impl<T: Copy> Limiter<T> {
                     lane.push(message);
                 }
             }
+            Line::Limited(campaign) => self.limited.push(campaign, message),
         }
     }
 
@@ -136,6 +168,11 @@ impl<T: Copy> Limiter<T> {
     ///
     /// A slot is never caught up nor shifted: once `now` is past its latest start it is gone.
     pub fn next(&mut self, now: Timestamp) -> Next<T> {
+        self.next_through(now, &mut Open)
+    }
+
+    /// As [`Limiter::next`], of those messages only that `gates` let through.
+    pub fn next_through(&mut self, now: Timestamp, gates: &mut impl Gates<T>) -> Next<T> {
         loop {
             if let Some(placed) = self.placed {
                 if now < self.grid.at(placed.slot) {
@@ -157,11 +194,14 @@ impl<T: Copy> Limiter<T> {
                 return Next::At(self.grid.at(self.cursor));
             }
             if now > self.grid.latest(self.cursor) {
-                self.pass();
+                self.pass(gates);
                 continue;
             }
-            match self.choose() {
-                Some(message) => self.place(message),
+            match self.choose(gates) {
+                Some(message) => {
+                    self.place(message);
+                    gates.take(message.ticket, self.cursor - 1);
+                }
                 None => return Next::Idle(self.grid.latest(self.cursor)),
             }
         }
@@ -170,12 +210,18 @@ impl<T: Copy> Limiter<T> {
     /// Acquires all slots the window has left for `message`, which has more recipients than the
     /// window has slots, and starts at the last of them; the windows after it owe the rest. Gives
     /// the slots acquired; 0 where none is left.
-    pub fn acquire_all(&mut self, message: Waiting<T>, now: Timestamp) -> u64 {
+    pub fn acquire_all(
+        &mut self,
+        message: Waiting<T>,
+        now: Timestamp,
+        gates: &mut impl Gates<T>,
+    ) -> u64 {
         while self.cursor < self.end && now > self.grid.latest(self.cursor) {
-            self.pass();
+            self.pass(gates);
         }
         let left = self.slots_left();
-        if left > 0 && self.placed.is_none() {
+        if left > 0 && self.placed.is_none() && gates.admits(message.ticket, self.end - 1) {
+            gates.take(message.ticket, self.end - 1);
             self.cursor = self.end;
             self.placed = Some(Acquired { message, slot: self.end - 1 });
             return left;
@@ -194,7 +240,8 @@ impl<T: Copy> Limiter<T> {
     /// All that still wait, and wait no longer.
     pub fn drain(&mut self) -> Vec<Waiting<T>> {
         let placed = self.placed.take().map(|placed| placed.message);
-        let lanes = self.lanes.iter_mut().chain([&mut self.express]);
+        let lanes =
+            self.lanes.iter_mut().chain([&mut self.express]).chain(self.limited.lanes_mut());
         placed.into_iter().chain(lanes.flat_map(Lane::take_all)).collect()
     }
 
@@ -207,7 +254,8 @@ impl<T: Copy> Limiter<T> {
     /// The slots' state and the waiters by priority.
     #[must_use]
     pub fn state(&self) -> State {
-        let waiting = self.lanes.iter().fold([0; 4], |mut sums, lane| {
+        let lanes = self.lanes.iter().chain(self.limited.lanes());
+        let waiting = lanes.fold([0; 4], |mut sums, lane| {
             sums.iter_mut().zip(lane.by_priority()).for_each(|(sum, n)| *sum += n);
             sums
         });
@@ -217,38 +265,66 @@ impl<T: Copy> Limiter<T> {
             waiting,
             skipped: self.skipped,
             unused: self.unused,
+            limited_in_turn: self.limited.in_turn(),
         }
+    }
+
+    /// Whether a message that fits waits for its gate alone.
+    #[must_use]
+    pub fn waits_for_a_gate(&self) -> bool {
+        let left = self.slots_left();
+        let mut lanes = self.lanes.iter().chain([&self.express]).chain(self.limited.lanes());
+        lanes.any(|lane| lane.fits(left, |_| true))
     }
 
     /// Recipients of all that wait or are placed.
     #[must_use]
     pub fn recipients_waiting(&self) -> u64 {
-        let lanes = self.lanes.iter().map(Lane::recipients).sum::<u64>();
+        let lanes = self.lanes.iter().chain(self.limited.lanes());
+        let lanes = lanes.map(Lane::recipients).sum::<u64>();
         let placed = self.placed.map_or(0, |placed| u64::from(placed.message.recipients));
         lanes + self.express.recipients() + placed
     }
 
     /// Lets the slot at the cursor pass.
-    fn pass(&mut self) {
-        let counter = if self.anyone_fits() { &mut self.skipped } else { &mut self.unused };
+    fn pass(&mut self, gates: &impl Gates<T>) {
+        let counter = if self.anyone_fits(gates) { &mut self.skipped } else { &mut self.unused };
         *counter += 1;
         self.cursor += 1;
     }
 
-    fn anyone_fits(&self) -> bool {
-        let left = self.slots_left();
-        self.express.fits(left) || self.lanes.iter().any(|lane| lane.fits(left))
+    fn anyone_fits(&self, gates: &impl Gates<T>) -> bool {
+        let (left, may) = (self.slots_left(), may(gates, self.cursor));
+        let mut lanes = self.lanes.iter().chain([&self.express]).chain(self.limited.lanes());
+        lanes.any(|lane| lane.fits(left, &may))
     }
 
     /// Takes the message that gets the slot at the cursor.
-    fn choose(&mut self) -> Option<Waiting<T>> {
-        let left = self.slots_left();
-        if let Some(message) = self.express.take(left) {
+    fn choose(&mut self, gates: &impl Gates<T>) -> Option<Waiting<T>> {
+        let (left, may) = (self.slots_left(), may(gates, self.cursor));
+        if !self.is_floor()
+            && let Some(message) = self.express.take(left, &may)
+        {
             return Some(message);
         }
-        let owner = self.cycle.owner(self.cursor);
-        let next = self.next_in_turn(left)?;
-        let index = if !self.lanes.get(owner).is_some_and(|lane| lane.fits(left)) {
+        let turn = self.turn();
+        if let Some(message) = self.limited.take_in_turn(turn, left, &may, &self.lanes) {
+            return Some(message);
+        }
+        self.of_campaigns(left, &may)
+            .or_else(|| self.limited.take_any(left, &may))
+            .or_else(|| self.express.take(left, &may))
+    }
+
+    /// Takes the campaigns' message that gets the slot at the cursor.
+    fn of_campaigns(
+        &mut self,
+        left: u64,
+        may: &impl Fn(&Waiting<T>) -> bool,
+    ) -> Option<Waiting<T>> {
+        let owner = self.cycle.owner(self.turn());
+        let next = self.next_in_turn(left, may)?;
+        let index = if !self.lanes.get(owner).is_some_and(|lane| lane.fits(left, may)) {
             next
         } else if next != owner && self.debts.get(owner).is_some_and(|debt| *debt > 0) {
             if let Some(debt) = self.debts.get_mut(owner) {
@@ -258,18 +334,18 @@ impl<T: Copy> Limiter<T> {
         } else {
             owner
         };
-        self.lanes.get_mut(index)?.take(left)
+        self.lanes.get_mut(index)?.take(left, may)
     }
 
     /// The first campaign of the cycle from the cursor on that has a message that fits and owes no
     /// slot; where all owe, the first that has one.
-    fn next_in_turn(&self, left: u64) -> Option<usize> {
-        let fits = |index: &usize| self.lanes.get(*index).is_some_and(|lane| lane.fits(left));
+    fn next_in_turn(&self, left: u64, may: &impl Fn(&Waiting<T>) -> bool) -> Option<usize> {
+        let fits = |index: &usize| self.lanes.get(*index).is_some_and(|lane| lane.fits(left, may));
         let candidates = (0..self.lanes.len()).filter(fits).count();
         if candidates == 0 {
             return None;
         }
-        let ahead = || (0..self.cycle.len() as u64).map(|k| self.cycle.owner(self.cursor + k));
+        let ahead = || (0..self.cycle.len() as u64).map(|k| self.cycle.owner(self.turn() + k));
         let free = |index: &usize| self.debts.get(*index).is_none_or(|debt| *debt == 0);
         ahead()
             .find(|index| fits(index) && free(index))
@@ -283,16 +359,23 @@ impl<T: Copy> Limiter<T> {
         if let Line::Campaign(index) = message.line {
             let left = self.slots_left();
             let of_others = (1..count).map(|k| self.cycle.owner(self.cursor + k)).filter(|owner| {
-                *owner != index && self.lanes.get(*owner).is_some_and(|lane| lane.fits(left))
+                *owner != index
+                    && self.lanes.get(*owner).is_some_and(|lane| lane.fits(left, |_| true))
             });
             let debt = of_others.count() as u64;
             if let Some(sum) = self.debts.get_mut(index) {
                 *sum += debt;
             }
         }
+        self.note_floor(message.line, self.cursor..self.cursor + count);
         self.cursor += count;
         self.placed = Some(Acquired { message, slot: self.cursor - 1 });
     }
+}
+
+/// Whether a message may start where it would be placed with its first slot at `cursor`.
+fn may<T: Copy>(gates: &impl Gates<T>, cursor: u64) -> impl Fn(&Waiting<T>) -> bool {
+    move |message| gates.admits(message.ticket, cursor + u64::from(message.recipients.max(1)) - 1)
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ fn a_mail_larger_than_the_window_takes_all_its_slots_and_starts_at_the_last() {
     let mut limiter = limiter(2.0, &[1]);
     let last = limiter.end - 1;
     let left = limiter.slots_left();
-    assert_eq!(limiter.acquire_all(normal(0, 0, 50), WINDOW.opens()), left);
+    assert_eq!(limiter.acquire_all(normal(0, 0, 50), WINDOW.opens(), &mut Open), left);
     assert_eq!(limiter.slots_left(), 0);
     let started = run(&mut limiter);
     assert_eq!(started[0].1.slot, last);
@@ -197,4 +197,81 @@ proptest! {
             .filter(|m| m.line == Line::Campaign(1)).map(|m| u64::from(m.recipients)).sum();
         prop_assert!(large.abs_diff(490) <= 2 * u64::from(size), "{} of 980", large);
     }
+}
+
+fn grid() -> SlotGrid {
+    SlotGrid::new(Rate::per_second(14.0).unwrap(), Guard::default())
+}
+
+/// Shut before a slot for the tickets listed, and noting who went where.
+struct Shut(Vec<(usize, u64)>, Vec<(usize, u64)>);
+
+impl Gates<usize> for Shut {
+    fn admits(&self, ticket: usize, slot: u64) -> bool {
+        self.0.iter().all(|(shut, until)| *shut != ticket || slot >= *until)
+    }
+
+    fn take(&mut self, ticket: usize, slot: u64) {
+        self.1.push((ticket, slot));
+    }
+}
+
+fn run_through(limiter: &mut Limiter<usize>, gates: &mut Shut) -> Vec<usize> {
+    let mut started = Vec::new();
+    let mut now = WINDOW.opens();
+    loop {
+        match limiter.next_through(now, gates) {
+            Next::Start(acquired) => started.push(acquired.message.ticket),
+            Next::At(at) => now = at,
+            Next::Idle(until) => now = until + std::time::Duration::from_nanos(1),
+            Next::Over => return started,
+        }
+    }
+}
+
+#[test]
+fn others_take_the_slots_while_a_gate_is_shut() {
+    let slots = grid().slots_of(WINDOW);
+    let mut limiter = Limiter::new(grid(), slots.clone(), Cycle::single());
+    for ticket in 0..6 {
+        limiter.wait(normal(ticket, 0, 1));
+    }
+    let opens = slots.start + 3;
+    let mut gates = Shut(vec![(0, opens), (1, u64::MAX)], Vec::new());
+    assert_eq!(run_through(&mut limiter, &mut gates), [2, 3, 4, 0, 5]);
+    assert_eq!(gates.1[3], (0, opens), "the gate is asked for the slot it starts at");
+    let state = limiter.state();
+    assert_eq!((state.skipped, state.unused), (0, slots.end - slots.start - 5));
+    assert_eq!(limiter.drain().len(), 1, "what its gate kept is left");
+}
+
+#[test]
+fn a_domains_mail_takes_its_campaigns_slots_and_what_nobody_else_can_use() {
+    let slots = grid().slots_of(WINDOW);
+    let cycle = Cycle::new(&[1, 1]).unwrap();
+    let count = usize::try_from(slots.end - slots.start).unwrap();
+    let share = |merged: Vec<bool>, others: usize| {
+        let mut limiter =
+            Limiter::new(grid(), slots.clone(), Cycle::single()).with_turns(cycle.clone(), merged);
+        for ticket in 0..100 {
+            limiter.wait(message(ticket, Line::Limited(0), Priority::Normal, 1));
+        }
+        for ticket in 100..100 + others {
+            limiter.wait(normal(ticket, 0, 1));
+        }
+        let started = run_through(&mut limiter, &mut Shut(Vec::new(), Vec::new()));
+        let limited = started.iter().filter(|ticket| **ticket < 100).count();
+        (limited, usize::try_from(limiter.state().limited_in_turn).unwrap(), started.len())
+    };
+    let half = count / 2;
+    let (limited, in_turn, all) = share(vec![true, true], 100);
+    assert!(
+        all == count && limited == in_turn && (half..=half + 1).contains(&limited),
+        "{limited}"
+    );
+    // The other campaign has no mail: all slots are this one's.
+    assert_eq!(share(vec![true, false], 100), (count, count, count));
+    // It has less than its share: the rest is nobody's.
+    let (limited, in_turn, _) = share(vec![true, true], 3);
+    assert_eq!((limited, in_turn), (count - 3, count - 3));
 }

@@ -29,16 +29,20 @@ impl<T: Copy> Lane<T> {
         self.messages.insert(key, message);
     }
 
-    /// Takes the first message that fits into `slots`.
-    pub(super) fn take(&mut self, slots: u64) -> Option<Waiting<T>> {
-        let key = self.first(slots)?;
+    /// Takes the first message that fits into `slots` and `may` go.
+    pub(super) fn take(
+        &mut self,
+        slots: u64,
+        may: impl Fn(&Waiting<T>) -> bool,
+    ) -> Option<Waiting<T>> {
+        let key = self.first(slots, may)?;
         let message = self.messages.remove(&key)?;
         self.recipients -= u64::from(message.recipients);
         Some(message)
     }
 
-    pub(super) fn fits(&self, slots: u64) -> bool {
-        self.first(slots).is_some()
+    pub(super) fn fits(&self, slots: u64, may: impl Fn(&Waiting<T>) -> bool) -> bool {
+        self.first(slots, may).is_some()
     }
 
     pub(super) fn take_all(&mut self) -> Vec<Waiting<T>> {
@@ -61,12 +65,17 @@ impl<T: Copy> Lane<T> {
         })
     }
 
-    fn first(&self, slots: u64) -> Option<(Priority, Reverse<u32>, u64)> {
+    fn first(
+        &self,
+        slots: u64,
+        may: impl Fn(&Waiting<T>) -> bool,
+    ) -> Option<(Priority, Reverse<u32>, u64)> {
         let largest = u32::try_from(slots).unwrap_or(u32::MAX);
         PRIORITIES.into_iter().find_map(|priority| {
             let from = (priority, Reverse(largest), 0);
             let to = (priority, Reverse(0), u64::MAX);
-            self.messages.range(from..=to).next().map(|(key, _)| *key)
+            let mut range = self.messages.range(from..=to);
+            range.find(|(_, message)| may(message)).map(|(key, _)| *key)
         })
     }
 }

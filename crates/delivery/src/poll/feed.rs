@@ -1,4 +1,5 @@
-//! The feed: one window's worth from the campaign queues into the merge queue, by weight.
+//! The feed: one window's worth from the campaign queues into the merge queue, by weight; mail of
+//! limited recipient domains into their queues, once.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -7,10 +8,11 @@ use std::time::Duration;
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt as _, select_biased};
-use tidegate_core::allocation::Ask;
+use tidegate_core::allocation::{Ask, Intake};
 use tidegate_core::limiter::Line;
 
 use super::context::Context;
+use super::domains::{DomainMoves, PlannedQueue};
 use super::message::{Message, Source, read};
 use super::outcome::reject;
 use super::rest::Answers;
@@ -30,17 +32,27 @@ pub(super) struct Fed {
     pub(super) by_campaign: BTreeMap<String, u64>,
     pub(super) dead: u64,
     pub(super) highest_receive_count: u32,
-    /// In thousandths of a recipient, by campaign.
-    pub(super) debts: BTreeMap<String, i64>,
+    /// What was taken in, for the debts; none where nothing was.
+    pub(super) intake: Option<Intake>,
+    /// Campaigns of which more mail fell under limits than these have room for.
+    pub(super) clogged: Vec<bool>,
+    pub(super) domains: DomainMoves,
     pub(super) asked: Answers,
 }
 
-/// Feeds `merge`; tells the drain through `arrivals` how many mails came to stand in it.
+/// Mails that came to stand in the merge queue, or in the recipient domain's queue at `place`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    pub(super) place: Option<usize>,
+    pub(super) mails: u64,
+}
+
+/// Feeds `merge`; tells the drain through `arrivals` how many mails came to stand in the queues.
 pub(super) async fn feed<E: Environment>(
     ctx: &Context<'_, E>,
     merge: &QueueUrl,
     jobs: &UnboundedSender<Job>,
-    arrivals: &UnboundedSender<u64>,
+    arrivals: &UnboundedSender<Arrival>,
 ) -> Fed {
     let plan = ctx.plan;
     let mut fed = Fed::default();
@@ -49,6 +61,7 @@ pub(super) async fn feed<E: Environment>(
         return fed;
     }
     let mut intake = ctx.intake(amount);
+    let mut limited = Limited::of(ctx);
     let mut supplies: Vec<Supply> = plan.campaigns.iter().map(|c| Supply::of(plan, c)).collect();
     for (lane, campaign) in plan.campaigns.iter().enumerate() {
         if campaign.idle.is_some() || !plan.asks(campaign) {
@@ -65,6 +78,9 @@ pub(super) async fn feed<E: Environment>(
     }
     loop {
         while ctx.now() + LAST_RECEIVE < plan.window.closes() {
+            if limited.is_full() {
+                break;
+            }
             let Some(ask) = intake.ask_of(|lane| supplies[lane].may_ask()) else { break };
             supplies[ask.lane].asked(ask.messages);
             receives.push(receive(ctx, queue(ask.lane), ask));
@@ -82,22 +98,28 @@ pub(super) async fn feed<E: Environment>(
                 if ask.recipients == 0 && got > 0 {
                     intake.revive(ask.lane); // the probe found mail again
                 }
-                intake.received(&ask, got, mails.iter().map(|mail| mail.recipients).sum());
+                let merged = mails.iter().filter(|mail| mail.place.is_none());
+                intake.received(&ask, got, merged.map(|mail| mail.recipients).sum());
+                intake.set_aside(ask.lane, limited.moved(ask.lane, &mails));
                 if left {
                     intake.mark_dry(ask.lane); // for this window: its slots go to the others
                 }
-                for batch in pack(mails, |mail| mail.outgoing.bytes()) {
-                    forwards.push(forward(ctx, merge, batch));
+                for (place, mails) in by_place(mails) {
+                    let queue = place.and_then(|place| plan.domains.find(place));
+                    let queue = queue.map_or(merge, |queue| &queue.queue);
+                    for batch in pack(mails, |mail| mail.outgoing.bytes()) {
+                        forwards.push(forward(ctx, queue, place, batch));
+                    }
                 }
             }
-            (batch, result) = forwards.select_next_some() => {
-                let _ = arrivals.unbounded_send(forwarded(batch, result, &mut fed, jobs));
+            (place, batch, result) = forwards.select_next_some() => {
+                let mails = forwarded(place, batch, result, &mut fed, jobs);
+                let _ = arrivals.unbounded_send(Arrival { place, mails });
             }
         }
     }
-    for (campaign, change) in plan.campaigns.iter().zip(intake.debt_changes()) {
-        fed.debts.insert(campaign.name.clone(), change);
-    }
+    fed.clogged = limited.clogged;
+    fed.intake = Some(intake);
     fed
 }
 
@@ -112,8 +134,9 @@ async fn receive<E: Environment>(ctx: &Context<'_, E>, queue: &QueueUrl, ask: As
     (ask, !wait.is_zero(), result.map(|messages| (messages, since)))
 }
 
-/// A mail on its way into the merge queue.
+/// A mail on its way into the merge queue, or into the recipient domain's queue at `place`.
 struct Forward {
+    place: Option<usize>,
     campaign: String,
     recipients: u64,
     receipt: Receipt,
@@ -141,16 +164,20 @@ fn take<E: Environment>(
         queue: campaign.queue.clone(),
         line: Line::Campaign(ask.lane),
         campaign: Some(campaign.name.clone()),
+        domain: None,
     };
     let mut forwards = Vec::with_capacity(messages.len());
     let mut left = false;
     for received in messages {
         fed.highest_receive_count = fed.highest_receive_count.max(received.receive_count);
-        match read(received, &source, since, &ctx.config.allowed_senders) {
+        match read(received, &source, since, ctx.config) {
             Ok(message) => {
                 ctx.learned.received(&campaign.name, message.recipients());
                 match ctx.spiller.sort(Box::new(message)) {
-                    Sorted::Sent(message) => forwards.push(Forward::of(*message)),
+                    Sorted::Sent(message) => {
+                        let place = ctx.plan.domains.place_of(&message.demands);
+                        forwards.push(Forward::of(*message, place));
+                    }
                     Sorted::Deferred => {}
                     Sorted::Left => left = true,
                 }
@@ -165,9 +192,13 @@ fn take<E: Environment>(
 }
 
 impl Forward {
-    fn of(message: Message) -> Self {
+    fn of(message: Message, place: Option<usize>) -> Self {
         Self {
-            outgoing: message.to_merge(),
+            outgoing: match place {
+                Some(_) => message.to_domain(Duration::ZERO),
+                None => message.to_merge(),
+            },
+            place,
             recipients: message.recipients(),
             campaign: message.envelope.campaign,
             receipt: Receipt {
@@ -179,25 +210,38 @@ impl Forward {
     }
 }
 
-async fn forward<E: Environment>(
-    ctx: &Context<'_, E>,
-    merge: &QueueUrl,
-    batch: Vec<Forward>,
-) -> (Vec<Forward>, Result<Vec<Entry>, PortError>) {
-    let outgoing: Vec<Outgoing> = batch.iter().map(|forward| forward.outgoing.clone()).collect();
-    let result = ctx.queues().send(merge, &outgoing).await;
-    (batch, result)
+/// By where they go.
+fn by_place(mails: Vec<Forward>) -> BTreeMap<Option<usize>, Vec<Forward>> {
+    mails.into_iter().fold(BTreeMap::new(), |mut places, mail| {
+        places.entry(mail.place).or_insert_with(Vec::new).push(mail);
+        places
+    })
 }
 
-/// Deletes from the campaign what is acknowledged in the merge queue; gives how many mails that is.
+/// A batch that was sent: where to, what, and the answer.
+type Forwarded = (Option<usize>, Vec<Forward>, Result<Vec<Entry>, PortError>);
+
+async fn forward<E: Environment>(
+    ctx: &Context<'_, E>,
+    queue: &QueueUrl,
+    place: Option<usize>,
+    batch: Vec<Forward>,
+) -> Forwarded {
+    let outgoing: Vec<Outgoing> = batch.iter().map(|forward| forward.outgoing.clone()).collect();
+    let result = ctx.queues().send(queue, &outgoing).await;
+    (place, batch, result)
+}
+
+/// Deletes from the campaign what is acknowledged in its next queue; gives how many mails that is.
 fn forwarded(
+    place: Option<usize>,
     batch: Vec<Forward>,
     result: Result<Vec<Entry>, PortError>,
     fed: &mut Fed,
     jobs: &UnboundedSender<Job>,
 ) -> u64 {
     let entries = result.unwrap_or_else(|error| {
-        tracing::error!(error = &error as &dyn StdError, "not fed: the merge queue takes nothing");
+        tracing::error!(error = &error as &dyn StdError, "not fed: the queue takes nothing");
         Vec::new()
     });
     let mut arrived = 0;
@@ -205,7 +249,14 @@ fn forwarded(
         match entries.get(index) {
             Some(Ok(())) => {
                 arrived += 1;
-                *fed.by_campaign.entry(forward.campaign).or_insert(0) += forward.recipients;
+                match place {
+                    Some(place) => {
+                        DomainMoves::add(&mut fed.domains.fed, place, forward.recipients)
+                    }
+                    None => {
+                        *fed.by_campaign.entry(forward.campaign).or_insert(0) += forward.recipients
+                    }
+                }
                 let _ = jobs.unbounded_send(Job::Delete(forward.receipt));
             }
             Some(Err(error)) => {
@@ -215,4 +266,60 @@ fn forwarded(
         }
     }
     arrived
+}
+
+/// Windows' worth of mail beyond what the limits have room for that one window moves out of the way of
+/// other mail, and a number that small quotas may move all the same.
+const OUT_OF_THE_WAY: (u64, u64) = (4, 200);
+
+/// What of this window goes into recipient domains' queues.
+struct Limited {
+    /// Recipients that each queue's limit lets through soon, by its place: they take slots, and count as
+    /// their campaign's part of the window. What is beyond is moved out of the way, and other mail is
+    /// taken for those slots.
+    rooms: BTreeMap<usize, u64>,
+    clogged: Vec<bool>,
+    beyond: u64,
+    most: u64,
+}
+
+impl Limited {
+    fn of<E: Environment>(ctx: &Context<'_, E>) -> Self {
+        let room = |queue: &PlannedQueue| {
+            let depth = u64::try_from(queue.depth).unwrap_or(0);
+            (queue.place, (2 * queue.slots.unwrap_or(0)).saturating_sub(depth))
+        };
+        let (windows, at_least) = OUT_OF_THE_WAY;
+        Self {
+            rooms: ctx.plan.domains.queues.iter().map(room).collect(),
+            clogged: vec![false; ctx.plan.campaigns.len()],
+            beyond: 0,
+            most: windows * ctx.plan.slot_count() + at_least,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.beyond >= self.most
+    }
+
+    /// Notes what of a lane's mails is limited; gives the recipients that have room.
+    fn moved(&mut self, lane: usize, mails: &[Forward]) -> u64 {
+        let mut counted = 0;
+        for (place, recipients) in mails.iter().filter_map(|m| Some((m.place?, m.recipients))) {
+            let room = self.rooms.entry(place).or_insert(0);
+            match room.checked_sub(recipients) {
+                Some(rest) => {
+                    *room = rest;
+                    counted += recipients;
+                }
+                None => {
+                    self.beyond += recipients;
+                    if let Some(clogged) = self.clogged.get_mut(lane) {
+                        *clogged = true;
+                    }
+                }
+            }
+        }
+        counted
+    }
 }

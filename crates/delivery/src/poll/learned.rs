@@ -17,6 +17,10 @@ pub(super) struct Learned {
     latency: Cell<Option<f64>>,
     recipients: RefCell<BTreeMap<String, f64>>,
     last_sent: Cell<Option<Monotonic>>,
+    /// Recipients of recipient domains' queues that got a slot in their campaigns' turn, a window.
+    in_turn: Cell<f64>,
+    /// How many recipients of a domain's queue found slots, by its place.
+    limited: RefCell<BTreeMap<usize, u64>>,
 }
 
 impl Learned {
@@ -43,6 +47,28 @@ impl Learned {
     /// The mean recipients of a lane's mails; 1 before anything was observed.
     pub(super) fn recipients_per_mail(&self, lane: &str) -> f64 {
         self.recipients.borrow().get(lane).copied().unwrap_or(1.0).max(1.0)
+    }
+
+    /// Notes what recipient domains' queues took of one window in their campaigns' turn.
+    pub(super) fn took_in_turn(&self, recipients: u64) {
+        let seen = u32::try_from(recipients).map_or(f64::MAX, f64::from);
+        self.in_turn.set(self.in_turn.get() + (seen - self.in_turn.get()) / 2.0);
+    }
+
+    /// What recipient domains' queues take of a window in their campaigns' turn.
+    pub(super) fn limited_in_turn(&self) -> u64 {
+        whole(self.in_turn.get().round()) as u64
+    }
+
+    /// Notes that of a domain's queue so much was asked for, and so much was received and got no slot.
+    pub(super) fn served_domain(&self, place: usize, asked: u64, left: u64) {
+        let next = if left > 0 { asked.saturating_sub(left).max(1) } else { 2 * asked + 1 };
+        self.limited.borrow_mut().insert(place, next);
+    }
+
+    /// The most recipients of a domain's queue that may find slots in a window.
+    pub(super) fn domain_most(&self, place: usize) -> u64 {
+        self.limited.borrow().get(&place).copied().unwrap_or(u64::MAX)
     }
 
     /// Whether connections may have gone idle: nothing was sent for 20 s.

@@ -1,8 +1,9 @@
 //! A received message, read: the mail and its envelope, or why SES must not get it.
 
-use tidegate_core::config::EXPRESS;
+use tidegate_core::config::{EXPRESS, PollerConfig};
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
-use tidegate_core::email::{AllowedSenders, Email, addressed_to};
+use tidegate_core::domains::Demands;
+use tidegate_core::email::{Email, addressed_to};
 use tidegate_core::identity::{
     CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity, deduplication_id, group_id,
 };
@@ -15,13 +16,20 @@ use crate::ports::{Fifo, Monotonic, Outgoing, QueueUrl, Received};
 pub(super) struct Source {
     pub(super) queue: QueueUrl,
     pub(super) line: Line,
-    /// The campaign whose queue it is; none for the merge queue.
+    /// The campaign whose queue it is; none for a queue of several campaigns' mail.
     pub(super) campaign: Option<String>,
+    /// The recipient domain's queue that it is, by its place.
+    pub(super) domain: Option<usize>,
 }
 
 impl Source {
     pub(super) fn express(queue: QueueUrl) -> Self {
-        Self { queue, line: Line::Express, campaign: Some(EXPRESS.to_owned()) }
+        Self { queue, line: Line::Express, campaign: Some(EXPRESS.to_owned()), domain: None }
+    }
+
+    /// A queue of several campaigns' mail: the merge queue, or a recipient domain's.
+    pub(super) fn mixed(queue: QueueUrl, line: Line, domain: Option<usize>) -> Self {
+        Self { queue, line, campaign: None, domain }
     }
 }
 
@@ -31,6 +39,10 @@ pub(super) struct Message {
     pub(super) email: Email,
     pub(super) envelope: Envelope,
     pub(super) line: Line,
+    /// The recipient domain's queue it comes from, by its place.
+    pub(super) domain: Option<usize>,
+    /// What it asks of recipient domains' limits.
+    pub(super) demands: Demands,
     pub(super) held: Held,
     /// The token of its mark, once the duplicate guard has made one.
     pub(super) mark: Option<String>,
@@ -45,6 +57,9 @@ pub(super) struct Held {
     pub(super) body: String,
     /// Not later than when its visibility timeout began.
     pub(super) since: Monotonic,
+    /// When it was put on this queue.
+    pub(super) put_at: EpochMillis,
+    pub(super) receive_count: u32,
 }
 
 /// A message that SES must not get.
@@ -66,7 +81,7 @@ pub(super) fn read(
     received: Received,
     source: &Source,
     since: Monotonic,
-    senders: &AllowedSenders,
+    config: &PollerConfig,
 ) -> Result<Message, Box<Rejected>> {
     let attributes = received.attributes;
     let held = Held {
@@ -75,6 +90,8 @@ pub(super) fn read(
         receipt: received.receipt,
         body: received.body,
         since,
+        put_at: EpochMillis::new(received.sent_at_millis),
+        receive_count: received.receive_count,
     };
     let reject =
         |held: Held, envelope: Option<Envelope>, code: &str, what: String, redacted: String| {
@@ -99,7 +116,7 @@ pub(super) fn read(
             return Err(reject(held, None, "InvalidAttribute", text.clone(), text));
         }
     };
-    let parsed = Email::parse(&held.body).and_then(|email| senders.admit(email));
+    let parsed = Email::parse(&held.body).and_then(|email| config.allowed_senders.admit(email));
     let email = match parsed {
         Ok(email) => email,
         Err(error) => {
@@ -107,14 +124,13 @@ pub(super) fn read(
             return Err(reject(held, envelope, code, error.to_string(), error.redacted()));
         }
     };
-    let sent_at = EpochMillis::new(received.sent_at_millis);
     let mut envelope = envelope.unwrap_or_else(|| {
         let campaign = source.campaign.as_deref().unwrap_or(UNKNOWN);
         let identity = match email.id() {
             Some(id) => Identity::from_body_id(campaign, id),
             None => Identity::from_message_id(campaign, &held.message_id),
         };
-        Envelope::fresh(campaign, identity, sent_at)
+        Envelope::fresh(campaign, identity, held.put_at)
     });
     if let Some(campaign) = &source.campaign {
         envelope.campaign.clone_from(campaign); // a queue may have been renamed meanwhile
@@ -128,7 +144,9 @@ pub(super) fn read(
         );
         return Err(reject(held, Some(envelope), "TooLarge", said.clone(), said));
     }
-    Ok(Message { email, envelope, line: source.line, held, mark: None })
+    let demands = Demands::of(&email, &config.domains.limits);
+    let (line, domain) = (source.line, source.domain);
+    Ok(Message { email, envelope, line, domain, demands, held, mark: None })
 }
 
 /// An error and its sources in one line.
@@ -146,6 +164,16 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 impl Message {
     pub(super) fn recipients(&self) -> u64 {
         u64::from(self.email.recipients())
+    }
+
+    /// As it goes into a recipient domain's queue: the same pass, since it is no other try.
+    pub(super) fn to_domain(&self, delay: std::time::Duration) -> Outgoing {
+        Outgoing {
+            body: self.held.body.clone(),
+            attributes: self.envelope.to_attributes(),
+            delay,
+            fifo: None,
+        }
     }
 
     /// As it goes into the merge queue: a group of its own, and a deduplication id of this pass.

@@ -2,6 +2,7 @@
 
 mod changes;
 mod context;
+mod domains;
 mod drain;
 mod feed;
 mod learned;
@@ -120,7 +121,8 @@ impl<E: Environment> Poller<E> {
             return Ok(ended(End::NoSlots));
         }
         let token = self.env.entropy().token();
-        let request = ClaimRequest { window: tick.window, rate, guard: self.config.guard, token };
+        let (guard, limits) = (self.config.guard, self.config.domains.limits.digest());
+        let request = ClaimRequest { window: tick.window, rate, guard, limits, token };
         let claim = self.env.ledger().claim(&request).await;
         match claim.map_err(|source| PollError::Ledger { window: tick.window, source })? {
             Claim::Taken { owed: true, .. } => Ok(ended(End::Owed)),
@@ -169,8 +171,7 @@ impl<E: Environment> Poller<E> {
         standing: &Standing,
         time: WindowTime,
     ) -> WindowReport {
-        let unreported = self.learned.unreported_windows();
-        let plan = Plan::new(&self.config, request.window, request.rate, standing, unreported);
+        let plan = Plan::new(&self.config, request.window, request.rate, standing, &self.learned);
         let mut report = WindowReport::new(plan.window, End::Served);
         report.rate_per_second = Some(plan.rate);
         report.slots = plan.slot_count();
@@ -300,8 +301,9 @@ impl<E: Environment> Poller<E> {
         drained: Drained,
         drift: i64,
     ) -> WindowReport {
+        let debts = debts(ctx.plan, &fed, &drained);
         let answers = fed.asked.and(drained.asked);
-        let debts: BTreeMap<_, _> = fed.debts.into_iter().chain(drained.debts).collect();
+        let domains = fed.domains.and(drained.domains);
         report.latency_ms = (drained.answers > 0)
             .then(|| drained.latency_sum.as_secs_f64() * 1e3 / f64::from(drained.answers));
         report.highest_receive_count = fed.highest_receive_count.max(drained.highest_receive_count);
@@ -319,6 +321,7 @@ impl<E: Environment> Poller<E> {
         report.put_back = drained.put_back;
         report.left = drained.left;
         report.late = drained.late;
+        report.domain_fed = by_name(ctx, &domains.fed);
         report.already_sent = drained.already_sent;
         report.parked = drained.parked;
         report.slots_skipped = drained.skipped;
@@ -334,7 +337,8 @@ impl<E: Environment> Poller<E> {
         if drift != 0 {
             *entry.counters.entry("fed".to_owned()).or_insert(0) += drift;
         }
-        answers.tell(ctx.plan, self.config.idle_windows, &mut entry);
+        domains.tell(&ctx.plan.domains, &mut entry);
+        answers.tell(ctx.plan, self.config.idle_windows, &domains, &mut entry);
         let lowered = ctx.plan.factor.is_lowered() && report.refused == 0 && report.mails > 0;
         let recovering = async {
             if lowered {
@@ -348,4 +352,19 @@ impl<E: Environment> Poller<E> {
         }
         report
     }
+}
+
+/// What the window changes in the campaigns' debts, in thousandths of a recipient.
+fn debts(plan: &Plan, fed: &Fed, drained: &Drained) -> BTreeMap<String, i64> {
+    let Some(intake) = &fed.intake else { return drained.debts.clone() };
+    let limited = drain::limited_by_lane(plan.campaigns.iter(), &drained.limited);
+    let changes = intake.debt_changes_beside(&limited, &fed.clogged);
+    plan.campaigns.iter().map(|campaign| campaign.name.clone()).zip(changes).collect()
+}
+
+/// Recipients by the name of their limit.
+fn by_name<E>(ctx: &Context<'_, E>, sums: &BTreeMap<usize, u64>) -> BTreeMap<String, u64> {
+    let limits = &ctx.config.domains.limits;
+    let name = |place: usize| limits.queue_name(place).unwrap_or("none").to_owned();
+    sums.iter().map(|(place, recipients)| (name(*place), *recipients)).collect()
 }

@@ -124,6 +124,11 @@ pub(super) fn retry(
     move_to(campaign, outgoing, &message.held, true)
 }
 
+/// It falls under a recipient domain's limit: it waits in that domain's queue.
+pub(super) fn move_on(message: &Message, queue: &QueueUrl, delay: Duration) -> Job {
+    move_to(queue, message.to_domain(delay), &message.held, true)
+}
+
 /// Its campaign is held: back to the campaign queue, which is not fed from.
 pub(super) fn put_back(message: &Message, campaign: &QueueUrl) -> Job {
     tracing::info!(

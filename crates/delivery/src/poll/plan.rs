@@ -13,6 +13,8 @@ use tidegate_core::grid::SlotGrid;
 use tidegate_core::idle::Looks;
 use tidegate_core::rate::Rate;
 
+use super::domains::{PlannedDomains, PlannedQueue};
+use super::learned::Learned;
 use super::report::{debt_counter, signed};
 use super::rest::Rest;
 use crate::ports::{Idle, MERGE_QUEUE, QueueUrl, Standing};
@@ -47,6 +49,9 @@ pub(super) struct Plan {
     pub(super) rest: Rest,
     pub(super) looks: Looks,
     pub(super) express: Option<QueueUrl>,
+    pub(super) domains: PlannedDomains,
+    /// Recipients of recipient domains' queues that get a slot in their campaigns' turn, as before.
+    pub(super) limited_in_turn: u64,
     pub(super) dead_letter: QueueUrl,
     /// Recipients in the merge queue that can be received, as reported.
     pub(super) depth: i64,
@@ -68,7 +73,7 @@ impl Plan {
         window: Window,
         quota: Rate,
         standing: &Standing,
-        unreported_windows: u64,
+        learned: &Learned,
     ) -> Self {
         let rate = standing.factor.of(quota);
         let grid = SlotGrid::new(rate, config.guard);
@@ -89,12 +94,16 @@ impl Plan {
             debt: counter(&debt_counter(&campaign.name)),
         });
         let slots = grid.usable(window, before);
-        let unreported = unreported_windows * rate.ceil();
+        let unreported = learned.unreported_windows() * rate.ceil();
         let budget = control.daily.map_or(u64::MAX, |reading| {
             config.cap.daily.budget(&reading, counter("sent"), unreported)
         });
         let express = config.express_queue_url.as_deref().map(QueueUrl::new);
+        let at = (window, quota, config.guard);
+        let domains = PlannedDomains::of(&config.domains, at, grid, before, standing);
         let plan = Self {
+            domains,
+            limited_in_turn: learned.limited_in_turn(),
             window,
             rate,
             grid,
@@ -153,7 +162,10 @@ impl Plan {
             _ if self.for_campaigns == 0 => 0,
             // One mail is enough for a probe; whatever the reports say, there may be none merged.
             Permit::Probe => 1,
-            Permit::Send | Permit::Nothing => feed::amount(self.slot_count(), self.depth),
+            Permit::Send | Permit::Nothing => {
+                let slots = self.slot_count().saturating_sub(self.limited_in_turn);
+                feed::amount(slots.max(1), self.depth)
+            }
         }
     }
 
@@ -178,6 +190,24 @@ impl Plan {
         self.merge.is_some() && (self.rest != Rest::Leave || self.depth > 0)
     }
 
+    /// Of each campaign, whether the merge queue may hold some of its mail; empty without a merge queue.
+    pub(super) fn may_be_merged(&self) -> Vec<bool> {
+        let may = |campaign: &PlannedCampaign| !campaign.held && campaign.idle.is_none();
+        let campaigns = self.campaigns.iter().filter(|_| self.merge.is_some());
+        campaigns.map(may).collect()
+    }
+
+    /// Whether a recipient domain's queue is asked: those that no group has only as their pause ends.
+    pub(super) fn asks_domain(&self, queue: &PlannedQueue) -> bool {
+        let due = queue.idle.is_none_or(|idle| idle.until <= self.window);
+        match self.rest {
+            _ if self.for_campaigns == 0 => false,
+            Rest::No => due,
+            Rest::Look => due || !queue.former,
+            Rest::Leave => false,
+        }
+    }
+
     /// Whether no queue is asked: express mail is, in every window.
     pub(super) fn asks_nothing(&self) -> bool {
         self.rest == Rest::Leave && !self.asks_merge() && self.express.is_none()
@@ -189,7 +219,8 @@ impl Plan {
 
     /// Whether the merge queue, or in direct mode any campaign, is likely to hold mail.
     pub(super) fn expects_mail(&self) -> bool {
-        self.depth > 0 || self.campaigns.iter().any(|c| !c.held && c.idle.is_none())
+        let limited = self.domains.queues.iter().any(|queue| queue.depth > 0);
+        self.depth > 0 || limited || self.campaigns.iter().any(|c| !c.held && c.idle.is_none())
     }
 
     /// The last window that a mail of `recipients` owes when it starts in this one, counted as if

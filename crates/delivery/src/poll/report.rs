@@ -55,6 +55,8 @@ pub struct WindowReport {
     pub slots_unused: u64,
     /// Moved into the merge queue, by campaign.
     pub fed: BTreeMap<String, u64>,
+    /// Moved into recipient domains' queues, by limit: a group's first domain, or `others`.
+    pub domain_fed: BTreeMap<String, u64>,
     /// Received from the merge queue and dealt with: sent, given up, put back, left, or refused.
     pub taken: u64,
     /// Received from the merge queue once more: left or refused before, or their poller crashed.
@@ -64,7 +66,7 @@ pub struct WindowReport {
     /// Seconds that what SES accepted had waited since it was put on its queue, times its recipients,
     /// by campaign: over `sent` the mean.
     pub waited: BTreeMap<String, u64>,
-    /// Accepted by SES, of campaign mail that was never put back.
+    /// Accepted by SES, of campaign mail that was never put back and whose domain has no limit.
     pub first: u64,
     /// Seconds that these had waited since they were put on their queues, times recipients.
     pub first_waited: u64,
@@ -120,6 +122,7 @@ impl WindowReport {
             slots_skipped: 0,
             slots_unused: 0,
             fed: BTreeMap::new(),
+            domain_fed: BTreeMap::new(),
             taken: 0,
             back: 0,
             sent: BTreeMap::new(),

@@ -9,6 +9,7 @@ use tidegate_core::config::EXPRESS;
 use tidegate_core::feed::pause_after_empty;
 use tidegate_core::idle::{self, Looks};
 
+use super::domains::{DomainMoves, FORMER_PAUSE, idle_key};
 use super::plan::Plan;
 use crate::ports::{Idle, LedgerReport, MERGE_QUEUE, PreviousClaim};
 
@@ -31,6 +32,8 @@ impl Rest {
         }
         let campaigns = plan.campaigns.iter().filter(|campaign| !campaign.held);
         let campaigns = campaigns.map(|campaign| campaign.idle);
+        let domains = plan.domains.queues.iter().filter(|queue| !queue.former);
+        let campaigns = campaigns.chain(domains.map(|queue| queue.idle));
         let all = campaigns.chain(plan.merge.as_ref().map(|_| plan.merge_idle));
         let Some(all) = all.collect::<Option<Vec<Idle>>>() else { return Self::No };
         let Some(due) = all.iter().map(|idle| idle.until).min() else { return Self::Leave };
@@ -70,8 +73,14 @@ impl Answers {
 
     /// Puts into the report what follows for the windows to come. Of a window at rest that found
     /// nothing, and changes nothing, nothing is told.
-    pub(super) fn tell(&self, plan: &Plan, most: u64, report: &mut LedgerReport) {
-        report.idle = self.idle(plan, most);
+    pub(super) fn tell(
+        &self,
+        plan: &Plan,
+        most: u64,
+        domains: &DomainMoves,
+        report: &mut LedgerReport,
+    ) {
+        report.idle = self.idle(plan, most, domains);
         report.looks = self.looks(plan);
         if plan.rest == Rest::No || self.found {
             return;
@@ -93,7 +102,10 @@ impl Answers {
         let found = self.found || plan.looks.found.is_none();
         let asked = plan.campaigns.iter().filter(|c| !c.held).map(|c| c.name.as_str());
         let asked = asked.chain(plan.merge.as_ref().map(|_| MERGE_QUEUE));
-        let mut asked = asked.chain(plan.express.as_ref().map(|_| EXPRESS));
+        let asked = asked.chain(plan.express.as_ref().map(|_| EXPRESS));
+        let domains = plan.domains.queues.iter().filter(|queue| !queue.former);
+        let domains: Vec<String> = domains.map(|queue| idle_key(queue.place)).collect();
+        let mut asked = asked.chain(domains.iter().map(String::as_str));
         let empty = !self.found
             && plan.permit == Permit::Send
             && !plan.campaigns.is_empty()
@@ -102,10 +114,15 @@ impl Answers {
     }
 
     /// The queues found empty, after this window; `None` where nothing changed.
-    fn idle(&self, plan: &Plan, most: u64) -> Option<BTreeMap<String, Idle>> {
+    fn idle(
+        &self,
+        plan: &Plan,
+        most: u64,
+        domains: &DomainMoves,
+    ) -> Option<BTreeMap<String, Idle>> {
         let before = known(plan);
         let mut after = before.clone();
-        let mut found_empty = |queue: &str| {
+        let mut found_empty = |queue: &str, most: u64| {
             let pause = before.get(queue).map_or(0, |idle| idle.pause);
             let (pause, until) = pause_after_empty(pause, plan.window, most);
             after.insert(queue.to_owned(), Idle { until, pause });
@@ -115,17 +132,26 @@ impl Answers {
             // At rest a look that says little is made again; else another campaign has the slots.
             let counts = plan.rest == Rest::No || self.empty.contains(name);
             if self.had_mail.get(name) == Some(&false) && counts {
-                found_empty(name);
+                found_empty(name, most);
             }
         }
         if !self.found && self.empty.contains(MERGE_QUEUE) {
-            found_empty(MERGE_QUEUE);
+            found_empty(MERGE_QUEUE, most);
+        }
+        for queue in &plan.domains.queues {
+            if domains.empty.contains(&queue.place) {
+                let most = if queue.former { FORMER_PAUSE } else { most };
+                found_empty(&idle_key(queue.place), most);
+            }
         }
         after.retain(|queue, _| match queue.as_str() {
             // What is found anywhere may come to stand there.
             MERGE_QUEUE => !self.found,
             campaign => self.had_mail.get(campaign) != Some(&true),
         });
+        for place in domains.fed.keys() {
+            after.remove(&idle_key(*place));
+        }
         (after != before).then_some(after)
     }
 }
@@ -133,7 +159,8 @@ impl Answers {
 /// The queues found empty before this window.
 fn known(plan: &Plan) -> BTreeMap<String, Idle> {
     let campaigns = plan.campaigns.iter().map(|c| (c.name.clone(), c.idle));
-    let all = campaigns.chain([(MERGE_QUEUE.to_owned(), plan.merge_idle)]);
+    let domains = plan.domains.queues.iter().map(|queue| (idle_key(queue.place), queue.idle));
+    let all = campaigns.chain(domains).chain([(MERGE_QUEUE.to_owned(), plan.merge_idle)]);
     all.filter_map(|(queue, idle)| Some((queue, idle?))).collect()
 }
 

@@ -19,6 +19,8 @@ pub struct ClaimRequest {
     pub rate: Rate,
     /// Its guard.
     pub guard: Guard,
+    /// Which limits of recipient domains it goes by (`DomainLimits::digest`); 0 for none.
+    pub limits: u64,
     /// Random, of this claim alone: a failed condition that shows it is our own write, answered late.
     pub token: String,
 }
@@ -48,6 +50,8 @@ pub struct PreviousClaim {
     pub rate: Rate,
     /// Its guard.
     pub guard: Guard,
+    /// Which limits of recipient domains it went by; 0 for none.
+    pub limits: u64,
     /// The rate factor it was served with.
     pub factor: RateFactor,
 }

@@ -196,6 +196,7 @@ async fn a_claim_whose_answer_is_lost_stands_in_the_ledger() {
         window: Window::from_epoch_second(1_000),
         rate: Rate::MAX,
         guard: tidegate_core::rate::Guard::default(),
+        limits: 0,
         token: "ours".into(),
     };
     assert!(ledger.claim(&request).await.is_err());

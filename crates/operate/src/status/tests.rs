@@ -26,6 +26,7 @@ pub(crate) fn facts() -> Facts {
             window,
             rate: rate(14.0),
             guard: Guard::default(),
+            limits: 0,
             factor: RateFactor::default(),
         }),
         ..Standing::default()

@@ -39,6 +39,7 @@ fn facts(campaign: Option<&str>) -> Facts {
         window: Window::containing(NOW),
         rate,
         guard: Guard::default(),
+        limits: 0,
         factor: RateFactor::default(),
     };
     let standing = Standing { previous: Some(previous), ..Standing::default() };

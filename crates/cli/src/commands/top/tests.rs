@@ -27,6 +27,7 @@ fn facts(seconds: u64) -> Facts {
         window: Window::containing(at),
         rate: Rate::per_second(14.0).unwrap(),
         guard: Guard::default(),
+        limits: 0,
         factor: RateFactor::default(),
     };
     let (big, small) =

@@ -1,5 +1,6 @@
 //! The drain: receives what the window's slots can take, and sends it, a slot a recipient.
 
+mod domains;
 mod guard;
 mod outcome;
 mod probe;
@@ -19,6 +20,7 @@ use tidegate_core::outcome::Failure;
 use crate::environment::Environment;
 use crate::poll::changes::{Changed, apply};
 use crate::poll::context::Context;
+use crate::poll::feed::Arrival;
 use crate::poll::message::Message;
 use crate::poll::settle::Job;
 use crate::ports::{Clock as _, Mail, Mailer as _, Monotonic, PortError, Queues as _, Received};
@@ -26,6 +28,7 @@ use crate::ports::{Clock as _, Mail, Mailer as _, Monotonic, PortError, Queues a
 use receive::{NextReceive, Origin};
 use state::{Drain, Wake};
 
+pub(super) use receive::limited_by_lane;
 pub(super) use state::{Drained, Noted};
 
 /// Past every send's time-out: nothing is waited for longer than this after the window.
@@ -52,7 +55,7 @@ struct Sent {
 pub(super) async fn drain<E: Environment>(
     ctx: &Context<'_, E>,
     jobs: UnboundedSender<Job>,
-    mut arrivals: UnboundedReceiver<u64>,
+    mut arrivals: UnboundedReceiver<Arrival>,
     buffered: &Cell<usize>,
 ) -> Drained {
     let mut state = Drain::new(ctx, jobs, buffered);
@@ -87,7 +90,8 @@ pub(super) async fn drain<E: Environment>(
             sent = sends.select_next_some() => state.sent(sent),
             answer = receives.select_next_some() => state.received(answer),
             arrived = arriving => match arrived {
-                Some(mails) => state.arrived(mails),
+                Some(Arrival { place: Some(place), mails }) => state.arrived_in_domain(place, mails),
+                Some(Arrival { place: None, mails }) => state.arrived(mails),
                 None => feeding = false,
             },
             changed = changes.select_next_some() => match changed {
@@ -115,7 +119,7 @@ pub(super) async fn drain<E: Environment>(
 }
 
 /// The feed's next word; once it has said its last, nothing, for ever.
-async fn next(arrivals: &mut UnboundedReceiver<u64>, feeding: bool) -> Option<u64> {
+async fn next(arrivals: &mut UnboundedReceiver<Arrival>, feeding: bool) -> Option<Arrival> {
     if feeding { arrivals.next().await } else { pending().await }
 }
 

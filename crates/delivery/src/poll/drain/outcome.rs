@@ -13,6 +13,7 @@ use super::guard::Fate;
 use super::state::{Drain, Stage};
 use crate::environment::Environment;
 use crate::poll::changes::Change;
+use crate::poll::domains::DomainMoves;
 use crate::poll::message::Message;
 use crate::poll::outcome::{accepted, give_up, log, put_back, receipt, retry};
 use crate::poll::settle::Job;
@@ -34,11 +35,15 @@ impl<E: Environment> Drain<'_, E> {
                 let campaign = message.envelope.campaign.clone();
                 let waited = self.ctx.now().saturating_since(message.envelope.enqueued_at.into());
                 let waited = waited.as_secs() * message.recipients();
-                if message.envelope.pass == 0 && message.line != Line::Express {
+                let bulk = message.domain.is_none() && message.line != Line::Express;
+                if bulk && message.envelope.pass == 0 {
                     self.done.first.0 += message.recipients();
                     self.done.first.1 += waited;
                 }
                 *self.done.waited.entry(campaign.clone()).or_insert(0) += waited;
+                if matches!(message.line, Line::Limited(_)) {
+                    *self.done.limited.entry(campaign.clone()).or_insert(0) += message.recipients();
+                }
                 *self.done.sent.entry(campaign).or_insert(0) += message.recipients();
                 self.take(&message);
                 let job = accepted(&message, &ses_message_id, latency);
@@ -75,7 +80,7 @@ impl<E: Environment> Drain<'_, E> {
     /// It was too late for its slot and never left us: a later slot takes it.
     fn wait_again(&mut self, message: Box<Message>) {
         self.done.late += 1;
-        if matches!(message.line, Line::Campaign(_)) {
+        if message.line != Line::Express {
             self.for_campaigns = self.for_campaigns.saturating_add(message.recipients());
         }
         if self.is_held(&message) {
@@ -241,7 +246,7 @@ impl<E: Environment> Drain<'_, E> {
     fn home(&self, message: &Message) -> Option<QueueUrl> {
         match message.line {
             Line::Express => self.ctx.plan.express.clone(),
-            Line::Campaign(_) => {
+            Line::Campaign(_) | Line::Limited(_) => {
                 self.ctx.plan.campaign(&message.envelope.campaign).map(|c| c.queue.clone())
             }
         }
@@ -253,16 +258,22 @@ impl<E: Environment> Drain<'_, E> {
         if self.is_merged(message.line) {
             self.done.taken += message.recipients();
         }
+        if let Some(place) = message.domain {
+            DomainMoves::add(&mut self.done.domains.taken, place, message.recipients());
+        }
     }
 
     pub(super) fn is_merged(&self, line: Line) -> bool {
-        self.ctx.plan.merge.is_some() && line != Line::Express
+        self.ctx.plan.merge.is_some() && matches!(line, Line::Campaign(_))
     }
 
     /// Left to the visibility timeout, or made visible at once.
     pub(super) fn leave(&mut self, message: &Message) {
         self.done.left += 1;
         self.take(message);
+        if let Some(place) = message.domain {
+            *self.left_of_domain.entry(place).or_insert(0) += message.recipients();
+        }
         let job = match self.ctx.config.unsent {
             Unsent::Release => Some(Job::Show(receipt(&message.held, true), Duration::ZERO)),
             Unsent::Timeout => {

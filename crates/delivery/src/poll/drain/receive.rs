@@ -14,6 +14,7 @@ use super::probe::Probe;
 use super::state::{Drain, Stage};
 use crate::environment::Environment;
 use crate::poll::context::Context;
+use crate::poll::domains::{DomainMoves, idle_key};
 use crate::poll::message::{Message, Source, read};
 use crate::poll::outcome::reject;
 use crate::poll::plan::PlannedCampaign;
@@ -30,6 +31,8 @@ const LAST_RECEIVE: Duration = Duration::from_millis(50);
 pub(super) enum Origin {
     Express,
     Lane(Ask),
+    /// A recipient domain's queue, by its index among those that this window asks.
+    Domain(usize),
 }
 
 /// A receive to start.
@@ -54,7 +57,7 @@ impl<E: Environment> Drain<'_, E> {
         let slots = self.limiter.slots_left();
         let waiting = self.limiter.recipients_waiting();
         // Slots that passed or that express took are not asked for.
-        let wanted = self.intake.still_wanted() + waiting;
+        let wanted = self.intake.still_wanted() + waiting + self.kept_for_domains();
         self.intake.reduce(wanted.saturating_sub(slots));
         let outstanding = self.lanes.iter().chain(&self.express).map(|(_, s)| s.outstanding());
         let used = self.buffered.get() as u64 + outstanding.sum::<u64>();
@@ -75,6 +78,9 @@ impl<E: Environment> Drain<'_, E> {
                     return Some(NextReceive { origin: Origin::Express, queue, messages, wait });
                 }
             }
+        }
+        if let Some(next) = self.next_domain_receive(slots) {
+            return Some(next);
         }
         let ask = match self.probes.pop() {
             Some(probe) => probe,
@@ -124,16 +130,28 @@ impl<E: Environment> Drain<'_, E> {
         let corrections = lanes().zip(parts).map(|((lane, own), part)| {
             if self.intake.is_dry(lane) { 0 } else { signed(part) - signed(own * 1_000) }
         });
-        let changes = self.intake.debt_changes().into_iter().zip(corrections);
+        let campaigns = self.ctx.plan.campaigns.iter();
+        let limited = limited_by_lane(campaigns, &self.done.limited);
+        let changes = self.intake.debt_changes_beside(&limited, &self.clogged);
+        let changes = changes.into_iter().zip(corrections);
         let names = self.ctx.plan.campaigns.iter().map(|campaign| campaign.name.clone());
         names.zip(changes.map(|(change, correction)| change + correction)).collect()
     }
 
     /// Notes what a queue answered, and tells the first mail.
     fn note_answer(&mut self, origin: &Origin, got: Option<usize>, long: bool) {
+        let of_domain;
         let queue = match origin {
             Origin::Express => EXPRESS,
             Origin::Lane(ask) => self.lanes[ask.lane].0.campaign.as_deref().unwrap_or(MERGE_QUEUE),
+            Origin::Domain(index) => {
+                let place = self.domains[*index].place;
+                if got == Some(0) && long {
+                    self.done.domains.empty.insert(place);
+                }
+                of_domain = idle_key(place);
+                &of_domain
+            }
         };
         self.done.asked.note(queue, got, long);
         if got.is_some_and(|got| got > 0) {
@@ -142,8 +160,9 @@ impl<E: Environment> Drain<'_, E> {
     }
 
     /// In direct mode campaign mail may be deferred; it then takes no room in the buffer.
-    fn sort(&self, message: Box<Message>) -> Sorted {
-        if message.line == Line::Express || self.is_merged(message.line) {
+    fn sort(&self, source: &Source, message: Box<Message>) -> Sorted {
+        let fresh = self.ctx.plan.merge.is_none() && source.domain.is_none();
+        if !fresh || source.line == Line::Express {
             return Sorted::Sent(message);
         }
         let sorted = self.ctx.spiller.sort(message);
@@ -178,16 +197,25 @@ impl<E: Environment> Drain<'_, E> {
                 }
                 source.clone()
             }
+            Origin::Domain(index) => match self.domain_answered(index, asked, got) {
+                Some(source) => source,
+                None => return,
+            },
         };
         let (mut usable, mut left) = (0, false);
         for received in messages {
             let count = received.receive_count;
             self.done.highest_receive_count = self.done.highest_receive_count.max(count);
             let came_back = self.is_merged(source.line) && count > 1;
-            match read(received, &source, since, &self.ctx.config.allowed_senders) {
-                Ok(message) => {
+            match read(received, &source, since, self.ctx.config) {
+                Ok(mut message) => {
+                    message.line = self.line_of(&message);
                     self.done.back += if came_back { message.recipients() } else { 0 };
-                    match self.sort(Box::new(message)) {
+                    if let Some(place) = source.domain.filter(|_| count > 1) {
+                        DomainMoves::add(&mut self.done.domains.back, place, message.recipients());
+                    }
+                    match self.sort(&source, Box::new(message)) {
+                        Sorted::Sent(message) if self.sets_aside(&message) => {}
                         Sorted::Sent(message) => usable += self.admit(message),
                         Sorted::Deferred => {}
                         Sorted::Left => left = true,
@@ -197,6 +225,9 @@ impl<E: Environment> Drain<'_, E> {
                     self.done.dead += 1;
                     self.done.back += u64::from(came_back);
                     self.done.taken += u64::from(self.is_merged(source.line));
+                    if let Some(place) = source.domain {
+                        DomainMoves::add(&mut self.done.domains.taken, place, 1);
+                    }
                     self.job(reject(&rejected, &self.ctx.plan.dead_letter, true));
                 }
             }
@@ -210,6 +241,14 @@ impl<E: Environment> Drain<'_, E> {
     }
 }
 
+/// What was sent from recipient domains' queues, by campaign's place.
+pub(in crate::poll) fn limited_by_lane<'a>(
+    campaigns: impl Iterator<Item = &'a PlannedCampaign>,
+    limited: &BTreeMap<String, u64>,
+) -> Vec<u64> {
+    campaigns.map(|campaign| limited.get(&campaign.name).copied().unwrap_or(0)).collect()
+}
+
 /// Direct mode's lanes: the campaigns; those found empty are probed, or left alone.
 pub(super) fn direct_lanes<E: Environment>(
     ctx: &Context<'_, E>,
@@ -221,6 +260,7 @@ pub(super) fn direct_lanes<E: Environment>(
             queue: campaign.queue.clone(),
             line: Line::Campaign(index),
             campaign: Some(campaign.name.clone()),
+            domain: None,
         };
         let mut supply = Supply::of(ctx.plan, campaign);
         if campaign.idle.is_some() || !ctx.plan.asks(campaign) {

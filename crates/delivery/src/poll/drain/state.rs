@@ -15,12 +15,14 @@ use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
 use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::refusals::Run;
 
+use super::domains::{self, DomainLine};
 use super::guard::Marking;
 use super::probe::Probe;
 use super::receive::direct_lanes;
 use crate::environment::Environment;
 use crate::poll::changes::Change;
 use crate::poll::context::Context;
+use crate::poll::domains::{DomainGates, DomainMoves};
 use crate::poll::message::{Message, Source};
 use crate::poll::rest::Answers;
 use crate::poll::settle::Job;
@@ -47,7 +49,7 @@ pub(in crate::poll) struct Drained {
     pub(in crate::poll) sent: BTreeMap<String, u64>,
     /// Seconds that what was sent had waited, times its recipients, by campaign.
     pub(in crate::poll) waited: BTreeMap<String, u64>,
-    /// Of campaign mail that was never put back: what was sent, and what of the above is its.
+    /// Of campaign mail that was never put back and whose domain has no limit: what was sent, and what of the above is its.
     pub(in crate::poll) first: (u64, u64),
     pub(in crate::poll) mails: u64,
     pub(in crate::poll) taken: u64,
@@ -66,6 +68,9 @@ pub(in crate::poll) struct Drained {
     pub(in crate::poll) latency_sum: Duration,
     pub(in crate::poll) answers: u32,
     pub(in crate::poll) highest_receive_count: u32,
+    /// Of `sent`, from recipient domains' queues.
+    pub(in crate::poll) limited: BTreeMap<String, u64>,
+    pub(in crate::poll) domains: DomainMoves,
     /// In direct mode: in thousandths of a recipient, by campaign.
     pub(in crate::poll) debts: BTreeMap<String, i64>,
     pub(in crate::poll) asked: Answers,
@@ -106,6 +111,14 @@ pub(super) struct Drain<'a, E> {
     pub(super) lanes: Vec<(Source, Supply)>,
     /// Probes of campaigns that were found empty, yet to be made.
     pub(super) probes: Vec<Ask>,
+    /// What recipient domains' limits let through of the mails at hand.
+    pub(super) gates: DomainGates<'a>,
+    pub(super) domains: Vec<DomainLine>,
+    /// Recipients moved out of the way of other mail, and the lanes they are of.
+    pub(super) moved_away: u64,
+    pub(super) clogged: Vec<bool>,
+    /// Recipients of domains' queues that were received and got no slot, by place.
+    pub(super) left_of_domain: BTreeMap<usize, u64>,
     pub(super) express: Option<(Source, Supply)>,
     pub(super) express_dry: bool,
     /// Express mails whose mark is being made.
@@ -145,14 +158,14 @@ impl<'a, E: Environment> Drain<'a, E> {
             .max_in_flight
             .unwrap_or_else(|| ctx.learned.max_in_flight(rate, ctx.config.send_timeout));
         let mut probes = Vec::new();
+        let (domains, kept) = domains::lines(ctx);
         let (lanes, intake, cycle) = match &plan.merge {
             Some(queue) => {
-                let source =
-                    Source { queue: queue.clone(), line: Line::Campaign(0), campaign: None };
+                let source = Source::mixed(queue.clone(), Line::Campaign(0), None);
                 let expected = u64::try_from(plan.depth).unwrap_or(0);
                 let one = Cycle::single();
                 let mean = ctx.learned.recipients_per_mail(queue.as_str());
-                let total = plan.intake_amount();
+                let total = plan.intake_amount() - kept;
                 let mut intake = Intake::new(&one, plan.slots.clone(), total, &[], &[mean]);
                 if !plan.asks_merge() {
                     intake.mark_dry(0); // until the feed brings something
@@ -161,7 +174,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             }
             None => {
                 // Without a list of campaigns there is nobody to ask.
-                let total = if plan.campaigns.is_empty() { 0 } else { plan.intake_amount() };
+                let total = if plan.campaigns.is_empty() { 0 } else { plan.intake_amount() - kept };
                 let mut intake = ctx.intake(total);
                 let lanes = direct_lanes(ctx, &mut intake, &mut probes);
                 (lanes, intake, plan.cycle.clone())
@@ -174,7 +187,14 @@ impl<'a, E: Environment> Drain<'a, E> {
             buffered,
             capacity: 2 * BATCH + slots / 2 + in_flight + BATCH * lanes.len() as u64,
             max_in_flight,
-            limiter: Limiter::new(plan.grid, plan.slots.clone(), cycle),
+            limiter: Limiter::new(plan.grid, plan.slots.clone(), cycle)
+                .with_floor(ctx.config.campaign_floor)
+                .with_turns(plan.cycle.clone(), plan.may_be_merged()),
+            gates: plan.domains.gates(),
+            domains,
+            moved_away: 0,
+            clogged: vec![false; plan.campaigns.len()],
+            left_of_domain: BTreeMap::new(),
             messages: Vec::new(),
             intake,
             lanes,
@@ -204,10 +224,13 @@ impl<'a, E: Environment> Drain<'a, E> {
             if in_flight >= self.max_in_flight && self.limiter.slots_left() > 0 {
                 return Wake::Full;
             }
-            let acquired = match self.limiter.next(self.ctx.now()) {
+            let acquired = match self.limiter.next_through(self.ctx.now(), &mut self.gates) {
                 Next::Start(acquired) => acquired,
                 Next::At(at) if self.limiter.recipients_waiting() > 0 => return Wake::At(at),
                 Next::At(at) => return Wake::NothingWaits(at),
+                Next::Idle(until) if self.limiter.waits_for_a_gate() => {
+                    return Wake::At(until + Duration::from_nanos(1));
+                }
                 Next::Idle(until) => {
                     return Wake::NothingWaits(until + Duration::from_nanos(1));
                 }
@@ -227,7 +250,7 @@ impl<'a, E: Environment> Drain<'a, E> {
                 self.leave(&message);
                 continue;
             }
-            if matches!(message.line, Line::Campaign(_)) {
+            if message.line != Line::Express {
                 match self.for_campaigns.checked_sub(message.recipients()) {
                     Some(rest) => self.for_campaigns = rest,
                     None => {
@@ -237,9 +260,20 @@ impl<'a, E: Environment> Drain<'a, E> {
                     }
                 }
             }
-            let latest = self.ctx.time.monotonic(self.ctx.plan.grid.latest(acquired.slot));
-            return Wake::Start(message, latest);
+            let latest = self.latest(acquired.slot, &message);
+            return Wake::Start(message, self.ctx.time.monotonic(latest));
         }
+    }
+
+    /// When a mail starts at the latest that got `slot`: under a domain's limit within its window, since
+    /// where a limit changes a window of quiet is all that parts the two.
+    fn latest(&self, slot: u64, message: &Message) -> Timestamp {
+        let plan = self.ctx.plan;
+        let latest = plan.grid.latest(slot);
+        if message.demands.is_empty() {
+            return latest;
+        }
+        latest.min(plan.window.closes().saturating_sub(Duration::from_nanos(1)))
     }
 
     pub(super) fn take_changes(&mut self) -> Vec<Change> {
@@ -281,6 +315,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             priority: message.email.priority(),
             recipients: message.email.recipients(),
         };
+        self.gates.wait(waiting.ticket, &message.demands);
         if recipients <= self.ctx.plan.slot_count() {
             self.limiter.wait(waiting);
         } else if self.advancing {
@@ -306,7 +341,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             priority: message.email.priority(),
             recipients: message.email.recipients(),
         };
-        if (!advanced || self.limiter.acquire_all(waiting, self.ctx.now()) == 0)
+        if (!advanced || self.limiter.acquire_all(waiting, self.ctx.now(), &mut self.gates) == 0)
             && let Some(message) = self.messages.get_mut(ticket).and_then(Option::take)
         {
             self.leave(&message);
@@ -340,6 +375,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     }
 
     pub(super) fn finish(mut self) -> Drained {
+        self.learn_of_domains();
         let state = self.limiter.state();
         self.done.skipped = state.skipped;
         self.done.unused = state.unused + state.slots_left;

@@ -1,0 +1,115 @@
+use super::variables::{Variables, is_fifo, is_url};
+use crate::domains::DomainLimits;
+
+/// What recipient domains may be sent, and the queues in which their mail waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DomainsConfig {
+    /// `TIDEGATE_DOMAIN_LIMITS`; none is no limit.
+    pub limits: DomainLimits,
+    /// `TIDEGATE_DOMAIN_QUEUES`, in the order of the groups, that of `*` after them. Those beyond are
+    /// emptied: a limit that was taken away leaves mail behind.
+    pub queues: Vec<String>,
+}
+
+impl DomainsConfig {
+    /// The queue of the group at `place`.
+    #[must_use]
+    pub fn queue(&self, place: usize) -> Option<&str> {
+        self.queues.get(place).map(String::as_str)
+    }
+}
+
+/// The most queues that can be given.
+const MOST: usize = 21;
+
+impl Variables<'_> {
+    pub(super) fn domains(&mut self) -> DomainsConfig {
+        const LIMITS: &str = "TIDEGATE_DOMAIN_LIMITS";
+        const QUEUES: &str = "TIDEGATE_DOMAIN_QUEUES";
+        let limits = match self.get(LIMITS).map(|text| text.parse::<DomainLimits>()) {
+            None => DomainLimits::default(),
+            Some(Ok(limits)) => limits,
+            Some(Err(error)) => {
+                self.refuse(LIMITS, error.to_string());
+                DomainLimits::default()
+            }
+        };
+        let allowed = format!(
+            "at most {MOST} URLs of standard queues, separated by commas, none twice (http or https, not ending in .fifo)"
+        );
+        let queues = self.optional(QUEUES, &allowed, urls).unwrap_or_default();
+        let needed = limits.queues();
+        if queues.len() < needed && (queues.is_empty() == self.get(QUEUES).is_none()) {
+            let one_each =
+                "one for each group of TIDEGATE_DOMAIN_LIMITS in its order, then one for *";
+            self.refuse(QUEUES, format!("at least {needed} URLs of standard queues, {one_each}"));
+        }
+        DomainsConfig { limits, queues }
+    }
+}
+
+fn urls(text: &str) -> Option<Vec<String>> {
+    let urls: Vec<String> = text.split(',').map(|url| url.trim().to_owned()).collect();
+    let distinct = urls.iter().enumerate().all(|(index, url)| !urls[..index].contains(url));
+    let legal = urls.iter().all(|url| is_url(url) && !is_fifo(url));
+    (legal && distinct && urls.len() <= MOST).then_some(urls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PollerConfig;
+    use super::*;
+
+    fn read(limits: &str, queues: &str) -> Result<DomainsConfig, String> {
+        let lookup = |name: &str| match name {
+            "TIDEGATE_DOMAIN_LIMITS" => Some(limits.to_owned()),
+            "TIDEGATE_DOMAIN_QUEUES" => Some(queues.to_owned()),
+            "TIDEGATE_LEDGER" => Some("memory".to_owned()),
+            "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some("https://sqs/1/dead".to_owned()),
+            "TIDEGATE_CAMPAIGNS" => Some("ledger".to_owned()),
+            _ => None,
+        };
+        let config = PollerConfig::from_variables(lookup).map_err(|error| error.to_string())?;
+        Ok(config.domains)
+    }
+
+    #[test]
+    fn a_queue_for_each_group_and_more_are_taken() {
+        assert_eq!(read("", "").unwrap(), DomainsConfig::default());
+        let config =
+            read("gmail.com=10/s, *=5%", "https://sqs/1/a,https://sqs/1/b, https://sqs/1/c")
+                .unwrap();
+        assert_eq!((config.limits.queues(), config.queue(2)), (2, Some("https://sqs/1/c")));
+    }
+
+    #[test]
+    fn a_list_without_its_queues_is_refused_with_what_it_needs() {
+        for (limits, queues, said) in [
+            (
+                "gmail.com=10/s, *=5%",
+                "",
+                "TIDEGATE_DOMAIN_QUEUES is not set; allowed is at least 2 URLs",
+            ),
+            (
+                "gmail.com=10/s, *=5%",
+                "https://sqs/1/a",
+                "allowed is at least 2 URLs of standard queues, one for each group",
+            ),
+            (
+                "gmail.com=10/s",
+                "https://sqs/1/a.fifo",
+                "allowed is at most 21 URLs of standard queues",
+            ),
+            ("gmail.com=10/s", "https://sqs/1/a,https://sqs/1/a", "none twice"),
+            (
+                "gmail.com=fast",
+                "https://sqs/1/a",
+                "TIDEGATE_DOMAIN_LIMITS is \"gmail.com=fast\"; allowed is \"fast\" in \"gmail.com=fast\" is no rate",
+            ),
+        ] {
+            let error = read(limits, queues).unwrap_err();
+            assert!(error.contains(said), "{limits} {queues}: {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Recipient domains in the drain: their queues' mail, and mail that has to go there.
+
+use std::time::Duration;
+
+use tidegate_core::allocation::BATCH;
+use tidegate_core::domains::DomainKey;
+use tidegate_core::limiter::Line;
+
+use super::receive::{NextReceive, Origin};
+use super::state::{Drain, Stage};
+use crate::environment::Environment;
+use crate::poll::context::Context;
+use crate::poll::domains::{DomainMoves, PlannedQueue, delay};
+use crate::poll::message::{Message, Source};
+use crate::poll::outcome::move_on;
+use crate::poll::rest::Rest;
+use crate::poll::settle::Job;
+use crate::poll::supply::Supply;
+use crate::ports::Entropy as _;
+
+/// How long slots are kept for a domain's queue that does not answer.
+const KEPT_FOR: Duration = Duration::from_millis(100);
+/// The longest that an express mail over its domain's limit is left alone.
+const EXPRESS_AWAY: u32 = 30;
+
+/// A domain's queue, as this window asks it.
+pub(super) struct DomainLine {
+    pub(super) place: usize,
+    pub(super) source: Source,
+    pub(super) supply: Supply,
+    /// Recipients that may find slots in this window.
+    most: u64,
+    /// Recipients received.
+    got: u64,
+    /// Slots that the other mail leaves to it until it has answered.
+    kept: u64,
+    dry: bool,
+}
+
+/// The queues that this window asks, and the slots kept for them in all.
+pub(super) fn lines<E: Environment>(ctx: &Context<'_, E>) -> (Vec<DomainLine>, u64) {
+    let mut free = ctx.plan.intake_amount();
+    let line = |queue: &PlannedQueue| {
+        if !ctx.plan.asks_domain(queue) {
+            return None;
+        }
+        let others = (ctx.plan.slot_count() / 2).max(1);
+        let owned = queue.slots.unwrap_or(if queue.former { BATCH } else { others });
+        let looks = u64::from(ctx.plan.rest == Rest::Look);
+        let most = owned.min(ctx.learned.domain_most(queue.place)).max(looks);
+        if most == 0 {
+            return None;
+        }
+        // `*` hides mail by delays: its depth does not say what can be received.
+        let depth = if queue.slots.is_some() { u64::try_from(queue.depth).unwrap_or(0) } else { 0 };
+        let kept = most.min(depth).min(free);
+        free -= kept;
+        let line = Line::Limited(usize::MAX);
+        Some(DomainLine {
+            place: queue.place,
+            source: Source::mixed(queue.queue.clone(), line, Some(queue.place)),
+            supply: Supply::expecting(depth),
+            most,
+            got: 0,
+            kept,
+            dry: false,
+        })
+    };
+    let lines: Vec<DomainLine> = ctx.plan.domains.queues.iter().filter_map(line).collect();
+    let kept = lines.iter().map(|line| line.kept).sum();
+    (lines, kept)
+}
+
+impl<E: Environment> Drain<'_, E> {
+    /// Slots that other mail leaves to the domains' queues: not for long where one does not answer.
+    pub(super) fn kept_for_domains(&mut self) -> u64 {
+        if self.ctx.now() >= self.ctx.plan.window.opens() + KEPT_FOR {
+            for line in &mut self.domains {
+                self.intake.widen(std::mem::take(&mut line.kept));
+            }
+        }
+        self.domains.iter().map(|line| line.kept).sum()
+    }
+
+    /// The next receive of a domain's queue, of what its limit and the slots let through.
+    pub(super) fn next_domain_receive(&mut self, slots: u64) -> Option<NextReceive> {
+        let (now, probing) = (self.ctx.now(), self.is_probing());
+        for (index, line) in self.domains.iter_mut().enumerate() {
+            if line.dry || !line.supply.may_ask() {
+                continue;
+            }
+            let under_way = line.supply.outstanding();
+            let room = self.gates.room(line.place, now).unwrap_or(u64::MAX);
+            // A look asks whatever the limit says: it has to know whether there is mail.
+            let looks = self.ctx.plan.rest == Rest::Look && line.got == 0;
+            let room = if looks { room.max(1) } else { room };
+            let most = line.most.saturating_sub(line.got).min(room).min(slots);
+            let messages = most.saturating_sub(under_way).min(BATCH);
+            let messages = if probing { messages.min(1) } else { messages };
+            if messages > 0 {
+                line.supply.asked(messages);
+                let (queue, wait) = (line.source.queue.clone(), self.ctx.wait_now());
+                return Some(NextReceive { origin: Origin::Domain(index), queue, messages, wait });
+            }
+        }
+        None
+    }
+
+    /// Notes a domain's queue's answer, of so many messages; gives what they come from.
+    pub(super) fn domain_answered(&mut self, index: usize, asked: u64, got: u64) -> Option<Source> {
+        let line = self.domains.get_mut(index)?;
+        line.supply.answered(asked, got);
+        line.dry |= got == 0;
+        line.got += got;
+        // What came takes its slots itself; what was kept for more is free again.
+        let kept = line.kept.saturating_sub(got);
+        line.kept = if line.dry { 0 } else { kept };
+        if line.dry {
+            self.intake.widen(kept);
+        }
+        Some(line.source.clone())
+    }
+
+    /// The feed, or this drain, brought mail into the queue at `place`.
+    pub(super) fn arrived_in_domain(&mut self, place: usize, mails: u64) {
+        if let Some(line) = self.domains.iter_mut().find(|line| line.place == place) {
+            line.supply.arrived(mails);
+            line.dry = false;
+        }
+    }
+
+    /// The line of a message: that of its campaign, where it comes from a domain's queue.
+    pub(super) fn line_of(&self, message: &Message) -> Line {
+        let campaign = || {
+            let mut campaigns = self.ctx.plan.campaigns.iter();
+            campaigns.position(|campaign| campaign.name == message.envelope.campaign)
+        };
+        match message.domain {
+            Some(_) => Line::Limited(campaign().unwrap_or(usize::MAX)),
+            None => message.line,
+        }
+    }
+
+    /// Puts a received mail where its domain's limit lets it wait, where it must not wait here: true.
+    pub(super) fn sets_aside(&mut self, message: &Message) -> bool {
+        if message.demands.is_empty() || self.stage > Stage::Sending || self.is_held(message) {
+            return false;
+        }
+        let now = self.ctx.now();
+        if message.line == Line::Express {
+            let over = self.gates.is_over(&message.demands, now, |_| true);
+            if over {
+                self.come_again(message);
+            }
+            return over;
+        }
+        let domains = &self.ctx.plan.domains;
+        let own = domains.place_of(&message.demands);
+        if let Some(place) = own.filter(|place| message.domain != Some(*place)) {
+            self.move_to_domain(message, place, Duration::ZERO);
+            return true;
+        }
+        let others = |key: &DomainKey| matches!(key, DomainKey::Other(_));
+        let Some(place) = domains.others().filter(|_| own.is_none()) else { return false };
+        if !self.gates.is_over(&message.demands, now, others) {
+            return false;
+        }
+        let away = message.held.put_at;
+        let since = now.saturating_since(away.into());
+        let since = (message.domain == Some(place)).then_some(since);
+        let away = delay(since, self.ctx.env.entropy().unit());
+        self.move_to_domain(message, place, away);
+        true
+    }
+
+    /// Its slots go to other mail, as far as one window moves mail out of the way.
+    fn move_to_domain(&mut self, message: &Message, place: usize, delay: Duration) {
+        let Some(queue) = self.ctx.plan.domains.find(place).map(|queue| queue.queue.clone()) else {
+            return self.leave(message);
+        };
+        let recipients = message.recipients();
+        self.take(message);
+        DomainMoves::add(&mut self.done.domains.fed, place, recipients);
+        self.job(move_on(message, &queue, delay));
+        if let Line::Campaign(lane) = message.line {
+            self.moved_away += recipients;
+            if let Some(clogged) = self.clogged.get_mut(lane) {
+                *clogged = true;
+            }
+            if self.moved_away <= 4 * self.ctx.plan.slot_count() + 200 {
+                self.intake.replace(lane, recipients);
+            }
+        }
+        if delay.is_zero() {
+            self.arrived_in_domain(place, 1);
+        }
+    }
+
+    /// An express mail over its domain's limit: it stays in its queue, and away the longer the more
+    /// often it came in vain, so that a flood to one domain does not keep out the others.
+    fn come_again(&mut self, message: &Message) {
+        let away = message.held.receive_count.min(EXPRESS_AWAY);
+        self.done.left += 1;
+        self.job(Job::Show(
+            crate::poll::outcome::receipt(&message.held, true),
+            Duration::from_secs(u64::from(away)),
+        ));
+    }
+
+    /// Notes how the domains' queues were served, for the windows to come.
+    pub(super) fn learn_of_domains(&mut self) {
+        let in_turn = self.limiter.state().limited_in_turn;
+        self.ctx.learned.took_in_turn(in_turn);
+        for line in &self.domains {
+            let left = self.left_of_domain.get(&line.place).copied().unwrap_or(0);
+            if line.got > 0 {
+                self.ctx.learned.served_domain(line.place, line.got, left);
+            }
+        }
+    }
+}
