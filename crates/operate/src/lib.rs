@@ -7,10 +7,12 @@
 pub mod dead;
 pub mod doctor;
 pub mod format;
+pub mod level;
 pub mod page;
 pub mod reconcile;
 pub mod redact;
 pub mod send;
+pub mod spill;
 pub mod status;
 pub mod steer;
 pub mod top;
