@@ -34,4 +34,4 @@ pub use error::{PutError, SettingsError};
 pub use lambda::{Env, Environment, Start, Started};
 pub use mail::Mail;
 pub use settings::{Deployed, Settings};
-pub use world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, World};
+pub use world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, World, domain_queue};

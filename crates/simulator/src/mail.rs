@@ -13,13 +13,15 @@ pub struct Mail {
     pub recipients: u32,
     /// Its `priority`, where it has one.
     pub priority: Option<&'static str>,
+    /// Its recipients' domain.
+    pub domain: String,
 }
 
 impl Mail {
     /// A mail of one recipient.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), recipients: 1, priority: None }
+        Self { id: id.into(), recipients: 1, priority: None, domain: "example.com".to_owned() }
     }
 
     /// `count` mails of `recipients` each, `prefix-0` and so on.
@@ -36,12 +38,19 @@ impl Mail {
         self
     }
 
+    /// This mail to recipients of a domain.
+    #[must_use]
+    pub fn to(mut self, domain: &str) -> Self {
+        domain.clone_into(&mut self.domain);
+        self
+    }
+
     /// Its body.
     #[must_use]
     pub fn body(&self) -> String {
-        let id = &self.id;
+        let (id, domain) = (&self.id, &self.domain);
         let to: Vec<String> =
-            (0..self.recipients).map(|n| format!(r#""{id}.{n}@example.com""#)).collect();
+            (0..self.recipients).map(|n| format!(r#""{id}.{n}@{domain}""#)).collect();
         let priority = self.priority.map(|p| format!(r#", "priority": "{p}""#)).unwrap_or_default();
         format!(
             r#"{{"id": "{id}", "to": [{}], "from": "news@example.org", "subject": "Hello", "text": "Text."{priority}}}"#,

@@ -48,6 +48,20 @@ pub fn worst_second(arrivals: &[Arrival]) -> u64 {
     worst
 }
 
+/// What arrived for recipients of these domains, each arrival with those recipients alone.
+#[must_use]
+pub fn to_domains(arrivals: &[Arrival], domains: &[&str]) -> Vec<Arrival> {
+    let of = |address: &&String| {
+        address.rsplit_once('@').is_some_and(|(_, domain)| domains.contains(&domain))
+    };
+    let own = arrivals.iter().map(|arrival| {
+        let addresses: Vec<String> = arrival.addresses.iter().filter(of).cloned().collect();
+        let recipients = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+        Arrival { addresses, recipients, ..arrival.clone() }
+    });
+    own.filter(|arrival| arrival.recipients > 0).collect()
+}
+
 impl World {
     /// Mails that SES accepted, by id, with how often.
     #[must_use]

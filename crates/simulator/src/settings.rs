@@ -1,12 +1,15 @@
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::config::{Cap, ConfigError, PollerConfig, SchedulerConfig};
+use tidegate_core::config::{Cap, ConfigError, DomainsConfig, PollerConfig, SchedulerConfig};
 use tidegate_core::daily::DailyPolicy;
+use tidegate_core::domains::DomainLimits;
 use tidegate_core::rate::{InvalidRate, Rate};
 use tidegate_memory::{Counting, Latency, SesSettings};
 
-use super::world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, url};
+use super::world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, domain_queue, url};
+
+const LIMITS: &str = "TIDEGATE_DOMAIN_LIMITS";
 
 /// What the functions of a stack are configured with.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,6 +96,16 @@ impl Settings {
         self
     }
 
+    /// The URLs of the queues that the limits given or deployed need.
+    fn domain_queues(&self) -> String {
+        let given = self.given(LIMITS).and_then(|text| text.parse::<DomainLimits>().ok());
+        let deployed =
+            self.deployed.as_ref().map(|deployed| deployed.poller.domains.limits.clone());
+        let needed = given.or(deployed).map_or(0, |limits| limits.queues());
+        let urls = (0..needed).map(|place| url(&domain_queue(place)).to_string());
+        urls.collect::<Vec<_>>().join(",")
+    }
+
     fn given(&self, name: &str) -> Option<String> {
         let given = self.variables.iter().rev().find(|(given, _)| *given == name);
         given.map(|(_, value)| value.clone())
@@ -129,6 +142,9 @@ impl Settings {
                 "TIDEGATE_CAMPAIGNS" => Some(self.listed()),
                 "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
                 "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
+                "TIDEGATE_DOMAIN_QUEUES" => {
+                    Some(self.domain_queues()).filter(|urls| !urls.is_empty())
+                }
                 "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some(url(DEAD_LETTERS).to_string()),
                 "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
                 _ => None,
@@ -137,7 +153,11 @@ impl Settings {
         let read = PollerConfig::from_variables(lookup)?;
         let Some(deployed) = &self.deployed else { return Ok(read) };
         let guard = self.given("TIDEGATE_GUARD").map_or(deployed.poller.guard, |_| read.guard);
+        let given = self.given(LIMITS).is_some();
+        let limits =
+            if given { read.domains.limits } else { deployed.poller.domains.limits.clone() };
         Ok(PollerConfig {
+            domains: DomainsConfig { limits, queues: read.domains.queues },
             campaigns: read.campaigns,
             merge_queue_url: read.merge_queue_url,
             express_queue_url: read.express_queue_url,

@@ -38,6 +38,15 @@ pub const DEAD_LETTERS: &str = "dead.letters";
 /// The name of the queue with SES's bounces and complaints.
 pub const FEEDBACK: &str = "feedback.events";
 
+/// What the names of recipient domains' queues begin with.
+const DOMAIN: &str = "domain.";
+
+/// The name of the recipient domain's queue at `place`, from 0.
+#[must_use]
+pub fn domain_queue(place: usize) -> String {
+    format!("{DOMAIN}{}", place + 1)
+}
+
 /// The URL of the queue of this name; a campaign's queue has the campaign's name.
 #[must_use]
 pub(crate) fn url(name: &str) -> QueueUrl {
@@ -46,7 +55,7 @@ pub(crate) fn url(name: &str) -> QueueUrl {
 
 fn create(queues: &MemoryQueues, name: &str) {
     // What producers put on a queue leaves room for our attributes.
-    let fed = ![MERGE, DEAD_LETTERS].contains(&name);
+    let fed = ![MERGE, DEAD_LETTERS].contains(&name) && !name.starts_with(DOMAIN);
     let largest = if fed { CAMPAIGN_QUEUE_BYTES } else { 1_048_576 };
     let settings = QueueSettings { max_message_bytes: largest, ..QueueSettings::default() };
     queues.create(&url(name), settings);
@@ -109,6 +118,9 @@ impl World {
         let queues = MemoryQueues::new(universe, seed.wrapping_add(1));
         let names = settings.campaigns.iter().map(|(name, _)| name.as_str());
         names.chain([MERGE, EXPRESS, DEAD_LETTERS]).for_each(|name| create(&queues, name));
+        for place in 0..poller.domains.queues.len() {
+            create(&queues, &domain_queue(place));
+        }
         if scheduler.feedback.is_some() {
             queues.create(&url(FEEDBACK), QueueSettings::default());
         }

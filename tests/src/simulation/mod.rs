@@ -6,7 +6,8 @@ mod world;
 
 use tidegate_core::rate::Rate;
 pub use tidegate_simulator::{
-    DEAD_LETTERS, EXPRESS, Env, Environment, FEEDBACK, MERGE, Mail, Settings, Start, Started, mail,
+    DEAD_LETTERS, EXPRESS, Env, Environment, FEEDBACK, MERGE, Mail, Settings, Start, Started,
+    domain_queue, mail,
 };
 pub use world::World;
 

@@ -5,6 +5,7 @@ mod control;
 mod crash;
 mod daily;
 mod dead;
+mod domains;
 mod fallback;
 mod faults;
 mod feedback;

@@ -197,11 +197,12 @@ impl DomainGates<'_> {
     }
 
     /// Recipients that the limit of the group at `place` lets through from `now` on, beyond the mails
-    /// at hand; `None` where it limits nothing.
-    pub(super) fn room(&mut self, place: usize, now: Timestamp) -> Option<u64> {
+    /// at hand, and in the whole window; `None` where it limits nothing.
+    pub(super) fn room(&mut self, place: usize, now: Timestamp) -> Option<(u64, u64)> {
         let key = DomainKey::Group(place);
         let waiting = self.waiting.get(&key).copied().unwrap_or(0);
-        self.learn(&key).map(|slots| slots.left(now).saturating_sub(waiting))
+        let slots = self.learn(&key)?;
+        Some((slots.left(now).saturating_sub(waiting), slots.owned_slots()))
     }
 
     fn learn(&mut self, key: &DomainKey) -> Option<&DomainSlots> {

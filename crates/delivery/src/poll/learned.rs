@@ -19,7 +19,7 @@ pub(super) struct Learned {
     last_sent: Cell<Option<Monotonic>>,
     /// Recipients of recipient domains' queues that got a slot in their campaigns' turn, a window.
     in_turn: Cell<f64>,
-    /// How many recipients of a domain's queue found slots, by its place.
+    /// How many mails of a domain's queue may find slots, by its place.
     limited: RefCell<BTreeMap<usize, u64>>,
 }
 
@@ -60,13 +60,13 @@ impl Learned {
         whole(self.in_turn.get().round()) as u64
     }
 
-    /// Notes that of a domain's queue so much was asked for, and so much was received and got no slot.
-    pub(super) fn served_domain(&self, place: usize, asked: u64, left: u64) {
-        let next = if left > 0 { asked.saturating_sub(left).max(1) } else { 2 * asked + 1 };
+    /// Notes that so many mails of a domain's queue were received, and that so many got no slot.
+    pub(super) fn served_domain(&self, place: usize, got: u64, left: u64) {
+        let next = if left > 0 { got.saturating_sub(left).max(1) } else { 2 * got + 1 };
         self.limited.borrow_mut().insert(place, next);
     }
 
-    /// The most recipients of a domain's queue that may find slots in a window.
+    /// The most mails of a domain's queue that may find slots in a window.
     pub(super) fn domain_most(&self, place: usize) -> u64 {
         self.limited.borrow().get(&place).copied().unwrap_or(u64::MAX)
     }

@@ -32,7 +32,9 @@ impl Rest {
         }
         let campaigns = plan.campaigns.iter().filter(|campaign| !campaign.held);
         let campaigns = campaigns.map(|campaign| campaign.idle);
-        let domains = plan.domains.queues.iter().filter(|queue| !queue.former);
+        // A queue that no group has any more counts until it is found empty.
+        let domains = plan.domains.queues.iter();
+        let domains = domains.filter(|queue| !queue.former || queue.idle.is_none());
         let campaigns = campaigns.chain(domains.map(|queue| queue.idle));
         let all = campaigns.chain(plan.merge.as_ref().map(|_| plan.merge_idle));
         let Some(all) = all.collect::<Option<Vec<Idle>>>() else { return Self::No };

@@ -28,9 +28,9 @@ pub(super) struct DomainLine {
     pub(super) place: usize,
     pub(super) source: Source,
     pub(super) supply: Supply,
-    /// Recipients that may find slots in this window.
+    /// Mails that may find slots in this window.
     most: u64,
-    /// Recipients received.
+    /// Mails received.
     got: u64,
     /// Slots that the other mail leaves to it until it has answered.
     kept: u64,
@@ -90,11 +90,13 @@ impl<E: Environment> Drain<'_, E> {
                 continue;
             }
             let under_way = line.supply.outstanding();
-            let room = self.gates.room(line.place, now).unwrap_or(u64::MAX);
+            let (room, whole) = self.gates.room(line.place, now).unwrap_or((slots, slots));
             // A look asks whatever the limit says: it has to know whether there is mail.
             let looks = self.ctx.plan.rest == Rest::Look && line.got == 0;
             let room = if looks { room.max(1) } else { room };
-            let most = line.most.saturating_sub(line.got).min(room).min(slots);
+            let mean = self.ctx.learned.recipients_per_mail(line.source.queue.as_str());
+            let fit = mails_in(room.min(slots), whole, mean);
+            let most = line.most.saturating_sub(line.got).min(fit);
             let messages = most.saturating_sub(under_way).min(BATCH);
             let messages = if probing { messages.min(1) } else { messages };
             if messages > 0 {
@@ -218,4 +220,17 @@ impl<E: Environment> Drain<'_, E> {
             }
         }
     }
+}
+
+/// How many mails of `mean` recipients find room for their recipients. One that is larger than a whole
+/// window needs all of it.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "recipients of one window: far below 2^52; the mean is at least 1"
+)]
+fn mails_in(room: u64, whole: u64, mean: f64) -> u64 {
+    let needed = (mean.round() as u64).min(whole).max(1);
+    if room < needed { 0 } else { ((room as f64 / mean).floor() as u64).max(1) }
 }

@@ -272,7 +272,7 @@ impl<E: Environment> Drain<'_, E> {
         self.done.left += 1;
         self.take(message);
         if let Some(place) = message.domain {
-            *self.left_of_domain.entry(place).or_insert(0) += message.recipients();
+            *self.left_of_domain.entry(place).or_insert(0) += 1;
         }
         let job = match self.ctx.config.unsent {
             Unsent::Release => Some(Job::Show(receipt(&message.held, true), Duration::ZERO)),

@@ -117,7 +117,7 @@ pub(super) struct Drain<'a, E> {
     /// Recipients moved out of the way of other mail, and the lanes they are of.
     pub(super) moved_away: u64,
     pub(super) clogged: Vec<bool>,
-    /// Recipients of domains' queues that were received and got no slot, by place.
+    /// Mails of domains' queues that were received and got no slot, by place.
     pub(super) left_of_domain: BTreeMap<usize, u64>,
     pub(super) express: Option<(Source, Supply)>,
     pub(super) express_dry: bool,
@@ -291,9 +291,10 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// Lets a mail wait for its slots; gives the recipients that will use some.
     pub(super) fn wait(&mut self, message: Box<Message>) -> u64 {
         let recipients = message.recipients();
-        if matches!(message.line, Line::Campaign(_)) {
-            // A lane's mean: of its campaign, or of the merge queue's mails together.
+        if message.line != Line::Express {
+            // A lane's mean: of its campaign, or of a shared queue's mails together.
             let lane = match &self.ctx.plan.merge {
+                _ if message.domain.is_some() => message.held.queue.as_str(),
                 Some(merge) => merge.as_str(),
                 None => &message.envelope.campaign,
             };
