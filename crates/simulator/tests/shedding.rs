@@ -71,20 +71,26 @@ fn assert_clean(world: &World) {
 }
 
 async fn until_drained(world: &World, minutes: usize) {
-    for _ in 0..minutes {
-        if world.is_drained() {
-            return;
+    let drained = async |_| {
+        for _ in 0..minutes {
+            if world.is_drained() {
+                // What a scheduler did it says at its minute's end.
+                tokio::time::sleep(Duration::from_secs(70)).await;
+                return true;
+            }
+            tokio::time::sleep(Duration::from_mins(1)).await;
         }
-        world.run(MINUTE).await;
-    }
-    panic!("not drained: {} deferred", world.deferred().len());
+        false
+    };
+    let drained = world.accompany(drained).await;
+    assert!(drained, "not drained: {} deferred", world.deferred().len());
 }
 
 async fn under_overload(merge: bool) {
     let world = World::new(settings(merge)).unwrap();
     let all = mixed(vec![
-        mails("low", 2_400),
-        mails("normal", 800),
+        mails("low", 3_000),
+        mails("normal", 1_600),
         mails("high", 500),
         mails("critical", 100),
     ]);
@@ -105,7 +111,9 @@ async fn under_overload(merge: bool) {
     let down: Vec<Level> = ran.into_iter().filter(|level| *level != Level::Clear).collect();
     assert_eq!(down, expected[..2], "{:?}", levels(&world));
     assert_eq!(levels(&world).last(), Some(&Level::Clear));
-    // What is urgent did not wait for the rest: 600 mails and what was sent before they came up.
+    let normal = deferred.iter().filter(|(id, _)| id.starts_with("normal"));
+    assert!(normal.count() > 300, "overloaded, normal mail is deferred as well");
+    // What is urgent did not wait for the rest: 600 mails, and a minute in which nothing was judged.
     for urgent in ["critical", "high"] {
         assert!(last(&world, first, urgent) < 150, "{urgent}: {}", last(&world, first, urgent));
     }
@@ -143,13 +151,14 @@ async fn a_campaign_of_nothing_else_is_moved_once_and_leaves_its_slots_to_the_ot
     let low: Vec<Mail> = mails("low", 3_000);
     world.put("big", &low).await.unwrap();
     world.put("small", &mails("high", 1_000)).await.unwrap();
-    let first = world.run(2 * MINUTE).await;
-    let span = measure::span(first, 10..60);
+    // No quota is known in the first minute there ever was: its backlog is not judged.
+    let first = world.run(3 * MINUTE).await;
+    let span = measure::span(first, MINUTE + 5..MINUTE + 55);
     let arrivals = world.ses.arrivals();
-    assert!(measure::sent(&arrivals, &span) >= 670, "{}", measure::sent(&arrivals, &span));
+    assert!(measure::sent(&arrivals, &span) >= 680, "{}", measure::sent(&arrivals, &span));
     let calls: u64 = world.reports().iter().map(|report| report.sqs_calls).sum();
     // Received and deleted in tens, once each, beside what 1,000 sent mails and idle looks cost.
-    assert!(spilled(&world) > 2_500, "{}", spilled(&world));
+    assert!(spilled(&world) > 2_000, "{}", spilled(&world));
     assert!(calls < 2_600, "{calls} calls for {} deferred", spilled(&world));
     let most = world.reports().iter().map(|r| r.spilled.values().sum::<u64>()).max().unwrap();
     assert!(most <= 140, "{most} in a window");

@@ -12,7 +12,7 @@ use tidegate_core::pressure::{Figures, Level, Policy, Reading};
 use tidegate_delivery::ports::{Clock, Ledger, PortError};
 
 pub(crate) use gate::HeldBack;
-pub use gate::{Gate, LevelOf, Obedience};
+pub use gate::{Gate, LevelOf, Obedience, WaitedOut};
 
 /// The level that counts now: one read of the ledger. What it [defers](Level::defers) a producer
 /// should hold back, and ask again a minute later.

@@ -9,7 +9,7 @@ use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use sha2::{Digest as _, Sha256};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::pressure::Level;
-use tidegate_delivery::ports::{Clock, Entropy, PortError, QueueUrl, Queues};
+use tidegate_delivery::ports::{Clock, Entropy, QueueUrl, Queues};
 
 use super::backlog::{Backlog, Room};
 use super::batch::Packer;
