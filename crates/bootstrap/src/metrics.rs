@@ -3,8 +3,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tidegate_aws::emf::{Line, Unit};
 use tidegate_core::Timestamp;
+use tidegate_core::pressure::Figures;
 use tidegate_delivery::minute::MinuteReport;
 use tidegate_delivery::poll::{End, WindowReport};
+use tidegate_delivery::pressure::PressureReport;
 use tidegate_delivery::schedule::ScheduleReport;
 
 /// The metrics of one window: one line for the function, one a campaign that was sent or fed.
@@ -42,6 +44,13 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
         .metric("HighestReceiveCount", Unit::Count, f64::from(report.highest_receive_count))
         .metric("LedgerFailed", Unit::Count, number(ledger_failed))
         .property("window", report.window.to_string());
+    // Rare: no byte of them a second where nothing is deferred.
+    let spilled = report.spilled.values().sum();
+    for (name, mails) in [("Spilled", spilled), ("SpillFailed", report.spill_failed)] {
+        if mails > 0 {
+            line = line.metric(name, Unit::Count, number(mails));
+        }
+    }
     if let Some(rate) = report.rate_per_second {
         line = line.metric("Rate", Unit::None, rate.as_per_second());
     }
@@ -95,6 +104,10 @@ fn minute_metrics(at: Timestamp, minute: &MinuteReport, line: Line) -> Vec<Value
         Some(holds) => line.metric("Holds", Unit::Count, number(holds)),
         None => line,
     };
+    let line = match &minute.pressure {
+        Some(pressure) => pressure_metrics(pressure, line),
+        None => line,
+    };
     let MinuteReport { feedback, .. } = minute;
     let campaigns: BTreeSet<&String> =
         feedback.bounced.keys().chain(feedback.complained.keys()).collect();
@@ -107,6 +120,27 @@ fn minute_metrics(at: Timestamp, minute: &MinuteReport, line: Line) -> Vec<Value
             .into_value()
     });
     std::iter::once(line.into_value()).chain(by_campaign).collect()
+}
+
+/// The level and its figures, those that are known.
+fn pressure_metrics(report: &PressureReport, line: Line) -> Line {
+    let Figures { backlog_mails, backlog_seconds, age_seconds, refused_millionths } =
+        report.reading.figures;
+    let brought_back = report.brought_back.as_ref().map(|back| back.mails);
+    let percent = refused_millionths.map(|share| number(share) / 1e4);
+    let known = [
+        ("PressureLevel", Unit::None, Some(f64::from(report.reading.level.as_number()))),
+        ("BacklogMails", Unit::Count, backlog_mails.map(number)),
+        ("BacklogSeconds", Unit::Seconds, backlog_seconds.map(number)),
+        ("OldestAgeSeconds", Unit::Seconds, age_seconds.map(number)),
+        ("RefusedShare", Unit::Percent, percent),
+        ("BroughtBack", Unit::Count, brought_back.map(number)),
+        ("SpillReplayFailed", Unit::Count, Some(f64::from(u8::from(report.back_failed)))),
+    ];
+    known.into_iter().fold(line, |line, (name, unit, value)| match value {
+        Some(value) => line.metric(name, unit, value),
+        None => line,
+    })
 }
 
 /// The metrics of one scheduler run, as [`poller_metrics`].

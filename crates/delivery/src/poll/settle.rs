@@ -152,7 +152,7 @@ impl Pending {
 }
 
 /// Packs entries, in order, into batches of at most 10 entries and 1 MiB.
-pub(super) fn pack<T>(entries: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+pub(crate) fn pack<T>(entries: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let mut batches: Vec<Vec<T>> = Vec::new();
     let mut used = 0;
     for entry in entries {

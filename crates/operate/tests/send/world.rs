@@ -172,7 +172,8 @@ impl World {
         };
         let queues = Faulty::new(self.queues.clone(), self.faults.clone());
         let (clock, entropy) = (self.universe.clock(), SeededEntropy::new(7));
-        let ports = Ports { queues: &queues, clock: &clock, entropy: &entropy, progress };
+        let ports =
+            Ports { queues: &queues, clock: &clock, entropy: &entropy, progress, gate: &() };
         session.run(ports, later.as_bytes(), &mut Writer::new(journal), stop).await
     }
 

@@ -36,6 +36,11 @@ impl<E: Environment> Drain<'_, E> {
                 self.done.mails += 1;
                 let campaign = message.envelope.campaign.clone();
                 let waited = self.ctx.now().saturating_since(message.envelope.enqueued_at.into());
+                let bulk = message.domain.is_none() && message.line != Line::Express;
+                if bulk && message.envelope.pass == 0 {
+                    self.done.first.0 += message.recipients();
+                    self.done.first.1 += waited.as_secs() * message.recipients();
+                }
                 *self.done.waited.entry(campaign.clone()).or_default() +=
                     waited.mul_f64(message.email.recipients().into());
                 if matches!(message.line, Line::Limited(_)) {

@@ -18,6 +18,7 @@ use crate::poll::message::{Message, Source, read};
 use crate::poll::outcome::reject;
 use crate::poll::plan::PlannedCampaign;
 use crate::poll::report::signed;
+use crate::poll::spill::Sorted;
 use crate::poll::supply::Supply;
 use crate::ports::{MERGE_QUEUE, QueueUrl};
 
@@ -148,6 +149,19 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
+    /// In direct mode campaign mail may be deferred; it then takes no room in the buffer.
+    fn sort(&self, source: &Source, message: Box<Message>) -> Sorted {
+        let fresh = self.ctx.plan.merge.is_none() && source.domain.is_none();
+        if !fresh || source.line == Line::Express {
+            return Sorted::Sent(message);
+        }
+        let sorted = self.ctx.spiller.sort(message);
+        if !matches!(sorted, Sorted::Sent(_)) {
+            self.buffered.set(self.buffered.get().saturating_sub(1));
+        }
+        sorted
+    }
+
     /// Notes a receive's answer.
     pub(super) fn received(&mut self, answer: Answer) {
         let Answer { origin, asked, long, since, result } = answer;
@@ -179,7 +193,7 @@ impl<E: Environment> Drain<'_, E> {
                 None => return,
             },
         };
-        let mut usable = 0;
+        let (mut usable, mut left) = (0, false);
         for received in messages {
             let count = received.receive_count;
             self.done.highest_receive_count = self.done.highest_receive_count.max(count);
@@ -191,8 +205,11 @@ impl<E: Environment> Drain<'_, E> {
                     if let Some(place) = source.domain.filter(|_| count > 1) {
                         DomainMoves::add(&mut self.done.domains.back, place, message.recipients());
                     }
-                    if !self.sets_aside(&message) {
-                        usable += self.admit(Box::new(message));
+                    match self.sort(&source, Box::new(message)) {
+                        Sorted::Sent(message) if self.sets_aside(&message) => {}
+                        Sorted::Sent(message) => usable += self.admit(message),
+                        Sorted::Deferred => {}
+                        Sorted::Left => left = true,
                     }
                 }
                 Err(rejected) => {
@@ -208,6 +225,9 @@ impl<E: Environment> Drain<'_, E> {
         }
         if let Origin::Lane(ask) = origin {
             self.intake.received(&ask, got, usable);
+            if left {
+                self.intake.mark_dry(ask.lane); // for this window: its slots go to the others
+            }
         }
     }
 }

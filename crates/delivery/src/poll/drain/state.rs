@@ -50,6 +50,8 @@ pub(in crate::poll) struct Drained {
     pub(in crate::poll) sent: BTreeMap<String, u64>,
     /// How long what was sent had waited, times its recipients, by campaign.
     pub(in crate::poll) waited: BTreeMap<String, Duration>,
+    /// Of campaign mail that was never put back and whose domain has no limit: what was sent, and what of the above is its.
+    pub(in crate::poll) first: (u64, u64),
     pub(in crate::poll) mails: u64,
     pub(in crate::poll) taken: u64,
     pub(in crate::poll) back: u64,
