@@ -215,7 +215,7 @@ impl<Q: Queues, S: Spill, E: Entropy> Pressure<'_, Q, S, E> {
         }
         self.gauge.empty.set((ended.is_ok() && done.is_all()).then_some((now, spilled)));
         if let Some(report) = report.borrow_mut().as_mut() {
-            report.back_failed = ended.is_err() || !done.left.is_empty();
+            report.back_failed = ended.is_err() || done.needs_somebody();
             report.brought_back = Some(done);
         }
     }
