@@ -127,6 +127,7 @@ deploy-cdk: cdk rust-target $(ZIG) ## Deploys the CDK app (STACK REGION CONTEXT=
 .PHONY: delete
 delete: $(VALIDATE_VENV) ## Deletes the stack, its queues and the mail in them, however it was deployed (STACK REGION CONFIRM=no)
 	$(SAM) delete $(SAM_STACK) $(if $(filter no,$(CONFIRM)),--no-prompts)
+	@echo "make: $(STACK)'s spill bucket stays, with the mail that was put aside (infra/README.md, Teardown)"
 
 .PHONY: tools
 tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(CDK_MODULES) $(OWN_FUZZ) $(REDIS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import bench
 import bucket
+import express
 import idle
 from figures import Judge, Report, Row, guard_rows, sending_rows, table
 from startup import first_start, package
@@ -197,6 +198,35 @@ class Starting(unittest.TestCase):
         self.assertLess(len(zipped), 1_000)
         with zipfile.ZipFile(io.BytesIO(zipped)) as archive:
             self.assertEqual(archive.read("bootstrap"), b"x" * 100_000)
+
+
+class ExpressMail(unittest.TestCase):
+    """What two runs say of express mail."""
+
+    def seen(self, bulk: int, waits_ms: list[float]) -> express.Seen:
+        second = 1_000_000_000
+        seen = express.Seen()
+        step = int((express.SETTLING + express.SECONDS) * second) // bulk
+        seen.bulk = [number * step for number in range(bulk)]
+        for number, wait in enumerate(waits_ms):
+            at = int(10 * second) + number
+            seen.put[f"express-{number}"] = at
+            seen.express[f"express-{number}"] = at + int(wait * 1e6)
+        return seen
+
+    def judged(self, bulk: int, waits_ms: list[float]) -> dict[str, Row]:
+        measured = {0.0: self.seen(3_600, []), 0.1: self.seen(bulk, waits_ms)}
+        return {row.figure: row for row in express.rows("express", measured)}
+
+    def test_in_time_and_without_loss_is_reached(self) -> None:
+        rows = self.judged(3_240, [500.0] * 300)
+        self.assertTrue(all(row.reached is not False for row in rows.values()))
+        self.assertAlmostEqual(rows["express 10%: enqueue to send, p50"].value or 0, 500.0)
+
+    def test_late_mail_and_lost_slots_are_missed(self) -> None:
+        rows = self.judged(3_000, [500.0] * 200 + [1_600.0] * 20)
+        self.assertIs(rows["express 10%: enqueue to send, p99"].reached, False)
+        self.assertIs(rows["express 10%: bulk and express, of bulk alone"].reached, False)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,10 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use ses_sandbox::{Change, DailyQuota, Quota, Running, Sandbox, SandboxConfig};
-use tidegate_aws::{DynamoLedger, SesAccount, SesMailer, SqsFeedback, SqsQueues, SystemClock};
+use tidegate_aws::{
+    DynamoLedger, S3Spill, SesAccount, SesMailer, SqsFeedback, SqsQueues, SystemClock,
+};
+use tidegate_core::spill::Location;
 use tidegate_delivery::ports::QueueUrl;
 use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
 use tidegate_tests::contract::feedback::{FeedbackRoom, feedback_contract};
@@ -21,6 +24,7 @@ use tidegate_tests::contract::mail::{
 };
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract};
+use tidegate_tests::contract::spill::{SpillRoom, spill_contract};
 use tidegate_tests::local::{Ministack, sdk_config};
 
 struct Queues {
@@ -149,6 +153,41 @@ async fn the_ledger_and_its_marks_on_dynamodb_keep_the_contract() {
     let room = Ledgers { client, made: Cell::new(0) };
     ledger_contract(&room).await;
     marks_contract(&room).await;
+}
+
+struct Spills {
+    client: aws_sdk_s3::Client,
+    made: Cell<u32>,
+}
+
+impl Spills {
+    fn bucket(&self) -> String {
+        format!("contract-{}", self.made.get())
+    }
+}
+
+impl SpillRoom for Spills {
+    type Spill = S3Spill;
+
+    async fn open(&self) -> S3Spill {
+        self.made.set(self.made.get() + 1);
+        self.client.create_bucket().bucket(self.bucket()).send().await.unwrap();
+        let location = Location::parse(&format!("s3://{}/spill", self.bucket())).unwrap();
+        S3Spill::new(&self.client, location).with_pages_of(2)
+    }
+
+    async fn put_strange(&self, _: &S3Spill, name: &str) {
+        let call = self.client.put_object().bucket(self.bucket()).key(format!("spill/mail/{name}"));
+        call.body(vec![1].into()).send().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn deferred_mail_on_s3_keeps_the_contract() {
+    let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
+    let config = aws_sdk_s3::config::Builder::from(&local.sdk_config().await);
+    let client = aws_sdk_s3::Client::from_conf(config.force_path_style(true).build());
+    spill_contract(&Spills { client, made: Cell::new(0) }).await;
 }
 
 struct Site {

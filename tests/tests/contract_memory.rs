@@ -11,8 +11,8 @@ use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues as _};
 use tidegate_memory::{
     Fault, FaultPlan, Faulty, Latency, MemoryAccount, MemoryBucket, MemoryFeedback, MemoryLedger,
-    MemoryMailer, MemoryQueues, MemorySes, Operation, QueueSettings, Rule, SesSettings, SimClock,
-    Universe, failures,
+    MemoryMailer, MemoryQueues, MemorySes, MemorySpill, Operation, QueueSettings, Rule,
+    SesSettings, SimClock, Universe, failures,
 };
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
 use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
@@ -23,6 +23,7 @@ use tidegate_tests::contract::mail::{
 };
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract, sqs_contract};
+use tidegate_tests::contract::spill::{SpillRoom, spill_contract};
 
 fn universe() -> Universe {
     Universe::starting_at(Timestamp::from_millis(1_795_207_000_000))
@@ -128,6 +129,25 @@ async fn the_directory_of_memory_queues_keeps_the_contract() {
 #[tokio::test(start_paused = true)]
 async fn memory_feedback_keeps_the_contract() {
     feedback_contract(&Queues::new()).await;
+}
+
+struct Spills;
+
+impl SpillRoom for Spills {
+    type Spill = Faulty<MemorySpill>;
+
+    async fn open(&self) -> Self::Spill {
+        Faulty::new(MemorySpill::default().with_pages_of(2), FaultPlan::new(universe(), 1))
+    }
+
+    async fn put_strange(&self, spill: &Self::Spill, name: &str) {
+        spill.inner().put_raw(name, vec![1]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deferred_mail_in_memory_keeps_the_contract() {
+    spill_contract(&Spills).await;
 }
 
 struct Ledgers;

@@ -5,8 +5,11 @@ use std::time::Duration;
 use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 
+use tidegate_core::spill::Location;
+
 use crate::{
-    DynamoLedger, LambdaInvoke, SesAccount, SesMailer, SqsFeedback, SqsQueues, SystemClock, Wire,
+    DynamoLedger, LambdaInvoke, S3Spill, SesAccount, SesMailer, SqsFeedback, SqsQueues,
+    SystemClock, Wire,
 };
 
 /// The SDK's configuration and the one HTTP client that all adapters share.
@@ -104,6 +107,15 @@ impl Clients {
     #[must_use]
     pub fn ledger(&self, table: impl Into<String>) -> DynamoLedger {
         DynamoLedger::new(&aws_sdk_dynamodb::Client::new(&self.config), table)
+    }
+
+    /// Deferred mail at `location`.
+    #[must_use]
+    pub fn spill(&self, location: Location) -> S3Spill {
+        // Whoever stands in for S3 at an endpoint of its own has no name a bucket.
+        let own = self.config.endpoint_url().is_some();
+        let config = aws_sdk_s3::config::Builder::from(&self.config).force_path_style(own).build();
+        S3Spill::new(&aws_sdk_s3::Client::from_conf(config), location)
     }
 
     /// The poller `function`, a name or an ARN.

@@ -29,6 +29,8 @@ pub enum Unit {
     Count,
     /// Milliseconds.
     Milliseconds,
+    /// Seconds.
+    Seconds,
     /// A share, 0 to 100.
     Percent,
     /// A number of another kind.
@@ -40,6 +42,7 @@ impl Unit {
         match self {
             Self::Count => "Count",
             Self::Milliseconds => "Milliseconds",
+            Self::Seconds => "Seconds",
             Self::Percent => "Percent",
             Self::None => "None",
         }

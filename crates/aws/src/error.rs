@@ -9,11 +9,13 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use tidegate_delivery::ports::{FailureKind, PortError};
 
 /// A queue, table or function that is not there. SQS answers with the second, of its old protocol.
-const NOT_FOUND: [&str; 4] = [
+const NOT_FOUND: [&str; 6] = [
     "QueueDoesNotExist",
     "AWS.SimpleQueueService.NonExistentQueue",
     "ResourceNotFoundException",
     "NotFoundException",
+    "NoSuchBucket",
+    "NoSuchKey",
 ];
 
 /// Some services answer these with 400.

@@ -76,6 +76,7 @@ impl Fake {
     client!(ses, aws_sdk_sesv2);
     client!(lambda, aws_sdk_lambda);
     client!(dynamodb, aws_sdk_dynamodb);
+    client!(s3, aws_sdk_s3);
 
     /// What was asked so far; forgets it.
     pub(crate) fn seen(&self) -> Vec<Seen> {

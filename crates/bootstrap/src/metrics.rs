@@ -3,8 +3,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tidegate_aws::emf::{Line, Unit};
 use tidegate_core::Timestamp;
+use tidegate_core::pressure::Figures;
 use tidegate_delivery::minute::MinuteReport;
 use tidegate_delivery::poll::{End, WindowReport};
+use tidegate_delivery::pressure::PressureReport;
+use tidegate_delivery::replay::BroughtBack;
 use tidegate_delivery::schedule::ScheduleReport;
 
 /// The metrics of one window: one line for the function, one a campaign that was sent or fed.
@@ -42,6 +45,7 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
         .metric("HighestReceiveCount", Unit::Count, f64::from(report.highest_receive_count))
         .metric("LedgerFailed", Unit::Count, number(ledger_failed))
         .property("window", report.window.to_string());
+    line = spill_metrics(report, line);
     if let Some(rate) = report.rate_per_second {
         line = line.metric("Rate", Unit::None, rate.as_per_second());
     }
@@ -95,6 +99,10 @@ fn minute_metrics(at: Timestamp, minute: &MinuteReport, line: Line) -> Vec<Value
         Some(holds) => line.metric("Holds", Unit::Count, number(holds)),
         None => line,
     };
+    let line = match &minute.pressure {
+        Some(pressure) => pressure_metrics(pressure, line),
+        None => line,
+    };
     let MinuteReport { feedback, .. } = minute;
     let campaigns: BTreeSet<&String> =
         feedback.bounced.keys().chain(feedback.complained.keys()).collect();
@@ -107,6 +115,45 @@ fn minute_metrics(at: Timestamp, minute: &MinuteReport, line: Line) -> Vec<Value
             .into_value()
     });
     std::iter::once(line.into_value()).chain(by_campaign).collect()
+}
+
+/// The level and its figures; what is not known is no number, and left out.
+fn pressure_metrics(report: &PressureReport, line: Line) -> Line {
+    let Figures { backlog_mails, backlog_seconds, age_seconds, refused_millionths } =
+        report.reading.figures;
+    let known = |figure: Option<u64>| figure.map_or(f64::NAN, number);
+    let line = line
+        .metric("PressureLevel", Unit::None, f64::from(report.reading.level.as_number()))
+        .metric("BacklogMails", Unit::Count, known(backlog_mails))
+        .metric("BacklogSeconds", Unit::Seconds, known(backlog_seconds))
+        .metric("OldestAgeSeconds", Unit::Seconds, known(age_seconds))
+        .metric("RefusedShare", Unit::Percent, known(refused_millionths) / 1e4);
+    match &report.brought_back {
+        Some(back) => replay_metrics(back, report.back_failed, line),
+        None => line,
+    }
+}
+
+/// What was brought back, in a minute in which that was tried.
+fn replay_metrics(back: &BroughtBack, failed: bool, line: Line) -> Line {
+    line.metric("BroughtBack", Unit::Count, number(back.mails)).metric(
+        "SpillReplayFailed",
+        Unit::Count,
+        f64::from(u8::from(failed)),
+    )
+}
+
+/// What was deferred; no byte of it a second where nothing was.
+fn spill_metrics(report: &WindowReport, line: Line) -> Line {
+    let spilled = report.spilled.values().sum();
+    if spilled == 0 && report.spill_failed == 0 {
+        return line;
+    }
+    line.metric("Spilled", Unit::Count, number(spilled)).metric(
+        "SpillFailed",
+        Unit::Count,
+        number(report.spill_failed),
+    )
 }
 
 /// The metrics of one scheduler run, as [`poller_metrics`].
@@ -276,6 +323,39 @@ mod tests {
         let unknown =
             scheduler_metrics(Timestamp::from_millis(1), &run, &MinuteReport::default(), 6);
         assert!(unknown.len() == 1 && unknown[0].get("Holds").is_none(), "a gauge nobody read");
+    }
+
+    #[test]
+    fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there_is_some() {
+        use tidegate_core::identity::EpochMillis;
+        use tidegate_core::pressure::Policy;
+        let figures = Figures {
+            backlog_mails: Some(700_000),
+            backlog_seconds: Some(50_000),
+            age_seconds: None,
+            refused_millionths: Some(12_500),
+        };
+        let reading = Policy::default().judge(None, figures, EpochMillis::new(1));
+        let line = |brought_back, back_failed| {
+            let report = PressureReport { reading, brought_back, back_failed };
+            pressure_metrics(&report, Line::new(Timestamp::from_millis(1))).into_value()
+        };
+        let told = line(None, false);
+        for (name, expected) in
+            [("PressureLevel", 1.0), ("BacklogSeconds", 50_000.0), ("RefusedShare", 1.25)]
+        {
+            assert_eq!(value(&told, name).to_bits(), f64::to_bits(expected), "{name}");
+        }
+        assert!(told.get("OldestAgeSeconds").is_none() && told.get("BroughtBack").is_none());
+        let told = line(Some(BroughtBack { mails: 210, ..BroughtBack::default() }), true);
+        assert_eq!(value(&told, "BroughtBack").to_bits(), 210_f64.to_bits());
+        assert_eq!(value(&told, "SpillReplayFailed").to_bits(), 1_f64.to_bits());
+        let mut served = report(End::Served);
+        assert!(poller_metrics(Timestamp::from_millis(1), &served, 0)[0].get("Spilled").is_none());
+        served.spilled.insert("big".to_owned(), 140);
+        let lines = poller_metrics(Timestamp::from_millis(1), &served, 0);
+        assert_eq!(value(&lines[0], "Spilled").to_bits(), 140_f64.to_bits());
+        assert_eq!(value(&lines[0], "SpillFailed").to_bits(), 0_f64.to_bits());
     }
 
     #[test]

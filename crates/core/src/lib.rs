@@ -16,6 +16,7 @@
 //! | [`control`], [`factor`] | what operators and refusals change while it runs |
 //! | [`breaker`], [`daily`], [`refusals`], [`reputation`] | when sending stops, and when it goes on |
 //! | [`email`], [`identity`], [`outcome`], [`dead_letter`], [`retry`], [`duplicate_guard`] | the message and what becomes of it |
+//! | [`pressure`], [`spill`] | when the least urgent is deferred, and how it stands outside the queues |
 //! | [`config`] | the environment, as typed values |
 //! | [`tagged`] | which queues are campaigns, by their tags |
 
@@ -37,10 +38,13 @@ pub mod identity;
 pub mod idle;
 pub mod limiter;
 pub mod outcome;
+pub mod prefetch;
+pub mod pressure;
 pub mod rate;
 pub mod refusals;
 pub mod reputation;
 pub mod retry;
+pub mod spill;
 pub mod tagged;
 pub mod tick;
 pub mod timestamp;

@@ -1,6 +1,6 @@
 //! All ports together, as one argument.
 
-use crate::ports::{Account, Clock, Entropy, Ledger, Mailer, Marks, Queues};
+use crate::ports::{Account, Clock, Entropy, Ledger, Mailer, Marks, Queues, Spill};
 
 /// The ports that a poller needs.
 pub trait Environment {
@@ -16,6 +16,8 @@ pub trait Environment {
     type Clock: Clock;
     /// Randomness.
     type Entropy: Entropy;
+    /// Deferred mail.
+    type Spill: Spill;
 
     /// The queues.
     fn queues(&self) -> &Self::Queues;
@@ -29,11 +31,13 @@ pub trait Environment {
     fn clock(&self) -> &Self::Clock;
     /// Randomness.
     fn entropy(&self) -> &Self::Entropy;
+    /// Deferred mail; none where none is deferred.
+    fn spill(&self) -> Option<&Self::Spill>;
 }
 
 /// An [`Environment`] put together from its ports.
 #[derive(Clone, Debug)]
-pub struct Ports<Q, M, A, L, C, E> {
+pub struct Ports<Q, M, A, L, C, E, S> {
     /// The queues.
     pub queues: Q,
     /// SES, sending.
@@ -46,10 +50,19 @@ pub struct Ports<Q, M, A, L, C, E> {
     pub clock: C,
     /// Randomness.
     pub entropy: E,
+    /// Deferred mail; none where none is deferred.
+    pub spill: Option<S>,
 }
 
-impl<Q: Queues, M: Mailer, A: Account, L: Ledger + Marks, C: Clock, E: Entropy> Environment
-    for Ports<Q, M, A, L, C, E>
+impl<Q, M, A, L, C, E, S> Environment for Ports<Q, M, A, L, C, E, S>
+where
+    Q: Queues,
+    M: Mailer,
+    A: Account,
+    L: Ledger + Marks,
+    C: Clock,
+    E: Entropy,
+    S: Spill,
 {
     type Queues = Q;
     type Mailer = M;
@@ -57,6 +70,7 @@ impl<Q: Queues, M: Mailer, A: Account, L: Ledger + Marks, C: Clock, E: Entropy> 
     type Ledger = L;
     type Clock = C;
     type Entropy = E;
+    type Spill = S;
 
     fn queues(&self) -> &Q {
         &self.queues
@@ -75,5 +89,8 @@ impl<Q: Queues, M: Mailer, A: Account, L: Ledger + Marks, C: Clock, E: Entropy> 
     }
     fn entropy(&self) -> &E {
         &self.entropy
+    }
+    fn spill(&self) -> Option<&S> {
+        self.spill.as_ref()
     }
 }

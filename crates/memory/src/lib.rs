@@ -11,6 +11,7 @@
 //! | `Account` | [`MemoryAccount`] | [`MemorySes::account`] |
 //! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
 //! | `Bucket`, `BucketLevels` | [`MemoryBucket`] | [`MemoryBucket::new`]; a clone is another taker |
+//! | `Spill` | [`MemorySpill`] | `MemorySpill::default()` |
 //! | `Entropy` | [`SeededEntropy`] | [`SeededEntropy::new`] |
 //! | all but clock, bucket and entropy | [`Faulty`] | [`Faulty::new`], failing by a [`FaultPlan`] |
 //!
@@ -28,6 +29,7 @@ mod ledger;
 mod queues;
 mod ses;
 mod shared;
+mod spill;
 
 pub use bucket::MemoryBucket;
 pub use clock::{SimClock, Universe};
@@ -39,3 +41,4 @@ pub use latency::Latency;
 pub use ledger::MemoryLedger;
 pub use queues::{MemoryQueues, Place, QueueSettings, QueuedMessage};
 pub use ses::{Arrival, Counting, MemoryAccount, MemoryMailer, MemorySes, SesSettings, failures};
+pub use spill::MemorySpill;

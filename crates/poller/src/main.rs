@@ -35,6 +35,7 @@ async fn main() -> ExitCode {
         ledger,
         clock,
         entropy: SystemEntropy,
+        spill: config.spill.clone().map(|location| clients.spill(location)),
     };
     let poller = Poller::new(ports, config);
     let (poller, clock, failures) = (&poller, &clock, &failures);

@@ -4,13 +4,14 @@ use std::process::ExitCode;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
 use serde_json::Value;
-use tidegate_aws::{Clients, SystemClock};
+use tidegate_aws::{Clients, SystemClock, SystemEntropy};
 use tidegate_bootstrap::{
     AnyLedger, diagnostic, failed_metrics, failed_start, init_logs, publish, scheduler_metrics,
     variable,
 };
 use tidegate_core::config::SchedulerConfig;
 use tidegate_delivery::ports::Clock as _;
+use tidegate_delivery::pressure::{Gauge, Pressure};
 use tidegate_delivery::{minute, schedule};
 
 #[tokio::main(flavor = "current_thread")]
@@ -27,15 +28,19 @@ async fn main() -> ExitCode {
     let ledger = AnyLedger::new(&config.ledger, &clients);
     let feedback = config.feedback.as_ref().map(|read| (read, clients.feedback(&read.queue_url)));
     let failures = ledger.failures();
+    let spill = config.spill.clone().map(|location| clients.spill(location));
+    let gauge = Gauge::default();
     let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
     let (feedback, failures) = (&feedback, &failures);
+    let (spill, gauge) = (spill.as_ref(), &gauge);
     // Any payload will do: the EventBridge event says nothing that is needed.
     let handler = service_fn(|_: LambdaEvent<Value>| async move {
         let (config, clock, account, ledger, invoke, queues) = parts;
+        let pressure = Pressure { config, queues, spill, entropy: &SystemEntropy, gauge };
         // On the heap: a minute's future is large.
         let ticks = Box::pin(schedule::run(config, clock, account, ledger, invoke, queues));
         let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
-        let (report, minute) = Box::pin(minute::run(ticks, reading, clock, ledger)).await;
+        let (report, minute) = Box::pin(minute::run(ticks, reading, pressure, clock, ledger)).await;
         let ledger_failed = failures.take();
         let report = report.map_err(|error| {
             tracing::error!(error = &error as &dyn std::error::Error, "no ticks");

@@ -11,8 +11,8 @@ use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::Entropy as _;
 use tidegate_memory::{
-    Faulty, MemoryAccount, MemoryBucket, MemoryLedger, MemoryMailer, MemoryQueues, SeededEntropy,
-    SimClock,
+    Faulty, MemoryAccount, MemoryBucket, MemoryLedger, MemoryMailer, MemoryQueues, MemorySpill,
+    SeededEntropy, SimClock,
 };
 use tokio::sync::Notify;
 
@@ -26,6 +26,7 @@ pub type Env = Ports<
     Faulty<MemoryLedger>,
     SimClock,
     SeededEntropy,
+    Faulty<MemorySpill>,
 >;
 
 /// An execution environment: a poller that serves one window at a time.
@@ -83,8 +84,9 @@ impl Environment {
     #[must_use]
     pub fn new(world: &World, number: usize, ahead: i64) -> Self {
         let clock = world.universe.clock_with_offset(ahead);
+        let poller = world.poller.borrow().clone();
         let mailer = Faulty::new(world.ses.mailer_of(number, &clock), world.mail_faults.clone());
-        let mailer = match &world.poller.borrow().shared_bucket {
+        let mailer = match &poller.shared_bucket {
             Some(shared) => {
                 MaybeBucketed::Shared(Bucketed::new(mailer, world.bucket.clone(), shared.lost))
             }
@@ -97,8 +99,12 @@ impl Environment {
             ledger: Faulty::new(world.ledger.clone(), world.faults.clone()),
             clock: clock.clone(),
             entropy: world.entropy.fork(),
+            spill: poller
+                .spill
+                .is_some()
+                .then(|| Faulty::new(world.spill.clone(), world.faults.clone())),
         };
-        let poller = Poller::new(env, world.poller.borrow().clone());
+        let poller = Poller::new(env, poller);
         Self {
             poller,
             clock,

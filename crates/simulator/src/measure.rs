@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use tidegate_core::identity::Identity;
+use tidegate_core::spill::unpack;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::WindowReport;
 use tidegate_memory::{Arrival, QueuedMessage};
@@ -79,16 +80,29 @@ impl World {
         twice.map(|(id, _)| id).collect()
     }
 
-    /// Mails that stand on some queue, by id, dead letters included.
+    /// Mails that stand on some queue, by id, dead letters included, or are deferred.
     #[must_use]
     pub fn waiting(&self) -> BTreeSet<String> {
         let standing = self.queues.urls().into_iter().flat_map(|url| self.queues.contents(&url));
-        standing.filter_map(|message| id_of(&message)).collect()
+        let standing = standing.filter_map(|message| id_of(&message));
+        standing.chain(self.deferred().into_iter().map(|(id, _)| id)).collect()
     }
 
-    /// Whether nothing stands on any queue but dead letters.
+    /// Mails that stand in the store of deferred mail, with their bodies, the oldest object first; what
+    /// cannot be read there is left out.
+    #[must_use]
+    pub fn deferred(&self) -> Vec<(String, String)> {
+        let objects = self.spill.contents().into_iter();
+        let mails = objects.filter_map(|(_, bytes)| unpack(&bytes).ok()).flatten();
+        mails.map(|(line, envelope)| (envelope.identity.id().into_owned(), line.body)).collect()
+    }
+
+    /// Whether nothing stands on any queue but dead letters, and nothing is deferred.
     #[must_use]
     pub fn is_drained(&self) -> bool {
+        if !self.spill.contents().is_empty() {
+            return false;
+        }
         let mut urls = self.queues.urls().into_iter().filter(|url| *url != self::url(DEAD_LETTERS));
         urls.all(|url| self.queues.contents(&url).is_empty())
     }

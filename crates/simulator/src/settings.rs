@@ -111,22 +111,35 @@ impl Settings {
         given.map(|(_, value)| value.clone())
     }
 
-    /// The poller's settings, read as in production.
-    ///
-    /// # Errors
-    /// [`ConfigError`] on what the poller refuses.
-    pub fn poller(&self) -> Result<PollerConfig, ConfigError> {
+    /// The list of campaigns, as it stands in the environment.
+    fn listed(&self) -> String {
         let named = |(name, weight): &(String, u32)| {
             let queue_url = url(name);
             format!(r#"{{"name": "{name}", "queue_url": "{queue_url}", "weight": {weight}}}"#)
         };
         let campaigns: Vec<String> = self.campaigns.iter().map(named).collect();
+        format!("[{}]", campaigns.join(","))
+    }
+
+    /// Whether the level of back-pressure is judged: only where a variable of it is given.
+    fn judges(&self) -> bool {
+        let of = |name: &str| {
+            name.starts_with("TIDEGATE_PRESSURE") || name.starts_with("TIDEGATE_SPILL")
+        };
+        self.variables.iter().any(|(name, _)| of(name))
+    }
+
+    /// The poller's settings, read as in production.
+    ///
+    /// # Errors
+    /// [`ConfigError`] on what the poller refuses.
+    pub fn poller(&self) -> Result<PollerConfig, ConfigError> {
         let lookup = |name: &str| {
             if let Some(value) = self.given(name) {
                 return Some(value);
             }
             match name {
-                "TIDEGATE_CAMPAIGNS" => Some(format!("[{}]", campaigns.join(","))),
+                "TIDEGATE_CAMPAIGNS" => Some(self.listed()),
                 "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
                 "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
                 "TIDEGATE_DOMAIN_QUEUES" => {
@@ -153,6 +166,7 @@ impl Settings {
             cap: self.cap(read.cap, deployed.poller.cap),
             guard,
             allowed_senders: read.allowed_senders,
+            spill: read.spill,
             ..deployed.poller.clone()
         })
     }
@@ -167,7 +181,11 @@ impl Settings {
             "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
             "TIDEGATE_OVERLAP_WINDOWS" => Some(self.overlap_windows.to_string()),
             "TIDEGATE_FEEDBACK_QUEUE_URL" => Some(url(FEEDBACK).to_string()),
-            _ => self.given(name),
+            _ if self.given(name).is_some() => self.given(name),
+            "TIDEGATE_CAMPAIGNS" => self.judges().then(|| self.listed()),
+            "TIDEGATE_MERGE_QUEUE_URL" => self.merge.then(|| url(MERGE).to_string()),
+            "TIDEGATE_EXPRESS_QUEUE_URL" => self.express.then(|| url(EXPRESS).to_string()),
+            _ => None,
         };
         let read = SchedulerConfig::from_variables(lookup)?;
         let Some(deployed) = &self.deployed else { return Ok(read) };
@@ -177,6 +195,8 @@ impl Settings {
             cap: self.cap(read.cap, deployed.scheduler.cap),
             campaign_queues: None,
             feedback: read.feedback,
+            pressure: read.pressure,
+            spill: read.spill,
             ..deployed.scheduler.clone()
         })
     }

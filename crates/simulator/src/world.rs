@@ -16,10 +16,11 @@ use tidegate_core::timestamp::SECOND;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::minute::{self, MinuteReport};
 use tidegate_delivery::ports::{Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing};
+use tidegate_delivery::pressure::{Gauge, Pressure};
 use tidegate_delivery::schedule::{self, ScheduleReport};
 use tidegate_memory::{
     FaultPlan, Faulty, MemoryBucket, MemoryFeedback, MemoryInvoke, MemoryLedger, MemoryQueues,
-    MemorySes, QueueSettings, QueuedMessage, SeededEntropy, Universe,
+    MemorySes, MemorySpill, QueueSettings, QueuedMessage, SeededEntropy, Universe,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -75,6 +76,8 @@ pub struct World {
     pub ledger: MemoryLedger,
     /// What pollers take from that are configured with a shared bucket, and other software.
     pub bucket: MemoryBucket,
+    /// Deferred mail, without faults.
+    pub spill: MemorySpill,
     /// What befalls calls to queues, ledger, account and Invoke.
     pub faults: FaultPlan,
     /// What befalls mails.
@@ -94,6 +97,8 @@ pub struct World {
     /// What new environments are configured with.
     pub(crate) poller: RefCell<PollerConfig>,
     scheduler: SchedulerConfig,
+    /// What the scheduler's environment remembers.
+    gauge: Gauge,
     rate: Rate,
     pub(crate) entropy: SeededEntropy,
     pub(crate) environments: RefCell<Vec<Option<Rc<Environment>>>>,
@@ -129,6 +134,7 @@ impl World {
             ses: MemorySes::new(universe, seed.wrapping_add(3), ses),
             ledger: MemoryLedger::default(),
             bucket: MemoryBucket::new(universe),
+            spill: MemorySpill::default(),
             faults: FaultPlan::new(universe, seed.wrapping_add(4)),
             mail_faults: FaultPlan::new(universe, seed.wrapping_add(5)),
             invoke,
@@ -139,6 +145,7 @@ impl World {
             minutes: RefCell::default(),
             poller: RefCell::new(poller),
             scheduler,
+            gauge: Gauge::default(),
             rate,
             entropy: SeededEntropy::new(seed.wrapping_add(6)),
             environments: RefCell::default(),
@@ -332,8 +339,17 @@ impl World {
         let feedback = MemoryFeedback::new(self.queues.client(), url(FEEDBACK));
         let feedback = Faulty::new(feedback, self.faults.clone());
         let reading = config.feedback.as_ref().map(|config| (config, &feedback));
+        let spill = Faulty::new(self.spill.clone(), self.faults.clone());
+        let pressure = Pressure {
+            config,
+            queues: &queues,
+            spill: config.spill.is_some().then_some(&spill),
+            entropy: &self.entropy,
+            gauge: &self.gauge,
+        };
         let ticks = Box::pin(schedule::run(config, &clock, &account, &ledger, &invoke, &queues));
-        let (report, minute) = Box::pin(minute::run(ticks, reading, &clock, &ledger)).await;
+        let minute = minute::run(ticks, reading, pressure, &clock, &ledger);
+        let (report, minute) = Box::pin(minute).await;
         self.minutes.borrow_mut().push(minute);
         self.runs.borrow_mut().extend(report);
     }

@@ -17,6 +17,7 @@ pub mod ledger;
 pub mod mail;
 pub mod marks;
 pub mod queues;
+pub mod spill;
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;

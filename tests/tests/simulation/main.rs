@@ -7,6 +7,7 @@ mod crash;
 mod daily;
 mod dead;
 mod domains;
+mod express;
 mod fallback;
 mod faults;
 mod feedback;

@@ -5,9 +5,11 @@ mod completions;
 mod dead;
 mod doctor;
 mod history;
+mod level;
 mod plan;
 mod reconcile;
 mod send;
+mod spill;
 mod status;
 mod steer;
 mod top;
@@ -26,9 +28,11 @@ pub use completions::{CompletionsArgs, ManArgs};
 pub use dead::DeadArgs;
 pub use doctor::DoctorArgs;
 pub use history::HistoryArgs;
+pub use level::LevelArgs;
 pub use plan::PlanArgs;
 pub use reconcile::ReconcileArgs;
 pub use send::SendArgs;
+pub use spill::SpillArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 pub use top::TopArgs;
@@ -57,6 +61,10 @@ pub enum Command {
     Top(TopArgs),
     /// Show what stands: quota and use, campaigns, holds, breaker, queues
     Status(StatusArgs),
+    /// Ask how high the pressure is, and what it defers
+    Level(LevelArgs),
+    /// Show deferred mail, or bring it back
+    Spill(Box<SpillArgs>),
     /// Stop a campaign, or all sending
     Pause(PauseArgs),
     /// End a pause
@@ -93,6 +101,8 @@ impl Command {
             Self::Send(args) => Some(args.on.output),
             Self::Top(args) => Some(args.on.output),
             Self::Status(args) => Some(args.on.output),
+            Self::Level(args) => Some(args.on.output),
+            Self::Spill(args) => Some(args.output()),
             Self::Pause(args) => Some(args.on.output),
             Self::Resume(args) => Some(args.on.output),
             Self::Lift(args) => Some(args.on.output),
@@ -113,7 +123,12 @@ impl Command {
     const fn hears(&self) -> bool {
         matches!(
             self,
-            Self::Send(_) | Self::Plan(_) | Self::Top(_) | Self::Dead(_) | Self::Reconcile(_)
+            Self::Send(_)
+                | Self::Plan(_)
+                | Self::Top(_)
+                | Self::Dead(_)
+                | Self::Reconcile(_)
+                | Self::Spill(_)
         )
     }
 
@@ -134,6 +149,8 @@ impl Command {
             Self::Send(args) => Box::pin(send::run(&args, shell)).await,
             Self::Top(args) => Box::pin(top::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
+            Self::Level(args) => Box::pin(level::run(&args, shell)).await,
+            Self::Spill(args) => Box::pin(spill::run(&args, shell)).await,
             Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,
             Self::Resume(args) => Box::pin(steer::resume(&args, shell)).await,
             Self::Lift(args) => Box::pin(steer::lift(&args, shell)).await,

@@ -264,7 +264,7 @@ impl View for RateShown {
     }
 }
 
-fn span(text: &str) -> Result<Duration, String> {
+pub(super) fn span(text: &str) -> Result<Duration, String> {
     let span = humantime::parse_duration(text);
     let allowed = "allowed is a time such as 90s, 30min, 2h or 1day, up to 30 days";
     match span {

@@ -5,6 +5,7 @@ mod campaigns;
 mod domains;
 mod feedback;
 mod floor;
+mod pressure;
 mod shared_bucket;
 mod variables;
 
@@ -15,6 +16,7 @@ use thiserror::Error;
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
 pub use domains::DomainsConfig;
 pub use feedback::FeedbackConfig;
+pub use pressure::PressureConfig;
 pub use shared_bucket::{
     BucketLost, BucketUrl, DEFAULT_PREFIX, InvalidBucketUrl, InvalidKeyPrefix, KeyPrefix,
     SharedBucketConfig,
@@ -27,6 +29,7 @@ use crate::duplicate_guard::DuplicateGuard;
 use crate::email::AllowedSenders;
 use crate::limiter::Floor;
 use crate::rate::{Guard, Rate};
+use crate::spill::Location;
 
 /// The poller function's time-out.
 pub const POLLER_TIMEOUT: Duration = Duration::from_secs(15);
@@ -128,6 +131,8 @@ pub struct PollerConfig {
     pub mark_kept: Duration,
     /// `TIDEGATE_CONFIGURATION_SET`: SES's, of mails that name none.
     pub configuration_set: Option<String>,
+    /// `TIDEGATE_SPILL`: where deferred mail is written; without it none is deferred.
+    pub spill: Option<Location>,
     /// `TIDEGATE_CAMPAIGN_FLOOR`, default 0%.
     pub campaign_floor: Floor,
     /// `TIDEGATE_SHARED_BUCKET` and what belongs to it; none where nobody else sends.
@@ -154,6 +159,10 @@ pub struct SchedulerConfig {
     pub feedback: Option<FeedbackConfig>,
     /// `TIDEGATE_IDLE_WAKE_SECONDS`, default 1: while every queue is empty, one tick in so many.
     pub idle_wake: u64,
+    /// What the level is judged by; none where `TIDEGATE_CAMPAIGNS` is not set.
+    pub pressure: Option<PressureConfig>,
+    /// `TIDEGATE_SPILL`: where deferred mail stands.
+    pub spill: Option<Location>,
 }
 
 impl PollerConfig {
@@ -223,6 +232,7 @@ impl PollerConfig {
                 24 * vars.number("TIDEGATE_DUPLICATE_GUARD_DAYS", 1..=90).unwrap_or(15),
             ),
             configuration_set: vars.configuration_set(),
+            spill: vars.spill(),
             campaign_floor: vars.campaign_floor(),
             shared_bucket: vars.shared_bucket(),
         };
@@ -267,6 +277,8 @@ impl SchedulerConfig {
             campaign_queues: vars.campaign_queues(ledger_is_shared),
             feedback: vars.feedback(),
             idle_wake: vars.number("TIDEGATE_IDLE_WAKE_SECONDS", 1..=60).unwrap_or(1),
+            pressure: vars.pressure(),
+            spill: vars.spill(),
         };
         vars.finish(config)
     }

@@ -11,6 +11,7 @@ use crate::breaker::Breaker;
 use crate::config::Campaign;
 use crate::daily::DailyReading;
 use crate::identity::EpochMillis;
+use crate::pressure::{Level, Reading};
 use crate::rate::Rate;
 use crate::refusals::Streak;
 use crate::reputation::Reputation;
@@ -61,6 +62,9 @@ pub struct Control {
     /// Bounces and complaints, where they are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reputation: Option<Reputation>,
+    /// The level of back-pressure, as it was last judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pressure: Option<Reading>,
     /// Members that this version does not know. They are kept: a newer version that was rolled back
     /// finds them again.
     #[serde(flatten)]
@@ -78,6 +82,12 @@ impl Control {
     #[must_use]
     pub fn holds_campaign(&self, campaign: &str) -> bool {
         self.campaign_holds.get(campaign).is_some_and(|holds| !holds.is_empty())
+    }
+
+    /// The level of back-pressure that counts at `now`.
+    #[must_use]
+    pub fn level(&self, now: EpochMillis) -> Level {
+        self.pressure.map_or(Level::Clear, |reading| reading.level_at(now))
     }
 
     /// How many holds stand, on all sending and on campaigns.

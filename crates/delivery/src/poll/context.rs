@@ -9,6 +9,7 @@ use tidegate_core::config::PollerConfig;
 use super::learned::Learned;
 use super::plan::Plan;
 use super::rest::Finds;
+use super::spill::Spiller;
 use super::time::WindowTime;
 use crate::environment::Environment;
 use crate::ports::{Clock as _, Monotonic};
@@ -27,6 +28,7 @@ pub(super) struct Context<'a, E> {
     /// The claim's.
     pub(super) token: String,
     pub(super) finds: Finds,
+    pub(super) spiller: Spiller,
 }
 
 impl<E: Environment> Context<'_, E> {

@@ -17,6 +17,7 @@ use super::message::{Message, Source, read};
 use super::outcome::reject;
 use super::rest::Answers;
 use super::settle::{Job, Receipt, pack};
+use super::spill::Sorted;
 use super::supply::Supply;
 use crate::environment::Environment;
 use crate::ports::{Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
@@ -92,7 +93,7 @@ pub(super) async fn feed<E: Environment>(
                 let told = result.as_ref().ok().map(|(messages, _)| messages.len());
                 fed.asked.note(&plan.campaigns[ask.lane].name, told, long);
                 let got = result.as_ref().map_or(0, |(messages, _)| messages.len() as u64);
-                let mails = take(ctx, &ask, result, &mut fed, jobs);
+                let (mails, left) = take(ctx, &ask, result, &mut fed, jobs);
                 supplies[ask.lane].answered(ask.messages, got);
                 if ask.recipients == 0 && got > 0 {
                     intake.revive(ask.lane); // the probe found mail again
@@ -100,6 +101,9 @@ pub(super) async fn feed<E: Environment>(
                 let merged = mails.iter().filter(|mail| mail.place.is_none());
                 intake.received(&ask, got, merged.map(|mail| mail.recipients).sum());
                 intake.set_aside(ask.lane, limited.moved(ask.lane, &mails));
+                if left {
+                    intake.mark_dry(ask.lane); // for this window: its slots go to the others
+                }
                 for (place, mails) in by_place(mails) {
                     let queue = place.and_then(|place| plan.domains.find(place));
                     let queue = queue.map_or(merge, |queue| &queue.queue);
@@ -139,14 +143,15 @@ struct Forward {
     outgoing: Outgoing,
 }
 
-/// Reads what was received; what SES must not get is dead-lettered from here.
+/// Reads what was received; what SES must not get is dead-lettered from here, and what is deferred
+/// stays with the spiller. Says whether that had no room for some.
 fn take<E: Environment>(
     ctx: &Context<'_, E>,
     ask: &Ask,
     result: Result<(Vec<Received>, Monotonic), PortError>,
     fed: &mut Fed,
     jobs: &UnboundedSender<Job>,
-) -> Vec<Forward> {
+) -> (Vec<Forward>, bool) {
     let campaign = &ctx.plan.campaigns[ask.lane];
     let (messages, since) = result.unwrap_or_else(|error| {
         tracing::error!(campaign = campaign.name, error = &error as &dyn StdError, "not fed");
@@ -162,13 +167,20 @@ fn take<E: Environment>(
         domain: None,
     };
     let mut forwards = Vec::with_capacity(messages.len());
+    let mut left = false;
     for received in messages {
         fed.highest_receive_count = fed.highest_receive_count.max(received.receive_count);
         match read(received, &source, since, ctx.config) {
             Ok(message) => {
                 ctx.learned.received(&campaign.name, message.recipients());
-                let place = ctx.plan.domains.place_of(&message.demands);
-                forwards.push(Forward::of(message, place));
+                match ctx.spiller.sort(Box::new(message)) {
+                    Sorted::Sent(message) => {
+                        let place = ctx.plan.domains.place_of(&message.demands);
+                        forwards.push(Forward::of(*message, place));
+                    }
+                    Sorted::Deferred => {}
+                    Sorted::Left => left = true,
+                }
             }
             Err(rejected) => {
                 fed.dead += 1;
@@ -176,7 +188,7 @@ fn take<E: Environment>(
             }
         }
     }
-    forwards
+    (forwards, left)
 }
 
 impl Forward {

@@ -12,6 +12,7 @@ mod plan;
 mod report;
 mod rest;
 mod settle;
+mod spill;
 mod supply;
 mod time;
 
@@ -24,19 +25,20 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_channel::mpsc::unbounded;
-use futures_util::future::{Either, join, join3, join4, select};
+use futures_util::future::{Either, join, join3, select};
 use thiserror::Error;
 use tidegate_core::Window;
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::control::HoldReason;
 use tidegate_core::grid::SlotGrid;
+use tidegate_core::pressure::Level;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::{Admission, Tick};
 
 use crate::environment::Environment;
 use crate::ports::{
-    Account as _, Claim, ClaimRequest, Clock as _, Entropy as _, Ledger as _, Mailer as _,
+    Account as _, Claim, ClaimRequest, Clock as _, Depth, Entropy as _, Ledger as _, Mailer as _,
     PortError, Queues as _, Standing,
 };
 use crate::{account, quota};
@@ -49,7 +51,9 @@ use plan::Plan;
 pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};
 use rest::{Finds, Rest};
+pub(crate) use settle::pack;
 use settle::settle;
+use spill::Spiller;
 use time::WindowTime;
 
 /// How old what the ledger keeps of the account may be, where no scheduler renews it.
@@ -179,6 +183,7 @@ impl<E: Environment> Poller<E> {
             time,
             token: request.token.clone(),
             finds: Finds::default(),
+            spiller: Spiller::new(self.level(standing, request.window), plan.slot_count()),
         };
         if plan.ends_the_day() {
             let (reason, detail) = (HoldReason::DailyBudget, plan.day_in_words());
@@ -206,6 +211,12 @@ impl<E: Environment> Poller<E> {
         self.report(&ctx, report, fed, drained, drift).await
     }
 
+    /// The level that defers mail: clear where there is nowhere to put it.
+    fn level(&self, standing: &Standing, window: Window) -> Level {
+        let level = || standing.control.level(window.opens().into());
+        self.env.spill().map_or(Level::Clear, |_| level())
+    }
+
     /// Feed, drain and settle side by side, in one future.
     async fn serve_slots(
         &self,
@@ -224,17 +235,26 @@ impl<E: Environment> Poller<E> {
                 }
             }
         };
-        let draining = drain::drain(ctx, jobs, arrived, &buffered);
+        let draining = drain::drain(ctx, jobs.clone(), arrived, &buffered);
+        // Nothing is paced any more when deferred mail is written.
+        let shedding = async move {
+            let (fed, drained) = join(feeding, draining).await;
+            let written = ctx.spiller.write(ctx, &jobs).await;
+            (fed, drained, written)
+        };
         let settling = settle(self.env.queues(), to_settle, &buffered);
-        let beside = join(self.warm(ctx), self.drift(ctx));
-        let serving = pin!(join4(feeding, draining, settling, beside));
+        let beside = join3(self.warm(ctx), self.drift(ctx), self.gone(ctx));
+        let serving = pin!(join3(shedding, settling, beside));
         let waking = pin!(self.wake(ctx));
         // Waking never ends by itself.
-        let (fed, drained, settled, ((), drift)) = match select(serving, waking).await {
+        let served = match select(serving, waking).await {
             Either::Left((served, _)) => served,
             Either::Right((never, _)) => match never {},
         };
+        let ((fed, mut drained, written), settled, ((), drift, gone)) = served;
         report.settled(settled);
+        drained.domains.gone.extend(gone);
+        report.shed(written);
         (fed, drained, drift)
     }
 
@@ -277,6 +297,22 @@ impl<E: Environment> Poller<E> {
         }
     }
 
+    /// The queue of `*`, where nothing is in it in truth: its mail is away for minutes at a time, so only
+    /// SQS's count tells.
+    async fn gone(&self, ctx: &Context<'_, E>) -> Option<usize> {
+        let queue = ctx.plan.domains.queues.iter().find(|queue| queue.hides && queue.depth > 0)?;
+        if !ctx.counts_merge() {
+            return None;
+        }
+        match self.env.queues().depth(&queue.queue).await {
+            Ok(depth) => (depth == Depth::default()).then_some(queue.place),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn StdError, "queue of * not counted");
+                None
+            }
+        }
+    }
+
     async fn report(
         &self,
         ctx: &Context<'_, E>,
@@ -296,8 +332,12 @@ impl<E: Environment> Poller<E> {
         report.taken = drained.taken;
         report.back = drained.back;
         report.sent = drained.sent;
-        report.waited = drained.waited;
+        // Rounded once a window: an express mail's wait is a part of a second.
+        let seconds = |sum: Duration| (sum + Duration::from_millis(500)).as_secs();
+        let waited = drained.waited.into_iter();
+        report.waited = waited.map(|(campaign, sum)| (campaign, seconds(sum))).collect();
         report.mails = drained.mails;
+        (report.first, report.first_waited) = drained.first;
         report.refused = drained.refused;
         report.failed = drained.failed;
         report.retried = drained.retried;

@@ -8,6 +8,7 @@ use tidegate_core::outcome::Outcome;
 use tidegate_core::rate::Rate;
 
 use super::settle::Settled;
+use super::spill::Written;
 use crate::ports::{LedgerReport, Takes};
 
 /// How a poller's run ended. None of these is a failure.
@@ -65,6 +66,16 @@ pub struct WindowReport {
     /// Seconds that what SES accepted had waited since it was put on its queue, times its recipients,
     /// by campaign: over `sent` the mean.
     pub waited: BTreeMap<String, u64>,
+    /// Accepted by SES, of campaign mail that was never put back and whose domain has no limit.
+    pub first: u64,
+    /// Seconds that these had waited since they were put on their queues, times recipients.
+    pub first_waited: u64,
+    /// Mails of low urgency taken out of their queues, by campaign: they stand in the store of deferred
+    /// mail.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub spilled: BTreeMap<String, u64>,
+    /// Mails that were to be deferred, and could not be written: they stay on their queues.
+    pub spill_failed: u64,
     /// Mails accepted by SES.
     pub mails: u64,
     /// Mails that SES refused for the rate.
@@ -121,6 +132,10 @@ impl WindowReport {
             back: 0,
             sent: BTreeMap::new(),
             waited: BTreeMap::new(),
+            first: 0,
+            first_waited: 0,
+            spilled: BTreeMap::new(),
+            spill_failed: 0,
             mails: 0,
             refused: 0,
             failed: BTreeMap::new(),
@@ -159,6 +174,11 @@ impl WindowReport {
         self.move_failed += settled.move_failed;
     }
 
+    pub(super) fn shed(&mut self, written: Written) {
+        self.spilled = written.by_campaign;
+        self.spill_failed = written.failed;
+    }
+
     /// Mails of which nobody knows whether SES took them: no answer came.
     #[must_use]
     pub fn possibly_sent(&self) -> u64 {
@@ -191,6 +211,9 @@ impl WindowReport {
             ("fed", self.fed_total()),
             ("sent", self.sent_total()),
             ("mails", self.mails),
+            ("first", self.first),
+            ("first_waited", self.first_waited),
+            ("spilled", self.spilled.values().sum()),
             ("refused", self.refused),
             ("failed", failed),
             ("possibly_sent", self.possibly_sent()),

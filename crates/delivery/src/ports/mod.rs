@@ -12,6 +12,7 @@ mod ledger;
 mod mailer;
 mod marks;
 mod queues;
+mod spill;
 
 pub use account::{Account, AccountStatus};
 pub use bucket::{Answer, Bucket, BucketLevel, BucketLevels, DomainTake, TakeRequest, Taken};
@@ -29,6 +30,7 @@ pub use marks::{MarkRequest, Marked, Marks};
 pub use queues::{
     Depth, Entry, EntryError, Fifo, Outgoing, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
 };
+pub use spill::{Spill, SpillPage, Spilled, Version};
 
 use std::error::Error as StdError;
 
@@ -51,7 +53,7 @@ pub struct PortError {
 /// What a caller can tell about a failed call.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The queue, table or function does not exist.
+    /// The queue, table, function or object does not exist.
     #[error("it does not exist")]
     NotFound,
     /// No permission, or wrong credentials; the service's code.

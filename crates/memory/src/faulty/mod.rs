@@ -3,6 +3,7 @@
 mod plan;
 mod queues;
 mod rule;
+mod spill;
 #[cfg(test)]
 mod tests;
 
@@ -74,6 +75,10 @@ fn failed(operation: Operation, resource: &str) -> impl Fn(FailureKind) -> PortE
         Operation::FindMarks => "BatchGetItem",
         Operation::ListQueues => "ListQueues",
         Operation::ListTags => "ListQueueTags",
+        Operation::PutSpill | Operation::SetProgress => "PutObject",
+        Operation::ListSpill => "ListObjectsV2",
+        Operation::GetSpill | Operation::ReadProgress => "GetObject",
+        Operation::DeleteSpill | Operation::ForgetProgress => "DeleteObject",
         Operation::Account => "GetAccount",
         Operation::Tick => "Invoke",
     };

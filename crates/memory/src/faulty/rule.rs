@@ -53,6 +53,20 @@ pub enum Operation {
     ReceiveFeedback,
     /// `Feedback::delete`; without resource.
     DeleteFeedback,
+    /// `Spill::put`; the resource is the object's name, as for all of `Spill` but its list.
+    PutSpill,
+    /// `Spill::list`; without resource.
+    ListSpill,
+    /// `Spill::get`.
+    GetSpill,
+    /// `Spill::delete`.
+    DeleteSpill,
+    /// `Spill::progress`.
+    ReadProgress,
+    /// `Spill::set_progress`.
+    SetProgress,
+    /// `Spill::forget_progress`.
+    ForgetProgress,
     /// `Account::account`; without resource.
     Account,
     /// `Invoke::tick`; the resource is the window.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tidegate_core::email::{Address, AllowedSenders, Email};
+use tidegate_core::email::{Address, AllowedSenders, Email, Priority};
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 
 use super::fault::Fault;
@@ -109,6 +109,13 @@ struct Unsubscribe {
 }
 
 impl Draft {
+    /// How urgent the mails are; one that is no priority is refused with the first row.
+    pub(super) fn urgency(&self) -> Priority {
+        let given = self.priority.as_deref();
+        let named = given.and_then(|name| Priority::ALL.into_iter().find(|p| p.as_str() == name));
+        named.unwrap_or_default()
+    }
+
     /// The message of `row`, and the mail as the poller will read it.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 
 mod backlog;
 mod batch;
+mod before;
 mod check;
 mod csv_rows;
 mod deliver;
@@ -23,6 +24,7 @@ mod rows;
 mod session;
 mod template;
 
+pub use before::before;
 pub use check::{Checked, Checking, check};
 pub use deliver::DeliverError;
 pub use draft::{Draft, Message, Words, fingerprint};
@@ -35,5 +37,5 @@ pub use preview::{Preview, PreviewedMail};
 pub use report::{DryRun, Ended, Estimate, Refused, SendReport, Shown, Unfinished};
 pub use restart::{RestartError, Resume, once_more, restarted};
 pub use rows::{Format, Row, Rows};
-pub use session::{Limits, Ports, Progress, SendError, Session, Standing, before, standing};
+pub use session::{Limits, Ports, Progress, SendError, Session, Standing, standing};
 pub use template::{Columns, Part, Source, Templates};

@@ -8,7 +8,8 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use sha2::{Digest as _, Sha256};
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Clock, Entropy, PortError, QueueUrl, Queues};
+use tidegate_core::pressure::Level;
+use tidegate_delivery::ports::{Clock, Entropy, QueueUrl, Queues};
 
 use super::backlog::{Backlog, Room};
 use super::batch::Packer;
@@ -19,6 +20,7 @@ use super::fault::Fault;
 use super::journal::{Contents, Difference, Header, JournalError, Log, Ranges, Record, Writer};
 use super::report::{Ended, SendReport};
 use super::rows::{Format, Rows};
+use crate::level::{Gate, HeldBack, Obedience};
 use crate::redact::Addresses;
 
 /// Bounds of a run.
@@ -30,12 +32,15 @@ pub struct Limits {
     pub max_backlog: Option<u64>,
     /// How long a batch is tried that fails for a passing reason.
     pub patience: Duration,
+    /// How the level is obeyed.
+    pub obedience: Obedience,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let patience = Duration::from_mins(5);
-        Self { parallel: 8, max_backlog: Some(100_000), patience }
+        let obedience = Obedience::default();
+        Self { parallel: 8, max_backlog: Some(100_000), patience, obedience }
     }
 }
 
@@ -46,6 +51,9 @@ pub trait Progress {
 
     /// The queue has `depth` messages, and at most `most` are wanted: it waits.
     fn waiting(&self, _depth: u64, _most: u64) {}
+
+    /// The level defers its rows: it waits.
+    fn held_back(&self, _level: Level) {}
 
     /// Something failed that is tried again.
     fn retrying(&self, _error: &(dyn StdError + 'static)) {}
@@ -148,7 +156,7 @@ pub fn standing(
 
 /// What a run needs of the outside.
 #[derive(Debug)]
-pub struct Ports<'a, Q, C, E, P> {
+pub struct Ports<'a, Q, C, E, P, G> {
     /// The queues.
     pub queues: &'a Q,
     /// Time.
@@ -157,6 +165,8 @@ pub struct Ports<'a, Q, C, E, P> {
     pub entropy: &'a E,
     /// Is told how it goes.
     pub progress: &'a P,
+    /// Tells the level, before the first batch and between batches.
+    pub gate: &'a G,
 }
 
 /// A run that has been checked and confirmed.
@@ -184,9 +194,9 @@ impl Session<'_> {
     ///
     /// # Errors
     /// [`SendError`]. A queue that does not take more is no error: the report says how far it came.
-    pub async fn run<Q: Queues, C: Clock, E: Entropy, P: Progress, L: Log>(
+    pub async fn run<Q: Queues, C: Clock, E: Entropy, P: Progress, G: Gate, L: Log>(
         &self,
-        ports: Ports<'_, Q, C, E, P>,
+        ports: Ports<'_, Q, C, E, P, G>,
         input: impl Read,
         journal: &mut Writer<L>,
         stop: impl Future<Output = ()>,
@@ -218,7 +228,8 @@ impl Session<'_> {
             queue: &queue,
             patience: self.limits.patience,
         };
-        let fault = self.enqueue(&deliverer, batches, journal, stop, &mut report).await?;
+        let held = HeldBack::new(ports.gate, self.draft.urgency(), self.limits.obedience);
+        let fault = self.enqueue((&deliverer, held), batches, journal, stop, &mut report).await?;
         report.seconds = ports.clock.monotonic().saturating_since(started).as_secs_f64();
         if let Some(fault) = fault {
             return Err(self.changed(journal.path(), Some(fault)));
@@ -241,9 +252,9 @@ impl Session<'_> {
 
     /// Sends batches until there are no more, `stop` is ready, or one fails for good: then those
     /// under way are waited for. Gives the row that can no longer be sent, where there is one.
-    async fn enqueue<Q: Queues, C: Clock, E: Entropy, P: Progress, L: Log>(
+    async fn enqueue<Q: Queues, C: Clock, E: Entropy, P: Progress, G: Gate, L: Log>(
         &self,
-        deliverer: &Deliverer<'_, Q, C, E, P>,
+        (deliverer, mut held): (&Deliverer<'_, Q, C, E, P>, HeldBack<'_, G>),
         mut batches: impl Iterator<Item = Result<Vec<Message>, Fault>>,
         journal: &mut Writer<L>,
         stop: impl Future<Output = ()>,
@@ -259,6 +270,19 @@ impl Session<'_> {
         loop {
             let mut wait = None;
             while going && under_way.len() < self.limits.parallel.max(1) {
+                match held.until(clock).await {
+                    Ok(None) => {}
+                    Ok(Some((until, level))) => {
+                        progress.held_back(level);
+                        wait = Some(until);
+                        break;
+                    }
+                    Err(error) => {
+                        report.gave_up(&error);
+                        going = false;
+                        break;
+                    }
+                }
                 match backlog.room().await {
                     Room::Free => {}
                     Room::Wait(until) => {
@@ -362,32 +386,4 @@ impl<R: Read> Iterator for Batches<'_, R> {
             }
         }
     }
-}
-
-/// What stands on a queue and in the ledger before a run, for its journal.
-///
-/// # Errors
-/// [`PortError`].
-pub async fn before(
-    queues: &impl Queues,
-    ledger: &impl tidegate_delivery::ports::Ledger,
-    campaign: &str,
-    queue: &QueueUrl,
-    merge: Option<&QueueUrl>,
-) -> Result<super::journal::Before, PortError> {
-    let counters = ledger.read().await?.counters;
-    let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
-    let all =
-        |depth: tidegate_delivery::ports::Depth| depth.visible + depth.in_flight + depth.delayed;
-    let queued = all(queues.depth(queue).await?);
-    let merging = match merge {
-        Some(merge) => all(queues.depth(merge).await?),
-        None => 0,
-    };
-    Ok(super::journal::Before {
-        sent: counter(&format!("sent.{campaign}")),
-        possibly_sent: counter("possibly_sent"),
-        queued,
-        merging,
-    })
 }

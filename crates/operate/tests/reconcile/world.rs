@@ -165,6 +165,7 @@ impl World {
             clock: &clock,
             entropy: &SeededEntropy::new(3),
             progress: &(),
+            gate: &(),
         };
         let mut journal = Journalled(Vec::new(), at);
         let mut writer = Writer::new(&mut journal);

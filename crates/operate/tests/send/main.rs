@@ -5,5 +5,6 @@
 mod checks;
 mod faults;
 mod golden;
+mod held_back;
 mod restarts;
 mod world;

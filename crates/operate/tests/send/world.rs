@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -7,10 +8,12 @@ use futures_util::future::{Either, select};
 use tidegate_core::Timestamp;
 use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Clock as _, QueueUrl};
+use tidegate_core::pressure::Level;
+use tidegate_delivery::ports::{Clock as _, PortError, QueueUrl};
 use tidegate_memory::{
     FaultPlan, Faulty, Latency, MemoryQueues, QueueSettings, SeededEntropy, Universe,
 };
+use tidegate_operate::level::Gate;
 use tidegate_operate::send::{
     Checked, Checking, Contents, Draft, Fault, Format, Header, Limits, Log, Part, Ports, Progress,
     SendError, SendReport, Session, Source, Templates, Words, Writer, check, read, standing,
@@ -98,6 +101,13 @@ pub(crate) struct World {
     pub(crate) faults: FaultPlan,
     pub(crate) queue: QueueUrl,
     pub(crate) limits: Limits,
+    pub(crate) level: Cell<Level>,
+}
+
+impl Gate for World {
+    async fn level(&self) -> Result<Level, PortError> {
+        Ok(self.level.get())
+    }
 }
 
 impl World {
@@ -115,6 +125,7 @@ impl World {
             faults,
             queue,
             limits: Limits { parallel: 3, ..Limits::default() },
+            level: Cell::new(Level::Clear),
         }
     }
 
@@ -172,7 +183,8 @@ impl World {
         };
         let queues = Faulty::new(self.queues.clone(), self.faults.clone());
         let (clock, entropy) = (self.universe.clock(), SeededEntropy::new(7));
-        let ports = Ports { queues: &queues, clock: &clock, entropy: &entropy, progress };
+        let ports =
+            Ports { queues: &queues, clock: &clock, entropy: &entropy, progress, gate: self };
         session.run(ports, later.as_bytes(), &mut Writer::new(journal), stop).await
     }
 

@@ -1,6 +1,7 @@
 //! The options of `tidegate send`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
@@ -138,6 +139,13 @@ pub(super) struct RunArgs {
     /// Wait while the campaign's queue holds so many messages; `none` for no limit
     #[arg(long, value_name = "N", default_value = "100000", value_parser = backlog)]
     pub(super) max_backlog: Backlog,
+    /// Send although the level defers mail of this priority: the pollers may defer it all the same
+    #[arg(long)]
+    pub(super) even_if_deferred: bool,
+    /// Wait at most so long while the level defers mail of this priority, such as 30m or 2h [default: as
+    /// long as it takes]
+    #[arg(long, value_name = "TIME", value_parser = crate::commands::steer::span, conflicts_with = "even_if_deferred")]
+    pub(super) max_wait: Option<Duration>,
     /// Batches under way at once, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(super) parallel: u8,

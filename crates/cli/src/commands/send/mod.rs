@@ -14,6 +14,7 @@ use tidegate_core::config::Campaign;
 use tidegate_core::duplicate_guard::DuplicateGuard;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
+use tidegate_operate::level::{LevelOf, Obedience};
 use tidegate_operate::send::{
     Checked, Checking, Contents, Draft, DryRun, Ended as RunEnded, Estimate, Fault, Format, Header,
     JournalError, JournalFile, Limits, Ports, Preview, Refused, RestartError, Resume, SendError,
@@ -176,6 +177,7 @@ async fn enqueue(
     let limits = Limits {
         parallel: usize::from(args.run.parallel),
         max_backlog: args.run.max_backlog.0,
+        obedience: Obedience { ignores: args.run.even_if_deferred, most: args.run.max_wait },
         ..Limits::default()
     };
     let session = Session {
@@ -188,7 +190,9 @@ async fn enqueue(
         limits,
     };
     let bar = Bar::new(shell.output, prepared.checked.rows, done);
-    let ports = Ports { queues: &queues, clock: &clock, entropy: &SystemEntropy, progress: &bar };
+    let gate = LevelOf { ledger: &ledger, clock: &clock };
+    let entropy = &SystemEntropy;
+    let ports = Ports { queues: &queues, clock: &clock, entropy, progress: &bar, gate: &gate };
     let input = BufReader::new(prepare::open(&args.file)?);
     let mut writer = Writer::new(log);
     let run = session.run(ports, input, &mut writer, shell.interrupted());

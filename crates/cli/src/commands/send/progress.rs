@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tidegate_core::pressure::Level;
 use tidegate_operate::format::count;
 use tidegate_operate::send::Progress;
 
@@ -59,6 +60,10 @@ impl Progress for Bar {
     fn waiting(&self, depth: u64, most: u64) {
         let said = format!("the queue holds {} of {}: waiting", count(depth), count(most));
         self.0.set_message(said);
+    }
+
+    fn held_back(&self, level: Level) {
+        self.0.set_message(format!("the level is {level}, which defers these mails: waiting"));
     }
 
     fn retrying(&self, error: &(dyn StdError + 'static)) {

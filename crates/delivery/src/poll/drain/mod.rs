@@ -1,6 +1,7 @@
 //! The drain: receives what the window's slots can take, and sends it, a slot a recipient.
 
 mod domains;
+mod express;
 mod guard;
 mod outcome;
 mod probe;

@@ -10,6 +10,7 @@ use tidegate_core::outcome::{Failure, Outcome, classify};
 use tidegate_core::refusals::Run;
 
 use super::Sent;
+use super::domains::is_kept_close;
 use super::guard::Fate;
 use super::state::{Drain, Stage};
 use crate::environment::Environment;
@@ -35,8 +36,13 @@ impl<E: Environment> Drain<'_, E> {
                 self.done.mails += 1;
                 let campaign = message.envelope.campaign.clone();
                 let waited = self.ctx.now().saturating_since(message.envelope.enqueued_at.into());
-                let waited = waited.as_secs() * message.recipients();
-                *self.done.waited.entry(campaign.clone()).or_insert(0) += waited;
+                let bulk = message.domain.is_none() && message.line != Line::Express;
+                if bulk && message.envelope.pass == 0 {
+                    self.done.first.0 += message.recipients();
+                    self.done.first.1 += waited.as_secs() * message.recipients();
+                }
+                *self.done.waited.entry(campaign.clone()).or_default() +=
+                    waited.mul_f64(message.email.recipients().into());
                 if matches!(message.line, Line::Limited(_)) {
                     *self.done.limited.entry(campaign.clone()).or_insert(0) += message.recipients();
                 }
@@ -266,12 +272,24 @@ impl<E: Environment> Drain<'_, E> {
 
     /// Left to the visibility timeout, or made visible at once.
     pub(super) fn leave(&mut self, message: &Message) {
+        self.leave_as(message, self.ctx.config.unsent);
+    }
+
+    /// It got no slot. Express mail is made visible at once, whatever is set: it is there for its
+    /// latency, the next window's poller asks for it already, and it is a few mails at most.
+    pub(super) fn leave_without_slot(&mut self, message: &Message) {
+        let is_express = message.line == Line::Express;
+        self.leave_as(message, if is_express { Unsent::Release } else { self.ctx.config.unsent });
+    }
+
+    fn leave_as(&mut self, message: &Message, unsent: Unsent) {
         self.done.left += 1;
         self.take(message);
         if let Some(place) = message.domain {
             *self.left_of_domain.entry(place).or_insert(0) += 1;
         }
-        let job = match self.ctx.config.unsent {
+        let unsent = if is_kept_close(message) { Unsent::Release } else { unsent };
+        let job = match unsent {
             Unsent::Release => Some(Job::Show(receipt(&message.held, true), Duration::ZERO)),
             Unsent::Timeout => {
                 self.buffered.set(self.buffered.get().saturating_sub(1));

@@ -1,0 +1,102 @@
+//! `Spill` on S3: mails in the folder `mail`, how far they are brought back in `progress`.
+
+mod list;
+mod object;
+mod progress;
+
+use std::time::Duration;
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::timeout::TimeoutConfig;
+use tidegate_core::spill::{Location, ObjectName, Progress};
+use tidegate_delivery::ports::{PortError, Spill, SpillPage, Version};
+
+const MAIL: &str = "mail";
+const PROGRESS: &str = "progress";
+/// Objects of a page: S3's most.
+const PAGE: i32 = 1_000;
+/// An object is a few megabytes at most.
+const ATTEMPT: Duration = Duration::from_secs(4);
+/// With three attempts; a poller has about ten seconds.
+const OPERATION: Duration = Duration::from_secs(8);
+
+/// Deferred mail, on S3.
+#[derive(Clone, Debug)]
+pub struct S3Spill {
+    client: Client,
+    location: Location,
+    page: i32,
+}
+
+impl S3Spill {
+    /// At `location`, reached with `client`, whose retries and time-outs are replaced.
+    #[must_use]
+    pub fn new(client: &Client, location: Location) -> Self {
+        let config = client
+            .config()
+            .to_builder()
+            .retry_config(RetryConfig::standard().with_max_attempts(3))
+            .timeout_config(
+                TimeoutConfig::builder()
+                    .operation_attempt_timeout(ATTEMPT)
+                    .operation_timeout(OPERATION)
+                    .build(),
+            )
+            .build();
+        Self { client: Client::from_conf(config), location, page: PAGE }
+    }
+
+    /// This store, with pages of so many objects (1 to 1,000).
+    #[must_use]
+    pub fn with_pages_of(self, page: i32) -> Self {
+        Self { page: page.clamp(1, PAGE), ..self }
+    }
+
+    fn key(&self, folder: &str, name: &ObjectName) -> String {
+        self.location.key(folder, &name.to_string())
+    }
+
+    /// How an object is named in an error.
+    fn url(&self, key: &str) -> String {
+        format!("s3://{}/{key}", self.location.bucket())
+    }
+}
+
+impl Spill for S3Spill {
+    async fn put(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<(), PortError> {
+        object::put(self, name, bytes).await
+    }
+
+    async fn list(&self, after: Option<&str>) -> Result<SpillPage, PortError> {
+        list::list(self, after).await
+    }
+
+    async fn get(&self, name: &ObjectName) -> Result<Vec<u8>, PortError> {
+        object::get(self, &self.key(MAIL, name)).await.map(|(bytes, _)| bytes)
+    }
+
+    async fn delete(&self, name: &ObjectName) -> Result<(), PortError> {
+        object::delete(self, &self.key(MAIL, name)).await
+    }
+
+    async fn progress(&self, name: &ObjectName) -> Result<Option<(Progress, Version)>, PortError> {
+        progress::read(self, &self.key(PROGRESS, name)).await
+    }
+
+    async fn set_progress(
+        &self,
+        name: &ObjectName,
+        progress: &Progress,
+        stands: Option<&Version>,
+    ) -> Result<Option<Version>, PortError> {
+        progress::write(self, &self.key(PROGRESS, name), progress, stands).await
+    }
+
+    async fn forget_progress(&self, name: &ObjectName) -> Result<(), PortError> {
+        object::delete(self, &self.key(PROGRESS, name)).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

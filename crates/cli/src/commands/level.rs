@@ -1,0 +1,35 @@
+use clap::Args;
+use tidegate_core::pressure::Level;
+use tidegate_delivery::ports::Clock as _;
+use tidegate_operate::level::LevelReport;
+
+use super::OnStack;
+use crate::shell::{CommandError, Ended, Shell};
+
+/// Ask how high the pressure is, and what it defers
+///
+/// The scheduler judges once a minute how long the backlog takes, how old mail is as it goes, and how
+/// much SES refuses. At `busy` mail of low priority is deferred, at `overloaded` of normal priority as
+/// well.
+///
+/// Exit code: 0 clear; 1 above it; 3 where the stack cannot be reached.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate level                                       what it is, and by what it was judged
+  tidegate level --json | jq -r .level                 for machines
+  tidegate level >/dev/null && ./enqueue-newsletter    only while it is clear")]
+pub struct LevelArgs {
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+pub(super) async fn run(args: &LevelArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let (standing, _) = stack.standing().await?;
+    let policy = stack.scheduler.pressure.as_ref().map(|pressure| &pressure.policy);
+    let spill = stack.poller.spill.as_ref().map(ToString::to_string);
+    let now = stack.clock().wall().into();
+    let report = LevelReport::of(standing.control.pressure.as_ref(), policy, spill, now);
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    Ok(if report.level == Level::Clear { Ended::Done } else { Ended::Found })
+}

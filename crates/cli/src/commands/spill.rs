@@ -1,0 +1,172 @@
+//! `tidegate spill`.
+
+use std::cell::RefCell;
+
+use clap::{Args, Subcommand};
+use tidegate_aws::{S3Spill, SystemEntropy};
+use tidegate_core::pressure::Level;
+use tidegate_core::spill::Location;
+use tidegate_delivery::ports::{Clock as _, Entropy as _};
+use tidegate_delivery::pressure::destinations;
+use tidegate_delivery::replay::{Bounds, Site, bring_back};
+use tidegate_operate::format::counted;
+use tidegate_operate::page::{Page, Tone};
+use tidegate_operate::spill::{SpillReplayed, list};
+
+use super::{OnStack, declined};
+use crate::shell::{Ask, CommandError, Ended, OutputArgs, Shell};
+use crate::stack::Stack;
+
+/// Show deferred mail, or bring it back
+///
+/// While the level is above clear, mail that is not urgent is taken out of its queue and written to S3,
+/// an object a campaign and second. The scheduler brings it back, the oldest first, once the level has
+/// been clear for ten minutes.
+#[derive(Clone, Debug, Args)]
+pub struct SpillArgs {
+    #[command(subcommand)]
+    command: SpillCommand,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum SpillCommand {
+    /// Show what is deferred, by campaign
+    List(ListArgs),
+    /// Bring it back to its campaigns' queues, the oldest first
+    Replay(ReplayArgs),
+}
+
+/// Show what is deferred, by campaign
+///
+/// Exit code: 0; 2 where shedding is off; 3 where the stack or S3 cannot be reached.
+#[derive(Clone, Debug, Args)]
+struct ListArgs {
+    #[command(flatten)]
+    on: OnStack,
+}
+
+/// Bring it back to its campaigns' queues, the oldest first
+///
+/// Killed anywhere it loses nothing, and the same command goes on where it was. While the level is above
+/// clear nothing is brought back: it would be deferred again.
+///
+/// Exit code: 0 all that was meant is back; 1 some was left, or the level is above clear; 2 an option is
+/// wrong or shedding is off; 3 a service failed, run it again; 4 not confirmed; 130 interrupted.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate spill replay                            all of it, after asking
+  tidegate spill replay --campaign big --limit 1000 --yes")]
+struct ReplayArgs {
+    /// Of this campaign alone
+    #[arg(long, value_name = "NAME")]
+    campaign: Option<String>,
+    /// So many mails at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Bring it back whatever the level: what is deferred by then is deferred again
+    #[arg(long)]
+    even_if_deferred: bool,
+    #[command(flatten)]
+    ask: Ask,
+    #[command(flatten)]
+    on: OnStack,
+}
+
+impl SpillArgs {
+    pub(super) const fn output(&self) -> OutputArgs {
+        match &self.command {
+            SpillCommand::List(args) => args.on.output,
+            SpillCommand::Replay(args) => args.on.output,
+        }
+    }
+}
+
+pub(super) async fn run(args: &SpillArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    match &args.command {
+        SpillCommand::List(args) => listed(args, shell).await,
+        SpillCommand::Replay(args) => replayed(args, shell).await,
+    }
+}
+
+/// The store, and where it is.
+fn spill(stack: &Stack) -> Result<(S3Spill, Location), CommandError> {
+    let location = stack.poller.spill.clone().or_else(|| stack.scheduler.spill.clone());
+    let location = location.ok_or_else(|| {
+        let said = "shedding is off in this stack: its functions have no TIDEGATE_SPILL";
+        CommandError::Input(said.to_owned())
+    })?;
+    Ok((stack.clients().spill(location.clone()), location))
+}
+
+async fn listed(args: &ListArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let (spill, location) = spill(&stack)?;
+    let (_, campaigns) = stack.standing().await?;
+    let names: Vec<String> = campaigns.into_iter().map(|campaign| campaign.name).collect();
+    let now = stack.clock().wall().into();
+    let listed = list(&spill, &location.to_string(), &names, now).await?;
+    shell.output.show(&listed).map_err(CommandError::Terminal)?;
+    Ok(Ended::Done)
+}
+
+async fn replayed(args: &ReplayArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let (spill, location) = spill(&stack)?;
+    let (standing, campaigns) = stack.standing().await?;
+    let names: Vec<String> = campaigns.iter().map(|campaign| campaign.name.clone()).collect();
+    if let Some(unknown) = args.campaign.as_ref().filter(|name| !names.contains(name)) {
+        let known = names.join(", ");
+        return Err(CommandError::Input(format!(
+            "there is no campaign {unknown}; there is {known}"
+        )));
+    }
+    let clock = stack.clock();
+    let level = standing.control.level(clock.wall().into());
+    if level > Level::Clear && !args.even_if_deferred {
+        let said =
+            format!("The level is {level}: what is brought back now would be deferred again.");
+        let mut page = Page::default();
+        page.line(Tone::Warning, said);
+        shell.output.say(&page);
+        return Ok(Ended::Found);
+    }
+    let listed = list(&spill, &location.to_string(), &names, clock.wall().into()).await?;
+    let of = match &args.campaign {
+        Some(name) => listed.campaigns.get(name).copied().unwrap_or_default(),
+        None => listed.all,
+    };
+    let mails = args.limit.map_or(of.mails, |limit| limit.min(of.mails));
+    let question = format!("Bring {} back to their queues?", counted(mails, "mail"));
+    if mails > 0
+        && let Some(ended) = declined(args.ask, shell, &question).await?
+    {
+        return Ok(ended);
+    }
+    let destinations = destinations(&campaigns, &standing);
+    let (queues, me) = (stack.queues(), SystemEntropy.token());
+    let site = Site {
+        spill: &spill,
+        queues: &queues,
+        clock: &clock,
+        destinations: &destinations,
+        me: &me,
+    };
+    let bounds = Bounds {
+        mails: args.limit.unwrap_or(u64::MAX),
+        until: None,
+        campaign: args.campaign.clone(),
+    };
+    let done = RefCell::default();
+    let (ended, interrupted) = tokio::select! {
+        ended = bring_back(site, &bounds, &done) => (ended, false),
+        () = shell.interrupted() => (Ok(()), true),
+    };
+    let report = SpillReplayed { done: done.take(), interrupted };
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    ended?;
+    Ok(match report {
+        SpillReplayed { interrupted: true, .. } => Ended::Interrupted,
+        SpillReplayed { done, .. } if done.left.is_empty() => Ended::Done,
+        SpillReplayed { .. } => Ended::Found,
+    })
+}

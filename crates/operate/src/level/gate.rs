@@ -1,0 +1,108 @@
+use std::time::Duration;
+
+use thiserror::Error;
+use tidegate_core::email::Priority;
+use tidegate_core::pressure::Level;
+use tidegate_delivery::ports::{Clock, Ledger, Monotonic, PortError};
+
+use crate::format::span;
+
+/// The level is asked this often at most: it is judged once a minute.
+const ASKED_EVERY: Duration = Duration::from_secs(15);
+
+/// Whoever tells the level.
+pub trait Gate {
+    /// The level that counts now.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    fn level(&self) -> impl Future<Output = Result<Level, PortError>>;
+}
+
+/// Nobody judges: always clear.
+impl Gate for () {
+    async fn level(&self) -> Result<Level, PortError> {
+        Ok(Level::Clear)
+    }
+}
+
+/// The ledger tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct LevelOf<'a, L, C> {
+    /// The ledger.
+    pub ledger: &'a L,
+    /// Time.
+    pub clock: &'a C,
+}
+
+impl<L: Ledger, C: Clock> Gate for LevelOf<'_, L, C> {
+    async fn level(&self) -> Result<Level, PortError> {
+        super::level(self.ledger, self.clock).await
+    }
+}
+
+/// How a run obeys the level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Obedience {
+    /// It sends whatever the level.
+    pub ignores: bool,
+    /// How long it waits in all; none is as long as it takes.
+    pub most: Option<Duration>,
+}
+
+/// It waited as long as it may.
+#[derive(Clone, Copy, Debug, Error)]
+#[error(
+    "the level is {level}, which defers mail of {priority} priority; waited for {}: run it again later, or with --even-if-deferred",
+    span(*.waited)
+)]
+pub struct WaitedOut {
+    level: Level,
+    priority: Priority,
+    waited: Duration,
+}
+
+/// Whether rows of one priority are held back.
+pub(crate) struct HeldBack<'a, G> {
+    gate: &'a G,
+    priority: Priority,
+    obedience: Obedience,
+    /// Not asked again before.
+    next: Option<Monotonic>,
+    since: Option<Monotonic>,
+}
+
+impl<'a, G: Gate> HeldBack<'a, G> {
+    pub(crate) fn new(gate: &'a G, priority: Priority, obedience: Obedience) -> Self {
+        Self { gate, priority, obedience, next: None, since: None }
+    }
+
+    /// Until when the next batch is held back, and by what level; none where it may go. A ledger that
+    /// does not answer holds nothing back: the queue is there to take it.
+    ///
+    /// # Errors
+    /// [`WaitedOut`].
+    pub(crate) async fn until(
+        &mut self,
+        clock: &impl Clock,
+    ) -> Result<Option<(Monotonic, Level)>, WaitedOut> {
+        let now = clock.monotonic();
+        if self.obedience.ignores || (self.since.is_none() && self.next.is_some_and(|n| now < n)) {
+            return Ok(None);
+        }
+        let level = self.gate.level().await.unwrap_or_default();
+        let next = now + ASKED_EVERY;
+        self.next = Some(next);
+        if !level.defers(self.priority) {
+            self.since = None;
+            return Ok(None);
+        }
+        let since = *self.since.get_or_insert(now);
+        let Some(most) = self.obedience.most else { return Ok(Some((next, level))) };
+        let waited = now.saturating_since(since);
+        if waited >= most {
+            return Err(WaitedOut { level, priority: self.priority, waited });
+        }
+        Ok(Some((next.min(since + most), level)))
+    }
+}

@@ -1,0 +1,98 @@
+//! The level of back-pressure: for people, and for producers that obey it.
+
+mod gate;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use serde::Serialize;
+use tidegate_core::email::Priority;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::pressure::{Figures, Level, Policy, Reading};
+use tidegate_delivery::ports::{Clock, Ledger, PortError};
+
+pub(crate) use gate::HeldBack;
+pub use gate::{Gate, LevelOf, Obedience, WaitedOut};
+
+/// The level that counts now: one read of the ledger. What it [defers](Level::defers) a producer
+/// should hold back, and ask again a minute later.
+///
+/// # Errors
+/// [`PortError`] where the ledger does not answer: then nothing is known, and a producer that can wait
+/// should.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use tidegate_core::{Timestamp, email::Priority};
+/// use tidegate_memory::{MemoryLedger, Universe};
+/// let ledger = MemoryLedger::default(); // tidegate_aws::Clients::connect().await.ledger("tidegate-ledger")
+/// let clock = Universe::starting_at(Timestamp::from_millis(0)).clock(); // tidegate_aws::SystemClock::new()
+/// let level = tidegate_operate::level::level(&ledger, &clock).await.unwrap();
+/// if level.defers(Priority::Low) {
+///     println!("{level}: the newsletter waits");
+/// }
+/// # }
+/// ```
+pub async fn level(ledger: &impl Ledger, clock: &impl Clock) -> Result<Level, PortError> {
+    let control = ledger.read().await?.control;
+    Ok(control.level(clock.wall().into()))
+}
+
+/// What `tidegate level` says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LevelReport {
+    /// The level that counts.
+    pub level: Level,
+    /// Priorities that are deferred.
+    pub defers: Vec<&'static str>,
+    /// Since when; none where nobody judges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<EpochMillis>,
+    /// When it was judged, or last written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_at: Option<EpochMillis>,
+    /// Whether what was judged is too old to count.
+    pub is_old: bool,
+    /// What it was judged by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figures: Option<Figures>,
+    /// From which figures on it is busy; none where the stack has no thresholds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy: Option<String>,
+    /// From which figures on it is overloaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overloaded: Option<String>,
+    /// Where deferred mail is written; none where shedding is off, and nothing is deferred but what
+    /// producers hold back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spill: Option<String>,
+    /// When the report was made.
+    #[serde(skip)]
+    pub now: EpochMillis,
+}
+
+impl LevelReport {
+    /// Of what stands in the control record, if anything does.
+    #[must_use]
+    pub fn of(
+        reading: Option<&Reading>,
+        policy: Option<&Policy>,
+        spill: Option<String>,
+        now: EpochMillis,
+    ) -> Self {
+        let level = reading.map_or(Level::Clear, |reading| reading.level_at(now));
+        let deferred = Priority::ALL.into_iter().rev().filter(|priority| level.defers(*priority));
+        Self {
+            level,
+            defers: deferred.map(Priority::as_str).collect(),
+            since: reading.map(|reading| reading.since),
+            read_at: reading.map(|reading| reading.read_at),
+            is_old: reading.is_some_and(|reading| reading.is_old(now)),
+            figures: reading.map(|reading| reading.figures),
+            busy: policy.map(|policy| policy.busy.to_string()),
+            overloaded: policy.map(|policy| policy.overloaded.to_string()),
+            spill,
+            now,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+use std::time::Duration;
+
+use snapbox::{assert_data_eq, file};
+use tidegate_core::Timestamp;
+use tidegate_memory::{MemoryLedger, SimClock, Universe};
+
+use super::*;
+use crate::page::Page;
+
+fn at(minute: u64) -> EpochMillis {
+    EpochMillis::new(1_795_206_967_000 + minute * 60_000)
+}
+
+fn busy() -> Reading {
+    let figures = Figures {
+        backlog_mails: Some(612_000),
+        backlog_seconds: Some(43_714),
+        age_seconds: Some(16_200),
+        refused_millionths: Some(1_250),
+    };
+    let reading = Policy::default().judge(None, figures, at(0));
+    Reading { since: at(0), read_at: at(40), ..reading }
+}
+
+#[test]
+fn people_read_level_figures_and_thresholds() {
+    let spill = Some("s3://mail-spillbucket-1a2b/spill".to_owned());
+    let report = LevelReport::of(Some(&busy()), Some(&Policy::default()), spill, at(43));
+    assert_data_eq!(Page::of(&report).plain(), file!["../../tests/golden/level.txt"]);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!((&json["level"], &json["defers"]), (&"busy".into(), &serde_json::json!(["low"])));
+    assert_eq!(json["figures"]["backlog_seconds"], 43_714);
+}
+
+#[test]
+fn what_is_too_old_counts_as_clear_and_is_said() {
+    let report = LevelReport::of(Some(&busy()), Some(&Policy::default()), None, at(56));
+    assert!(report.is_old && report.level == Level::Clear && report.defers.is_empty());
+    assert!(Page::of(&report).plain().contains("does the scheduler run?"));
+    let never = LevelReport::of(None, None, None, at(0));
+    assert!(Page::of(&never).plain().contains("nobody has judged it yet"));
+}
+
+async fn ledger(level: Level, clock: &SimClock) -> MemoryLedger {
+    let ledger = MemoryLedger::default();
+    set(&ledger, level, clock).await;
+    ledger
+}
+
+async fn set(ledger: &MemoryLedger, level: Level, clock: &SimClock) {
+    let mut standing = ledger.read().await.unwrap();
+    let now = clock.wall().into();
+    standing.control.pressure = Some(Reading { level, read_at: now, ..busy() });
+    assert!(ledger.set_control(standing.control_version, &standing.control).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_are_held_back_while_their_priority_is_deferred() {
+    let universe = Universe::starting_at(Timestamp::from(at(40)));
+    let clock = universe.clock();
+    let ledger = ledger(Level::Busy, &clock).await;
+    let gate = LevelOf { ledger: &ledger, clock: &clock };
+    let free = Obedience::default();
+    assert!(HeldBack::new(&gate, Priority::Normal, free).until(&clock).await.unwrap().is_none());
+    let ignores = Obedience { ignores: true, most: None };
+    assert!(HeldBack::new(&gate, Priority::Low, ignores).until(&clock).await.unwrap().is_none());
+    let mut held = HeldBack::new(&gate, Priority::Low, free);
+    for _ in 0..20 {
+        let (next, level) = held.until(&clock).await.unwrap().unwrap();
+        assert_eq!(level, Level::Busy);
+        clock.sleep_until(next).await;
+    }
+    set(&ledger, Level::Clear, &clock).await;
+    assert!(held.until(&clock).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_wait_ends_when_it_said() {
+    let universe = Universe::starting_at(Timestamp::from(at(40)));
+    let clock = universe.clock();
+    let ledger = ledger(Level::Busy, &clock).await;
+    let gate = LevelOf { ledger: &ledger, clock: &clock };
+    let most = Some(Duration::from_secs(50));
+    let mut held = HeldBack::new(&gate, Priority::Low, Obedience { ignores: false, most });
+    let started = clock.monotonic();
+    let error = loop {
+        match held.until(&clock).await {
+            Ok(held) => clock.sleep_until(held.unwrap().0).await,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(clock.monotonic().saturating_since(started), Duration::from_secs(50));
+    let said = error.to_string();
+    assert!(said.starts_with("the level is busy, which defers mail of low priority"), "{said}");
+}

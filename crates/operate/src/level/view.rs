@@ -1,0 +1,72 @@
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::pressure::{Figures, Level};
+
+use super::LevelReport;
+use crate::format::{count, span, time};
+use crate::page::{Page, Span, Tone, View};
+
+impl View for LevelReport {
+    fn view(&self, page: &mut Page) {
+        let tone = match self.level {
+            Level::Clear => Tone::Good,
+            Level::Busy => Tone::Warning,
+            Level::Overloaded => Tone::Bad,
+        };
+        let of = match self.defers.as_slice() {
+            [] => "nothing is deferred".to_owned(),
+            deferred => format!("mail of {} priority is deferred", deferred.join(" and ")),
+        };
+        page.spans([Span::new(tone, self.level), Span::from(format!(": {of}"))]);
+        if self.is_old {
+            let text = "what was judged last is too old to count: does the scheduler run?";
+            page.line(Tone::Warning, text);
+        }
+        let mut fields = Vec::new();
+        if let Some(since) = self.since {
+            let ago = self.ago(since);
+            fields.push(("since", Span::from(format!("{} ({} ago)", time(since), span(ago)))));
+        }
+        let figures = self.figures.unwrap_or_default();
+        fields.extend(shown(&figures));
+        if let Some(read_at) = self.read_at {
+            fields.push(("judged", Span::from(format!("{} ago", span(self.ago(read_at))))));
+        }
+        for (name, thresholds) in [("busy from", &self.busy), ("overloaded from", &self.overloaded)]
+        {
+            fields.extend(thresholds.as_ref().map(|thresholds| (name, Span::from(thresholds))));
+        }
+        let spill = self.spill.as_deref().unwrap_or("nowhere: shedding is off");
+        fields.push(("deferred to", Span::from(spill)));
+        page.fields(fields);
+        if self.read_at.is_none() {
+            page.line(Tone::Faint, "nobody has judged it yet: the scheduler does, once a minute");
+        }
+    }
+}
+
+impl LevelReport {
+    fn ago(&self, at: EpochMillis) -> Duration {
+        Timestamp::from(self.now).saturating_since(at.into())
+    }
+}
+
+fn shown(figures: &Figures) -> Vec<(&'static str, Span)> {
+    let seconds = |seconds: u64| span(Duration::from_secs(seconds));
+    let backlog = figures.backlog_mails.map(|mails| {
+        let takes = figures.backlog_seconds.map(|s| format!(", {} of sending", seconds(s)));
+        format!("{} mails{}", count(mails), takes.unwrap_or_default())
+    });
+    let share =
+        |millionths: u64| format!("{}.{:02} %", millionths / 10_000, millionths % 10_000 / 100);
+    [
+        ("backlog", backlog),
+        ("age as it goes", figures.age_seconds.map(seconds)),
+        ("refused", figures.refused_millionths.map(share)),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, Span::from(value?))))
+    .collect()
+}

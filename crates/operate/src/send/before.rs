@@ -1,0 +1,32 @@
+//! What stood before a run.
+
+use tidegate_delivery::ports::{Depth, Ledger, PortError, QueueUrl, Queues};
+
+use super::journal::Before;
+
+/// What stands on a queue and in the ledger before a run, for its journal.
+///
+/// # Errors
+/// [`PortError`].
+pub async fn before(
+    queues: &impl Queues,
+    ledger: &impl Ledger,
+    campaign: &str,
+    queue: &QueueUrl,
+    merge: Option<&QueueUrl>,
+) -> Result<Before, PortError> {
+    let counters = ledger.read().await?.counters;
+    let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
+    let all = |depth: Depth| depth.visible + depth.in_flight + depth.delayed;
+    let queued = all(queues.depth(queue).await?);
+    let merging = match merge {
+        Some(merge) => all(queues.depth(merge).await?),
+        None => 0,
+    };
+    Ok(Before {
+        sent: counter(&format!("sent.{campaign}")),
+        possibly_sent: counter("possibly_sent"),
+        queued,
+        merging,
+    })
+}

@@ -1,0 +1,77 @@
+//! A run obeys the level: rows that it defers wait where they are, in their file.
+
+use std::cell::Cell;
+use std::future::pending;
+use std::time::Duration;
+
+use futures_util::future::join;
+use tidegate_core::pressure::Level;
+use tidegate_memory::Latency;
+use tidegate_operate::level::Obedience;
+use tidegate_operate::send::{Ended, Progress};
+
+use super::world::{Journal, World, recipients};
+
+/// Counts how often it was told that rows are held back.
+#[derive(Default)]
+struct Told(Cell<u32>);
+
+impl Progress for Told {
+    fn held_back(&self, level: Level) {
+        assert_eq!(level, Level::Overloaded);
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_wait_while_the_level_defers_them_and_go_when_it_does_not() {
+    let world = World::new(1);
+    world.level.set(Level::Overloaded);
+    let (csv, mut journal, told) = (recipients(95), Journal::default(), Told::default());
+    let falls = async {
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        assert_eq!(world.standing().len(), 0, "sent while it was deferred");
+        world.level.set(Level::Busy); // defers low priority alone
+    };
+    let run = world.run_with(&csv, &mut journal, &told, pending());
+    let (report, ()) = join(run, falls).await;
+    assert_eq!(report.unwrap().ended, Ended::Done);
+    assert_eq!(world.standing().len(), 95);
+    assert!((15..30).contains(&told.0.get()), "{}", told.0.get());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_level_that_rises_is_heard_between_batches() {
+    let world = World::new(2);
+    world.queues.set_latency(Latency::always(Duration::from_millis(500)));
+    let (csv, mut journal) = (recipients(3_000), Journal::default());
+    let rises = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        world.level.set(Level::Overloaded);
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let then = world.standing().len();
+        assert!((100..2_000).contains(&then), "{then}");
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert_eq!(world.standing().len(), then, "it went on");
+        world.level.set(Level::Clear);
+    };
+    let (report, ()) = join(world.run(&csv, &mut journal, pending()), rises).await;
+    assert_eq!(report.unwrap().ended, Ended::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_wait_gives_up_and_the_same_run_goes_on_later() {
+    let mut world = World::new(3);
+    world.limits.obedience.most = Some(Duration::from_mins(10));
+    world.level.set(Level::Overloaded);
+    let (csv, mut journal) = (recipients(95), Journal::default());
+    let report = world.run(&csv, &mut journal, pending()).await.unwrap();
+    assert!(
+        matches!(&report.ended, Ended::GaveUp(why) if why.contains("waited for 10 min 00 s")),
+        "{:?}",
+        report.ended
+    );
+    world.limits.obedience = Obedience { ignores: true, most: None };
+    let report = world.run(&csv, &mut journal, pending()).await.unwrap();
+    assert_eq!((report.ended, world.standing().len()), (Ended::Done, 95));
+}
