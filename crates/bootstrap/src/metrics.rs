@@ -49,11 +49,7 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
     if let Some(rate) = report.rate_per_second {
         line = line.metric("Rate", Unit::None, rate.as_per_second());
     }
-    // A metric costs: whoever shares no bucket pays for none.
-    let withheld = [("BucketRefused", report.bucket_refused), ("BucketLost", report.bucket_lost)];
-    for (name, count) in withheld.into_iter().filter(|(_, count)| *count > 0) {
-        line = line.metric(name, Unit::Count, number(count));
-    }
+    line = domain_metrics(report, bucket_metrics(report, line));
     if let Some(latency) = report.latency_ms {
         line = line.metric("Latency", Unit::Milliseconds, latency);
     }
@@ -68,6 +64,30 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
             .into_value()
     });
     std::iter::once(line.into_value()).chain(by_campaign).collect()
+}
+
+/// What the shared bucket withheld. A metric costs: whoever shares none pays for none.
+fn bucket_metrics(report: &WindowReport, mut line: Line) -> Line {
+    if report.bucket_refused > 0 {
+        line = line.metric("BucketRefused", Unit::Count, number(report.bucket_refused));
+    }
+    if report.bucket_lost > 0 {
+        line = line.metric("BucketLost", Unit::Count, number(report.bucket_lost));
+    }
+    line
+}
+
+/// What moved into recipient domains' queues, and what was received from one and got no slot; where
+/// domains are limited.
+fn domain_metrics(report: &WindowReport, line: Line) -> Line {
+    if report.domain_fed.is_empty() && report.domain_left == 0 {
+        return line;
+    }
+    line.metric("DomainMoved", Unit::Count, number(report.domain_fed.values().sum())).metric(
+        "DomainWaiting",
+        Unit::Count,
+        number(report.domain_left),
+    )
 }
 
 /// A window that ended at once: no line of zeros a second, which CloudWatch bills by its bytes.

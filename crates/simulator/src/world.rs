@@ -156,6 +156,12 @@ impl World {
         })
     }
 
+    /// How many recipient domains' queues there are.
+    #[must_use]
+    pub fn domain_queues(&self) -> usize {
+        self.poller.borrow().domains.queues.len()
+    }
+
     /// Makes a queue of this name, as another stack does.
     pub fn add_queue(&self, name: &str) {
         create(&self.queues, name);

@@ -173,6 +173,27 @@ fn what_a_hold_keeps_from_being_sent_is_left_and_the_hold_is_named() {
 }
 
 #[test]
+fn a_recipient_domains_limit_is_what_a_campaign_ends_by() {
+    let free = scenario(&["big=600"], "big=1");
+    let mut limited = free.clone();
+    limited.domains = vec!["gmail.com=50%".parse().unwrap()];
+    limited.domain_limits = Some("gmail.com=2/s, *=25%".parse().unwrap());
+    let end = |scenario| {
+        let forecast = forecast_of(scenario, false);
+        assert_eq!(forecast.campaigns[0].accepted, 600);
+        forecast.ends_after_seconds.unwrap().expected
+    };
+    let due = 300.0 * 1.02 / 2.0;
+    let (free, limited) = (end(&free), end(&limited));
+    assert!(free < 50.0 && (limited - due).abs() < 0.05 * due, "{free} s, {limited} s of {due}");
+    let mut too_much = scenario(&["big=5"], "big=1");
+    too_much.domains =
+        ["a.example=60%", "b.example=50%"].map(|text| text.parse().unwrap()).to_vec();
+    let said = forecast(&too_much, Options::default(), &|_| true).unwrap_err().to_string();
+    assert!(said.starts_with("domain is `110"), "{said}");
+}
+
+#[test]
 fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
     let good = scenario(&["big=500"], "big=1");
     let said = |scenario: &Scenario| {

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use tidegate_core::Window;
 use tidegate_core::domains::DomainLimits;
 use tidegate_memory::Counting;
+use tidegate_operate::why::Verdict;
 use tidegate_tests::simulation::{
     DEAD_LETTERS, EXPRESS, MERGE, Mail, Settings, World, domain_queue, measure,
 };
 
 use crate::MODES;
+use crate::operator_site::why;
 
 const LIMITS: &str = "TIDEGATE_DOMAIN_LIMITS";
 
@@ -145,6 +147,13 @@ async fn a_backlog_of_one_campaign_at_a_provider_does_not_hold_up_another_campai
         assert!(got >= 44 * 9, "merge {merge}: {got} in 44 s");
         let got = used(&world, &["gmail.com"], 10.0, first, 10..60);
         assert!(got >= 0.95, "merge {merge}: {got:.3} of the limit");
+        let answer = why(&world, Some("big"), "g-2999").await;
+        assert_eq!(answer.verdict, Verdict::DomainLimit, "{}", answer.summary);
+        assert!(
+            answer.summary.contains("to gmail.com (10/s: the last goes in about"),
+            "{}",
+            answer.summary
+        );
     }
 }
 

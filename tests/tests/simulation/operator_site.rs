@@ -65,6 +65,7 @@ pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Expl
         stack: "simulated".to_owned(),
         cap: poller.cap,
         guard: poller.guard,
+        domains: poller.domains.limits.clone(),
         idle_wake: scheduler.idle_wake,
         addresses: Addresses::Masked,
         changes: 0,

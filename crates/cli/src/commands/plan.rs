@@ -6,11 +6,12 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_aws::SystemClock;
 use tidegate_core::Window;
+use tidegate_core::domains::DomainLimits;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_simulator::Deployed;
 use tidegate_simulator::plan::{
-    self, Daily, Forecast, Load, Options, PlanError, PlanReport, PlannedFault, Scenario, Variant,
-    WeightList, chart,
+    self, Daily, DomainShare, Forecast, Load, Options, PlanError, PlanReport, PlannedFault,
+    Scenario, Variant, WeightList, chart,
 };
 
 use super::{OnStack, status};
@@ -86,6 +87,14 @@ pub struct PlanArgs {
     /// Express mails a second that come all along, up to nine tenths of what may be sent
     #[arg(long, value_name = "MAILS")]
     express: Option<f64>,
+    /// Part of the mails that goes to one domain, such as `gmail.com=40%`; each of the others goes to a
+    /// domain of its own; may be given many times
+    #[arg(long = "domain", value_name = "DOMAIN=SHARE", value_parser = parsed::<DomainShare>)]
+    domains: Vec<DomainShare>,
+    /// What recipient domains may be sent, such as `gmail.com+googlemail.com=10/s, *=25%` [default: none,
+    /// or the stack's]
+    #[arg(long, value_name = "LIMITS", value_parser = parsed::<DomainLimits>)]
+    domain_limits: Option<DomainLimits>,
     /// When the mails are on their queues, such as `2026-11-20T20:36:07Z` [default: now]
     #[arg(long, value_name = "TIME", value_parser = parsed::<Window>)]
     start: Option<Window>,
@@ -228,6 +237,8 @@ impl PlanArgs {
         scenario.sqs_latency = plan::latency(&self.sqs_latency).map_err(refused)?;
         scenario.guard = self.guard.or(scenario.guard);
         scenario.faults.clone_from(&self.faults);
+        scenario.domains.clone_from(&self.domains);
+        scenario.domain_limits.clone_from(&self.domain_limits);
         if let Some(mode) = &self.mode {
             scenario.merge = mode == "merge";
         }

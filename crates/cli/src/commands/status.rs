@@ -47,6 +47,7 @@ pub(crate) fn settings(stack: &Stack, addresses: Addresses, changes: usize) -> S
         stack: stack.name.clone(),
         cap: stack.poller.cap,
         guard: stack.poller.guard,
+        domains: stack.poller.domains.limits.clone(),
         idle_wake: stack.scheduler.idle_wake,
         addresses,
         changes,

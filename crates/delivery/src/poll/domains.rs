@@ -70,6 +70,13 @@ pub(super) fn counters(place: usize) -> [String; 2] {
     [format!("domain_fed.{}", place + 1), format!("domain_taken.{}", place + 1)]
 }
 
+/// Recipients that wait in the recipient domain's queue at `place` (from 0), as the reports' sums tell.
+#[must_use]
+pub fn domain_waiting(sums: &BTreeMap<String, i64>, place: usize) -> u64 {
+    let [fed, taken] = counters(place).map(|name| sums.get(&name).copied().unwrap_or(0));
+    u64::try_from(fed - taken).unwrap_or(0)
+}
+
 impl PlannedDomains {
     pub(super) fn of(
         config: &DomainsConfig,
@@ -272,6 +279,8 @@ pub(super) struct DomainMoves {
     pub(super) fed: BTreeMap<usize, u64>,
     pub(super) taken: BTreeMap<usize, u64>,
     pub(super) back: BTreeMap<usize, u64>,
+    /// Mails that were received from one and got no slot.
+    pub(super) left: BTreeMap<usize, u64>,
     /// Queues that a long poll found empty.
     pub(super) empty: BTreeSet<usize>,
     /// Queues that hold nothing at all, as SQS counts.
@@ -312,6 +321,7 @@ impl DomainMoves {
             (&mut self.fed, other.fed),
             (&mut self.taken, other.taken),
             (&mut self.back, other.back),
+            (&mut self.left, other.left),
         ] {
             for (place, recipients) in more {
                 Self::add(sums, place, recipients);

@@ -44,6 +44,7 @@ use crate::ports::{
 use crate::{account, quota};
 use changes::Change;
 use context::Context;
+pub use domains::domain_waiting;
 use drain::Drained;
 use feed::Fed;
 use learned::Learned;
@@ -345,6 +346,7 @@ impl<E: Environment> Poller<E> {
         report.left = drained.left;
         report.late = drained.late;
         report.domain_fed = by_name(ctx, &domains.fed);
+        report.domain_left = domains.left.values().sum();
         report.already_sent = drained.already_sent;
         report.parked = drained.parked;
         report.slots_skipped = drained.skipped;

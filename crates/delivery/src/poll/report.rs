@@ -57,6 +57,8 @@ pub struct WindowReport {
     pub fed: BTreeMap<String, u64>,
     /// Moved into recipient domains' queues, by limit: a group's first domain, or `others`.
     pub domain_fed: BTreeMap<String, u64>,
+    /// Mails received from recipient domains' queues that got no slot.
+    pub domain_left: u64,
     /// Received from the merge queue and dealt with: sent, given up, put back, left, or refused.
     pub taken: u64,
     /// Received from the merge queue once more: left or refused before, or their poller crashed.
@@ -128,6 +130,7 @@ impl WindowReport {
             slots_unused: 0,
             fed: BTreeMap::new(),
             domain_fed: BTreeMap::new(),
+            domain_left: 0,
             taken: 0,
             back: 0,
             sent: BTreeMap::new(),

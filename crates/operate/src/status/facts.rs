@@ -3,13 +3,15 @@ use std::collections::BTreeMap;
 use tidegate_core::Timestamp;
 use tidegate_core::config::{Campaign, Cap};
 use tidegate_core::control::ChangeRecord;
+use tidegate_core::domains::{DomainKey, DomainLimits, Limit};
 use tidegate_core::rate::{Guard, Rate};
+use tidegate_delivery::poll::domain_waiting;
 use tidegate_delivery::ports::{
     Account, AccountStatus, Clock, Depth, History, PortError, QueueUrl, Queues, Standing,
 };
 use tidegate_delivery::quota;
 
-use super::{Daily, Quota};
+use super::{Daily, DomainStatus, Quota};
 use crate::redact::Addresses;
 
 /// Which stack, and what it is configured with.
@@ -21,6 +23,8 @@ pub struct Settings {
     pub cap: Cap,
     /// What is held back of it.
     pub guard: Guard,
+    /// What recipient domains may be sent.
+    pub domains: DomainLimits,
     /// `TIDEGATE_IDLE_WAKE_SECONDS`.
     pub idle_wake: u64,
     /// Whether addresses that SES named are shown.
@@ -110,6 +114,36 @@ impl Facts {
             daily: self.daily(),
             sending_enabled: told.map(|status| status.sending_enabled),
         }
+    }
+
+    /// What recipient domains may be sent, and what waits for it.
+    #[must_use]
+    pub fn domains(&self) -> Vec<DomainStatus> {
+        let limits = &self.settings.domains;
+        let told = self.account.as_ref();
+        let cap = &self.settings.cap;
+        let control = &self.standing.control;
+        let quota = told.map_or_else(
+            || quota::remembered(Some(control), cap),
+            |status| quota::told(status, cap),
+        );
+        let groups = limits.groups().iter().enumerate();
+        let groups = groups.map(|(place, group)| {
+            (place, group.domains().join("+"), group.limit, DomainKey::Group(place))
+        });
+        let others = limits.others().map(|limit| {
+            (limits.groups().len(), "*".to_owned(), limit, DomainKey::Other(String::new()))
+        });
+        let status = |(place, domains, limit, key): (usize, String, Limit, DomainKey)| {
+            let in_force = quota.and_then(|quota| limits.rate(&key, quota));
+            DomainStatus {
+                domains,
+                limit: limit.to_string(),
+                per_second: in_force.map(Rate::as_per_second),
+                waiting: domain_waiting(&self.standing.counters, place),
+            }
+        };
+        groups.chain(others).map(status).collect()
     }
 
     fn daily(&self) -> Option<Daily> {

@@ -38,6 +38,8 @@ pub struct Status {
     pub holds: Vec<HoldStatus>,
     /// The campaigns, in their order.
     pub campaigns: Vec<CampaignStatus>,
+    /// What recipient domains may be sent, and what waits for it.
+    pub domains: Vec<DomainStatus>,
     /// The queues beside the campaigns', by name: `merge`, `express`, `dead_letters`.
     pub queues: BTreeMap<&'static str, QueueDepth>,
     /// Sums since the ledger began: `sent` and `mails`, `refused`, `failed`, `retried`, `dead`, …
@@ -135,6 +137,19 @@ pub struct CampaignStatus {
     pub held: bool,
 }
 
+/// A limit by recipient domain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DomainStatus {
+    /// Its domains, joined by `+`; `*` for every other domain by itself.
+    pub domains: String,
+    /// The limit as configured.
+    pub limit: String,
+    /// Recipients a second; none where the account's quota is no more.
+    pub per_second: Option<f64>,
+    /// Recipients that wait in its queue, as the pollers' reports tell.
+    pub waiting: u64,
+}
+
 /// How deep a queue is, as SQS counts: approximately, up to a minute late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueDepth {
@@ -185,6 +200,7 @@ impl Status {
             breaker: breaker(&control.breaker),
             holds,
             campaigns: campaigns(facts, &control.weights, &control.campaign_holds),
+            domains: facts.domains(),
             queues: facts.depths.iter().map(|(name, depth)| (*name, (*depth).into())).collect(),
             counters: facts.standing.counters.clone(),
             changes: masked(&facts.changes, addresses).take(facts.settings.changes).collect(),

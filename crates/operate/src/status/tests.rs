@@ -5,6 +5,7 @@ use tidegate_core::breaker::Breaker;
 use tidegate_core::config::Cap;
 use tidegate_core::control::HoldReason;
 use tidegate_core::daily::{DailyPolicy, DailyReading};
+use tidegate_core::domains::DomainLimits;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, Standing};
@@ -53,6 +54,7 @@ pub(crate) fn facts() -> Facts {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             guard: Guard::default(),
+            domains: DomainLimits::default(),
             idle_wake: 1,
             addresses: Addresses::Masked,
             changes: 5,
@@ -164,4 +166,27 @@ fn weights_that_give_no_cycle_are_not_in_force() {
     facts.standing.control.weights = [("big".to_owned(), 30)].into();
     let status = Status::of(&facts);
     assert!((status.campaigns[0].share - 0.75).abs() < 1e-12);
+}
+
+#[test]
+fn limits_of_recipient_domains_are_shown_with_what_waits_for_them() {
+    let mut facts = facts();
+    facts.settings.domains =
+        "gmail.com+googlemail.com=10/s, tiny.example=6/m, big.example=50/s, *=25%".parse().unwrap();
+    let sums = [("domain_fed.1", 3_000), ("domain_taken.1", 500), ("domain_fed.4", 7)];
+    facts.standing.counters.extend(sums.map(|(name, sum)| (name.to_owned(), sum)));
+    let status = Status::of(&facts);
+    let shown: Vec<_> =
+        status.domains.iter().map(|d| (d.domains.as_str(), d.per_second, d.waiting)).collect();
+    assert_eq!(
+        shown,
+        [
+            ("gmail.com+googlemail.com", Some(10.0), 2_500),
+            ("tiny.example", Some(0.1), 0),
+            ("big.example", None, 0),
+            ("*", Some(3.5), 7),
+        ]
+    );
+    let text = Page::of(&status).plain();
+    assert!(text.contains("Recipient domains") && text.contains("2,500"), "{text}");
 }

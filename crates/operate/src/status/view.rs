@@ -1,4 +1,4 @@
-use super::{CampaignStatus, HoldStatus, Status};
+use super::{CampaignStatus, DomainStatus, HoldStatus, Status};
 use crate::format::{count, percent, rate, span, time};
 use crate::page::{Page, Span, Table, Tone, View};
 use std::time::Duration;
@@ -11,6 +11,10 @@ impl View for Status {
         page.fields(self.summary());
         page.heading("Campaigns");
         page.table(table(&self.campaigns));
+        if !self.domains.is_empty() {
+            page.heading("Recipient domains");
+            page.table(domains(&self.domains));
+        }
         if !self.holds.is_empty() {
             page.heading("Holds");
             let mut table = Table::new(["of", "reason", "since", "until", "lifted by", "detail"]);
@@ -22,6 +26,20 @@ impl View for Status {
             page.table(changes(&self.changes));
         }
     }
+}
+
+fn domains(limits: &[DomainStatus]) -> Table {
+    let mut table = Table::new(["limit of", "limit", "in force", "waiting"]);
+    for limit in limits {
+        let in_force = limit.per_second.map_or_else(|| "the quota".to_owned(), rate);
+        table.row([
+            Span::from(limit.domains.clone()),
+            Span::from(limit.limit.clone()),
+            Span::from(in_force),
+            Span::from(count(limit.waiting)),
+        ]);
+    }
+    table
 }
 
 impl Status {

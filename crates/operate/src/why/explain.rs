@@ -7,7 +7,7 @@ use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::VISIBILITY_TIMEOUT;
 
 use super::limits::limits;
-use super::waiting::{backlog, merged, turn};
+use super::waiting::{at_its_limit, backlog, limit_in_words, limited, merged, turn};
 use super::{Explanation, Facts, Limit, Said, Verdict};
 use crate::dead::Letter;
 use crate::format::{count, rate, span, time};
@@ -183,13 +183,16 @@ fn of_campaign(facts: &Facts, status: &Status, campaign: Option<&str>) -> Explan
     // Express mail goes past the merge queue.
     let merged = if name == EXPRESS { QueueDepth::default() } else { merged(status) };
     let own = backlog(status, name);
-    let mut answer = if own.all() + merged.all() == 0 {
+    let limited = if name == EXPRESS { 0 } else { limited(status) };
+    let mut answer = if own.all() + merged.all() + limited == 0 {
         let empty = "the campaign's queue and the merge queue are empty";
         nowhere(facts, if name == EXPRESS { "the express queue is empty" } else { empty })
     } else if let Some(first) = held.first() {
         let summary = format!("It waits: {}.", first.what);
         Explanation::new(facts, first.verdict, summary).lets_go(&first.lets_go, first.until)
-    } else if own.visible + own.in_flight + merged.all() == 0 {
+    } else if own.all() + merged.all() == 0 {
+        at_a_limit(facts, status)
+    } else if own.visible + own.in_flight + merged.all() + limited == 0 {
         retry(facts, own)
     } else {
         waiting(facts, status, name, own)
@@ -216,6 +219,20 @@ fn nowhere(facts: &Facts, empty: &'static str) -> Explanation {
     let mut answer = Explanation::new(facts, Verdict::Nowhere, summary).lets_go(words, None);
     answer.rule_out("waiting", empty);
     answer.not_known.push(LATE);
+    answer
+}
+
+/// Nothing of its campaign waits but for limits.
+fn at_a_limit(facts: &Facts, status: &Status) -> Explanation {
+    let waiting = status.domains.iter().filter(|limit| limit.waiting > 0);
+    let words: Vec<String> = waiting.clone().map(limit_in_words).collect();
+    let summary = format!("It waits for its recipient domain's limit: {}.", words.join("; "));
+    let longest = waiting.filter_map(at_its_limit).max().unwrap_or_default().max(LONGEST_RETRY);
+    let until = EpochMillis::from(facts.status.at + longest);
+    let answer = Explanation::new(facts, Verdict::DomainLimit, summary);
+    let mut answer =
+        answer.lets_go(format!("by about {}, if nothing is added", time(until)), Some(until));
+    answer.rule_out("its turn", "its campaign's queue and the merge queue are empty");
     answer
 }
 
@@ -351,6 +368,9 @@ fn said(facts: &Facts, status: &Status, campaign: Option<&str>) -> Vec<Said> {
     }
     if let Some(merge) = status.queues.get("merge") {
         say("merge queue", depth(*merge));
+    }
+    for limit in status.domains.iter().filter(|limit| limit.waiting > 0) {
+        say("domain limit", limit_in_words(limit));
     }
     if let Some(in_force) = status.quota.in_force {
         let lowered = if status.quota.factor < 1.0 { ", lowered by refusals" } else { "" };

@@ -79,6 +79,8 @@ pub enum Verdict {
     NoShare,
     /// It waits for a retry's delay.
     Retry,
+    /// It waits for its recipient domain's limit.
+    DomainLimit,
     /// It waits for its turn.
     Waiting,
     /// Several campaigns have a mail of this id; or it may be of several, and they differ.

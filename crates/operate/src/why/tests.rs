@@ -5,6 +5,7 @@ use tidegate_core::config::{Campaign, Cap, EXPRESS};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
+use tidegate_core::domains::DomainLimits;
 use tidegate_core::duplicate_guard::MarkState;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Envelope;
@@ -57,6 +58,7 @@ fn facts(campaign: Option<&str>) -> Facts {
                 stack: "tidegate".to_owned(),
                 cap: Cap { quota: None, daily: DailyPolicy::default() },
                 guard: Guard::default(),
+                domains: DomainLimits::default(),
                 idle_wake: 1,
                 addresses: Addresses::Masked,
                 changes: 0,

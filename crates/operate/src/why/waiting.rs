@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tidegate_core::config::EXPRESS;
 
-use crate::status::{QueueDepth, Status, precise};
+use crate::format::{count, span};
+use crate::status::{DomainStatus, QueueDepth, Status, precise};
 
 /// A mail that was received and not sent is visible again after so long.
 const VISIBILITY_S: f64 = 30.0;
@@ -34,6 +35,39 @@ pub(super) fn backlog(status: &Status, campaign: &str) -> QueueDepth {
 /// How deep the merge queue is.
 pub(super) fn merged(status: &Status) -> QueueDepth {
     status.queues.get("merge").copied().unwrap_or_default()
+}
+
+/// Recipients that wait for recipient domains' limits.
+pub(super) fn limited(status: &Status) -> u64 {
+    status.domains.iter().map(|limit| limit.waiting).sum()
+}
+
+/// How long the last of a limit's waits, at the limit.
+pub(super) fn at_its_limit(limit: &DomainStatus) -> Option<Duration> {
+    let rate = limit.per_second.filter(|rate| *rate > 0.0)?;
+    Duration::try_from_secs_f64((precise(limit.waiting) / rate).ceil()).ok()
+}
+
+/// A limit that mail waits for, in words.
+pub(super) fn limit_in_words(limit: &DomainStatus) -> String {
+    let waiting = count(limit.waiting);
+    match at_its_limit(limit) {
+        _ if limit.domains == "*" => {
+            format!(
+                "{waiting} to other domains ({} each, looked at every 15 min at most)",
+                limit.limit
+            )
+        }
+        Some(most) => {
+            format!(
+                "{waiting} to {} ({}: the last goes in about {})",
+                limit.domains,
+                limit.limit,
+                span(most)
+            )
+        }
+        None => format!("{waiting} to {}", limit.domains),
+    }
 }
 
 /// The longest that the last mail of `campaign` waits at the present share, if nothing changes: every

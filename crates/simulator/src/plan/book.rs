@@ -6,12 +6,13 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::Outgoing;
 
+use super::domains::{DomainShare, domain_of};
 use super::error::PlanError;
 use super::scenario::Scenario;
 use super::tally::{Record, Usage, number};
 use crate::lambda::Started;
 use crate::mail::{Mail, produced};
-use crate::world::{EXPRESS, MERGE, World, url};
+use crate::world::{EXPRESS, MERGE, World, domain_queue, url};
 
 /// What a window's pollers did is known so many windows later.
 const REPORTED_AFTER: u64 = 3;
@@ -28,6 +29,7 @@ pub(super) struct Lane {
     /// Mails that are put on the queue when fewer than these can be received.
     low: u64,
     mail: Mail,
+    domains: Vec<DomainShare>,
     numbered: u64,
     /// Of them, those that SES accepted.
     arrived: u64,
@@ -238,8 +240,13 @@ impl Book {
 
     /// Whether every mail is sent, or dead.
     pub(super) fn is_done(&self, world: &World) -> bool {
-        let depth = world.queues.standing(&url(MERGE));
-        self.waiting(world) == 0 && depth.visible + depth.in_flight + depth.delayed == 0
+        let limited = (0..world.domain_queues()).map(domain_queue);
+        let mut queues = limited.chain([MERGE.to_owned()]);
+        let is_empty = |name: String| {
+            let depth = world.queues.standing(&url(&name));
+            depth.visible + depth.in_flight + depth.delayed == 0
+        };
+        self.waiting(world) == 0 && queues.all(is_empty)
     }
 
     /// Puts as many mails on the queues as the next windows need.
@@ -290,6 +297,7 @@ impl Lane {
             reservoir: load.mails,
             low: low.ceil() as u64,
             mail: Mail { recipients: load.recipients, ..Mail::new("") },
+            domains: scenario.domains.clone(),
             numbered: 0,
             arrived: 0,
             accepted: 0.0,
@@ -304,7 +312,11 @@ impl Lane {
         self.reservoir -= taken;
         let numbers = self.numbered..self.numbered + taken;
         self.numbered += taken;
-        let mail = |n: u64| Mail { id: format!("{}-{n}", self.name), ..self.mail.clone() };
+        let mail = |n: u64| Mail {
+            id: format!("{}-{n}", self.name),
+            domain: domain_of(&self.domains, n),
+            ..self.mail.clone()
+        };
         numbers.map(|n| produced(mail(n).body())).collect()
     }
 }

@@ -78,7 +78,8 @@ pub fn forecast(
                 return Ok(runs);
             }
             let told = |part| tell(seed, part);
-            let every_window = options.every_window || is_uneven(scenario);
+            let every_window =
+                options.every_window || is_uneven(scenario) || scenario.is_limited_by_domain();
             let hooks = Hooks { progress: &told, every_window };
             runs.push((seed, run_alone(scenario, seed, hooks)?));
         }

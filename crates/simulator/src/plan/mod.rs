@@ -4,6 +4,7 @@ mod book;
 pub mod chart;
 mod cost;
 mod daily;
+mod domains;
 mod error;
 mod fault;
 mod forecast;
@@ -18,6 +19,7 @@ mod tally;
 mod view;
 
 pub use cost::Cost;
+pub use domains::DomainShare;
 pub use error::PlanError;
 pub use fault::{PlannedFault, Trouble};
 pub use forecast::{Options, forecast};

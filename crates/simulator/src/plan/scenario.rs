@@ -3,9 +3,11 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::config::is_campaign_name;
 use tidegate_core::daily::Pace;
+use tidegate_core::domains::DomainLimits;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_memory::{Counting, Latency};
 
+use super::domains::DomainShare;
 use super::error::PlanError;
 use super::fault::PlannedFault;
 use crate::settings::{Deployed, Settings};
@@ -62,6 +64,10 @@ pub struct Scenario {
     pub merge: bool,
     /// Express mails a second that come all along; none is no express queue.
     pub express: Option<f64>,
+    /// Part of the mails that goes to single domains; each of the others goes to one of its own.
+    pub domains: Vec<DomainShare>,
+    /// What recipient domains may be sent; none is the deployment's, or no limit.
+    pub domain_limits: Option<DomainLimits>,
     /// What goes wrong.
     pub faults: Vec<PlannedFault>,
     /// When the mails are on their queues.
@@ -88,6 +94,8 @@ impl Scenario {
             guard: None,
             merge: true,
             express: None,
+            domains: Vec::new(),
+            domain_limits: None,
             faults: Vec::new(),
             start,
             deployed: None,
@@ -106,6 +114,17 @@ impl Scenario {
     pub fn recipients(&self) -> u64 {
         let of = |load: &Load| load.mails.saturating_mul(u64::from(load.recipients));
         self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(of(load)))
+    }
+
+    /// Whether a recipient domain's limit may hold back some of the mails.
+    #[must_use]
+    pub fn is_limited_by_domain(&self) -> bool {
+        let deployed = self.deployed.as_ref().map(|deployed| &deployed.poller.domains.limits);
+        let limits = self.domain_limits.as_ref().or(deployed);
+        let limited = |share: &DomainShare| {
+            limits.is_some_and(|limits| limits.key_of(&share.domain).is_some())
+        };
+        self.domains.iter().any(limited)
     }
 
     /// Says what is wrong with it.
@@ -152,6 +171,11 @@ impl Scenario {
         if self.campaigns.iter().all(|load| load.weight == 0 || load.mails == 0) {
             return Err(PlanError::NoWeight);
         }
+        let to_domains: f64 = self.domains.iter().map(|share| share.share).sum();
+        if to_domains > 1.0 + 1e-9 {
+            let value = format!("{}%", to_domains * 100.0);
+            return wrong("domain", value, "shares of at most 100% together");
+        }
         if let Some(daily) = self.daily.filter(|daily| !(1..=MOST_MAILS).contains(&daily.quota)) {
             return wrong("daily quota", daily.quota.to_string(), "1 to 1000000000 recipients");
         }
@@ -185,6 +209,9 @@ impl Scenario {
         };
         if let Some(guard) = self.guard {
             settings = settings.variable("TIDEGATE_GUARD", guard);
+        }
+        if let Some(limits) = &self.domain_limits {
+            settings = settings.variable("TIDEGATE_DOMAIN_LIMITS", limits);
         }
         if let Some(daily) = self.daily {
             // A deployment's pace is not the scenario's.

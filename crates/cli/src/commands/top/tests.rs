@@ -7,6 +7,7 @@ use ratatui::backend::TestBackend;
 use tidegate_core::config::{Campaign, Cap};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
+use tidegate_core::domains::DomainLimits;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::{Guard, Rate};
@@ -47,6 +48,7 @@ fn facts(seconds: u64) -> Facts {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             guard: Guard::default(),
+            domains: DomainLimits::default(),
             idle_wake: 1,
             addresses: Addresses::Masked,
             changes: 0,

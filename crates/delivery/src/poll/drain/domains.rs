@@ -222,7 +222,7 @@ impl<E: Environment> Drain<'_, E> {
         let in_turn = self.limiter.state().limited_in_turn;
         self.ctx.learned.took_in_turn(in_turn);
         for line in &self.domains {
-            let left = self.left_of_domain.get(&line.place).copied().unwrap_or(0);
+            let left = self.done.domains.left.get(&line.place).copied().unwrap_or(0);
             if line.got > 0 {
                 self.ctx.learned.served_domain(line.place, line.got, left);
             }

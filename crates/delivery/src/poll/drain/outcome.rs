@@ -286,7 +286,7 @@ impl<E: Environment> Drain<'_, E> {
         self.done.left += 1;
         self.take(message);
         if let Some(place) = message.domain {
-            *self.left_of_domain.entry(place).or_insert(0) += 1;
+            DomainMoves::add(&mut self.done.domains.left, place, 1);
         }
         let unsent = if is_kept_close(message) { Unsent::Release } else { unsent };
         let job = match unsent {

@@ -118,8 +118,6 @@ pub(super) struct Drain<'a, E> {
     /// Recipients moved out of the way of other mail, and the lanes they are of.
     pub(super) moved_away: u64,
     pub(super) clogged: Vec<bool>,
-    /// Mails of domains' queues that were received and got no slot, by place.
-    pub(super) left_of_domain: BTreeMap<usize, u64>,
     pub(super) express_queue: Option<(Source, Supply)>,
     pub(super) express: Express,
     /// Recipients of campaigns' mails whose mark is being made.
@@ -195,7 +193,6 @@ impl<'a, E: Environment> Drain<'a, E> {
             domains,
             moved_away: 0,
             clogged: vec![false; plan.campaigns.len()],
-            left_of_domain: BTreeMap::new(),
             messages: Vec::new(),
             intake,
             lanes,
