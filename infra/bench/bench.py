@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import bucket
+import express
 import idle
 from figures import GUARDS, Judge, Report, Row, guard_rows, sending_rows, table
 from startup import package_rows, start_rows
@@ -57,7 +59,7 @@ RUNS: dict[str, Run] = {
     **{f"guard-{value}": guard(value) for value in GUARDS},
     "1000": sending(1_000, "--sqs", "sandbox", worst_second=1_005),
 }
-PARTS = ["start", *RUNS, "idle"]
+PARTS = ["start", "bucket", *RUNS, "express", "idle"]
 # What the cost calculation goes by.
 MEASURED = Path("infra/cost/measured.json")
 
@@ -68,12 +70,32 @@ def measure(part: str, args: argparse.Namespace) -> list[Row]:
         return start_rows(args.bin_dir) + package_rows(args.bin_dir)
     if part == "idle":
         return idle_rows(args)
+    if part == "express":
+        return express_rows(args)
+    if part == "bucket":
+        return bucket_rows(args)
     run = RUNS[part]
     try:
         report = local(part, run.options, args)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return [Row(part, "a run with a report", None, "", "one", reached=False, note=str(error))]
     return run.rows(part, report)
+
+
+def express_rows(args: argparse.Namespace) -> list[Row]:
+    """Express mail beside a full backlog."""
+    try:
+        return express.rows("express", express.measure(args))
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+        return [Row("express", "runs", None, "", "four", reached=False, note=str(error))]
+
+
+def bucket_rows(args: argparse.Namespace) -> list[Row]:
+    try:
+        measured = bucket.measure(args.root)
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+        return [Row("bucket", "takes", None, "", "measured", reached=False, note=str(error))]
+    return bucket.rows("bucket", measured)
 
 
 def idle_rows(args: argparse.Namespace) -> list[Row]:

@@ -13,6 +13,8 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import bench
+import bucket
+import express
 import idle
 from figures import Judge, Report, Row, guard_rows, sending_rows, table
 from startup import first_start, package
@@ -139,11 +141,25 @@ class Idling(unittest.TestCase):
         self.assertEqual(found and found[1], "13")
 
 
+class Bucket(unittest.TestCase):
+    FIGURES = {"incr_per_second": 90_000, "granted_per_second": 30_000, "granted_ratio": 0.33,
+               "granted_2_domains_per_second": 20_000, "granted_2_domains_ratio": 0.22,
+               "refused_per_second": 40_000, "refused_ratio": 0.44}
+
+    def test_takes_are_judged_by_their_ratio_to_incr_and_by_the_highest_rate_there_is(self) -> None:
+        rows = bucket.rows("bucket", {"64": self.FIGURES})
+        self.assertEqual([row.reached for row in rows], [None, True, True, True, True])
+        slow = self.FIGURES | {"granted_ratio": 0.1, "granted_per_second": 9_000}
+        missed = [row.figure for row in bucket.rows("bucket", {"64": slow}) if row.reached is False]
+        self.assertEqual(missed, ["takes (granted) to INCR, 64 at once",
+                                  "takes granted a second, one connection"])
+
+
 class Parts(unittest.TestCase):
     def test_parts_run_in_their_order_and_unknown_ones_are_refused(self) -> None:
         self.assertEqual(bench.parts("idle,14,start"), ["start", "14", "idle"])
         for wrong in ("", "15", "14,x"):
-            with self.assertRaisesRegex(Exception, "allowed are start,14-strict,"):
+            with self.assertRaisesRegex(Exception, "allowed are start,bucket,14-strict,"):
                 bench.parts(wrong)
 
     def test_a_run_that_fails_is_a_row_that_says_why(self) -> None:
@@ -182,6 +198,35 @@ class Starting(unittest.TestCase):
         self.assertLess(len(zipped), 1_000)
         with zipfile.ZipFile(io.BytesIO(zipped)) as archive:
             self.assertEqual(archive.read("bootstrap"), b"x" * 100_000)
+
+
+class ExpressMail(unittest.TestCase):
+    """What two runs say of express mail."""
+
+    def seen(self, bulk: int, waits_ms: list[float]) -> express.Seen:
+        second = 1_000_000_000
+        seen = express.Seen()
+        step = int((express.SETTLING + express.SECONDS) * second) // bulk
+        seen.bulk = [number * step for number in range(bulk)]
+        for number, wait in enumerate(waits_ms):
+            at = int(10 * second) + number
+            seen.put[f"express-{number}"] = at
+            seen.express[f"express-{number}"] = at + int(wait * 1e6)
+        return seen
+
+    def judged(self, bulk: int, waits_ms: list[float]) -> dict[str, Row]:
+        measured = {0.0: self.seen(3_600, []), 0.1: self.seen(bulk, waits_ms)}
+        return {row.figure: row for row in express.rows("express", measured)}
+
+    def test_in_time_and_without_loss_is_reached(self) -> None:
+        rows = self.judged(3_240, [500.0] * 300)
+        self.assertTrue(all(row.reached is not False for row in rows.values()))
+        self.assertAlmostEqual(rows["express 10%: enqueue to send, p50"].value or 0, 500.0)
+
+    def test_late_mail_and_lost_slots_are_missed(self) -> None:
+        rows = self.judged(3_000, [500.0] * 200 + [1_600.0] * 20)
+        self.assertIs(rows["express 10%: enqueue to send, p99"].reached, False)
+        self.assertIs(rows["express 10%: bulk and express, of bulk alone"].reached, False)
 
 
 if __name__ == "__main__":

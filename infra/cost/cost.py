@@ -23,7 +23,8 @@ from prices import PRICES, price
 
 MONTH = 730 * 3_600
 HERE = Path(__file__).resolve().parent
-METRICS = HERE.parents[1] / "crates/bootstrap/src/metrics.rs"
+METRICS = HERE.parents[1] / "crates/bootstrap/src"
+DOMAIN_QUEUES = 6
 GB = 1e9
 Measured = dict[str, Any]
 
@@ -46,25 +47,46 @@ class Stack:
     duplicate_guard: bool = False
     log_level: str = "info"
     retention_days: int = 30
-    alarms: int = 20
+    alarms: int = 22
     campaigns: int = 2
+    domain_groups: int = 0
+    spilled_share: float | None = None
+    bucket_zones: int = 0
 
     @property
     def busy_seconds(self) -> float:
         return self.mails / self.rate
 
 
+# What only some stacks have, shown where they have it.
+OPTIONAL = ["S3", "Shared bucket and the way to it"]
+
+# The functions of metrics.rs whose metrics every stack publishes, and those of one feature alone.
+ALWAYS = {"poller": ("poller_metrics", "idle_metrics"),
+          "scheduler": ("scheduler_metrics", "minute_metrics", "pressure_metrics")}
+FEATURES = ("domain", "spill", "bucket")
+
+
+def metrics_source() -> str:
+    """The code that publishes metrics, without its tests."""
+    paths = [METRICS / "metrics.rs", *sorted((METRICS / "metrics").glob("*.rs"))]
+    found = [p.read_text(encoding="utf-8") for p in paths if p.exists() and p.stem != "tests"]
+    return "\n".join(text.split("#[cfg(test)]", 1)[0] for text in found)
+
+
 def metrics_of(source: str) -> dict[str, int]:
     """The metrics that the functions publish, by dimension, counted in the code that does."""
-    code = source.split("#[cfg(test)]", 1)[0]
-    names = re.compile(r'\.metric\(\s*"(\w+)"')
+    code = source
+    names = re.compile(r'\(\s*"(\w+)",\s*Unit::')
     lines = re.compile(r'\.dimension\("Campaign".*?\.into_value', re.DOTALL)
     campaign = {name for line in lines.findall(code) for name in names.findall(line)}
     parts = re.split(r"\bfn (\w+)", lines.sub("", code))
     made = {of: set(names.findall(body)) for of, body in zip(parts[1::2], parts[2::2])}
-    return {"poller": len(made["poller_metrics"] | made["idle_metrics"]),
-            "scheduler": len(made["scheduler_metrics"] | made["minute_metrics"]),
-            "campaign": len(campaign)}
+    none: set[str] = set()
+    always = {of: len(none.union(*(made.get(name, none) for name in functions)))
+              for of, functions in ALWAYS.items()}
+    features = {of: len(made.get(f"{of}_metrics", none)) for of in FEATURES}
+    return always | features | {"campaign": len(campaign)}
 
 
 def units(size: float, unit: int) -> int:
@@ -124,33 +146,75 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     calls = of_mail[f"sqs_calls_{stack.mode}"] * stack.mails + minute["sqs_calls"] * quiet
     fifo = assumed["fifo_share_of_calls"] if stack.mode == "merge" else 0.0
     # Producers send in batches of ten.
-    produced = stack.mails / 10
+    standard = stack.mails / 10 + more_calls(stack, assumed, quiet, busy)
     # A stack that has sent keeps more sums in its item than the one that was measured.
     item = measured["idle_minute"]["1"]["ledger_item_bytes"] + assumed["ledger_sums_bytes"]
     writes = (minute["ledger_writes"] * quiet + 2 * busy) * units(item, 1_024)
-    reads = (minute["ledger_reads"] * quiet + busy / 60) * units(item, 4_096)
+    # The scheduler reads twice a minute, once for the level.
+    reads = (minute["ledger_reads"] * quiet + 2 * busy / 60) * units(item, 4_096)
     marks = stack.mails * 2 if stack.duplicate_guard else 0
     marks_gb = stack.mails * assumed["mark_bytes"] / GB * 0.5 if stack.duplicate_guard else 0
     log = (minute["poller"]["log_bytes"] + minute["scheduler"]["log_bytes"]) * quiet
     log += assumed["busy_window_log_bytes"] * busy
     log += assumed["mail_log_bytes"] * stack.mails if stack.log_level == "info" else 0
     kept = log * assumed["log_compression"] * stack.retention_days / 30
-    series = metrics_of(METRICS.read_text(encoding="utf-8"))
+    series = metrics_of(metrics_source())
     published = series["poller"] + series["scheduler"] + series["campaign"] * stack.campaigns
-    return {
+    # Each feature's metrics, and the alarms that it brings.
+    on = {"domain": (bool(stack.domain_groups), DOMAIN_QUEUES),
+          "spill": (stack.spilled_share is not None, 2), "bucket": (bool(stack.bucket_zones), 2)}
+    published += sum(series[feature] for feature, (is_on, _) in on.items() if is_on)
+    alarms = stack.alarms + sum(more for is_on, more in on.values() if is_on and stack.alarms)
+    return optional(stack, assumed) | {
         "Lambda": invocations * price("lambda_request")
         + gb_s * price(f"lambda_gb_s_{stack.architecture}"),
         "SQS": calls * ((1 - fifo) * price("sqs_standard") + fifo * price("sqs_fifo"))
-        + produced * price("sqs_standard"),
+        + standard * price("sqs_standard"),
         "DynamoDB": (writes + marks) * price("dynamodb_write") + reads * price("dynamodb_read")
         + marks_gb * price("dynamodb_gb_month"),
         "CloudWatch metrics": published * price("metric"),
         "CloudWatch logs": log / GB * price("log_gb") + kept / GB * price("log_gb_month"),
-        "CloudWatch alarms and dashboard": stack.alarms * price("alarm")
+        "CloudWatch alarms and dashboard": alarms * price("alarm")
         + (price("dashboard") if stack.alarms else 0.0),
         # A schedule's own events are free.
         "EventBridge": 0.0,
     }
+
+
+def more_calls(stack: Stack, assumed: Measured, quiet: float, busy: float) -> float:
+    """Calls to SQS of pressure, recipient domains and spill, which the measurements do not hold."""
+    groups = stack.domain_groups
+    # A queue without a limit is looked into once a minute.
+    calls = (DOMAIN_QUEUES - groups) * (quiet + busy / 60) - quiet * assumed["domain_looks_measured"]
+    # A group's is asked once a window while there is mail, and like a campaign's while there is none.
+    pause = max(stack.idle_windows, 2) if stack.idle_wake == 1 else stack.idle_wake
+    calls += groups * (busy + quiet * 60 / pause)
+    # The level: each queue's depth once a minute while anything waits.
+    calls += (stack.campaigns + 2 + DOMAIN_QUEUES) * busy / 60
+    # What was put aside is put back, received and deleted once more, ten at a time.
+    return calls + 0.3 * stack.mails * (stack.spilled_share or 0.0)
+
+
+def optional(stack: Stack, assumed: Measured) -> dict[str, float]:
+    """Dollars a month of services that only some stacks use."""
+    found = {}
+    if stack.spilled_share is not None:
+        mails = stack.mails * stack.spilled_share
+        objects = mails / min(stack.rate, assumed["spill_mails_an_object"])
+        # Written, its progress noted, read, deleted (free); the scheduler lists once a minute.
+        writes = 2 * objects + MONTH / 60
+        kept = mails * assumed["spill_mail_bytes"] / GB * assumed["spill_days"] / 30
+        found["S3"] = (writes * price("s3_put") + objects * price("s3_get")
+                       + kept * price("s3_gb_month"))
+    if stack.bucket_zones:
+        hours = MONTH / 3_600
+        # SQS and SES by interface endpoints in each zone; DynamoDB and S3 by gateways, which are free.
+        network = 2 * stack.bucket_zones * hours * price("endpoint_hour")
+        through = stack.mails * assumed["endpoint_mail_bytes"] / GB * price("endpoint_gb")
+        server = assumed["bucket_gb"] * hours * price("valkey_gb_hour")
+        takes = stack.mails * assumed["bucket_ecpu_a_mail"] * price("valkey_ecpu")
+        found["Shared bucket and the way to it"] = network + through + server + takes
+    return found
 
 
 SCENARIOS = {
@@ -173,6 +237,9 @@ KNOBS: dict[str, dict[str, Any]] = {
     "`LogRetentionDays` 365": {"retention_days": 365},
     "no alarms, no dashboard": {"alarms": 0},
     "`Architecture` x86_64": {"architecture": "x86_64"},
+    "`DomainLimits`, 3 groups": {"domain_groups": 3},
+    "`Shedding`, 1 % put aside": {"spilled_share": 0.01},
+    "`SharedBucket`, new, 2 zones": {"bucket_zones": 2},
 }
 
 

@@ -37,7 +37,8 @@ class Calculating(unittest.TestCase):
         requests = minutes * (1 + minute["poller"]["invocations"])
         by_hand = minutes * seconds * 0.25 * 0.0000133334 + requests * 0.20e-6
         self.assertAlmostEqual(costs["Lambda"], by_hand, places=2)
-        calls = minutes * minute["sqs_calls"]
+        # The six queues of recipient domains are looked into once a minute.
+        calls = minutes * (minute["sqs_calls"] + 6)
         self.assertGreaterEqual(costs["SQS"], calls * 0.40e-6 - 0.01)
         self.assertLessEqual(costs["SQS"], calls * 0.50e-6 + 0.01)
         item = minute["ledger_item_bytes"] + MEASURED["assumed"]["ledger_sums_bytes"]
@@ -71,7 +72,7 @@ class Calculating(unittest.TestCase):
             total(replace(IDLE, mails=100_000_000))
 
     def test_metrics_are_counted_in_the_code_that_publishes_them(self) -> None:
-        source = cost.METRICS.read_text()
+        source = cost.metrics_source()
         counted = cost.metrics_of(source)
         self.assertEqual(counted["campaign"], 4)
         self.assertGreaterEqual(counted["poller"], 24)
@@ -80,6 +81,44 @@ class Calculating(unittest.TestCase):
         self.assertIn(line, source)
         more = source.replace(line, line + '.metric("Another", Unit::Count, 1.0)')
         self.assertEqual(cost.metrics_of(more)["poller"], counted["poller"] + 1)
+
+    def test_the_metrics_of_a_feature_are_counted_where_it_is_on(self) -> None:
+        source = cost.metrics_source() + "fn bucket_metrics() {"
+        line = '.metric("{}", Unit::Count, 1.0)'
+        made = source + line.format("OneOfTheBucket") + line.format("AnotherOfTheBucket") + "}"
+        before, after = cost.metrics_of(source), cost.metrics_of(made)
+        changed = {of: after[of] - before[of] for of in after if after[of] != before[of]}
+        self.assertEqual(changed, {"bucket": 2 - before["bucket"]})
+        always = cost.metrics_of(source + "} fn pressure_metrics() {" + line.format("OfPressure") + "}")
+        self.assertEqual(always["scheduler"], before["scheduler"] + 1)
+
+    def test_what_is_not_switched_on_costs_nothing(self) -> None:
+        self.assertEqual(set(cost.monthly(IDLE, MEASURED)), set(cost.SERVICES))
+        every = replace(MILLION, domain_groups=3, spilled_share=0.01, bucket_zones=2)
+        costs = cost.monthly(every, MEASURED)
+        self.assertEqual(set(costs), set(cost.SERVICES) | set(cost.OPTIONAL))
+
+    def test_the_queues_of_domains_by_hand(self) -> None:
+        plain, minutes = cost.monthly(IDLE, MEASURED), 730 * 60
+        limited = cost.monthly(replace(IDLE, domain_groups=3), MEASURED)
+        # Each of the three is asked 12 times a minute in place of once; six alarms.
+        more = 3 * (12 - 1) * minutes
+        self.assertAlmostEqual(limited["SQS"] - plain["SQS"], more * 0.40e-6)
+        alarms = "CloudWatch alarms and dashboard"
+        self.assertAlmostEqual(limited[alarms] - plain[alarms], 0.6)
+
+    def test_what_is_put_aside_by_hand(self) -> None:
+        idle = cost.monthly(replace(IDLE, spilled_share=0.0), MEASURED)["S3"]
+        self.assertAlmostEqual(idle, 730 * 60 * 0.005 / 1_000)
+        some = cost.monthly(replace(MILLION, spilled_share=0.01), MEASURED)
+        # 10,000 mails, 14 an object: two writes and a read of each.
+        objects = 10_000 / 14
+        self.assertAlmostEqual(some["S3"] - idle, objects * (2 * 0.005 + 0.0004) / 1_000, delta=0.01)
+
+    def test_a_shared_bucket_by_hand(self) -> None:
+        costs = cost.monthly(replace(IDLE, bucket_zones=2), MEASURED)
+        endpoints, server = 2 * 2 * 730 * 0.01, 0.1 * 730 * 0.084
+        self.assertAlmostEqual(costs["Shared bucket and the way to it"], endpoints + server)
 
 
 class Telling(unittest.TestCase):
@@ -119,7 +158,8 @@ class Telling(unittest.TestCase):
         for name in ("sqs_calls", "ledger_writes"):
             changed["idle_minute"]["1"][name] *= 2
         before, after = cost.monthly(IDLE, MEASURED), cost.monthly(IDLE, changed)
-        self.assertGreater(after["SQS"], 1.9 * before["SQS"])
+        calls = 730 * 60 * MEASURED["idle_minute"]["1"]["sqs_calls"]
+        self.assertGreater(after["SQS"] - before["SQS"], 0.99 * calls * 0.40e-6)
         self.assertGreater(after["DynamoDB"], 1.8 * before["DynamoDB"])
 
 

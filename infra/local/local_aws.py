@@ -170,12 +170,12 @@ def wait_while_in_progress(
 
 
 def create_or_update(
-    cloudformation: Any, stack: str, template: dict[str, Any], parameters: list[dict[str, str]]
+    cloudformation: Any, stack: str, template_url: str, parameters: list[dict[str, str]]
 ) -> str:
     """Starts what the stack needs, and gives the status that means success."""
     request = {
         "StackName": stack,
-        "TemplateBody": json.dumps(template, separators=(",", ":")),
+        "TemplateURL": template_url,
         "Parameters": parameters,
         "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
     }
@@ -215,9 +215,11 @@ def deploy(aws: Aws, args: argparse.Namespace) -> dict[str, Any]:
         template = cdk_app.synthesize(args.cdk, args.stack, given | dict(args.parameter))
         parameters = []
     binaries = {"SchedulerFunction": args.scheduler, "PollerFunction": args.poller}
-    sizes = packages.upload(aws.client("s3"), template, binaries)
+    s3 = aws.client("s3")
+    sizes = packages.upload(s3, template, binaries)
+    template_url = packages.upload_template(s3, aws.endpoint, template)
     cloudformation = aws.client("cloudformation")
-    wanted = create_or_update(cloudformation, args.stack, template, parameters)
+    wanted = create_or_update(cloudformation, args.stack, template_url, parameters)
     found = wait_while_in_progress(cloudformation, args.stack, args.timeout)
     if found is None or found["StackStatus"] != wanted:
         status = "gone" if found is None else found["StackStatus"]
@@ -265,10 +267,11 @@ DEPLOY_HELP = """\
 Zips the two binaries, uploads them to the local S3, creates or updates the stack from the
 template, waits, and prints {"stack", "status", "outputs": {name: value}, "package_bytes":
 {function: bytes}}. The outputs are the template's: FirstCampaignQueueUrl, SecondCampaignQueueUrl,
-ExpressQueueUrl, MergeQueueUrl, DeadLetterQueueUrl, FeedbackQueueUrl, FailedInvocationsQueueUrl,
-LedgerTable, SchedulerFunction, PollerFunction, SchedulerLogGroup, PollerLogGroup, AlarmTopic,
-Dashboard, ConfigurationSet; one that the parameters leave out is missing. Architecture is this machine's and EndpointUrl is --endpoint, unless --parameter gives
-another."""
+ExpressQueueUrl, MergeQueueUrl, DomainQueueUrls, DeadLetterQueueUrl, FeedbackQueueUrl,
+FailedInvocationsQueueUrl, SpillBucket, LedgerTable, SchedulerFunction, PollerFunction,
+SchedulerLogGroup, PollerLogGroup, AlarmTopic, Dashboard, ConfigurationSet; one that the parameters
+leave out is missing. Architecture is this machine's and EndpointUrl is --endpoint, unless
+--parameter gives another."""
 
 
 def common_options() -> argparse.ArgumentParser:

@@ -1,9 +1,10 @@
-"""The functions' deployment packages: zipped, uploaded, and named in the template."""
+"""What is uploaded to deploy: the functions' packages, named in the template, and the template."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,8 +50,8 @@ def upload(
 ) -> dict[str, int]:
     """Uploads each function's package and points the template at it; gives the packages' bytes."""
     needed = functions(template)
-    if needed and BUCKET not in {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}:
-        s3.create_bucket(Bucket=BUCKET)
+    if needed:
+        _make_bucket(s3)
     sizes = {}
     for name, function in sorted(needed.items()):
         binary = binaries.get(name)
@@ -62,6 +63,20 @@ def upload(
         _point_at(function, key)
         sizes[name] = len(package)
     return sizes
+
+
+def upload_template(s3: Any, endpoint: str, template: dict[str, Any]) -> str:
+    """Uploads the template, which is too large to be sent as it is; gives its URL."""
+    body = json.dumps(template, separators=(",", ":")).encode()
+    key = f"template-{hashlib.sha256(body).hexdigest()}.json"
+    _make_bucket(s3)
+    s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+    return f"{endpoint}/{BUCKET}/{key}"
+
+
+def _make_bucket(s3: Any) -> None:
+    if BUCKET not in {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}:
+        s3.create_bucket(Bucket=BUCKET)
 
 
 def _point_at(function: dict[str, Any], key: str) -> None:

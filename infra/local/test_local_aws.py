@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tempfile
 import unittest
 import unittest.mock
@@ -44,6 +45,15 @@ class Deployment(unittest.TestCase):
                 sizes = packages.upload(s3, template, {"PollerFunction": Path(__file__)})
                 self.assertEqual(set(sizes), {"PollerFunction"})
                 self.assertIn("tidegate-code", str(function["Properties"]))
+
+    def test_the_template_is_uploaded_and_named_by_where_it_stands(self) -> None:
+        s3 = unittest.mock.Mock(list_buckets=lambda: {"Buckets": [{"Name": packages.BUCKET}]})
+        template = {"Resources": {"A": {"Type": "B"}}}
+        url = packages.upload_template(s3, "http://127.0.0.1:4566", template)
+        s3.create_bucket.assert_not_called()
+        put = s3.put_object.call_args.kwargs
+        self.assertEqual(url, f"http://127.0.0.1:4566/{put['Bucket']}/{put['Key']}")
+        self.assertEqual(json.loads(put["Body"]), template)
 
     def test_a_misspelt_parameter_is_refused_with_what_there_is(self) -> None:
         template = {"Parameters": {"Guard": {}}}

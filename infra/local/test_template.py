@@ -8,7 +8,7 @@ import re
 import unittest
 from collections.abc import Iterator
 
-from sam_template import NAME, Rendered, actions, arn, rendered, source, stack
+from sam_template import NAME, REGION, Rendered, actions, arn, rendered, source, stack
 
 OFF = {"Schedule": "DISABLED"}
 ON = {
@@ -20,6 +20,13 @@ ON = {
     "PointInTimeRecovery": "true",
     "AllowedSenders": "news@example.org,*@example.net",
     "SenderIdentityArns": "arn:aws:ses:eu-west-1:123456789012:identity/example.org",
+    "CampaignFloor": "10%",
+    "DomainLimits": "gmail.com+googlemail.com=10/s, *=25%",
+    "SharedBucket": "rediss://tidegate:secret@bucket.example.org:6379",
+    "SubnetIds": "subnet-0a1b2c3d,subnet-1b2c3d4e",
+    "SecurityGroupIds": "sg-0a1b2c3d",
+    "PressureBusy": "depth=4h,age=6h,refused=5%",
+    "PressureOverloaded": "off",
     "EndpointUrl": "http://127.0.0.1:4566",
     "SqsEndpointUrl": "http://127.0.0.1:4567",
     "SesEndpointUrl": "http://127.0.0.1:4568",
@@ -31,11 +38,12 @@ CROSSED = {
     "Mode": ["merge", "direct"],
     "Feedback": ["off", "count", "hold"],
     "AlarmEmail": ["", "ops@example.org"],
+    "Shedding": ["off", "on"],
 }
 # Lambda's limit of a function's environment, names and values together.
 ENVIRONMENT_BYTES = 4096
-# CloudFormation's limit of a template that is not uploaded first.
-BODY_BYTES = 51_200
+# CloudFormation's limit of a template that is uploaded first, as `sam deploy` does.
+BODY_BYTES = 1_000_000
 
 
 def combinations() -> Iterator[dict[str, str]]:
@@ -70,6 +78,37 @@ class Parameters(unittest.TestCase):
             ("AllowedSenders", ["*", "a@b.org", "*@b.org"], ["b.org", "a b@c.org", "a@b@c", ""]),
             ("Campaigns", ["", "tags", "ledger", "[]"], ["tag", "Tags", "{}"]),
             ("AlarmEmail", ["", "ops@example.org"], ["ops", "a@b,c@d"]),
+            ("CampaignFloor", ["0%", "9%", "12%", "90%"], ["91%", "9.5%", "10", "100%", ""]),
+            (
+                "DomainLimits",
+                [
+                    "",
+                    "*=25%",
+                    "gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%",
+                    "a.b=0.5/h,c.d=2/d",
+                    ",".join(["a.b=1/s"] * 6),
+                ],
+                ["a.b", "a.b=10", "a.b=10/w", "a.b=1/s,", "=1/s", "a b=1/s", ",".join(["a.b=1/s"] * 7)],
+            ),
+            (
+                "SharedBucket",
+                [
+                    "",
+                    "redis://10.0.0.1:6379",
+                    "rediss://user:password@bucket.example.org:6379",
+                    "{{resolve:secretsmanager:tidegate/bucket:SecretString:url}}",
+                ],
+                ["bucket.example.org", "http://a", "redis://a b", "{{resolve:ssm-secure:a}}"],
+            ),
+            ("SharedBucketPrefix", ["tidegate", "mail-2", "a.b"], ["", "a b", "a:b", "a" * 33]),
+            ("SubnetIds", ["", "subnet-0a1b2c3d", "subnet-0a1b2c3d4e5f60718"], ["sg-0a1b2c3d", "subnet-0a"]),
+            ("SecurityGroupIds", ["", "sg-0a1b2c3d"], ["subnet-0a1b2c3d", "sg-"]),
+            (
+                "PressureBusy",
+                ["", "off", "depth=4h", "depth=4h,age=6h,refused=5%", "refused=0.5%"],
+                ["depth=4", "depth=4h,", "age=6%", "refused=5", "on", "a=1h"],
+            ),
+            ("PressureOverloaded", ["", "off", "age=2d"], ["age", "depth=h"]),
             (
                 "SenderIdentityArns",
                 ["*", "arn:aws:ses:eu-west-1:123456789012:identity/example.org"],
@@ -96,7 +135,7 @@ class Combinations(unittest.TestCase):
                     self.assertTrue(actions(made, role))
                 self.check_environment(given, made)
             count += 1
-        self.assertEqual(count, 2 * 4 * 2 * 2 * 3 * 2)
+        self.assertEqual(count, 2 * 4 * 2 * 2 * 3 * 2 * 2)
 
     def outputs(self, made: Rendered) -> Iterator[object]:
         for output in rendered()["Outputs"].values():
@@ -113,6 +152,19 @@ class Combinations(unittest.TestCase):
         self.assertEqual("TIDEGATE_CONFIGURATION_SET" in poller, feedback)
         self.assertEqual("TIDEGATE_MERGE_QUEUE_URL" in poller, given["Mode"] == "merge")
         self.assertEqual("TIDEGATE_EXPRESS_QUEUE_URL" in poller, "ExpressQueue" in given)
+        on = "DomainLimits" in given
+        self.assertEqual("TIDEGATE_DOMAIN_LIMITS" in poller, on)
+        for name in ("", "_LOST", "_PREFIX"):
+            self.assertEqual(f"TIDEGATE_SHARED_BUCKET{name}" in poller, on)
+            self.assertNotIn(f"TIDEGATE_SHARED_BUCKET{name}", scheduler)
+        for level in ("BUSY", "OVERLOADED"):
+            self.assertEqual(f"TIDEGATE_PRESSURE_{level}" in scheduler, on)
+        shedding = given["Shedding"] == "on"
+        self.assertEqual("TIDEGATE_SPILL_REPLAY" in scheduler, shedding)
+        # The scheduler measures how deep and how old they are.
+        for name in ("CAMPAIGNS", "MERGE_QUEUE_URL", "EXPRESS_QUEUE_URL", "DOMAIN_QUEUES", "SPILL"):
+            of_both = (variables.get(f"TIDEGATE_{name}") for variables in (scheduler, poller))
+            self.assertEqual(len(set(of_both)), 1, name)
         if tags or given["Campaigns"] == "ledger":
             self.assertEqual(poller["TIDEGATE_CAMPAIGNS"], "ledger")
         else:
@@ -155,13 +207,63 @@ class Functions(unittest.TestCase):
         for name, function in functions.items():
             self.assertEqual(function["TracingConfig"], {"Mode": "Active"}, name)
 
-    def test_the_longest_list_of_campaigns_fits_into_the_pollers_environment(self) -> None:
-        limit = source()["Parameters"]["Campaigns"]["MaxLength"]
-        made = stack(**ON | {"Campaigns": f"[{' ' * (limit - 2)}]", "EndpointUrl": ""})
-        variables = made.resources["PollerFunction"]["Environment"]["Variables"]
-        taken = sum(len(name) + len(value) for name, value in variables.items())
-        # Room for names of stack and table as long as may be, and for a list of senders.
-        self.assertLessEqual(taken + 500, ENVIRONMENT_BYTES)
+    def test_the_longest_lists_and_limits_fit_into_the_environments(self) -> None:
+        limits = {n: p["MaxLength"] for n, p in source()["Parameters"].items() if "MaxLength" in p}
+        self.assertEqual(set(limits), {"Campaigns", "DomainLimits", "SharedBucket"})
+        # Endpoints other than AWS's are for a local AWS, which sets no such limit.
+        local = dict.fromkeys(("EndpointUrl", "SqsEndpointUrl", "SesEndpointUrl"), "")
+        longest = {name: " " * limit for name, limit in limits.items()}
+        longest["SharedBucketPrefix"] = " " * 32
+        made = Rendered(rendered(), "s" * 54, ON | local | longest | {"Shedding": "on"})
+        for function in ("SchedulerFunction", "PollerFunction"):
+            variables = made.resources[function]["Environment"]["Variables"]
+            taken = sum(len(name) + len(value) for name, value in variables.items())
+            # As long as the region's name in a queue's URL, and the names of table and bucket, may be.
+            urls = sum(value.count("https://sqs.") for value in variables.values())
+            taken += urls * (len("ap-southeast-1") - len(REGION))
+            taken += 54 + len("-LedgerTable-ABCDEFGHIJKLM") - len("AWS::DynamoDB::Table")
+            taken += 63 - len("AWS::S3::Bucket")
+            # Room for more senders than the one and the domain of ON.
+            self.assertLessEqual(taken + 100, ENVIRONMENT_BYTES, function)
+
+    def test_the_poller_alone_is_put_into_subnets_where_some_are_given(self) -> None:
+        given = {"SubnetIds": "subnet-0a,subnet-0b", "SecurityGroupIds": "sg-0a,sg-0b"}
+        functions = stack(**given).of_type("AWS::Lambda::Function")
+        self.assertEqual(
+            functions[f"{NAME}-poller"]["VpcConfig"],
+            {name: value.split(",") for name, value in given.items()},
+        )
+        self.assertNotIn("VpcConfig", functions[f"{NAME}-scheduler"])
+        self.assertNotIn("VpcConfig", stack().of_type("AWS::Lambda::Function")[f"{NAME}-poller"])
+
+    def test_subnets_need_security_groups_and_they_need_subnets(self) -> None:
+        def refused(**given: str) -> list[str]:
+            made = stack(**given)
+            rules = rendered()["Rules"].values()
+            in_force = [rule for rule in rules if made.evaluate(rule["RuleCondition"])]
+            asserted = [a for rule in in_force for a in rule["Assertions"]]
+            return [a["AssertDescription"] for a in asserted if not made.evaluate(a["Assert"])]
+
+        subnets, groups = {"SubnetIds": "subnet-0a,subnet-0b"}, {"SecurityGroupIds": "sg-0a"}
+        bucket = {"SharedBucket": "redis://10.0.0.1"}
+        self.assertEqual(refused(), [])
+        self.assertEqual(refused(**bucket), [])
+        self.assertEqual(refused(**bucket, **subnets, **groups), [])
+        lonely = ["SubnetIds are there to reach SharedBucket, which is not given"]
+        self.assertEqual(refused(**subnets, **groups), lonely)
+        for given, expected in (
+            (subnets, "SubnetIds need SecurityGroupIds; give both, or neither of them"),
+            (groups, "SecurityGroupIds need SubnetIds; give both, or neither of them"),
+        ):
+            self.assertEqual(refused(**bucket, **given), [expected])
+
+    def test_the_shared_buckets_password_is_shown_by_no_template_and_no_output(self) -> None:
+        self.assertIs(source()["Parameters"]["SharedBucket"]["NoEcho"], True)
+        secret = "rediss://user:secret@host:6379"
+        made = stack(SharedBucket=secret)
+        holders = [logical for logical, r in made.resources.items() if secret in json.dumps(r)]
+        self.assertEqual(holders, ["PollerFunction"])
+        self.assertNotIn("SharedBucket", json.dumps(source()["Outputs"]))
 
 
 class Outputs(unittest.TestCase):
@@ -170,6 +272,7 @@ class Outputs(unittest.TestCase):
         queues = {"FirstCampaign", "SecondCampaign", "Express", "Merge", "DeadLetter", "Feedback"}
         queues |= {"FailedInvocations"}
         others = {"LedgerTable", "SchedulerFunction", "PollerFunction", "SchedulerLogGroup"}
+        others |= {"DomainQueueUrls", "SpillBucket"}
         others |= {"PollerLogGroup", "AlarmTopic", "Dashboard", "ConfigurationSet"}
         self.assertEqual(set(outputs), {f"{name}QueueUrl" for name in queues} | others)
         for name, output in outputs.items():
@@ -181,7 +284,7 @@ class Outputs(unittest.TestCase):
 
 
 class Size(unittest.TestCase):
-    def test_the_template_may_be_given_to_cloudformation_as_it_is(self) -> None:
+    def test_cloudformation_takes_the_template_once_it_is_uploaded(self) -> None:
         body = json.dumps(source(), separators=(",", ":"))
         self.assertLessEqual(len(body.encode()), BODY_BYTES)
 

@@ -53,6 +53,35 @@ ALARMS: dict[str, Row] = {
     "bounce-rate": ("AWS/SES Reputation.BounceRate", {}, "Average", 3600, 1, 0.05),
     "complaint-rate": ("AWS/SES Reputation.ComplaintRate", {}, "Average", 3600, 1, 0.001),
 }
+ALARMS |= {
+    "busy": ("Tidegate PressureLevel", SCHEDULER, "Maximum", 300, 12, 1),
+    "overloaded": ("Tidegate PressureLevel", SCHEDULER, "Maximum", 300, 3, 2),
+}
+# Those of what is switched on by a parameter.
+WITH: dict[str, tuple[dict[str, str], dict[str, Row]]] = {
+    "shedding": (
+        {"Shedding": "on"},
+        {
+            "spill-failed": ("Tidegate SpillFailed", POLLER, "Sum", 300, 1, 1),
+            "replay-failed": ("Tidegate SpillReplayFailed", SCHEDULER, "Sum", 900, 3, 1),
+        },
+    ),
+    "a shared bucket": (
+        {"SharedBucket": "redis://a"},
+        {
+            "bucket-lost": ("Tidegate BucketLost", POLLER, "Sum", 60, 1, 3),
+            "bucket-refused": ("Tidegate BucketRefused", POLLER, "Sum", 300, 12, 1),
+        },
+    ),
+    "limits of domains": (
+        {"DomainLimits": "*=10%"},
+        {
+            f"domain-age-{number}": (AGE, queue(f"domain-{number}"), "Maximum", 300, 1, 864000)
+            for number in range(1, 7)
+        },
+    ),
+}
+EVERYTHING = {name: value for given, _ in WITH.values() for name, value in given.items()}
 COMPARISONS = {
     "minute-missed": "LessThanThreshold",
     "receive-count": "GreaterThanThreshold",
@@ -81,7 +110,7 @@ def published() -> set[str]:
     """The metrics that the functions publish, as their source names them."""
     found: set[str] = set()
     for path in (INFRA.parent / "crates").glob("*/src/**/*.rs"):
-        found |= set(re.findall(r'\.metric\(\s*"(\w+)"', path.read_text(encoding="utf-8")))
+        found |= set(re.findall(r'\(\s*"(\w+)",\s*Unit::', path.read_text(encoding="utf-8")))
     return found
 
 
@@ -89,10 +118,15 @@ class Alarms(unittest.TestCase):
     maxDiff = None
 
     def setUp(self) -> None:
-        self.alarms = alarms(stack())
+        self.alarms = alarms(stack(**EVERYTHING))
 
     def test_these_are_the_alarms(self) -> None:
-        self.assertEqual({name: row(alarm) for name, alarm in self.alarms.items()}, ALARMS)
+        plain = {name: row(alarm) for name, alarm in alarms(stack()).items()}
+        self.assertEqual(plain, ALARMS)
+        for name, (given, more) in WITH.items():
+            with self.subTest(name):
+                found = {name: row(alarm) for name, alarm in alarms(stack(**given)).items()}
+                self.assertEqual(found, ALARMS | more)
         for name, alarm in self.alarms.items():
             expected = COMPARISONS.get(name, "GreaterThanOrEqualToThreshold")
             self.assertEqual(alarm["ComparisonOperator"], expected, name)
@@ -123,8 +157,8 @@ class Alarms(unittest.TestCase):
         self.assertEqual(silent, ["minute-missed"])
 
     def test_the_age_that_alarms_is_a_parameter(self) -> None:
-        for name, alarm in alarms(stack(AgeAlarmSeconds="600")).items():
-            if name.startswith("age-"):
+        for name, alarm in alarms(stack(AgeAlarmSeconds="600", **EVERYTHING)).items():
+            if name.startswith(("age-", "domain-age-")):
                 self.assertEqual(alarm["Threshold"], "600", name)
 
     def test_every_metric_of_ours_is_published(self) -> None:
@@ -136,7 +170,7 @@ class Alarms(unittest.TestCase):
 
 class Dashboard(unittest.TestCase):
     def setUp(self) -> None:
-        made = stack()
+        made = stack(**EVERYTHING)
         self.alarms = set(made.of_type("AWS::CloudWatch::Alarm"))
         self.queues = set(made.of_type("AWS::SQS::Queue"))
         dashboard = made.resources["Dashboard"]
@@ -164,6 +198,20 @@ class Dashboard(unittest.TestCase):
         for given in widget["properties"]["alarms"]:
             self.assertTrue(given.startswith(arn("cloudwatch", "alarm:")), given)
 
+    def test_it_shows_no_alarm_that_there_is_not(self) -> None:
+        for given in ({}, *(given for given, _ in WITH.values())):
+            made = stack(**given)
+            body = made.resources["Dashboard"]["DashboardBody"]
+            shown = set(re.findall(r":alarm:([\w-]+)", body))
+            self.assertEqual(shown, set(made.of_type("AWS::CloudWatch::Alarm")))
+
+    def test_it_shows_the_queues_that_come_and_go_and_the_domains(self) -> None:
+        for title in ("Backlog, messages", "Age of the oldest message, seconds"):
+            (widget,) = [w for w in self.widgets if w["properties"]["title"] == title]
+            searches = [row[0]["expression"] for row in widget["properties"]["metrics"] if len(row) == 1]
+            named = [re.search(r"QueueName=([\w-]+)", search)[1] for search in searches]
+            self.assertEqual(named, [f"{NAME}-campaign", f"{NAME}-domain"], title)
+
     def test_every_metric_of_ours_is_published(self) -> None:
         known = published()
         shown = {row[1] for row in self.metrics() if row[0] == "Tidegate"}
@@ -173,7 +221,8 @@ class Dashboard(unittest.TestCase):
         self.assertEqual(shown - known, set())
         wanted = {"Sent", "Rate", "Quota", "SlotsSkipped", "SlotsUnused", "Refused", "Failed"}
         wanted |= {"DeadLettered", "Holds", "BlockedWindows", "HeldWindows", "Bounced"}
-        wanted |= {"Complained", "SqsCalls"}
+        wanted |= {"Complained", "SqsCalls", "PressureLevel", "BacklogSeconds", "OldestAgeSeconds"}
+        wanted |= {"Spilled", "BroughtBack", "DomainMoved", "BucketRefused", "BucketLost"}
         self.assertEqual(wanted - shown, set())
 
     def test_every_queue_it_names_is_the_stacks(self) -> None:

@@ -6,9 +6,11 @@ import json
 import unittest
 from typing import Any
 
-from sam_template import INFRA, NAME, Rendered, arn, rendered, stack
+from sam_template import ACCOUNT, INFRA, NAME, REGION, Rendered, arn, rendered, stack
 
+DOMAIN_QUEUES = [f"domain-{number}" for number in range(1, 7)]
 MAIL_QUEUES = {"campaign-first", "campaign-second", "express", "merge.fifo", "dead-letter"}
+MAIL_QUEUES |= set(DOMAIN_QUEUES)
 OWN_QUEUES = {"feedback", "failed-invocations"}
 
 
@@ -83,6 +85,29 @@ class Queues(unittest.TestCase):
         for name in ("campaign-first", "campaign-second", "express"):
             self.assertEqual(self.queues[name]["MaximumMessageSize"], 1032192, name)
 
+    def test_a_mail_with_our_attributes_fits_where_we_move_it(self) -> None:
+        # SQS's own limit, 1,048,576 bytes, holds where none is given.
+        for name in ("merge.fifo", "dead-letter", *DOMAIN_QUEUES):
+            self.assertNotIn("MaximumMessageSize", self.queues[name], name)
+
+    def test_a_queue_of_recipient_domains_says_which_one_and_is_no_campaign(self) -> None:
+        for number, name in enumerate(DOMAIN_QUEUES, 1):
+            self.assertNotIn("FifoQueue", self.queues[name], name)
+            tags = self.queues[name]["Tags"]
+            self.assertEqual(tags, [{"Key": "tidegate:domains", "Value": str(number)}], name)
+
+    def test_the_functions_and_the_output_name_the_domains_queues_in_their_order(self) -> None:
+        place = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{NAME}"
+        urls = ",".join(f"{place}-{name}" for name in DOMAIN_QUEUES)
+        # Also without a limit: mail that a former limit put there must still be sent.
+        for given in ({}, {"DomainLimits": "gmail.com=10/s"}):
+            made = stack(**given)
+            for function in ("SchedulerFunction", "PollerFunction"):
+                variables = made.resources[function]["Environment"]["Variables"]
+                self.assertEqual(variables["TIDEGATE_DOMAIN_QUEUES"], urls)
+            told = made.evaluate(rendered()["Outputs"]["DomainQueueUrls"]["Value"])
+            self.assertEqual(told, urls)
+
     def test_the_merge_queue_has_high_throughput(self) -> None:
         queue = self.queues["merge.fifo"]
         self.assertIs(queue["FifoQueue"], True)
@@ -92,6 +117,9 @@ class Queues(unittest.TestCase):
     def test_no_parameter_deletes_a_queue_that_may_hold_mail(self) -> None:
         least = stack(Mode="direct", SecondCampaignName="", ExpressQueue="false", Feedback="off")
         self.assertEqual(set(queues(least)), MAIL_QUEUES | {"failed-invocations"})
+        made = rendered()["Resources"]
+        for number in range(1, 7):
+            self.assertNotIn("Condition", made[f"DomainQueue{number}"])
 
     def test_what_holds_mail_goes_with_the_stack_alone(self) -> None:
         kinds = {"AWS::SQS::Queue", "AWS::DynamoDB::Table"}
@@ -107,6 +135,56 @@ class Queues(unittest.TestCase):
         tagged = {tag["Key"]: tag["Value"] for tag in both["campaign-second"]["Tags"]}
         self.assertEqual(tagged, {"tidegate:weight": "10", "tidegate:campaign": "minor"})
         self.assertNotIn("Tags", queues(stack(SecondCampaignName=""))["campaign-second"])
+
+
+class SpillBucket(unittest.TestCase):
+    def setUp(self) -> None:
+        self.bucket = stack().resources["SpillBucket"]
+
+    def test_no_parameter_and_no_deletion_of_the_stack_deletes_what_was_put_aside(self) -> None:
+        for logical in ("SpillBucket", "SpillBucketPolicy"):
+            resource = rendered()["Resources"][logical]
+            self.assertNotIn("Condition", resource, logical)
+            # But for a first deploy that fails: there is no mail in it yet.
+            self.assertEqual(resource["DeletionPolicy"], "RetainExceptOnCreate", logical)
+            self.assertEqual(resource["UpdateReplacePolicy"], "Retain", logical)
+
+    def test_a_stack_can_be_made_again_beside_the_bucket_of_the_one_before(self) -> None:
+        self.assertNotIn("BucketName", self.bucket)
+
+    def test_it_is_encrypted_and_nobody_elses(self) -> None:
+        (rule,) = self.bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        self.assertEqual(rule["ServerSideEncryptionByDefault"], {"SSEAlgorithm": "AES256"})
+        closed = self.bucket["PublicAccessBlockConfiguration"]
+        names = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
+        self.assertEqual(closed, dict.fromkeys(names, True))
+        (owned,) = self.bucket["OwnershipControls"]["Rules"]
+        self.assertEqual(owned, {"ObjectOwnership": "BucketOwnerEnforced"})
+
+    def test_mail_never_expires_and_what_was_brought_back_is_gone(self) -> None:
+        # A version of a deleted object would keep its mails' bodies.
+        self.assertNotIn("VersioningConfiguration", self.bucket)
+        rules = self.bucket["LifecycleConfiguration"]["Rules"]
+        expiring = [rule for rule in rules if any("Expiration" in key for key in rule)]
+        self.assertEqual([rule["Prefix"] for rule in expiring], ["spill/progress/"])
+
+    def test_it_refuses_what_does_not_come_by_tls(self) -> None:
+        policy = stack().resources["SpillBucketPolicy"]
+        (statement,) = policy["PolicyDocument"]["Statement"]
+        self.assertEqual(statement["Effect"], "Deny")
+        self.assertEqual((statement["Principal"], statement["Action"]), ("*", "s3:*"))
+        bucket = "arn:aws:AWS::S3::Bucket"
+        self.assertEqual(statement["Resource"], [bucket, f"{bucket}/*"])
+        self.assertEqual(statement["Condition"], {"Bool": {"aws:SecureTransport": "false"}})
+
+    def test_both_functions_are_told_of_it_where_mail_is_put_aside(self) -> None:
+        for given, expected in (({}, None), ({"Shedding": "on"}, "s3://AWS::S3::Bucket/spill")):
+            made = stack(**given)
+            for function in ("SchedulerFunction", "PollerFunction"):
+                variables = made.resources[function]["Environment"]["Variables"]
+                self.assertEqual(variables.get("TIDEGATE_SPILL"), expected)
+        told = stack().evaluate(rendered()["Outputs"]["SpillBucket"]["Value"])
+        self.assertEqual(told, "AWS::S3::Bucket")
 
 
 class Ledger(unittest.TestCase):

@@ -19,7 +19,15 @@ def log(function: str) -> str:
     return arn("logs", f"log-group:/aws/lambda/{NAME}-{function}:*")
 
 
-MAIL = {queue(name): {} for name in ("campaign-*", "express", "merge.fifo")}
+def vpc(what: str) -> dict[str, dict[str, object]]:
+    return {arn("ec2", what): {}}
+
+
+DOMAINS = {queue(f"domain-{number}"): {} for number in range(1, 7)}
+MAIL = {queue(name): {} for name in ("campaign-*", "express", "merge.fifo")} | DOMAINS
+CAMPAIGNS = {queue("campaign-*"): {}}
+BUCKET = "arn:aws:AWS::S3::Bucket"
+SPILL = {f"{BUCKET}/spill/*": {}}
 FAILED = {queue("failed-invocations"): {}}
 ANYWHERE = {"*": {}}
 SEND_WITH = {arn("ses", "template/*"): {}, arn("ses", "configuration-set/*"): {}}
@@ -30,7 +38,12 @@ SCHEDULER_MAY = {
     "dynamodb:GetItem": {LEDGER: {}},
     "dynamodb:UpdateItem": {LEDGER: {}},
     "ses:GetAccount": ANYWHERE,
-    "sqs:SendMessage": FAILED,
+    "sqs:SendMessage": FAILED | CAMPAIGNS,
+    "sqs:GetQueueAttributes": MAIL,
+    "s3:ListBucket": {BUCKET: {}},
+    "s3:GetObject": SPILL,
+    "s3:PutObject": SPILL,
+    "s3:DeleteObject": SPILL,
 }
 POLLER_MAY = {
     "logs:CreateLogStream": {log("poller"): {}},
@@ -42,7 +55,8 @@ POLLER_MAY = {
     "sqs:ReceiveMessage": MAIL,
     "sqs:DeleteMessage": MAIL,
     "sqs:ChangeMessageVisibility": MAIL,
-    "sqs:GetQueueAttributes": {queue("merge.fifo"): {}},
+    "sqs:GetQueueAttributes": {queue("merge.fifo"): {}} | DOMAINS,
+    "s3:PutObject": SPILL,
     "sqs:SendMessage": MAIL | {queue("dead-letter"): {}} | FAILED,
 } | {action: {arn("ses", "identity/*"): {}} | SEND_WITH for action in SENDS}
 FEEDBACK = {
@@ -50,6 +64,19 @@ FEEDBACK = {
     "sqs:DeleteMessage": {queue("feedback"): {}},
 }
 TAGS = {"sqs:ListQueues": ANYWHERE, "sqs:ListQueueTags": {queue("campaign-*"): {}}}
+NETWORK = {
+    "ec2:DescribeNetworkInterfaces": ANYWHERE,
+    "ec2:DescribeSubnets": ANYWHERE,
+} | {
+    f"ec2:{action}": vpc("*/*")
+    for action in (
+        "CreateNetworkInterface",
+        "DeleteNetworkInterface",
+        "AssignPrivateIpAddresses",
+        "UnassignPrivateIpAddresses",
+    )
+}
+VPC = {"SubnetIds": "subnet-0a,subnet-0b", "SecurityGroupIds": "sg-0a"}
 TRACES = {"xray:PutTraceSegments": ANYWHERE, "xray:PutTelemetryRecords": ANYWHERE}
 
 
@@ -71,6 +98,8 @@ class Roles(unittest.TestCase):
             ({"Campaigns": "ledger"}, SCHEDULER_MAY | FEEDBACK),
             ({"Campaigns": "tags"}, SCHEDULER_MAY | FEEDBACK | TAGS),
             ({"Tracing": "on", "Feedback": "off"}, SCHEDULER_MAY | TRACES),
+            # What was put aside is brought back after Shedding went off; subnets are the poller's.
+            ({"Shedding": "on", "Feedback": "off"} | VPC, SCHEDULER_MAY),
         ):
             with self.subTest(given):
                 self.assertEqual(actions(stack(**given), "SchedulerRole"), expected)
@@ -81,7 +110,9 @@ class Roles(unittest.TestCase):
             ({"Campaigns": "tags", "Feedback": "off"}, POLLER_MAY),
             # An update changes the role first: what was sent must still be deleted.
             ({"Mode": "direct", "ExpressQueue": "false"}, POLLER_MAY),
+            ({"Shedding": "on", "DomainLimits": "*=10%", "SharedBucket": "redis://a"}, POLLER_MAY),
             ({"Tracing": "on"}, POLLER_MAY | TRACES),
+            (VPC, POLLER_MAY | NETWORK),
         ):
             with self.subTest(given):
                 self.assertEqual(actions(stack(**given), "PollerRole"), expected)
@@ -99,14 +130,15 @@ class Roles(unittest.TestCase):
         self.assertEqual(variables["TIDEGATE_ALLOWED_SENDERS"], "news@example.org,*@example.net")
 
     def test_only_what_knows_no_resource_is_allowed_on_every_resource(self) -> None:
-        made = stack(Campaigns="tags", Tracing="on")
+        made = stack(Campaigns="tags", Tracing="on", **VPC)
+        network = {"ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets"}
         for role in ("SchedulerRole", "PollerRole"):
             wide = {a for a, resources in actions(made, role).items() if "*" in resources}
-            self.assertLessEqual(wide, {"ses:GetAccount", "sqs:ListQueues", *TRACES}, role)
+            self.assertLessEqual(wide, {"ses:GetAccount", "sqs:ListQueues", *TRACES, *network}, role)
 
     def test_no_action_is_a_pattern(self) -> None:
         for role in ("SchedulerRole", "PollerRole"):
-            for action in actions(stack(Campaigns="tags", Tracing="on"), role):
+            for action in actions(stack(Campaigns="tags", Tracing="on", **VPC), role):
                 self.assertNotIn("*", action)
 
 

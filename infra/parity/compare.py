@@ -28,6 +28,8 @@ def pairs(stack: Rendered) -> Pairs:
         _named(stack, "AWS::Logs::LogGroup", "log group"),
         _named(stack, "AWS::SNS::Topic", "topic"),
         _named(stack, "AWS::DynamoDB::Table", "table", NO_RECOVERY),
+        _named(stack, "AWS::S3::Bucket", "bucket"),
+        _policies(stack, "AWS::S3::BucketPolicy", "Bucket", "bucket policy"),
         _named(stack, "AWS::SES::ConfigurationSet", "configuration set"),
         _list(stack, "AWS::SES::ConfigurationSetEventDestination", "event destination"),
         _list(stack, "AWS::SNS::Subscription", "subscription"),
@@ -103,7 +105,7 @@ def _policies(stack: Rendered, kind: str, of: str, word: str) -> Pairs:
     """What each queue's or topic's policies say, whichever resource says it, without names and order."""
     said: dict[str, set[str]] = {}
     for policy in stack.of_type(kind).values():
-        for target in policy[of]:
+        for target in _as_list(policy[of]):
             for statement in policy["PolicyDocument"]["Statement"]:
                 plain = {k: v for k, v in statement.items() if k not in ("Sid", "Resource")}
                 plain["Principal"] = _principal(plain.get("Principal"))

@@ -75,6 +75,17 @@ CASES: dict[str, dict[str, str]] = {
         "ComplaintShare": "0.002",
         "FeedbackMinimum": "5000",
         "AgeAlarmSeconds": "600000",
+        "CampaignFloor": "10%",
+        "DomainLimits": "gmail.com+googlemail.com=10/s, *=25%",
+        "SharedBucket": "{{resolve:secretsmanager:tidegate/bucket}}",
+        "SharedBucketLost": "open",
+        "SharedBucketPrefix": "mail",
+        "SubnetIds": "subnet-0a1b2c3d,subnet-1b2c3d4e",
+        "SecurityGroupIds": "sg-0a1b2c3d",
+        "PressureBusy": "depth=4h,age=6h",
+        "PressureOverloaded": "off",
+        "Shedding": "on",
+        "SpillReplay": "off",
     },
 }
 ONE_CAMPAIGN = "direct mode, one campaign, nothing around it"

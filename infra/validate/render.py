@@ -21,8 +21,13 @@ from rendered import Rendered  # noqa: E402
 EVERYTHING = {
     "AlarmEmail": "ops@example.org",
     "Campaigns": "tags",
+    "DomainLimits": "*=25%",
     "PointInTimeRecovery": "true",
     "ReservedConcurrency": "20",
+    "SecurityGroupIds": "sg-0a1b2c3d",
+    "SharedBucket": "rediss://bucket.example.org:6379",
+    "Shedding": "on",
+    "SubnetIds": "subnet-0a1b2c3d,subnet-1b2c3d4e",
     "Tracing": "on",
 }
 

@@ -3,4 +3,5 @@
 
 pub mod contract;
 pub mod local;
+pub mod server;
 pub mod simulation;

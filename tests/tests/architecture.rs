@@ -36,6 +36,7 @@ const CORE: &str = "tidegate-core";
 const DELIVERY: &str = "tidegate-delivery";
 const AWS: &str = "tidegate-aws";
 const MEMORY: &str = "tidegate-memory";
+const REDIS: &str = "tidegate-redis";
 const SANDBOX: &str = "ses-sandbox";
 const SQS_SANDBOX: &str = "sqs-sandbox";
 const BOOTSTRAP: &str = "tidegate-bootstrap";
@@ -43,14 +44,14 @@ const OPERATE: &str = "tidegate-operate";
 const SIMULATOR: &str = "tidegate-simulator";
 const CLI: &str = "tidegate-cli";
 
-/// Who may need whom: core <- delivery <- (aws | memory) <- binaries; the tests may need all.
+/// Who may need whom: core <- delivery <- (aws | memory | redis) <- binaries; the tests may need all.
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
     Some(match package {
         CORE | SANDBOX => &[],
         DELIVERY => &[CORE],
-        AWS | MEMORY => &[CORE, DELIVERY],
+        AWS | MEMORY | REDIS => &[CORE, DELIVERY],
         // What the two Lambda binaries have in common.
-        BOOTSTRAP => &[CORE, DELIVERY, AWS, MEMORY],
+        BOOTSTRAP => &[CORE, DELIVERY, AWS, MEMORY, REDIS],
         "tidegate-scheduler" | "tidegate-poller" => &[CORE, DELIVERY, AWS, MEMORY, BOOTSTRAP],
         // SQS's rules are the memory adapter's; the sandbox gives them a wire.
         SQS_SANDBOX => &[CORE, DELIVERY, MEMORY],
@@ -58,10 +59,10 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         OPERATE => &[CORE, DELIVERY],
         // The production code on the memory adapters, and what it forecasts as a page.
         SIMULATOR => &[CORE, DELIVERY, MEMORY, OPERATE],
-        CLI => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX, OPERATE, SIMULATOR],
+        CLI => &[CORE, DELIVERY, AWS, MEMORY, REDIS, SANDBOX, OPERATE, SIMULATOR],
         // Built for every fuzz run: the policy, and nothing that takes minutes.
         "tidegate-oracles" => &[CORE],
-        "tidegate-tests" => &[CORE, DELIVERY, AWS, MEMORY, SANDBOX, CLI, OPERATE, SIMULATOR],
+        "tidegate-tests" => &[CORE, DELIVERY, AWS, MEMORY, REDIS, SANDBOX, CLI, OPERATE, SIMULATOR],
         _ => return None,
     })
 }
@@ -86,7 +87,7 @@ fn arrows_run_down_only() {
 fn policy_and_use_cases_know_no_runtime_and_no_aws() {
     let all = dependencies();
     let foreign = |name: &&String| {
-        ["tokio", "aws-", "lambda_", "hyper", "axum", "reqwest", "rand"]
+        ["tokio", "aws-", "lambda_", "hyper", "axum", "redis", "reqwest", "rand"]
             .iter()
             .any(|prefix| name.starts_with(prefix))
     };

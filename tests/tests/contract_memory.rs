@@ -10,10 +10,11 @@ use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues as _};
 use tidegate_memory::{
-    Fault, FaultPlan, Faulty, Latency, MemoryAccount, MemoryFeedback, MemoryLedger, MemoryMailer,
-    MemoryQueues, MemorySes, MemorySpill, Operation, QueueSettings, Rule, SesSettings, SimClock,
-    Universe, failures,
+    Fault, FaultPlan, Faulty, Latency, MemoryAccount, MemoryBucket, MemoryFeedback, MemoryLedger,
+    MemoryMailer, MemoryQueues, MemorySes, MemorySpill, Operation, QueueSettings, Rule,
+    SesSettings, SimClock, Universe, failures,
 };
+use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
 use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
 use tidegate_tests::contract::feedback::{FeedbackRoom, feedback_contract};
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
@@ -251,4 +252,23 @@ async fn the_memory_mailer_keeps_the_contract() {
 #[tokio::test(start_paused = true)]
 async fn the_memory_account_keeps_the_contract() {
     account_contract(&Sites).await;
+}
+
+struct Buckets;
+
+impl BucketRoom for Buckets {
+    type Bucket = MemoryBucket;
+
+    async fn open(&self) -> MemoryBucket {
+        MemoryBucket::new(universe())
+    }
+
+    async fn wait(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_bucket_keeps_the_contract() {
+    bucket_contract(&Buckets).await;
 }

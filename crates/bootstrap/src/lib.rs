@@ -1,11 +1,13 @@
-//! What both Lambda binaries share: start-up, logs, the ledger of their choice.
+//! What both Lambda binaries share: start-up, logs, the ledger and the mailer of their choice.
 
 mod ledger;
 mod logs;
+mod mailer;
 mod metrics;
 
 pub use ledger::{AnyLedger, LedgerFailures};
 pub use logs::init_logs;
+pub use mailer::bucketed;
 pub use metrics::{failed_metrics, poller_metrics, publish, scheduler_metrics};
 
 use std::error::Error;

@@ -49,6 +49,11 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
     if let Some(rate) = report.rate_per_second {
         line = line.metric("Rate", Unit::None, rate.as_per_second());
     }
+    // A metric costs: whoever shares no bucket pays for none.
+    let withheld = [("BucketRefused", report.bucket_refused), ("BucketLost", report.bucket_lost)];
+    for (name, count) in withheld.into_iter().filter(|(_, count)| *count > 0) {
+        line = line.metric(name, Unit::Count, number(count));
+    }
     if let Some(latency) = report.latency_ms {
         line = line.metric("Latency", Unit::Milliseconds, latency);
     }

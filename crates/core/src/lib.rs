@@ -6,6 +6,7 @@
 //! | module | decides |
 //! |---|---|
 //! | [`rate`], [`grid`] | when a send may start: one slot a recipient |
+//! | [`bucket`] | how many may go now, where other software shares the rate |
 //! | [`cycle`], [`allocation`] | whose slot it is, and who gets what nobody filled |
 //! | [`limiter`] | which waiting message takes the slot that is due |
 //! | [`domains`] | what recipient domains may be sent, beside the account's quota |
@@ -21,6 +22,7 @@
 
 pub mod allocation;
 pub mod breaker;
+pub mod bucket;
 pub mod config;
 pub mod control;
 pub mod cycle;
@@ -36,6 +38,7 @@ pub mod identity;
 pub mod idle;
 pub mod limiter;
 pub mod outcome;
+pub mod prefetch;
 pub mod pressure;
 pub mod rate;
 pub mod refusals;

@@ -7,6 +7,7 @@
 
 mod account;
 mod beside;
+pub mod bucketed;
 mod campaigns;
 pub mod control;
 pub mod environment;

@@ -10,13 +10,15 @@
 //! | `Mailer` | [`MemoryMailer`] | [`MemorySes::mailer`], one an environment |
 //! | `Account` | [`MemoryAccount`] | [`MemorySes::account`] |
 //! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
+//! | `Bucket`, `BucketLevels` | [`MemoryBucket`] | [`MemoryBucket::new`]; a clone is another taker |
 //! | `Spill` | [`MemorySpill`] | `MemorySpill::default()` |
 //! | `Entropy` | [`SeededEntropy`] | [`SeededEntropy::new`] |
-//! | all but clock and entropy | [`Faulty`] | [`Faulty::new`], failing by a [`FaultPlan`] |
+//! | all but clock, bucket and entropy | [`Faulty`] | [`Faulty::new`], failing by a [`FaultPlan`] |
 //!
 //! All are cheap handles: a clone is the same thing. All waiting is tokio's, so under a paused
 //! runtime simulated hours take moments; what is drawn at random is drawn from seeds.
 
+mod bucket;
 mod clock;
 mod entropy;
 mod faulty;
@@ -29,6 +31,7 @@ mod ses;
 mod shared;
 mod spill;
 
+pub use bucket::MemoryBucket;
 pub use clock::{SimClock, Universe};
 pub use entropy::SeededEntropy;
 pub use faulty::{Fault, FaultPlan, Faulty, Operation, Rule, Strike};

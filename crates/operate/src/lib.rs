@@ -4,6 +4,7 @@
 //! The command line (`tidegate`) and the tests run the same functions: the one on AWS, the others in
 //! memory under simulated time.
 
+pub mod bucket;
 pub mod dead;
 pub mod doctor;
 pub mod format;

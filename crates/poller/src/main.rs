@@ -6,8 +6,8 @@ use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
 use serde_json::Value;
 use tidegate_aws::{Clients, SystemClock, SystemEntropy};
 use tidegate_bootstrap::{
-    AnyLedger, diagnostic, failed_metrics, failed_start, init_logs, poller_metrics, publish,
-    variable,
+    AnyLedger, bucketed, diagnostic, failed_metrics, failed_start, init_logs, poller_metrics,
+    publish, variable,
 };
 use tidegate_core::config::PollerConfig;
 use tidegate_core::tick::Tick;
@@ -27,9 +27,10 @@ async fn main() -> ExitCode {
     let ledger = AnyLedger::new(&config.ledger, &clients);
     let failures = ledger.failures();
     let mailer = clients.mailer(clock, config.send_timeout);
+    let mailer = mailer.with_configuration_set(config.configuration_set.clone());
     let ports = Ports {
         queues: clients.queues(),
-        mailer: mailer.with_configuration_set(config.configuration_set.clone()),
+        mailer: bucketed(mailer, config.shared_bucket.as_ref()),
         account: clients.account(),
         ledger,
         clock,

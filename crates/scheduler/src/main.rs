@@ -32,16 +32,11 @@ async fn main() -> ExitCode {
     let gauge = Gauge::default();
     let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
     let (feedback, failures) = (&feedback, &failures);
-    let pressure = Pressure {
-        config: &config,
-        queues: &queues,
-        spill: spill.as_ref(),
-        entropy: &SystemEntropy,
-        gauge: &gauge,
-    };
+    let (spill, gauge) = (spill.as_ref(), &gauge);
     // Any payload will do: the EventBridge event says nothing that is needed.
     let handler = service_fn(|_: LambdaEvent<Value>| async move {
         let (config, clock, account, ledger, invoke, queues) = parts;
+        let pressure = Pressure { config, queues, spill, entropy: &SystemEntropy, gauge };
         // On the heap: a minute's future is large.
         let ticks = Box::pin(schedule::run(config, clock, account, ledger, invoke, queues));
         let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));

@@ -6,12 +6,13 @@ use tidegate_core::config::{POLLER_TIMEOUT, PollerConfig};
 use tidegate_core::outcome::Failure;
 use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::bucketed::{Bucketed, MaybeBucketed};
 use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::Entropy as _;
 use tidegate_memory::{
-    Faulty, MemoryAccount, MemoryLedger, MemoryMailer, MemoryQueues, MemorySpill, SeededEntropy,
-    SimClock,
+    Faulty, MemoryAccount, MemoryBucket, MemoryLedger, MemoryMailer, MemoryQueues, MemorySpill,
+    SeededEntropy, SimClock,
 };
 use tokio::sync::Notify;
 
@@ -20,7 +21,7 @@ use crate::world::World;
 /// What one execution environment's poller runs on.
 pub type Env = Ports<
     Faulty<MemoryQueues>,
-    Faulty<MemoryMailer, Failure>,
+    MaybeBucketed<Faulty<MemoryMailer, Failure>, MemoryBucket>,
     Faulty<MemoryAccount>,
     Faulty<MemoryLedger>,
     SimClock,
@@ -46,7 +47,7 @@ pub struct Environment {
 #[derive(Debug)]
 pub enum Start {
     /// With a report.
-    Reported(WindowReport),
+    Reported(Box<WindowReport>),
     /// With an error.
     Failed(PollError),
     /// It was killed, by a test or at the time-out.
@@ -85,9 +86,16 @@ impl Environment {
     pub fn new(world: &World, number: usize, ahead: i64) -> Self {
         let clock = world.universe.clock_with_offset(ahead);
         let poller = world.poller.borrow().clone();
+        let mailer = Faulty::new(world.ses.mailer_of(number, &clock), world.mail_faults.clone());
+        let mailer = match &poller.shared_bucket {
+            Some(shared) => {
+                MaybeBucketed::Shared(Bucketed::new(mailer, world.bucket.clone(), shared.lost))
+            }
+            None => MaybeBucketed::Alone(mailer),
+        };
         let env = Ports {
             queues: Faulty::new(world.queues.client(), world.faults.clone()),
-            mailer: Faulty::new(world.ses.mailer_of(number, &clock), world.mail_faults.clone()),
+            mailer,
             account: Faulty::new(world.ses.account(), world.faults.clone()),
             ledger: Faulty::new(world.ledger.clone(), world.faults.clone()),
             clock: clock.clone(),
@@ -152,7 +160,7 @@ impl World {
             () = environment.crash.notified() => Start::Crashed,
             () = tokio::time::sleep(POLLER_TIMEOUT) => Start::Crashed,
             served = environment.poller.serve(tick) => match served {
-                Ok(report) => Start::Reported(report),
+                Ok(report) => Start::Reported(Box::new(report)),
                 Err(error) => Start::Failed(error),
             },
         };

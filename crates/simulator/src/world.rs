@@ -19,8 +19,8 @@ use tidegate_delivery::ports::{Ledger as _, Outgoing, PortError, QueueUrl, Queue
 use tidegate_delivery::pressure::{Gauge, Pressure};
 use tidegate_delivery::schedule::{self, ScheduleReport};
 use tidegate_memory::{
-    FaultPlan, Faulty, MemoryFeedback, MemoryInvoke, MemoryLedger, MemoryQueues, MemorySes,
-    MemorySpill, QueueSettings, QueuedMessage, SeededEntropy, Universe,
+    FaultPlan, Faulty, MemoryBucket, MemoryFeedback, MemoryInvoke, MemoryLedger, MemoryQueues,
+    MemorySes, MemorySpill, QueueSettings, QueuedMessage, SeededEntropy, Universe,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -74,6 +74,8 @@ pub struct World {
     pub ses: MemorySes,
     /// The ledger, without faults.
     pub ledger: MemoryLedger,
+    /// What pollers take from that are configured with a shared bucket, and other software.
+    pub bucket: MemoryBucket,
     /// Deferred mail, without faults.
     pub spill: MemorySpill,
     /// What befalls calls to queues, ledger, account and Invoke.
@@ -131,6 +133,7 @@ impl World {
             queues,
             ses: MemorySes::new(universe, seed.wrapping_add(3), ses),
             ledger: MemoryLedger::default(),
+            bucket: MemoryBucket::new(universe),
             spill: MemorySpill::default(),
             faults: FaultPlan::new(universe, seed.wrapping_add(4)),
             mail_faults: FaultPlan::new(universe, seed.wrapping_add(5)),

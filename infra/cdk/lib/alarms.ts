@@ -22,6 +22,7 @@ export interface AlarmsProps {
   readonly deadLetterQueue: Queue;
   readonly mergeQueue: Queue;
   readonly expressQueue: Queue;
+  readonly domainQueues: Queue[];
   /** The alarms on the campaigns' ages, which stand at their queues. */
   readonly campaignAges: Readonly<Record<string, Alarm>>;
 }
@@ -43,6 +44,10 @@ export class Alarms extends Construct {
     this.scheduling();
     this.functions();
     this.mails();
+    this.pressure();
+    if (props.settings.shedding) this.spill();
+    if (props.settings.sharedBucket !== undefined) this.sharedBucket();
+    if (props.settings.domainLimits !== undefined) this.domains();
   }
 
   private sending(): void {
@@ -147,6 +152,66 @@ export class Alarms extends Construct {
       + 'account at 0.1 % and may pause it at 0.5 %. Hold the campaign (the dashboard\'s feedback) '
       + 'and see who is written to, and why.', {
       metric: metric('Reputation.ComplaintRate'), threshold: 0.001,
+    });
+  }
+
+  private pressure(): void {
+    const metric = this.props.metrics.metricPressureLevel(FIVE_MINUTES);
+    this.add('busy', 'The stack has been busy for an hour: mail waits long, or SES refuses much of it. '
+      + 'See what fills the queues or slows their sending (tidegate level, the dashboard); with shedding '
+      + 'on, mail of priority low is put aside meanwhile, and comes back by itself unless spillReplay is '
+      + 'off.', {
+      metric, threshold: 1, evaluationPeriods: 12,
+    });
+    this.add('overloaded', 'The stack is overloaded: mail waits for days, or SES refuses much of it. Ask '
+      + 'SES for a higher quota, or let producers send less (tidegate level tells them); with shedding '
+      + 'on, mail of priority normal is put aside too.', {
+      metric, threshold: 2, evaluationPeriods: 3,
+    });
+  }
+
+  private spill(): void {
+    const { metrics } = this.props;
+    this.add('spill-failed', 'Mail could not be put aside into the spill bucket: it stays on its queue. '
+      + 'Look at the poller\'s log and at the bucket (does it exist, may the poller write, is there a '
+      + 'way to S3 from subnetIds?).', {
+      metric: metrics.metricSpillFailed(FIVE_MINUTES), threshold: 1,
+    });
+    this.add('replay-failed', 'What was put aside could not be brought back for 45 minutes: it stays in '
+      + 'the spill bucket. Look at the scheduler\'s log; tidegate spill replay tries by hand.', {
+      metric: metrics.metricSpillReplayFailed({ period: Duration.minutes(15) }),
+      threshold: 1,
+      evaluationPeriods: 3,
+    });
+  }
+
+  private sharedBucket(): void {
+    const { metrics } = this.props;
+    this.add('bucket-lost', 'The shared bucket does not answer: with sharedBucketLost closed nothing is '
+      + 'sent, with open all is, whatever the others send. Look at the server, at its security group, '
+      + 'and at the poller\'s log.', {
+      metric: metrics.metricBucketLost(ONE_MINUTE), threshold: 3,
+    });
+    this.add('bucket-refused', 'For an hour the shared bucket has refused sends all the time: the other '
+      + 'software takes what Tidegate would send. See who takes from it (tidegate bucket), let them take '
+      + 'less, or ask SES for a higher quota.', {
+      metric: metrics.metricBucketRefused(FIVE_MINUTES), threshold: 1, evaluationPeriods: 12,
+    });
+  }
+
+  private domains(): void {
+    const { settings, topic, domainQueues } = this.props;
+    domainQueues.forEach((queue, index) => {
+      const name = `domain-age-${index + 1}`;
+      this.made[name] = ageAlarm(this, name, {
+        name: `${settings.name}-${name}`,
+        description: `A mail that waits for group ${index + 1} of domainLimits (* comes after the others) is `
+          + 'ageAlarmSeconds old, and SQS drops it at 14 days. Raise the group\'s limit, or see what holds '
+          + 'all sending (alarms held and blocked).',
+        queue,
+        seconds: settings.ageAlarmSeconds,
+        topic,
+      });
     });
   }
 

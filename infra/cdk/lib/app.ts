@@ -5,7 +5,9 @@ import type { App, IStackSynthesizer } from 'aws-cdk-lib';
 import { Architecture, Code } from 'aws-cdk-lib/aws-lambda';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import type { Campaign, TidegateCode, TidegateProps } from './props.js';
+import type { SharedBucket } from './shared.js';
 import { TidegateStack } from './stack.js';
+import type { Network } from './stack.js';
 import { InvalidProp } from './validate.js';
 
 /** How a setting is read: from `-c NAME=TEXT`, or from cdk.json as JSON of the same meaning. */
@@ -17,6 +19,13 @@ const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
   campaignList: text,
   mode: text,
   expressQueue: yesNo,
+  campaignFloor: text,
+  domainLimits: text,
+  sharedBucket: (name, url) => ({ url: text(name, url) }),
+  pressureBusy: text,
+  pressureOverloaded: text,
+  shedding: yesNo,
+  spillReplay: text,
   maxAttempts: number,
   unsent: text,
   idleWindows: number,
@@ -62,7 +71,10 @@ const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
 const DEFAULT_CAMPAIGNS = [{ name: 'main', weight: 90 }, { name: 'minor', weight: 10 }];
 
 /** Settings of the app itself. */
-const OWN = ['regions', 'prebuilt', 'assetsBucket', 'terminationProtection'];
+const OWN = [
+  'regions', 'prebuilt', 'assetsBucket', 'terminationProtection',
+  'sharedBucketLost', 'sharedBucketPrefix', 'subnetIds', 'securityGroupIds',
+];
 
 /**
  * The app: one stack a region, by the settings in the context (`-c NAME=VALUE`, or `context` in
@@ -93,11 +105,39 @@ function stack(
     ? undefined : text('assetsBucket', given.assetsBucket);
   return new TidegateStack(app, id, { ...props, code }, {
     stackName,
+    network: network(given),
     env: region === undefined ? undefined : { region, account: process.env.CDK_DEFAULT_ACCOUNT },
     terminationProtection: given.terminationProtection === undefined
       ? undefined : yesNo('terminationProtection', given.terminationProtection),
     synthesizer: bucket === undefined ? undefined : plain(bucket),
   });
+}
+
+/** Where the poller is put; one without the other cannot be. */
+function network(given: Given): Network | undefined {
+  const subnetIds = ids('subnetIds', 'subnet', given);
+  const securityGroupIds = ids('securityGroupIds', 'sg', given);
+  if (subnetIds.length === 0 && securityGroupIds.length === 0) return undefined;
+  if (securityGroupIds.length === 0) {
+    throw new InvalidProp('securityGroupIds', securityGroupIds, 'at least one, since subnetIds are given');
+  }
+  if (subnetIds.length === 0) {
+    throw new InvalidProp('subnetIds', subnetIds, 'at least one, since securityGroupIds are given');
+  }
+  if (given.sharedBucket === undefined || given.sharedBucket === '') {
+    throw new InvalidProp('sharedBucket', given.sharedBucket, 'a URL or a secret, since subnetIds are given');
+  }
+  return { subnetIds, securityGroupIds };
+}
+
+function ids(name: string, prefix: string, given: Given): string[] {
+  const found = given[name] === undefined ? [] : list(name, given[name]);
+  for (const id of found) {
+    if (!new RegExp(`^${prefix}-([0-9a-f]{8}|[0-9a-f]{17})$`).test(id)) {
+      throw new InvalidProp(name, id, `a list such as ${prefix}-0a1b2c3d`);
+    }
+  }
+  return found;
 }
 
 /** Needs no bootstrap stack: any CloudFormation deploys it, once the assets are in the bucket. */
@@ -135,7 +175,13 @@ function readProps(given: Given): TidegateProps {
   const read = Object.entries(PROPS)
     .filter(([name]) => given[name] !== undefined && given[name] !== '')
     .map(([name, reader]) => [name, reader(name, given[name])]);
-  return { campaigns: DEFAULT_CAMPAIGNS, ...Object.fromEntries(read) };
+  const props: TidegateProps = { campaigns: DEFAULT_CAMPAIGNS, ...Object.fromEntries(read) };
+  if (props.sharedBucket === undefined) return props;
+  const option = (name: string) => (given[name] === undefined ? undefined : text(name, given[name]));
+  const lost = option('sharedBucketLost') as SharedBucket['lost'];
+  return {
+    ...props, sharedBucket: { ...props.sharedBucket, lost, prefix: option('sharedBucketPrefix') },
+  };
 }
 
 function text(name: string, value: unknown): string {

@@ -49,6 +49,7 @@ export function dashboard(scope: Construct, props: DashboardProps): Dashboard {
       [status(props)],
       [sends(), shares()],
       [backlog(props), age(props)],
+      [pressure(), spill(), limits()],
       [slots(), failures(), holds()],
       [feedback(), calls(props), running(props)],
     ],
@@ -93,6 +94,26 @@ function age(props: DashboardProps): Widget {
   });
 }
 
+function pressure(): Widget {
+  return graph('Pressure: level, backlog and age in seconds', 8, [
+    of('scheduler', 'BacklogSeconds'),
+    of('scheduler', 'OldestAgeSeconds'),
+    of('scheduler', 'PressureLevel', { yAxis: 'right' }),
+  ], MAXIMUM);
+}
+
+function spill(): Widget {
+  return graph('Put aside, and brought back', 8, [
+    of('poller', 'Spilled'), of('poller', 'SpillFailed'),
+    of('scheduler', 'BroughtBack'), of('scheduler', 'SpillReplayFailed'),
+  ]);
+}
+
+function limits(): Widget {
+  const names = ['DomainMoved', 'DomainWaiting', 'BucketRefused', 'BucketLost'];
+  return graph('Recipient domains, shared bucket', 8, names.map((name) => of('poller', name)));
+}
+
 function slots(): Widget {
   return graph('Slots skipped and unused', 8, [of('poller', 'SlotsSkipped'), of('poller', 'SlotsUnused')]);
 }
@@ -135,9 +156,12 @@ function running({ poller, scheduler, ledger }: DashboardProps): Widget {
 
 function queues(props: DashboardProps, metricName: string): Line[] {
   const [first, ...others] = props.queues.map((queue) => queue.queueName);
-  const campaigns = `MetricName="${metricName}" QueueName=${props.settings.name}-campaign`;
+  const found = ['campaign', 'domain'].map((kind): Line => {
+    const terms = `{AWS/SQS,QueueName} MetricName="${metricName}" QueueName=${props.settings.name}-${kind}`;
+    return [{ expression: search(terms, 'Maximum'), label: '' }];
+  });
   return [
-    [{ expression: search(`{AWS/SQS,QueueName} ${campaigns}`, 'Maximum'), label: '' }],
+    ...found,
     ['AWS/SQS', metricName, 'QueueName', first ?? '', MAXIMUM],
     ...others.map((name) => ['...', name, MAXIMUM]),
   ];

@@ -1,5 +1,7 @@
+import { Token } from 'aws-cdk-lib';
 import type { Settings } from './settings.js';
-import { campaignQueueName, InvalidProp } from './validate.js';
+import { SPILL_PREFIX } from './spill.js';
+import { campaignQueueName, domainQueueNames, InvalidProp } from './validate.js';
 
 /** A function's environment variables. */
 export type Environment = Record<string, string>;
@@ -10,6 +12,8 @@ export interface Places {
   readonly campaigns: { readonly name: string; readonly weight: number; readonly url: string }[];
   readonly mergeQueue?: string;
   readonly expressQueue?: string;
+  readonly domainQueues: string[];
+  readonly spillBucket: string;
   readonly deadLetterQueue: string;
   readonly feedbackQueue?: string;
   readonly configurationSet?: string;
@@ -17,6 +21,9 @@ export interface Places {
 
 /** Bytes that Lambda allows, names and values together. */
 const LARGEST_ENVIRONMENT = 4096;
+
+/** Bytes that are kept for the shared bucket's URL where a secret holds it. */
+const SECRET_URL = 256;
 
 /** The scheduler's variables. */
 export function schedulerEnvironment(settings: Settings, places: Places, poller: string): Environment {
@@ -31,6 +38,9 @@ export function schedulerEnvironment(settings: Settings, places: Places, poller:
     TIDEGATE_BOUNCE_SHARE: settings.bounceShare,
     TIDEGATE_COMPLAINT_SHARE: settings.complaintShare,
     TIDEGATE_FEEDBACK_MINIMUM: settings.feedbackMinimum,
+    TIDEGATE_PRESSURE_BUSY: settings.pressureBusy,
+    TIDEGATE_PRESSURE_OVERLOADED: settings.pressureOverloaded,
+    TIDEGATE_SPILL_REPLAY: settings.shedding ? settings.spillReplay : undefined,
   });
 }
 
@@ -38,10 +48,10 @@ export function schedulerEnvironment(settings: Settings, places: Places, poller:
 export function pollerEnvironment(settings: Settings, places: Places): Environment {
   return defined({
     ...shared(settings, places),
-    TIDEGATE_CAMPAIGNS: settings.campaignList === 'environment' ? campaigns(places) : 'ledger',
-    TIDEGATE_MERGE_QUEUE_URL: places.mergeQueue,
-    TIDEGATE_EXPRESS_QUEUE_URL: places.expressQueue,
     TIDEGATE_DEAD_LETTER_QUEUE_URL: places.deadLetterQueue,
+    TIDEGATE_CAMPAIGN_FLOOR: settings.campaignFloor,
+    TIDEGATE_DOMAIN_LIMITS: settings.domainLimits,
+    ...sharedBucket(settings),
     TIDEGATE_CONFIGURATION_SET: places.configurationSet,
     TIDEGATE_GUARD: settings.guard,
     TIDEGATE_MAX_ATTEMPTS: settings.maxAttempts,
@@ -73,15 +83,18 @@ export function checkEnvironmentSize(settings: Settings): void {
     )),
     mergeQueue: settings.mode === 'merge' ? url(`${settings.name}-merge.fifo`) : undefined,
     expressQueue: settings.expressQueue ? url(`${settings.name}-express`) : undefined,
+    domainQueues: domainQueueNames(settings.name).map(url),
+    spillBucket: 'b'.repeat(63),
     deadLetterQueue: url(`${settings.name}-dead-letter`),
     feedbackQueue: url(`${settings.name}-feedback`),
     configurationSet: settings.name,
   };
   const bytes = Object.entries(pollerEnvironment(settings, places))
+    .map(([name, value]) => [name, Token.isUnresolved(value) ? 's'.repeat(SECRET_URL) : value] as const)
     .reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0);
   if (bytes > LARGEST_ENVIRONMENT) {
     const allowed = `what fits into the poller's environment of ${LARGEST_ENVIRONMENT} bytes, and `
-      + `this is about ${bytes}; use campaignList: 'tags' for more campaigns`;
+      + `this is about ${bytes}; use campaignList: 'tags' for more campaigns, or fewer senders`;
     throw new InvalidProp('campaigns', `${settings.campaigns.length} campaigns`, allowed);
   }
 }
@@ -90,6 +103,12 @@ function shared(settings: Settings, places: Places): Variables {
   return {
     TIDEGATE_LEDGER: `dynamodb:${places.ledgerTable}`,
     TIDEGATE_QUOTA_PER_SECOND: settings.quotaPerSecond,
+    TIDEGATE_CAMPAIGNS: settings.campaignList === 'environment' ? campaigns(places) : 'ledger',
+    TIDEGATE_MERGE_QUEUE_URL: places.mergeQueue,
+    TIDEGATE_EXPRESS_QUEUE_URL: places.expressQueue,
+    // With no limit too: what still waits in one of them is sent.
+    TIDEGATE_DOMAIN_QUEUES: places.domainQueues.join(','),
+    TIDEGATE_SPILL: settings.shedding ? `s3://${places.spillBucket}/${SPILL_PREFIX}` : undefined,
     TIDEGATE_TICK_LEAD_MS: settings.tickLeadMs,
     TIDEGATE_DAILY: settings.daily,
     TIDEGATE_DAILY_RESERVE: settings.dailyReserve,
@@ -97,6 +116,17 @@ function shared(settings: Settings, places: Places): Variables {
     AWS_ENDPOINT_URL: settings.endpointUrl,
     AWS_ENDPOINT_URL_SQS: settings.sqsEndpointUrl,
     AWS_ENDPOINT_URL_SESV2: settings.sesEndpointUrl,
+  };
+}
+
+function sharedBucket({ sharedBucket: given }: Settings): Variables {
+  if (given === undefined) return {};
+  const { url, lost = 'closed', prefix = 'tidegate' } = given;
+  return {
+    // Lambda has no other way to be given it; who may read the function's configuration reads it.
+    TIDEGATE_SHARED_BUCKET: typeof url === 'string' ? url : url.unsafeUnwrap(),
+    TIDEGATE_SHARED_BUCKET_LOST: lost,
+    TIDEGATE_SHARED_BUCKET_PREFIX: prefix,
   };
 }
 

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Duration } from 'aws-cdk-lib';
+import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import { CfnFunction, EventInvokeConfig, Function, Runtime } from 'aws-cdk-lib/aws-lambda';
 import type { FunctionOptions } from 'aws-cdk-lib/aws-lambda';
 import type { Role } from 'aws-cdk-lib/aws-iam';
@@ -23,6 +24,9 @@ export interface OwnFunctionProps {
   readonly memorySize: number;
   readonly timeout: Duration;
   readonly reservedConcurrentExecutions?: number;
+  readonly vpc?: IVpc;
+  readonly vpcSubnets?: SubnetSelection;
+  readonly securityGroups?: ISecurityGroup[];
   readonly role: Role;
   readonly logGroup: LogGroup;
   readonly environment: Environment;

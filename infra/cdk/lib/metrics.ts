@@ -129,6 +129,61 @@ export abstract class TidegateMetrics extends Construct {
     return this.metric('scheduler', 'TicksFailed', options);
   }
 
+  /** How the stack is loaded: 0 clear, 1 busy, 2 overloaded (a maximum). */
+  metricPressureLevel(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'PressureLevel', gauge(options));
+  }
+
+  /** Seconds that the backlog takes at the rate of now (a maximum). */
+  metricBacklogSeconds(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'BacklogSeconds', gauge(options));
+  }
+
+  /** Seconds that a mail had waited when it was sent (a maximum). */
+  metricOldestAgeSeconds(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'OldestAgeSeconds', gauge(options));
+  }
+
+  /** Mails put aside into the spill bucket. */
+  metricSpilled(options?: MetricOptions): Metric {
+    return this.metric('poller', 'Spilled', options);
+  }
+
+  /** Mails that could not be put aside, and stayed on their queue. */
+  metricSpillFailed(options?: MetricOptions): Metric {
+    return this.metric('poller', 'SpillFailed', options);
+  }
+
+  /** Mails brought back from the spill bucket. */
+  metricBroughtBack(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'BroughtBack', options);
+  }
+
+  /** Minutes in which mail could not be brought back. */
+  metricSpillReplayFailed(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'SpillReplayFailed', options);
+  }
+
+  /** Mails moved to the queue of their recipient's domain. */
+  metricDomainMoved(options?: MetricOptions): Metric {
+    return this.metric('poller', 'DomainMoved', options);
+  }
+
+  /** Mails that their domain's limit let wait. */
+  metricDomainWaiting(options?: MetricOptions): Metric {
+    return this.metric('poller', 'DomainWaiting', options);
+  }
+
+  /** Sends that the shared bucket refused, and that wait for another slot. */
+  metricBucketRefused(options?: MetricOptions): Metric {
+    return this.metric('poller', 'BucketRefused', options);
+  }
+
+  /** Takes from the shared bucket that it did not answer. */
+  metricBucketLost(options?: MetricOptions): Metric {
+    return this.metric('poller', 'BucketLost', options);
+  }
+
   /** Ticks left out while every queue was empty. */
   metricIdleTicks(options?: MetricOptions): Metric {
     return this.metric('scheduler', 'IdleTicks', options);

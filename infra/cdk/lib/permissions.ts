@@ -1,13 +1,16 @@
-import { Aws, Validations } from 'aws-cdk-lib';
+import { Aws, Stack, Validations } from 'aws-cdk-lib';
 import type { Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Effect, PolicyDocument, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import type { Bucket, CfnBucket } from 'aws-cdk-lib/aws-s3';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import type { Settings } from './settings.js';
+import { SPILL_PREFIX } from './spill.js';
 import { campaignQueueName } from './validate.js';
 
 const account = `${Aws.REGION}:${Aws.ACCOUNT_ID}`;
+const INTERFACES = `arn:${Aws.PARTITION}:ec2:${account}:*/*`;
 
 /** What the roles may be used on. */
 export interface Protected {
@@ -16,6 +19,8 @@ export interface Protected {
   readonly failedInvocations: Queue;
   readonly mergeQueue: Queue;
   readonly expressQueue: Queue;
+  readonly domainQueues: Queue[];
+  readonly spillBucket: Bucket;
   readonly deadLetterQueue: Queue;
   readonly feedbackQueue?: Queue;
 }
@@ -25,8 +30,9 @@ export interface Protected {
  * there is; the poller is named, not referred to, since that one's role comes first.
  */
 export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): Role {
-  const { settings, feedbackQueue } = on;
+  const { settings, feedbackQueue, spillBucket } = on;
   const byTag = settings.campaignList === 'tags';
+  const spilled = spillBucket.arnForObjects(`${SPILL_PREFIX}/*`);
   const made = role(scope, 'scheduler', [
     allow('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], [log.logGroupArn]),
     allow('Tick', ['lambda:InvokeFunction'], [
@@ -38,6 +44,13 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
     ...(feedbackQueue === undefined ? [] : [
       allow('Feedback', ['sqs:ReceiveMessage', 'sqs:DeleteMessage'], [feedbackQueue.queueArn]),
     ]),
+    // How deep and how old the queues are.
+    allow('Pressure', ['sqs:GetQueueAttributes'], mailQueues(on)),
+    // What was put aside goes back to its campaign's queue.
+    allow('Replay', ['sqs:SendMessage'], [campaignQueues(settings)]),
+    allow('Spill', ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'], [spilled]),
+    // Without it S3 says of an object that is not there that it may not be read.
+    allow('FindSpilled', ['s3:ListBucket'], [spillBucket.bucketArn]),
     ...(byTag ? [
       allow('FindCampaigns', ['sqs:ListQueues'], ['*']),
       allow('ReadCampaigns', ['sqs:ListQueueTags'], [campaignQueues(settings)]),
@@ -45,7 +58,8 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
     ...trace(settings),
   ]);
   explainEveryResource(made, settings, byTag ? ', ListQueues' : '');
-  if (byTag) explainCampaignQueues(made, settings);
+  explainCampaignQueues(made, settings);
+  explainSpilled(made, spillBucket);
   return made;
 }
 
@@ -54,7 +68,9 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
  * the function, and a poller that may no longer delete what it sent would have it sent twice.
  */
 export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Role {
-  const { settings, mergeQueue, expressQueue } = on;
+  const { settings, mergeQueue, domainQueues, spillBucket } = on;
+  const inVpc = settings.sharedBucket?.vpc !== undefined;
+  const spilled = spillBucket.arnForObjects(`${SPILL_PREFIX}/*`);
   // SES checks all three, whichever form the mail has; and it checks identity, template and
   // configuration set each by itself.
   const send = ['ses:SendEmail', 'ses:SendRawEmail', 'ses:SendTemplatedEmail'];
@@ -67,9 +83,10 @@ export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Rol
     // Sent to are the queues of mails for what is tried again.
     allow('Mail', [
       'sqs:ReceiveMessage', 'sqs:SendMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility',
-    ], [campaignQueues(settings), expressQueue.queueArn, mergeQueue.queueArn]),
-    allow('MergeDepth', ['sqs:GetQueueAttributes'], [mergeQueue.queueArn]),
+    ], mailQueues(on)),
+    allow('Depth', ['sqs:GetQueueAttributes'], arns([mergeQueue, ...domainQueues])),
     allow('DeadLetter', ['sqs:SendMessage'], [on.deadLetterQueue.queueArn]),
+    allow('Spill', ['s3:PutObject'], [spilled]),
     // Deleted are the marks of mails that were not sent.
     allow('Ledger', ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], [
       on.ledger.tableArn,
@@ -78,10 +95,16 @@ export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Rol
     allow('SendWith', send, [ses('template'), ses('configuration-set')]),
     allow('Quota', ['ses:GetAccount'], ['*']),
     allow('FailedInvocations', ['sqs:SendMessage'], [on.failedInvocations.queueArn]),
+    ...(inVpc ? network() : []),
     ...trace(settings),
   ]);
-  explainEveryResource(made, settings, '');
+  explainEveryResource(made, settings, inVpc ? ', DescribeNetworkInterfaces, DescribeSubnets' : '');
   explainCampaignQueues(made, settings);
+  explainSpilled(made, spillBucket);
+  if (inVpc) {
+    explain(made, INTERFACES, 'Lambda makes and removes the network interfaces, whose names nobody '
+      + 'knows before; it wants to be let onto all of them.');
+  }
   explain(made, ses('template'), 'A mail may name its own template.');
   explain(made, ses('configuration-set'), 'A mail may name its own configuration set.');
   for (const identity of identities.filter((arn) => arn.includes('*'))) {
@@ -109,6 +132,26 @@ function trace(settings: Settings): PolicyStatement[] {
   return [allow('Trace', ['xray:PutTraceSegments', 'xray:PutTelemetryRecords'], ['*'])];
 }
 
+/** Lambda asks for these by the function's role, to put it into subnets. */
+function network(): PolicyStatement[] {
+  const change = [
+    'CreateNetworkInterface', 'DeleteNetworkInterface', 'AssignPrivateIpAddresses', 'UnassignPrivateIpAddresses',
+  ];
+  return [
+    allow('FindNetwork', ['ec2:DescribeNetworkInterfaces', 'ec2:DescribeSubnets'], ['*']),
+    allow('JoinNetwork', change.map((action) => `ec2:${action}`), [INTERFACES]),
+  ];
+}
+
+/** The queues from which mail is sent. */
+function mailQueues({ settings, expressQueue, mergeQueue, domainQueues }: Protected): string[] {
+  return [campaignQueues(settings), ...arns([expressQueue, mergeQueue, ...domainQueues])];
+}
+
+function arns(queues: Queue[]): string[] {
+  return queues.map((queue) => queue.queueArn);
+}
+
 /** Any campaign's, so that one can come and go without a change of the role. */
 function campaignQueues(settings: Settings): string {
   return `arn:${Aws.PARTITION}:sqs:${account}:${campaignQueueName(settings.name, '*')}`;
@@ -126,6 +169,12 @@ function explainEveryResource(made: Role, settings: Settings, more: string): voi
 function explainCampaignQueues(made: Role, settings: Settings): void {
   explain(made, campaignQueues(settings), 'The campaigns\' queues, which come and go; the prefix '
     + 'is this Tidegate\'s own.');
+}
+
+function explainSpilled(made: Role, bucket: Bucket): void {
+  const logicalId = Stack.of(bucket).getLogicalId(bucket.node.defaultChild as CfnBucket);
+  explain(made, `<${logicalId}.Arn>/${SPILL_PREFIX}/*`, 'The mails that are put aside: an object for many of them, all under one '
+    + 'prefix of a bucket that is this Tidegate\'s own.');
 }
 
 /** The rule's finding names the pseudo parameters in angle brackets. */

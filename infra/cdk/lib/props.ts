@@ -1,6 +1,7 @@
 import type { RemovalPolicy } from 'aws-cdk-lib';
 import type { Architecture, Code } from 'aws-cdk-lib/aws-lambda';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { SharedBucket } from './shared.js';
 
 /** One campaign: its mails wait in a queue of their own, and get their share of the quota. */
 export interface Campaign {
@@ -60,6 +61,53 @@ export interface TidegateProps {
    * @default false
    */
   readonly expressQueue?: boolean;
+
+  /**
+   * Share of the slots that the campaigns get before express mail: a whole share, `0%` to `90%`.
+   * @default '0%'
+   */
+  readonly campaignFloor?: string;
+
+  /**
+   * Limits by the recipients' domains, such as `gmail.com+googlemail.com=10/s, tiny.example=6/m,
+   * *=25%`: up to six groups of domains, each with one limit a second, minute, hour or day, or as a
+   * share of the quota; `*` is every other domain, each by itself. At most 400 characters.
+   * @default - none
+   */
+  readonly domainLimits?: string;
+
+  /**
+   * Where other software that sends from the account takes its sends too.
+   * @default - none: nobody else sends
+   */
+  readonly sharedBucket?: SharedBucket;
+
+  /**
+   * From which time that the backlog takes, age of the mail that is sent, or share of refused sends
+   * on the stack is busy, any of the three; `off` is never.
+   * @default 'depth=12h,age=12h,refused=5%', which the scheduler has
+   */
+  readonly pressureBusy?: string;
+
+  /**
+   * From which on it is overloaded; `off` is never.
+   * @default 'depth=48h,age=48h,refused=20%', which the scheduler has
+   */
+  readonly pressureOverloaded?: string;
+
+  /**
+   * Whether mail of priority low is put aside into the spill bucket while the stack is busy, and of
+   * normal while it is overloaded, until the level is clear again.
+   * @default false
+   */
+  readonly shedding?: boolean;
+
+  /**
+   * Whether the scheduler itself puts mail back from the spill bucket once the level is clear
+   * (`auto`), or waits for `tidegate spill replay` (`off`).
+   * @default 'auto'
+   */
+  readonly spillReplay?: 'auto' | 'off';
 
   /**
    * Sends of one mail that may fail before it goes to the dead-letter queue: 1 to 100.
@@ -268,7 +316,8 @@ export interface TidegateProps {
   /**
    * What becomes of the queues of mails, the ledger table and the logs when they leave the stack:
    * a campaign's queue does once the campaign leaves the props. What is retained keeps its name,
-   * and stands in the way of a queue or log that is to be made anew.
+   * and stands in the way of a queue or log that is to be made anew. The spill bucket is retained
+   * in any case: what is in it may be mail that nothing else holds.
    * @default RemovalPolicy.DESTROY
    */
   readonly removalPolicy?: RemovalPolicy;

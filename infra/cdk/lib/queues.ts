@@ -48,6 +48,16 @@ export function mergeQueue(scope: Construct, id: string, name: string, removal: 
   return withRemoval(queue, removal);
 }
 
+/**
+ * The queue of a group of recipient domains. It has no largest size of its own: a mail moves there with
+ * our attributes.
+ */
+export function domainQueue(scope: Construct, group: number, name: string, removal: RemovalPolicy): Queue {
+  const queue = tidegateQueue(scope, `DomainQueue${group}`, name);
+  Tags.of(queue).add('tidegate:domains', String(group), { includeResourceTypes: ['AWS::SQS::Queue'] });
+  return withRemoval(queue, removal);
+}
+
 /** What becomes of it when it leaves the stack; one that was replaced is kept in any case. */
 export function withRemoval<T extends Resource>(resource: T, policy: RemovalPolicy): T {
   resource.applyRemovalPolicy(policy);

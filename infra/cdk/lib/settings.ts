@@ -4,6 +4,7 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { TidegateProps } from './props.js';
 
 type Optional = 'quotaPerSecond' | 'maxInFlight' | 'alarmEmail' | 'code' | 'manifestPath'
+  | 'domainLimits' | 'sharedBucket' | 'pressureBusy' | 'pressureOverloaded'
   | 'endpointUrl' | 'sqsEndpointUrl' | 'sesEndpointUrl';
 
 /** The props with their defaults filled in. */
@@ -13,6 +14,9 @@ const DEFAULTS = {
   campaignList: 'environment',
   mode: 'merge',
   expressQueue: false,
+  campaignFloor: '0%',
+  shedding: false,
+  spillReplay: 'auto',
   maxAttempts: 5,
   unsent: 'timeout',
   idleWindows: 5,

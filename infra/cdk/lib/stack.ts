@@ -1,23 +1,41 @@
 import { CfnOutput, Stack } from 'aws-cdk-lib';
 import type { StackProps } from 'aws-cdk-lib';
+import { SecurityGroup, Subnet, Vpc } from 'aws-cdk-lib/aws-ec2';
 import type { Construct } from 'constructs';
 import type { TidegateProps } from './props.js';
 import { Tidegate } from './tidegate.js';
+
+/** Where the poller is put to reach a shared bucket, by ids: it needs no look-up of the VPC. */
+export interface Network {
+  readonly subnetIds: string[];
+  readonly securityGroupIds: string[];
+}
+
+/** What a stack of one Tidegate has beside it. */
+export interface TidegateStackProps extends StackProps {
+  /**
+   * @default - as `sharedBucket` of the Tidegate says
+   */
+  readonly network?: Network;
+}
 
 /** A stack of one Tidegate, whose outputs are those of the SAM template. */
 export class TidegateStack extends Stack {
   /** What the stack is of. */
   readonly mail: Tidegate;
 
-  constructor(scope: Construct, id: string, tidegate: TidegateProps, props: StackProps) {
+  constructor(scope: Construct, id: string, tidegate: TidegateProps, props: TidegateStackProps) {
+    const { network, ...ofStack } = props;
     super(scope, id, {
       description: 'Tidegate sends e-mail campaigns through Amazon SES at exactly the account\'s quota.',
-      ...props,
+      ...ofStack,
     });
-    const mail = new Tidegate(this, 'Mail', tidegate);
+    const mail = new Tidegate(this, 'Mail', within(this, tidegate, network));
     this.mail = mail;
     this.output('ExpressQueueUrl', tidegate.expressQueue ? mail.expressQueue.queueUrl : undefined);
     this.output('MergeQueueUrl', tidegate.mode !== 'direct' ? mail.mergeQueue.queueUrl : undefined);
+    this.output('DomainQueueUrls', mail.domainQueues.map((queue) => queue.queueUrl).join(','));
+    this.output('SpillBucket', mail.spillBucket.bucketName);
     this.output('DeadLetterQueueUrl', mail.deadLetterQueue.queueUrl);
     this.output('FeedbackQueueUrl', mail.feedbackQueue?.queueUrl);
     this.output('FailedInvocationsQueueUrl', mail.failedInvocationsQueue.queueUrl);
@@ -49,4 +67,23 @@ export class TidegateStack extends Stack {
   private output(id: string, value: string | undefined, exportName?: string): void {
     if (value !== undefined) new CfnOutput(this, id, { value, exportName });
   }
+}
+
+function within(scope: Stack, tidegate: TidegateProps, network?: Network): TidegateProps {
+  if (network === undefined || tidegate.sharedBucket === undefined) return tidegate;
+  const subnets = network.subnetIds.map((subnetId, index) => (
+    Subnet.fromSubnetAttributes(scope, `Subnet${index + 1}`, { subnetId, availabilityZone: '', routeTableId: '' })
+  ));
+  return {
+    ...tidegate,
+    sharedBucket: {
+      ...tidegate.sharedBucket,
+      // CloudFormation asks for the subnets alone, and finds their VPC itself.
+      vpc: Vpc.fromVpcAttributes(scope, 'Vpc', { vpcId: '', availabilityZones: ['-'] }),
+      subnets: { subnets },
+      securityGroups: network.securityGroupIds.map((id, index) => (
+        SecurityGroup.fromSecurityGroupId(scope, `SecurityGroup${index + 1}`, id, { mutable: false })
+      )),
+    },
+  };
 }

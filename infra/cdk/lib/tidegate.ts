@@ -7,6 +7,7 @@ import { Effect, Grant, PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aw
 import type { IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { Function } from 'aws-cdk-lib/aws-lambda';
 import type { LogGroup } from 'aws-cdk-lib/aws-logs';
+import type { Bucket } from 'aws-cdk-lib/aws-s3';
 import type { ConfigurationSet } from 'aws-cdk-lib/aws-ses';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
@@ -21,10 +22,11 @@ import { logGroup, tidegateFunction } from './functions.js';
 import { TidegateMetrics } from './metrics.js';
 import { pollerRole, schedulerRole } from './permissions.js';
 import type { TidegateProps } from './props.js';
-import { CampaignQueue, mailQueue, mergeQueue, tidegateQueue, withRemoval } from './queues.js';
+import { CampaignQueue, domainQueue, mailQueue, mergeQueue, tidegateQueue, withRemoval } from './queues.js';
 import { withDefaults } from './settings.js';
 import type { Settings } from './settings.js';
-import { InvalidProp, validate } from './validate.js';
+import { SPILL_PREFIX, spillBucket } from './spill.js';
+import { domainQueueNames, InvalidProp, validate } from './validate.js';
 
 /**
  * Sends e-mail campaigns through Amazon SES at exactly the account's quota: queues, two functions,
@@ -57,6 +59,10 @@ export class Tidegate extends TidegateMetrics {
   readonly mergeQueue: Queue;
   /** The queue whose mails leave before all others; nobody takes from it unless `expressQueue`. */
   readonly expressQueue: Queue;
+  /** The queues of the groups of recipient domains (`domainLimits`), in their order; there are six. */
+  readonly domainQueues: Queue[];
+  /** Where mail is put aside under pressure; it stays when the stack is deleted. */
+  readonly spillBucket: Bucket;
   /** Asynchronous invokes that neither function took. */
   readonly failedInvocationsQueue: Queue;
   /** SES's bounces and complaints, unless `feedback` is off. */
@@ -89,6 +95,9 @@ export class Tidegate extends TidegateMetrics {
     const removal = settings.removalPolicy;
     this.mergeQueue = mergeQueue(this, 'MergeQueue', `${this.name}-merge`, removal);
     this.expressQueue = mailQueue(this, 'ExpressQueue', `${this.name}-express`, removal);
+    this.domainQueues = domainQueueNames(this.name)
+      .map((name, index) => domainQueue(this, index + 1, name, removal));
+    this.spillBucket = spillBucket(this);
     this.deadLetterQueue = withRemoval(
       tidegateQueue(this, 'DeadLetterQueue', `${this.name}-dead-letter`), removal,
     );
@@ -117,6 +126,7 @@ export class Tidegate extends TidegateMetrics {
       deadLetterQueue: this.deadLetterQueue,
       mergeQueue: this.mergeQueue,
       expressQueue: this.expressQueue,
+      domainQueues: this.domainQueues,
       campaignAges,
     });
     this.alarms = alarms.byName;
@@ -168,7 +178,7 @@ export class Tidegate extends TidegateMetrics {
     const queues = [
       ...this.campaignNames.map((name) => this.campaignQueue(name)),
       ...(this.settings.expressQueue ? [this.expressQueue] : []),
-      this.mergeQueue, this.deadLetterQueue,
+      this.mergeQueue, ...this.domainQueues, this.deadLetterQueue,
     ];
     const stack = Stack.of(this);
     const stackArn = stack.formatArn({
@@ -181,6 +191,7 @@ export class Tidegate extends TidegateMetrics {
       ...queues.map((queue) => queue.grant(grantee, 'sqs:GetQueueAttributes')),
       may('cloudformation:DescribeStacks', stackArn),
       may('lambda:GetFunctionConfiguration', ...functions),
+      may('s3:ListBucket', this.spillBucket.bucketArn),
       // GetAccount knows no resources.
       may('ses:GetAccount', '*'),
     ].reduce(
@@ -189,9 +200,20 @@ export class Tidegate extends TidegateMetrics {
     );
   }
 
-  /** Lets an operator take mails out of the dead-letter queue, and put them back on their own. */
+  /**
+   * Lets an operator take mails out of the dead-letter queue and out of the spill bucket, and put
+   * them back on their campaigns' queues.
+   */
   grantReplay(grantee: IGrantable): Grant {
-    return this.deadLetterQueue.grantConsumeMessages(grantee).combine(this.grantSend(grantee));
+    const actions = ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'];
+    const spilled = this.spillBucket.arnForObjects(`${SPILL_PREFIX}/*`);
+    return [
+      Grant.addToPrincipal({ grantee, actions, resourceArns: [spilled] }),
+      Grant.addToPrincipal({
+        grantee, actions: ['s3:ListBucket'], resourceArns: [this.spillBucket.bucketArn],
+      }),
+      this.grantSend(grantee),
+    ].reduce((all, grant) => all.combine(grant), this.deadLetterQueue.grantConsumeMessages(grantee));
   }
 
   private topic(): Topic {
@@ -253,6 +275,8 @@ export class Tidegate extends TidegateMetrics {
       )),
       mergeQueue: this.settings.mode === 'merge' ? this.mergeQueue.queueUrl : undefined,
       expressQueue: this.settings.expressQueue ? this.expressQueue.queueUrl : undefined,
+      domainQueues: this.domainQueues.map((queue) => queue.queueUrl),
+      spillBucket: this.spillBucket.bucketName,
       deadLetterQueue: this.deadLetterQueue.queueUrl,
       feedbackQueue: this.feedbackQueue?.queueUrl,
       configurationSet: this.configurationSet?.configurationSetName,
@@ -280,11 +304,18 @@ export class Tidegate extends TidegateMetrics {
       // Below the queues' visibility timeout of 30: a mail must not come back while it is sent.
       timeout: Duration.seconds(15),
       reservedConcurrentExecutions: this.settings.reservedConcurrency || undefined,
+      ...this.network(),
       role: pollerRole(this, this.pollerLog, this.protected()),
       logGroup: this.pollerLog,
       environment: pollerEnvironment(this.settings, this.places()),
       failedInvocations: this.failedInvocationsQueue,
     });
+  }
+
+  /** The scheduler stays outside: it takes from no shared bucket. */
+  private network() {
+    const { vpc, subnets: vpcSubnets, securityGroups } = this.settings.sharedBucket ?? {};
+    return vpc === undefined ? {} : { vpc, vpcSubnets, securityGroups };
   }
 
   private protected() {
@@ -294,6 +325,8 @@ export class Tidegate extends TidegateMetrics {
       failedInvocations: this.failedInvocationsQueue,
       mergeQueue: this.mergeQueue,
       expressQueue: this.expressQueue,
+      domainQueues: this.domainQueues,
+      spillBucket: this.spillBucket,
       deadLetterQueue: this.deadLetterQueue,
       feedbackQueue: this.feedbackQueue,
     };

@@ -1,6 +1,7 @@
-import { Token } from 'aws-cdk-lib';
+import { SecretValue, Token } from 'aws-cdk-lib';
 import type { Campaign } from './props.js';
 import type { Settings } from './settings.js';
+import type { SharedBucket } from './shared.js';
 
 /** A prop that cannot be: says which, its value, and what is allowed. */
 export class InvalidProp extends Error {
@@ -50,11 +51,30 @@ const CHOICES = {
   expressQueue: [true, false],
   tracing: [true, false],
   pointInTimeRecovery: [true, false],
+  shedding: [true, false],
+  spillReplay: ['auto', 'off'],
 } satisfies Partial<Record<keyof Settings, unknown[]>>;
 
+/** As many as there are queues for the groups of recipient domains. */
+const DOMAIN_QUEUES = 6;
+const LONGEST_DOMAIN_LIMITS = 400;
+const GROUP = String.raw`\s*(\*|[^\s,=*+/]+(\s*\+\s*[^\s,=*+/]+)*)\s*=\s*[0-9]+(\.[0-9]+)?\s*(/\s*[smhd]|%)\s*`;
+const LEVEL = String.raw`(depth=[0-9]+[smhd]|age=[0-9]+[smhd]|refused=[0-9]+(\.[0-9]+)?%)`;
+const LEVELS: [RegExp, string] = [
+  new RegExp(`^(off|${LEVEL}(,${LEVEL}){0,2})$`),
+  'off, or one to three such as depth=12h,age=12h,refused=5%',
+];
 const URL_PATTERN = /^https?:\/\/.+/;
 const PATTERNS = {
   dailyReserve: [/^([0-9]+|[0-9]{1,2}(\.[0-9]+)?%)$/, 'recipients such as 500, or a share such as 1%'],
+  campaignFloor: [/^([0-9]|[1-8][0-9]|90)%$/, 'a whole share, 0% to 90%'],
+  domainLimits: [
+    new RegExp(`^(?=.{1,${LONGEST_DOMAIN_LIMITS}}$)${GROUP}(,${GROUP}){0,${DOMAIN_QUEUES - 1}}$`),
+    `up to ${DOMAIN_QUEUES} of DOMAIN+DOMAIN=NUMBER/s (or /m, /h, /d, or %), with commas between, at most `
+      + `${LONGEST_DOMAIN_LIMITS} characters`,
+  ],
+  pressureBusy: LEVELS,
+  pressureOverloaded: LEVELS,
   logLevel: [/^[A-Za-z0-9_:=,]+$/, 'a level, or directives such as info,tidegate=debug'],
   alarmEmail: [/^[^@\s,]+@[^@\s,]+$/, 'one e-mail address'],
   endpointUrl: [URL_PATTERN, 'a URL such as http://127.0.0.1:4566'],
@@ -83,6 +103,7 @@ export function validate(settings: Settings): void {
     }
   }
   checkSenders(settings);
+  if (settings.sharedBucket !== undefined) checkSharedBucket(settings.sharedBucket);
   if (settings.reservedConcurrency !== 0) {
     const allowed = '0 (none), or a whole number from 10 to 1000';
     checkRange('reservedConcurrency', settings.reservedConcurrency, 10, 1000, true, allowed);
@@ -117,6 +138,11 @@ export function campaignQueueName(name: string, campaign: string): string {
   return `${name}-campaign-${campaign}`;
 }
 
+/** The names of the queues of recipient domains, in the order of `domainLimits`. */
+export function domainQueueNames(name: string): string[] {
+  return Array.from({ length: DOMAIN_QUEUES }, (_, index) => `${name}-domain-${index + 1}`);
+}
+
 /** @throws InvalidProp unless the value is a number within the range. */
 export function checkRange(
   prop: string, value: unknown, least: number, most: number, whole: boolean, allowed?: string,
@@ -148,6 +174,23 @@ function checkCampaigns(campaigns: Campaign[], name: string): void {
     const allowed = `weights, not all 0, that add up to at most ${LARGEST_WEIGHT_SUM} after division `
       + 'by their greatest common divisor';
     throw new InvalidProp('campaigns[].weight', weights, `${allowed} (they add up to ${sum})`);
+  }
+}
+
+function checkSharedBucket(bucket: SharedBucket): void {
+  const { url, lost = 'closed', prefix = 'tidegate', vpc, subnets, securityGroups } = bucket;
+  const pattern = /^(rediss?:\/\/\S+|\{\{resolve:secretsmanager:\S+\}\})$/;
+  if (typeof url !== 'string' ? !(url instanceof SecretValue) : !Token.isUnresolved(url) && !pattern.test(url)) {
+    const hidden = 'not shown, as a password may stand in it';
+    throw new InvalidProp('sharedBucket.url', hidden, 'redis://HOST, rediss://HOST, or a secret');
+  }
+  if (!['closed', 'open'].includes(lost)) throw new InvalidProp('sharedBucket.lost', lost, 'closed, open');
+  if (!/^[A-Za-z0-9_.-]{1,32}$/.test(prefix)) {
+    throw new InvalidProp('sharedBucket.prefix', prefix, '1 to 32 letters, digits, _, . and -');
+  }
+  if (vpc === undefined && (subnets ?? securityGroups) !== undefined) {
+    const given = subnets === undefined ? 'securityGroups' : 'subnets';
+    throw new InvalidProp('sharedBucket.vpc', vpc, `the VPC, since ${given} are given`);
   }
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { TidegateProps } from '../lib/index.js';
 import { rendered } from './support.js';
 
 const POLLER = [{ Name: 'Function', Value: 'poller' }];
@@ -32,18 +33,46 @@ const ALARMS: Record<string, unknown[]> = {
   'receive-count': ['Tidegate', 'HighestReceiveCount', POLLER, 'Maximum', 300, '> 100'],
   'bounce-rate': ['AWS/SES', 'Reputation.BounceRate', undefined, 'Average', 3600, '>= 0.05'],
   'complaint-rate': ['AWS/SES', 'Reputation.ComplaintRate', undefined, 'Average', 3600, '>= 0.001'],
+  busy: ['Tidegate', 'PressureLevel', SCHEDULER, 'Maximum', 300, '>= 1'],
+  overloaded: ['Tidegate', 'PressureLevel', SCHEDULER, 'Maximum', 300, '>= 2'],
 };
+/** Those of what a prop switches on. */
+const WITH: [Partial<TidegateProps>, Record<string, unknown[]>][] = [
+  [{ shedding: true }, {
+    'spill-failed': ['Tidegate', 'SpillFailed', POLLER, 'Sum', 300, '>= 1'],
+    'replay-failed': ['Tidegate', 'SpillReplayFailed', SCHEDULER, 'Sum', 900, '>= 1'],
+  }],
+  [{ sharedBucket: { url: 'redis://10.0.0.1' } }, {
+    'bucket-lost': ['Tidegate', 'BucketLost', POLLER, 'Sum', 60, '>= 3'],
+    'bucket-refused': ['Tidegate', 'BucketRefused', POLLER, 'Sum', 300, '>= 1'],
+  }],
+  [{ domainLimits: '*=10%' }, Object.fromEntries([1, 2, 3, 4, 5, 6].map((group) => [
+    `domain-age-${group}`,
+    [...AGE, of('QueueName', `QueueName of mail-domain-${group}`), 'Maximum', 300, '>= 864000'],
+  ]))],
+];
+const EVERYTHING: Partial<TidegateProps> = Object.assign({}, ...WITH.map(([props]) => props));
+const EVERY_ALARM: Record<string, unknown[]> = Object.assign({}, ALARMS, ...WITH.map(([, alarms]) => alarms));
 const SIGNS: Record<string, string> = {
   GreaterThanOrEqualToThreshold: '>=', GreaterThanThreshold: '>', LessThanThreshold: '<',
 };
 /** Those that look at more than one period: periods, and how many of them. */
-const PERIODS: Record<string, unknown[]> = { held: [2, undefined], 'minute-missed': [3, 2] };
+const PERIODS: Record<string, unknown[]> = {
+  held: [2, undefined], 'minute-missed': [3, 2], busy: [12, undefined], overloaded: [3, undefined],
+  'replay-failed': [3, undefined], 'bucket-refused': [12, undefined],
+};
 
-test('each alarm watches its metric, and there is no other', () => {
-  const stack = rendered();
-  const names = stack.all('AWS::CloudWatch::Alarm').map(({ Properties }) => Properties.AlarmName);
-  assert.deepEqual(names.sort(), Object.keys(ALARMS).map((name) => `mail-${name}`).sort());
-  for (const [name, expected] of Object.entries(ALARMS)) {
+test('each alarm is there with what it watches, and there is no other', () => {
+  const names = (props: Partial<TidegateProps>) => rendered(props).all('AWS::CloudWatch::Alarm')
+    .map(({ Properties }) => Properties.AlarmName).sort();
+  const expected = (alarms: object) => Object.keys(alarms).map((name) => `mail-${name}`).sort();
+  assert.deepEqual(names({}), expected(ALARMS));
+  for (const [props, more] of WITH) assert.deepEqual(names(props), expected({ ...ALARMS, ...more }));
+});
+
+test('each alarm watches its metric', () => {
+  const stack = rendered(EVERYTHING);
+  for (const [name, expected] of Object.entries(EVERY_ALARM)) {
     const alarm = stack.alarm(name);
     const dimensions = alarm.Dimensions?.map((d: any) => ({ Name: d.Name, Value: stack.text(d.Value) }));
     assert.deepEqual([
@@ -59,8 +88,8 @@ test('each alarm watches its metric, and there is no other', () => {
 });
 
 test('each alarm tells the topic when it begins and ends, and says what to do', () => {
-  const stack = rendered();
-  for (const name of Object.keys(ALARMS)) {
+  const stack = rendered(EVERYTHING);
+  for (const name of Object.keys(EVERY_ALARM)) {
     const alarm = stack.alarm(name);
     for (const actions of [alarm.AlarmActions, alarm.OKActions]) {
       assert.deepEqual(actions.map((action: unknown) => stack.text(action)), ['mail-alarms'], name);
@@ -75,8 +104,8 @@ test('a stopped schedule is no alarm', () => {
 });
 
 test('the age that alarms is a choice', () => {
-  const stack = rendered({ ageAlarmSeconds: 600 });
-  for (const name of Object.keys(ALARMS).filter((alarm) => alarm.startsWith('age-'))) {
+  const stack = rendered({ ...EVERYTHING, ageAlarmSeconds: 600 });
+  for (const name of Object.keys(EVERY_ALARM).filter((alarm) => /^(domain-)?age-/.test(alarm))) {
     assert.equal(stack.alarm(name).Threshold, 600, name);
   }
 });
@@ -89,16 +118,18 @@ test('an address is subscribed only where one is given', () => {
 });
 
 test('the dashboard shows every alarm and every question of the day', () => {
-  const stack = rendered();
+  const stack = rendered(EVERYTHING);
   const { Properties } = stack.one('AWS::CloudWatch::Dashboard', 'DashboardName', 'mail');
   const { widgets } = JSON.parse(stack.text(Properties.DashboardBody));
   assert.deepEqual(widgets.map((widget: any) => widget.properties.title), [
     'Alarms', 'Sends against quota, recipients a second', 'Shares by campaign, %', 'Backlog, messages',
-    'Age of the oldest message, seconds', 'Slots skipped and unused', 'Refusals, failures, dead letters',
+    'Age of the oldest message, seconds', 'Pressure: level, backlog and age in seconds',
+    'Put aside, and brought back', 'Recipient domains, shared bucket', 'Slots skipped and unused',
+    'Refusals, failures, dead letters',
     'Holds, and windows held or blocked', 'Bounces and complaints by campaign',
     'Cost: SQS calls, invocations, idle', 'Cost: milliseconds run, ledger units',
   ]);
-  assert.equal(widgets[0].properties.alarms.length, Object.keys(ALARMS).length);
+  assert.equal(widgets[0].properties.alarms.length, Object.keys(EVERY_ALARM).length);
   for (const { x, width } of widgets) assert.ok(x + width <= 24);
 });
 

@@ -30,8 +30,9 @@ test('without settings it is the stack of the SAM template', () => {
   const { Outputs } = stack.template;
   assert.deepEqual(Object.keys(Outputs).sort(), [
     'AlarmTopic', 'CampaignQueueUrls', 'ConfigurationSet', 'Dashboard', 'DeadLetterQueueUrl',
-    'FailedInvocationsQueueUrl', 'FeedbackQueueUrl', 'LedgerTable', 'MainQueueUrl', 'MergeQueueUrl',
+    'DomainQueueUrls', 'FailedInvocationsQueueUrl', 'FeedbackQueueUrl', 'LedgerTable', 'MainQueueUrl', 'MergeQueueUrl',
     'MinorQueueUrl', 'PollerFunction', 'PollerLogGroup', 'SchedulerFunction', 'SchedulerLogGroup',
+    'SpillBucket',
   ]);
   assert.equal(Outputs.AlarmTopic.Export.Name, 'tidegate-AlarmTopic');
 });
@@ -52,6 +53,28 @@ test('settings are read from their texts', () => {
   assert.ok(Outputs.ExpressQueueUrl && Outputs.SmallOneQueueUrl);
   const urls = JSON.parse(stack.text(Outputs.CampaignQueueUrls.Value));
   assert.deepEqual(urls, { big: 'mail-campaign-big', 'small-one': 'mail-campaign-small-one' });
+});
+
+test('a shared bucket is settings of its own, with subnets by their ids', () => {
+  const network = { subnetIds: 'subnet-0a1b2c3d,subnet-1b2c3d4e', securityGroupIds: 'sg-0a1b2c3d' };
+  const stack = only({
+    name: 'mail', sharedBucket: 'rediss://host', sharedBucketLost: 'open', sharedBucketPrefix: 'a', ...network,
+  });
+  const variables = stack.environment('poller');
+  assert.equal(variables.TIDEGATE_SHARED_BUCKET, 'rediss://host');
+  assert.equal(variables.TIDEGATE_SHARED_BUCKET_LOST, 'open');
+  assert.equal(variables.TIDEGATE_SHARED_BUCKET_PREFIX, 'a');
+  assert.deepEqual(stack.function('poller').VpcConfig, {
+    SubnetIds: ['subnet-0a1b2c3d', 'subnet-1b2c3d4e'], SecurityGroupIds: ['sg-0a1b2c3d'],
+  });
+  assert.equal(stack.all('AWS::EC2::SecurityGroup').length, 0);
+  const { sharedBucket, ...without } = { sharedBucket: 'redis://host', ...network };
+  for (const [context, message] of [
+    [{ sharedBucket, subnetIds: 'subnet-0a1b2c3d' }, /^securityGroupIds is \[\], allowed: at least one, since su/],
+    [{ sharedBucket, securityGroupIds: 'sg-0a1b2c3d' }, /^subnetIds is \[\], allowed: at least one, since securityGr/],
+    [{ ...without }, /^sharedBucket is undefined, allowed: a URL or a secret, since subnetIds are given$/],
+    [{ sharedBucket, ...network, subnetIds: 'vpc-0a' }, /^subnetIds is "vpc-0a", allowed: a list such as subnet-/],
+  ] as const) assert.throws(() => stacks(context), { message });
 });
 
 test('settings are read from cdk.json as well', () => {
@@ -106,8 +129,12 @@ function run(context: Record<string, unknown>, environment: Record<string, strin
 
 test('with assetsBucket any CloudFormation can deploy it, and CDK\'s own rules and nag pass', () => {
   const { context } = JSON.parse(readFileSync(join(ROOT, 'cdk.json'), 'utf8'));
+  const more = {
+    domainLimits: '*=10%', shedding: 'true', sharedBucket: 'rediss://host', subnetIds: 'subnet-0a1b2c3d',
+    securityGroupIds: 'sg-0a1b2c3d',
+  };
   const { status, stderr, out } = run(
-    { ...context, name: 'mail', prebuilt, assetsBucket: 'code' }, { CDK_VALIDATION: 'true' },
+    { ...context, ...more, name: 'mail', prebuilt, assetsBucket: 'code' }, { CDK_VALIDATION: 'true' },
   );
   assert.equal(status, 0, stderr);
   const read = (file: string) => JSON.parse(readFileSync(join(out, file), 'utf8'));

@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { rendered } from './support.js';
-import type { Rendered } from './support.js';
+import { Template } from 'aws-cdk-lib/assertions';
+import { Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Tidegate } from '../lib/index.js';
+import { code, made, rendered, Rendered } from './support.js';
 
 const ACCOUNT = 'AWS::Region:AWS::AccountId';
 const SES = `arn:AWS::Partition:ses:${ACCOUNT}`;
+const DOMAINS = [1, 2, 3, 4, 5, 6].map((group) => `Arn of mail-domain-${group}`);
+const CAMPAIGNS = `arn:AWS::Partition:sqs:${ACCOUNT}:mail-campaign-*`;
+const MAIL = [CAMPAIGNS, 'Arn of mail-express', 'Arn of mail-merge.fifo', ...DOMAINS];
+const SPILL = ['Arn of MailSpillBucket/spill/*'];
 const SEND = ['ses:SendEmail', 'ses:SendRawEmail', 'ses:SendTemplatedEmail'];
 
 /** Every statement of a role: what may be done on what, and if what. */
@@ -25,14 +31,18 @@ const SCHEDULER = {
   Quota: [['ses:GetAccount'], ['*']],
   FailedInvocations: [['sqs:SendMessage'], ['Arn of mail-failed-invocations']],
   Feedback: [['sqs:ReceiveMessage', 'sqs:DeleteMessage'], ['Arn of mail-feedback']],
+  Pressure: [['sqs:GetQueueAttributes'], MAIL],
+  Replay: [['sqs:SendMessage'], [CAMPAIGNS]],
+  Spill: [['s3:GetObject', 's3:PutObject', 's3:DeleteObject'], SPILL],
+  FindSpilled: [['s3:ListBucket'], ['Arn of MailSpillBucket']],
 };
 const POLLER = {
   Log: [['logs:CreateLogStream', 'logs:PutLogEvents'], ['Arn of /aws/lambda/mail-poller']],
   Mail: [
-    ['sqs:ReceiveMessage', 'sqs:SendMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility'],
-    [`arn:AWS::Partition:sqs:${ACCOUNT}:mail-campaign-*`, 'Arn of mail-express', 'Arn of mail-merge.fifo'],
+    ['sqs:ReceiveMessage', 'sqs:SendMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility'], MAIL,
   ],
-  MergeDepth: [['sqs:GetQueueAttributes'], ['Arn of mail-merge.fifo']],
+  Depth: [['sqs:GetQueueAttributes'], ['Arn of mail-merge.fifo', ...DOMAINS]],
+  Spill: [['s3:PutObject'], SPILL],
   DeadLetter: [['sqs:SendMessage'], ['Arn of mail-dead-letter']],
   Ledger: [['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], ['Arn of MailLedger']],
   SendAs: [SEND, [`${SES}:identity/*`]],
@@ -55,6 +65,39 @@ test('each role may do what its function does, and nothing else', () => {
 
 test('the poller\'s role does not follow the mode, so that an update strands no mail', () => {
   assert.deepEqual(permissions(rendered({ mode: 'direct', expressQueue: true }), 'poller'), POLLER);
+});
+
+test('neither role follows limits and shedding: what they once put aside comes back', () => {
+  const stack = rendered({ domainLimits: '*=10%', shedding: true });
+  assert.deepEqual(permissions(stack, 'poller'), POLLER);
+  assert.deepEqual(permissions(stack, 'scheduler'), SCHEDULER);
+});
+
+test('in a VPC the poller\'s role, and it alone, lets Lambda join the network', () => {
+  const { stack, mail } = made();
+  const vpc = new Vpc(stack, 'Vpc');
+  const other = new Tidegate(stack, 'Other', {
+    campaigns: [{ name: 'a', weight: 1 }], name: 'other', code: code(),
+    sharedBucket: { url: 'redis://10.0.0.1', vpc },
+  });
+  const shown = new Rendered(Template.fromStack(stack).toJSON());
+  const change = ['Create', 'Delete'].map((does) => `ec2:${does}NetworkInterface`)
+    .concat(['Assign', 'Unassign'].map((does) => `ec2:${does}PrivateIpAddresses`));
+  const roles = shown.all('AWS::IAM::Role').map(({ Properties }) => Properties.Policies ?? []).flat();
+  const [joining, ...more] = roles.filter((policy: any) => JSON.stringify(policy).includes('ec2:'));
+  assert.deepEqual(more, []);
+  assert.equal(joining.PolicyName, 'poller');
+  const statements = joining.PolicyDocument.Statement.filter(({ Sid }: any) => Sid.endsWith('Network'));
+  assert.deepEqual(statements.map(({ Action, Resource }: any) => [Action, shown.text(Resource)]), [
+    [['ec2:DescribeNetworkInterfaces', 'ec2:DescribeSubnets'], '*'],
+    [change, `arn:AWS::Partition:ec2:${ACCOUNT}:*/*`],
+  ]);
+  assert.equal(other.poller.isBoundToVpc, true);
+  assert.equal(other.scheduler.isBoundToVpc, false);
+  assert.equal(mail.poller.isBoundToVpc, false);
+  // Its own security group, for the rules of the bucket's: poller.connections.
+  assert.equal(shown.all('AWS::EC2::SecurityGroup').length, 1);
+  for (const role of shown.all('AWS::IAM::Role')) assert.equal(role.Properties.ManagedPolicyArns, undefined);
 });
 
 test('campaigns by tag: the scheduler may look for them', () => {

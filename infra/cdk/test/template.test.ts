@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RemovalPolicy } from 'aws-cdk-lib';
+import { RemovalPolicy, SecretValue } from 'aws-cdk-lib';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { TidegateProps } from '../lib/index.js';
 import { rendered } from './support.js';
 import type { Rendered } from './support.js';
 
+const DOMAIN_QUEUES = [1, 2, 3, 4, 5, 6].map((group) => `mail-domain-${group}`);
 const QUEUES = [
   'mail-campaign-big', 'mail-campaign-small', 'mail-express', 'mail-merge.fifo', 'mail-dead-letter',
-  'mail-failed-invocations', 'mail-feedback',
+  'mail-failed-invocations', 'mail-feedback', ...DOMAIN_QUEUES,
 ];
 
 test('each queue is encrypted, keeps messages for 14 days, takes TLS only, and redrives nothing', () => {
@@ -37,6 +38,46 @@ test('mails leave room for our attributes, and the merge queue is one of high th
   assert.equal(Properties.FifoQueue, true);
   assert.equal(Properties.DeduplicationScope, 'messageGroup');
   assert.equal(Properties.FifoThroughputLimit, 'perMessageGroupId');
+});
+
+test('where mail moves with our attributes, SQS\'s own limit of its size holds', () => {
+  for (const name of ['mail-merge.fifo', 'mail-dead-letter', ...DOMAIN_QUEUES]) {
+    assert.equal(rendered().queue(name).Properties.MaximumMessageSize, undefined, name);
+  }
+});
+
+test('a queue of recipient domains says which one it is, and is no campaign', () => {
+  for (const [index, name] of DOMAIN_QUEUES.entries()) {
+    const { Properties } = rendered().queue(name);
+    assert.deepEqual(Properties.Tags, [{ Key: 'tidegate:domains', Value: String(index + 1) }], name);
+    assert.equal(Properties.FifoQueue, undefined, name);
+  }
+});
+
+test('what is put aside is encrypted, nobody else\'s, expires never, and outlives the stack', () => {
+  const stack = rendered({ removalPolicy: RemovalPolicy.DESTROY });
+  const [bucket, ...others] = stack.all('AWS::S3::Bucket');
+  assert.deepEqual(others, []);
+  const [policy] = stack.all('AWS::S3::BucketPolicy');
+  for (const kept of [bucket, policy]) {
+    assert.equal(kept?.DeletionPolicy, 'RetainExceptOnCreate');
+    assert.equal(kept?.UpdateReplacePolicy, 'Retain');
+  }
+  const { Properties } = bucket!;
+  assert.equal(Properties.BucketName, undefined);
+  assert.equal(Properties.VersioningConfiguration, undefined);
+  assert.deepEqual(Properties.BucketEncryption.ServerSideEncryptionConfiguration, [
+    { ServerSideEncryptionByDefault: { SSEAlgorithm: 'AES256' } },
+  ]);
+  assert.ok(Object.values(Properties.PublicAccessBlockConfiguration).every((blocked) => blocked === true));
+  assert.deepEqual(Properties.OwnershipControls.Rules, [{ ObjectOwnership: 'BucketOwnerEnforced' }]);
+  const expiring = Properties.LifecycleConfiguration.Rules.filter((rule: any) => rule.ExpirationInDays);
+  assert.deepEqual(expiring.map((rule: any) => rule.Prefix), ['spill/progress/']);
+  const [denied, ...more] = policy!.Properties.PolicyDocument.Statement;
+  assert.deepEqual(more, []);
+  assert.deepEqual([denied.Effect, denied.Action, denied.Condition], [
+    'Deny', 's3:*', { Bool: { 'aws:SecureTransport': 'false' } },
+  ]);
 });
 
 test('a campaign\'s queue says its weight and name', () => {
@@ -94,7 +135,11 @@ test('the functions\' settings follow the props', () => {
   for (const log of stack.all('AWS::Logs::LogGroup')) assert.equal(log.Properties.RetentionInDays, 7);
 });
 
+const CAMPAIGNS = '[{"name":"big","queue_url":"mail-campaign-big","weight":90},'
+  + '{"name":"small","queue_url":"mail-campaign-small","weight":10}]';
 const SHARED = {
+  TIDEGATE_CAMPAIGNS: CAMPAIGNS, TIDEGATE_MERGE_QUEUE_URL: 'mail-merge.fifo',
+  TIDEGATE_DOMAIN_QUEUES: DOMAIN_QUEUES.join(','),
   TIDEGATE_LEDGER: 'dynamodb:MailLedger', TIDEGATE_TICK_LEAD_MS: '400', TIDEGATE_DAILY: 'full',
   TIDEGATE_DAILY_RESERVE: '1%', RUST_LOG: 'info',
 };
@@ -110,9 +155,7 @@ test('the scheduler\'s environment', () => {
 test('the poller\'s environment', () => {
   assert.deepEqual(texts(rendered(), 'poller'), {
     ...SHARED,
-    TIDEGATE_CAMPAIGNS: '[{"name":"big","queue_url":"mail-campaign-big","weight":90},'
-      + '{"name":"small","queue_url":"mail-campaign-small","weight":10}]',
-    TIDEGATE_MERGE_QUEUE_URL: 'mail-merge.fifo', TIDEGATE_DEAD_LETTER_QUEUE_URL: 'mail-dead-letter',
+    TIDEGATE_DEAD_LETTER_QUEUE_URL: 'mail-dead-letter', TIDEGATE_CAMPAIGN_FLOOR: '0%',
     TIDEGATE_CONFIGURATION_SET: 'mail', TIDEGATE_GUARD: '0.02', TIDEGATE_MAX_ATTEMPTS: '5',
     TIDEGATE_UNSENT: 'timeout', TIDEGATE_IDLE_WINDOWS: '5', TIDEGATE_DUPLICATE_GUARD: 'off',
     TIDEGATE_DUPLICATE_GUARD_DAYS: '15', TIDEGATE_BREAKER_SHARE: '0.2', TIDEGATE_BREAKER_SECONDS: '60',
@@ -134,11 +177,36 @@ const EFFECTS: [Partial<TidegateProps>, Record<string, Record<string, string | u
       AWS_ENDPOINT_URL: 'http://a', AWS_ENDPOINT_URL_SQS: 'http://b', AWS_ENDPOINT_URL_SESV2: 'http://c',
     },
   }],
-  [{ mode: 'direct' }, { poller: { TIDEGATE_MERGE_QUEUE_URL: undefined } }],
-  [{ expressQueue: true }, { poller: { TIDEGATE_EXPRESS_QUEUE_URL: 'mail-express' } }],
-  [{ campaignList: 'ledger' }, { poller: { TIDEGATE_CAMPAIGNS: 'ledger' } }],
+  [{ mode: 'direct' }, { both: { TIDEGATE_MERGE_QUEUE_URL: undefined } }],
+  [{ expressQueue: true }, { both: { TIDEGATE_EXPRESS_QUEUE_URL: 'mail-express' } }],
+  [{ campaignList: 'ledger' }, { both: { TIDEGATE_CAMPAIGNS: 'ledger' } }],
   [{ campaignList: 'tags' }, {
-    poller: { TIDEGATE_CAMPAIGNS: 'ledger' }, scheduler: { TIDEGATE_CAMPAIGN_QUEUES: 'mail-campaign-' },
+    both: { TIDEGATE_CAMPAIGNS: 'ledger' }, scheduler: { TIDEGATE_CAMPAIGN_QUEUES: 'mail-campaign-' },
+  }],
+  [{ campaignFloor: '12%' }, { poller: { TIDEGATE_CAMPAIGN_FLOOR: '12%' } }],
+  [{ domainLimits: 'gmail.com+googlemail.com=10/s, *=25%' }, {
+    poller: { TIDEGATE_DOMAIN_LIMITS: 'gmail.com+googlemail.com=10/s, *=25%' },
+  }],
+  [{ sharedBucket: { url: 'rediss://host' } }, {
+    poller: {
+      TIDEGATE_SHARED_BUCKET: 'rediss://host', TIDEGATE_SHARED_BUCKET_LOST: 'closed',
+      TIDEGATE_SHARED_BUCKET_PREFIX: 'tidegate',
+    },
+  }],
+  [{ sharedBucket: { url: SecretValue.secretsManager('bucket'), lost: 'open', prefix: 'mail' } }, {
+    poller: {
+      TIDEGATE_SHARED_BUCKET: '{{resolve:secretsmanager:bucket:SecretString:::}}',
+      TIDEGATE_SHARED_BUCKET_LOST: 'open', TIDEGATE_SHARED_BUCKET_PREFIX: 'mail',
+    },
+  }],
+  [{ pressureBusy: 'depth=4h', pressureOverloaded: 'off', spillReplay: 'off' }, {
+    scheduler: { TIDEGATE_PRESSURE_BUSY: 'depth=4h', TIDEGATE_PRESSURE_OVERLOADED: 'off' },
+  }],
+  [{ shedding: true }, {
+    both: { TIDEGATE_SPILL: 's3://MailSpillBucket/spill' }, scheduler: { TIDEGATE_SPILL_REPLAY: 'auto' },
+  }],
+  [{ shedding: true, spillReplay: 'off' }, {
+    both: { TIDEGATE_SPILL: 's3://MailSpillBucket/spill' }, scheduler: { TIDEGATE_SPILL_REPLAY: 'off' },
   }],
   [{ maxAttempts: 3 }, { poller: { TIDEGATE_MAX_ATTEMPTS: '3' } }],
   [{ unsent: 'release' }, { poller: { TIDEGATE_UNSENT: 'release' } }],

@@ -6,9 +6,10 @@ import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IGrantable } from 'aws-cdk-lib/aws-iam';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { CampaignQueue, InvalidProp } from '../lib/index.js';
-import type { Tidegate, TidegateProps } from '../lib/index.js';
-import { made, Rendered } from './support.js';
+import { Subnet, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { CampaignQueue, InvalidProp, Tidegate } from '../lib/index.js';
+import type { TidegateProps } from '../lib/index.js';
+import { code, made, Rendered } from './support.js';
 
 /** What a grant lets a role do, with the names of what it may do it on. */
 function granted(grant: (mail: Tidegate, to: IGrantable) => void, props = {}): unknown[] {
@@ -48,19 +49,25 @@ test('an operator may change the control record, and replay dead letters', () =>
   const actions = operate.map(([does]) => does).flat();
   assert.deepEqual([...new Set(actions)].sort(), [
     'cloudformation:DescribeStacks', 'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem',
-    'lambda:GetFunctionConfiguration', 'ses:GetAccount', 'sqs:GetQueueAttributes',
+    'lambda:GetFunctionConfiguration', 's3:ListBucket', 'ses:GetAccount', 'sqs:GetQueueAttributes',
   ]);
   const queues = operate.filter(([does]) => does === 'sqs:GetQueueAttributes').map(([, on]) => on);
   assert.deepEqual(queues, [
-    'Arn of mail-campaign-big', 'Arn of mail-campaign-small', 'Arn of mail-merge.fifo', 'Arn of mail-dead-letter',
+    'Arn of mail-campaign-big', 'Arn of mail-campaign-small', 'Arn of mail-merge.fifo',
+    ...[1, 2, 3, 4, 5, 6].map((group) => `Arn of mail-domain-${group}`), 'Arn of mail-dead-letter',
   ]);
   const everything = operate.filter(([, on]) => on === '*').map(([does]) => does);
   assert.deepEqual(everything, ['ses:GetAccount']);
   const replay = granted((mail, operator) => mail.grantReplay(operator)) as [string[], string][];
-  assert.deepEqual(replay.map(([, on]) => on), [
-    'Arn of mail-dead-letter', 'Arn of mail-campaign-big', 'Arn of mail-campaign-small',
+  const replaying = new Map(replay.map(([does, on]) => [on, does]));
+  assert.deepEqual([...replaying.keys()].sort(), [
+    'Arn of MailSpillBucket', 'Arn of MailSpillBucket/spill/*', 'Arn of mail-campaign-big',
+    'Arn of mail-campaign-small', 'Arn of mail-dead-letter',
   ]);
-  assert.ok(replay[0]![0].includes('sqs:DeleteMessage'));
+  assert.deepEqual(replaying.get('Arn of MailSpillBucket/spill/*'), [
+    's3:GetObject', 's3:PutObject', 's3:DeleteObject',
+  ]);
+  assert.ok(replaying.get('Arn of mail-dead-letter')?.includes('sqs:DeleteMessage'));
 });
 
 test('the functions can be granted more, as any function', () => {
@@ -79,13 +86,19 @@ test('metrics are methods, each with the name that the functions publish', () =>
     metricHeldWindows: 'HeldWindows', metricBlockedWindows: 'BlockedWindows',
     metricIdleWindows: 'IdleWindows',
     metricLedgerFailed: 'LedgerFailed', metricHighestReceiveCount: 'HighestReceiveCount',
-    metricRate: 'Rate', metricSqsCalls: 'SqsCalls',
+    metricRate: 'Rate', metricSqsCalls: 'SqsCalls', metricSpilled: 'Spilled',
+    metricSpillFailed: 'SpillFailed', metricDomainMoved: 'DomainMoved', metricDomainWaiting: 'DomainWaiting',
+    metricBucketRefused: 'BucketRefused', metricBucketLost: 'BucketLost',
   } as const;
   const scheduler = {
     metricQuota: 'Quota', metricQuotaUnknown: 'QuotaUnknown', metricHolds: 'Holds',
-    metricTicksFailed: 'TicksFailed', metricIdleTicks: 'IdleTicks',
+    metricTicksFailed: 'TicksFailed', metricIdleTicks: 'IdleTicks', metricPressureLevel: 'PressureLevel',
+    metricBacklogSeconds: 'BacklogSeconds', metricOldestAgeSeconds: 'OldestAgeSeconds',
+    metricBroughtBack: 'BroughtBack', metricSpillReplayFailed: 'SpillReplayFailed',
   } as const;
-  const gauges = ['HighestReceiveCount', 'Rate', 'Quota', 'Holds'];
+  const gauges = [
+    'HighestReceiveCount', 'Rate', 'Quota', 'Holds', 'PressureLevel', 'BacklogSeconds', 'OldestAgeSeconds',
+  ];
   for (const [Function, methods] of Object.entries({ poller, scheduler })) {
     for (const [method, name] of Object.entries(methods)) {
       const metric = mail[method as keyof typeof poller]();
@@ -111,6 +124,7 @@ test('its parts are members', () => {
   const shown = new Rendered(Template.fromStack(stack).toJSON());
   const names = {
     'mail-campaign-small': mail.campaignQueue('small').queueUrl, 'mail-express': mail.expressQueue.queueUrl,
+    'mail-domain-6': mail.domainQueues[5]?.queueUrl, MailSpillBucket: mail.spillBucket.bucketName,
     'mail-merge.fifo': mail.mergeQueue.queueUrl, 'mail-dead-letter': mail.deadLetterQueue.queueUrl,
     'mail-failed-invocations': mail.failedInvocationsQueue.queueUrl,
     'mail-feedback': mail.feedbackQueue?.queueUrl, 'mail-scheduler': mail.scheduler.functionName,
@@ -160,23 +174,38 @@ test('cdk-nag finds nothing that is not explained, whatever is switched on', () 
   assert.deepEqual(nagged({
     campaignList: 'tags', tracing: true, pointInTimeRecovery: true, expressQueue: true, feedback: 'off',
     senderIdentityArns: ['arn:aws:ses:eu-west-1:123456789012:identity/*.example.org'],
-    allowedSenders: ['*@example.org'], alarmEmail: 'ops@example.org',
+    allowedSenders: ['*@example.org'], alarmEmail: 'ops@example.org', shedding: true,
+    domainLimits: '*=10%', sharedBucket: { url: 'redis://10.0.0.1' },
   }).broken, []);
+  const { stack } = made();
+  new Tidegate(stack, 'Other', {
+    campaigns: [{ name: 'a', weight: 1 }], name: 'other', code: code(),
+    sharedBucket: {
+      url: 'redis://10.0.0.1',
+      vpc: Vpc.fromVpcAttributes(stack, 'Vpc', { vpcId: 'vpc-0a', availabilityZones: ['a'] }),
+      subnets: { subnets: [Subnet.fromSubnetId(stack, 'Subnet', 'subnet-0a')] },
+    },
+  });
+  const { violations } = new AwsSolutionsChecks(stack).validateScope(stack);
+  assert.deepEqual(violations.map(({ ruleName }) => ruleName), []);
 });
 
 test('what is explained to cdk-nag is narrow: each rule on the queues, the table or the roles alone', () => {
   const { explained } = nagged({});
   const arn = (service: string) => `arn:<AWS::Partition>:${service}:<AWS::Region>:<AWS::AccountId>`;
   const poller = ['mail/Mail/PollerRole'];
+  const both = [...poller, 'mail/Mail/SchedulerRole'];
   assert.deepEqual(Object.fromEntries([...explained].map(([rule, paths]) => [rule, [...paths].sort()])), {
     'AwsSolutions-SQS3': [
       'mail/Mail/Campaign-big/Queue', 'mail/Mail/Campaign-small/Queue', 'mail/Mail/DeadLetterQueue',
       'mail/Mail/ExpressQueue', 'mail/Mail/FailedInvocationsQueue', 'mail/Mail/Feedback/Queue',
-      'mail/Mail/MergeQueue',
-    ],
+      'mail/Mail/MergeQueue', ...[1, 2, 3, 4, 5, 6].map((group) => `mail/Mail/DomainQueue${group}`),
+    ].sort(),
+    'AwsSolutions-S1': ['mail/Mail/SpillBucket'],
     'AwsSolutions-DDB3': ['mail/Mail/Ledger'],
-    'AwsSolutions-IAM5[Resource::*]': ['mail/Mail/PollerRole', 'mail/Mail/SchedulerRole'],
-    [`AwsSolutions-IAM5[Resource::${arn('sqs')}:mail-campaign-*]`]: poller,
+    'AwsSolutions-IAM5[Resource::*]': both,
+    [`AwsSolutions-IAM5[Resource::${arn('sqs')}:mail-campaign-*]`]: both,
+    'AwsSolutions-IAM5[Resource::<MailSpillBucket39F2BEDB.Arn>/spill/*]': both,
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:template/*]`]: poller,
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:configuration-set/*]`]: poller,
     [`AwsSolutions-IAM5[Resource::${arn('ses')}:identity/*]`]: poller,

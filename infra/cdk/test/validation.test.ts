@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { App, NestedStack, Stack } from 'aws-cdk-lib';
+import { App, NestedStack, SecretValue, Stack } from 'aws-cdk-lib';
 import { CampaignQueue, InvalidProp, Tidegate } from '../lib/index.js';
 import { code, made } from './support.js';
 
@@ -37,6 +37,20 @@ const REFUSED: [object, string, string, string][] = [
   [{ allowedSenders: [] }, 'allowedSenders', '[]', 'at least one'],
   [{ allowedSenders: ['example.org'] }, 'allowedSenders[0]', '"example.org"', '*@domain'],
   [{ senderIdentityArns: ['example.org'] }, 'senderIdentityArns[0]', '"example.org"', 'ARNs'],
+  [{ campaignFloor: '91%' }, 'campaignFloor', '"91%"', '0% to 90%'],
+  [{ domainLimits: 'gmail.com=10' }, 'domainLimits', '"gmail.com=10"', 'DOMAIN+DOMAIN=NUMBER/s'],
+  [{ domainLimits: Array(7).fill('a.b=1/s').join(',') }, 'domainLimits', '"a.b=1/s,', 'up to 6 of'],
+  [{ domainLimits: `${'a'.repeat(398)}=1/s` }, 'domainLimits', '"aaa', 'at most 400 characters'],
+  [{ pressureBusy: 'depth=4' }, 'pressureBusy', '"depth=4"', 'off, or one to three'],
+  [{ pressureOverloaded: 'age=1h,' }, 'pressureOverloaded', '"age=1h,"', 'off, or one to three'],
+  [{ shedding: 'on' }, 'shedding', '"on"', 'true, false'],
+  [{ spillReplay: 'on' }, 'spillReplay', '"on"', 'auto, off'],
+  [{ sharedBucket: { url: 'host' } }, 'sharedBucket.url', '"not shown', 'rediss://HOST, or a secret'],
+  [{ sharedBucket: { url: 7 } }, 'sharedBucket.url', '"not shown', 'or a secret'],
+  [{ sharedBucket: { url: 'http://u:secret@host' } }, 'sharedBucket.url', '"not shown', 'redis://HOST'],
+  [{ sharedBucket: { url: 'redis://a', lost: 'shut' } }, 'sharedBucket.lost', '"shut"', 'closed, open'],
+  [{ sharedBucket: { url: 'redis://a', prefix: 'a b' } }, 'sharedBucket.prefix', '"a b"', '1 to 32 letters'],
+  [{ sharedBucket: { url: 'redis://a', securityGroups: [] } }, 'sharedBucket.vpc', 'undefined', 'securityGroups'],
   [{ code: undefined, manifestPath: '/no/Cargo.toml' }, 'manifestPath', '"/no/Cargo.toml"', 'or give code'],
 ];
 /** Each number's range; one step beyond either end is refused. */
@@ -89,6 +103,15 @@ test('the environment\'s size is checked where the list stands in it, and only t
   made({ campaigns: many(10) });
   made({ campaigns: many(30), campaignList: 'tags' });
   made({ campaigns: many(30), campaignList: 'ledger' });
+});
+
+test('a secret takes its room in the environment, as long as it may be', () => {
+  const tooMany = (props: object) => assert.throws(() => made(props), /environment of 4096 bytes/);
+  // About as many as the README says.
+  made({ campaigns: many(23) });
+  tooMany({ campaigns: many(24) });
+  tooMany({ campaigns: many(23), sharedBucket: { url: SecretValue.secretsManager('bucket') } });
+  tooMany({ campaigns: many(23), domainLimits: '*=10%'.padStart(400) });
 });
 
 test('a nested stack has no name at synthesis, and needs one', () => {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use tidegate_core::config::{
-    Campaign, Campaigns, ConfigError, FeedbackConfig, LedgerKind, PollerConfig, SchedulerConfig,
+    BucketUrl, Campaign, Campaigns, ConfigError, FeedbackConfig, LedgerKind, PollerConfig,
+    SchedulerConfig, SharedBucketConfig,
 };
 use tidegate_core::cycle::Cycle;
 use tidegate_core::email::AllowedSenders;
@@ -47,6 +48,13 @@ fn refused(error: &ConfigError, lines: &Lines<'_>) {
         assert!(text.starts_with("TIDEGATE_") && text.contains("; allowed is "), "{text}");
         assert!(text.len() <= MAX_ERROR, "{} bytes: {text}", text.len());
         let value = lines.get(invalid.name).map(str::trim).filter(|value| !value.is_empty());
+        if invalid.name == "TIDEGATE_SHARED_BUCKET" {
+            // A password may stand in it: nothing of it is shown.
+            let login =
+                value.and_then(|value| value.rsplit_once('@')).map_or("", |(login, _)| login);
+            assert!(login.len() < 16 || !text.contains(login), "{text}");
+            continue;
+        }
         let shown: String = value.unwrap_or("not set").chars().take(120).collect();
         assert!(text.contains(&shown), "{text}");
     }
@@ -92,9 +100,27 @@ fn poller(config: &PollerConfig, lines: &Lines<'_>) {
     assert!((1..=90).contains(&days), "{days} days");
     let word = |name: &String| (1..=64).contains(&name.len()) && !name.contains(['.', ' ', '@']);
     assert!(config.configuration_set.as_ref().is_none_or(word));
+    if let Some(shared) = &config.shared_bucket {
+        bucket(shared);
+    }
     assert!(config.cap.daily.open_to_campaigns(1_000) <= 1_000);
     let listed = lines.get("TIDEGATE_ALLOWED_SENDERS").is_some_and(|list| !list.trim().is_empty());
     assert!(listed || config.allowed_senders == AllowedSenders::everyone());
+}
+
+/// What is shown of its URL reads back as the same place, and says nothing of the password.
+fn bucket(shared: &SharedBucketConfig) {
+    let (url, shown) = (&shared.url, shared.url.to_string());
+    assert!(url.port > 0 && !url.host.is_empty() && !shared.prefix.to_string().is_empty());
+    assert!(url.user.is_none() || url.password().is_some());
+    let tail = format!("{}/{}", url.authority(), url.database);
+    assert!(shown.ends_with(&tail) && format!("{shared:?}").contains(&shown), "{shown}");
+    let scheme = if url.tls { "rediss://" } else { "redis://" };
+    let again: BucketUrl = format!("{scheme}{tail}").parse().unwrap();
+    assert_eq!((&again.host, again.port, again.database), (&url.host, url.port, url.database));
+    let login = url.user.as_deref().unwrap_or_default();
+    let masked = url.password().map_or(String::new(), |_| format!("{login}:***@"));
+    assert_eq!(shown, format!("{scheme}{masked}{tail}"));
 }
 
 /// As the README says; and the list gives a cycle that is exact.

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tidegate_core::bucket::Pace;
 use tidegate_core::email::Email;
 use tidegate_core::outcome::{Failure, Outcome, Stage, classify};
+use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Monotonic};
 
 use super::{behaviours, hold_together};
@@ -76,6 +78,11 @@ pub trait MailRoom {
     fn open(&self, limits: Limits) -> impl Future<Output = Self::Site>;
 }
 
+/// What only a shared bucket would go by.
+fn pace() -> Pace {
+    Pace { rate: Rate::MIN, guard: Guard::default() }
+}
+
 /// What every mailer promises.
 pub async fn mailer_contract(room: &impl MailRoom) {
     hold_together(behaviours![room =>
@@ -117,7 +124,9 @@ fn email(id: &str, copies: usize) -> Email {
 
 async fn send_email(site: &impl MailSite, id: &str, email: &Email) -> Result<String, Failure> {
     let latest = site.clock().monotonic() + Duration::from_secs(10);
-    site.mailer().send(Mail { email, campaign: "big", id }, latest).await
+    site.mailer()
+        .send(Mail { email, campaign: "big", id, pace: pace(), domains: &[] }, latest)
+        .await
 }
 
 async fn send(site: &impl MailSite, id: &str) -> Result<String, Failure> {
@@ -217,7 +226,7 @@ async fn a_mail_past_its_latest_instant_is_never_sent(room: &impl MailRoom) {
     let latest: Monotonic = site.clock().monotonic();
     tokio::time::sleep(Duration::from_millis(5)).await;
     let email = email("late", 0);
-    let mail = Mail { email: &email, campaign: "big", id: "late" };
+    let mail = Mail { email: &email, campaign: "big", id: "late", pace: pace(), domains: &[] };
     let failure = site.mailer().send(mail, latest).await.unwrap_err();
     assert_eq!((classify(&failure), failure.stage), (Outcome::NotSent, Stage::NotSent));
     assert!(site.taken().is_empty());

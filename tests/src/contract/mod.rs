@@ -10,6 +10,7 @@
     reason = "these functions are tests that live outside #[test]: a panic is a finding"
 )]
 
+pub mod bucket;
 pub mod directory;
 pub mod feedback;
 pub mod ledger;

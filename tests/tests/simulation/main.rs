@@ -1,11 +1,13 @@
 //! The production scheduler and poller on the memory adapters, under simulated time.
 
 mod breaker;
+mod bucket;
 mod control;
 mod crash;
 mod daily;
 mod dead;
 mod domains;
+mod express;
 mod fallback;
 mod faults;
 mod feedback;

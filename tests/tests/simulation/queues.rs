@@ -14,7 +14,7 @@ async fn displaced(unsent: &str) -> World {
     world.fill("news", 40).await;
     world
         .play(1, async |first| {
-            world.universe.sleep_until(first.opens().saturating_sub(MS(100))).await;
+            world.until(first, 0, MS(100)).await; // once the whole window's mail is received
             world.put(EXPRESS, &Mail::several("express", 5, 1)).await;
         })
         .await;

@@ -1,5 +1,6 @@
 //! The commands: options, and how each is put onto a stack.
 
+mod bucket;
 mod completions;
 mod dead;
 mod doctor;
@@ -22,6 +23,7 @@ use tidegate_operate::page::{Page, Tone};
 use crate::shell::{Answer, Ask, CommandError, Ended, OutputArgs, Shell};
 use crate::stack::StackArgs;
 
+pub use bucket::BucketArgs;
 pub use completions::{CompletionsArgs, ManArgs};
 pub use dead::DeadArgs;
 pub use doctor::DoctorArgs;
@@ -79,6 +81,8 @@ pub enum Command {
     Dead(Box<DeadArgs>),
     /// Account for what was sent: enqueued = sent + waiting + retrying + dead + unknown
     Reconcile(ReconcileArgs),
+    /// Take from the shared bucket, look at it, or print its script
+    Bucket(BucketArgs),
     /// Show who changed what, and why
     History(HistoryArgs),
     /// Check a deployment, and say what to do about what is wrong
@@ -110,6 +114,7 @@ impl Command {
             Self::Why(args) => Some(args.on.output),
             Self::Dead(args) => Some(args.output()),
             Self::Plan(args) => Some(args.on.output),
+            Self::Bucket(args) => Some(args.output()),
             Self::Completions(_) | Self::Man(_) => None,
         }
     }
@@ -157,6 +162,7 @@ impl Command {
             Self::Why(args) => Box::pin(why::run(&args, shell)).await,
             Self::Dead(args) => Box::pin(dead::run(&args, shell)).await,
             Self::Plan(args) => Box::pin(plan::run(&args, shell)).await,
+            Self::Bucket(args) => Box::pin(bucket::run(&args, shell)).await,
             Self::Completions(args) => completions::run(&args, program),
             Self::Man(args) => completions::man(&args, program),
         }

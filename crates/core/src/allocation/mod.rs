@@ -156,6 +156,11 @@ impl Intake {
 
     /// As [`Intake::ask`], of those campaigns only that `may` be asked now.
     pub fn ask_of(&mut self, may: impl Fn(usize) -> bool) -> Option<Ask> {
+        self.ask_within(u64::MAX, may)
+    }
+
+    /// As [`Intake::ask_of`], for `most` recipients at most, by what is expected of the mails.
+    pub fn ask_within(&mut self, most: u64, may: impl Fn(usize) -> bool) -> Option<Ask> {
         let (index, lane) = self
             .lanes
             .iter_mut()
@@ -163,7 +168,7 @@ impl Intake {
             .filter(|(index, lane)| !lane.dry && may(*index))
             .max_by_key(|(index, lane)| (lane.open(), std::cmp::Reverse(*index)))
             .filter(|(_, lane)| lane.open() > 0)?;
-        let open = lane.open();
+        let open = lane.open().min(most.max(1));
         let messages = per_mail(open, lane.recipients_per_mail).clamp(1, BATCH);
         let recipients = recipients(messages, lane.recipients_per_mail).min(open).max(1);
         lane.expected += recipients;
@@ -256,6 +261,12 @@ impl Intake {
             lane.wanted += recipients;
         }
         self.pass_on();
+    }
+
+    /// Recipients expected of receives under way.
+    #[must_use]
+    pub fn under_way(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.expected).sum()
     }
 
     /// Recipients still wanted, those of receives under way included.

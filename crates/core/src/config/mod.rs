@@ -6,6 +6,7 @@ mod domains;
 mod feedback;
 mod floor;
 mod pressure;
+mod shared_bucket;
 mod variables;
 
 use std::time::Duration;
@@ -16,6 +17,10 @@ pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
 pub use domains::DomainsConfig;
 pub use feedback::FeedbackConfig;
 pub use pressure::PressureConfig;
+pub use shared_bucket::{
+    BucketLost, BucketUrl, DEFAULT_PREFIX, InvalidBucketUrl, InvalidKeyPrefix, KeyPrefix,
+    SharedBucketConfig,
+};
 use variables::Variables;
 
 use crate::breaker::BreakerPolicy;
@@ -130,6 +135,8 @@ pub struct PollerConfig {
     pub spill: Option<Location>,
     /// `TIDEGATE_CAMPAIGN_FLOOR`, default 0%.
     pub campaign_floor: Floor,
+    /// `TIDEGATE_SHARED_BUCKET` and what belongs to it; none where nobody else sends.
+    pub shared_bucket: Option<SharedBucketConfig>,
 }
 
 /// The scheduler's settings.
@@ -227,6 +234,7 @@ impl PollerConfig {
             configuration_set: vars.configuration_set(),
             spill: vars.spill(),
             campaign_floor: vars.campaign_floor(),
+            shared_bucket: vars.shared_bucket(),
         };
         config.check_times(&mut vars);
         vars.finish(config)

@@ -35,6 +35,11 @@ impl<'a> Variables<'a> {
         self.invalid.push(InvalidVariable { name, value, allowed: allowed.into() });
     }
 
+    /// As [`Variables::refuse`], of a value that is not shown.
+    pub(super) fn refuse_as(&mut self, invalid: InvalidVariable) {
+        self.invalid.push(invalid);
+    }
+
     pub(super) fn parsed<T>(
         &mut self,
         name: &'static str,

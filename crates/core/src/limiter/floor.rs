@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::{Limiter, Line};
+use super::waiting::Lane;
+use super::{Limiter, Line, Waiting};
 
 /// The largest floor, in parts per hundred: what is sent at once still has every tenth slot.
 const MOST: u8 = 90;
@@ -93,6 +94,15 @@ impl<T: Copy> Limiter<T> {
     pub fn express_waiting(&self) -> u64 {
         let placed = self.placed.filter(|placed| placed.message.line == Line::Express);
         self.express.recipients() + placed.map_or(0, |placed| u64::from(placed.message.recipients))
+    }
+
+    /// Recipients of the campaigns' mails that wait or are placed, but for those of domains' queues.
+    #[must_use]
+    pub fn campaigns_waiting(&self) -> u64 {
+        let own = |message: &Waiting<T>| matches!(message.line, Line::Campaign(_));
+        let placed = self.placed.filter(|placed| own(&placed.message));
+        let lanes = self.lanes.iter().map(Lane::recipients).sum::<u64>();
+        lanes + placed.map_or(0, |placed| u64::from(placed.message.recipients))
     }
 
     /// Whether the slot at the cursor goes to a campaign though an express mail fits it.

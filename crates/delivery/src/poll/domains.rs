@@ -12,7 +12,7 @@ use tidegate_core::rate::{Guard, Rate};
 use tidegate_core::timestamp::Timestamp;
 
 use super::report::signed;
-use crate::ports::{Idle, LedgerReport, QueueUrl, Standing};
+use crate::ports::{DomainTake, Idle, LedgerReport, QueueUrl, Standing};
 
 /// How long a queue that no group has any more is left alone once it is empty.
 pub(super) const FORMER_PAUSE: u64 = 60;
@@ -31,10 +31,19 @@ pub(super) struct PlannedQueue {
     pub(super) slots: Option<u64>,
     /// No group has it (any more).
     pub(super) former: bool,
-    /// It was found empty: when it is asked again.
+    /// It was found empty: when it is asked again, if it is (see [`PlannedQueue::idle`]).
     pub(super) idle: Option<Idle>,
-    /// Recipients in it that can be received, as reported.
+    /// Recipients in it, as reported.
     pub(super) depth: i64,
+    /// It is that of `*`, whose mail may be away for minutes.
+    pub(super) hides: bool,
+}
+
+impl PlannedQueue {
+    /// When it is asked again; `None` where it may hold mail.
+    pub(super) fn idle(&self) -> Option<Idle> {
+        self.idle.filter(|_| !(self.hides && self.depth > 0))
+    }
 }
 
 /// The limits of one window.
@@ -105,6 +114,7 @@ impl PlannedDomains {
             former,
             idle: standing.idle.get(&idle_key(place)).copied(),
             depth: fed - taken,
+            hides: !former && place == self.config.limits.groups().len(),
         })
     }
 
@@ -123,6 +133,16 @@ impl PlannedDomains {
         let limited = groups.filter_map(|(key, _)| Some((limits.rate(key, self.quota)?, key)));
         let (_, key) = limited.min_by_key(|(rate, _)| *rate)?;
         Some(limits.queue_of(key)).filter(|place| self.find(*place).is_some())
+    }
+
+    /// What a mail takes of the shared buckets of its domains: of each limit below the account's.
+    pub(super) fn takes(&self, demands: &Demands) -> Vec<DomainTake> {
+        let limits = &self.config.limits;
+        let take = |(key, recipients): (&DomainKey, u32)| {
+            let rate = limits.rate(key, self.quota)?;
+            Some(DomainTake { name: limits.name(key).to_owned(), rate, recipients })
+        };
+        demands.iter().filter_map(take).collect()
     }
 
     /// The place of the queue of `*`, where there is one.
@@ -191,9 +211,19 @@ impl DomainGates<'_> {
         demands.iter().filter(|(key, _)| of(key)).any(|(key, recipients)| {
             let waiting = self.waiting.get(key).copied().unwrap_or(0);
             let Some(slots) = self.learn(key) else { return false };
-            let needed = u64::from(recipients).min(slots.owned_slots());
-            waiting + needed.max(1) > slots.left(now)
+            !slots.fits(now, waiting, recipients)
         })
+    }
+
+    /// `delay`, set so that a mail comes back shortly before a slot of its limit.
+    pub(super) fn aligned(&self, demands: &Demands, now: Timestamp, delay: Duration) -> Duration {
+        let slots = demands.iter().find_map(|(key, _)| self.slots.get(key)?.as_ref());
+        slots.map_or(delay, |slots| slots.aligned(now, delay, LONGEST_DELAY))
+    }
+
+    /// Whether mail at hand waits for any of these limits.
+    pub(super) fn has_waiting(&self, demands: &Demands) -> bool {
+        demands.iter().any(|(key, _)| self.waiting.get(key).is_some_and(|waiting| *waiting > 0))
     }
 
     /// Recipients that the limit of the group at `place` lets through from `now` on, beyond the mails
@@ -244,6 +274,8 @@ pub(super) struct DomainMoves {
     pub(super) back: BTreeMap<usize, u64>,
     /// Queues that a long poll found empty.
     pub(super) empty: BTreeSet<usize>,
+    /// Queues that hold nothing at all, as SQS counts.
+    pub(super) gone: BTreeSet<usize>,
 }
 
 impl DomainMoves {
@@ -258,7 +290,14 @@ impl DomainMoves {
         for queue in &planned.queues {
             let place = queue.place;
             let fed = signed(sum(&self.fed, place)) - queue.depth.min(0);
-            let lost = if self.empty.contains(&place) { (queue.depth.max(0) + 1) / 2 } else { 0 };
+            // What is away is counted, not seen: `gone` says that none is there.
+            let lost = if self.gone.contains(&place) {
+                queue.depth.max(0)
+            } else if self.empty.contains(&place) && !queue.hides {
+                (queue.depth.max(0) + 1) / 2
+            } else {
+                0
+            };
             let taken = signed(sum(&self.taken, place)) - signed(sum(&self.back, place)) + lost;
             for (name, added) in counters(place).into_iter().zip([fed, taken]) {
                 if added != 0 {
@@ -279,6 +318,7 @@ impl DomainMoves {
             }
         }
         self.empty.extend(other.empty);
+        self.gone.extend(other.gone);
         self
     }
 }

@@ -8,6 +8,10 @@ use crate::ports::Monotonic;
 
 /// The weight of a new observation.
 const GAIN: f64 = 0.1;
+/// The same of express's share: quickly up, since what a flood displaces is out of reach for 30 s, and
+/// slowly down, since too high a share costs a few receives only.
+const EXPRESS_RISES: f64 = 0.7;
+const EXPRESS_FALLS: f64 = 0.3;
 /// SES's latency before anything was observed.
 const ASSUMED_LATENCY: f64 = 0.2;
 
@@ -17,6 +21,7 @@ pub(super) struct Learned {
     latency: Cell<Option<f64>>,
     recipients: RefCell<BTreeMap<String, f64>>,
     last_sent: Cell<Option<Monotonic>>,
+    express_share: Cell<f64>,
     /// Recipients of recipient domains' queues that got a slot in their campaigns' turn, a window.
     in_turn: Cell<f64>,
     /// How many mails of a domain's queue may find slots, by its place.
@@ -47,6 +52,18 @@ impl Learned {
     /// The mean recipients of a lane's mails; 1 before anything was observed.
     pub(super) fn recipients_per_mail(&self, lane: &str) -> f64 {
         self.recipients.borrow().get(lane).copied().unwrap_or(1.0).max(1.0)
+    }
+
+    /// Notes the share of a window's slots that express mail took.
+    pub(super) fn express_took(&self, share: f64) {
+        let mean = self.express_share.get();
+        let gain = if share > mean { EXPRESS_RISES } else { EXPRESS_FALLS };
+        self.express_share.set(mean + gain * (share - mean));
+    }
+
+    /// The share of the slots that express mail took lately, 0 to 1.
+    pub(super) fn express_share(&self) -> f64 {
+        self.express_share.get()
     }
 
     /// Notes what recipient domains' queues took of one window in their campaigns' turn.

@@ -38,7 +38,7 @@ use tidegate_core::tick::{Admission, Tick};
 
 use crate::environment::Environment;
 use crate::ports::{
-    Account as _, Claim, ClaimRequest, Clock as _, Entropy as _, Ledger as _, Mailer as _,
+    Account as _, Claim, ClaimRequest, Clock as _, Depth, Entropy as _, Ledger as _, Mailer as _,
     PortError, Queues as _, Standing,
 };
 use crate::{account, quota};
@@ -204,8 +204,10 @@ impl<E: Environment> Poller<E> {
             return report;
         }
         let calls = self.env.queues().calls();
+        let before = self.env.mailer().takes();
         let (fed, drained, drift) = self.serve_slots(&ctx, &mut report).await;
         report.sqs_calls = self.env.queues().calls() - calls;
+        report.withheld(self.env.mailer().takes(), before);
         self.report(&ctx, report, fed, drained, drift).await
     }
 
@@ -241,15 +243,17 @@ impl<E: Environment> Poller<E> {
             (fed, drained, written)
         };
         let settling = settle(self.env.queues(), to_settle, &buffered);
-        let beside = join(self.warm(ctx), self.drift(ctx));
+        let beside = join3(self.warm(ctx), self.drift(ctx), self.gone(ctx));
         let serving = pin!(join3(shedding, settling, beside));
         let waking = pin!(self.wake(ctx));
         // Waking never ends by itself.
-        let ((fed, drained, written), settled, ((), drift)) = match select(serving, waking).await {
+        let served = match select(serving, waking).await {
             Either::Left((served, _)) => served,
             Either::Right((never, _)) => match never {},
         };
+        let ((fed, mut drained, written), settled, ((), drift, gone)) = served;
         report.settled(settled);
+        drained.domains.gone.extend(gone);
         report.shed(written);
         (fed, drained, drift)
     }
@@ -293,6 +297,22 @@ impl<E: Environment> Poller<E> {
         }
     }
 
+    /// The queue of `*`, where nothing is in it in truth: its mail is away for minutes at a time, so only
+    /// SQS's count tells.
+    async fn gone(&self, ctx: &Context<'_, E>) -> Option<usize> {
+        let queue = ctx.plan.domains.queues.iter().find(|queue| queue.hides && queue.depth > 0)?;
+        if !ctx.counts_merge() {
+            return None;
+        }
+        match self.env.queues().depth(&queue.queue).await {
+            Ok(depth) => (depth == Depth::default()).then_some(queue.place),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn StdError, "queue of * not counted");
+                None
+            }
+        }
+    }
+
     async fn report(
         &self,
         ctx: &Context<'_, E>,
@@ -312,7 +332,10 @@ impl<E: Environment> Poller<E> {
         report.taken = drained.taken;
         report.back = drained.back;
         report.sent = drained.sent;
-        report.waited = drained.waited;
+        // Rounded once a window: an express mail's wait is a part of a second.
+        let seconds = |sum: Duration| (sum + Duration::from_millis(500)).as_secs();
+        let waited = drained.waited.into_iter();
+        report.waited = waited.map(|(campaign, sum)| (campaign, seconds(sum))).collect();
         report.mails = drained.mails;
         (report.first, report.first_waited) = drained.first;
         report.refused = drained.refused;

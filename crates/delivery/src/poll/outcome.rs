@@ -124,9 +124,16 @@ pub(super) fn retry(
     move_to(campaign, outgoing, &message.held, true)
 }
 
-/// It falls under a recipient domain's limit: it waits in that domain's queue.
+/// It falls under a recipient domain's limit: it waits in that domain's queue, or stays away for a
+/// delay, which is counted from now.
 pub(super) fn move_on(message: &Message, queue: &QueueUrl, delay: Duration) -> Job {
-    move_to(queue, message.to_domain(delay), &message.held, true)
+    let (to, from) = (queue.clone(), receipt(&message.held, true));
+    let message = Box::new(message.to_domain(delay));
+    if delay.is_zero() {
+        Job::Move { to, message, from }
+    } else {
+        Job::MoveNow { to, message, from }
+    }
 }
 
 /// Its campaign is held: back to the campaign queue, which is not fed from.

@@ -199,7 +199,7 @@ impl Plan {
 
     /// Whether a recipient domain's queue is asked: those that no group has only as their pause ends.
     pub(super) fn asks_domain(&self, queue: &PlannedQueue) -> bool {
-        let due = queue.idle.is_none_or(|idle| idle.until <= self.window);
+        let due = queue.idle().is_none_or(|idle| idle.until <= self.window);
         match self.rest {
             _ if self.for_campaigns == 0 => false,
             Rest::No => due,

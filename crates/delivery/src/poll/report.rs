@@ -9,7 +9,7 @@ use tidegate_core::rate::Rate;
 
 use super::settle::Settled;
 use super::spill::Written;
-use crate::ports::LedgerReport;
+use crate::ports::{LedgerReport, Takes};
 
 /// How a poller's run ended. None of these is a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -93,6 +93,11 @@ pub struct WindowReport {
     /// Sends that were called off as they were handed to the wire, too late for their slot: a later
     /// one took them.
     pub late: u64,
+    /// Sends that the shared bucket refused: a later slot took them.
+    pub bucket_refused: u64,
+    /// Sends for which the shared bucket did not answer, or had not a moment before: a later slot took
+    /// them, or with `TIDEGATE_SHARED_BUCKET_LOST=open` they were made.
+    pub bucket_lost: u64,
     /// Copies of mails that had been sent already, deleted: the duplicate guard knew them.
     pub already_sent: u64,
     /// Mails dead-lettered as `unknown`, `dead` includes them: nobody knows whether they were sent.
@@ -139,6 +144,8 @@ impl WindowReport {
             dead: 0,
             left: 0,
             late: 0,
+            bucket_refused: 0,
+            bucket_lost: 0,
             already_sent: 0,
             parked: 0,
             sqs_calls: 0,
@@ -146,6 +153,19 @@ impl WindowReport {
             move_failed: 0,
             highest_receive_count: 0,
             latency_ms: None,
+        }
+    }
+
+    /// What the shared bucket did not grant in this window.
+    pub(super) fn withheld(&mut self, now: Takes, before: Takes) {
+        self.bucket_refused = now.refused - before.refused;
+        self.bucket_lost = now.lost - before.lost;
+        if self.bucket_refused + self.bucket_lost > 0 {
+            tracing::info!(
+                refused = self.bucket_refused,
+                lost = self.bucket_lost,
+                "not granted by the shared bucket"
+            );
         }
     }
 
@@ -202,6 +222,8 @@ impl WindowReport {
             ("dead", self.dead),
             ("left", self.left),
             ("late", self.late),
+            ("bucket_refused", self.bucket_refused),
+            ("bucket_lost", self.bucket_lost),
             ("already_sent", self.already_sent),
             ("parked", self.parked),
             ("skipped", self.slots_skipped),

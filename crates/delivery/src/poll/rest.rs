@@ -9,7 +9,7 @@ use tidegate_core::config::EXPRESS;
 use tidegate_core::feed::pause_after_empty;
 use tidegate_core::idle::{self, Looks};
 
-use super::domains::{DomainMoves, FORMER_PAUSE, idle_key};
+use super::domains::{DomainMoves, FORMER_PAUSE, PlannedQueue, idle_key};
 use super::plan::Plan;
 use crate::ports::{Idle, LedgerReport, MERGE_QUEUE, PreviousClaim};
 
@@ -35,7 +35,7 @@ impl Rest {
         // A queue that no group has any more counts until it is found empty.
         let domains = plan.domains.queues.iter();
         let domains = domains.filter(|queue| !queue.former || queue.idle.is_none());
-        let campaigns = campaigns.chain(domains.map(|queue| queue.idle));
+        let campaigns = campaigns.chain(domains.map(PlannedQueue::idle));
         let all = campaigns.chain(plan.merge.as_ref().map(|_| plan.merge_idle));
         let Some(all) = all.collect::<Option<Vec<Idle>>>() else { return Self::No };
         let Some(due) = all.iter().map(|idle| idle.until).min() else { return Self::Leave };

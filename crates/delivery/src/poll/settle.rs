@@ -2,7 +2,7 @@
 //! only after SES took it, or after it stands, acknowledged, in its next queue.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub(super) enum Job {
     Delete(Receipt),
     /// It goes to another queue, then is deleted here.
     Move { to: QueueUrl, message: Box<Outgoing>, from: Receipt },
+    /// The same without waiting for a batch to fill: its delay counts from now.
+    MoveNow { to: QueueUrl, message: Box<Outgoing>, from: Receipt },
     /// It becomes visible again after so many whole seconds.
     Show(Receipt, Duration),
 }
@@ -87,6 +89,7 @@ struct Pending {
     deletes: BTreeMap<QueueUrl, Vec<Receipt>>,
     shows: BTreeMap<(QueueUrl, Duration), Vec<Receipt>>,
     moves: BTreeMap<QueueUrl, Vec<(Outgoing, Receipt)>>,
+    urgent: BTreeSet<QueueUrl>,
 }
 
 enum Batch {
@@ -114,6 +117,10 @@ impl Pending {
             Job::Move { to, message, from } => {
                 self.moves.entry(to).or_default().push((*message, from));
             }
+            Job::MoveNow { to, message, from } => {
+                self.urgent.insert(to.clone());
+                self.moves.entry(to).or_default().push((*message, from));
+            }
         }
     }
 
@@ -134,7 +141,8 @@ impl Pending {
         }
         for (queue, moves) in &mut self.moves {
             let bytes: usize = moves.iter().map(|(message, _)| message.bytes()).sum();
-            if moves.len() >= BATCH || bytes > BATCH_BYTES || all {
+            let urgent = self.urgent.remove(queue);
+            if moves.len() >= BATCH || bytes > BATCH_BYTES || urgent || all {
                 let packed = pack(take(moves), |(message, _)| message.bytes());
                 batches.extend(packed.into_iter().map(|moves| Batch::Move(queue.clone(), moves)));
             }

@@ -1,6 +1,7 @@
 //! What the use cases need from the outside, one capability a trait.
 
 mod account;
+mod bucket;
 mod clock;
 mod directory;
 mod entropy;
@@ -14,6 +15,7 @@ mod queues;
 mod spill;
 
 pub use account::{Account, AccountStatus};
+pub use bucket::{Answer, Bucket, BucketLevel, BucketLevels, DomainTake, TakeRequest, Taken};
 pub use clock::{Clock, Monotonic};
 pub use directory::Directory;
 pub use entropy::Entropy;
@@ -23,7 +25,7 @@ pub use invoke::Invoke;
 pub use ledger::{
     Claim, ClaimRequest, Idle, Ledger, LedgerReport, MERGE_QUEUE, PreviousClaim, Standing,
 };
-pub use mailer::{Mail, Mailer};
+pub use mailer::{Mail, Mailer, Takes};
 pub use marks::{MarkRequest, Marked, Marks};
 pub use queues::{
     Depth, Entry, EntryError, Fifo, Outgoing, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,

@@ -20,7 +20,7 @@ use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::{
     Account, AccountStatus, Claim, ClaimRequest, Directory, Entry, FailureKind, Feedback,
     FeedbackMessage, History, Invoke, Ledger, LedgerReport, Mail, Mailer, MarkRequest, Marked,
-    Marks, Monotonic, PortError, QueueUrl, Standing,
+    Marks, Monotonic, PortError, QueueUrl, Standing, Takes,
 };
 
 pub use plan::{FaultPlan, Strike};
@@ -218,5 +218,9 @@ impl<M: Mailer> Mailer for Faulty<M, Failure> {
     async fn warm(&self, connections: usize) {
         self.plan.lead_in(&self.plan.decide(Operation::Warm, "")).await;
         self.inner.warm(connections).await;
+    }
+
+    fn takes(&self) -> Takes {
+        self.inner.takes()
     }
 }

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_core::bucket::Pace;
 use tidegate_core::email::Email;
-use tidegate_core::rate::Rate;
+use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{Clock, Fifo, Outgoing, QueueUrl, Queues, Received};
 
 use super::*;
@@ -178,9 +179,13 @@ async fn a_mail_whose_answer_is_lost_was_accepted() {
         "subject": "Hello", "body": "Text."}"#;
     let email = Email::parse(body).unwrap();
     let latest = clock.monotonic() + Duration::from_mins(1);
-    let lost = mailer.send(Mail { email: &email, campaign: "big", id: "1" }, latest).await;
+    let pace = Pace { rate: Rate::MIN, guard: Guard::default() };
+    let lost = mailer
+        .send(Mail { email: &email, campaign: "big", id: "1", pace, domains: &[] }, latest)
+        .await;
     assert_eq!(lost, Err(failures::answer_lost()));
-    assert!(mailer.send(Mail { email: &email, campaign: "small", id: "2" }, latest).await.is_ok());
+    let other = Mail { email: &email, campaign: "small", id: "2", pace, domains: &[] };
+    assert!(mailer.send(other, latest).await.is_ok());
     assert_eq!(ses.accepted().len(), 2);
     mailer.warm(3).await;
     assert_eq!((universe.elapsed(), ses.warmed()), (Duration::from_secs(5), 3));

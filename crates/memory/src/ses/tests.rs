@@ -1,5 +1,8 @@
 use std::time::Duration;
 
+use tidegate_core::bucket::Pace;
+use tidegate_core::rate::Guard;
+
 use super::*;
 
 fn email(to: &str) -> Email {
@@ -16,7 +19,8 @@ fn ses(per_second: f64) -> (MemorySes, SimClock) {
 }
 
 fn mail(email: &Email) -> Mail<'_> {
-    Mail { email, campaign: "big", id: "42" }
+    let pace = Pace { rate: Rate::MIN, guard: Guard::default() };
+    Mail { email, campaign: "big", id: "42", pace, domains: &[] }
 }
 
 const NEVER: Monotonic = Monotonic::from_origin(Duration::MAX);

@@ -151,6 +151,20 @@ impl Board {
         Some(precise(newest.total.saturating_sub(before.total)) / seconds)
     }
 
+    /// Recipients of express mail sent to a second in the last ten seconds, and how long it had waited
+    /// on average; none where none was sent. Sums give a mean, no percentile.
+    #[must_use]
+    pub fn express(&self) -> Option<(f64, Duration)> {
+        let (newest, before, seconds) = self.lately()?;
+        let grown = |of: fn(&Sample) -> &BTreeMap<String, u64>| {
+            let sum = |sample| of(sample).get(EXPRESS).copied().unwrap_or(0);
+            precise(sum(newest).saturating_sub(sum(before)))
+        };
+        let (sent, waited) = (grown(|sample| &sample.by_campaign), grown(|sample| &sample.waited));
+        let mean = Duration::try_from_secs_f64(waited / sent).ok()?;
+        (sent > 0.0).then_some((sent / seconds, mean))
+    }
+
     /// Mails that SES refused for the rate since the board's first look.
     #[must_use]
     pub fn refused(&self) -> u64 {

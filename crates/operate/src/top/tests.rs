@@ -56,6 +56,17 @@ fn rate_share_and_eta_are_of_the_last_ten_seconds() {
 }
 
 #[test]
+fn express_mail_is_told_with_its_mean_wait_while_there_is_some() {
+    let mut board = board();
+    assert_eq!(board.express(), None);
+    let mut facts = later(21, 189, 21);
+    facts.standing.counters.insert("sent.express".to_owned(), 20);
+    facts.standing.counters.insert("waited.express".to_owned(), 14);
+    board.see(&facts);
+    assert_eq!(board.express(), Some((2.0, Duration::from_millis(700))));
+}
+
+#[test]
 fn a_first_look_claims_no_rate() {
     let board = Board::new(&facts());
     assert_eq!(board.rate(), None);

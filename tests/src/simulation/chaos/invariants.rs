@@ -7,8 +7,8 @@ use tidegate_core::Timestamp;
 use tidegate_core::identity::Identity;
 use tidegate_memory::{Arrival, Operation};
 
-use super::Chaos;
-use crate::simulation::{EXPRESS, MERGE, Start, measure, rate};
+use super::{Chaos, DOMAINS};
+use crate::simulation::{EXPRESS, MERGE, Start, domain_queue, measure, rate};
 
 /// How long a merge queue remembers a mail.
 const FORGOTTEN: Duration = Duration::from_mins(5);
@@ -22,6 +22,7 @@ impl Chaos {
         let mut broken = Vec::new();
         self.nothing_is_lost_or_in_flight_for_ever(&mut broken);
         self.the_bound_holds(&mut broken);
+        self.the_domains_limits_hold(&mut broken);
         self.what_was_sent_twice_has_a_cause(&mut broken);
         self.dead_letters_have_a_cause(&mut broken);
         self.shares_are_right_once_it_is_calm(&mut broken);
@@ -47,6 +48,30 @@ impl Chaos {
         let worst = measure::worst_second(&self.world.ses.arrivals());
         if worst > most {
             broken.push(format!("{worst} recipients in one second, {most} allowed"));
+        }
+    }
+
+    /// ⌈q_d⌉ + 2r − 1 in any second, as many more as clocks that differ let through; a mail of more recipients
+    /// than its limit lets through in a window counts as one.
+    fn the_domains_limits_hold(&self, broken: &mut Vec<String>) {
+        let Ok(config) = self.world.settings.poller() else { return };
+        let limits = &config.domains.limits;
+        let arrivals = self.world.ses.arrivals();
+        for domain in DOMAINS {
+            let Some(limit) = limits.key_of(domain).and_then(|key| limits.limit(&key)) else {
+                continue;
+            };
+            let limit = limit.rate(rate(self.highest_quota));
+            let drift = limit.as_per_second() * self.apart.as_secs_f64() / 1.02;
+            let drift: u64 = format!("{:.0}", drift.ceil()).parse().unwrap_or(0);
+            let largest = u64::from(self.largest);
+            let fits = largest < limit.ceil();
+            let several = limit.ceil() + 2 * largest - 1;
+            let most = if fits { several } else { (limit.ceil() + 1) * largest };
+            let worst = measure::worst_second(&measure::to_domains(&arrivals, &[domain]));
+            if worst > most + drift {
+                broken.push(format!("{worst} to {domain} in one second, {most} + {drift} allowed"));
+            }
         }
     }
 
@@ -144,7 +169,7 @@ struct OfMail<'a> {
     own: String,
     identity: String,
     guarded: bool,
-    /// When it came back to its campaign's queue, or express.
+    /// When it came back to its campaign's queue, or express, or to stand in a domain's queue.
     put_back: Vec<Timestamp>,
     /// When it came to stand in the merge queue.
     merged: Vec<Timestamp>,
@@ -188,12 +213,13 @@ impl Causes {
         let given_twice = chaos.story.iter().any(|told| told.contains("fault: Duplicate"));
         let forgotten = merged.windows(2).any(|pair| pair[0] + FORGOTTEN <= pair[1]);
         let unmerged = !chaos.world.settings.merge || campaign == EXPRESS;
+        let aside: Vec<Timestamp> = (0..2).flat_map(|place| stood(&domain_queue(place))).collect();
         OfMail {
             causes: self,
             own: format!("{campaign}/{id}"),
             guarded: chaos.guard != "off",
-            put_back: stood(campaign),
-            copied: given_twice && (unmerged || forgotten),
+            copied: given_twice && (unmerged || forgotten || !aside.is_empty()),
+            put_back: stood(campaign).into_iter().chain(aside).collect(),
             put_twice: chaos.twice.as_deref() == Some(id),
             merged,
             identity,

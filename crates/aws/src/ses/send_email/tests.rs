@@ -2,8 +2,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
+use tidegate_core::bucket::Pace;
 use tidegate_core::email::Email;
 use tidegate_core::outcome::{Outcome, classify};
+use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{Clock as _, Mailer as _};
 
 use super::*;
@@ -20,6 +22,11 @@ fn email() -> Email {
     Email::parse(body).unwrap()
 }
 
+/// What only a shared bucket would go by.
+fn pace() -> Pace {
+    Pace { rate: Rate::MIN, guard: Guard::default() }
+}
+
 fn mailer(client: &aws_sdk_sesv2::Client) -> SesMailer {
     SesMailer::new(client, SystemClock::new(), TIMEOUT)
 }
@@ -27,7 +34,9 @@ fn mailer(client: &aws_sdk_sesv2::Client) -> SesMailer {
 /// Sends with a minute to spare.
 async fn send(mailer: &SesMailer, email: &Email) -> Result<String, Failure> {
     let latest = mailer.clock.monotonic() + Duration::from_mins(1);
-    mailer.send(Mail { email, campaign: "spring", id: "order 7" }, latest).await
+    mailer
+        .send(Mail { email, campaign: "spring", id: "order 7", pace: pace(), domains: &[] }, latest)
+        .await
 }
 
 #[tokio::test]
@@ -225,7 +234,7 @@ impl aws_credential_types::provider::ProvideCredentials for Nobody {
 async fn a_late_send_is_refused_before_it_is_written_on_any_client() {
     let latest = Monotonic::default();
     let mail = email();
-    let mail = Mail { email: &mail, campaign: "spring", id: "1" };
+    let mail = Mail { email: &mail, campaign: "spring", id: "1", pace: pace(), domains: &[] };
     let service = Loopback::start(Habit::Answer(SENT, Duration::ZERO)).await;
     let ses = Fake::once(200, SENT);
     for client in [service.ses(), ses.ses()] {

@@ -75,6 +75,11 @@ fn head_lines(board: &Board) -> Vec<Line<'static>> {
         (Some(now), _) => used.push(toned(Tone::Strong, rate(now))),
         (None, _) => used.push(toned(Tone::Faint, "looking…".to_owned())),
     }
+    if let Some((now, mean)) = board.express() {
+        let text = format!("{}, {:.1} s old as it goes", rate(now), mean.as_secs_f64());
+        used.push(toned(Tone::Faint, "  express ".to_owned()));
+        used.push(toned(Tone::Plain, text));
+    }
     let quota = vec![toned(Tone::Faint, "quota     ".to_owned()), said(status.quota_line())];
     let dead = status.queues.get("dead_letters").map_or(0, |depth| depth.all());
     let alarm = |count: u64| if count > 0 { Tone::Warning } else { Tone::Plain };

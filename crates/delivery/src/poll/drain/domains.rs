@@ -167,10 +167,18 @@ impl<E: Environment> Drain<'_, E> {
         if !self.gates.is_over(&message.demands, now, others) {
             return false;
         }
+        // Delays are whole seconds: a mail that came too late in its window would, every time.
+        if message.domain == Some(place)
+            && is_kept_close(message)
+            && !self.gates.has_waiting(&message.demands)
+        {
+            return false;
+        }
         let away = message.held.put_at;
         let since = now.saturating_since(away.into());
         let since = (message.domain == Some(place)).then_some(since);
         let away = delay(since, self.ctx.env.entropy().unit());
+        let away = self.gates.aligned(&message.demands, now, away);
         self.move_to_domain(message, place, away);
         true
     }
@@ -222,6 +230,14 @@ impl<E: Environment> Drain<'_, E> {
     }
 }
 
+/// Whether a mail that needs several slots of a limit in one window is left for the very next window
+/// where this one had too few left: not for ever, since it is received every time.
+pub(super) fn is_kept_close(message: &Message) -> bool {
+    const TIMES: u32 = 5;
+    let several = message.demands.iter().any(|(_, recipients)| recipients > 1);
+    message.domain.is_some() && several && message.held.receive_count < TIMES
+}
+
 /// How many mails of `mean` recipients find room for their recipients. One that is larger than a whole
 /// window needs all of it.
 #[expect(
@@ -231,6 +247,7 @@ impl<E: Environment> Drain<'_, E> {
     reason = "recipients of one window: far below 2^52; the mean is at least 1"
 )]
 fn mails_in(room: u64, whole: u64, mean: f64) -> u64 {
-    let needed = (mean.round() as u64).min(whole).max(1);
+    let mean_mail = mean.round() as u64;
+    let needed = if mean_mail > whole { 1 } else { mean_mail.max(1) };
     if room < needed { 0 } else { ((room as f64 / mean).floor() as u64).max(1) }
 }

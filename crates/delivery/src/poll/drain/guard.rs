@@ -150,7 +150,10 @@ impl<E: Environment> Drain<'_, E> {
             return self.wait(message);
         }
         let recipients = message.recipients();
-        self.express_marking += u64::from(message.line == Line::Express);
+        match message.line {
+            Line::Express => self.express.marking += 1,
+            Line::Campaign(_) | Line::Limited(_) => self.campaigns_marking += recipients,
+        }
         self.markings.push(Marking::Before(message));
         recipients
     }
@@ -161,8 +164,14 @@ impl<E: Environment> Drain<'_, E> {
 
     /// Notes what came of a mark.
     pub(super) fn marking_done(&mut self, done: MarkingDone) {
-        if done.message().is_some_and(|message| message.line == Line::Express) {
-            self.express_marking = self.express_marking.saturating_sub(1);
+        if let Some(message) = done.message() {
+            let (marking, by) = match message.line {
+                Line::Express => (&mut self.express.marking, 1),
+                Line::Campaign(_) | Line::Limited(_) => {
+                    (&mut self.campaigns_marking, message.recipients())
+                }
+            };
+            *marking = marking.saturating_sub(by);
         }
         match done {
             MarkingDone::Clear(message) if self.stage == Stage::Over => self.leave(&message),

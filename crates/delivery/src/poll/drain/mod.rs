@@ -1,6 +1,7 @@
 //! The drain: receives what the window's slots can take, and sends it, a slot a recipient.
 
 mod domains;
+mod express;
 mod guard;
 mod outcome;
 mod probe;
@@ -15,6 +16,7 @@ use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender};
 use futures_util::future::pending;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
+use tidegate_core::bucket::Pace;
 use tidegate_core::outcome::Failure;
 
 use crate::environment::Environment;
@@ -137,7 +139,10 @@ async fn send<E: Environment>(
 ) -> Sent {
     let started = ctx.monotonic();
     let id = message.envelope.identity.id();
-    let mail = Mail { email: &message.email, campaign: &message.envelope.campaign, id: &id };
+    let pace = Pace { rate: ctx.plan.rate, guard: ctx.config.guard };
+    let domains = ctx.plan.domains.takes(&message.demands);
+    let campaign = &message.envelope.campaign;
+    let mail = Mail { email: &message.email, campaign, id: &id, pace, domains: &domains };
     let result = ctx.env.mailer().send(mail, latest).await;
     let latency = ctx.monotonic().saturating_since(started);
     drop(id);

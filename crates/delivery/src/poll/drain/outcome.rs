@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_core::bucket;
 use tidegate_core::config::Unsent;
 use tidegate_core::control::HoldReason;
 use tidegate_core::limiter::Line;
@@ -9,6 +10,7 @@ use tidegate_core::outcome::{Failure, Outcome, classify};
 use tidegate_core::refusals::Run;
 
 use super::Sent;
+use super::domains::is_kept_close;
 use super::guard::Fate;
 use super::state::{Drain, Stage};
 use crate::environment::Environment;
@@ -34,13 +36,13 @@ impl<E: Environment> Drain<'_, E> {
                 self.done.mails += 1;
                 let campaign = message.envelope.campaign.clone();
                 let waited = self.ctx.now().saturating_since(message.envelope.enqueued_at.into());
-                let waited = waited.as_secs() * message.recipients();
                 let bulk = message.domain.is_none() && message.line != Line::Express;
                 if bulk && message.envelope.pass == 0 {
                     self.done.first.0 += message.recipients();
-                    self.done.first.1 += waited;
+                    self.done.first.1 += waited.as_secs() * message.recipients();
                 }
-                *self.done.waited.entry(campaign.clone()).or_insert(0) += waited;
+                *self.done.waited.entry(campaign.clone()).or_default() +=
+                    waited.mul_f64(message.email.recipients().into());
                 if matches!(message.line, Line::Limited(_)) {
                     *self.done.limited.entry(campaign.clone()).or_insert(0) += message.recipients();
                 }
@@ -57,7 +59,7 @@ impl<E: Environment> Drain<'_, E> {
         }
         self.note(Some(outcome));
         match outcome {
-            Outcome::NotSent => self.wait_again(message),
+            Outcome::NotSent => self.wait_again(message, &failure),
             Outcome::RateExceeded => self.refused(&message, &failure),
             Outcome::Permanent => {
                 self.refused_for_good(&message, &failure);
@@ -77,9 +79,10 @@ impl<E: Environment> Drain<'_, E> {
         self.ctx.learned.answered(latency, self.ctx.monotonic());
     }
 
-    /// It was too late for its slot and never left us: a later slot takes it.
-    fn wait_again(&mut self, message: Box<Message>) {
-        self.done.late += 1;
+    /// It never left us, too late for its slot or not granted by the shared bucket: a later slot takes it.
+    fn wait_again(&mut self, message: Box<Message>, failure: &Failure) {
+        // What the bucket did not grant the mailer counts.
+        self.done.late += u64::from(!bucket::withheld(failure));
         if message.line != Line::Express {
             self.for_campaigns = self.for_campaigns.saturating_add(message.recipients());
         }
@@ -269,12 +272,24 @@ impl<E: Environment> Drain<'_, E> {
 
     /// Left to the visibility timeout, or made visible at once.
     pub(super) fn leave(&mut self, message: &Message) {
+        self.leave_as(message, self.ctx.config.unsent);
+    }
+
+    /// It got no slot. Express mail is made visible at once, whatever is set: it is there for its
+    /// latency, the next window's poller asks for it already, and it is a few mails at most.
+    pub(super) fn leave_without_slot(&mut self, message: &Message) {
+        let is_express = message.line == Line::Express;
+        self.leave_as(message, if is_express { Unsent::Release } else { self.ctx.config.unsent });
+    }
+
+    fn leave_as(&mut self, message: &Message, unsent: Unsent) {
         self.done.left += 1;
         self.take(message);
         if let Some(place) = message.domain {
             *self.left_of_domain.entry(place).or_insert(0) += 1;
         }
-        let job = match self.ctx.config.unsent {
+        let unsent = if is_kept_close(message) { Unsent::Release } else { unsent };
+        let job = match unsent {
             Unsent::Release => Some(Job::Show(receipt(&message.held, true), Duration::ZERO)),
             Unsent::Timeout => {
                 self.buffered.set(self.buffered.get().saturating_sub(1));

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use tidegate_core::allocation::{Ask, BATCH, Intake, divide};
-use tidegate_core::breaker::Permit;
+use tidegate_core::allocation::{Ask, Intake, divide};
 use tidegate_core::config::EXPRESS;
 use tidegate_core::limiter::Line;
 
@@ -55,28 +54,19 @@ impl<E: Environment> Drain<'_, E> {
             return None;
         }
         let slots = self.limiter.slots_left();
-        let waiting = self.limiter.recipients_waiting();
-        // Slots that passed or that express took are not asked for.
-        let wanted = self.intake.still_wanted() + waiting + self.kept_for_domains();
-        self.intake.reduce(wanted.saturating_sub(slots));
-        let outstanding = self.lanes.iter().chain(&self.express).map(|(_, s)| s.outstanding());
+        self.give_up_slots();
+        let outstanding = self.lanes.iter().map(|(_, supply)| supply.outstanding());
         let used = self.buffered.get() as u64 + outstanding.sum::<u64>();
-        let room = self.capacity.saturating_sub(used);
-        if let Some((source, supply)) = &mut self.express {
-            // Not by the buffer's room: bulk that fills it must not keep express out. What express
-            // holds of it is bounded by the slots it can take.
-            if !self.express_dry && supply.may_ask() {
-                let held = self.limiter.state().express as u64
-                    + self.express_marking
-                    + supply.outstanding();
-                let probing = self.ctx.plan.permit == Permit::Probe;
-                let most = if probing { slots.min(1) } else { slots };
-                let messages = most.saturating_sub(held).min(BATCH);
-                if messages > 0 {
+        // What express holds of the buffer is bounded by its slots: neither keeps the other out.
+        let room = self.capacity.saturating_sub(used.saturating_sub(self.express_held()));
+        if let Some((source, supply)) = &self.express_queue {
+            let messages = self.express_wanted(supply.outstanding());
+            if !self.express.dry && supply.may_ask() && messages > 0 {
+                let (queue, wait) = (source.queue.clone(), self.ctx.wait_now());
+                if let Some((_, supply)) = &mut self.express_queue {
                     supply.asked(messages);
-                    let (queue, wait) = (source.queue.clone(), self.ctx.wait_now());
-                    return Some(NextReceive { origin: Origin::Express, queue, messages, wait });
                 }
+                return Some(NextReceive { origin: Origin::Express, queue, messages, wait });
             }
         }
         if let Some(next) = self.next_domain_receive(slots) {
@@ -85,7 +75,7 @@ impl<E: Environment> Drain<'_, E> {
         let ask = match self.probes.pop() {
             Some(probe) => probe,
             None => {
-                let ask = self.intake.ask_of(|lane| self.lanes[lane].1.may_ask())?;
+                let ask = self.ask_campaigns()?;
                 if room < ask.messages {
                     self.intake.withdraw(&ask);
                     return None;
@@ -184,9 +174,10 @@ impl<E: Environment> Drain<'_, E> {
         self.buffered.set(self.buffered.get() + messages.len());
         let source = match origin {
             Origin::Express => {
-                let Some((source, supply)) = &mut self.express else { return };
+                let now = self.ctx.now();
+                let Some((source, supply)) = &mut self.express_queue else { return };
                 supply.answered(asked, got);
-                self.express_dry |= got == 0;
+                self.express.answered(asked, got, now);
                 source.clone()
             }
             Origin::Lane(ask) => {

@@ -16,6 +16,7 @@ use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::refusals::Run;
 
 use super::domains::{self, DomainLine};
+use super::express::Express;
 use super::guard::Marking;
 use super::probe::Probe;
 use super::receive::direct_lanes;
@@ -47,8 +48,8 @@ pub(super) enum Wake {
 #[derive(Debug, Default)]
 pub(in crate::poll) struct Drained {
     pub(in crate::poll) sent: BTreeMap<String, u64>,
-    /// Seconds that what was sent had waited, times its recipients, by campaign.
-    pub(in crate::poll) waited: BTreeMap<String, u64>,
+    /// How long what was sent had waited, times its recipients, by campaign.
+    pub(in crate::poll) waited: BTreeMap<String, Duration>,
     /// Of campaign mail that was never put back and whose domain has no limit: what was sent, and what of the above is its.
     pub(in crate::poll) first: (u64, u64),
     pub(in crate::poll) mails: u64,
@@ -119,10 +120,10 @@ pub(super) struct Drain<'a, E> {
     pub(super) clogged: Vec<bool>,
     /// Mails of domains' queues that were received and got no slot, by place.
     pub(super) left_of_domain: BTreeMap<usize, u64>,
-    pub(super) express: Option<(Source, Supply)>,
-    pub(super) express_dry: bool,
-    /// Express mails whose mark is being made.
-    pub(super) express_marking: u64,
+    pub(super) express_queue: Option<(Source, Supply)>,
+    pub(super) express: Express,
+    /// Recipients of campaigns' mails whose mark is being made.
+    pub(super) campaigns_marking: u64,
     pub(super) changes: Vec<Change>,
     pub(super) markings: Vec<Marking>,
     /// Recipients that campaigns may still be sent in this window.
@@ -199,9 +200,9 @@ impl<'a, E: Environment> Drain<'a, E> {
             intake,
             lanes,
             probes,
-            express: plan.express.clone().map(|q| (Source::express(q), Supply::expecting(0))),
-            express_dry: false,
-            express_marking: 0,
+            express_queue: plan.express.clone().map(|q| (Source::express(q), Supply::expecting(0))),
+            express: Express::default(),
+            campaigns_marking: 0,
             changes: Vec::new(),
             markings: Vec::new(),
             for_campaigns: plan.for_campaigns,
@@ -370,13 +371,14 @@ impl<'a, E: Environment> Drain<'a, E> {
         for waiting in self.limiter.drain() {
             if let Some(message) = self.messages.get_mut(waiting.ticket).and_then(Option::take) {
                 self.not_used(&message);
-                self.leave(&message);
+                self.leave_without_slot(&message);
             }
         }
     }
 
     pub(super) fn finish(mut self) -> Drained {
         self.learn_of_domains();
+        self.learn_express();
         let state = self.limiter.state();
         self.done.skipped = state.skipped;
         self.done.unused = state.unused + state.slots_left;

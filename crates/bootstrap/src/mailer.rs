@@ -1,0 +1,18 @@
+use tidegate_core::config::SharedBucketConfig;
+use tidegate_delivery::bucketed::{Bucketed, MaybeBucketed};
+use tidegate_redis::RedisBucket;
+
+/// `mailer`, for what the shared bucket grants, where one is configured.
+#[must_use]
+pub fn bucketed<M>(
+    mailer: M,
+    shared: Option<&SharedBucketConfig>,
+) -> MaybeBucketed<M, RedisBucket> {
+    match shared {
+        None => MaybeBucketed::Alone(mailer),
+        Some(SharedBucketConfig { url, prefix, lost }) => {
+            let bucket = RedisBucket::new(url.clone(), prefix.clone());
+            MaybeBucketed::Shared(Bucketed::new(mailer, bucket, *lost))
+        }
+    }
+}

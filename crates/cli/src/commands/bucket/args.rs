@@ -1,0 +1,202 @@
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use tidegate_core::config::{BucketUrl, KeyPrefix};
+use tidegate_core::rate::{Guard, Rate};
+use tidegate_delivery::ports::DomainTake;
+
+use crate::commands::OnStack;
+use crate::shell::OutputArgs;
+
+/// Take from the shared bucket, look at it, or print its script
+///
+/// Whatever else sends from the account takes here before it sends, or calls the script itself: then
+/// all senders together stay within the quota. The bucket is the one that the stack's poller is configured
+/// with (`TIDEGATE_SHARED_BUCKET`), or the one at --url.
+///
+/// Exit codes: 0 granted; 1 refused, nothing was taken; 2 wrong options; 3 the stack or the bucket is
+/// out of reach: nobody knows whether it was granted.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate bucket take --wait 5 && send-one-mail
+  tidegate bucket take --recipients 3 --domain gmail.com=10/s:2
+  tidegate bucket take --up-to 20 --url redis://cache.example --rate 14 --json
+  tidegate bucket show
+  tidegate bucket script | redis-cli -x SCRIPT LOAD")]
+pub struct BucketArgs {
+    #[command(subcommand)]
+    pub(super) command: BucketCommand,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(super) enum BucketCommand {
+    /// Take recipients: all buckets or none
+    Take(Box<TakeArgs>),
+    /// Show how each bucket stands
+    Show(Box<ShowArgs>),
+    /// Print the script, for other software to call it
+    Script(ScriptArgs),
+}
+
+/// Which bucket.
+#[derive(Clone, Debug, Args)]
+pub(super) struct WhereArgs {
+    /// The server, redis:// or rediss:// with user and password [default: the poller's]
+    #[arg(long, value_name = "URL", env = "TIDEGATE_SHARED_BUCKET", hide_env_values = true)]
+    pub(super) url: Option<BucketUrl>,
+    /// What its keys begin with [default: the poller's; with --url `tidegate`]
+    #[arg(long, value_name = "PREFIX", env = "TIDEGATE_SHARED_BUCKET_PREFIX")]
+    pub(super) prefix: Option<KeyPrefix>,
+    #[command(flatten)]
+    pub(super) on: OnStack,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(group = clap::ArgGroup::new("amount"))]
+pub(super) struct TakeArgs {
+    /// Recipients of one mail: all of them or none
+    #[arg(long, value_name = "N", default_value_t = 1, group = "amount", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    recipients: u32,
+    /// As many as are free now, up to N
+    #[arg(long, value_name = "N", group = "amount", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    up_to: Option<u32>,
+    /// Recipients of a domain, with its rate: 10/s, 6/m, 100/h, 500/d; may be given more than once
+    #[arg(long, value_name = "NAME=RATE:N", value_parser = domain)]
+    domain: Vec<DomainTake>,
+    /// The account's rate [default: the rate in force of the stack]
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
+    pub(super) rate: Option<Rate>,
+    /// What is held back of every rate [default: the poller's; with --url 0.02]
+    #[arg(long, value_name = "SHARE", value_parser = guard)]
+    pub(super) guard: Option<Guard>,
+    /// Wait so long for a grant
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds)]
+    pub(super) wait: Duration,
+    #[command(flatten)]
+    pub(super) place: WhereArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct ShowArgs {
+    #[command(flatten)]
+    pub(super) place: WhereArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct ScriptArgs {
+    /// What the keys begin with
+    #[arg(long, value_name = "PREFIX", env = "TIDEGATE_SHARED_BUCKET_PREFIX", default_value_t)]
+    pub(super) prefix: KeyPrefix,
+    /// The rate of the call that is shown
+    #[arg(long, value_name = "PER_SECOND", default_value = "14", value_parser = rate)]
+    pub(super) rate: Rate,
+    /// Its guard
+    #[arg(long, value_name = "SHARE", default_value = "0.02", value_parser = guard)]
+    pub(super) guard: Guard,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl BucketArgs {
+    pub(in crate::commands) fn output(&self) -> OutputArgs {
+        match &self.command {
+            BucketCommand::Take(args) => args.place.on.output,
+            BucketCommand::Show(args) => args.place.on.output,
+            BucketCommand::Script(args) => args.output,
+        }
+    }
+}
+
+impl TakeArgs {
+    /// How many, and the fewest that are of use.
+    pub(super) fn amount(&self) -> (u32, u32) {
+        self.up_to.map_or((self.recipients, self.recipients), |most| (most, 1))
+    }
+
+    /// What is taken of domains, each once; else the name that is given twice.
+    pub(super) fn domains(&self) -> Result<Vec<DomainTake>, &str> {
+        let twice = |(index, take): (usize, &DomainTake)| {
+            self.domain[..index].iter().any(|before| before.name == take.name)
+        };
+        match self.domain.iter().enumerate().find(|&one| twice(one)) {
+            Some((_, take)) => Err(&take.name),
+            None => Ok(self.domain.clone()),
+        }
+    }
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let rate = text.parse().ok().and_then(|rate| Rate::per_second(rate).ok());
+    rate.ok_or_else(|| "allowed is a number from 0.001 to 10000".to_owned())
+}
+
+fn guard(text: &str) -> Result<Guard, String> {
+    let guard = text.parse().ok().and_then(|share| Guard::new(share).ok());
+    guard.ok_or_else(|| "allowed is a number from 0.005 to 0.5".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    let seconds = seconds.ok_or("allowed is a number of seconds from 0 to 86400")?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// `gmail.com=10/s:2`; without a unit the rate is a second's, without a number one recipient is taken.
+fn domain(text: &str) -> Result<DomainTake, String> {
+    parsed(text).ok_or_else(|| {
+        "allowed is NAME=RATE:N, such as gmail.com=10/s:2: a name without blanks, a rate of 0.001 to 10000 a second (units /s, /m, /h, /d), recipients from 1 to 10000".to_owned()
+    })
+}
+
+fn parsed(text: &str) -> Option<DomainTake> {
+    let (name, rest) = text.split_once('=')?;
+    let (rate, recipients) = rest.split_once(':').unwrap_or((rest, "1"));
+    let (number, unit) = rate.split_once('/').unwrap_or((rate, "s"));
+    let seconds = match unit {
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        _ => return None,
+    };
+    let legal = |c: char| !c.is_whitespace() && !c.is_control();
+    let name = (1..=253).contains(&name.len()) && name.chars().all(legal);
+    let name = name.then(|| text.split_once('=').map_or("", |(name, _)| name).to_lowercase())?;
+    Some(DomainTake {
+        name,
+        rate: Rate::per_second(number.parse::<f64>().ok()? / seconds).ok()?,
+        recipients: recipients.parse().ok().filter(|count| (1..=10_000).contains(count))?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_is_a_name_a_rate_and_recipients() {
+        let take = |name: &str, rate, recipients| {
+            Ok(DomainTake {
+                name: name.to_owned(),
+                rate: Rate::per_second(rate).unwrap(),
+                recipients,
+            })
+        };
+        assert_eq!(domain("Gmail.com=10/s:2"), take("gmail.com", 10.0, 2));
+        assert_eq!(domain("*=6/m"), take("*", 0.1, 1));
+        assert_eq!(domain("tiny.example=0.5:3"), take("tiny.example", 0.5, 3));
+        for wrong in [
+            "gmail.com",
+            "=1/s:1",
+            "a b=1/s",
+            "gmail.com=0/s",
+            "gmail.com=1/y",
+            "gmail.com=20000",
+            "gmail.com=1/s:0",
+            "gmail.com=1/s:x",
+            "gmail.com=1/d",
+        ] {
+            assert!(domain(wrong).unwrap_err().starts_with("allowed is NAME=RATE:N"), "{wrong}");
+        }
+    }
+}

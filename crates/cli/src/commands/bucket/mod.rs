@@ -1,0 +1,94 @@
+//! `tidegate bucket`.
+
+mod args;
+
+use tidegate_aws::SystemClock;
+use tidegate_core::bucket::Pace;
+use tidegate_core::config::{BucketUrl, KeyPrefix, SharedBucketConfig};
+use tidegate_core::rate::{Guard, Rate};
+use tidegate_delivery::quota;
+use tidegate_operate::bucket::{Asked, Script, levels, take};
+use tidegate_operate::page::Page;
+use tidegate_redis::{RedisBucket, SCRIPT, digest};
+
+pub use args::BucketArgs;
+use args::{BucketCommand, ScriptArgs, TakeArgs, WhereArgs};
+
+use crate::shell::{CommandError, Ended, Shell};
+use crate::stack::Stack;
+
+pub(super) async fn run(args: &BucketArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    match &args.command {
+        BucketCommand::Take(args) => taken(args, shell).await,
+        BucketCommand::Show(args) => {
+            let (bucket, _) = found(&args.place).await?;
+            let levels = levels(&bucket).await?;
+            shell.output.show(&levels).map_err(CommandError::Terminal)?;
+            Ok(Ended::Done)
+        }
+        BucketCommand::Script(args) => script(args, shell),
+    }
+}
+
+/// The bucket, and the stack where that names it.
+async fn found(place: &WhereArgs) -> Result<(RedisBucket, Option<Stack>), CommandError> {
+    if let Some(url) = &place.url {
+        return Ok((bucket(url, place.prefix.clone().unwrap_or_default()), None));
+    }
+    let stack = place.on.stack.open().await?;
+    let Some(SharedBucketConfig { url, prefix, .. }) = stack.poller.shared_bucket.clone() else {
+        let name = &stack.name;
+        return Err(CommandError::Input(format!(
+            "the stack {name} has no shared bucket (TIDEGATE_SHARED_BUCKET): name one with --url"
+        )));
+    };
+    Ok((bucket(&url, place.prefix.clone().unwrap_or(prefix)), Some(stack)))
+}
+
+fn bucket(url: &BucketUrl, prefix: KeyPrefix) -> RedisBucket {
+    RedisBucket::new(url.clone(), prefix)
+}
+
+async fn taken(args: &TakeArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let domains = args.domains().map_err(|name| {
+        CommandError::Input(format!("--domain {name} is given twice; allowed is each domain once"))
+    })?;
+    if args.place.url.is_some() && args.rate.is_none() {
+        let text = "--rate is not given; with --url allowed is a number from 0.001 to 10000";
+        return Err(CommandError::Input(text.to_owned()));
+    }
+    let (bucket, stack) = found(&args.place).await?;
+    let rate = match (args.rate, &stack) {
+        (Some(rate), _) => rate,
+        (None, Some(stack)) => in_force(stack).await?,
+        (None, None) => Rate::MIN, // refused above
+    };
+    let poller = stack.map(|stack| stack.poller.guard);
+    let guard: Guard = args.guard.or(poller).unwrap_or_default();
+    let (wanted, least) = args.amount();
+    let pace = Pace { rate, guard };
+    let asked = Asked { pace, wanted, least, domains, patience: args.wait };
+    let report = take(&bucket, &SystemClock::new(), &asked).await?;
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    Ok(if report.refused.is_none() { Ended::Done } else { Ended::Found })
+}
+
+/// The rate that the stack's pollers go by.
+async fn in_force(stack: &Stack) -> Result<Rate, CommandError> {
+    let (standing, _) = stack.standing().await?;
+    let quota = quota::remembered(Some(&standing.control), &stack.poller.cap);
+    let rate = quota.map(|quota| standing.factor.of(quota));
+    rate.ok_or_else(|| {
+        CommandError::Input("the stack knows no quota yet: name the rate with --rate".to_owned())
+    })
+}
+
+fn script(args: &ScriptArgs, shell: &Shell) -> Result<Ended, CommandError> {
+    let pace = Pace { rate: args.rate, guard: args.guard };
+    let script = Script::of(SCRIPT, digest(), &args.prefix, pace);
+    shell.output.show(&script).map_err(CommandError::Terminal)?;
+    let mut how = Page::default();
+    script.say_how(&mut how);
+    shell.output.say(&how);
+    Ok(Ended::Done)
+}

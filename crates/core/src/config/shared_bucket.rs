@@ -1,0 +1,373 @@
+//! The bucket that all senders of the account share: `TIDEGATE_SHARED_BUCKET…`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use super::InvalidVariable;
+use super::variables::Variables;
+
+/// What its keys begin with where nothing else is said.
+pub const DEFAULT_PREFIX: &str = "tidegate";
+
+const URL: &str = "TIDEGATE_SHARED_BUCKET";
+const ALLOWED: &str =
+    "redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], or the same with rediss:// for TLS";
+const PREFIX_ALLOWED: &str = "1 to 64 letters, digits, dots, - and _";
+
+/// `TIDEGATE_SHARED_BUCKET` and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedBucketConfig {
+    /// `TIDEGATE_SHARED_BUCKET`: the server.
+    pub url: BucketUrl,
+    /// `TIDEGATE_SHARED_BUCKET_PREFIX`, default `tidegate`: what its keys begin with.
+    pub prefix: KeyPrefix,
+    /// `TIDEGATE_SHARED_BUCKET_LOST`, default `closed`.
+    pub lost: BucketLost,
+}
+
+/// What becomes of mail while the bucket does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum BucketLost {
+    /// Nothing is sent.
+    #[default]
+    Closed,
+    /// It is sent by the poller's own slots alone: together with the other software above the quota, perhaps.
+    Open,
+}
+
+/// Where a server of the Redis protocol is, and as whom to speak to it. Shown without its password.
+///
+/// ```
+/// use tidegate_core::config::BucketUrl;
+/// let url: BucketUrl = "rediss://tidegate:s%40crt@cache.example:6380/1".parse().unwrap();
+/// assert_eq!((url.host.as_str(), url.port, url.database), ("cache.example", 6380, 1));
+/// assert_eq!(url.password().map(|password| password.len()), Some(5));
+/// assert_eq!(url.to_string(), "rediss://tidegate:***@cache.example:6380/1");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct BucketUrl {
+    /// Whether by TLS: `rediss`.
+    pub tls: bool,
+    /// A name or an address; an IPv6 address without its brackets.
+    pub host: String,
+    /// Default 6379.
+    pub port: u16,
+    /// The ACL user; none is the server's default user.
+    pub user: Option<String>,
+    password: Option<String>,
+    /// Default 0.
+    pub database: u16,
+}
+
+/// A text that is no [`BucketUrl`]. It says nothing of the text: a password may stand in it.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("no address of a shared bucket: {0}; allowed is {ALLOWED}")]
+pub struct InvalidBucketUrl(pub &'static str);
+
+/// What the keys of the buckets begin with. It is their hash tag, which keeps them on one node of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPrefix(String);
+
+/// A text that is no [`KeyPrefix`].
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("\"{0}\" is no prefix of keys; allowed are {PREFIX_ALLOWED}")]
+pub struct InvalidKeyPrefix(pub String);
+
+impl BucketUrl {
+    /// The password, for the server alone.
+    #[must_use]
+    pub fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    /// `host:port`, as messages name it.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let host = &self.host;
+        let port = self.port;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+impl FromStr for BucketUrl {
+    type Err = InvalidBucketUrl;
+
+    fn from_str(text: &str) -> Result<Self, InvalidBucketUrl> {
+        let invalid = InvalidBucketUrl;
+        let (scheme, rest) = text.split_once("://").ok_or(invalid("it has no scheme"))?;
+        let tls = match scheme {
+            "redis" => false,
+            "rediss" => true,
+            _ => return Err(invalid("its scheme is neither redis nor rediss")),
+        };
+        if rest.contains(|c: char| c.is_whitespace() || c.is_control() || "?#".contains(c)) {
+            return Err(invalid(
+                "it has a blank, a ? or a #; in a password write them as %20, %3F, %23",
+            ));
+        }
+        let (login, place) = rest.rsplit_once('@').map_or((None, rest), |(l, p)| (Some(l), p));
+        let (user, password) = login.map_or(Ok((None, None)), credentials)?;
+        let (authority, database) = place.split_once('/').unwrap_or((place, ""));
+        let database = match database {
+            "" => 0,
+            number => {
+                number.parse().map_err(|_| invalid("its database is no number from 0 to 65535"))?
+            }
+        };
+        let (host, port) = host_and_port(authority)?;
+        Ok(Self { tls, host, port, user, password, database })
+    }
+}
+
+/// `USER:PASSWORD`, `USER` or `:PASSWORD`, percent-decoded.
+fn credentials(login: &str) -> Result<(Option<String>, Option<String>), InvalidBucketUrl> {
+    let (user, password) = login.split_once(':').map_or((login, None), |(u, p)| (u, Some(p)));
+    let decode = |text: &str| {
+        let wrong = InvalidBucketUrl("its user or password has a % without two hexadecimal digits");
+        decoded(text).ok_or(wrong)
+    };
+    let user = Some(decode(user)?).filter(|user| !user.is_empty());
+    let password = password.map(decode).transpose()?.filter(|password| !password.is_empty());
+    if user.is_some() && password.is_none() {
+        return Err(InvalidBucketUrl("it has a user without a password"));
+    }
+    Ok((user, password))
+}
+
+fn host_and_port(authority: &str) -> Result<(String, u16), InvalidBucketUrl> {
+    let wrong = InvalidBucketUrl("its port is no number from 1 to 65535");
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) =
+                rest.split_once(']').ok_or(InvalidBucketUrl("its [ is not closed"))?;
+            let port =
+                if after.is_empty() { None } else { Some(after.strip_prefix(':').ok_or(wrong)?) };
+            (host, port)
+        }
+        None => authority.split_once(':').map_or((authority, None), |(h, p)| (h, Some(p))),
+    };
+    let legal = |c: char| c.is_ascii_alphanumeric() || ".-_:".contains(c);
+    if host.is_empty() || !host.chars().all(legal) {
+        return Err(InvalidBucketUrl("its host is no name and no address"));
+    }
+    let port = match port {
+        None => 6379,
+        Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or(wrong)?,
+    };
+    Ok((host.to_owned(), port))
+}
+
+/// With `%XX` as the bytes they stand for; none where that is no text.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let hex =
+            |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        bytes.push(if byte == b'%' { hex(rest.next()?)? * 16 + hex(rest.next()?)? } else { byte });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+impl fmt::Display for BucketUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "rediss" } else { "redis" };
+        let user = self.user.as_deref().unwrap_or_default();
+        let login = match &self.password {
+            Some(_) => format!("{user}:***@"),
+            None => String::new(),
+        };
+        write!(f, "{scheme}://{login}{}/{}", self.authority(), self.database)
+    }
+}
+
+impl fmt::Debug for BucketUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BucketUrl({self})")
+    }
+}
+
+impl KeyPrefix {
+    /// The key of the account's bucket, or of a domain's.
+    #[must_use]
+    pub fn key(&self, domain: Option<&str>) -> String {
+        match domain {
+            None => format!("{{{}}}:account", self.0),
+            Some(name) => format!("{{{}}}:domain:{name}", self.0),
+        }
+    }
+}
+
+impl Default for KeyPrefix {
+    fn default() -> Self {
+        Self(DEFAULT_PREFIX.to_owned())
+    }
+}
+
+impl fmt::Display for KeyPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for KeyPrefix {
+    type Err = InvalidKeyPrefix;
+
+    fn from_str(text: &str) -> Result<Self, InvalidKeyPrefix> {
+        let legal = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+        if (1..=64).contains(&text.len()) && text.chars().all(legal) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidKeyPrefix(text.chars().take(80).collect()))
+        }
+    }
+}
+
+impl Variables<'_> {
+    pub(super) fn shared_bucket(&mut self) -> Option<SharedBucketConfig> {
+        let lost = |text: &str| match text {
+            "closed" => Some(BucketLost::Closed),
+            "open" => Some(BucketLost::Open),
+            _ => None,
+        };
+        let lost = self.parsed(
+            "TIDEGATE_SHARED_BUCKET_LOST",
+            "closed or open",
+            lost,
+            BucketLost::default(),
+        );
+        let prefix = self.parsed(
+            "TIDEGATE_SHARED_BUCKET_PREFIX",
+            PREFIX_ALLOWED,
+            |text| text.parse().ok(),
+            KeyPrefix::default(),
+        );
+        match self.get(URL)?.parse() {
+            Ok(url) => Some(SharedBucketConfig { url, prefix, lost }),
+            Err(InvalidBucketUrl(why)) => {
+                let value = format!("not shown, as a password may stand in it ({why})");
+                self.refuse_as(InvalidVariable { name: URL, value, allowed: ALLOWED.to_owned() });
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PollerConfig;
+    use super::*;
+
+    fn lookup<'a>(given: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        move |name| {
+            let needed = [
+                ("TIDEGATE_LEDGER", "dynamodb:ledger"),
+                ("TIDEGATE_CAMPAIGNS", "ledger"),
+                ("TIDEGATE_DEAD_LETTER_QUEUE_URL", "https://sqs.example/1/dead"),
+            ];
+            let found = given.iter().chain(&needed).find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        }
+    }
+
+    fn read(given: &[(&str, &str)]) -> Result<Option<SharedBucketConfig>, String> {
+        let config = PollerConfig::from_variables(lookup(given));
+        config.map(|config| config.shared_bucket).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn there_is_none_unless_it_is_asked_for() {
+        assert_eq!(read(&[]), Ok(None));
+        assert_eq!(read(&[("TIDEGATE_SHARED_BUCKET_LOST", "open")]), Ok(None));
+    }
+
+    #[test]
+    fn it_fails_closed_unless_open_is_asked_for() {
+        let url = (URL, "redis://cache.example");
+        let bucket = read(&[url]).unwrap().unwrap();
+        assert_eq!(
+            (bucket.lost, bucket.prefix.to_string().as_str()),
+            (BucketLost::Closed, "tidegate")
+        );
+        let open = [
+            url,
+            ("TIDEGATE_SHARED_BUCKET_LOST", "open"),
+            ("TIDEGATE_SHARED_BUCKET_PREFIX", "eu.mail-1_a"),
+        ];
+        let bucket = read(&open).unwrap().unwrap();
+        assert_eq!(
+            (bucket.lost, bucket.prefix.to_string().as_str()),
+            (BucketLost::Open, "eu.mail-1_a")
+        );
+    }
+
+    #[test]
+    fn an_address_is_read_in_all_its_parts() {
+        let url: BucketUrl = "redis://cache.example".parse().unwrap();
+        assert_eq!((url.tls, url.port, url.database, url.user.as_deref()), (false, 6379, 0, None));
+        assert_eq!(url.password(), None);
+        let url: BucketUrl = "rediss://u%3Aser:p%40ss%2F%25@[2001:db8::1]:7000/3".parse().unwrap();
+        assert_eq!((url.tls, url.port, url.database), (true, 7000, 3));
+        assert_eq!(url.user.as_deref(), Some("u:ser"));
+        assert_eq!(
+            (url.password(), url.authority().as_str()),
+            (Some("p@ss/%"), "[2001:db8::1]:7000")
+        );
+        let url: BucketUrl = "redis://:secret@10.0.0.1:6380".parse().unwrap();
+        assert_eq!((url.user.as_deref(), url.password()), (None, Some("secret")));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_and_its_password_shown_nowhere() {
+        for wrong in [
+            "cache.example:6379",
+            "http://cache.example",
+            "redis://",
+            "redis://user@cache.example",
+            "redis://user:hush@",
+            "redis://user:hush@cache.example:0",
+            "redis://user:hush@cache.example:65536",
+            "redis://user:hush@cache.example/x",
+            "redis://user:hush@cache example",
+            "redis://user:hush@cache.example?tls=no",
+            "redis://user:hush@[::1",
+            "redis://user:hush%4@cache.example",
+            "redis://user:hush%ff@cache.example",
+            "rediss+insecure://user:hush@cache.example",
+        ] {
+            let said = read(&[(URL, wrong)]).unwrap_err();
+            assert!(said.starts_with("TIDEGATE_SHARED_BUCKET is not shown"), "{said}");
+            assert!(said.contains("allowed is redis://[USER") && !said.contains("hush"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_shown_nowhere() {
+        let bucket = read(&[(URL, "redis://ada:hush@cache.example")]).unwrap().unwrap();
+        let shown = format!("{bucket:?} {:?} {}", bucket.url, bucket.url);
+        assert!(shown.contains("redis://ada:***@cache.example:6379/0"), "{shown}");
+        assert!(!shown.contains("hush"), "{shown}");
+    }
+
+    #[test]
+    fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
+        for (name, value, allowed) in [
+            ("TIDEGATE_SHARED_BUCKET_LOST", "shut", "closed or open"),
+            ("TIDEGATE_SHARED_BUCKET_PREFIX", "a{b}", "1 to 64 letters"),
+            ("TIDEGATE_SHARED_BUCKET_PREFIX", &"x".repeat(65), "1 to 64 letters"),
+        ] {
+            let said = read(&[(name, value)]).unwrap_err();
+            let shown = format!("{name} is \"{value}\"; allowed is ");
+            assert!(said.starts_with(&shown) && said.contains(allowed), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_keys_of_all_buckets_share_a_hash_tag() {
+        let prefix = KeyPrefix::default();
+        assert_eq!(prefix.key(None), "{tidegate}:account");
+        assert_eq!(prefix.key(Some("gmail.com")), "{tidegate}:domain:gmail.com");
+    }
+}

@@ -1,0 +1,107 @@
+//! How much campaign mail to hold ready beside express mail.
+//!
+//! Express takes slots that campaign mail was received for; what then gets no slot is invisible for a
+//! visibility timeout. So where express mail comes, campaign mail is received for the slots just
+//! ahead only, less those that express is expected to take: little is displaced, and none is missing
+//! where express stays away, since slots ahead become slots at hand.
+
+use crate::allocation::BATCH;
+use crate::rate::Rate;
+
+/// The slots just ahead: those of a quarter of a second, many times what a receive takes.
+const AHEAD: f64 = 0.25;
+/// What is expected of express at most, where its queue has just given less than was asked: a fifth of
+/// the slots ahead is enough to bridge a receive.
+const MOST_EXPECTED: f64 = 0.8;
+
+/// What a window is like at an instant.
+///
+/// ```
+/// use tidegate_core::{prefetch::Outlook, rate::Rate};
+/// let outlook = Outlook {
+///     rate: Rate::per_second(1_000.0)?, slots_left: 900, express_waiting: 100, express_share: 0.5,
+///     express_gives: false, floor: 0, recipients_per_mail: 1.0,
+/// };
+/// assert_eq!(outlook.campaigns_in_hand(), 125);
+/// assert_eq!(Outlook { floor: 180, ..outlook }.campaigns_in_hand(), 180);
+/// assert_eq!(Outlook { express_waiting: 900, ..outlook }.campaigns_in_hand(), 0);
+/// # Ok::<(), tidegate_core::rate::InvalidRate>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Outlook {
+    /// The window's rate.
+    pub rate: Rate,
+    /// Slots that can still be acquired.
+    pub slots_left: u64,
+    /// Recipients of express mails in hand.
+    pub express_waiting: u64,
+    /// The share of the slots that express took lately, 0 to 1.
+    pub express_share: f64,
+    /// The express queue gave all that was asked of it: more may stand there.
+    pub express_gives: bool,
+    /// Slots, of those just ahead, that are first the campaigns'.
+    pub floor: u64,
+    /// Of campaigns, 1 or more.
+    pub recipients_per_mail: f64,
+}
+
+impl Outlook {
+    /// The slots just ahead: never fewer than a receive of ten mails fills.
+    #[must_use]
+    pub fn slots_ahead(rate: Rate, recipients_per_mail: f64) -> u64 {
+        #[expect(clippy::cast_precision_loss, reason = "10")]
+        let batch = BATCH as f64 * recipients_per_mail.max(1.0);
+        whole((rate.as_per_second() * AHEAD).max(batch).ceil())
+    }
+
+    /// Recipients of campaign mail to have in hand, those of receives under way included.
+    #[must_use]
+    pub fn campaigns_in_hand(&self) -> u64 {
+        let free = self.slots_left.saturating_sub(self.express_waiting);
+        let ahead = Self::slots_ahead(self.rate, self.recipients_per_mail).min(free);
+        let most = if self.express_gives { 1.0 } else { MOST_EXPECTED };
+        #[expect(clippy::cast_precision_loss, reason = "slots of one window")]
+        let expected = whole(ahead as f64 * self.express_share.clamp(0.0, most));
+        // One at least, or nobody would notice that express stays away.
+        let least = self.floor.max(1).min(free);
+        ahead.saturating_sub(expected).max(least)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "slots of one window, not below 0"
+)]
+fn whole(value: f64) -> u64 {
+    value.max(0.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn never_more_than_the_free_slots_and_never_none_while_one_is_free(
+            rate in 0.1_f64..10_000.0, slots_left in 0_u64..10_000, express_waiting in 0_u64..10_000,
+            express_share in -0.5_f64..1.5, express_gives in prop::bool::ANY, floor in 0_u64..1_000,
+            recipients_per_mail in 1.0_f64..50.0,
+        ) {
+            let outlook = Outlook {
+                rate: Rate::per_second(rate).unwrap(), slots_left, express_waiting, express_share,
+                express_gives, floor, recipients_per_mail,
+            };
+            let free = slots_left.saturating_sub(express_waiting);
+            let in_hand = outlook.campaigns_in_hand();
+            prop_assert!(in_hand <= free);
+            prop_assert!(in_hand >= floor.max(1).min(free));
+            // A fifth of the slots ahead bridges a receive, where express has shown that it ends.
+            if !express_gives {
+                let ahead = Outlook::slots_ahead(outlook.rate, recipients_per_mail).min(free);
+                prop_assert!(in_hand >= ahead / 5);
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+use std::cell::{Cell, RefCell};
+
+use futures_util::FutureExt as _;
+use tidegate_core::bucket::{Pace, withheld};
+use tidegate_core::email::Email;
+use tidegate_core::outcome::{Outcome, classify};
+use tidegate_core::rate::{Guard, Rate};
+
+use super::*;
+use crate::ports::{DomainTake, FailureKind, Taken};
+
+/// Answers at once what it is told to.
+#[derive(Default)]
+struct Fake {
+    answer: RefCell<Option<Answer>>,
+    asked: RefCell<Vec<(f64, u32, u32, Vec<DomainTake>)>>,
+    warmed: Cell<bool>,
+}
+
+impl Bucket for &Fake {
+    async fn take(&self, request: &TakeRequest<'_>) -> Result<Taken, PortError> {
+        let rate = request.pace.rate.as_per_second();
+        self.asked.borrow_mut().push((
+            rate,
+            request.wanted,
+            request.least,
+            request.domains.to_vec(),
+        ));
+        match self.answer.borrow().clone() {
+            Some(answer) => Ok(Taken { answer, at_micros: 1 }),
+            None => Err(PortError {
+                operation: "EVALSHA",
+                resource: "cache.example:6379".to_owned(),
+                kind: FailureKind::TimedOut,
+                source: None,
+            }),
+        }
+    }
+
+    async fn warm(&self) {
+        self.warmed.set(true);
+    }
+}
+
+/// Takes everything.
+#[derive(Default)]
+struct Ses {
+    sent: Cell<u64>,
+    warmed: Cell<usize>,
+}
+
+impl Mailer for &Ses {
+    async fn send(&self, _: Mail<'_>, _: Monotonic) -> Result<String, Failure> {
+        self.sent.set(self.sent.get() + 1);
+        Ok("id".to_owned())
+    }
+
+    async fn warm(&self, connections: usize) {
+        self.warmed.set(connections);
+    }
+}
+
+fn domain() -> DomainTake {
+    DomainTake { name: "example.com".to_owned(), rate: Rate::MIN, recipients: 2 }
+}
+
+fn slot(millis: u64) -> Monotonic {
+    Monotonic::from_origin(Duration::from_millis(millis))
+}
+
+fn send(mailer: &impl Mailer, at: Monotonic) -> Result<String, Failure> {
+    let email = Email::parse(
+        r#"{"to": ["a@example.com", "b@example.com"], "from": "news@example.org", "subject": "Hello", "text": "Text."}"#,
+    );
+    let email = email.unwrap();
+    let pace = Pace { rate: Rate::per_second(14.0).unwrap(), guard: Guard::default() };
+    let domains = [domain()];
+    let mail = Mail { email: &email, campaign: "big", id: "1", pace, domains: &domains };
+    mailer.send(mail, at).now_or_never().unwrap()
+}
+
+#[test]
+fn a_mail_takes_its_recipients_at_the_rate_in_force_and_is_sent() {
+    let (ses, bucket) = (Ses::default(), Fake::default());
+    *bucket.answer.borrow_mut() = Some(Answer::Granted(2));
+    let mailer = Bucketed::new(&ses, &bucket, BucketLost::Closed);
+    assert_eq!(send(&mailer, slot(0)), Ok("id".to_owned()));
+    assert_eq!(*bucket.asked.borrow(), [(14.0, 2, 2, vec![domain()])]);
+    assert_eq!(mailer.takes(), Takes::default());
+}
+
+#[test]
+fn what_is_refused_is_not_sent_and_waits_for_a_later_slot() {
+    let (ses, bucket) = (Ses::default(), Fake::default());
+    let after = Duration::from_micros(62_858);
+    *bucket.answer.borrow_mut() = Some(Answer::Refused { after, by: Some("gmail.com".to_owned()) });
+    let mailer = Bucketed::new(&ses, &bucket, BucketLost::Open);
+    let failure = send(&mailer, slot(0)).unwrap_err();
+    assert_eq!((classify(&failure), ses.sent.get()), (Outcome::NotSent, 0));
+    assert!(withheld(&failure) && failure.message.contains("\"gmail.com\" is empty for 62.858ms"));
+    assert_eq!(mailer.takes(), Takes { refused: 1, lost: 0 });
+}
+
+#[test]
+fn closed_a_lost_bucket_sends_nothing_is_left_alone_for_a_second_and_comes_back_by_itself() {
+    let (ses, bucket) = (Ses::default(), Fake::default());
+    let mailer = Bucketed::new(&ses, &bucket, BucketLost::Closed);
+    for at in [0, 1, 500, 999] {
+        let failure = send(&mailer, slot(at)).unwrap_err();
+        assert_eq!(classify(&failure), Outcome::NotSent);
+        assert!(withheld(&failure));
+    }
+    assert_eq!((bucket.asked.borrow().len(), ses.sent.get()), (1, 0));
+    assert_eq!(mailer.takes(), Takes { refused: 0, lost: 4 });
+    *bucket.answer.borrow_mut() = Some(Answer::Granted(2));
+    assert!(send(&mailer, slot(1_000)).is_ok() && send(&mailer, slot(1_001)).is_ok());
+    assert_eq!((bucket.asked.borrow().len(), ses.sent.get()), (3, 2));
+}
+
+#[test]
+fn open_a_lost_bucket_is_done_without() {
+    let (ses, bucket) = (Ses::default(), Fake::default());
+    let mailer = Bucketed::new(&ses, &bucket, BucketLost::Open);
+    assert!((0..10).all(|at| send(&mailer, slot(at * 100)).is_ok()));
+    assert_eq!((bucket.asked.borrow().len(), ses.sent.get()), (1, 10));
+    assert_eq!(mailer.takes(), Takes { refused: 0, lost: 10 });
+}
+
+#[test]
+fn warming_warms_both() {
+    let (ses, bucket) = (Ses::default(), Fake::default());
+    let mailer = MaybeBucketed::Shared(Bucketed::new(&ses, &bucket, BucketLost::Closed));
+    mailer.warm(3).now_or_never().unwrap();
+    assert!(bucket.warmed.get() && ses.warmed.get() == 3);
+}

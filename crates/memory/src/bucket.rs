@@ -1,0 +1,141 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tidegate_core::bucket::{Decision, Demand, FullAt, Terms, take};
+use tidegate_delivery::ports::{
+    Answer, Bucket, BucketLevel, BucketLevels, FailureKind, PortError, TakeRequest, Taken,
+};
+use tokio::time::sleep;
+
+use crate::clock::Universe;
+use crate::shared::Shared;
+
+/// The time limit of a take.
+const TIME_LIMIT: Duration = Duration::from_millis(300);
+
+/// The shared bucket in memory: its server's clock is true time. A clone is another taker.
+#[derive(Clone, Debug)]
+pub struct MemoryBucket {
+    universe: Universe,
+    state: Shared<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The account's under `None`.
+    buckets: BTreeMap<Option<String>, Kept>,
+    latency: Duration,
+    lost: bool,
+    asked: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    full_at: FullAt,
+    terms: Terms,
+    until: u64,
+}
+
+impl MemoryBucket {
+    /// Empty buckets: nothing is known of any.
+    #[must_use]
+    pub fn new(universe: Universe) -> Self {
+        Self { universe, state: Shared::new(State::default()) }
+    }
+
+    /// From now on a take is answered after `latency`; half of it is the way there.
+    pub fn set_latency(&self, latency: Duration) {
+        self.state.with(|state| state.latency = latency);
+    }
+
+    /// Takes it out of reach (no take is answered within its time limit), or brings it back as it was.
+    pub fn set_lost(&self, lost: bool) {
+        self.state.with(|state| state.lost = lost);
+    }
+
+    /// How many takes it was asked for.
+    #[must_use]
+    pub fn asked(&self) -> u64 {
+        self.state.with(|state| state.asked)
+    }
+
+    fn now(&self) -> u64 {
+        self.universe.now().as_nanos() / 1_000
+    }
+
+    /// A call's way to the server.
+    async fn reach(&self, operation: &'static str) -> Result<Duration, PortError> {
+        let (latency, lost) = self.state.with(|state| {
+            state.asked += 1;
+            (state.latency, state.lost)
+        });
+        sleep(if lost { TIME_LIMIT } else { latency / 2 }).await;
+        if lost {
+            let (resource, kind) = ("the shared bucket".to_owned(), FailureKind::TimedOut);
+            return Err(PortError { operation, resource, kind, source: None });
+        }
+        Ok(latency / 2)
+    }
+}
+
+impl State {
+    fn take(&mut self, request: &TakeRequest<'_>, now: u64) -> Answer {
+        self.buckets.retain(|_, kept| kept.until > now);
+        let account = Demand {
+            terms: Terms::of(request.pace),
+            wanted: request.wanted.into(),
+            least: request.least.into(),
+        };
+        let domain = |take: &tidegate_delivery::ports::DomainTake| {
+            let count = take.recipients.into();
+            let demand = Demand { terms: take.terms(request.pace), wanted: count, least: count };
+            (Some(take.name.clone()), demand)
+        };
+        let demands: Vec<_> =
+            std::iter::once((None, account)).chain(request.domains.iter().map(domain)).collect();
+        let full_at = |name| self.buckets.get(name).map_or(0, |kept: &Kept| kept.full_at);
+        let stand: Vec<_> = demands.iter().map(|(name, demand)| (full_at(name), *demand)).collect();
+        match take(&stand, now) {
+            Decision::Granted(granted, after) => {
+                for ((name, demand), full_at) in demands.into_iter().zip(after) {
+                    let terms = demand.terms;
+                    let until = now + terms.kept(full_at, now);
+                    self.buckets.insert(name, Kept { full_at, terms, until });
+                }
+                Answer::Granted(u32::try_from(granted).unwrap_or(u32::MAX))
+            }
+            Decision::Refused(wait, index) => {
+                let by = demands.into_iter().nth(index).and_then(|(name, _)| name);
+                Answer::Refused { after: Duration::from_micros(wait), by }
+            }
+        }
+    }
+}
+
+impl Bucket for MemoryBucket {
+    async fn take(&self, request: &TakeRequest<'_>) -> Result<Taken, PortError> {
+        let back = self.reach("take").await?;
+        let now = self.now();
+        let answer = self.state.with(|state| state.take(request, now));
+        sleep(back).await;
+        Ok(Taken { answer, at_micros: now })
+    }
+
+    async fn warm(&self) {}
+}
+
+impl BucketLevels for MemoryBucket {
+    async fn levels(&self) -> Result<(u64, Vec<BucketLevel>), PortError> {
+        self.reach("levels").await?;
+        let now = self.now();
+        let level = |(name, kept): (&Option<String>, &Kept)| BucketLevel {
+            name: name.clone(),
+            full_at: kept.full_at,
+            terms: kept.terms,
+        };
+        let levels = self.state.with(|state| {
+            state.buckets.iter().filter(|(_, kept)| kept.until > now).map(level).collect()
+        });
+        Ok((now, levels))
+    }
+}

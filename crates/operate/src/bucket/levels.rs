@@ -1,0 +1,55 @@
+use serde::Serialize;
+use tidegate_core::Timestamp;
+use tidegate_delivery::ports::BucketLevel;
+
+use super::ACCOUNT;
+
+/// How the buckets stand.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Levels {
+    /// The server's time.
+    pub at: String,
+    /// Each bucket that says something: the account's first.
+    pub buckets: Vec<Level>,
+}
+
+/// How one bucket stands, as its last taker would find it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Level {
+    /// `account`, or a domain's name.
+    pub bucket: String,
+    /// Recipients a second that it lets through: the rate less the guard.
+    pub per_second: f64,
+    /// How many takes of one recipient would be granted now.
+    pub free_now: u64,
+    /// In how many milliseconds one would be; 0 now.
+    pub next_free_ms: f64,
+    /// When that is, by the server's clock.
+    pub next_free_at: String,
+    /// A recipient's cost, microseconds.
+    pub period_us: u64,
+    /// How far ahead it may be full, microseconds.
+    pub tolerance_us: u64,
+}
+
+impl Levels {
+    /// `levels` at `now`, in microseconds of the server's clock.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "shown with two or three decimals")]
+    pub fn of(now: u64, levels: &[BucketLevel]) -> Self {
+        let at = |micros: u64| Timestamp::from_nanos(micros.saturating_mul(1_000)).to_string();
+        let level = |level: &BucketLevel| {
+            let wait = level.terms.wait(level.full_at, now);
+            Level {
+                bucket: level.name.clone().unwrap_or_else(|| ACCOUNT.to_owned()),
+                per_second: (1e9 / level.terms.period as f64).round() / 1e3,
+                free_now: level.terms.free(level.full_at, now),
+                next_free_ms: wait as f64 / 1e3,
+                next_free_at: at(now + wait),
+                period_us: level.terms.period,
+                tolerance_us: level.terms.tolerance,
+            }
+        };
+        Self { at: at(now), buckets: levels.iter().map(level).collect() }
+    }
+}

@@ -1,0 +1,40 @@
+use serde::Serialize;
+use tidegate_core::bucket::{Pace, Terms};
+use tidegate_core::config::KeyPrefix;
+
+/// The script, and a call of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Script {
+    /// What the server runs.
+    pub script: String,
+    /// Its digest, for `EVALSHA`.
+    pub sha1: String,
+    /// The key of the account's bucket.
+    pub key: String,
+    /// A domain's key begins with this.
+    pub domain_keys: String,
+    /// What a recipient costs at the rate that was asked for, microseconds.
+    pub period_us: u64,
+    /// The tolerance at the guard that was asked for, microseconds.
+    pub tolerance_us: u64,
+    /// A call that takes one recipient.
+    pub example: String,
+}
+
+impl Script {
+    /// `script` with its digest, called at `pace`.
+    #[must_use]
+    pub fn of(script: &str, sha1: String, prefix: &KeyPrefix, pace: Pace) -> Self {
+        let Terms { period, tolerance } = Terms::of(pace);
+        let key = prefix.key(None);
+        Self {
+            script: script.to_owned(),
+            example: format!("EVALSHA {sha1} 1 {key} 1 {period} {tolerance} 1"),
+            sha1,
+            key,
+            domain_keys: prefix.key(Some("")),
+            period_us: period,
+            tolerance_us: tolerance,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use redis::Script;
+use redis::aio::MultiplexedConnection;
+use tidegate_core::bucket::{SECOND_MICROS, Terms};
+use tidegate_core::config::{BucketUrl, KeyPrefix};
+use tidegate_delivery::ports::{
+    Answer, Bucket, BucketLevel, BucketLevels, PortError, TakeRequest, Taken,
+};
+use tokio::time::{Instant, timeout_at};
+
+use crate::connect::{Connector, Trust};
+use crate::error::LinkError;
+use crate::link::Link;
+use crate::{SCRIPT, TIME_LIMIT};
+
+/// The shared bucket on a server of the Redis protocol. Cheap to make: it connects at its first take.
+pub struct RedisBucket {
+    link: Link,
+    script: Script,
+    prefix: KeyPrefix,
+}
+
+impl RedisBucket {
+    /// The bucket at `url` whose keys begin with `prefix`. Where that is `rediss`, the system's certificate authorities are
+    /// read here.
+    #[must_use]
+    pub fn new(url: BucketUrl, prefix: KeyPrefix) -> Self {
+        Self::trusting(url, prefix, Trust::System)
+    }
+
+    /// As [`RedisBucket::new`], with other certificate authorities.
+    #[must_use]
+    pub fn trusting(url: BucketUrl, prefix: KeyPrefix, trust: Trust) -> Self {
+        let link = Link::new(Connector::new(url, trust));
+        Self { link, script: Script::new(SCRIPT), prefix }
+    }
+
+    /// Runs `call` on the connection, all within the time limit; what fails is told as `operation`.
+    async fn call<T>(
+        &self,
+        operation: &'static str,
+        call: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, LinkError>,
+    ) -> Result<T, PortError> {
+        let deadline = Instant::now() + TIME_LIMIT;
+        let answer = match timeout_at(deadline, self.link.lend()).await {
+            Err(_) => Err(LinkError::TimedOut),
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(lent)) => {
+                let called = timeout_at(deadline, call(lent.connection.clone())).await;
+                let answer = called.unwrap_or(Err(LinkError::TimedOut));
+                if answer.as_ref().is_err_and(LinkError::breaks) {
+                    self.link.discard(&lent);
+                }
+                answer
+            }
+        };
+        answer.map_err(|error| error.told(operation, &self.link.url().authority()))
+    }
+
+    async fn levels_on(
+        &self,
+        mut connection: MultiplexedConnection,
+    ) -> Result<(u64, Vec<BucketLevel>), LinkError> {
+        let time: (u64, u64) =
+            redis::cmd("TIME").query_async(&mut connection).await.map_err(LinkError::Server)?;
+        let (account, domains) = (self.prefix.key(None), self.prefix.key(Some("")));
+        let mut keys = BTreeSet::from([account]);
+        let mut cursor = 0_u64;
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            let scan =
+                scan.arg(cursor).arg("MATCH").arg(format!("{domains}*")).arg("COUNT").arg(1_000);
+            let (next, found): (u64, Vec<String>) =
+                scan.query_async(&mut connection).await.map_err(LinkError::Server)?;
+            keys.extend(found);
+            if next == 0 {
+                break;
+            }
+            cursor = next;
+        }
+        let keys: Vec<String> = keys.into_iter().collect();
+        let values: Vec<Option<String>> = redis::cmd("MGET")
+            .arg(&keys)
+            .query_async(&mut connection)
+            .await
+            .map_err(LinkError::Server)?;
+        let level = |(key, value): (String, Option<String>)| {
+            let name = key.strip_prefix(&domains).map(str::to_owned);
+            value.map(|value| read(name, &value))
+        };
+        let levels = keys.into_iter().zip(values).filter_map(level).collect::<Result<_, _>>()?;
+        Ok((time.0 * SECOND_MICROS + time.1, levels))
+    }
+}
+
+/// A bucket's value: when it is full, and its last taker's period and tolerance.
+fn read(name: Option<String>, value: &str) -> Result<BucketLevel, LinkError> {
+    let numbers: Result<Vec<u64>, _> = value.split(' ').map(str::parse).collect();
+    match numbers.as_deref() {
+        Ok(&[full_at, period, tolerance]) if period > 0 => {
+            Ok(BucketLevel { name, full_at, terms: Terms { period, tolerance } })
+        }
+        _ => Err(LinkError::Answer(value.chars().take(80).collect())),
+    }
+}
+
+/// The script's four numbers, as a take's answer.
+fn answer(request: &TakeRequest<'_>, told: (u64, u64, usize, u64)) -> Result<Taken, LinkError> {
+    let (granted, wait, key, at_micros) = told;
+    let answer = if granted > 0 {
+        let count = u32::try_from(granted).map_err(|_| LinkError::Answer(format!("{told:?}")))?;
+        Answer::Granted(count)
+    } else {
+        let by = key.checked_sub(2).and_then(|index| request.domains.get(index));
+        let by = by.map(|domain| domain.name.clone());
+        Answer::Refused { after: Duration::from_micros(wait), by }
+    };
+    Ok(Taken { answer, at_micros })
+}
+
+impl Bucket for RedisBucket {
+    async fn take(&self, request: &TakeRequest<'_>) -> Result<Taken, PortError> {
+        let mut call = self.script.key(self.prefix.key(None));
+        let Terms { period, tolerance } = Terms::of(request.pace);
+        call.arg(request.least).arg(period).arg(tolerance).arg(request.wanted);
+        for domain in request.domains {
+            let Terms { period, tolerance } = domain.terms(request.pace);
+            call.key(self.prefix.key(Some(&domain.name)));
+            call.arg(period).arg(tolerance).arg(domain.recipients);
+        }
+        let told = self.call("EVALSHA", async |mut connection: MultiplexedConnection| {
+            let told = call.invoke_async(&mut connection).await;
+            answer(request, told.map_err(LinkError::Server)?)
+        });
+        told.await
+    }
+
+    /// Connects, and has the script there. A connection that died while it was idle is found out here.
+    async fn warm(&self) {
+        let load = async |mut connection: MultiplexedConnection| {
+            self.script.load_async(&mut connection).await.map_err(LinkError::Server)
+        };
+        if self.call("SCRIPT LOAD", load).await.is_err() {
+            // What does not answer now is told by the take that meets it.
+            let _ = self.call("SCRIPT LOAD", load).await;
+        }
+    }
+}
+
+impl BucketLevels for RedisBucket {
+    async fn levels(&self) -> Result<(u64, Vec<BucketLevel>), PortError> {
+        self.call("SCAN", async |connection| self.levels_on(connection).await).await
+    }
+}
+
+impl fmt::Debug for RedisBucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisBucket({}, {})", self.link.url(), self.prefix)
+    }
+}

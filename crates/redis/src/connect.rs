@@ -1,0 +1,114 @@
+//! Opening connections: TCP, TLS where the URL says so, and the greeting.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisConnectionInfo};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tidegate_core::config::BucketUrl;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::TIME_LIMIT;
+use crate::error::LinkError;
+
+/// Covers name resolution, TCP, TLS and the greeting. Longer than a take waits: a connection that comes
+/// late serves the takes after it.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// So many takes may wait to be written.
+const BUFFER: usize = 1_024;
+
+/// Which certificates a server may show.
+#[derive(Clone, Debug, Default)]
+pub enum Trust {
+    /// Of the system's authorities, read once.
+    #[default]
+    System,
+    /// Of these alone.
+    Only(RootCertStore),
+}
+
+#[derive(Clone)]
+pub(crate) struct Connector {
+    url: BucketUrl,
+    tls: Option<TlsConnector>,
+}
+
+impl Connector {
+    pub(crate) fn new(url: BucketUrl, trust: Trust) -> Self {
+        let tls = url.tls.then(|| {
+            let roots = match trust {
+                Trust::System => system_roots(),
+                Trust::Only(roots) => roots,
+            };
+            let config = ClientConfig::builder().with_root_certificates(roots);
+            TlsConnector::from(Arc::new(config.with_no_client_auth()))
+        });
+        Self { url, tls }
+    }
+
+    pub(crate) fn url(&self) -> &BucketUrl {
+        &self.url
+    }
+
+    /// A connection that is greeted and ready, driven by a task of its own.
+    pub(crate) async fn connect(self) -> Result<MultiplexedConnection, LinkError> {
+        let limit = CONNECT_LIMIT;
+        timeout(limit, self.open()).await.unwrap_or(Err(LinkError::ConnectTimedOut(limit)))
+    }
+
+    async fn open(&self) -> Result<MultiplexedConnection, LinkError> {
+        let failed = |error: io::Error| LinkError::Connect(Arc::new(error));
+        let address = (self.url.host.as_str(), self.url.port);
+        let tcp = TcpStream::connect(address).await.map_err(failed)?;
+        // A take is one small packet: it must not wait for the last one's ACK.
+        tcp.set_nodelay(true).map_err(failed)?;
+        match &self.tls {
+            None => self.greet(tcp).await,
+            Some(tls) => {
+                let host = ServerName::try_from(self.url.host.clone());
+                let host = host.map_err(|error| failed(io::Error::other(error)))?;
+                self.greet(tls.connect(host, tcp).await.map_err(failed)?).await
+            }
+        }
+    }
+
+    async fn greet<S>(&self, stream: S) -> Result<MultiplexedConnection, LinkError>
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut info = RedisConnectionInfo::default().set_db(self.url.database.into());
+        if let Some(user) = &self.url.user {
+            info = info.set_username(user);
+        }
+        if let Some(password) = self.url.password() {
+            info = info.set_password(password);
+        }
+        // An ACL user needs no leave to name its library.
+        let info = info.set_skip_set_lib_name();
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(Some(TIME_LIMIT))
+            .set_pipeline_buffer_size(BUFFER);
+        let greeted = MultiplexedConnection::new_with_config(&info, stream, config).await;
+        let (connection, driver) = greeted.map_err(LinkError::Server)?;
+        tokio::spawn(driver);
+        Ok(connection)
+    }
+}
+
+/// The system's certificate authorities.
+fn system_roots() -> RootCertStore {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (trusted, _) = roots.add_parsable_certificates(found.certs);
+    if trusted == 0 {
+        let errors = found.errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        tracing::warn!(errors, "no certificate authority is trusted: no rediss bucket will answer");
+    }
+    roots
+}

@@ -1,0 +1,85 @@
+//! The one connection: opened when it is needed, shared by all takes, replaced when it fails.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+use redis::aio::MultiplexedConnection;
+use tidegate_core::config::BucketUrl;
+
+use crate::connect::Connector;
+use crate::error::LinkError;
+
+type Opening = Shared<BoxFuture<'static, Result<MultiplexedConnection, LinkError>>>;
+
+pub(crate) struct Link {
+    connector: Connector,
+    current: Mutex<Current>,
+}
+
+#[derive(Default)]
+struct Current {
+    /// Counts connections, so that a failure of an old one does not end its successor.
+    number: u64,
+    opening: Option<Opening>,
+}
+
+/// A connection, and which.
+pub(crate) struct Lent {
+    pub(crate) connection: MultiplexedConnection,
+    number: u64,
+}
+
+impl Link {
+    pub(crate) fn new(connector: Connector) -> Self {
+        Self { connector, current: Mutex::default() }
+    }
+
+    pub(crate) fn url(&self) -> &BucketUrl {
+        self.connector.url()
+    }
+
+    /// The connection; one that is being opened is waited for.
+    pub(crate) async fn lend(&self) -> Result<Lent, LinkError> {
+        let (number, opening) = self.opening();
+        match opening.await {
+            Ok(connection) => Ok(Lent { connection, number }),
+            Err(error) => {
+                self.drop_number(number);
+                Err(error)
+            }
+        }
+    }
+
+    /// The connection is of no use any more.
+    pub(crate) fn discard(&self, lent: &Lent) {
+        self.drop_number(lent.number);
+    }
+
+    fn drop_number(&self, number: u64) {
+        let mut current = self.current();
+        if current.number == number {
+            current.opening = None;
+        }
+    }
+
+    fn opening(&self) -> (u64, Opening) {
+        let mut current = self.current();
+        if let Some(opening) = &current.opening {
+            return (current.number, opening.clone());
+        }
+        // A task of its own: no take that gives up ends it, and the next finds it opened.
+        let task = tokio::spawn(self.connector.clone().connect());
+        let lost = |error| LinkError::Connect(std::sync::Arc::new(std::io::Error::other(error)));
+        let opening = async move { task.await.unwrap_or_else(|error| Err(lost(error))) };
+        let opening = opening.boxed().shared();
+        current.number += 1;
+        current.opening = Some(opening.clone());
+        (current.number, opening)
+    }
+
+    /// Never held across a wait.
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

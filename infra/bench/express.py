@@ -1,0 +1,197 @@
+"""Express mail beside a full bulk backlog, on the release binaries: how long it takes, and what it
+costs the bulk.
+
+Each run is one of `tidegate local` on both sandboxes; the express mails are put here, at random, onto
+the queue that the deployed poller names, and their arrival is read off the SES sandbox's mailbox. Both
+clocks are this machine's.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from figures import Row, at_least, at_most, told
+from idle import AUTHORIZATION, ask, free_port
+
+QUOTA = 200
+SHARES = (0.05, 0.1, 0.5)
+# What is measured of a run, after the start of its sends.
+SETTLING = 6.0
+SECONDS = 30.0
+# Both campaigns wait to the end.
+BACKLOG = ("--big", "8000", "--small", "900")
+P99_MS = 1_500.0
+# Of the slots used without express mail: what two runs on a machine with other work differ by.
+KEPT = 0.98
+READY_SECONDS = 60.0
+PAGE = 10_000
+
+
+@dataclass
+class Seen:
+    """What one run put and what arrived, in nanoseconds of the wall clock."""
+
+    put: dict[str, int] = field(default_factory=dict)
+    express: dict[str, int] = field(default_factory=dict)
+    bulk: list[int] = field(default_factory=list)
+
+    def note(self, mails: list[dict[str, Any]]) -> None:
+        for mail in mails:
+            to = mail["to"][0]
+            if to.startswith("express-"):
+                self.express[to] = mail["arrived_ns"]
+            else:
+                self.bulk.append(mail["arrived_ns"])
+
+    def slots(self) -> tuple[int, int]:
+        """Bulk and express mails that arrived in the measured time."""
+        since = min(self.bulk) + int(SETTLING * 1e9)
+        until = since + int(SECONDS * 1e9)
+        within = [sum(since <= at < until for at in all_)
+                  for all_ in (self.bulk, self.express.values())]
+        return within[0], within[1]
+
+    def waits(self) -> list[float]:
+        """Milliseconds from the put of an express mail to its arrival, of those that arrived."""
+        return sorted((at - self.put[to]) / 1e6 for to, at in self.express.items())
+
+
+def gaps(rate: float) -> Iterator[float]:
+    """Seconds between the arrivals of a Poisson process: the same in every measurement."""
+    chance = random.Random(7)
+    while True:
+        yield chance.expovariate(rate)
+
+
+def express_queue(port: int) -> tuple[str, str]:
+    """The express queue of the deployed poller, and the endpoint it stands at."""
+    listed = ask(port, "lambda", "GET", "/2015-03-31/functions/")
+    for function in listed["Functions"]:
+        variables = function.get("Environment", {}).get("Variables", {})
+        if queue := variables.get("TIDEGATE_EXPRESS_QUEUE_URL"):
+            return queue, variables.get("AWS_ENDPOINT_URL_SQS") or f"http://127.0.0.1:{port}"
+    raise ValueError("no poller is deployed")
+
+
+def put(endpoint: str, queue: str, seen: Seen, share: float, over: threading.Event) -> None:
+    """Puts express mail until the run is over."""
+    address = urlsplit(endpoint)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
+    headers = {"Content-Type": "application/x-amz-json-1.0",
+               "Authorization": AUTHORIZATION.format("sqs"),
+               "X-Amz-Target": "AmazonSQS.SendMessage"}
+    due = time.time()
+    for number, gap in enumerate(gaps(share * QUOTA)):
+        due += gap
+        if over.wait(max(0.0, due - time.time())):
+            break
+        to = f"express-{number}@example.com"
+        body = {"to_address": to, "from_address": "news@example.org", "subject": "Code",
+                "body": "123456"}
+        message = {"QueueUrl": queue, "MessageBody": json.dumps(body)}
+        seen.put[to] = time.time_ns()
+        connection.request("POST", "/", json.dumps(message), headers)
+        answer = connection.getresponse()
+        if answer.read() and answer.status >= 300:
+            raise ValueError(f"the express queue answered {answer.status}")
+    connection.close()
+
+
+def mails(port: int, after: int) -> list[dict[str, Any]]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("GET", f"/_sandbox/mails?after={after}&limit={PAGE}")
+        found: list[dict[str, Any]] = json.loads(connection.getresponse().read())
+        return found
+    finally:
+        connection.close()
+
+
+def watch(port: int, seen: Seen, until: float) -> None:
+    """Reads the mailbox until so many seconds after the first mail."""
+    after, first, started = 0, 0.0, time.time()
+    while not first or time.time() < first + until:
+        try:
+            page = mails(port, after)
+        except OSError:
+            page = []
+        if page:
+            first = first or time.time()
+            after = page[-1]["seq"]
+            seen.note(page)
+        elif not first and time.time() > started + READY_SECONDS:
+            raise ValueError("no mail arrived")
+        time.sleep(0.2)
+
+
+def run(args: Any, share: float) -> Seen:
+    """One run at this share of express mail."""
+    port, sandbox = free_port(), free_port()
+    folder = args.out / f"express-{share}"
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [str(args.bin_dir / "tidegate"), "local", "--json", "--invoke-now"]
+    command += ["--root", str(args.root), "--bin-dir", str(args.bin_dir), "--out", str(folder)]
+    command += ["--python", str(args.python), "--sqs", "sandbox", "--quota", str(QUOTA), *BACKLOG]
+    command += ["--port", str(port), "--sandbox-port", str(sandbox)]
+    command += ["--seconds", str(int(SETTLING + SECONDS + 6)), *args.extra]
+    seen, over = Seen(), threading.Event()
+    with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
+        local = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+        try:
+            reading = threading.Thread(
+                target=watch, args=(sandbox, seen, SETTLING + SECONDS + 3), daemon=True)
+            reading.start()
+            while share and not seen.bulk and reading.is_alive():
+                time.sleep(0.1)
+            if share:
+                endpoint, queue = reversed(express_queue(port))
+                putting = threading.Thread(
+                    target=put, args=(endpoint, queue, seen, share, over), daemon=True)
+                putting.start()
+                time.sleep(SETTLING + SECONDS)
+                over.set()
+                putting.join()
+            reading.join()
+        finally:
+            over.set()
+            local.terminate()
+            local.wait(timeout=60)
+    if not seen.bulk:
+        raise ValueError((folder / "stderr").read_text().strip() or "no mail arrived")
+    return seen
+
+
+def measure(args: Any) -> dict[float, Seen]:
+    """The runs by their share of express mail, the one without first."""
+    return {share: run(args, share) for share in (0.0, *SHARES)}
+
+
+def rows(part: str, measured: dict[float, Seen]) -> list[Row]:
+    alone, _ = measured[0.0].slots()
+    found: list[Row] = []
+    for share, seen in measured.items():
+        if not share:
+            found.append(told(part, "bulk alone", alone / SECONDS / QUOTA, "of q"))
+            continue
+        name = f"express {share:.0%}"
+        bulk, express = seen.slots()
+        waits = seen.waits()
+        p99 = statistics.quantiles(waits, n=100)[98]
+        found += [
+            told(part, f"{name}: enqueue to send, p50", statistics.median(waits), "ms"),
+            at_most(part, f"{name}: enqueue to send, p99", p99, "ms", P99_MS,
+                    f"of {len(waits)} of {len(seen.put)}; longest {waits[-1]:.0f} ms"),
+            at_least(part, f"{name}: bulk and express, of bulk alone", (bulk + express) / alone,
+                     "", KEPT, f"bulk {bulk:,}, express {express:,}, alone {alone:,}"),
+        ]
+    return found

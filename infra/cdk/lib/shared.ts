@@ -1,0 +1,43 @@
+import type { SecretValue } from 'aws-cdk-lib';
+import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+
+/** A Valkey or Redis in which other software that sends from the account takes its sends too. */
+export interface SharedBucket {
+  /**
+   * Where it is, such as `rediss://user:password@host:6379`; best as a secret. It stands in the
+   * poller's environment: who may read the function's configuration reads it.
+   */
+  readonly url: string | SecretValue;
+
+  /**
+   * While it does not answer, `closed` sends nothing, and `open` sends at the whole quota, whatever
+   * the others do.
+   * @default 'closed'
+   */
+  readonly lost?: 'closed' | 'open';
+
+  /**
+   * What the names of its keys begin with: 1 to 32 letters, digits, _, . and -.
+   * @default 'tidegate'
+   */
+  readonly prefix?: string;
+
+  /**
+   * The VPC that the poller is put into to reach it. From there the poller must reach SQS, DynamoDB
+   * and SES too, and S3 with `shedding`.
+   * @default - none
+   */
+  readonly vpc?: IVpc;
+
+  /**
+   * Its subnets that the poller is put into.
+   * @default - the private ones
+   */
+  readonly subnets?: SubnetSelection;
+
+  /**
+   * The poller's security groups.
+   * @default - one of its own, that lets everything out
+   */
+  readonly securityGroups?: ISecurityGroup[];
+}

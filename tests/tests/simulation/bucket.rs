@@ -1,0 +1,138 @@
+//! Other software sends from the same account: together they keep the quota, by the shared bucket.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use tidegate_core::Timestamp;
+use tidegate_core::bucket::Pace;
+use tidegate_core::rate::{Guard, Rate};
+use tidegate_delivery::ports::{Answer, Bucket as _, TakeRequest};
+use tidegate_memory::{Arrival, MemoryBucket};
+use tidegate_tests::simulation::{Settings, World, measure};
+use tokio::time::sleep;
+
+use crate::{MODES, MS};
+
+const QUOTA: f64 = 14.0;
+/// From a take to SES, as the pollers' mails need it in the middle.
+const WAY: Duration = Duration::from_millis(40);
+
+fn settings(merge: bool, lost: &str) -> Settings {
+    let settings = Settings::new(QUOTA, merge);
+    let settings = settings.variable("TIDEGATE_SHARED_BUCKET", "redis://bucket.example");
+    settings.variable("TIDEGATE_SHARED_BUCKET_LOST", lost)
+}
+
+async fn world(settings: Settings, mails: usize) -> World {
+    let world = World::new(settings);
+    world.bucket.set_latency(Duration::from_millis(2));
+    world.fill("big", mails).await;
+    world
+}
+
+/// Sends one mail every `every`, or as soon after that as the bucket lets it; for ever.
+async fn other(bucket: MemoryBucket, every: Duration, sent: &RefCell<Vec<Arrival>>) {
+    let pace = Pace { rate: Rate::per_second(QUOTA).unwrap(), guard: Guard::default() };
+    let request = TakeRequest { pace, wanted: 1, least: 1, domains: &[] };
+    loop {
+        match bucket.take(&request).await.unwrap() {
+            taken if taken.answer == Answer::Granted(1) => {
+                let at = Timestamp::from_nanos(taken.at_micros * 1_000) + WAY;
+                sent.borrow_mut().push(Arrival {
+                    at,
+                    campaign: "other".to_owned(),
+                    id: String::new(),
+                    recipients: 1,
+                    addresses: Vec::new(),
+                    environment: 0,
+                    verdict: Ok(String::new()),
+                });
+                sleep(every).await;
+            }
+            taken => match taken.answer {
+                Answer::Refused { after, .. } => sleep(after).await,
+                Answer::Granted(_) => {}
+            },
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn together_with_other_software_no_second_holds_more_than_the_quota() {
+    // It wants less than there is, and more than there is.
+    for (merge, every) in MODES.into_iter().flat_map(|merge| [(merge, MS(200)), (merge, MS(1))]) {
+        let world = world(settings(merge, "closed"), 500).await;
+        let others = RefCell::default();
+        let busy = pin!(other(world.bucket.clone(), every, &others));
+        let Either::Left((first, _)) = select(pin!(world.run(40)), busy).await else { continue };
+        world.assert_clean();
+        let mut all = world.ses.arrivals();
+        all.extend(others.take());
+        all.sort_by_key(|arrival| arrival.at);
+        let worst = measure::worst_second(&all);
+        assert!(worst <= 14, "{worst} in one second");
+        let span = measure::span(first, 5..38);
+        let (ours, both) =
+            (measure::sent(&world.ses.arrivals(), &span), measure::sent(&all, &span));
+        assert!(both >= 14 * 33 * 90 / 100, "{both} in 33 s: {ours} of them ours");
+        assert!(ours >= 33, "we are starved: {ours}");
+        let refused: u64 = world.reports().iter().map(|report| report.bucket_refused).sum();
+        assert!(refused > 0 && world.reports().iter().all(|report| report.bucket_lost == 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn alone_on_its_bucket_nothing_is_refused_and_the_quota_used() {
+    for merge in MODES {
+        let world = world(settings(merge, "closed"), 600).await;
+        let first = world.run(36).await;
+        world.assert_clean();
+        assert!(measure::utilisation(&world, first, 4..36, 30) >= 0.975);
+        let withheld =
+            world.reports().iter().map(|r| r.bucket_refused + r.bucket_lost).sum::<u64>();
+        assert_eq!(withheld, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_a_lost_bucket_stops_all_sending_until_it_is_back_and_nothing_is_lost() {
+    for merge in MODES {
+        let world = world(settings(merge, "closed"), 300).await;
+        let outage = async {
+            sleep(Duration::from_secs(8)).await;
+            world.bucket.set_lost(true);
+            sleep(Duration::from_secs(10)).await;
+            world.bucket.set_lost(false);
+            std::future::pending::<()>().await;
+        };
+        let began = world.universe.now();
+        let Either::Left((_, _)) = select(pin!(world.run(50)), pin!(outage)).await else {
+            continue;
+        };
+        world.assert_clean();
+        let gone = began + Duration::from_secs(9)..began + Duration::from_secs(18);
+        let sent = |span: &std::ops::Range<Timestamp>| measure::sent(&world.ses.arrivals(), span);
+        assert_eq!(sent(&gone), 0);
+        let after = began + Duration::from_secs(20)..began + Duration::from_secs(30);
+        assert!(sent(&after) > 100, "{} in ten seconds", sent(&after));
+        let lost: u64 = world.reports().iter().map(|report| report.bucket_lost).sum();
+        assert!(lost > 50, "{lost}");
+        // Each window asks once or twice, not once a mail.
+        assert!(world.bucket.asked() < 300 + 40 + 30, "{} takes", world.bucket.asked());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_a_lost_bucket_leaves_the_slots() {
+    let world = world(settings(true, "open"), 600).await;
+    world.bucket.set_lost(true);
+    let first = world.run(36).await;
+    world.assert_clean();
+    let used = measure::utilisation(&world, first, 4..36, 30);
+    // Once a window a mail waits for the time limit, which is past its slot.
+    assert!(used >= 0.88, "{used}");
+}

@@ -1,0 +1,227 @@
+//! Express mail beside a full bulk backlog: how long it takes, and what it costs the bulk.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::ports::Entropy as _;
+use tidegate_memory::{Arrival, SeededEntropy};
+use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World, measure};
+
+use crate::{MODES, MS};
+
+/// What a run is like.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    quota: u32,
+    merge: bool,
+    /// Express mail a second, as a share of the quota.
+    share: f64,
+    /// The windows in which it comes.
+    from: u64,
+    to: u64,
+    /// All windows.
+    windows: u64,
+    variable: Option<(&'static str, &'static str)>,
+}
+
+impl Case {
+    /// Express mail from the start to the end of as many windows as give a fair count of mails.
+    fn new(quota: u32, merge: bool, share: f64) -> Self {
+        let windows = match quota {
+            0..100 => 150,
+            100..500 => 40,
+            _ => 20,
+        };
+        Self { quota, merge, share, from: 0, to: windows - 3, windows, variable: None }
+    }
+
+    async fn run(self) -> Ran {
+        let settings =
+            Settings { express: true, ..Settings::new(f64::from(self.quota), self.merge) };
+        let settings = match self.variable {
+            Some((name, value)) => settings.variable(name, value),
+            None => settings,
+        };
+        let world = World::new(settings);
+        let backlog = usize::try_from(u64::from(self.quota) * (self.windows + 5)).unwrap();
+        world.fill("big", backlog).await;
+        world.fill("small", backlog / 5).await;
+        let mut put = BTreeMap::new();
+        let first = world
+            .play(self.windows, async |first| {
+                let rate = self.share * f64::from(self.quota);
+                let (mut due, end) = (first.plus(self.from).opens(), first.plus(self.to).opens());
+                let entropy = SeededEntropy::new(7);
+                while rate > 0.0 {
+                    // At random: the gaps of a Poisson process.
+                    let mut mails = Vec::new();
+                    while due < end && (mails.is_empty() || due <= world.universe.now()) {
+                        mails.push(Mail::new(format!("express-{}", put.len())));
+                        put.insert(mails.last().unwrap().id.clone(), due);
+                        world.universe.sleep_until(due).await;
+                        due = due + Duration::from_secs_f64(-(1.0 - entropy.unit()).ln() / rate);
+                    }
+                    if mails.is_empty() {
+                        break;
+                    }
+                    world.put(EXPRESS, &mails).await;
+                }
+            })
+            .await;
+        world.assert_clean();
+        Ran { world, first, put }
+    }
+}
+
+/// A run that is over.
+struct Ran {
+    world: World,
+    first: Window,
+    /// When each express mail was put on its queue.
+    put: BTreeMap<String, Timestamp>,
+}
+
+impl Ran {
+    /// Recipients that SES accepted in these windows: of campaigns, and of express mail.
+    fn sent(&self, windows: Range<u64>) -> (u64, u64) {
+        let span = measure::span(self.first, windows);
+        let arrivals = self.world.ses.arrivals();
+        let (express, bulk): (Vec<Arrival>, _) =
+            arrivals.into_iter().partition(|arrival| arrival.campaign == EXPRESS);
+        (measure::sent(&bulk, &span), measure::sent(&express, &span))
+    }
+
+    /// How long express mails took from their queue to SES, the shortest first.
+    fn waits(&self) -> Vec<Duration> {
+        let arrivals = self.world.ses.arrivals();
+        let mut waits: Vec<Duration> = arrivals
+            .iter()
+            .filter_map(|a| Some(a.at.saturating_since(*self.put.get(&a.id)?)))
+            .collect();
+        waits.sort();
+        waits
+    }
+
+    /// Mails left to their visibility timeout in these windows.
+    fn left(&self, windows: Range<u64>) -> u64 {
+        let windows = self.first.plus(windows.start)..self.first.plus(windows.end);
+        let reports = self.world.reports();
+        reports.iter().filter(|r| windows.contains(&r.window)).map(|r| r.left).sum()
+    }
+}
+
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+}
+
+/// At 5, 10 and 50 % of the quota: express mail takes less than 1.5 s (p99), the bulk loses the slots
+/// that express takes and no more, and next to none of it is received for slots that it does not get.
+#[expect(clippy::print_stdout, reason = "with --nocapture: the README's figures")]
+async fn beside_a_full_backlog(
+    quota: u32,
+    merge: bool,
+    variable: Option<(&'static str, &'static str)>,
+) {
+    let windows = 5..Case::new(quota, merge, 0.0).windows - 3;
+    let count = windows.end - windows.start;
+    let alone = Case { variable, ..Case::new(quota, merge, 0.0) }.run().await;
+    let (before, _) = alone.sent(windows.clone());
+    for share in [0.05, 0.1, 0.5] {
+        let ran = Case { variable, ..Case::new(quota, merge, share) }.run().await;
+        let (bulk, express) = ran.sent(windows.clone());
+        let (waits, left) = (ran.waits(), ran.left(windows.clone()));
+        let [p50, p99, most] = [50, 99, 100].map(|percent| percentile(&waits, percent));
+        let case = format!("{quota}/s, merge {merge}, {share}");
+        println!(
+            "{case}: express {express}, bulk {bulk} of {before} alone, {left} left in {count} windows, p50 {p50:?} p99 {p99:?} max {most:?}"
+        );
+        assert_eq!(waits.len(), ran.put.len(), "{case}: express mail not sent");
+        assert!(p99 < MS(1_500) && most < MS(2_500), "{case}: p99 {p99:?}, most {most:?}");
+        // A slot at either edge of the span.
+        assert!(
+            bulk + express + 2 >= before * 999 / 1_000,
+            "{case}: {bulk} and {express} of {before}"
+        );
+        let per_thousand = left * 1_000 / (count * u64::from(quota));
+        assert!(per_thousand <= 50, "{case}: {left} left in {count} windows");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn express_beside_a_full_backlog_at_14_a_second() {
+    for merge in MODES {
+        beside_a_full_backlog(14, merge, None).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn express_beside_a_full_backlog_at_200_a_second() {
+    for merge in MODES {
+        beside_a_full_backlog(200, merge, None).await;
+    }
+    beside_a_full_backlog(200, true, Some(("TIDEGATE_DUPLICATE_GUARD", "resend"))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn express_beside_a_full_backlog_at_1000_a_second() {
+    for merge in MODES {
+        beside_a_full_backlog(1_000, merge, None).await;
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "with --nocapture: the README's figures")]
+#[tokio::test(start_paused = true)]
+async fn a_sudden_flood_leaves_little_of_the_bulk_and_starves_nothing_as_it_ends() {
+    for quota in [14, 200, 1_000] {
+        for merge in MODES.into_iter().filter(|merge| *merge || quota < 1_000) {
+            let case = Case { from: 10, to: 18, windows: 32, ..Case::new(quota, merge, 2.0) };
+            let ran = case.run().await;
+            let left = ran.left(8..30);
+            println!("flood at {quota}/s, merge {merge}: {left} left");
+            // A window and a half, and of each window of the flood one mail.
+            let most = u64::from(quota) * 3 / 2 + 22;
+            assert!(left <= most, "{quota}/s, merge {merge}: {left} left");
+            for window in 8..30 {
+                let report = ran.world.report_of(ran.first.plus(window)).unwrap();
+                let lost = report.slots_unused + report.slots_skipped;
+                assert!(lost <= 1 + u64::from(quota) / 100, "{quota}/s, merge {merge}: {report:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_a_flood_the_floor_is_the_campaigns_to_the_slot_and_without_one_they_get_nothing() {
+    for (quota, merge) in [(14, true), (14, false), (200, true), (200, false)] {
+        for floor in [20, 0] {
+            let variable = Some(("TIDEGATE_CAMPAIGN_FLOOR", if floor == 0 { "0%" } else { "20%" }));
+            let case = Case { variable, windows: 20, to: 20, ..Case::new(quota, merge, 2.0) };
+            let ran = case.run().await;
+            for window in 4..18 {
+                let report = ran.world.report_of(ran.first.plus(window)).unwrap();
+                let express = report.sent.get(EXPRESS).copied().unwrap_or(0);
+                let bulk = report.sent.values().sum::<u64>() - express;
+                let case = format!("{quota}/s, merge {merge}, floor {floor}, window {window}");
+                assert!(bulk + express + 1 >= report.slots, "{case}: {report:?}");
+                let off = (bulk * 100).abs_diff(report.slots * floor);
+                assert!(off < 100, "{case}: {bulk} of {} slots", report.slots);
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_floor_costs_express_nothing_where_campaigns_have_no_mail() {
+    for merge in MODES {
+        let settings = Settings { express: true, ..Settings::new(50.0, merge) };
+        let world = World::new(settings.variable("TIDEGATE_CAMPAIGN_FLOOR", "90%"));
+        world.put(EXPRESS, &Mail::several("express", 1_000, 1)).await;
+        let first = world.run(26).await;
+        world.assert_clean();
+        assert_eq!(world.accepted().len(), 1_000, "merge {merge}");
+        let used = measure::utilisation(&world, first, 2..19, 10);
+        assert!(used >= 0.97, "merge {merge}: {used:.4}");
+    }
+}
