@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is none")]
 #![expect(clippy::print_stdout, reason = "its result")]
 
+use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -141,7 +142,8 @@ async fn main() {
         let mut line = format!("\"{flights}\": {{\"incr_per_second\": {:.0}", median(incr));
         for (((name, _), takes), ratios) in calls.iter().zip(takes).zip(ratios) {
             let (rate, ratio) = (median(takes), median(ratios));
-            line += &format!(", \"{name}_per_second\": {rate:.0}, \"{name}_ratio\": {ratio:.3}");
+            let _ =
+                write!(line, ", \"{name}_per_second\": {rate:.0}, \"{name}_ratio\": {ratio:.3}");
         }
         members.push(line + "}");
     }

@@ -9,11 +9,14 @@ use tidegate_core::rate::{Guard, Rate};
 use super::*;
 use crate::ports::{DomainTake, FailureKind, Taken};
 
+/// Rate, recipients wanted, the fewest of use, domains.
+type Taking = (f64, u32, u32, Vec<DomainTake>);
+
 /// Answers at once what it is told to.
 #[derive(Default)]
 struct Fake {
     answer: RefCell<Option<Answer>>,
-    asked: RefCell<Vec<(f64, u32, u32, Vec<DomainTake>)>>,
+    asked: RefCell<Vec<Taking>>,
     warmed: Cell<bool>,
 }
 
