@@ -146,7 +146,7 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     calls = of_mail[f"sqs_calls_{stack.mode}"] * stack.mails + minute["sqs_calls"] * quiet
     fifo = assumed["fifo_share_of_calls"] if stack.mode == "merge" else 0.0
     # Producers send in batches of ten.
-    standard = stack.mails / 10 + more_calls(stack, assumed, quiet, busy)
+    standard = stack.mails / 10 + more_calls(stack, quiet, busy)
     # A stack that has sent keeps more sums in its item than the one that was measured.
     item = measured["idle_minute"]["1"]["ledger_item_bytes"] + assumed["ledger_sums_bytes"]
     writes = (minute["ledger_writes"] * quiet + 2 * busy) * units(item, 1_024)
@@ -181,14 +181,12 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     }
 
 
-def more_calls(stack: Stack, assumed: Measured, quiet: float, busy: float) -> float:
+def more_calls(stack: Stack, quiet: float, busy: float) -> float:
     """Calls to SQS of pressure, recipient domains and spill, which the measurements do not hold."""
     groups = stack.domain_groups
-    # A queue without a limit is looked into once a minute.
-    calls = (DOMAIN_QUEUES - groups) * (quiet + busy / 60) - quiet * assumed["domain_looks_measured"]
-    # A group's is asked once a window while there is mail, and like a campaign's while there is none.
+    # A queue that no limit uses, and that never held mail, is not asked. A group's is asked once a window while there is mail, and like a campaign's while there is none.
     pause = max(stack.idle_windows, 2) if stack.idle_wake == 1 else stack.idle_wake
-    calls += groups * (busy + quiet * 60 / pause)
+    calls = groups * (busy + quiet * 60 / pause)
     # The level: each queue's depth once a minute while anything waits.
     calls += (stack.campaigns + 2 + DOMAIN_QUEUES) * busy / 60
     # What was put aside is put back, received and deleted once more, ten at a time.

@@ -37,8 +37,7 @@ class Calculating(unittest.TestCase):
         requests = minutes * (1 + minute["poller"]["invocations"])
         by_hand = minutes * seconds * 0.25 * 0.0000133334 + requests * 0.20e-6
         self.assertAlmostEqual(costs["Lambda"], by_hand, places=2)
-        # The six queues of recipient domains are looked into once a minute.
-        calls = minutes * (minute["sqs_calls"] + 6)
+        calls = minutes * minute["sqs_calls"]
         self.assertGreaterEqual(costs["SQS"], calls * 0.40e-6 - 0.01)
         self.assertLessEqual(costs["SQS"], calls * 0.50e-6 + 0.01)
         item = minute["ledger_item_bytes"] + MEASURED["assumed"]["ledger_sums_bytes"]
@@ -83,14 +82,14 @@ class Calculating(unittest.TestCase):
         self.assertEqual(cost.metrics_of(more)["poller"], counted["poller"] + 1)
 
     def test_the_metrics_of_a_feature_are_counted_where_it_is_on(self) -> None:
-        source = cost.metrics_source() + "fn bucket_metrics() {"
-        line = '.metric("{}", Unit::Count, 1.0)'
-        made = source + line.format("OneOfTheBucket") + line.format("AnotherOfTheBucket") + "}"
-        before, after = cost.metrics_of(source), cost.metrics_of(made)
-        changed = {of: after[of] - before[of] for of in after if after[of] != before[of]}
-        self.assertEqual(changed, {"bucket": 2 - before["bucket"]})
-        always = cost.metrics_of(source + "} fn pressure_metrics() {" + line.format("OfPressure") + "}")
-        self.assertEqual(always["scheduler"], before["scheduler"] + 1)
+        source = cost.metrics_source()
+        before = cost.metrics_of(source)
+        for name, of in (("BucketLost", "bucket"), ("DomainMoved", "domain"), ("PressureLevel", "scheduler")):
+            line = f'.metric("{name}", '
+            self.assertEqual(source.count(line), 1, name)
+            after = cost.metrics_of(source.replace(line, '.metric("Another", Unit::Count, 1.0)' + line))
+            changed = {key: after[key] - before[key] for key in after if after[key] != before[key]}
+            self.assertEqual(changed, {of: 1})
 
     def test_what_is_not_switched_on_costs_nothing(self) -> None:
         self.assertEqual(set(cost.monthly(IDLE, MEASURED)), set(cost.SERVICES))
@@ -101,8 +100,8 @@ class Calculating(unittest.TestCase):
     def test_the_queues_of_domains_by_hand(self) -> None:
         plain, minutes = cost.monthly(IDLE, MEASURED), 730 * 60
         limited = cost.monthly(replace(IDLE, domain_groups=3), MEASURED)
-        # Each of the three is asked 12 times a minute in place of once; six alarms.
-        more = 3 * (12 - 1) * minutes
+        # Each of the three is asked 12 times a minute; six alarms.
+        more = 3 * 12 * minutes
         self.assertAlmostEqual(limited["SQS"] - plain["SQS"], more * 0.40e-6)
         alarms = "CloudWatch alarms and dashboard"
         self.assertAlmostEqual(limited[alarms] - plain[alarms], 0.6)
