@@ -1,7 +1,8 @@
+use std::fmt;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use tidegate_core::config::{BucketUrl, KeyPrefix};
+use tidegate_core::config::{BucketUrl, InvalidBucketUrl, KeyPrefix};
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::DomainTake;
 
@@ -43,7 +44,7 @@ pub(super) enum BucketCommand {
 pub(super) struct WhereArgs {
     /// The server, redis:// or rediss:// with user and password [default: the poller's]
     #[arg(long, value_name = "URL", env = "TIDEGATE_SHARED_BUCKET", hide_env_values = true)]
-    pub(super) url: Option<BucketUrl>,
+    url: Option<Unread>,
     /// What its keys begin with [default: the poller's; with --url `tidegate`]
     #[arg(long, value_name = "PREFIX", env = "TIDEGATE_SHARED_BUCKET_PREFIX")]
     pub(super) prefix: Option<KeyPrefix>,
@@ -96,6 +97,30 @@ pub(super) struct ScriptArgs {
     pub(super) guard: Guard,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// A text with a password in it, perhaps.
+#[derive(Clone)]
+struct Unread(String);
+
+impl From<String> for Unread {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not shown")
+    }
+}
+
+impl WhereArgs {
+    /// The server, where it is named here. Not parsed by clap, whose errors show the value: a password
+    /// may stand in it.
+    pub(super) fn url(&self) -> Result<Option<BucketUrl>, InvalidBucketUrl> {
+        self.url.as_ref().map(|Unread(text)| text.parse()).transpose()
+    }
 }
 
 impl BucketArgs {
@@ -172,7 +197,43 @@ fn parsed(text: &str) -> Option<DomainTake> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        bucket: BucketArgs,
+    }
+
+    fn take(options: &[&str]) -> Result<Box<TakeArgs>, String> {
+        let options = ["bucket", "take"].iter().chain(options);
+        let program = Program::try_parse_from(options).map_err(|error| error.to_string())?;
+        match program.bucket.command {
+            BucketCommand::Take(args) => Ok(args),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn a_mail_is_taken_whole_and_a_claim_up_to_what_there_is() {
+        assert_eq!(take(&[]).unwrap().amount(), (1, 1));
+        assert_eq!(take(&["--recipients", "3"]).unwrap().amount(), (3, 3));
+        assert_eq!(take(&["--up-to", "20"]).unwrap().amount(), (20, 1));
+        assert!(take(&["--up-to", "20", "--recipients", "3"]).is_err());
+        assert!(take(&["--recipients", "0"]).is_err());
+        let twice = take(&["--domain", "crm=4/s", "--domain", "CRM=5/s"]).unwrap();
+        assert_eq!(twice.domains(), Err("crm"));
+    }
+
+    #[test]
+    fn a_password_is_shown_by_no_error() {
+        let args = take(&["--url", "http://ada:hush@cache.example"]).unwrap();
+        let said = args.place.url().unwrap_err().to_string();
+        assert!(said.contains("allowed is redis://") && !said.contains("hush"), "{said}");
+        assert!(!format!("{args:?}").contains("hush"), "{args:?}");
+    }
 
     #[test]
     fn a_domain_is_a_name_a_rate_and_recipients() {

@@ -32,8 +32,8 @@ pub(super) async fn run(args: &BucketArgs, shell: &Shell) -> Result<Ended, Comma
 
 /// The bucket, and the stack where that names it.
 async fn found(place: &WhereArgs) -> Result<(RedisBucket, Option<Stack>), CommandError> {
-    if let Some(url) = &place.url {
-        return Ok((bucket(url, place.prefix.clone().unwrap_or_default()), None));
+    if let Some(url) = named(place)? {
+        return Ok((bucket(&url, place.prefix.clone().unwrap_or_default()), None));
     }
     let stack = place.on.stack.open().await?;
     let Some(SharedBucketConfig { url, prefix, .. }) = stack.poller.shared_bucket.clone() else {
@@ -45,6 +45,11 @@ async fn found(place: &WhereArgs) -> Result<(RedisBucket, Option<Stack>), Comman
     Ok((bucket(&url, place.prefix.clone().unwrap_or(prefix)), Some(stack)))
 }
 
+/// The server that an option names.
+fn named(place: &WhereArgs) -> Result<Option<BucketUrl>, CommandError> {
+    place.url().map_err(|error| CommandError::Refused(error.into()))
+}
+
 fn bucket(url: &BucketUrl, prefix: KeyPrefix) -> RedisBucket {
     RedisBucket::new(url.clone(), prefix)
 }
@@ -53,7 +58,7 @@ async fn taken(args: &TakeArgs, shell: &Shell) -> Result<Ended, CommandError> {
     let domains = args.domains().map_err(|name| {
         CommandError::Input(format!("--domain {name} is given twice; allowed is each domain once"))
     })?;
-    if args.place.url.is_some() && args.rate.is_none() {
+    if named(&args.place)?.is_some() && args.rate.is_none() {
         let text = "--rate is not given; with --url allowed is a number from 0.001 to 10000";
         return Err(CommandError::Input(text.to_owned()));
     }
