@@ -149,7 +149,7 @@ class Bucket(unittest.TestCase):
     def test_takes_are_judged_by_their_ratio_to_incr_and_by_the_highest_rate_there_is(self) -> None:
         rows = bucket.rows("bucket", {"64": self.FIGURES})
         self.assertEqual([row.reached for row in rows], [None, True, True, True, True])
-        slow = self.FIGURES | {"granted_ratio": 0.1, "granted_per_second": 9_000}
+        slow = self.FIGURES | {"granted_ratio": 0.09, "granted_per_second": 9_000}
         missed = [row.figure for row in bucket.rows("bucket", {"64": slow}) if row.reached is False]
         self.assertEqual(missed, ["takes (granted) to INCR, 64 at once",
                                   "takes granted a second, one connection"])

@@ -10,8 +10,8 @@ use tidegate_core::outcome::{Failure, Stage};
 
 use crate::ports::{Answer, Bucket, Mail, Mailer, Monotonic, PortError, TakeRequest, Takes};
 
-/// How long a bucket that did not answer is not asked again: a window's length, so that an outage costs
-/// each window one time limit and one event, not one a mail.
+/// How long a bucket that did not answer is not asked again, then by one mail alone: a window's
+/// length, so that an outage costs each window one time limit and one event, not one a mail.
 const LEFT_ALONE: Duration = Duration::from_secs(1);
 
 /// A [`Mailer`] around a mailer: each mail takes its recipients from the shared bucket first, in its
@@ -49,36 +49,52 @@ impl<M, B> Bucketed<M, B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the send of this slot asks the bucket, and whether it is the one that tries whether the
+    /// bucket is back.
+    fn asks(&self, slot: Monotonic) -> (bool, bool) {
+        let mut state = self.state();
+        match state.left_alone_until {
+            None => (true, false),
+            Some(until) if slot < until => (false, false),
+            Some(_) => {
+                state.left_alone_until = Some(slot + LEFT_ALONE);
+                (true, true)
+            }
+        }
+    }
+
     /// The bucket does not answer: it is left alone for a while, which is said once.
-    fn lose(&self, slot: Monotonic, error: &PortError) -> Leave {
-        let was_known = {
+    fn lose(&self, slot: Monotonic, tries: bool, error: &PortError) -> Leave {
+        let is_news = {
             let mut state = self.state();
             let known = state.left_alone_until.is_some_and(|until| slot < until);
             if !known {
                 state.left_alone_until = Some(slot + LEFT_ALONE);
             }
-            known
+            tries || !known
         };
         let error: &dyn StdError = error;
         match self.lost {
-            BucketLost::Closed if !was_known => {
+            BucketLost::Closed if is_news => {
                 tracing::error!(error, "shared bucket out of reach: nothing is sent");
             }
-            BucketLost::Open if !was_known => {
+            BucketLost::Open if is_news => {
                 tracing::warn!(error, "shared bucket out of reach: sent by our own slots alone");
             }
             _ => {}
         }
-        self.without()
+        self.without(true)
     }
 
-    /// A send without a bucket.
-    fn without(&self) -> Leave {
+    /// A send without a bucket. Whoever has just found it out of reach stops its window; whoever did not
+    /// ask waits for a slot that does.
+    fn without(&self, has_asked: bool) -> Leave {
         self.state().takes.lost += 1;
         match self.lost {
             BucketLost::Open => Leave::Given,
             BucketLost::Closed => {
-                Leave::Refused(withheld(LOST, "the shared bucket is out of reach".to_owned()))
+                let code = if has_asked { LOST } else { REFUSED };
+                Leave::Refused(withheld(code, "the shared bucket is out of reach".to_owned()))
             }
         }
     }
@@ -86,9 +102,9 @@ impl<M, B> Bucketed<M, B> {
 
 impl<M: Mailer, B: Bucket> Bucketed<M, B> {
     async fn leave(&self, mail: &Mail<'_>, slot: Monotonic) -> Leave {
-        let left_alone = self.state().left_alone_until.is_some_and(|until| slot < until);
-        if left_alone {
-            return self.without();
+        let (asks, tries) = self.asks(slot);
+        if !asks {
+            return self.without(false);
         }
         let recipients = mail.email.recipients();
         let request = TakeRequest {
@@ -97,7 +113,11 @@ impl<M: Mailer, B: Bucket> Bucketed<M, B> {
             least: recipients,
             domains: mail.domains,
         };
-        match self.bucket.take(&request).await.map(|taken| taken.answer) {
+        let answer = self.bucket.take(&request).await.map(|taken| taken.answer);
+        if answer.is_ok() {
+            self.state().left_alone_until = None;
+        }
+        match answer {
             Ok(Answer::Granted(_)) => Leave::Given,
             Ok(Answer::Refused { after, by }) => {
                 self.state().takes.refused += 1;
@@ -105,7 +125,7 @@ impl<M: Mailer, B: Bucket> Bucketed<M, B> {
                 let said = format!("the shared bucket of {by} is empty for {after:?}");
                 Leave::Refused(withheld(REFUSED, said))
             }
-            Err(error) => self.lose(slot, &error),
+            Err(error) => self.lose(slot, tries, &error),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::pin::pin;
 use tidegate_core::Timestamp;
 use tidegate_core::bucket::Pace;
 use tidegate_core::rate::{Guard, Rate};
-use tidegate_delivery::ports::{Answer, Bucket as _, TakeRequest};
+use tidegate_delivery::ports::{Answer, Bucket as _, DomainTake, TakeRequest};
 use tidegate_memory::{Arrival, MemoryBucket};
 use tidegate_tests::simulation::{Settings, World, measure};
 use tokio::time::sleep;
@@ -35,9 +35,14 @@ async fn world(settings: Settings, mails: usize) -> World {
 }
 
 /// Sends one mail every `every`, or as soon after that as the bucket lets it; for ever.
-async fn other(bucket: MemoryBucket, every: Duration, sent: &RefCell<Vec<Arrival>>) {
+async fn other(
+    bucket: MemoryBucket,
+    every: Duration,
+    domains: &[DomainTake],
+    sent: &RefCell<Vec<Arrival>>,
+) {
     let pace = Pace { rate: Rate::per_second(QUOTA).unwrap(), guard: Guard::default() };
-    let request = TakeRequest { pace, wanted: 1, least: 1, domains: &[] };
+    let request = TakeRequest { pace, wanted: 1, least: 1, domains };
     loop {
         match bucket.take(&request).await.unwrap() {
             taken if taken.answer == Answer::Granted(1) => {
@@ -63,11 +68,18 @@ async fn other(bucket: MemoryBucket, every: Duration, sent: &RefCell<Vec<Arrival
 
 #[tokio::test(start_paused = true)]
 async fn together_with_other_software_no_second_holds_more_than_the_quota() {
-    // It wants less than there is, and more than there is.
-    for (merge, every) in MODES.into_iter().flat_map(|merge| [(merge, MS(200)), (merge, MS(1))]) {
+    // It wants less than there is; or as much as it can get, held to its share by a bucket of its own:
+    // whoever asks again the moment the bucket is free would leave nothing to a pacer.
+    let share = [DomainTake {
+        name: "crm".to_owned(),
+        rate: Rate::per_second(6.0).unwrap(),
+        recipients: 1,
+    }];
+    let cases: [(Duration, &[DomainTake]); 2] = [(MS(200), &[]), (MS(1), &share)];
+    for (merge, (every, domains)) in MODES.into_iter().flat_map(|m| cases.map(|case| (m, case))) {
         let world = world(settings(merge, "closed"), 500).await;
         let others = RefCell::default();
-        let busy = pin!(other(world.bucket.clone(), every, &others));
+        let busy = pin!(other(world.bucket.clone(), every, domains, &others));
         let Either::Left((first, _)) = select(pin!(world.run(40)), busy).await else { continue };
         world.assert_clean();
         let mut all = world.ses.arrivals();
@@ -79,7 +91,7 @@ async fn together_with_other_software_no_second_holds_more_than_the_quota() {
         let (ours, both) =
             (measure::sent(&world.ses.arrivals(), &span), measure::sent(&all, &span));
         assert!(both >= 14 * 33 * 90 / 100, "{both} in 33 s: {ours} of them ours");
-        assert!(ours >= 33, "we are starved: {ours}");
+        assert!(ours >= 14 * 33 * 45 / 100, "{ours} of {both} in 33 s are ours");
         let refused: u64 = world.reports().iter().map(|report| report.bucket_refused).sum();
         assert!(refused > 0 && world.reports().iter().all(|report| report.bucket_lost == 0));
     }
@@ -120,7 +132,7 @@ async fn closed_a_lost_bucket_stops_all_sending_until_it_is_back_and_nothing_is_
         let after = began + Duration::from_secs(20)..began + Duration::from_secs(30);
         assert!(sent(&after) > 100, "{} in ten seconds", sent(&after));
         let lost: u64 = world.reports().iter().map(|report| report.bucket_lost).sum();
-        assert!(lost > 50, "{lost}");
+        assert!(lost >= 9, "each of the windows said so: {lost}");
         // Each window asks once or twice, not once a mail.
         assert!(world.bucket.asked() < 300 + 40 + 30, "{} takes", world.bucket.asked());
     }

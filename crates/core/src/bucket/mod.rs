@@ -40,8 +40,17 @@ pub const LOST: &str = "SharedBucketLost";
 /// Whether a send was not made for want of the shared bucket's leave.
 #[must_use]
 pub fn withheld(failure: &Failure) -> bool {
-    failure.stage == Stage::NotSent
-        && failure.code.as_deref().is_some_and(|code| [REFUSED, LOST].contains(&code))
+    lost(failure) || is_not_sent(failure, REFUSED)
+}
+
+/// Whether a send was not made since the bucket does not answer.
+#[must_use]
+pub fn lost(failure: &Failure) -> bool {
+    is_not_sent(failure, LOST)
+}
+
+fn is_not_sent(failure: &Failure, code: &str) -> bool {
+    failure.stage == Stage::NotSent && failure.code.as_deref() == Some(code)
 }
 
 /// A rate, and the guard it is served with.

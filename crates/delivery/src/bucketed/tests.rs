@@ -1,7 +1,7 @@
 use std::cell::{Cell, RefCell};
 
 use futures_util::FutureExt as _;
-use tidegate_core::bucket::{Pace, withheld};
+use tidegate_core::bucket::{Pace, lost, withheld};
 use tidegate_core::email::Email;
 use tidegate_core::outcome::{Outcome, classify};
 use tidegate_core::rate::{Guard, Rate};
@@ -105,13 +105,13 @@ fn what_is_refused_is_not_sent_and_waits_for_a_later_slot() {
 }
 
 #[test]
-fn closed_a_lost_bucket_sends_nothing_is_left_alone_for_a_second_and_comes_back_by_itself() {
+fn closed_a_lost_bucket_sends_nothing_is_left_alone_for_a_while_and_comes_back_by_itself() {
     let (ses, bucket) = (Ses::default(), Fake::default());
     let mailer = Bucketed::new(&ses, &bucket, BucketLost::Closed);
     for at in [0, 1, 500, 999] {
         let failure = send(&mailer, slot(at)).unwrap_err();
         assert_eq!(classify(&failure), Outcome::NotSent);
-        assert!(withheld(&failure));
+        assert!(withheld(&failure) && lost(&failure) == (at == 0), "it stops its window");
     }
     assert_eq!((bucket.asked.borrow().len(), ses.sent.get()), (1, 0));
     assert_eq!(mailer.takes(), Takes { refused: 0, lost: 4 });
@@ -127,6 +127,9 @@ fn open_a_lost_bucket_is_done_without() {
     assert!((0..10).all(|at| send(&mailer, slot(at * 100)).is_ok()));
     assert_eq!((bucket.asked.borrow().len(), ses.sent.get()), (1, 10));
     assert_eq!(mailer.takes(), Takes { refused: 0, lost: 10 });
+    // Then one mail tries; the others of that window do not wait for it.
+    assert!((10..20).all(|at| send(&mailer, slot(at * 100)).is_ok()));
+    assert_eq!(bucket.asked.borrow().len(), 2);
 }
 
 #[test]

@@ -60,7 +60,8 @@ pub(super) struct TakeArgs {
     /// As many as are free now, up to N
     #[arg(long, value_name = "N", group = "amount", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     up_to: Option<u32>,
-    /// Recipients of a domain, with its rate: 10/s, 6/m, 100/h, 500/d; may be given more than once
+    /// Recipients of a domain, with its rate: 10/s, 6/m, 100/h, 500/d; may be given more than once. Any name
+    /// is a bucket: crm=4/s:1 holds this software to 4 a second of the account
     #[arg(long, value_name = "NAME=RATE:N", value_parser = domain)]
     domain: Vec<DomainTake>,
     /// The account's rate [default: the rate in force of the stack]

@@ -24,6 +24,10 @@ use crate::ports::{Entropy as _, QueueUrl};
 /// How old a look at the breaker may be, once it has reason to block.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// What a window without its shared bucket leaves is visible again after this: a bucket that is back is
+/// not waited for as long as the visibility timeout.
+const SHOWN_AFTER: Duration = Duration::from_secs(2);
+
 impl<E: Environment> Drain<'_, E> {
     /// Notes what SES said of a send.
     pub(super) fn sent(&mut self, sent: Sent) {
@@ -88,6 +92,12 @@ impl<E: Environment> Drain<'_, E> {
         }
         if self.is_held(&message) {
             self.put_back(&message);
+        } else if bucket::lost(failure) {
+            // This window starts no more: the next asks the bucket again.
+            self.bucket_lost = true;
+            self.not_used(&message);
+            self.leave(&message);
+            self.stop();
         } else {
             self.wait_for_slot(message);
         }
@@ -289,13 +299,15 @@ impl<E: Environment> Drain<'_, E> {
             DomainMoves::add(&mut self.done.domains.left, place, 1);
         }
         let unsent = if is_kept_close(message) { Unsent::Release } else { unsent };
-        let job = match unsent {
-            Unsent::Release => Some(Job::Show(receipt(&message.held, true), Duration::ZERO)),
-            Unsent::Timeout => {
-                self.buffered.set(self.buffered.get().saturating_sub(1));
-                None
-            }
+        let after = match unsent {
+            _ if self.bucket_lost => Some(SHOWN_AFTER),
+            Unsent::Release => Some(Duration::ZERO),
+            Unsent::Timeout => None,
         };
+        let job = after.map(|after| Job::Show(receipt(&message.held, true), after));
+        if job.is_none() {
+            self.buffered.set(self.buffered.get().saturating_sub(1));
+        }
         self.settle(message, Some(Fate::Unmarked), job);
     }
 }

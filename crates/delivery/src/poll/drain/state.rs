@@ -140,6 +140,8 @@ pub(super) struct Drain<'a, E> {
     /// Recipients of mails that were received for slots they did not get, by lane.
     pub(super) not_used: Vec<u64>,
     pub(super) stage: Stage,
+    /// The shared bucket does not answer: what is at hand is made visible again.
+    pub(super) bucket_lost: bool,
     pub(super) done: Drained,
 }
 
@@ -212,6 +214,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             held: BTreeSet::new(),
             not_used: vec![0; plan.campaigns.len()],
             stage: Stage::Sending,
+            bucket_lost: false,
             done: Drained::default(),
         }
     }
