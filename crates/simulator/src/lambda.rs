@@ -43,7 +43,6 @@ pub struct Environment {
 }
 
 /// How a poller's start ended.
-#[expect(clippy::large_enum_variant, reason = "one a poller, read where it is made")]
 #[derive(Debug)]
 pub enum Start {
     /// With a report.

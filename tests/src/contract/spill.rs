@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::spill::{ObjectName, Progress};
-use tidegate_delivery::ports::{FailureKind, Spill, Version};
+use tidegate_delivery::ports::{FailureKind, Spill, SpillPage, Version};
 
 use super::{behaviours, hold_in_turn};
 
@@ -57,7 +57,7 @@ async fn names(spill: &impl Spill) -> Vec<ObjectName> {
 
 async fn an_empty_store_lists_nothing(room: &impl SpillRoom) {
     let spill = room.open().await;
-    assert_eq!(spill.list(None).await.unwrap(), Default::default());
+    assert_eq!(spill.list(None).await.unwrap(), SpillPage::default());
     let error = spill.get(&name(1, "big")).await.unwrap_err();
     assert_eq!(error.kind, FailureKind::NotFound, "{error}");
 }

@@ -140,7 +140,7 @@ async fn a_backlog_of_one_campaign_at_a_provider_does_not_hold_up_another_campai
         let first = world.run(60).await;
         // By now all of it waits at the provider's queue.
         world.put("small", &mails("s", 600, "example.com")).await;
-        world.run(60).await;
+        world.run(120).await;
         world.assert_clean();
         let small = measure::to_domains(&world.ses.arrivals(), &["example.com"]);
         let got = measure::sent(&small, &measure::span(first, 66..110));

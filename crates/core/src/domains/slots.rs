@@ -7,21 +7,22 @@ use crate::timestamp::{SECOND, Timestamp, Window};
 
 /// The slots of one limit in one window, spent by sends that start at the account's slots.
 ///
-/// The limit q_d has a slot grid of its own, P_d = (1 + g) / q_d, a pure function of time and rate as
-/// the account's. Slot k is good for one recipient whose send starts at an account's slot in
-/// [k·P_d, (k + 1)·P_d), and belongs to the window of the first such slot: every poller agrees on that
-/// without talking. One not spent by then is gone.
+/// The limit q has a slot grid of its own, P = (1 + g) / q, a pure function of time and rate as the
+/// account's. Slot k is good for one recipient whose send starts at an account's slot in [k·P, (k + 1)·P),
+/// and belongs to the window of the first such slot: every poller agrees on that without talking. One not
+/// spent by then is gone.
 ///
 /// # The bound
-/// In every interval of length P_d that begins at a slot one send starts at most. The slots of those
-/// that start within one half-open second lie less than 1 s + g/2 × 1 s apart, which touches at most
-/// ⌈(1 + g/2)·q_d/(1 + g)⌉ + 1 ≤ ⌈q_d⌉ + 1 intervals. A mail of r recipients spends r slots, one after
-/// the other, of which one is that it starts in; others may have passed unspent. What the first and the
-/// last mail of a second spend may lie outside it: there are at most ⌈q_d⌉ + 2r − 1. One of more recipients than the window has slots of the limit spends all that are left, and its size stands
-/// for one: nothing is sent that the limit would hold for ever.
+/// In every interval of length P that begins at a slot one send starts at most. The slots of those that
+/// start within one half-open second lie less than 1 s + g/2 × 1 s apart, which touches at most
+/// ⌈(1 + g/2)·q/(1 + g)⌉ + 1 ≤ ⌈q⌉ + 1 intervals. A mail of r recipients spends r slots, one after the
+/// other, of which one is that it starts in; others may have passed unspent. What the first and the last
+/// mail of a second spend may lie outside it: there are at most ⌈q⌉ + 2r − 1. One of more recipients than
+/// the window has slots of the limit spends all that are left, and its size stands for one: nothing is
+/// sent that the limit would hold for ever.
 ///
-/// Where a limit changes, it has no slot in the window of the change (`None` at [`DomainSlots::new`]):
-/// the windows on either side are a second apart, and a send of a limited mail starts in its window.
+/// Where a limit changes, it has no slot in the window of the change ([`DomainSlots::quiet`]): the windows
+/// on either side are a second apart, and a send of a limited mail starts in its window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainSlots {
     grid: SlotGrid,

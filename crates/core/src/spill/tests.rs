@@ -54,8 +54,12 @@ proptest! {
         let mut progress = Progress::default();
         let mut shuffled: Vec<usize> = lines.iter().copied().collect();
         shuffled.sort_by_key(|line| line * 37 % 61);
-        shuffled.iter().for_each(|line| progress.note(*line));
-        shuffled.iter().for_each(|line| progress.note(*line));
+        for line in &shuffled {
+            progress.note(*line);
+        }
+        for line in &shuffled {
+            progress.note(*line);
+        }
         prop_assert_eq!(progress.count(), lines.len());
         prop_assert!((0..61).all(|line| progress.has(line) == lines.contains(&line)));
         prop_assert!(progress.beyond.iter().all(|line| *line > progress.through));

@@ -251,10 +251,10 @@ fn forwarded(
                 arrived += 1;
                 match place {
                     Some(place) => {
-                        DomainMoves::add(&mut fed.domains.fed, place, forward.recipients)
+                        DomainMoves::add(&mut fed.domains.fed, place, forward.recipients);
                     }
                     None => {
-                        *fed.by_campaign.entry(forward.campaign).or_insert(0) += forward.recipients
+                        *fed.by_campaign.entry(forward.campaign).or_insert(0) += forward.recipients;
                     }
                 }
                 let _ = jobs.unbounded_send(Job::Delete(forward.receipt));

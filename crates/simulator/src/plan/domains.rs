@@ -31,10 +31,11 @@ impl FromStr for DomainShare {
             .map_err(|_| wrong())?;
         let domain = domain.trim().to_ascii_lowercase();
         let named = domain.contains('.') && !domain.contains(['@', '"', ' ', '\\']);
-        if !named || !(percent > 0.0 && percent <= 100.0) {
-            return Err(wrong());
+        if named && percent > 0.0 && percent <= 100.0 {
+            Ok(Self { domain, share: percent / 100.0 })
+        } else {
+            Err(wrong())
         }
-        Ok(Self { domain, share: percent / 100.0 })
     }
 }
 

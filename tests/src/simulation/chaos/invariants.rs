@@ -51,7 +51,7 @@ impl Chaos {
         }
     }
 
-    /// ⌈q_d⌉ + 2r − 1 in any second, as many more as clocks that differ let through; a mail of more recipients
+    /// ⌈q⌉ + 2r − 1 in any second, as many more as clocks that differ let through; a mail of more recipients
     /// than its limit lets through in a window counts as one.
     fn the_domains_limits_hold(&self, broken: &mut Vec<String>) {
         let Ok(config) = self.world.settings.poller() else { return };
