@@ -28,7 +28,7 @@ fn mails(priority: &'static str, count: usize) -> Vec<Mail> {
 }
 
 /// One of each in turn, so that no priority stands before the others.
-fn mixed<const N: usize>(lists: [Vec<Mail>; N]) -> Vec<Mail> {
+fn mixed(lists: &[Vec<Mail>]) -> Vec<Mail> {
     let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
     let each = |n: usize| lists.iter().filter_map(move |list| list.get(n * list.len() / longest));
     let mut seen = std::collections::BTreeSet::new();
@@ -88,7 +88,7 @@ async fn until_drained(world: &World, minutes: usize) {
 
 async fn under_overload(merge: bool) {
     let world = World::new(settings(merge)).unwrap();
-    let all = mixed([
+    let all = mixed(&[
         mails("low", 3_000),
         mails("normal", 1_600),
         mails("high", 500),
@@ -135,7 +135,7 @@ async fn deferring_costs_no_slot() {
     for shedding in [true, false] {
         let settings = if shedding { settings(true) } else { Settings::new(14.0, true) };
         let world = World::new(settings).unwrap();
-        let all = mixed([mails("low", 4_000), mails("high", 4_000)]);
+        let all = mixed(&[mails("low", 4_000), mails("high", 4_000)]);
         world.put("big", &all).await.unwrap();
         let first = world.run(4 * MINUTE).await;
         let span = measure::span(first, MINUTE..4 * MINUTE);
@@ -172,7 +172,7 @@ async fn pollers_that_die_between_object_and_delete_leave_copies_and_lose_nothin
     for after in [false, true] {
         let settings = settings(true).variable("TIDEGATE_DUPLICATE_GUARD", "resend");
         let world = World::new(settings).unwrap();
-        world.put("big", &mixed([mails("low", 1_500), mails("high", 500)])).await.unwrap();
+        world.put("big", &mixed(&[mails("low", 1_500), mails("high", 500)])).await.unwrap();
         let fault = if after { Fault::HangAfter } else { Fault::HangBefore };
         world.faults.add(Rule::new(fault).on(Operation::PutSpill).chance(0.3));
         world.run(3 * MINUTE).await;
@@ -186,7 +186,7 @@ async fn pollers_that_die_between_object_and_delete_leave_copies_and_lose_nothin
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_written_stays_on_its_queue() {
     let world = World::new(settings(true)).unwrap();
-    world.put("big", &mixed([mails("low", 1_500), mails("high", 500)])).await.unwrap();
+    world.put("big", &mixed(&[mails("low", 1_500), mails("high", 500)])).await.unwrap();
     let unreachable = Rule::new(Fault::Before(FailureKind::Unreachable)).on(Operation::PutSpill);
     world.faults.add(unreachable);
     world.run(3 * MINUTE).await;

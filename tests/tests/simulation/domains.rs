@@ -34,6 +34,7 @@ fn moves(world: &World) -> BTreeMap<String, usize> {
 }
 
 /// The share of a limit that was used over the windows, with mail for it all the time.
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
 fn used(
     world: &World,
     domains: &[&str],

@@ -9,11 +9,13 @@ use serde::Serialize;
 use tidegate_core::Window;
 use tidegate_core::breaker::Breaker;
 use tidegate_core::config::Campaign;
-use tidegate_core::control::{ChangeRecord, Hold, Holds};
+use tidegate_core::control::{ChangeRecord, Control, Hold, Holds};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::pressure::Level;
 use tidegate_delivery::ports::Depth;
 
+use crate::format::time;
 use crate::redact::Addresses;
 pub use facts::{Facts, Places, Settings, gather};
 pub use view::changes;
@@ -38,6 +40,8 @@ pub struct Status {
     pub holds: Vec<HoldStatus>,
     /// The campaigns, in their order.
     pub campaigns: Vec<CampaignStatus>,
+    /// The level of back-pressure.
+    pub level: LevelStatus,
     /// What recipient domains may be sent, and what waits for it.
     pub domains: Vec<DomainStatus>,
     /// The queues beside the campaigns', by name: `merge`, `express`, `dead_letters`.
@@ -137,6 +141,29 @@ pub struct CampaignStatus {
     pub held: bool,
 }
 
+/// The level of back-pressure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LevelStatus {
+    /// `clear`, `busy` or `overloaded`; `clear` where nobody judged it lately.
+    pub level: Level,
+    /// Since when.
+    pub since: Option<EpochMillis>,
+}
+
+impl LevelStatus {
+    /// What it defers, in words; none where it is clear.
+    #[must_use]
+    pub fn in_words(&self) -> Option<String> {
+        let deferred = match self.level {
+            Level::Clear => return None,
+            Level::Busy => "mail of low priority is deferred",
+            Level::Overloaded => "mail of low and normal priority is deferred",
+        };
+        let since = self.since.map(|since| format!(" since {}", time(since))).unwrap_or_default();
+        Some(format!("{}{since}: {deferred}", self.level))
+    }
+}
+
 /// A limit by recipient domain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DomainStatus {
@@ -200,6 +227,7 @@ impl Status {
             breaker: breaker(&control.breaker),
             holds,
             campaigns: campaigns(facts, &control.weights, &control.campaign_holds),
+            level: level(&control, now),
             domains: facts.domains(),
             queues: facts.depths.iter().map(|(name, depth)| (*name, (*depth).into())).collect(),
             counters: facts.standing.counters.clone(),
@@ -238,6 +266,12 @@ fn serving(facts: &Facts) -> Serving {
         Some(_) => "stopped",
     };
     Serving { state, last_window: last.map(|window| window.opens().into()) }
+}
+
+fn level(control: &Control, now: EpochMillis) -> LevelStatus {
+    let level = control.level(now);
+    let since = control.pressure.filter(|reading| reading.level == level);
+    LevelStatus { level, since: since.map(|reading| reading.since) }
 }
 
 fn breaker(breaker: &Breaker) -> BreakerStatus {

@@ -190,3 +190,18 @@ fn limits_of_recipient_domains_are_shown_with_what_waits_for_them() {
     let text = Page::of(&status).plain();
     assert!(text.contains("Recipient domains") && text.contains("2,500"), "{text}");
 }
+
+#[test]
+fn a_level_above_clear_is_shown_with_what_it_defers_while_it_counts() {
+    let mut facts = facts();
+    let judged = "2026-11-20T20:35:07Z";
+    let reading = format!(r#"{{"level": "busy", "since": "{judged}", "read_at": "{judged}"}}"#);
+    facts.standing.control.pressure = Some(serde_json::from_str(&reading).unwrap());
+    let text = Page::of(&Status::of(&facts)).plain();
+    assert!(
+        text.contains("busy since") && text.contains("mail of low priority is deferred"),
+        "{text}"
+    );
+    facts.at = NOW + Duration::from_hours(1);
+    assert_eq!(Status::of(&facts).level, LevelStatus { level: Level::Clear, since: None });
+}

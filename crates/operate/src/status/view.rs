@@ -54,6 +54,9 @@ impl Status {
             );
             fields.push(("daily quota", Span::from(text)));
         }
+        if let Some(text) = self.level.in_words() {
+            fields.push(("level", Span::new(Tone::Warning, text)));
+        }
         let dead = self.queues.get("dead_letters").map_or(0, |depth| depth.all());
         let tone = if dead > 0 { Tone::Warning } else { Tone::Plain };
         fields.push(("dead letters", Span::new(tone, count(dead))));

@@ -369,6 +369,9 @@ fn said(facts: &Facts, status: &Status, campaign: Option<&str>) -> Vec<Said> {
     if let Some(merge) = status.queues.get("merge") {
         say("merge queue", depth(*merge));
     }
+    if let Some(text) = status.level.in_words() {
+        say("level", format!("{text}; with shedding it may stand in S3 (`tidegate spill list`)"));
+    }
     for limit in status.domains.iter().filter(|limit| limit.waiting > 0) {
         say("domain limit", limit_in_words(limit));
     }

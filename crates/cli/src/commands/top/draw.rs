@@ -91,6 +91,15 @@ fn head_lines(board: &Board) -> Vec<Line<'static>> {
         toned(Tone::Faint, "  breaker ".to_owned()),
         toned(Tone::Plain, status.breaker.state.to_owned()),
     ];
+    if status.level.in_words().is_some() {
+        counts.push(toned(Tone::Faint, "  level ".to_owned()));
+        counts.push(toned(Tone::Warning, status.level.level.to_string()));
+    }
+    let limited: u64 = status.domains.iter().map(|limit| limit.waiting).sum();
+    if limited > 0 {
+        counts.push(toned(Tone::Faint, "  at domains' limits ".to_owned()));
+        counts.push(toned(Tone::Plain, count(limited)));
+    }
     if let Some(daily) = &status.quota.daily {
         let text = format!("{} of {}", count(daily.sent), count(daily.quota));
         counts.push(toned(Tone::Faint, "  today ".to_owned()));
