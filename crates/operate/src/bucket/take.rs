@@ -37,7 +37,7 @@ pub struct TakeReport {
     pub at: String,
     /// The same, in microseconds since the epoch.
     pub at_micros: u64,
-    /// How long a grant was waited for, milliseconds.
+    /// What was waited before it, milliseconds.
     pub waited_ms: u64,
     /// Why not, where it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,9 +61,11 @@ pub(super) async fn take(
     let Asked { pace, wanted, least, ref domains, patience } = *asked;
     let request = TakeRequest { pace, wanted, least, domains };
     let began = clock.monotonic();
+    // What refusals were waited out, without the calls.
+    let mut waited = Duration::ZERO;
     loop {
         let taken = bucket.take(&request).await?;
-        let waited = clock.monotonic().saturating_since(began);
+        let took = clock.monotonic().saturating_since(began);
         let report = |granted, refused| TakeReport {
             granted,
             wanted,
@@ -78,12 +80,15 @@ pub(super) async fn take(
         };
         match taken.answer {
             Answer::Granted(count) => return Ok(report(count, None)),
-            Answer::Refused { after, by } if waited + after > patience => {
+            Answer::Refused { after, by } if took + after > patience => {
                 let by = by.unwrap_or_else(|| ACCOUNT.to_owned());
                 let again_after_ms = after.as_secs_f64() * 1e3;
                 return Ok(report(0, Some(Refusal { by, again_after_ms })));
             }
-            Answer::Refused { after, .. } => clock.sleep_until(clock.monotonic() + after).await,
+            Answer::Refused { after, .. } => {
+                clock.sleep_until(clock.monotonic() + after).await;
+                waited += after;
+            }
         }
     }
 }
