@@ -251,8 +251,8 @@ impl Policy {
     /// ```
     /// use tidegate_core::identity::EpochMillis;
     /// use tidegate_core::pressure::{Figures, Level, Policy};
-    /// let (policy, at) = (Policy::default(), |minute| EpochMillis::new(minute * 60_000));
-    /// let backlog = |hours| Figures { backlog_seconds: Some(hours * 3_600), ..Figures::default() };
+    /// let (policy, at) = (Policy::default(), |minute: u64| EpochMillis::new(minute * 60_000));
+    /// let backlog = |hours: u64| Figures { backlog_seconds: Some(hours * 3_600), ..Figures::default() };
     /// let busy = policy.judge(None, backlog(12), at(0));
     /// assert_eq!(busy.level, Level::Busy);
     /// let calm = policy.judge(Some(&busy), backlog(9), at(1)); // 75 % of the threshold …
