@@ -128,18 +128,8 @@ mod tests {
         grid.at(slot).as_nanos() + late
     }
 
-    /// The most weight that lies in any half-open second of `(start, weight)`, sorted by start.
     fn worst_second(starts: &[(u64, u64)]) -> u64 {
-        let (mut worst, mut sum, mut from) = (0, 0, 0);
-        for &(at, weight) in starts {
-            sum += weight;
-            while at - starts[from].0 >= SECOND {
-                sum -= starts[from].1;
-                from += 1;
-            }
-            worst = worst.max(sum);
-        }
-        worst
+        crate::worst_second::worst_second(starts, SECOND)
     }
 
     fn sorted(mut starts: Vec<(u64, u64)>) -> Vec<(u64, u64)> {

@@ -48,5 +48,7 @@ pub mod spill;
 pub mod tagged;
 pub mod tick;
 pub mod timestamp;
+#[cfg(test)]
+mod worst_second;
 
 pub use timestamp::{Timestamp, Window};

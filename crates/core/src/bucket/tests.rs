@@ -70,16 +70,8 @@ fn run(terms: Terms, tries: &[Try]) -> Vec<(u64, u64, u64)> {
 
 /// The most recipients in any half-open second.
 fn worst_second(granted: &[(u64, u64, u64)]) -> u64 {
-    let (mut worst, mut sum, mut from) = (0, 0, 0);
-    for &(at, count, _) in granted {
-        sum += count;
-        while at - granted[from].0 >= SECOND_MICROS {
-            sum -= granted[from].1;
-            from += 1;
-        }
-        worst = worst.max(sum);
-    }
-    worst
+    let starts: Vec<_> = granted.iter().map(|(at, count, _)| (*at, *count)).collect();
+    crate::worst_second::worst_second(&starts, SECOND_MICROS)
 }
 
 proptest! {

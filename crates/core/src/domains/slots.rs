@@ -166,19 +166,9 @@ mod tests {
         (0.005_f64..=0.5).prop_map(|share| Guard::new(share).unwrap())
     }
 
-    /// The most recipients in any half-open second of (start, recipients).
     fn worst_second(mut starts: Vec<(u64, u64)>) -> u64 {
         starts.sort_unstable();
-        let (mut worst, mut sum, mut from) = (0, 0, 0);
-        for &(at, weight) in &starts {
-            sum += weight;
-            while at - starts[from].0 >= SECOND {
-                sum -= starts[from].1;
-                from += 1;
-            }
-            worst = worst.max(sum);
-        }
-        worst
+        crate::worst_second::worst_second(&starts, SECOND)
     }
 
     /// Every send that a limit lets through in `windows`, with mail of such sizes waiting where `wants`

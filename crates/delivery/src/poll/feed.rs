@@ -268,10 +268,6 @@ fn forwarded(
     arrived
 }
 
-/// Windows' worth of mail beyond what the limits have room for that one window moves out of the way of
-/// other mail, and a number that small quotas may move all the same.
-const OUT_OF_THE_WAY: (u64, u64) = (4, 200);
-
 /// What of this window goes into recipient domains' queues.
 struct Limited {
     /// Recipients that each queue's limit lets through soon, by its place: they take slots, and count as
@@ -289,12 +285,11 @@ impl Limited {
             let depth = u64::try_from(queue.depth).unwrap_or(0);
             (queue.place, (2 * queue.slots.unwrap_or(0)).saturating_sub(depth))
         };
-        let (windows, at_least) = OUT_OF_THE_WAY;
         Self {
             rooms: ctx.plan.domains.queues.iter().map(room).collect(),
             clogged: vec![false; ctx.plan.campaigns.len()],
             beyond: 0,
-            most: windows * ctx.plan.slot_count() + at_least,
+            most: ctx.plan.out_of_the_way(),
         }
     }
 

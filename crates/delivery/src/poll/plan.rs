@@ -190,6 +190,12 @@ impl Plan {
         self.merge.is_some() && (self.rest != Rest::Leave || self.depth > 0)
     }
 
+    /// Recipients beyond what the domains' limits have room for that one window moves out of the way of
+    /// other mail: some windows' worth, and a number that small quotas may move all the same.
+    pub(super) fn out_of_the_way(&self) -> u64 {
+        4 * self.slot_count() + 200
+    }
+
     /// Of each campaign, whether the merge queue may hold some of its mail; empty without a merge queue.
     pub(super) fn may_be_merged(&self) -> Vec<bool> {
         let may = |campaign: &PlannedCampaign| !campaign.held && campaign.idle.is_none();

@@ -197,7 +197,7 @@ impl<E: Environment> Drain<'_, E> {
             if let Some(clogged) = self.clogged.get_mut(lane) {
                 *clogged = true;
             }
-            if self.moved_away <= 4 * self.ctx.plan.slot_count() + 200 {
+            if self.moved_away <= self.ctx.plan.out_of_the_way() {
                 self.intake.replace(lane, recipients);
             }
         }
