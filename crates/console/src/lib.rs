@@ -1,0 +1,4 @@
+//! The console.
+pub mod event;
+pub mod pace;
+pub mod stream;

@@ -1,0 +1,124 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::future::Future as _;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tidegate_delivery::ports::Monotonic;
+use tokio::time::Instant;
+
+use super::switchboard::{Next, Switchboard};
+use crate::pace::{Address, TooMany};
+
+/// The switchboard, shared by all connections; wakes the streams that have something to send.
+#[derive(Debug)]
+pub struct Hub {
+    started: Instant,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    board: Switchboard,
+    wakers: BTreeMap<u64, Waker>,
+}
+
+impl Hub {
+    /// Around a switchboard whose time begins now.
+    #[must_use]
+    pub fn new(board: Switchboard) -> Self {
+        let inner = Mutex::new(Inner { board, wakers: BTreeMap::new() });
+        Self { started: Instant::now(), inner }
+    }
+
+    fn now(&self) -> Monotonic {
+        Monotonic::from_origin(self.started.elapsed())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // No step leaves it half done: what a panic leaves is as good as before.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the switchboard.
+    pub fn look<T>(&self, look: impl FnOnce(&Switchboard) -> T) -> T {
+        look(&self.lock().board)
+    }
+
+    /// Changes the switchboard, and wakes every stream.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Switchboard) -> T) -> T {
+        let mut inner = self.lock();
+        let changed = change(&mut inner.board);
+        let wakers = std::mem::take(&mut inner.wakers);
+        drop(inner);
+        wakers.into_values().for_each(Waker::wake);
+        changed
+    }
+
+    /// Opens a stream, which is open until what this gives is dropped.
+    ///
+    /// # Errors
+    /// [`TooMany`].
+    pub fn subscribe(
+        self: &Arc<Self>,
+        address: Address,
+        last: Option<&str>,
+    ) -> Result<Subscription, TooMany> {
+        let now = self.now();
+        let id = self.lock().board.open(address, last, now)?;
+        Ok(Subscription { hub: Arc::clone(self), id, wake: None })
+    }
+}
+
+/// An open stream.
+#[derive(Debug)]
+pub struct Subscription {
+    hub: Arc<Hub>,
+    id: u64,
+    /// When what waits for a token may go.
+    wake: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl futures_util::Stream for Subscription {
+    type Item = super::Frame;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            let now = this.hub.now();
+            let mut inner = this.hub.lock();
+            let at = match inner.board.next(this.id, now) {
+                Next::Frame(frame) => return Poll::Ready(Some(frame)),
+                Next::Closed => return Poll::Ready(None),
+                Next::Nothing => None,
+                Next::At(at) => Some(at),
+            };
+            inner.wakers.insert(this.id, context.waker().clone());
+            drop(inner);
+            let Some(at) = at else {
+                this.wake = None;
+                return Poll::Pending;
+            };
+            // A timer counts whole milliseconds, and is never early.
+            let until = this.hub.started + at.since_origin() + Duration::from_millis(1);
+            let wake = this.wake.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+            if wake.deadline() != until {
+                wake.as_mut().reset(until);
+            }
+            if wake.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut inner = self.hub.lock();
+        inner.board.close(self.id);
+        inner.wakers.remove(&self.id);
+    }
+}

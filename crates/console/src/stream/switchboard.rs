@@ -1,0 +1,269 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_delivery::ports::Monotonic;
+
+use super::counts::Counts;
+use super::history::{Cursor, Gap, History, Kept};
+use super::outbox::{Due, Outbox};
+use crate::event::{Change, Telemetry};
+use crate::pace::{Address, Addresses, Allowance, Empty, TokenBucket, TooMany};
+
+/// How many of the newest changes the whole state shows.
+const RECENT: usize = 50;
+
+/// How fast, and how many.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Events of a stream.
+    pub stream: Allowance,
+    /// Events of a client address, over all its streams.
+    pub address: Allowance,
+    /// Streams of an address at most.
+    pub streams_of_address: usize,
+    /// Streams of all addresses at most.
+    pub streams: usize,
+}
+
+/// An event as it goes out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Its name.
+    pub event: &'static str,
+    /// Up to where its client knows every change then; none of telemetry.
+    pub id: Option<String>,
+    /// Whether it is its stream's first: it says when to come back.
+    pub is_first: bool,
+    /// What it says: JSON on one line.
+    pub data: Arc<str>,
+}
+
+/// What a stream does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Sends this.
+    Frame(Frame),
+    /// Asks again then: something waits for a token.
+    At(Monotonic),
+    /// Waits until there is something.
+    Nothing,
+    /// Ends.
+    Closed,
+}
+
+#[derive(Debug)]
+struct Stream {
+    address: Address,
+    own: TokenBucket,
+    outbox: Outbox,
+    /// Whose tokens what goes next waits for, so that each wait counts once.
+    waits: Option<Empty>,
+}
+
+/// All streams, what was last said, and what each still has to be told. Time is an argument.
+#[derive(Debug)]
+pub struct Switchboard {
+    limits: Limits,
+    history: History,
+    /// JSON of each kind of telemetry, by its index; empty until there is some.
+    latest: [Option<Arc<str>>; Telemetry::ALL.len()],
+    /// What the whole state has beside it: the curves so far.
+    series: Arc<str>,
+    addresses: Addresses,
+    streams: BTreeMap<u64, Stream>,
+    next: u64,
+    is_closed: bool,
+    counts: Counts,
+}
+
+impl Switchboard {
+    /// Without a stream.
+    #[must_use]
+    pub fn new(limits: Limits, history: History) -> Self {
+        Self {
+            limits,
+            history,
+            latest: Default::default(),
+            series: "null".into(),
+            addresses: Addresses::new(limits.address, limits.streams_of_address, limits.streams),
+            streams: BTreeMap::new(),
+            next: 0,
+            is_closed: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Opens a stream of `address`; `last` is what its client says of where it was, where it was here
+    /// before.
+    ///
+    /// # Errors
+    /// [`TooMany`].
+    pub fn open(
+        &mut self,
+        address: Address,
+        last: Option<&str>,
+        now: Monotonic,
+    ) -> Result<u64, TooMany> {
+        if let Err(error) = self.addresses.open(address, now) {
+            Counts::add(&mut self.counts.refused, error);
+            return Err(error);
+        }
+        let cursor = last.map(|last| {
+            let unread = Cursor { history: String::new(), seq: 0 };
+            last.parse().unwrap_or(unread)
+        });
+        let (missed, gap) = match &cursor {
+            Some(cursor) => self.history.after(cursor),
+            None => (Vec::new(), None),
+        };
+        self.counts.opened += 1;
+        self.counts.reconnects += u64::from(cursor.is_some());
+        self.counts.replayed += missed.len() as u64;
+        let id = self.next;
+        self.next += 1;
+        let last = self.history.last();
+        let known = cursor.filter(|_| gap != Some(Gap::Unknown)).map_or(last, |cursor| cursor.seq);
+        let mut outbox = Outbox::opened(known, gap);
+        for kept in missed {
+            if let Some(dropped) = outbox.push(kept) {
+                Counts::add(&mut self.counts.dropped, dropped.change.kind.name());
+            }
+        }
+        let own = TokenBucket::full(self.limits.stream, now);
+        self.streams.insert(id, Stream { address, own, outbox, waits: None });
+        Ok(id)
+    }
+
+    /// Forgets a stream.
+    pub fn close(&mut self, id: u64) {
+        if let Some(stream) = self.streams.remove(&id) {
+            self.addresses.close(stream.address, id);
+        }
+    }
+
+    /// Ends every stream, and opens none that does not end at once.
+    pub fn close_all(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Keeps a change, and has it wait for every stream.
+    pub fn publish(&mut self, change: Change) {
+        let kept = self.history.keep(change);
+        for stream in self.streams.values_mut() {
+            if let Some(dropped) = stream.outbox.push(Arc::clone(&kept)) {
+                Counts::add(&mut self.counts.dropped, dropped.change.kind.name());
+            }
+        }
+    }
+
+    /// Has the newest telemetry wait for every stream.
+    pub fn show(&mut self, telemetry: Telemetry, json: Arc<str>) {
+        if let Some(latest) = self.latest.get_mut(telemetry.index()) {
+            *latest = Some(json);
+        }
+        for stream in self.streams.values_mut() {
+            if stream.outbox.mark(telemetry) {
+                Counts::add(&mut self.counts.dropped, telemetry.name());
+            }
+        }
+    }
+
+    /// Replaces the curves that a new stream is told.
+    pub fn set_series(&mut self, json: Arc<str>) {
+        self.series = json;
+    }
+
+    /// What stream `id` does now.
+    pub fn next(&mut self, id: u64, now: Monotonic) -> Next {
+        let Some(stream) = self.streams.get_mut(&id).filter(|_| !self.is_closed) else {
+            return Next::Closed;
+        };
+        if stream.outbox.is_empty() {
+            return Next::Nothing;
+        }
+        if let Err((at, empty)) = self.addresses.take(stream.address, id, &mut stream.own, now) {
+            if stream.waits != Some(empty) {
+                stream.waits = Some(empty);
+                Counts::add(&mut self.counts.empty, empty);
+            }
+            return Next::At(at);
+        }
+        stream.waits = None;
+        let Some(due) = stream.outbox.take() else { return Next::Nothing };
+        let known = stream.outbox.known();
+        let frame = self.frame(due, known);
+        Counts::add(&mut self.counts.sent, frame.event);
+        self.counts.gaps += u64::from(frame.event == "gap");
+        Next::Frame(frame)
+    }
+
+    fn frame(&self, due: Due, known: Option<u64>) -> Frame {
+        let cursor = known.map(|seq| Cursor { history: self.history.name().to_owned(), seq });
+        let (event, id, data) = match due {
+            Due::State => ("state", cursor, self.state().into()),
+            // Without an id: a client that goes now is told of the gap again.
+            Due::Gap(gap) => ("gap", None, words(gap).into()),
+            Due::Change(kept) => (kept.change.kind.name(), cursor, Arc::clone(&kept.json)),
+            Due::Telemetry(telemetry) => (telemetry.name(), None, self.newest(telemetry)),
+        };
+        let id = id.map(|cursor| cursor.to_string());
+        Frame { event, id, is_first: event == "state", data }
+    }
+
+    fn newest(&self, telemetry: Telemetry) -> Arc<str> {
+        let latest = self.latest.get(telemetry.index()).cloned().flatten();
+        latest.unwrap_or_else(|| "null".into())
+    }
+
+    /// The whole state: the newest of everything.
+    #[must_use]
+    pub fn state(&self) -> String {
+        let recent: Vec<&Arc<Kept>> = self.history.all().rev().take(RECENT).collect();
+        let recent: Vec<&str> = recent.into_iter().rev().map(|kept| &*kept.json).collect();
+        let mut text = String::from("{");
+        for telemetry in Telemetry::ALL {
+            text.push_str(&format!("\"{}\":{},", telemetry.name(), self.newest(telemetry)));
+        }
+        text + &format!("\"series\":{},\"recent\":[{}]}}", self.series, recent.join(","))
+    }
+
+    /// The changes that are kept, the oldest first.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// What the streams came to.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How many streams are open.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// How many addresses are known.
+    #[must_use]
+    pub fn addresses(&self) -> usize {
+        self.addresses.known()
+    }
+
+    /// How many changes wait for all streams together, and for the one that most wait for.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        let waiting = || self.streams.values().map(|stream| stream.outbox.waiting());
+        (waiting().sum(), waiting().max().unwrap_or(0))
+    }
+}
+
+fn words(gap: Gap) -> String {
+    match gap {
+        Gap::Missed(missed) => format!(
+            "{{\"missed\":{missed},\"why\":\"more changes came than are kept for a client that is away or slow\"}}"
+        ),
+        Gap::Unknown => "{\"missed\":null,\"why\":\"this console does not know what the page last saw: it was restarted without what it remembers, or is another one\"}".to_owned(),
+    }
+}
