@@ -271,44 +271,9 @@ impl PlanArgs {
     async fn live(&self, scenario: &mut Scenario, shell: &Shell) -> Result<(), CommandError> {
         let stack = self.on.stack.open().await?;
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-        let waiting = |name: &str| {
-            let depth = facts.backlogs.get(name).copied().unwrap_or_default();
-            depth.visible + depth.in_flight + depth.delayed
-        };
-        let control = &facts.standing.control;
-        scenario.campaigns = facts
-            .campaigns
-            .iter()
-            .map(|campaign| Load {
-                name: campaign.name.clone(),
-                weight: if control.holds_campaign(&campaign.name) {
-                    0
-                } else {
-                    control.weight(&campaign.name, campaign.weight)
-                },
-                mails: waiting(&campaign.name),
-                recipients: 1,
-            })
-            .collect();
-        let quota = facts.quota();
-        scenario.quota = quota.in_force.or(quota.account_per_second).unwrap_or(scenario.quota);
-        let policy = stack.poller.cap.daily;
-        scenario.daily = facts.account.as_ref().and_then(|account| {
-            let quota = recipients(account.max_24_hour_send)?;
-            let sent = recipients(account.sent_last_24_hours).unwrap_or(0);
-            Some(Daily { quota, sent, pace: policy.pace })
-        });
-        scenario.merge = stack.merge().is_some();
-        scenario.express = stack.express().map(|_| 0.0);
         let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
-        scenario.deployed = Some(Box::new(Deployed { poller, scheduler }));
-        scenario.name.clone_from(&stack.name);
+        let standing = Scenario::standing(&facts, Deployed { poller, scheduler });
+        *scenario = Scenario { start: scenario.start, ..standing };
         Ok(())
     }
-}
-
-/// A number of recipients as SES tells it; none is no limit.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is not negative")]
-fn recipients(told: f64) -> Option<u64> {
-    (told >= 0.0).then_some(told as u64)
 }

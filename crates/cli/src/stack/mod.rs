@@ -10,7 +10,7 @@ mod find;
 mod local;
 
 use tidegate_aws::{Clients, DynamoLedger, SesAccount, SqsQueues, SystemClock};
-use tidegate_core::config::{Campaign, Campaigns, LedgerKind, PollerConfig, SchedulerConfig};
+use tidegate_core::config::{Campaign, LedgerKind, PollerConfig, SchedulerConfig};
 use tidegate_core::control::Control;
 use tidegate_delivery::ports::{Ledger as _, PortError, QueueUrl, Standing};
 
@@ -90,10 +90,7 @@ impl Stack {
     /// The campaigns: the configured ones, or the ledger's list where that is in force.
     #[must_use]
     pub fn campaigns(&self, control: &Control) -> Vec<Campaign> {
-        match &self.poller.campaigns {
-            Campaigns::Listed(list) => list.clone(),
-            Campaigns::Ledger => control.campaigns.clone(),
-        }
+        self.poller.campaigns.in_force(control)
     }
 
     /// What stands in the ledger, and the campaigns.

@@ -13,4 +13,4 @@ pub use outbox::{Outbox, QUEUE};
 pub use switchboard::{Frame, Limits, Next, Switchboard};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

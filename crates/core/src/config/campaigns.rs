@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::variables::{is_fifo, is_url};
+use crate::control::Control;
 use crate::cycle::Cycle;
 
 /// The name under which express mail is counted; no campaign may have it.
@@ -49,6 +50,15 @@ pub enum Campaigns {
 }
 
 impl Campaigns {
+    /// The campaigns in force: those listed, or those of the ledger's control record.
+    #[must_use]
+    pub fn in_force(&self, control: &Control) -> Vec<Campaign> {
+        match self {
+            Self::Listed(list) => list.clone(),
+            Self::Ledger => control.campaigns.clone(),
+        }
+    }
+
     pub(super) fn parse(text: &str) -> Option<Self> {
         if text == "ledger" {
             return Some(Self::Ledger);

@@ -8,6 +8,7 @@ mod domains;
 mod error;
 mod fault;
 mod forecast;
+mod live;
 mod parse;
 mod phases;
 mod raster;

@@ -1,0 +1,165 @@
+//! What a console remembers from one start to the next: its changes, and what it last saw. So a page
+//! that comes back after a restart is told what it missed, and what happened meanwhile.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::event::Change;
+use crate::stream::History;
+use crate::watch::Seen;
+
+/// How many changes are remembered.
+const REMEMBERED: usize = 500;
+/// Of which form the file is: another one is not read.
+const FORM: u32 = 1;
+
+/// What is remembered.
+#[derive(Debug, Serialize, Deserialize)]
+struct Remembered {
+    form: u32,
+    stack: String,
+    history: String,
+    changes: Vec<Change>,
+    seen: Seen,
+}
+
+/// Why nothing is remembered.
+#[derive(Debug, Error)]
+pub enum MemoryError {
+    /// Another console has the file.
+    #[error("{}: another console of this stack uses it", .0.display())]
+    Taken(PathBuf),
+    /// The file cannot be used.
+    #[error("{}: {doing}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A file that is this console's alone while it runs.
+#[derive(Debug)]
+pub struct Memory {
+    path: PathBuf,
+    stack: String,
+    /// Held as long as the console runs.
+    _lock: File,
+}
+
+impl Memory {
+    /// Opens the file of `stack`, and makes its folder. Nobody but its owner can read it.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; the console can do without.
+    pub fn open(path: &Path, stack: &str) -> Result<Self, MemoryError> {
+        let failed = |doing| move |source| MemoryError::File { path: path.to_owned(), doing, source };
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed("its folder cannot be made"))?;
+        }
+        let lock = path.with_extension("lock");
+        let file = options().open(&lock).map_err(failed("its lock cannot be made"))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(MemoryError::Taken(path.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(failed("it cannot be locked")(source)),
+        }
+        Ok(Self { path: path.to_owned(), stack: stack.to_owned(), _lock: file })
+    }
+
+    /// What is remembered; none of a new file, of another stack, or of one that cannot be read.
+    #[must_use]
+    pub fn recall(&self) -> Option<(History, Seen)> {
+        let text = fs::read_to_string(&self.path).ok()?;
+        let remembered: Remembered = serde_json::from_str(&text).ok()?;
+        let is_ours = remembered.form == FORM && remembered.stack == self.stack;
+        let history = || History::new(remembered.history, remembered.changes);
+        is_ours.then(|| (history(), remembered.seen))
+    }
+
+    /// Remembers; the file is whole at every moment.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub fn remember(&self, history: &History, seen: &Seen) -> Result<(), MemoryError> {
+        let newest = history.all().rev().take(REMEMBERED).map(|kept| kept.change.clone());
+        let mut changes: Vec<Change> = newest.collect();
+        changes.reverse();
+        let remembered = Remembered {
+            form: FORM,
+            stack: self.stack.clone(),
+            history: history.name().to_owned(),
+            changes,
+            seen: seen.clone(),
+        };
+        let path = &self.path;
+        let failed = |source| MemoryError::File {
+            path: path.clone(),
+            doing: "it cannot be written",
+            source,
+        };
+        let text = serde_json::to_vec(&remembered).map_err(io::Error::other).map_err(failed)?;
+        let new = path.with_extension("new");
+        let write = || {
+            options().truncate(true).open(&new)?.write_all(&text)?;
+            fs::rename(&new, path)
+        };
+        write().map_err(failed)
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = File::options();
+    options.write(true).create(true).mode(0o600);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Kind;
+    use crate::stream::tests::change;
+
+    fn folder(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("tidegate-console-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn what_was_seen_is_known_after_a_restart_and_a_second_console_does_without() {
+        let folder = folder("memory");
+        let path = folder.join("tidegate.json");
+        let memory = Memory::open(&path, "tidegate").unwrap();
+        assert!(memory.recall().is_none());
+        let mut history = History::new("h".to_owned(), Vec::new());
+        for _ in 0..REMEMBERED + 3 {
+            history.keep(change(Kind::Hold, "x"));
+        }
+        memory.remember(&history, &Seen::default()).unwrap();
+        assert!(matches!(Memory::open(&path, "tidegate"), Err(MemoryError::Taken(_))));
+        drop(memory);
+        let again = Memory::open(&path, "tidegate").unwrap();
+        let (recalled, seen) = again.recall().unwrap();
+        assert_eq!((recalled.name(), recalled.last()), ("h", history.last()));
+        assert_eq!((recalled.all().len(), seen), (REMEMBERED, Seen::default()));
+        drop(again);
+        let other = Memory::open(&path, "other").unwrap();
+        assert!(other.recall().is_none(), "another stack's changes are none of its own");
+        fs::write(&path, "{\"form\":1,").unwrap();
+        assert!(other.recall().is_none(), "half a file is none");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_named() {
+        let error = Memory::open(Path::new("/proc/none/tidegate.json"), "tidegate").unwrap_err();
+        assert!(error.to_string().contains("/proc/none/tidegate.json"), "{error}");
+    }
+}

@@ -1,0 +1,70 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::identity::EpochMillis;
+use tidegate_operate::status::{HoldStatus, Quota};
+
+/// Which hold: of a campaign or of all, and its reason. No campaign's name has a slash in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HoldKey {
+    pub(super) campaign: Option<String>,
+    pub(super) reason: String,
+}
+
+impl HoldKey {
+    pub(super) fn of(hold: &HoldStatus) -> Self {
+        Self { campaign: hold.campaign.clone(), reason: hold.reason.clone() }
+    }
+
+    pub(super) fn parse(text: &str) -> Self {
+        let (campaign, reason) = text.split_once('/').unwrap_or(("", text));
+        let campaign = Some(campaign.to_owned()).filter(|campaign| !campaign.is_empty());
+        Self { campaign, reason: reason.to_owned() }
+    }
+
+    /// What is held, in words.
+    pub(super) fn what(&self) -> &str {
+        self.campaign.as_deref().unwrap_or("All sending")
+    }
+}
+
+impl fmt::Display for HoldKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.campaign.as_deref().unwrap_or_default(), self.reason)
+    }
+}
+
+/// What of a hold is told anew where it changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct HoldSeen {
+    pub(super) detail: String,
+    pub(super) since: EpochMillis,
+    pub(super) until: Option<EpochMillis>,
+}
+
+impl From<&HoldStatus> for HoldSeen {
+    fn from(hold: &HoldStatus) -> Self {
+        Self { detail: hold.detail.clone(), since: hold.since, until: hold.until }
+    }
+}
+
+/// What of the quota is told where it changes: what the account and people set; and of the factor,
+/// which moves every few seconds while SES refuses, only whether it lowers anything.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct QuotaSeen {
+    pub(super) account: Option<f64>,
+    pub(super) configured_cap: Option<f64>,
+    pub(super) operator_cap: Option<f64>,
+    pub(super) is_lowered: bool,
+}
+
+impl QuotaSeen {
+    pub(super) fn of(quota: &Quota) -> Self {
+        Self {
+            account: quota.account_per_second,
+            configured_cap: quota.configured_cap,
+            operator_cap: quota.operator_cap,
+            is_lowered: quota.factor < 1.0,
+        }
+    }
+}

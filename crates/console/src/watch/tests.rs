@@ -1,0 +1,180 @@
+use std::collections::BTreeMap;
+
+use tidegate_core::control::ChangeRecord;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::pressure::Level;
+use tidegate_operate::status::{
+    BreakerStatus, CampaignStatus, HoldStatus, LevelStatus, QueueDepth, Quota, Serving, Status,
+};
+
+use super::*;
+
+fn at(seconds: u64) -> EpochMillis {
+    EpochMillis::new(1_795_206_967_000 + seconds * 1_000)
+}
+
+pub(crate) fn status() -> Status {
+    Status {
+        stack: "tidegate".to_owned(),
+        at: at(0),
+        quota: Quota {
+            account_per_second: Some(14.0),
+            configured_cap: None,
+            operator_cap: None,
+            factor: 1.0,
+            in_force: Some(14.0),
+            slots_per_second: Some(13.7),
+            daily: None,
+            sending_enabled: Some(true),
+        },
+        serving: Serving { state: "serving", last_window: Some(at(0)) },
+        breaker: BreakerStatus { state: "allowing", since: None, until: None },
+        holds: Vec::new(),
+        campaigns: vec![CampaignStatus {
+            name: "big".to_owned(),
+            configured_weight: 90,
+            weight: 90,
+            share: 1.0,
+            sent: 100,
+            backlog: QueueDepth { visible: 900, ..QueueDepth::default() },
+            held: false,
+        }],
+        level: LevelStatus { level: Level::Clear, since: None },
+        domains: Vec::new(),
+        queues: BTreeMap::new(),
+        counters: BTreeMap::from([("sent".to_owned(), 100), ("dead".to_owned(), 2)]),
+        changes: Vec::new(),
+    }
+}
+
+fn hold(campaign: Option<&str>, reason: &str) -> HoldStatus {
+    HoldStatus {
+        campaign: campaign.map(str::to_owned),
+        reason: reason.to_owned(),
+        detail: "by ada: typo".to_owned(),
+        since: at(1),
+        until: None,
+        lifted_by: "`tidegate resume`".to_owned(),
+    }
+}
+
+fn record(seconds: u64, detail: &str) -> ChangeRecord {
+    ChangeRecord {
+        at: at(seconds),
+        by: "user/ada".to_owned(),
+        action: "weights".to_owned(),
+        campaign: None,
+        detail: detail.to_owned(),
+        reason: "the newsletter first".to_owned(),
+    }
+}
+
+fn titles(changes: &[Change]) -> Vec<&str> {
+    changes.iter().map(|change| change.title.as_str()).collect()
+}
+
+#[test]
+fn the_first_look_tells_nothing_and_an_unchanged_one_neither() {
+    let mut seen = Seen::first(&status());
+    assert_eq!(seen.changes(&status(), true), []);
+}
+
+#[test]
+fn holds_and_pauses_are_told_as_they_begin_change_and_end() {
+    let mut seen = Seen::first(&status());
+    let mut now = status();
+    now.holds = vec![hold(Some("big"), "refusals"), hold(None, "paused")];
+    let told = seen.changes(&now, false);
+    assert_eq!(titles(&told), ["All sending is paused", "big is held: refusals"]);
+    assert_eq!((told[0].kind, told[0].tone), (Kind::Pause, Tone::Warn));
+    assert_eq!((told[1].kind, told[1].campaign.as_deref()), (Kind::Hold, Some("big")));
+    now.holds[1].until = Some(at(60));
+    assert_eq!(titles(&seen.changes(&now, false)), ["All sending: the pause was changed"]);
+    now.holds.remove(0);
+    let told = seen.changes(&now, false);
+    assert_eq!(titles(&told), ["big is not held any more for refusals"]);
+    assert_eq!((told[0].detail.as_str(), told[0].tone), ("still held: paused", Tone::Info));
+    now.holds.clear();
+    let told = seen.changes(&now, false);
+    assert_eq!((titles(&told), told[0].tone), (vec!["All sending is not paused any more"], Tone::Good));
+}
+
+#[test]
+fn states_are_told_when_they_change_and_idle_counts_as_served() {
+    let mut seen = Seen::first(&status());
+    let mut now = status();
+    now.serving.state = "idle";
+    assert_eq!(seen.changes(&now, false), []);
+    now.serving.state = "stopped";
+    now.breaker = BreakerStatus { state: "blocking", since: Some(at(2)), until: Some(at(7)) };
+    now.level = LevelStatus { level: Level::Busy, since: Some(at(2)) };
+    now.quota.factor = 0.5;
+    let told = seen.changes(&now, false);
+    let expected =
+        ["SES fails: the breaker blocks", "No poller serves", "The rate changed", "The level is busy"];
+    assert_eq!(titles(&told), expected);
+    // It falls further: nothing new.
+    now.quota.factor = 0.25;
+    now.quota.in_force = Some(3.5);
+    assert_eq!(seen.changes(&now, false), []);
+    now.quota.factor = 1.0;
+    now.quota.operator_cap = Some(10.0);
+    let told = seen.changes(&now, false);
+    assert!(told[0].detail.contains("the operator's cap none -> 10"), "{}", told[0].detail);
+    // SES did not tell once: that is no change of the quota.
+    now.quota.account_per_second = None;
+    assert_eq!(seen.changes(&now, false), []);
+    now.quota.account_per_second = Some(14.0);
+    assert_eq!(seen.changes(&now, false), []);
+}
+
+#[test]
+fn dead_letters_are_told_by_their_number() {
+    let mut seen = Seen::first(&status());
+    let mut now = status();
+    now.counters.insert("dead".to_owned(), 5);
+    let told = seen.changes(&now, false);
+    assert_eq!((titles(&told), told[0].detail.as_str()), (vec!["3 dead letters"], "5 since the ledger began"));
+    assert_eq!(seen.changes(&now, false), []);
+}
+
+#[test]
+fn progress_is_told_only_of_a_look_that_counted_the_queues() {
+    let mut seen = Seen::first(&status());
+    let mut now = status();
+    now.campaigns[0].sent = 500;
+    assert_eq!(seen.changes(&now, false), []);
+    now.campaigns[0].backlog.visible = 500;
+    let told = seen.changes(&now, true);
+    assert_eq!((titles(&told), told[0].kind), (vec!["big: 50 % is sent"], Kind::Progress));
+}
+
+#[test]
+fn every_operators_change_is_told_once_the_oldest_first() {
+    let mut now = status();
+    now.changes = vec![record(0, "old")];
+    let mut seen = Seen::first(&now);
+    // Two within the same millisecond, one of them after the look that saw the first.
+    now.changes.insert(0, record(3, "a"));
+    assert_eq!(seen.changes(&now, false).len(), 1);
+    now.changes.insert(0, record(3, "b"));
+    now.changes.insert(0, record(4, "c"));
+    let told = seen.changes(&now, false);
+    let details: Vec<_> = told.iter().map(|change| &change.detail[..1]).collect();
+    assert_eq!((details, told[0].kind), (vec!["b", "c"], Kind::Change));
+    assert_eq!(told[0].at, at(3));
+    assert_eq!(told[0].title, "user/ada: weights");
+    assert_eq!(seen.changes(&now, false), []);
+}
+
+#[test]
+fn what_was_seen_is_kept_and_a_restart_tells_what_changed_meanwhile() {
+    let before = Seen::first(&status());
+    let kept = serde_json::to_string(&before).unwrap();
+    let mut seen: Seen = serde_json::from_str(&kept).unwrap();
+    assert_eq!(seen, before);
+    let mut now = status();
+    now.holds = vec![hold(None, "paused")];
+    now.changes = vec![record(5, "x")];
+    assert_eq!(titles(&seen.changes(&now, true)), ["user/ada: weights", "All sending is paused"]);
+}

@@ -1,0 +1,146 @@
+use tidegate_core::control::ChangeRecord;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::pressure::Level;
+use tidegate_operate::format::{count, rate, time};
+use tidegate_operate::status::{CampaignStatus, Status};
+
+use super::progress::Said;
+use super::seen::{HoldKey, HoldSeen, QuotaSeen};
+use super::{change, of_campaign};
+use crate::event::{Change, Kind, Tone};
+
+const PAUSED: &str = "paused";
+
+fn kind(key: &HoldKey) -> Kind {
+    if key.reason == PAUSED { Kind::Pause } else { Kind::Hold }
+}
+
+/// Until when, and what was said.
+fn detail(hold: &HoldSeen) -> String {
+    match hold.until {
+        Some(until) => format!("until {}; {}", time(until), hold.detail),
+        None => hold.detail.clone(),
+    }
+}
+
+pub(super) fn held(at: EpochMillis, key: &HoldKey, hold: &HoldSeen) -> Change {
+    let (what, reason) = (key.what(), key.reason.replace('_', " "));
+    let (title, tone) = match key.reason.as_str() {
+        PAUSED => (format!("{what} is paused"), Tone::Warn),
+        _ => (format!("{what} is held: {reason}"), Tone::Bad),
+    };
+    of_campaign(key.campaign.as_deref(), change(at, kind(key), tone, title, detail(hold)))
+}
+
+pub(super) fn held_anew(at: EpochMillis, key: &HoldKey, hold: &HoldSeen) -> Change {
+    let reason = if key.reason == PAUSED { "pause" } else { "hold" };
+    let title = format!("{}: the {reason} was changed", key.what());
+    of_campaign(key.campaign.as_deref(), change(at, kind(key), Tone::Warn, title, detail(hold)))
+}
+
+pub(super) fn let_go(at: EpochMillis, key: &HoldKey, status: &Status) -> Change {
+    let what = key.what();
+    let title = match key.reason.as_str() {
+        PAUSED => format!("{what} is not paused any more"),
+        reason => format!("{what} is not held any more for {}", reason.replace('_', " ")),
+    };
+    // What still holds it: its own holds, and those on all.
+    let holds = |hold: &&tidegate_operate::status::HoldStatus| {
+        hold.campaign.is_none() || hold.campaign == key.campaign
+    };
+    let still: Vec<String> =
+        status.holds.iter().filter(holds).map(|hold| hold.reason.replace('_', " ")).collect();
+    let (tone, detail) = if still.is_empty() {
+        (Tone::Good, String::new())
+    } else {
+        (Tone::Info, format!("still held: {}", still.join(", ")))
+    };
+    of_campaign(key.campaign.as_deref(), change(at, kind(key), tone, title, detail))
+}
+
+pub(super) fn breaker(status: &Status) -> Change {
+    let breaker = &status.breaker;
+    let until = breaker.until.map(|until| format!("it probes at {}", time(until)));
+    let (title, detail, tone) = match breaker.state {
+        "blocking" => ("SES fails: the breaker blocks", until.unwrap_or_default(), Tone::Bad),
+        "probing" => ("The breaker probes", "with a few mails a second".to_owned(), Tone::Warn),
+        _ => ("SES answers again: the breaker lets all through", String::new(), Tone::Good),
+    };
+    change(status.at, Kind::Breaker, tone, title.to_owned(), detail)
+}
+
+/// What is told of a state of service: whether queues are empty is told by the figures.
+pub(super) fn service(state: &str) -> &str {
+    if state == "idle" { "serving" } else { state }
+}
+
+pub(super) fn serving(status: &Status) -> Change {
+    let last = status.serving.last_window.map(|last| format!("the last window was {}", time(last)));
+    let (title, tone) = match service(status.serving.state) {
+        "serving" => ("The pollers serve", Tone::Good),
+        _ => ("No poller serves", Tone::Bad),
+    };
+    change(status.at, Kind::Serving, tone, title.to_owned(), last.unwrap_or_default())
+}
+
+pub(super) fn quota(at: EpochMillis, before: &QuotaSeen, now: &QuotaSeen) -> Change {
+    let shown = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), rate);
+    let mut said = Vec::new();
+    let mut compare = |what: &str, before: Option<f64>, now: Option<f64>| {
+        if before != now {
+            said.push(format!("{what} {} -> {}", shown(before), shown(now)));
+        }
+    };
+    compare("the account's quota", before.account, now.account);
+    compare("the configured cap", before.configured_cap, now.configured_cap);
+    compare("the operator's cap", before.operator_cap, now.operator_cap);
+    match (before.is_lowered, now.is_lowered) {
+        (false, true) => said.push("SES refused mails for the rate, which lowers it".to_owned()),
+        (true, false) => said.push("it is not lowered for refusals any more".to_owned()),
+        _ => {}
+    }
+    let tone = if now.is_lowered && !before.is_lowered { Tone::Warn } else { Tone::Info };
+    change(at, Kind::Quota, tone, "The rate changed".to_owned(), said.join("; "))
+}
+
+pub(super) fn level(status: &Status) -> Change {
+    let tone = match status.level.level {
+        Level::Clear => Tone::Good,
+        Level::Busy => Tone::Warn,
+        Level::Overloaded => Tone::Bad,
+    };
+    let title = format!("The level is {}", status.level.level);
+    let detail = status.level.in_words().unwrap_or_else(|| "nothing is deferred".to_owned());
+    change(status.at, Kind::Level, tone, title, detail)
+}
+
+pub(super) fn dead_letters(status: &Status, more: u64) -> Change {
+    let title = if more == 1 {
+        "A dead letter".to_owned()
+    } else {
+        format!("{} dead letters", count(more))
+    };
+    let detail = format!("{} since the ledger began", count(status.counter("dead")));
+    change(status.at, Kind::DeadLetter, Tone::Warn, title, detail)
+}
+
+pub(super) fn progress(at: EpochMillis, campaign: &CampaignStatus, said: Said) -> Change {
+    let name = &campaign.name;
+    let (title, tone) = match said {
+        Said::Begun(waiting) => (format!("{name}: {} wait", count(waiting)), Tone::Info),
+        Said::Tenths(tenths) => (format!("{name}: {} % is sent", tenths * 10), Tone::Info),
+        Said::Ended(sent) => {
+            (format!("{name}: its queue is empty, {} were sent", count(sent)), Tone::Good)
+        }
+    };
+    of_campaign(Some(name), change(at, Kind::Progress, tone, title, String::new()))
+}
+
+pub(super) fn operator(record: &ChangeRecord) -> Change {
+    let of = record.campaign.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+    let title = format!("{}: {}{of}", record.by, record.action);
+    let said = [record.detail.as_str(), record.reason.as_str()];
+    let said: Vec<&str> = said.into_iter().filter(|text| !text.is_empty()).collect();
+    let change = change(record.at, Kind::Change, Tone::Info, title, said.join("; "));
+    of_campaign(record.campaign.as_deref(), change)
+}
