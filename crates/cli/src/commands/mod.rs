@@ -2,6 +2,7 @@
 
 mod bucket;
 mod completions;
+mod console;
 mod dead;
 mod doctor;
 mod history;
@@ -25,6 +26,7 @@ use crate::stack::StackArgs;
 
 pub use bucket::BucketArgs;
 pub use completions::{CompletionsArgs, ManArgs};
+pub use console::ConsoleArgs;
 pub use dead::DeadArgs;
 pub use doctor::DoctorArgs;
 pub use history::HistoryArgs;
@@ -59,6 +61,8 @@ pub enum Command {
     Plan(Box<PlanArgs>),
     /// Watch a running stack, live, and steer it
     Top(TopArgs),
+    /// Serve a live page of a running stack: its figures, and everything that steers it
+    Console(Box<ConsoleArgs>),
     /// Show what stands: quota and use, campaigns, holds, breaker, queues
     Status(StatusArgs),
     /// Ask how high the pressure is, and what it defers
@@ -100,6 +104,7 @@ impl Command {
         match self {
             Self::Send(args) => Some(args.on.output),
             Self::Top(args) => Some(args.on.output),
+            Self::Console(args) => Some(args.on.output),
             Self::Status(args) => Some(args.on.output),
             Self::Level(args) => Some(args.on.output),
             Self::Spill(args) => Some(args.output()),
@@ -126,6 +131,7 @@ impl Command {
             Self::Send(_)
                 | Self::Plan(_)
                 | Self::Top(_)
+                | Self::Console(_)
                 | Self::Dead(_)
                 | Self::Reconcile(_)
                 | Self::Spill(_)
@@ -148,6 +154,7 @@ impl Command {
         match self {
             Self::Send(args) => Box::pin(send::run(&args, shell)).await,
             Self::Top(args) => Box::pin(top::run(&args, shell)).await,
+            Self::Console(args) => Box::pin(console::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
             Self::Level(args) => Box::pin(level::run(&args, shell)).await,
             Self::Spill(args) => Box::pin(spill::run(&args, shell)).await,

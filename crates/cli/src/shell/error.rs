@@ -33,6 +33,14 @@ pub enum CommandError {
         /// What the system said.
         source: io::Error,
     },
+    /// Nobody can listen there.
+    #[error("{address}: it cannot listen there; --listen names another address")]
+    Listen {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The terminal failed.
     #[error("the terminal fails")]
     Terminal(#[source] io::Error),
@@ -61,6 +69,7 @@ impl CommandError {
             Self::Stack(_)
             | Self::Service(_)
             | Self::File { .. }
+            | Self::Listen { .. }
             | Self::Terminal(_)
             | Self::Unfinished(_) => 3,
         }

@@ -35,12 +35,10 @@ impl StackArgs {
     /// # Errors
     /// [`StackError`].
     pub async fn open(&self) -> Result<Stack, StackError> {
-        let (name, clients) = if self.local {
-            let running = local::running(&self.local_runs).await?;
-            (running.stack.clone(), running.clients().await)
-        } else {
-            (self.stack.clone(), find::clients(self).await)
-        };
-        find::stack(&name, clients, self.local).await
+        if !self.local {
+            return find::stack(&self.stack, find::clients(self).await, None).await;
+        }
+        let (running, folder) = local::running(&self.local_runs).await?;
+        find::stack(&running.stack, running.clients().await, Some(folder)).await
     }
 }

@@ -1,6 +1,7 @@
 //! A stack's outputs, and its functions' settings.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 
 use aws_config::Region;
 use aws_sdk_cloudformation::error::{ProvideErrorMetadata, SdkError};
@@ -31,7 +32,7 @@ pub(super) async fn clients(args: &StackArgs) -> Clients {
 pub(super) async fn stack(
     name: &str,
     clients: Clients,
-    is_local: bool,
+    run: Option<PathBuf>,
 ) -> Result<Stack, StackError> {
     let region = clients.config().region().ok_or(StackError::NoRegion)?.to_string();
     let outputs = outputs(name, &region, &clients).await?;
@@ -47,7 +48,7 @@ pub(super) async fn stack(
     };
     let variable = |variables: &HashMap<String, String>, name: &str| variables.get(name).cloned();
     // A local stack's functions are told where its services are.
-    let endpoint = |service: &str| variable(&poller, service).filter(|_| is_local);
+    let endpoint = |service: &str| variable(&poller, service).filter(|_| run.is_some());
     let clients = clients
         .with_sqs_at(endpoint("AWS_ENDPOINT_URL_SQS"))
         .with_ses_at(endpoint("AWS_ENDPOINT_URL_SESV2"));
@@ -64,7 +65,7 @@ pub(super) async fn stack(
         scheduler_function,
         poller_function,
         table,
-        is_local,
+        run,
         clients,
     })
 }

@@ -53,15 +53,15 @@ pub(crate) fn remember(folder: &Path, running: &Running) -> io::Result<PathBuf> 
     Ok(path)
 }
 
-/// The newest run that answers.
-pub(super) async fn running(runs: &Path) -> Result<Running, StackError> {
+/// The newest run that answers, and its folder.
+pub(super) async fn running(runs: &Path) -> Result<(Running, PathBuf), StackError> {
     for folder in newest_first(runs) {
         let noted = fs::read_to_string(folder.join(FILE)).ok();
         let noted = noted.and_then(|text| serde_json::from_str::<Running>(&text).ok());
         if let Some(running) = noted
             && running.answers().await
         {
-            return Ok(running);
+            return Ok((running, folder));
         }
     }
     Err(StackError::NoLocal { runs: runs.to_owned() })
@@ -98,11 +98,11 @@ mod tests {
             };
             remember(&folder, &running).unwrap();
         }
-        let found = running(&runs).await.unwrap();
+        let (found, folder) = running(&runs).await.unwrap();
         drop(listener);
         let none = running(&runs).await;
         fs::remove_dir_all(&runs).unwrap();
-        assert_eq!(found.stack, "run-2");
+        assert_eq!((found.stack.as_str(), folder), ("run-2", runs.join("run-2")));
         assert!(matches!(none, Err(StackError::NoLocal { .. })));
     }
 }

@@ -9,6 +9,8 @@ mod error;
 mod find;
 mod local;
 
+use std::path::PathBuf;
+
 use tidegate_aws::{Clients, DynamoLedger, SesAccount, SqsQueues, SystemClock};
 use tidegate_core::config::{Campaign, LedgerKind, PollerConfig, SchedulerConfig};
 use tidegate_core::control::Control;
@@ -51,12 +53,18 @@ pub struct Stack {
     pub poller_function: Function,
     /// Where the ledger stands.
     pub table: String,
-    /// Whether it is a local AWS.
-    pub is_local: bool,
+    /// The run's folder, of a local AWS.
+    pub run: Option<PathBuf>,
     clients: Clients,
 }
 
 impl Stack {
+    /// Whether it is a local AWS.
+    #[must_use]
+    pub const fn is_local(&self) -> bool {
+        self.run.is_some()
+    }
+
     /// The SDK's clients.
     #[must_use]
     pub fn clients(&self) -> &Clients {
@@ -128,7 +136,7 @@ impl Stack {
             let user = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|v| std::env::var(v).ok());
             user.unwrap_or_else(|| "unknown".to_owned())
         };
-        if self.is_local {
+        if self.is_local() {
             return here();
         }
         let sts = aws_sdk_sts::Client::new(self.clients.config());

@@ -4,6 +4,7 @@ mod series;
 mod shown;
 
 pub use series::Series;
+pub(crate) use shown::precise;
 pub use shown::{Express, Figures, Recently, Row, Slots};
 
 #[cfg(test)]

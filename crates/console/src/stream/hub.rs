@@ -5,6 +5,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tidegate_delivery::ports::Monotonic;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::switchboard::{Next, Switchboard};
@@ -15,6 +16,9 @@ use crate::pace::{Address, TooMany};
 pub struct Hub {
     started: Instant,
     inner: Mutex<Inner>,
+    /// A stream was opened: one waits for it to look at once, others to begin.
+    opened: Notify,
+    watched: Notify,
 }
 
 #[derive(Debug)]
@@ -28,7 +32,7 @@ impl Hub {
     #[must_use]
     pub fn new(board: Switchboard) -> Self {
         let inner = Mutex::new(Inner { board, wakers: BTreeMap::new() });
-        Self { started: Instant::now(), inner }
+        Self { started: Instant::now(), inner, opened: Notify::new(), watched: Notify::new() }
     }
 
     fn now(&self) -> Monotonic {
@@ -55,6 +59,22 @@ impl Hub {
         changed
     }
 
+    /// Waits until a stream is opened; one that was since the last wait counts.
+    pub async fn opened(&self) {
+        self.opened.notified().await;
+    }
+
+    /// Waits until a stream is open: true.
+    pub async fn watched(&self) -> bool {
+        loop {
+            let watched = self.watched.notified();
+            if self.look(Switchboard::streams) > 0 {
+                return true;
+            }
+            watched.await;
+        }
+    }
+
     /// Opens a stream, which is open until what this gives is dropped.
     ///
     /// # Errors
@@ -66,6 +86,8 @@ impl Hub {
     ) -> Result<Subscription, TooMany> {
         let now = self.now();
         let id = self.lock().board.open(address, last, now)?;
+        self.opened.notify_one();
+        self.watched.notify_waiters();
         Ok(Subscription { hub: Arc::clone(self), id, wake: None })
     }
 }

@@ -239,6 +239,12 @@ impl Switchboard {
         &self.counts
     }
 
+    /// How many streams there may be.
+    #[must_use]
+    pub const fn most_streams(&self) -> usize {
+        self.limits.streams
+    }
+
     /// How many streams are open.
     #[must_use]
     pub fn streams(&self) -> usize {

@@ -1,0 +1,83 @@
+use tidegate_operate::status::Facts;
+use tidegate_operate::top;
+
+use crate::event::Change;
+use crate::figures::{Figures, Recently, Series};
+use crate::watch::Seen;
+
+/// What was last shown, for whoever asks.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The newest figures.
+    pub figures: Figures,
+    /// Looks at the stack since the console began.
+    pub looks: u64,
+    /// Of them, those that failed.
+    pub failed: u64,
+}
+
+/// What was read, and what was seen of it.
+#[derive(Debug)]
+pub(super) struct Board {
+    facts: Facts,
+    top: top::Board,
+    recently: Recently,
+    series: Series,
+    seen: Seen,
+}
+
+impl Board {
+    /// The first look: what changed since `seen`, which a console of before remembered.
+    pub(super) fn new(facts: Facts, seen: Option<Seen>) -> (Self, Vec<Change>) {
+        let top = top::Board::new(&facts);
+        let mut recently = Recently::default();
+        recently.see(&facts);
+        let mut changes = Vec::new();
+        let seen = match seen {
+            Some(mut seen) => {
+                changes = seen.changes(top.status(), true);
+                seen
+            }
+            None => Seen::first(top.status()),
+        };
+        (Self { facts, top, recently, series: Series::default(), seen }, changes)
+    }
+
+    /// Takes a look; `counted` where the queues were counted for it.
+    pub(super) fn see(&mut self, facts: Facts, counted: bool) -> Vec<Change> {
+        self.top.see(&facts);
+        self.recently.see(&facts);
+        self.facts = facts;
+        let changes = self.seen.changes(self.top.status(), counted);
+        self.series.add(&Figures::of(&self.top, &self.recently));
+        changes
+    }
+
+    /// Notes that a look failed.
+    pub(super) fn miss(&mut self, why: String) {
+        self.top.miss(why);
+    }
+
+    pub(super) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    pub(super) fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        Figures::of(&self.top, &self.recently)
+    }
+
+    pub(super) fn series(&self) -> String {
+        self.series.to_json()
+    }
+
+    /// How many dead letters there were, and are: where this changes, they are read anew.
+    pub(super) fn dead_letters(&self) -> (u64, u64) {
+        let status = self.top.status();
+        let waiting = status.queues.get("dead_letters").map_or(0, |depth| depth.all());
+        (status.counter("dead"), waiting)
+    }
+}

@@ -1,0 +1,83 @@
+use std::time::Duration;
+
+use serde::Serialize;
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, PortError, Queues};
+use tidegate_operate::dead::{By, Filter, Group, Reading, Row, groups, list};
+use tidegate_operate::redact::Addresses;
+use tokio::time::sleep;
+
+use super::{Engine, looking, to_json};
+use crate::event::Telemetry;
+
+/// The newest letters that are shown.
+const SHOWN: usize = 20;
+/// Reading hides the letters for a moment, from others too: no more often than this.
+const EVERY: Duration = Duration::from_secs(15);
+
+/// The dead letters, as a page shows them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Dead {
+    /// When they were read.
+    pub read_at: EpochMillis,
+    /// Whether all were.
+    pub whole: bool,
+    /// How many were.
+    pub read: u64,
+    /// How many were not, about.
+    pub unread: u64,
+    /// By the reason they were given up for, the most first.
+    pub groups: Vec<Group>,
+    /// The newest.
+    pub letters: Vec<Row>,
+}
+
+impl Dead {
+    pub(super) fn of(reading: &Reading, now: EpochMillis, addresses: Addresses) -> Self {
+        let all = Filter::default();
+        let mut letters = list(reading, &all, now, addresses).letters;
+        letters.reverse();
+        letters.truncate(SHOWN);
+        Self {
+            read_at: now,
+            whole: reading.coverage.is_whole(),
+            read: reading.coverage.read,
+            unread: reading.coverage.unread(),
+            groups: groups(reading, &all, By::Code, addresses).groups,
+            letters,
+        }
+    }
+}
+
+impl<Q, L, A, C> Engine<Q, L, A, C>
+where
+    Q: Queues,
+    L: Ledger + Marks + History,
+    A: Account,
+    C: Clock,
+{
+    /// Reads the dead letters whenever there are more or fewer, while somebody watches.
+    pub(super) async fn keep_reading_dead_letters(&self) {
+        loop {
+            // The first time whether or not anything changed: nobody has read them.
+            if self.hub.watched().await && self.board.borrow().dead_letters() != (0, 0) {
+                if let Err(error) = self.read_dead_letters().await {
+                    let error = looking::in_full(&error);
+                    tracing::warn!(error, "the dead letters cannot be read");
+                }
+                sleep(EVERY).await;
+            }
+            self.dead_now.notified().await;
+        }
+    }
+
+    /// Reads the dead letters, and shows them.
+    pub(super) async fn read_dead_letters(&self) -> Result<Dead, PortError> {
+        let reading = self.read().await?;
+        let now = EpochMillis::from(self.site.clock.wall());
+        let dead = Dead::of(&reading, now, self.site.addresses());
+        let json = to_json(&dead);
+        self.hub.change(|board| board.show(Telemetry::Dead, json.into()));
+        Ok(dead)
+    }
+}

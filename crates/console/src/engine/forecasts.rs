@@ -1,0 +1,150 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use tidegate_core::Timestamp;
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, Queues};
+use tidegate_simulator::Deployed;
+use tidegate_simulator::plan::{self, Options, PlanError, Scenario, Span};
+use tokio::time::sleep;
+
+use super::{Engine, to_json};
+use crate::event::Telemetry;
+
+/// A forecast is made anew so often while somebody watches.
+const EVERY: Duration = Duration::from_mins(5);
+/// A change is in force, and counted, after so long.
+const AFTER_A_CHANGE: Duration = Duration::from_secs(4);
+
+/// When a campaign ends, as a page shows it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct CampaignEnd {
+    name: String,
+    ends_at: Option<EpochMillis>,
+    earliest: Option<EpochMillis>,
+    latest: Option<EpochMillis>,
+    left: u64,
+}
+
+/// A forecast, as a page shows it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct Shown {
+    state: &'static str,
+    why: Option<String>,
+    made_at: Option<EpochMillis>,
+    from_t: f64,
+    bucket_s: u64,
+    per_second: BTreeMap<String, Vec<f64>>,
+    ends_at: Option<EpochMillis>,
+    earliest: Option<EpochMillis>,
+    latest: Option<EpochMillis>,
+    limited_by: Option<String>,
+    campaigns: Vec<CampaignEnd>,
+    warnings: Vec<String>,
+}
+
+impl Shown {
+    fn without(state: &'static str, why: impl Into<String>) -> Self {
+        Self { state, why: Some(why.into()), ..Self::default() }
+    }
+
+    fn of(forecast: &plan::Forecast) -> Self {
+        let start = forecast.start.opens();
+        let at = |seconds: f64| {
+            let after = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            EpochMillis::from(start + after)
+        };
+        let ends = |span: Option<Span>| {
+            let of = |end: fn(&Span) -> f64| span.as_ref().map(end).map(at);
+            (of(|span| span.expected), of(|span| span.earliest), of(|span| span.latest))
+        };
+        let (ends_at, earliest, latest) = ends(forecast.ends_after_seconds);
+        let campaign = |campaign: &plan::CampaignForecast| {
+            let (ends_at, earliest, latest) = ends(campaign.ends_after_seconds);
+            CampaignEnd { name: campaign.name.clone(), ends_at, earliest, latest, left: campaign.left }
+        };
+        let per_second = |rates: &Vec<f64>| rates.iter().map(|rate| rate / 60.0).collect();
+        let timeline = &forecast.timeline;
+        let rates = timeline.per_minute.iter();
+        Self {
+            state: "ready",
+            why: None,
+            made_at: Some(EpochMillis::from(start)),
+            from_t: seconds(start),
+            bucket_s: timeline.bucket_seconds,
+            per_second: rates.map(|(name, rates)| (name.clone(), per_second(rates))).collect(),
+            ends_at,
+            earliest,
+            latest,
+            limited_by: forecast.mostly().map(|limit| limit.to_string()),
+            campaigns: forecast.campaigns.iter().map(campaign).collect(),
+            warnings: forecast.warnings.clone(),
+        }
+    }
+}
+
+fn seconds(at: Timestamp) -> f64 {
+    at.as_nanos() as f64 / 1e9
+}
+
+/// Tells a forecast's thread to end when nobody waits for it any more.
+struct GoOn(Arc<AtomicBool>);
+
+impl Drop for GoOn {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+impl<Q, L, A, C> Engine<Q, L, A, C>
+where
+    Q: Queues,
+    L: Ledger + Marks + History,
+    A: Account,
+    C: Clock,
+{
+    /// Forecasts what stands: at first, after each change, and every five minutes, while somebody
+    /// watches.
+    pub(super) async fn keep_forecasting(&self) {
+        loop {
+            self.hub.watched().await;
+            let shown = self.forecast().await;
+            let json = to_json(&shown);
+            self.hub.change(|board| board.show(Telemetry::Forecast, json.into()));
+            tokio::select! {
+                () = sleep(EVERY) => {}
+                () = self.forecast_now.notified() => sleep(AFTER_A_CHANGE).await,
+            }
+        }
+    }
+
+    async fn forecast(&self) -> Shown {
+        let scenario = {
+            let board = self.board.borrow();
+            let (poller, scheduler) = (self.site.poller.clone(), self.site.scheduler.clone());
+            Scenario::standing(board.facts(), Deployed { poller, scheduler })
+        };
+        if scenario.mails() == 0 {
+            return Shown::without("none", "nothing waits");
+        }
+        if !self.board.borrow().facts().standing.control.holds.is_empty() {
+            return Shown::without("none", "sending is held");
+        }
+        let go_on = GoOn(Arc::new(AtomicBool::new(true)));
+        let told = Arc::clone(&go_on.0);
+        let simulating = tokio::task::spawn_blocking(move || {
+            plan::forecast(&scenario, Options::default(), &|_| told.load(Ordering::Relaxed))
+        });
+        match simulating.await {
+            Ok(Ok(forecast)) => Shown::of(&forecast),
+            Ok(Err(PlanError::NoWeight)) => {
+                Shown::without("none", "what waits is held, or has no weight")
+            }
+            Ok(Err(error)) => Shown::without("failed", error.to_string()),
+            Err(error) => Shown::without("failed", error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+use std::error::Error as _;
+use std::time::Duration;
+
+use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, PortError, Queues};
+use tokio::time::{Instant, sleep};
+
+use super::Engine;
+
+/// While somebody watches, the ledger is read so often, and queues and account so often: SQS counts up
+/// to a minute late.
+const EVERY: Duration = Duration::from_secs(1);
+const COUNTED_EVERY: Duration = Duration::from_secs(5);
+/// While nobody does.
+const UNWATCHED: Duration = Duration::from_secs(15);
+
+impl<Q, L, A, C> Engine<Q, L, A, C>
+where
+    Q: Queues,
+    L: Ledger + Marks + History,
+    A: Account,
+    C: Clock,
+{
+    pub(super) async fn keep_looking(&self) {
+        let mut counted = Instant::now();
+        loop {
+            let is_watched = self.hub.look(crate::stream::Switchboard::streams) > 0;
+            let pause = if is_watched { EVERY } else { UNWATCHED };
+            let mut is_asked = false;
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.hub.opened() => {}
+                () = self.look_now.notified() => is_asked = true,
+            }
+            let is_due = is_asked || counted.elapsed() >= COUNTED_EVERY;
+            if is_due {
+                counted = Instant::now();
+            }
+            self.take_look(is_due).await;
+        }
+    }
+
+    async fn take_look(&self, all: bool) {
+        let before = self.board.borrow().facts().clone();
+        let read =
+            if all { self.site.look().await } else { self.site.look_again(&before).await };
+        match read {
+            Ok(facts) => {
+                let dead = self.board.borrow().dead_letters();
+                let changes = self.board.borrow_mut().see(facts, all);
+                self.tell(changes);
+                if self.board.borrow().dead_letters() != dead {
+                    self.dead_now.notify_one();
+                }
+            }
+            Err(error) => {
+                tracing::warn!(error = in_full(&error), "the stack cannot be looked at");
+                self.board.borrow_mut().miss(in_full(&error));
+            }
+        }
+        self.show();
+    }
+}
+
+/// An error with all that caused it.
+pub(super) fn in_full(error: &PortError) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}

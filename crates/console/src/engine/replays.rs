@@ -1,0 +1,230 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, Queues};
+use tidegate_operate::dead::{
+    self, Done, Filter, Options, Pace, ReplayError, Replayed, Review, review,
+};
+use tidegate_operate::format::{count, counted};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use super::job::{JobError, ReplayAsked, ReviewAsked, Reviewed};
+use super::{Engine, looking, to_json};
+use crate::event::Telemetry;
+use crate::figures::precise;
+
+/// A review is good for so long: letters come and go.
+const GOOD_FOR: Duration = Duration::from_mins(10);
+/// Reviews that are kept at most; the oldest goes first.
+const KEPT: usize = 20;
+/// Of the rate in force, where none is named; as `tidegate dead replay` has it.
+const SHARE: f64 = 0.5;
+/// Mails a second where no rate is known.
+const SLOW: f64 = 1.0;
+/// It waits while a campaign's queue is so much deeper than at the beginning.
+const BACKLOG: u64 = 1_000;
+
+#[derive(Debug)]
+struct Kept {
+    review: Review,
+    per_second: f64,
+    at: Instant,
+}
+
+/// What was reviewed, and the replay that is under way.
+#[derive(Debug, Default)]
+pub(super) struct Reviews {
+    kept: BTreeMap<u64, Kept>,
+    made: u64,
+    /// Stops the replay that is under way.
+    stop: Option<Arc<Notify>>,
+}
+
+impl Reviews {
+    fn keep(&mut self, kept: Kept) -> String {
+        self.made += 1;
+        self.kept.insert(self.made, kept);
+        while self.kept.len() > KEPT {
+            self.kept.pop_first();
+        }
+        format!("r{}", self.made)
+    }
+
+    /// Each is gone through with once.
+    fn take(&mut self, name: &str) -> Option<Kept> {
+        let number = name.strip_prefix('r')?.parse().ok()?;
+        self.kept.remove(&number).filter(|kept| kept.at.elapsed() < GOOD_FOR)
+    }
+
+    pub(super) fn stop(&self) {
+        if let Some(stop) = &self.stop {
+            stop.notify_one();
+        }
+    }
+}
+
+/// How far a replay is, as a page shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Shown {
+    running: bool,
+    sent: u64,
+    of: u64,
+    waits: bool,
+    said: Option<String>,
+    error: Option<String>,
+}
+
+impl<Q, L, A, C> Engine<Q, L, A, C>
+where
+    Q: Queues,
+    L: Ledger + Marks + History,
+    A: Account,
+    C: Clock,
+{
+    pub(super) async fn review(&self, asked: ReviewAsked) -> Result<Reviewed, JobError> {
+        let reading = self.read().await?;
+        let campaigns = self.board.borrow().facts().campaigns.clone();
+        let options = Options {
+            filter: Filter {
+                ids: asked.id.into_iter().collect(),
+                campaigns: asked.campaign.into_iter().collect(),
+                codes: asked.code.into_iter().collect(),
+                ..Filter::default()
+            },
+            include_unknown: asked.include_unknown,
+            drop_sent: asked.drop_sent,
+            homes: self.site.homes(&campaigns),
+            senders: self.site.poller.allowed_senders.clone(),
+            guard: self.site.poller.duplicate_guard,
+        };
+        let now = self.site.clock.wall();
+        let review = review(&reading, &options, &self.site.ledger, now).await?;
+        let in_force = self.board.borrow().facts().quota().in_force;
+        let per_second = in_force.map_or(SLOW, |in_force| in_force * SHARE);
+        let (to_send, to_drop) = (review.to_send(), review.to_drop);
+        let takes = Duration::try_from_secs_f64(precise(to_send) / per_second);
+        let (filter, guarded) = (review.filter.clone(), review.guarded);
+        let (groups, refusals) = (review.groups.clone(), review.refusals.clone());
+        let whole = review.coverage.is_whole();
+        let kept = Kept { review, per_second, at: Instant::now() };
+        Ok(Reviewed {
+            review: self.reviews.borrow_mut().keep(kept),
+            expires_s: GOOD_FOR.as_secs(),
+            filter,
+            guarded,
+            whole,
+            groups,
+            refusals,
+            to_send,
+            to_drop,
+            per_second,
+            takes_s: takes.map_or(u64::MAX, |takes| takes.as_secs()),
+        })
+    }
+
+    pub(super) async fn replay(
+        &self,
+        asked: ReplayAsked,
+        answer: oneshot::Sender<Result<u64, JobError>>,
+    ) {
+        let (kept, stop) = match self.begin(&asked) {
+            Ok(begun) => begun,
+            Err(error) => {
+                let _ = answer.send(Err(error));
+                return;
+            }
+        };
+        let of = kept.review.to_send();
+        let _ = answer.send(Ok(of));
+        let show = |shown: &Shown| {
+            let json = to_json(shown);
+            self.hub.change(|board| board.show(Telemetry::Replay, json.into()));
+        };
+        let running =
+            Shown { running: true, sent: 0, of, waits: false, said: None, error: None };
+        show(&running);
+        let ended = {
+            let _reader = self.reader.lock().await;
+            let queue = self.site.dead_letters();
+            let site = dead::Site {
+                queues: &self.site.queues,
+                dead_letters: &queue,
+                ledger: &self.site.ledger,
+                clock: &self.site.clock,
+            };
+            let per_second = asked.per_second.unwrap_or(kept.per_second);
+            let pace = Pace { per_second, backlog: BACKLOG };
+            let author = self.author(asked.author);
+            let stopped = async {
+                tokio::select! {
+                    () = stop.notified() => {}
+                    () = self.ended() => {}
+                }
+            };
+            let progress = |done: Done| {
+                show(&Shown { sent: done.sent, of: done.of, waits: done.waits, ..running.clone() });
+            };
+            dead::replay(&site, &kept.review, &author, pace, stopped, progress).await
+        };
+        self.reviews.borrow_mut().stop = None;
+        let shown = shown(&ended, of);
+        tracing::info!(sent = shown.sent, of, error = shown.error, "replayed dead letters");
+        show(&shown);
+        self.look_now.notify_one();
+        self.dead_now.notify_one();
+    }
+
+    fn begin(&self, asked: &ReplayAsked) -> Result<(Kept, Arc<Notify>), JobError> {
+        let mut reviews = self.reviews.borrow_mut();
+        if reviews.stop.is_some() {
+            return Err(JobError::Replaying);
+        }
+        let no_review = || JobError::NoReview(asked.review.clone());
+        let kept = reviews.take(&asked.review).ok_or_else(no_review)?;
+        let stop = Arc::new(Notify::new());
+        reviews.stop = Some(Arc::clone(&stop));
+        Ok((kept, stop))
+    }
+}
+
+fn shown(ended: &Result<Replayed, ReplayError>, of: u64) -> Shown {
+    let none = Replayed::default();
+    let (replayed, error) = match ended {
+        Ok(replayed) => (replayed, None),
+        Err(ReplayError::Broken { replayed, source }) => {
+            (&**replayed, Some(format!("it broke off: {}", looking::in_full(source))))
+        }
+        Err(error) => (&none, Some(error.to_string())),
+    };
+    Shown {
+        running: false,
+        sent: replayed.sent,
+        of,
+        waits: false,
+        said: Some(words(replayed, of)),
+        error,
+    }
+}
+
+fn words(replayed: &Replayed, of: u64) -> String {
+    let mut said = vec![format!("{} of {} sent", count(replayed.sent), counted(of, "mail"))];
+    for (number, what) in [
+        (replayed.dropped, "deleted, whose mails had been sent"),
+        (replayed.sent_meanwhile, "found sent meanwhile"),
+        (replayed.refused, "refused by SQS"),
+        (replayed.uncertain, "perhaps sent: SQS did not answer"),
+        (replayed.not_deleted, "sent, and not deleted"),
+        (replayed.not_found, "not found any more"),
+    ] {
+        if number > 0 {
+            said.push(format!("{} {what}", count(number)));
+        }
+    }
+    if replayed.interrupted {
+        said.push("it was stopped".to_owned());
+    }
+    said.join("; ")
+}

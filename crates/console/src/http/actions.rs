@@ -1,0 +1,188 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::rate::Rate;
+use tidegate_operate::steer::{Action, Author, Steered};
+use tidegate_operate::why::{Asked, Explanation};
+
+use super::App;
+use super::refusal::Refusal;
+use crate::engine::{Dead, Job, JobError, ReplayAsked, ReviewAsked, Reviewed};
+
+/// The longest name of who acts, in characters.
+const MOST_BY: usize = 60;
+/// The longest pause, seconds: as `tidegate pause --for` has it.
+const MOST_PAUSE_S: u64 = 30 * 24 * 3_600;
+/// The longest id, in bytes: an identity is shorter.
+const MOST_ID: usize = 1_024;
+
+/// What is changed.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum SteerAsked {
+    Pause { campaign: Option<String>, for_s: Option<u64>, reason: String, by: Option<String> },
+    Resume { campaign: Option<String>, reason: String, by: Option<String> },
+    Lift { campaign: Option<String>, hold: String, reason: String, by: Option<String> },
+    Weights { weights: BTreeMap<String, u32>, reason: String, by: Option<String> },
+    ResetWeights { reason: String, by: Option<String> },
+    Rate { cap: Option<f64>, reason: String, by: Option<String> },
+}
+
+/// A body, or what is wrong with it.
+type Body<T> = Result<Json<T>, JsonRejection>;
+
+fn body<T>(body: Body<T>) -> Result<T, Refusal> {
+    body.map(|Json(body)| body).map_err(|rejection| {
+        let status = rejection.status();
+        Refusal::new(status, "input", rejection.body_text())
+    })
+}
+
+fn author(by: Option<String>, reason: String) -> Result<Author, Refusal> {
+    let by = by.unwrap_or_default().trim().to_owned();
+    let length = by.chars().count();
+    if length > MOST_BY || by.chars().any(char::is_control) {
+        let said = format!("the name has {length} characters, or control characters; allowed are at most {MOST_BY} others");
+        return Err(Refusal::input("by", said));
+    }
+    Ok(Author { by, reason })
+}
+
+impl SteerAsked {
+    fn put(self, now: EpochMillis) -> Result<(Action, Author), Refusal> {
+        Ok(match self {
+            Self::Pause { campaign, for_s, reason, by } => {
+                let until = for_s.map(|seconds| end(seconds, now)).transpose()?;
+                (Action::Pause { campaign, until }, author(by, reason)?)
+            }
+            Self::Resume { campaign, reason, by } => {
+                (Action::Resume { campaign }, author(by, reason)?)
+            }
+            Self::Lift { campaign, hold, reason, by } => {
+                (Action::Lift { campaign, reason: hold }, author(by, reason)?)
+            }
+            Self::Weights { weights, reason, by } => {
+                (Action::Weights(weights), author(by, reason)?)
+            }
+            Self::ResetWeights { reason, by } => (Action::ResetWeights, author(by, reason)?),
+            Self::Rate { cap, reason, by } => {
+                let rate = |cap: f64| {
+                    let said = format!("the cap is {cap}; allowed is 0.001 to 10000 recipients a second");
+                    Rate::per_second(cap).map_err(|_| Refusal::input("cap", said))
+                };
+                (Action::Cap(cap.map(rate).transpose()?), author(by, reason)?)
+            }
+        })
+    }
+}
+
+fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, Refusal> {
+    if !(1..=MOST_PAUSE_S).contains(&seconds) {
+        let said = format!("the pause lasts {seconds} s; allowed are 1 s to {MOST_PAUSE_S} s (30 days)");
+        return Err(Refusal::input("for_s", said));
+    }
+    let after = u64::try_from(Duration::from_secs(seconds).as_millis()).unwrap_or(u64::MAX);
+    Ok(EpochMillis::new(now.as_millis().saturating_add(after)))
+}
+
+pub(super) async fn steer(
+    State(app): State<Arc<App>>,
+    asked: Body<SteerAsked>,
+) -> Result<Json<Steered>, Refusal> {
+    let now = app.now();
+    let (action, author) = body(asked)?.put(now)?;
+    let steered = app.shared.jobs.ask(|answer| Job::Steer(action, author, answer)).await?;
+    Ok(Json(steered))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WhyAsked {
+    id: String,
+    campaign: Option<String>,
+}
+
+pub(super) async fn why(
+    State(app): State<Arc<App>>,
+    asked: Body<WhyAsked>,
+) -> Result<Json<Explanation>, Refusal> {
+    let WhyAsked { id, campaign } = body(asked)?;
+    let id = id.trim().to_owned();
+    if id.is_empty() || id.len() > MOST_ID {
+        let said = format!("the id has {} bytes; allowed are 1 to {MOST_ID}", id.len());
+        return Err(Refusal::input("id", said));
+    }
+    let asked = Asked { id, campaign: campaign.filter(|name| !name.is_empty()) };
+    Ok(Json(app.shared.jobs.ask(|answer| Job::Why(asked, answer)).await?))
+}
+
+pub(super) async fn read_dead(State(app): State<Arc<App>>) -> Result<Json<Dead>, Refusal> {
+    Ok(Json(app.shared.jobs.ask(Job::ReadDead).await?))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Filter {
+    code: Option<String>,
+    campaign: Option<String>,
+    id: Option<String>,
+    #[serde(default)]
+    include_unknown: bool,
+    #[serde(default)]
+    drop_sent: bool,
+}
+
+pub(super) async fn review(
+    State(app): State<Arc<App>>,
+    asked: Body<Filter>,
+) -> Result<Json<Reviewed>, Refusal> {
+    let Filter { code, campaign, id, include_unknown, drop_sent } = body(asked)?;
+    let some = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let (code, campaign, id) = (some(code), some(campaign), some(id));
+    let asked = ReviewAsked { code, campaign, id, include_unknown, drop_sent };
+    Ok(Json(app.shared.jobs.ask(|answer| Job::Review(asked, answer)).await?))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Replay {
+    review: String,
+    reason: String,
+    by: Option<String>,
+    per_second: Option<f64>,
+}
+
+pub(super) async fn replay(
+    State(app): State<Arc<App>>,
+    asked: Body<Replay>,
+) -> Result<(StatusCode, Json<Value>), Refusal> {
+    let Replay { review, reason, by, per_second } = body(asked)?;
+    if let Some(rate) = per_second.filter(|rate| !(0.01..=10_000.0).contains(rate)) {
+        let said = format!("the rate is {rate}; allowed is 0.01 to 10000 mails a second");
+        return Err(Refusal::input("per_second", said));
+    }
+    let author = author(by, reason)?;
+    // Before the review is used up.
+    let length = author.reason.trim().chars().count();
+    if !(1..=tidegate_operate::steer::MAX_REASON_CHARS).contains(&length) {
+        return Err(JobError::Replay(tidegate_operate::dead::ReplayError::Reason(length)).into());
+    }
+    let asked = ReplayAsked { review, author, per_second };
+    let of = app.shared.jobs.ask(|answer| Job::Replay(asked, answer)).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!({ "of": of }))))
+}
+
+pub(super) async fn stop_replay(
+    State(app): State<Arc<App>>,
+) -> Result<(StatusCode, Json<Value>), Refusal> {
+    app.shared.jobs.stop_replay().await?;
+    Ok((StatusCode::ACCEPTED, Json(json!({}))))
+}

@@ -1,0 +1,60 @@
+use axum::extract::Path;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use include_dir::{Dir, File, include_dir};
+use sha2::{Digest as _, Sha256};
+
+use super::refusal::{Refusal, nothing_here};
+
+/// Everything a page needs is in the program.
+static ASSETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/assets");
+
+pub(super) async fn index(headers: HeaderMap) -> Result<Response, Refusal> {
+    found("index.html", &headers).await
+}
+
+pub(super) async fn login(headers: HeaderMap) -> Result<Response, Refusal> {
+    found("login.html", &headers).await
+}
+
+pub(super) async fn file(
+    Path(file): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    found(&file, &headers).await
+}
+
+async fn found(name: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
+    match ASSETS.get_file(name).and_then(|file| answer(file, headers)) {
+        Some(response) => Ok(response),
+        None => Err(nothing_here().await),
+    }
+}
+
+/// A file, or that it is the one the browser has: asked for every time, sent once.
+fn answer(file: &'static File<'static>, headers: &HeaderMap) -> Option<Response> {
+    let kind = kind(file.path().extension()?.to_str()?)?;
+    let hash = Sha256::digest(file.contents());
+    let tag: String = hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    let tag = HeaderValue::from_str(&format!("\"{tag}\"")).ok()?;
+    let is_known = headers.get(header::IF_NONE_MATCH) == Some(&tag);
+    let mut response = if is_known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        ([(header::CONTENT_TYPE, kind)], file.contents()).into_response()
+    };
+    response.headers_mut().insert(header::ETAG, tag);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Some(response)
+}
+
+/// What a page may be made of; a licence or a note beside it is not served.
+fn kind(extension: &str) -> Option<&'static str> {
+    Some(match extension {
+        "html" => "text/html; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "svg" => "image/svg+xml",
+        _ => return None,
+    })
+}

@@ -1,0 +1,65 @@
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Extension, Query, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::StreamExt as _;
+use serde::Deserialize;
+
+use super::App;
+use super::client::{Peer, address};
+use super::refusal::Refusal;
+use crate::pace::{Address, TooMany};
+use crate::stream::Frame;
+
+/// When a client that lost its stream comes back.
+const RETRY: Duration = Duration::from_secs(2);
+/// When one that was refused may try again, seconds.
+const REFUSED_FOR_S: u64 = 5;
+/// A comment as often as this keeps proxies from closing a stream that has nothing to say.
+const HEARTBEAT: Duration = Duration::from_secs(25);
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Asked {
+    /// For a page that opens a new stream itself: only a browser's own return has the header.
+    last_event_id: Option<String>,
+}
+
+/// A stream.
+pub(super) async fn events(
+    State(app): State<Arc<App>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let client = address(peer.ip(), &headers, &app.access.trusted_proxies);
+    let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let last = header.map(str::to_owned).or(asked.last_event_id).filter(|id| !id.is_empty());
+    let stream = app.shared.hub.subscribe(Address::of(client), last.as_deref());
+    let stream = stream.map_err(|error| {
+        let of = match error {
+            TooMany::OfAddress => "your address has as many streams as it may",
+            TooMany::OfAll => "the console has as many streams as it may",
+        };
+        Refusal::too_many(REFUSED_FOR_S, of)
+    })?;
+    let stream = stream.map(|frame| Ok::<_, Infallible>(event(&frame)));
+    let alive = KeepAlive::new().interval(HEARTBEAT).text("alive");
+    let mut response = Sse::new(stream).keep_alive(alive).into_response();
+    let headers = response.headers_mut();
+    // nginx hands events on as they come.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+fn event(frame: &Frame) -> Event {
+    let event = Event::default().event(frame.event).data(&*frame.data);
+    let event = if frame.is_first { event.retry(RETRY) } else { event };
+    match &frame.id {
+        Some(id) => event.id(id),
+        None => event,
+    }
+}

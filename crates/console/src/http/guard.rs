@@ -1,0 +1,150 @@
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Redirect, Response};
+
+use super::App;
+use super::auth::Known;
+use super::client::{host, is_forwarded, is_loopback, origin};
+use super::refusal::Refusal;
+
+/// Nothing but what is ours runs, is shown or is reached; nobody frames it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What goes with every answer.
+const HEADERS: [(HeaderName, HeaderValue); 6] = [
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+];
+
+pub(super) const CSRF: &str = "x-tidegate-csrf";
+
+/// Every request comes through here.
+pub(super) async fn at_the_door(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = match admitted(&app, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => {
+            tracing::warn!(path = request.uri().path(), "refused at the door");
+            refusal.into_response()
+        }
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, value);
+    }
+    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Where nothing is asked of whoever comes, it must be this machine that comes: no page of another
+/// site whose name was pointed here, and nobody behind a proxy.
+fn admitted(app: &App, request: &Request) -> Result<(), Refusal> {
+    if app.auth.needs_token() {
+        return Ok(());
+    }
+    if is_forwarded(request.headers()) {
+        return Err(Refusal::forbidden(
+            "a proxy forwards to this console, which has no token: start it with one",
+        ));
+    }
+    match host(request.headers(), request.uri()) {
+        Some(host) if is_loopback(&host) => Ok(()),
+        host => Err(Refusal::forbidden(format!(
+            "this console is for this machine alone: call it localhost, not {}",
+            host.unwrap_or_else(|| "by no name".to_owned())
+        ))),
+    }
+}
+
+/// What only somebody known gets. A browser's page is led to the login.
+pub(super) async fn known(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(known) = who(&app, request.headers()) else {
+        return if request.uri().path() == "/" {
+            Redirect::to("login").into_response()
+        } else {
+            Refusal::unauthorized().into_response()
+        };
+    };
+    if request.method() == Method::POST
+        && let Err(refusal) = meant(&app, &known, request.headers(), request.uri())
+    {
+        return refusal.into_response();
+    }
+    request.extensions_mut().insert(known);
+    next.run(request).await
+}
+
+/// Who it is; none where nobody can tell.
+fn who(app: &App, headers: &HeaderMap) -> Option<Known> {
+    if !app.auth.needs_token() {
+        return Some(Known::Here);
+    }
+    let said = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if let Some(token) = said.and_then(|said| said.strip_prefix("Bearer ")) {
+        return app.auth.is_token(token.trim()).then_some(Known::Bearer);
+    }
+    let now = now();
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|list| list.split(';')).filter_map(|pair| pair.split_once('='));
+    let ours = pairs.find_map(|(name, value)| {
+        (name.trim() == app.auth.cookie_name()).then(|| value.trim().to_owned())
+    });
+    ours.filter(|cookie| app.auth.is_session(cookie, now)).map(Known::Cookie)
+}
+
+/// Whether our own page sent an action, and no other site's: what a browser says of where it comes
+/// from, and what only our page can know.
+fn meant(app: &App, known: &Known, headers: &HeaderMap, uri: &Uri) -> Result<(), Refusal> {
+    from_here(app, headers, uri)?;
+    if *known == Known::Bearer {
+        return Ok(());
+    }
+    let given = headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if app.auth.is_csrf(known, given) {
+        return Ok(());
+    }
+    Err(Refusal::csrf(format!("{CSRF} is not what /api/session says: reload the page")))
+}
+
+/// Whether a request's `Origin` and `Sec-Fetch-Site`, where there are any, are our own.
+pub(super) fn from_here(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<(), Refusal> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let elsewhere = |said: &str| Err(Refusal::forbidden(format!("it comes from {said}, not from here")));
+    if let Some(site) = text("sec-fetch-site").filter(|site| !["same-origin", "none"].contains(site)) {
+        return elsewhere(site);
+    }
+    let Some(said) = text("origin") else { return Ok(()) };
+    let Some(from) = origin(said) else { return elsewhere(said) };
+    let public = app.access.public_url.as_deref().and_then(origin);
+    let host = host(headers, uri).map(|host| host.to_ascii_lowercase());
+    let is_ours = public == Some(from.clone())
+        || host.is_some_and(|host| {
+            from == format!("http://{host}") || from == format!("https://{host}")
+        });
+    if is_ours { Ok(()) } else { elsewhere(said) }
+}
+
+/// Seconds since 1970, which a login's end is compared with.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,217 @@
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, MetricEncoder, text,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use tidegate_operate::status::QueueDepth;
+
+use super::App;
+use super::refusal::Refusal;
+use crate::figures::precise;
+use crate::pace::{Empty, TooMany};
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What stands now, for Prometheus.
+pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
+    let mut registry = Registry::with_prefix("tidegate");
+    registry.register_collector(Box::new(Now(Arc::clone(&app))));
+    let mut encoded = String::new();
+    text::encode(&mut encoded, &registry).map_err(|error| {
+        let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+        Refusal::new(status, "service", error.to_string())
+    })?;
+    Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], encoded).into_response())
+}
+
+/// Everything is kept elsewhere: it is read at each scrape, and nothing is counted twice.
+#[derive(Debug)]
+struct Now(Arc<App>);
+
+impl Collector for Now {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut sheet = Sheet(&mut to);
+        streams(&self.0, &mut sheet)?;
+        regulator(&self.0, &mut sheet)
+    }
+}
+
+/// Writes metrics of one value, or of one a label.
+struct Sheet<'a, 'b>(&'a mut DescriptorEncoder<'b>);
+
+impl Sheet<'_, '_> {
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let counter = ConstCounter::new(value);
+        counter.encode(self.0.encode_descriptor(name, help, None, MetricType::Counter)?)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        let gauge = ConstGauge::new(value);
+        gauge.encode(self.0.encode_descriptor(name, help, None, MetricType::Gauge)?)
+    }
+
+    fn counters<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        let write = |(labels, value): (L, u64)| {
+            ConstCounter::new(value).encode(labelled(&mut family, &labels)?)
+        };
+        values.into_iter().try_for_each(write)
+    }
+
+    fn gauges<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (L, f64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let write = |(labels, value): (L, f64)| {
+            ConstGauge::new(value).encode(labelled(&mut family, &labels)?)
+        };
+        values.into_iter().try_for_each(write)
+    }
+}
+
+fn labelled<'a, L: EncodeLabelSet>(
+    family: &'a mut MetricEncoder<'_>,
+    labels: &'a L,
+) -> Result<MetricEncoder<'a>, fmt::Error> {
+    family.encode_family(labels)
+}
+
+type One<'a> = [(&'a str, &'a str); 1];
+
+fn streams(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
+    let hub = &app.shared.hub;
+    let (counts, open, addresses, (waiting, deepest), last) = hub.look(|board| {
+        let counts = board.counts().clone();
+        (counts, board.streams(), board.addresses(), board.waiting(), board.history().last())
+    });
+    let kind = |(kind, count): (&&'static str, &u64)| ([("kind", *kind)], *count);
+    sheet.counters("console_events_sent", "Events that went out", counts.sent.iter().map(kind))?;
+    sheet.counters(
+        "console_events_dropped",
+        "Telemetry that a newer one replaced before it went, and changes that found a full queue",
+        counts.dropped.iter().map(kind),
+    )?;
+    let buckets = ["stream", "address"].map(|bucket| ([("bucket", bucket)], counts.tokens()));
+    sheet.counters("console_tokens_consumed", "Tokens taken: an event takes one of each", buckets)?;
+    let empty = |(of, name)| ([("bucket", name)], counts.empty.get(&of).copied().unwrap_or(0));
+    sheet.counters(
+        "console_bucket_empty",
+        "Events that had to wait for a token, by the bucket that had none",
+        [(Empty::Stream, "stream"), (Empty::Address, "address")].map(empty),
+    )?;
+    sheet.counter("console_streams_opened", "Streams that were opened", counts.opened)?;
+    sheet.counter("console_reconnects", "Streams of clients that came back", counts.reconnects)?;
+    sheet.counter("console_events_replayed", "Changes told to clients that came back", counts.replayed)?;
+    sheet.counter("console_gaps", "Times a client was told that changes are missing", counts.gaps)?;
+    let refused = |(of, name)| ([("of", name)], counts.refused.get(&of).copied().unwrap_or(0));
+    sheet.counters(
+        "console_streams_refused",
+        "Streams that were refused with 429, by whose limit was reached",
+        [(TooMany::OfAddress, "address"), (TooMany::OfAll, "all")].map(refused),
+    )?;
+    sheet.gauge("console_streams_open", "Streams that are open", size(open))?;
+    sheet.gauge("console_addresses", "Client addresses that are known", size(addresses))?;
+    sheet.gauge("console_queue_depth", "Changes that wait, of all streams", size(waiting))?;
+    sheet.gauge("console_queue_depth_max", "Changes that wait for the stream that most wait for", size(deepest))?;
+    sheet.counter("console_changes", "Changes of state since the history began", last)
+}
+
+fn size(count: usize) -> f64 {
+    precise(count as u64)
+}
+
+/// The regulator's own figures, as the newest look at the stack found them.
+fn regulator(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
+    let shown = app.shared.shown.borrow().clone();
+    let (figures, status) = (&shown.figures, &shown.figures.status);
+    sheet.counter("console_looks", "Looks at the stack", shown.looks)?;
+    sheet.counter("console_looks_failed", "Looks at the stack that failed", shown.failed)?;
+    let at = precise(figures.at.as_millis()) / 1e3;
+    sheet.gauge("look_timestamp_seconds", "When the stack was last looked at with success", at)?;
+    if let Some(last) = status.serving.last_window {
+        let at = precise(last.as_millis()) / 1e3;
+        sheet.gauge("last_window_timestamp_seconds", "The newest window that a poller claimed", at)?;
+    }
+    let serving = ["serving", "idle", "stopped", "never"];
+    sheet.gauges("serving", "Whether the pollers serve: 1 of the state that stands", states("state", &serving, status.serving.state))?;
+    let breaker = ["allowing", "blocking", "probing"];
+    sheet.gauges("breaker", "The circuit breaker: 1 of the state that stands", states("state", &breaker, status.breaker.state))?;
+    let level = status.level.level.to_string();
+    sheet.gauges("level", "Back-pressure: 1 of the level that stands", states("level", &["clear", "busy", "overloaded"], &level))?;
+    let quota = &status.quota;
+    let rates = [("account", quota.account_per_second), ("in_force", quota.in_force), ("slots", quota.slots_per_second), ("cap", quota.operator_cap)];
+    let rates = rates.into_iter().filter_map(|(of, rate)| Some(([("of", of)], rate?)));
+    sheet.gauges("quota_recipients_per_second", "The account's quota, what is in force of it, the slots' rate, and an operator's cap", rates)?;
+    sheet.gauge("rate_factor", "What refusals leave of the quota, 0.05 to 1", quota.factor)?;
+    if let Some(daily) = quota.daily {
+        let recipients = [("quota", daily.quota), ("sent", daily.sent), ("left", daily.left_for_campaigns)];
+        sheet.gauges("daily_recipients", "The daily quota, what of it is sent, and what campaigns may still use", recipients.map(|(of, n)| ([("of", of)], precise(n))))?;
+    }
+    let holds = status.holds.iter().map(|hold| {
+        [("campaign", hold.campaign.as_deref().unwrap_or("")), ("reason", hold.reason.as_str())]
+    });
+    sheet.gauges("hold", "Holds that stand; without a campaign, on all sending", holds.map(|labels| (labels, 1.0)))?;
+    let campaigns = || figures.rows.iter().map(|row| ([("campaign", row.name.as_str())], row));
+    sheet.counters("sent_recipients", "Recipients sent to", campaigns().map(|(labels, row)| (labels, row.sent)))?;
+    let rates = campaigns().filter_map(|(labels, row)| Some((labels, row.rate?)));
+    sheet.gauges("sent_recipients_per_second", "Recipients a second, over the last ten seconds", rates)?;
+    let weights = status.campaigns.iter().map(|campaign| ([("campaign", campaign.name.as_str())], f64::from(campaign.weight)));
+    sheet.gauges("weight", "Weights in force", weights)?;
+    sheet.gauges("queue_messages", "How deep the queues are, as SQS counts", depths(status))?;
+    if let Some(express) = figures.express {
+        sheet.gauge("express_waited_seconds", "How long express mail of the last ten seconds had waited, on average", express.waited_s)?;
+    }
+    sums(status, sheet)
+}
+
+/// Sums since the ledger began.
+fn sums(status: &tidegate_operate::status::Status, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
+    for (name, of, help) in [
+        ("refused_mails", "refused", "Mails that SES refused for the rate"),
+        ("failed_mails", "failed", "Sends that failed"),
+        ("retried_mails", "retried", "Mails that were put back for another attempt"),
+        ("dead_lettered_mails", "dead", "Mails that were dead-lettered"),
+        ("windows_served", "windows", "Windows that were served"),
+        ("slots_skipped", "skipped", "Slots that passed although mail was there"),
+        ("slots_unused", "unused", "Slots that found no mail"),
+    ] {
+        sheet.counter(name, help, status.counter(of))?;
+    }
+    Ok(())
+}
+
+fn states<'a>(label: &'a str, all: &'a [&'a str], stands: &'a str) -> impl Iterator<Item = (One<'a>, f64)> {
+    all.iter().map(move |state| ([(label, *state)], f64::from(u8::from(*state == stands))))
+}
+
+type Depth<'a> = ([(&'a str, &'a str); 2], f64);
+
+fn depths(status: &tidegate_operate::status::Status) -> Vec<Depth<'_>> {
+    let parts = |depth: QueueDepth| {
+        [("visible", depth.visible), ("in_flight", depth.in_flight), ("delayed", depth.delayed)]
+    };
+    let campaigns = status.campaigns.iter().map(|campaign| (campaign.name.as_str(), campaign.backlog));
+    let others = status.queues.iter().map(|(name, depth)| (*name, *depth));
+    let all = campaigns.chain(others);
+    all.flat_map(|(queue, depth)| {
+        parts(depth).map(|(state, count)| ([("queue", queue), ("state", state)], precise(count)))
+    })
+    .collect()
+}

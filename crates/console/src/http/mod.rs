@@ -1,0 +1,141 @@
+//! The HTTP side: pages, streams, actions and metrics, and what each must show before it gets them.
+
+mod actions;
+mod assets;
+mod auth;
+mod client;
+mod events;
+mod guard;
+mod metrics;
+mod refusal;
+mod serve;
+mod session;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use thiserror::Error;
+
+pub use auth::{InvalidToken, Token};
+pub use serve::{bind, serve};
+
+use crate::engine::Shared;
+use auth::Auth;
+
+/// An action is a few lines.
+const MOST_BYTES: usize = 64 * 1024;
+
+/// Who may come, and how.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Where the console listens.
+    pub listen: SocketAddr,
+    /// What opens it; none only on loopback.
+    pub token: Option<Token>,
+    /// How pages reach it through a proxy, such as `https://mail.example/console`.
+    pub public_url: Option<String>,
+    /// Proxies whose word on a client's address counts.
+    pub trusted_proxies: Vec<IpAddr>,
+}
+
+/// Access that would let anybody in.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum AccessError {
+    /// Others can reach it, and nothing is asked of them.
+    #[error("{0} can be reached from other machines: a console there needs a token")]
+    NoToken(SocketAddr),
+    /// The public URL is none.
+    #[error("the public URL is {0:?}; allowed is http:// or https:// with a host, such as https://mail.example")]
+    PublicUrl(String),
+}
+
+impl Access {
+    /// Says what is wrong with it.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    pub fn check(&self) -> Result<(), AccessError> {
+        if self.token.is_none() && !self.listen.ip().is_loopback() {
+            return Err(AccessError::NoToken(self.listen));
+        }
+        match &self.public_url {
+            Some(url) if client::origin(url).is_none() => Err(AccessError::PublicUrl(url.clone())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a page is told of the console it is on.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The stack.
+    pub stack: String,
+    /// Its region.
+    pub region: String,
+    /// Whether it runs on this machine.
+    pub is_local: bool,
+    /// Who runs the console.
+    pub operator: String,
+    /// Whether addresses of recipients are shown.
+    pub shows_addresses: bool,
+}
+
+/// What every handler has.
+#[derive(Debug)]
+pub struct App {
+    shared: Shared,
+    access: Access,
+    about: About,
+    auth: Auth,
+}
+
+impl App {
+    /// A console of `shared`.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    pub fn new(shared: Shared, access: Access, about: About) -> Result<Arc<Self>, AccessError> {
+        access.check()?;
+        let auth = Auth::new(access.token.clone(), access.listen.port());
+        Ok(Arc::new(Self { shared, access, about, auth }))
+    }
+
+    /// The time, as of this machine.
+    fn now(&self) -> tidegate_core::identity::EpochMillis {
+        tidegate_core::identity::EpochMillis::new(guard::now() * 1_000)
+    }
+}
+
+/// All there is.
+pub fn router(app: &Arc<App>) -> Router {
+    let guarded = Router::new()
+        .route("/", get(assets::index))
+        .route("/metrics", get(metrics::metrics))
+        .route("/api/session", get(session::session))
+        .route("/api/events", get(events::events))
+        .route("/api/steer", post(actions::steer))
+        .route("/api/why", post(actions::why))
+        .route("/api/dead/read", post(actions::read_dead))
+        .route("/api/dead/review", post(actions::review))
+        .route("/api/dead/replay", post(actions::replay))
+        .route("/api/dead/stop", post(actions::stop_replay))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::known));
+    let open = Router::new()
+        .route("/login", get(assets::login))
+        .route("/assets/{*file}", get(assets::file))
+        .route("/api/login", post(session::login))
+        .route("/api/logout", post(session::logout));
+    guarded
+        .merge(open)
+        .fallback(refusal::nothing_here)
+        .method_not_allowed_fallback(refusal::not_so)
+        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .layer(middleware::from_fn_with_state(Arc::clone(app), guard::at_the_door))
+        .with_state(Arc::clone(app))
+}
+
+#[cfg(test)]
+mod tests;

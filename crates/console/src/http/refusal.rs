@@ -1,0 +1,106 @@
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::engine::JobError;
+use tidegate_operate::dead::ReplayError;
+use tidegate_operate::steer::SteerError;
+
+/// Why something was not done, as JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct Refusal {
+    #[serde(skip)]
+    status: StatusCode,
+    #[serde(skip)]
+    retry_after_s: Option<u64>,
+    error: String,
+    code: &'static str,
+    field: Option<&'static str>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, code: &'static str, error: impl Into<String>) -> Self {
+        Self { status, retry_after_s: None, error: error.into(), code, field: None }
+    }
+
+    /// What was sent says what is not allowed.
+    pub(super) fn input(field: &'static str, error: impl Into<String>) -> Self {
+        let field = Some(field);
+        Self { field, ..Self::new(StatusCode::BAD_REQUEST, "input", error) }
+    }
+
+    pub(super) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "this console needs its token")
+    }
+
+    pub(super) fn forbidden(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", error)
+    }
+
+    pub(super) fn csrf(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "csrf", error)
+    }
+
+    pub(super) fn too_many(retry_after_s: u64, error: impl Into<String>) -> Self {
+        let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", error);
+        Self { retry_after_s: Some(retry_after_s), ..refusal }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let retry_after = self.retry_after_s.map(HeaderValue::from);
+        let mut response = (self.status, Json(self)).into_response();
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        response
+    }
+}
+
+impl From<JobError> for Refusal {
+    fn from(error: JobError) -> Self {
+        let said = in_full(&error);
+        match error {
+            JobError::Steer(error) => match error {
+                SteerError::Reason(_) => Self::input("reason", said),
+                SteerError::NoCampaign { .. } => Self::input("campaign", said),
+                SteerError::NoHold { .. } => Self::input("hold", said),
+                SteerError::Weights(_) => Self::input("weights", said),
+                SteerError::Past(_) | SteerError::PausedForGood(_) => Self::input("for_s", said),
+                SteerError::Outrun => Self::new(StatusCode::CONFLICT, "conflict", said),
+                SteerError::Ledger(_) => Self::new(StatusCode::BAD_GATEWAY, "service", said),
+            },
+            JobError::NoReview(_) => Self::input("review", said),
+            JobError::Replaying => Self::new(StatusCode::CONFLICT, "busy", said),
+            JobError::Replay(ReplayError::Reason(_)) => Self::input("reason", said),
+            JobError::Replay(ReplayError::Rate(_)) => Self::input("per_second", said),
+            JobError::Replay(_) | JobError::Service(_) => {
+                Self::new(StatusCode::BAD_GATEWAY, "service", said)
+            }
+            JobError::Busy | JobError::Ending => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", said)
+            }
+        }
+    }
+}
+
+/// An error with all that caused it.
+fn in_full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}
+
+pub(super) async fn nothing_here() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "input", "there is nothing here")
+}
+
+pub(super) async fn not_so() -> Refusal {
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "input", "not by this method")
+}

@@ -1,0 +1,88 @@
+use std::sync::Arc;
+
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::Json;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::App;
+use super::auth::{Known, SESSION};
+use super::client::{Peer, address};
+use super::guard::{from_here, now};
+use super::refusal::Refusal;
+use crate::pace::Address;
+
+/// Where a page is, and what it must say with each action.
+pub(super) async fn session(
+    State(app): State<Arc<App>>,
+    Extension(known): Extension<Known>,
+) -> Json<serde_json::Value> {
+    let about = &app.about;
+    Json(json!({
+        "stack": about.stack,
+        "region": about.region,
+        "local": about.is_local,
+        "operator": about.operator,
+        "addresses_shown": about.shows_addresses,
+        "csrf": app.auth.csrf(&known),
+        "token_required": app.auth.needs_token(),
+        "version": env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Login {
+    token: String,
+}
+
+/// The token for a cookie.
+pub(super) async fn login(
+    State(app): State<Arc<App>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    headers: HeaderMap,
+    uri: Uri,
+    Json(login): Json<Login>,
+) -> Result<Response, Refusal> {
+    from_here(&app, &headers, &uri)?;
+    let client = address(peer.ip(), &headers, &app.access.trusted_proxies);
+    app.auth.may_try(Address::of(client)).map_err(|seconds| {
+        Refusal::too_many(seconds, format!("too many tries: wait {seconds} s"))
+    })?;
+    if !app.auth.is_token(login.token.trim()) {
+        tracing::warn!(%client, "a login with a wrong token");
+        return Err(Refusal::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthorized",
+            "that is not this console's token",
+        ));
+    }
+    tracing::info!(%client, "a login");
+    let session = app.auth.session(now() + SESSION.as_secs());
+    Ok(set(&app, &session, SESSION.as_secs()))
+}
+
+pub(super) async fn logout(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, Refusal> {
+    from_here(&app, &headers, &uri)?;
+    Ok(set(&app, "", 0))
+}
+
+/// No script reads it, and no other site's page sends it.
+fn set(app: &App, value: &str, seconds: u64) -> Response {
+    let is_https = app.access.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
+    let secure = if is_https { "; Secure" } else { "" };
+    let name = app.auth.cookie_name();
+    let cookie =
+        format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
