@@ -1,6 +1,6 @@
 // What is drawn over the curve by hand: the forecast, now, its end, and marks of holds and pauses.
 
-import { buckets, forecastEnd } from './chart-data.js';
+import { buckets, forecastEnd, valueOf } from './chart-data.js';
 import { clock } from './format.js';
 import { model, now } from './model.js';
 
@@ -8,8 +8,10 @@ import { model, now } from './model.js';
 
 const MARKED = new Set(['hold', 'pause', 'breaker']);
 
-/** @param {any} u @param {Ink} ink */
-export function drawOver(u, ink) {
+/** @typedef {import('./chart-data.js').Group} Group */
+
+/** @param {any} u @param {Group[]} stack @param {Ink} ink */
+export function drawOver(u, stack, ink) {
   /** @type {CanvasRenderingContext2D} */
   const ctx = u.ctx;
   const { left, top, width, height } = u.bbox;
@@ -75,6 +77,7 @@ export function drawOver(u, ink) {
     ctx.setLineDash([]);
     ctx.restore();
   }
+  names(u, stack, ink);
   if (inside(at)) {
     line(at, ink.muted, [3, 3]);
     label(at, 'now', ink.text);
@@ -84,6 +87,32 @@ export function drawOver(u, ink) {
     label(end, `all sent ${clock(end * 1000)}`, ink.accent);
   }
   ctx.restore();
+}
+
+/**
+ * A campaign's name in its band, where there is room: told apart without its colour.
+ * @param {any} u
+ * @param {Group[]} stack
+ * @param {Ink} ink
+ */
+function names(u, stack, ink) {
+  const last = model.series.t.length - 1;
+  if (last < 0) return;
+  const { ctx, bbox } = u;
+  const end = Math.min(u.valToPos(model.series.t[last], 'x', true), bbox.left + bbox.width) - 8 * ink.ratio;
+  const room = Math.min(220 * ink.ratio, end - bbox.left - 8 * ink.ratio);
+  ctx.textAlign = 'right';
+  let below = 0;
+  for (const group of stack) {
+    const value = valueOf(group, last) ?? 0;
+    const low = u.valToPos(below, 'y', true);
+    const high = u.valToPos(below + value, 'y', true);
+    below += value;
+    if (low - high < 16 * ink.ratio || ctx.measureText(group.name).width > room) continue;
+    ctx.fillStyle = ink.text;
+    ctx.fillText(group.name, end, (low + high) / 2);
+  }
+  ctx.textAlign = 'left';
 }
 
 /**

@@ -57,7 +57,7 @@ export function renderLegend(stack, dashes, pointed) {
   ];
   if (model.forecast?.state === 'ready') lines.splice(2, 0, { key: 'forecast', label: 'Forecast', colour: 'ink-forecast', dash: [4, 3], kind: 'line', value: rate(forecast) });
   lines.push({ key: 'time', label: pointed === null ? 'now' : clockSeconds(pointed * 1000), colour: '', dash: [], kind: 'time', value: '' });
-  keyed(byId('legend'), lines, (line) => `${line.key} ${line.colour}`,
+  keyed(byId('legend'), lines, (line) => `${line.key} ${line.colour} ${line.dash}`,
     (line) => h('li', { class: line.kind === 'time' ? 'legend-time' : null }, line.kind === 'time' ? null : swatch(line), h('span', { class: 'legend-name' }), h('span', { class: 'legend-value' })),
     (item, line) => {
       setText(/** @type {Element} */ (item.querySelector('.legend-name')), line.label);

@@ -52,6 +52,11 @@ function span() {
   return [at - back, at + (buckets().length ? back / 5 : back / 60)];
 }
 
+// Dashes on a curve of hundreds of points are noise.
+function sparse() {
+  return range === '5';
+}
+
 /** @param {Group[]} stack */
 function build(stack) {
   plot?.destroy();
@@ -78,13 +83,13 @@ function build(stack) {
     ],
     series: [
       {},
-      ...edges.map((at) => ({ label: stack[at].name, stroke: colours[at], width: 1.25, dash: DASHES[at], fill: at === 0 ? faint(colours[at], 0.22) : undefined, points: { show: false } })),
+      ...edges.map((at) => ({ label: stack[at].name, stroke: colours[at], width: 1.25, dash: sparse() ? DASHES[at] : [], fill: at === 0 ? faint(colours[at], 0.22) : undefined, points: { show: false } })),
       { label: 'All', stroke: text, width: 2.25, points: { show: false } },
       { label: 'Quota', stroke: colour('quota'), width: 1.5, dash: [12, 5], points: { show: false } },
     ],
     bands: edges.slice(0, -1).map((at, k) => ({ series: [k + 1, k + 2], fill: faint(colours[at], 0.22) })),
     hooks: {
-      draw: [(/** @type {any} */ u) => drawOver(u, { text, muted, accent: colour('forecast'), warn: colour('warn'), bad: colour('bad'), surface: colour('surface'), font, ratio })],
+      draw: [(/** @type {any} */ u) => drawOver(u, stack, { text, muted, accent: colour('forecast'), warn: colour('warn'), bad: colour('bad'), surface: colour('surface'), font, ratio })],
       setCursor: [(/** @type {any} */ u) => {
         const at = u.cursor.left >= 0 ? u.posToVal(u.cursor.left, 'x') : null;
         if (at === pointed) return;
@@ -136,7 +141,7 @@ export function recolour() {
 export function renderChart() {
   if (!model.figures) return;
   const stack = groups();
-  const key = stack.map((group) => group.name).join('\n');
+  const key = [sparse(), ...stack.map((group) => group.name)].join('\n');
   const ending = /** @type {HTMLInputElement} */ (byId('range').querySelector('[value=end]'));
   const end = forecastEnd();
   ending.disabled = end === null || end < now() / 1000;
@@ -146,7 +151,7 @@ export function renderChart() {
     made = key;
     build(stack);
   } else plot.setData(columns(stack));
-  renderLegend(stack, DASHES, pointed);
+  renderLegend(stack, sparse() ? DASHES : DASHES.map(() => []), pointed);
   setAttr(byId('chart'), 'aria-label', summary(stack));
   const { forecast } = model;
   const at = forecast?.made_at ? ` Made at ${clock(forecast.made_at)}, renewed as things change.` : '';

@@ -28,8 +28,8 @@ function create(entry) {
   return h('li', { class: entry.kind === 'gap' ? 'event gap' : 'event', 'data-tone': entry.tone, testid: 'event', 'data-kind': entry.kind },
     icon(sign, TONES[entry.tone] ?? 'Note'),
     h('div', {},
-      h('p', { class: 'event-title', text: capital(entry.title) }),
-      entry.detail ? h('p', { class: 'event-detail', text: capital(entry.detail) }) : null,
+      h('p', { class: 'event-title', text: entry.title }),
+      entry.detail ? h('p', { class: 'event-detail', text: entry.detail }) : null,
       h('p', { class: 'event-meta' }, h('time', { datetime: entry.at, title: full(entry.at), text: clockSeconds(entry.at) }), ` · ${WORDS[entry.kind] ?? words(entry.kind)}${entry.campaign ? ` · ${entry.campaign}` : ''}`)));
 }
 
@@ -45,7 +45,7 @@ export function renderChanges() {
   keyed(byId('changes'), list, (change) => `${change.at} ${change.by} ${change.action} ${change.campaign}`, (change) => h('li', { class: 'event', testid: 'operator-change' },
     icon('person'),
     h('div', {},
-      h('p', { class: 'event-title', text: `${capital(words(change.action))}${change.campaign ? ` ${change.campaign}` : ''}${change.detail ? `: ${change.detail}` : ''}` }),
+      h('p', { class: 'event-title', text: `${capital(words(change.action))}${change.campaign ? ` ${change.campaign}` : ''}${change.detail ? `: ${change.detail.replaceAll(' -> ', ' → ')}` : ''}` }),
       change.reason ? h('p', { class: 'event-detail', text: `“${change.reason}”` }) : null,
       h('p', { class: 'event-meta' }, h('time', { datetime: change.at, title: full(change.at), text: clock(change.at) }), ` · ${change.by}`))));
   byId('changes-none').hidden = list.length > 0;

@@ -70,7 +70,8 @@ export function renderHeader() {
 
   const says = headline();
   const line = byId('headline');
-  setText(line, says.text);
+  const whole = says.next ? `${says.text} ${says.next}` : says.text;
+  if (line.textContent !== whole) line.replaceChildren(says.next ? `${says.text} ` : says.text, ...(says.next ? [h('span', { class: 'next', text: says.next })] : []));
   setAttr(line, 'data-tone', says.tone);
   setAttr(line, 'data-kind', says.kind);
   setAttr(line, 'title', says.title ? `Since ${says.title}` : null);

@@ -5,7 +5,7 @@ import { model, now } from './model.js';
 
 /** @typedef {import('./types.js').Tone} Tone */
 /** @typedef {import('./types.js').Hold} Hold */
-/** @typedef {{kind: string, tone: Tone, text: string, title?: string}} Headline */
+/** @typedef {{kind: string, tone: Tone, text: string, next?: string, title?: string}} Headline */
 
 /** @param {Hold} hold @param {string} who */
 function heldText(hold, who) {
@@ -71,12 +71,12 @@ function sending(now_, waiting) {
   const may = quota?.slots_per_second ?? quota?.in_force ?? null;
   const use = may ? `, ${percent(Math.min(1, now_ / may))} of what may be sent` : '';
   const text = `Sending ${rate(now_)} a second${use}.`;
-  if (waiting === 0) return { kind: 'sending', tone: 'good', text: `${text} Nothing waits.` };
+  if (waiting === 0) return { kind: 'sending', tone: 'good', text, next: 'Nothing waits.' };
   const rest = left();
   const some = model.figures?.rows.some((row) => row.waiting > 0 && model.figures?.status.campaigns.some((c) => c.name === row.name && c.held));
   const what = some ? 'All that is not held' : 'Everything';
-  if (rest === null) return { kind: 'sending', tone: 'good', text: `${text} ${plural(waiting, 'mail waits', 'mails wait')}.` };
-  return { kind: 'sending', tone: 'good', text: `${text} ${what} is sent in ${rest < 10 ? '' : 'about '}${about(rest)}.` };
+  if (rest === null) return { kind: 'sending', tone: 'good', text, next: `${plural(waiting, 'mail waits', 'mails wait')}.` };
+  return { kind: 'sending', tone: 'good', text, next: `${what} is sent in ${rest < 10 ? '' : 'about '}${about(rest)}.` };
 }
 
 /** What stands under the headline. */
@@ -84,11 +84,11 @@ export function subline() {
   const { figures, forecast } = model;
   if (!figures) return '';
   const parts = [];
+  const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
+  if (waiting > 0) parts.push(plural(waiting, 'mail waits', 'mails wait'));
   const held = figures.status.campaigns.filter((campaign) => campaign.held).map((campaign) => campaign.name);
   if (held.length > 3) parts.push(`${held.length} campaigns are held`);
-  else if (held.length > 0) parts.push(`${listed(held)} ${held.length === 1 ? 'is' : 'are'} held`);
-  const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
-  if (waiting > 0) parts.push(`${plural(waiting, 'mail waits', 'mails wait')}`);
+  else if (held.length > 0) parts.push(`held: ${listed(held)}`);
   if (forecast?.state === 'ready' && forecast.ends_at) {
     const range = forecast.earliest && forecast.latest && clock(forecast.earliest) !== clock(forecast.latest)
       ? ` (between ${clock(forecast.earliest)} and ${clock(forecast.latest)})` : '';

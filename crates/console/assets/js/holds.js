@@ -16,13 +16,14 @@ function since(at) {
 /** @param {Hold} hold @returns {Item} */
 function held(hold) {
   const what = hold.campaign ?? (hold.reason === 'daily_budget' ? 'All campaigns' : 'All sending');
+  const are = what === 'All campaigns' ? 'are' : 'is';
   const paused = hold.reason === 'paused';
   const facts = [since(hold.since), hold.until ? `until ${clock(hold.until)}` : '', `lifted by ${hold.lifted_by ?? 'an operator'}`];
   return {
     key: `${hold.campaign ?? ''}/${hold.reason}`,
     tone: paused ? 'warn' : 'bad',
     icon: paused ? 'pause' : 'bad',
-    title: paused ? `${what} paused` : `${what} held: ${words(hold.reason)}`,
+    title: paused ? `${what} ${are} paused` : `${what} ${are} held: ${words(hold.reason)}`,
     why: hold.detail ?? '',
     facts: facts.filter(Boolean).join(' · '),
     stands: full(hold.since),
