@@ -53,6 +53,7 @@ export function openSteer(action, campaign) {
       answered(`${pause ? 'Paused' : 'Resumed'} ${what}`, done);
     },
   });
+  form.lead.classList.add('steady');
   const tell = () => setText(form.lead, pause ? pausing(campaign, time) : resuming(campaign));
   if (pause) {
     const times = h('fieldset', { class: 'segmented words wide-choice', testid: 'for' }, h('legend', { text: 'For how long' }));
@@ -130,6 +131,7 @@ export function openRate() {
       answered(cap === null ? 'The cap is taken away' : `The rate is capped at ${limit(cap)} a second`, done);
     },
   });
+  form.lead.classList.add('steady');
   const tell = () => {
     const allowed = quota?.account_per_second ?? null;
     const cap = Number(number.value);

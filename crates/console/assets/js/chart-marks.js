@@ -109,6 +109,10 @@ function names(u, stack, ink) {
     const high = u.valToPos(below + value, 'y', true);
     below += value;
     if (low - high < 16 * ink.ratio || ctx.measureText(group.name).width > room) continue;
+    ctx.strokeStyle = ink.surface;
+    ctx.lineWidth = 3 * ink.ratio;
+    ctx.lineJoin = 'round';
+    ctx.strokeText(group.name, end, (low + high) / 2);
     ctx.fillStyle = ink.text;
     ctx.fillText(group.name, end, (low + high) / 2);
   }

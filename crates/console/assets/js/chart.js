@@ -70,7 +70,7 @@ function build(stack) {
   const font = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
   const axis = { stroke: muted, font, grid: { stroke: grid, width: 1 / ratio }, ticks: { show: false } };
   const options = {
-    width: Math.max(200, byId('chart').clientWidth), height: HEIGHT, padding: [18, 10, 0, 0],
+    width: Math.max(200, byId('chart').clientWidth), height: HEIGHT, padding: [18, 22, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     scales: {

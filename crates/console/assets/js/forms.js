@@ -3,6 +3,7 @@
 import { ApiError } from './api.js';
 import { h, icon, setText } from './dom.js';
 import { count } from './format.js';
+import { model } from './model.js';
 import { setWho, who } from './who.js';
 
 const REASON_CHARS = 200;
@@ -64,6 +65,7 @@ export function signature(form, key) {
   tell();
   const name = h('input', { type: 'text', autocomplete: 'name', testid: 'by' });
   name.value = who();
+  name.placeholder = model.session?.operator ?? '';
   const by = field('Who acts', name, 'Without a name: as the console knows you.');
   form.add('reason', reason);
   form.add('by', by);

@@ -26,7 +26,7 @@ export function openHelp() {
     h('header', { class: 'dialog-head' }, h('h2', { id: 'help-title', text: 'Help' }), close),
     h('div', { class: 'dialog-scroll', tabindex: 0, role: 'region', 'aria-label': 'Keys and words' },
       h('h3', { text: 'Keys' }), h('dl', { class: 'keys' }, ...KEYS.flatMap(([key, text]) => [h('dt', {}, h('kbd', { text: key })), h('dd', { text })])),
-      h('h3', { text: 'Words' }), h('dl', { class: 'words' }, ...WORDS.flatMap(([word, text]) => [h('dt', { text: word }), h('dd', { text })])))));
+      h('h3', { text: 'Words' }), h('dl', { class: 'terms' }, ...WORDS.flatMap(([word, text]) => [h('dt', { text: word }), h('dd', { text })])))));
   dialog.addEventListener('close', () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
