@@ -9,7 +9,7 @@ let body;
 
 export function startDomains() {
   body = h('tbody');
-  byId('domains-body').append(h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Limits of recipient domains' }, h('table', { class: 'plain' },
+  byId('domains-body').append(h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'Table of the domains’ limits' }, h('table', { class: 'plain' },
     h('caption', { class: 'hidden', text: 'Limits of recipient domains, and what waits for them' }),
     h('thead', {}, h('tr', {}, ...['Domains', 'Limit', 'A second now', 'Waiting'].map((text) => h('th', { scope: 'col', text })))), body)));
 }

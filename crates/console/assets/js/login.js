@@ -46,10 +46,15 @@ form.addEventListener('submit', (event) => {
   else fail('The token is missing.');
 });
 
-const linked = new URLSearchParams(location.hash.slice(1)).get('token');
-if (location.hash) {
+/** @returns {boolean} whether the address has a token */
+function followLink() {
+  const linked = new URLSearchParams(location.hash.slice(1)).get('token');
   // The token stays neither in the address bar nor in the history.
-  history.replaceState(null, '', location.pathname);
+  if (location.hash) history.replaceState(null, '', location.pathname);
+  if (linked) login(linked);
+  return Boolean(linked);
 }
-if (linked) login(linked);
-else field.focus();
+
+// A link pasted where this page stands already loads nothing anew.
+addEventListener('hashchange', followLink);
+if (!followLink()) field.focus();
