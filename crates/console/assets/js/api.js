@@ -1,0 +1,72 @@
+// Calls of the console's server.
+
+/** @typedef {import('./types.js').Session} Session */
+
+export class ApiError extends Error {
+  /**
+   * @param {string} message
+   * @param {string} code
+   * @param {string | null} field
+   */
+  constructor(message, code, field) {
+    super(message);
+    this.code = code;
+    this.field = field;
+  }
+}
+
+let csrf = '';
+
+export function toLogin() {
+  location.assign('/login');
+}
+
+/** @param {Response} response */
+async function refusal(response) {
+  const body = await response.json().catch(() => null);
+  const text = body?.error ?? `The console answered ${response.status}`;
+  return new ApiError(text, body?.code ?? 'service', body?.field ?? null);
+}
+
+/** @returns {Promise<Session>} */
+export async function session() {
+  const response = await fetch('/api/session', { cache: 'no-store', credentials: 'same-origin' });
+  if (response.status === 401) {
+    toLogin();
+    throw new ApiError('Log in again', 'unauthorized', null);
+  }
+  if (!response.ok) throw await refusal(response);
+  /** @type {Session} */
+  const answer = await response.json();
+  csrf = answer.csrf;
+  return answer;
+}
+
+/**
+ * @param {string} path
+ * @param {object} body
+ * @param {boolean} [again]
+ * @returns {Promise<any>}
+ */
+export async function post(path, body, again = true) {
+  let response;
+  try {
+    response = await fetch(path, {
+      method: 'POST',
+      credentials: 'same-origin',
+      headers: { 'Content-Type': 'application/json', 'X-Tidegate-Csrf': csrf },
+      body: JSON.stringify(body),
+    });
+  } catch {
+    throw new ApiError('The console did not answer. Whether it was done is not known: look before you try again.', 'service', null);
+  }
+  if (response.ok) return response.status === 204 ? null : response.json().catch(() => null);
+  const error = await refusal(response);
+  if (error.code === 'csrf' && again) {
+    // A console that was restarted gives out new tokens.
+    await session();
+    return post(path, body, false);
+  }
+  if (response.status === 401) toLogin();
+  throw error;
+}

@@ -1,0 +1,103 @@
+// One sentence that says what is going on now, and what is worth saying beside it.
+
+import { about, capital, clock, full, listed, percent, plural, rate, sentence, span, words } from './format.js';
+import { model, now } from './model.js';
+
+/** @typedef {import('./types.js').Tone} Tone */
+/** @typedef {import('./types.js').Hold} Hold */
+/** @typedef {{kind: string, tone: Tone, text: string, next?: string, title?: string}} Headline */
+
+/** @param {Hold} hold @param {string} who */
+function heldText(hold, who) {
+  const until = hold.until ? `, until about ${clock(hold.until)}` : '';
+  if (hold.reason === 'paused') return `${who}Paused ${hold.detail ?? 'by an operator'}${until}`;
+  return `${who}Stopped: ${hold.detail ?? words(hold.reason)}${until}`;
+}
+
+/** When all that may be sent is sent, in seconds; none where nobody knows. */
+export function left() {
+  const { forecast, figures } = model;
+  if (forecast?.state === 'ready' && forecast.ends_at) {
+    return Math.max(0, (Date.parse(forecast.ends_at) - now()) / 1000);
+  }
+  const waiting = figures?.rows.filter((row) => row.waiting > 0) ?? [];
+  if (waiting.length === 0 || waiting.some((row) => row.eta_s === null)) return null;
+  return Math.max(...waiting.map((row) => row.eta_s ?? 0));
+}
+
+/** @returns {Headline} */
+export function headline() {
+  const { figures } = model;
+  if (!figures) return { kind: 'none', tone: 'info', text: 'Looking at the stack' };
+  const { status } = figures;
+  const all = status.holds.filter((hold) => hold.campaign === null);
+  const first = all.find((hold) => hold.reason === 'paused') ?? all.find((hold) => hold.reason !== 'daily_budget');
+  if (first) {
+    const tone = first.reason === 'paused' ? 'warn' : 'bad';
+    return { kind: `held ${first.reason}`, tone, text: heldText(first, ''), title: full(first.since) };
+  }
+  if (status.quota.sending_enabled === false) {
+    return { kind: 'disabled', tone: 'bad', text: 'Stopped: SES lets this account send nothing' };
+  }
+  if (status.breaker.state === 'blocking') {
+    const until = status.breaker.until ? (Date.parse(status.breaker.until) - now()) / 1000 : null;
+    const probe = until === null ? '' : until <= 0 ? '; next probe now' : `; next probe in ${span(until)}`;
+    return { kind: 'breaker blocking', tone: 'bad', text: `Breaker: SES fails${probe}` };
+  }
+  if (status.breaker.state === 'probing') {
+    return { kind: 'breaker probing', tone: 'warn', text: 'Breaker: one mail is on its way, to see whether SES works again' };
+  }
+  const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
+  const { state, last_window: last } = status.serving;
+  if (state === 'never') return { kind: 'never', tone: 'info', text: 'Nothing was ever sent here: no window was served yet' };
+  if (state === 'stopped') {
+    const since = last ? ` since ${clock(last)}` : '';
+    return { kind: 'stopped', tone: 'bad', text: `Nobody serves${since}`, title: full(last) };
+  }
+  if (all.length > 0 && !(figures.rate && figures.rate > 0)) {
+    return { kind: 'budget', tone: 'warn', text: heldText(/** @type {Hold} */ (all[0]), 'Campaigns: ') };
+  }
+  if (figures.rate !== null && figures.rate > 0) return sending(figures.rate, waiting);
+  if (waiting === 0) return { kind: 'idle', tone: 'info', text: 'Idle: nothing waits' };
+  if (figures.rate === null) return { kind: 'first', tone: 'info', text: `${plural(waiting, 'mail waits', 'mails wait')}. The first figures come in some seconds` };
+  const blocked = figures.rows.every((row) => row.waiting === 0 || status.campaigns.some((c) => c.name === row.name && (c.held || c.weight === 0)));
+  if (blocked) return { kind: 'blocked', tone: 'warn', text: `Nothing is sent: what waits (${plural(waiting, 'mail')}) is held` };
+  return { kind: 'silent', tone: 'warn', text: `Nothing is sent now, though ${plural(waiting, 'mail waits', 'mails wait')}` };
+}
+
+/** @param {number} now_ @param {number} waiting @returns {Headline} */
+function sending(now_, waiting) {
+  const quota = model.figures?.status.quota;
+  const may = quota?.slots_per_second ?? quota?.in_force ?? null;
+  const use = may ? `, ${percent(Math.min(1, now_ / may))} of what may be sent` : '';
+  const text = `Sending ${rate(now_)} a second${use}.`;
+  if (waiting === 0) return { kind: 'sending', tone: 'good', text, next: 'Nothing waits.' };
+  const rest = left();
+  const some = model.figures?.rows.some((row) => row.waiting > 0 && model.figures?.status.campaigns.some((c) => c.name === row.name && c.held));
+  const what = some ? 'All that is not held' : 'Everything';
+  if (rest === null) return { kind: 'sending', tone: 'good', text, next: `${plural(waiting, 'mail waits', 'mails wait')}.` };
+  return { kind: 'sending', tone: 'good', text, next: `${what} is sent in ${rest < 10 ? '' : 'about '}${about(rest)}.` };
+}
+
+/** What stands under the headline. */
+export function subline() {
+  const { figures, forecast } = model;
+  if (!figures) return '';
+  const parts = [];
+  const waiting = figures.rows.reduce((sum, row) => sum + row.waiting, 0);
+  if (waiting > 0) parts.push(plural(waiting, 'mail waits', 'mails wait'));
+  const held = figures.status.campaigns.filter((campaign) => campaign.held).map((campaign) => campaign.name);
+  if (held.length > 3) parts.push(`${held.length} campaigns are held`);
+  else if (held.length > 0) parts.push(`held: ${listed(held)}`);
+  if (forecast?.state === 'ready' && forecast.ends_at) {
+    const range = forecast.earliest && forecast.latest && clock(forecast.earliest) !== clock(forecast.latest)
+      ? ` (between ${clock(forecast.earliest)} and ${clock(forecast.latest)})` : '';
+    const by = forecast.limited_by ? `, limited by the ${words(forecast.limited_by)}` : '';
+    parts.push(`forecast: all sent at ${clock(forecast.ends_at)}${range}${by}`);
+  } else if (forecast?.state === 'ready') parts.push('forecast: no end as things stand');
+  else if (forecast?.state === 'failed') parts.push(`no forecast: ${forecast.why ?? 'it failed'}`);
+  else if (forecast?.state === 'running') parts.push('the forecast is being made');
+  const dead = figures.status.queues.dead_letters?.visible ?? 0;
+  if (dead > 0) parts.push(plural(dead, 'dead letter'));
+  return parts.length ? sentence(capital(parts.join('; '))) : '';
+}

@@ -1,0 +1,66 @@
+// The page: its parts are started once, drawn once a frame at most, and fed by the stream.
+
+import { openSteer } from './actions.js';
+import { session } from './api.js';
+import { renderCampaigns, startCampaigns } from './campaigns.js';
+import { recolour, renderChart, startChart } from './chart.js';
+import { renderDead, startDead } from './dead.js';
+import { byId, h, icon, setAttr, setIcon, setText } from './dom.js';
+import { renderDomains, startDomains } from './domains.js';
+import { renderChanges, renderEvents, startEvents } from './events.js';
+import { renderHeader, startHeader } from './header.js';
+import { pausedAll, startKeys } from './help.js';
+import { renderHolds } from './holds.js';
+import { model, onFrame, touch } from './model.js';
+import { start } from './stream.js';
+import { renderTiles, startTiles } from './tiles.js';
+import { openWeights } from './weights.js';
+import { renderWho, startWho } from './who.js';
+import { askWhy, renderWhy, startWhy } from './why.js';
+
+const pause = h('button', { type: 'button', class: 'strong', testid: 'pause-all', 'aria-keyshortcuts': 'p', title: 'Pause or resume all sending (p)', click: () => openSteer(pausedAll() ? 'resume' : 'pause', null) },
+  icon('pause'), h('span', { text: 'Pause all' }));
+
+function renderActions() {
+  const paused = pausedAll();
+  setText(/** @type {Element} */ (pause.querySelector('span')), paused ? 'Resume all' : 'Pause all');
+  setIcon(/** @type {SVGSVGElement} */ (pause.querySelector('svg')), paused ? 'play' : 'pause');
+  setAttr(pause, 'data-action', paused ? 'resume' : 'pause');
+  pause.disabled = !model.figures;
+}
+
+byId('actions').append(pause,
+  h('button', { type: 'button', 'aria-keyshortcuts': '/', title: 'Why is this message waiting? (/)', click: () => askWhy() }, icon('search'), h('span', { text: 'Why does it wait?' })));
+byId('open-weights').addEventListener('click', () => openWeights());
+
+startHeader(recolour);
+startWho();
+startTiles();
+startChart();
+startCampaigns();
+startDead();
+startDomains();
+startWhy();
+startEvents();
+startKeys();
+
+for (const render of [renderHeader, renderWho, renderActions, renderHolds, renderTiles, renderChart, renderCampaigns, renderDead, renderDomains, renderWhy, renderEvents, renderChanges]) onFrame(render);
+touch();
+// Ages go on between two events; a hidden tab draws no frame.
+setInterval(touch, 1_000);
+
+/** Tried until the console answers. */
+async function begin() {
+  try {
+    model.session = await session();
+    document.documentElement.classList.add('ready');
+    touch();
+    start();
+  } catch {
+    model.connection = 'reconnecting';
+    touch();
+    setTimeout(begin, 5_000);
+  }
+}
+
+begin();

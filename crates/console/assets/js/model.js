@@ -1,0 +1,149 @@
+// What the page knows, and one frame at most for all that changed.
+
+/**
+ * @typedef {import('./types.js').Figures} Figures
+ * @typedef {import('./types.js').Entry} Entry
+ * @typedef {import('./types.js').Change} Change
+ */
+
+const KEPT = 200;
+const SERIES_S = 1800;
+const STEP_S = 2;
+
+export const model = {
+  /** @type {import('./types.js').Session | null} */
+  session: null,
+  /** @type {Figures | null} */
+  figures: null,
+  /** @type {import('./types.js').Series} */
+  series: { t: [], rate: [], quota: [], campaigns: {} },
+  /** @type {import('./types.js').Forecast | null} */
+  forecast: null,
+  /** @type {import('./types.js').Dead | null} */
+  dead: null,
+  /** @type {import('./types.js').Replay | null} */
+  replay: null,
+  /** @type {Entry[]} newest first */
+  events: [],
+  /** @type {import('./types.js').Connection} */
+  connection: 'connecting',
+  /** The browser's clock less the server's, in milliseconds. */
+  skew: 0,
+};
+
+/** @type {(() => void)[]} */
+const renderers = [];
+let framed = false;
+
+/** @param {() => void} render */
+export function onFrame(render) {
+  renderers.push(render);
+}
+
+export function touch() {
+  if (framed) return;
+  framed = true;
+  requestAnimationFrame(() => {
+    framed = false;
+    for (const render of renderers) {
+      try {
+        render();
+      } catch (error) {
+        // One broken panel leaves the others standing.
+        console.error(error);
+      }
+    }
+  });
+}
+
+/** The server's time, in milliseconds. */
+export function now() {
+  return Date.now() - model.skew;
+}
+
+/** How old the figures are, in seconds. */
+export function age() {
+  return model.figures ? Math.max(0, (now() - Date.parse(model.figures.at)) / 1000) : null;
+}
+
+/** @param {Figures} figures */
+export function takeFigures(figures) {
+  model.figures = figures;
+  if (!figures.failed) model.skew = Date.now() - Date.parse(figures.at);
+  touch();
+}
+
+/** @param {Figures} figures */
+export function append(figures) {
+  takeFigures(figures);
+  const { series } = model;
+  const t = Date.parse(figures.at) / 1000;
+  const last = series.t.at(-1);
+  if (figures.failed || (last !== undefined && t - last < STEP_S - 0.2)) return;
+  series.t.push(t);
+  series.rate.push(figures.rate);
+  series.quota.push(figures.status.quota.in_force);
+  for (const row of figures.rows) {
+    const values = (series.campaigns[row.name] ??= new Array(series.t.length - 1).fill(null));
+    values.push(row.rate);
+  }
+  for (const values of Object.values(series.campaigns)) {
+    while (values.length < series.t.length) values.push(null);
+  }
+  const from = series.t.findIndex((at) => at >= t - SERIES_S);
+  if (from > 0) {
+    for (const values of [series.t, series.rate, series.quota, ...Object.values(series.campaigns)]) values.splice(0, from);
+  }
+}
+
+/** @type {Set<string>} */
+const seen = new Set();
+
+/**
+ * @param {Change[]} changes
+ */
+export function takeChanges(changes) {
+  let fresh = false;
+  for (const change of changes) {
+    // A restarted console counts anew: the time tells the two apart.
+    const key = `${change.seq} ${change.at}`;
+    if (seen.has(key)) continue;
+    seen.add(key);
+    model.events.push({ ...change, key });
+    fresh = true;
+  }
+  if (fresh) settle();
+}
+
+/** @param {{missed: number | null, why: string | null}} gap */
+export function takeGap(gap) {
+  const missed = gap.missed === null || gap.missed === undefined ? 'Some changes' : gap.missed === 1 ? '1 change' : `${gap.missed} changes`;
+  const at = new Date(now()).toISOString();
+  model.events.push({
+    key: `gap ${at}`, at, seq: Number.MAX_SAFE_INTEGER, kind: 'gap', campaign: null,
+    title: `${missed} may be missing here`, detail: gap.why, tone: 'warn',
+  });
+  settle();
+}
+
+function settle() {
+  model.events.sort((a, b) => Date.parse(b.at) - Date.parse(a.at) || b.seq - a.seq);
+  model.events.length = Math.min(model.events.length, KEPT);
+  if (seen.size > 4 * KEPT) {
+    const keep = [...seen].slice(-2 * KEPT);
+    seen.clear();
+    for (const key of keep) seen.add(key);
+  }
+  touch();
+}
+
+/** @param {import('./types.js').State} state */
+export function takeState(state) {
+  if (state.series) model.series = state.series;
+  model.forecast = state.forecast ?? null;
+  model.dead = state.dead ?? null;
+  model.replay = state.replay ?? null;
+  if (state.figures) takeFigures(state.figures);
+  takeChanges(state.recent ?? []);
+  touch();
+}
