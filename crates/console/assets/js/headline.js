@@ -1,7 +1,9 @@
 // One sentence that says what is going on now, and what is worth saying beside it.
 
-import { about, capital, clock, full, listed, percent, plural, rate, sentence, span, words } from './format.js';
-import { model, now } from './model.js';
+import { about, capital, clock, clockSeconds, full, listed, percent, plural, rate, sentence, span, words } from './format.js';
+import { age, model, now } from './model.js';
+
+const BLIND_S = 30;
 
 /** @typedef {import('./types.js').Tone} Tone */
 /** @typedef {import('./types.js').Hold} Hold */
@@ -29,6 +31,14 @@ export function left() {
 export function headline() {
   const { figures } = model;
   if (!figures) return { kind: 'none', tone: 'info', text: 'Looking at the stack' };
+  const seconds = age();
+  if (seconds === null || seconds < BLIND_S) return standing(figures);
+  // What stood minutes ago is not said as if it stood now.
+  return { kind: 'blind', tone: 'warn', text: `No figures since ${clockSeconds(figures.at)}.`, next: `Last known: ${standing(figures).text}`, title: full(figures.at) };
+}
+
+/** @param {import('./types.js').Figures} figures @returns {Headline} */
+function standing(figures) {
   const { status } = figures;
   const all = status.holds.filter((hold) => hold.campaign === null);
   const first = all.find((hold) => hold.reason === 'paused') ?? all.find((hold) => hold.reason !== 'daily_budget');
