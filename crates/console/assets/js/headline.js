@@ -109,7 +109,7 @@ export function subline() {
   if (forecast?.state === 'ready' && forecast.ends_at) {
     const range = forecast.earliest && forecast.latest && clock(forecast.earliest) !== clock(forecast.latest)
       ? ` (between ${clock(forecast.earliest)} and ${clock(forecast.latest)})` : '';
-    const by = forecast.limited_by ? `, limited by the ${words(forecast.limited_by)}` : '';
+    const by = forecast.limited_by ? `, limited by ${words(forecast.limited_by)}` : '';
     parts.push(`forecast: all sent at ${clock(forecast.ends_at)}${range}${by}`);
   } else if (forecast?.state === 'ready') parts.push('forecast: no end as things stand');
   else if (forecast?.state === 'failed') parts.push(`no forecast: ${forecast.why ?? 'it failed'}`);
