@@ -103,6 +103,9 @@ async fn an_address_has_sixty_events_at_once_and_thirty_a_second_over_its_stream
     arrivals.extend(futures_util::future::join_all(reading).await.concat());
     assert_eq!(arrivals.len(), 300);
     ADDRESS.lateness(begun, arrivals);
+    // What a stream's own bucket granted was not lost while the address's refused.
+    let waits = server.hub.look(|board| board.counts().empty.clone());
+    assert!(!waits.contains_key(&Empty::Stream), "{waits:?}");
 }
 
 #[tokio::test]
