@@ -6,7 +6,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub(crate) fn allow(wanted: u64) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
-        let current = limit.maximum.map_or(wanted, |most| most.min(wanted));
-        setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit }).unwrap();
+        let is_enough = limit.maximum.is_none_or(|most| most >= wanted);
+        assert!(is_enough, "this needs {wanted} open files: see `ulimit -Hn`");
+        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }).unwrap();
     }
 }

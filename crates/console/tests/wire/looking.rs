@@ -11,12 +11,15 @@ use super::stack::{Server, defaults, engine, world};
 use super::{client, soon};
 
 async fn until(stream: &mut Answer, event: &str) -> Frame {
-    loop {
-        let frame = soon(stream.next()).await;
-        if frame.event == event {
-            return frame;
+    let found = async {
+        loop {
+            let frame = stream.next().await;
+            if frame.event == event {
+                return frame;
+            }
         }
-    }
+    };
+    soon(found).await
 }
 
 #[tokio::test(start_paused = true)]

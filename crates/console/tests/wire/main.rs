@@ -69,9 +69,12 @@ fn show(hub: &Hub, json: impl Into<std::sync::Arc<str>>) {
 /// The places of the next changes.
 async fn seqs(stream: &mut Answer, count: usize) -> Vec<u64> {
     let mut found = Vec::new();
-    while found.len() < count {
-        found.extend(soon(stream.next()).await.seq());
-    }
+    let all = async {
+        while found.len() < count {
+            found.extend(stream.next().await.seq());
+        }
+    };
+    soon(all).await;
     found
 }
 
@@ -79,13 +82,17 @@ async fn seqs(stream: &mut Answer, count: usize) -> Vec<u64> {
 async fn rest(hub: &Hub, stream: &mut Answer) -> Vec<Frame> {
     show(hub, "\"the last\"");
     let mut frames = Vec::new();
-    loop {
-        let frame = soon(stream.next()).await;
-        if frame.data == "\"the last\"" {
-            return frames;
+    let all = async {
+        loop {
+            let frame = stream.next().await;
+            if frame.data == "\"the last\"" {
+                return;
+            }
+            frames.push(frame);
         }
-        frames.push(frame);
-    }
+    };
+    soon(all).await;
+    frames
 }
 
 /// Waits until so many streams are open.
