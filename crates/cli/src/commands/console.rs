@@ -32,7 +32,7 @@ const CHANGES: usize = 20;
 /// its reason and is kept in the stack's history. /metrics speaks to Prometheus.
 ///
 /// On loopback whoever is on this machine may use it. On any other address, or behind a proxy, it needs
-/// a token: TIDEGATE_CONSOLE_TOKEN or --token-file; without one of these it makes one for itself, and
+/// a token: `TIDEGATE_CONSOLE_TOKEN` or --token-file; without one of these it makes one for itself, and
 /// prints a link with it. The console itself speaks no TLS: put a proxy before it (README, Console).
 ///
 /// Exit code: 0 when it was asked to end; 2 where an option is wrong; 3 where the stack cannot be
@@ -53,7 +53,7 @@ pub struct ConsoleArgs {
     /// `TIDEGATE_CONSOLE_TOKEN`]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// How pages reach it through a proxy, such as https://mail.example
+    /// How pages reach it through a proxy, such as `https://mail.example`
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
     /// A proxy whose X-Forwarded-For tells the client's address; may be given many times

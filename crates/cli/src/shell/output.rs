@@ -92,7 +92,7 @@ impl Output {
         self.write(report, serde_json::to_string(report))
     }
 
-    fn write(&self, report: &impl View, json: serde_json::Result<String>) -> io::Result<()> {
+    fn write(self, report: &impl View, json: serde_json::Result<String>) -> io::Result<()> {
         let text = if self.json {
             format!("{}\n", json.map_err(io::Error::other)?)
         } else {
