@@ -8,11 +8,14 @@ use tidegate_operate::format::in_full;
 use tidegate_operate::redact::Addresses;
 use tokio::time::sleep;
 
+use super::site::LETTERS;
 use super::{Engine, to_json};
 use crate::event::Telemetry;
 
 /// The newest letters that are shown.
 const SHOWN: usize = 20;
+/// Of so many, not all are read anyway.
+const MANY: u64 = LETTERS as u64;
 /// Reading hides the letters for a moment, from others too: no more often than this.
 const EVERY: Duration = Duration::from_secs(15);
 
@@ -62,11 +65,17 @@ where
         loop {
             // The first time whether or not anything changed: nobody has read them.
             if self.hub.watched().await && self.board.borrow().dead_letters() != (0, 0) {
-                if let Err(error) = self.read_dead_letters().await {
-                    let error = in_full(&error);
-                    tracing::warn!(error, "the dead letters cannot be read");
-                }
+                let read = self.read_dead_letters().await;
                 sleep(EVERY).await;
+                match read {
+                    // Somebody else had some of them in hand.
+                    Ok(dead) if !dead.whole && dead.read < MANY => continue,
+                    Ok(_) => {}
+                    Err(error) => {
+                        let error = in_full(&error);
+                        tracing::warn!(error, "the dead letters cannot be read");
+                    }
+                }
             }
             self.dead_now.notified().await;
         }

@@ -5,6 +5,7 @@ use tidegate_operate::format::in_full;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Engine;
+use crate::event::Kind;
 
 /// While somebody watches, the ledger is read so often, and queues and account so often: SQS counts up
 /// to a minute late.
@@ -12,6 +13,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
 /// A look that takes longer has failed: pages are told, rather than left without a word.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What a forecast goes by: whoever changed it, through this console or not.
+const FORECAST_ANEW: [Kind; 4] = [Kind::Hold, Kind::Pause, Kind::Quota, Kind::Change];
 /// While nobody does.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
@@ -54,6 +57,9 @@ where
             Ok(facts) => {
                 let dead = self.board.borrow().dead_letters();
                 let changes = self.board.borrow_mut().see(facts, all);
+                if changes.iter().any(|change| FORECAST_ANEW.contains(&change.kind)) {
+                    self.forecast_now.notify_one();
+                }
                 self.tell(changes);
                 if self.board.borrow().dead_letters() != dead {
                     self.dead_now.notify_one();

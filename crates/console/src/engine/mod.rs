@@ -36,6 +36,8 @@ use board::Board;
 
 /// How long a console that ends waits for letters in hand to be let go.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+/// Jobs that are done side by side; the others wait.
+const AT_ONCE: usize = 8;
 /// Jobs that wait at most: more means that the stack does not answer.
 const JOBS: usize = 32;
 
@@ -163,7 +165,7 @@ where
         let mut under_way: FuturesUnordered<LocalBoxFuture<'_, ()>> = FuturesUnordered::new();
         loop {
             tokio::select! {
-                job = jobs.recv() => match job {
+                job = jobs.recv(), if under_way.len() < AT_ONCE => match job {
                     Some(job) => under_way.push(Box::pin(self.do_job(job))),
                     None => return,
                 },

@@ -10,7 +10,7 @@ use tidegate_operate::redact::Addresses;
 use tidegate_operate::status::{Facts, Places, Settings, gather};
 
 /// Letters that are read at most for the page.
-const LETTERS: usize = 1_000;
+pub(super) const LETTERS: usize = 1_000;
 
 /// A stack, and how it is reached: the console sees and steers it through this alone.
 #[derive(Clone, Debug)]

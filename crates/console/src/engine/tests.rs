@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::Value;
-use tidegate_core::control::{Control, HoldReason};
+use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Faulty, Operation, Rule, failures};
 use tidegate_operate::steer::{Action, Author};
@@ -314,4 +314,46 @@ async fn after_a_restart_a_page_is_told_what_it_missed_and_what_happened_meanwhi
         told.into_iter().partition(|title| !title.starts_with("ops"));
     assert_eq!(pauses, ["small is paused", "big is not paused any more"]);
     assert_eq!(audits.len(), 2, "{audits:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_another_program_made_is_forecast_too() {
+    let world = world();
+    world.fill("big", 200).await.unwrap();
+    on(&world, None, async |shared| {
+        let mut stream = watch(&shared);
+        assert_eq!(next(&mut stream, "forecast").await["state"], "ready");
+        let pause = |control: &mut Control| {
+            assert!(control.hold(
+                None,
+                HoldReason::Paused,
+                Hold::new("by ada", world.universe.now())
+            ));
+        };
+        world.control(pause).await.unwrap();
+        let begun = Instant::now();
+        assert_eq!(next(&mut stream, "forecast").await["why"], "sending is held");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_that_another_reader_had_in_hand_are_read_once_they_are_back() {
+    let world = with_a_dead_letter().await;
+    let queue = site(&world).dead_letters();
+    let held = Queues::receive(&world.queues, &queue, 1, Duration::ZERO).await.unwrap();
+    assert_eq!(held.len(), 1);
+    on(&world, None, async |shared| {
+        let mut stream = watch(&shared);
+        let dead = next(&mut stream, "dead").await;
+        assert_eq!((&dead["read"], &dead["whole"]), (&0.into(), &false.into()));
+        // Its visibility timeout is 30 s.
+        let mut reads = 0;
+        while next(&mut stream, "dead").await["read"] == 0 {
+            reads += 1;
+            assert!(reads < 5);
+        }
+    })
+    .await;
 }

@@ -49,6 +49,13 @@ pub(super) fn origin(url: &str) -> Option<String> {
     Some(format!("{scheme}://{}", uri.authority()?.as_str().to_ascii_lowercase()))
 }
 
+/// The origin of a URL that is the root of a host; none of any other.
+pub(super) fn root(url: &str) -> Option<String> {
+    let uri: Uri = url.parse().ok()?;
+    let is_root = ["", "/"].contains(&uri.path()) && uri.query().is_none();
+    origin(url).filter(|_| is_root)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -87,13 +87,22 @@ pub(super) async fn known(
             Refusal::unauthorized().into_response()
         };
     };
-    if request.method() == Method::POST
-        && let Err(refusal) = meant(&app, &known, request.headers(), request.uri())
-    {
+    if let Err(refusal) = ours(&app, &known, &request) {
         return refusal.into_response();
     }
     request.extensions_mut().insert(known);
     next.run(request).await
+}
+
+/// Whether our own page asks for it. A link may lead to the page from anywhere.
+fn ours(app: &App, known: &Known, request: &Request) -> Result<(), Refusal> {
+    if request.uri().path() != "/" {
+        from_here(app, request.headers(), request.uri())?;
+    }
+    match *request.method() {
+        Method::POST => meant(app, known, request.headers()),
+        _ => Ok(()),
+    }
 }
 
 /// Who it is; none where nobody can tell.
@@ -115,10 +124,8 @@ fn who(app: &App, headers: &HeaderMap) -> Option<Known> {
     ours.filter(|cookie| app.auth.is_session(cookie, now)).map(Known::Cookie)
 }
 
-/// Whether our own page sent an action, and no other site's: what a browser says of where it comes
-/// from, and what only our page can know.
-fn meant(app: &App, known: &Known, headers: &HeaderMap, uri: &Uri) -> Result<(), Refusal> {
-    from_here(app, headers, uri)?;
+/// Whether our own page sent an action, and no other site's: it says what only our page can know.
+fn meant(app: &App, known: &Known, headers: &HeaderMap) -> Result<(), Refusal> {
     if *known == Known::Bearer {
         return Ok(());
     }
@@ -129,7 +136,8 @@ fn meant(app: &App, known: &Known, headers: &HeaderMap, uri: &Uri) -> Result<(),
     Err(Refusal::csrf(format!("{CSRF} is not what /api/session says: reload the page")))
 }
 
-/// Whether a request's `Origin` and `Sec-Fetch-Site`, where there are any, are our own.
+/// Whether a request comes from our own page, by what a browser says of it: its `Origin` and `Sec-Fetch-Site`, where there are any, are
+/// our own. Else another site's page could use up the streams of whoever looks at it.
 pub(super) fn from_here(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<(), Refusal> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let elsewhere =

@@ -37,7 +37,7 @@ pub struct Access {
     pub listen: SocketAddr,
     /// What opens it; none only on loopback.
     pub token: Option<Token>,
-    /// How pages reach it through a proxy, such as `https://mail.example/console`.
+    /// How pages reach it through a proxy, such as `https://mail.example`: the root of a host.
     pub public_url: Option<String>,
     /// Proxies whose word on a client's address counts.
     pub trusted_proxies: Vec<IpAddr>,
@@ -51,7 +51,7 @@ pub enum AccessError {
     NoToken(SocketAddr),
     /// The public URL is none.
     #[error(
-        "the public URL is {0:?}; allowed is http:// or https:// with a host, such as https://mail.example"
+        "the public URL is {0:?}; allowed is http:// or https:// and a host, without a path, such as https://mail.example"
     )]
     PublicUrl(String),
 }
@@ -66,7 +66,7 @@ impl Access {
             return Err(AccessError::NoToken(self.listen));
         }
         match &self.public_url {
-            Some(url) if client::origin(url).is_none() => Err(AccessError::PublicUrl(url.clone())),
+            Some(url) if client::root(url).is_none() => Err(AccessError::PublicUrl(url.clone())),
             _ => Ok(()),
         }
     }

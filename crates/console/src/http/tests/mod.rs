@@ -235,3 +235,18 @@ async fn behind_https_the_cookie_is_sent_by_https_alone() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn another_sites_page_opens_no_stream_but_may_link_here() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        for path in ["/api/events", "/api/session", "/metrics"] {
+            let cross = call(&app, "GET", path, &["sec-fetch-site: cross-site"], Value::Null).await;
+            assert_eq!(cross.status, StatusCode::FORBIDDEN, "{path}");
+        }
+        let led = call(&app, "GET", "/", &["sec-fetch-site: cross-site"], Value::Null).await;
+        assert_eq!(led.status, StatusCode::OK);
+        let own = call(&app, "GET", "/api/events", &["sec-fetch-site: same-origin"], Value::Null);
+        assert_eq!(own.await.status, StatusCode::OK);
+    })
+    .await;
+}
