@@ -142,5 +142,6 @@ export function renderCampaigns() {
   byId('campaigns-none').hidden = items.length > 0;
   const table = /** @type {HTMLElement} */ (body.parentElement);
   table.hidden = items.length === 0;
+  /** @type {HTMLButtonElement} */ (byId('open-weights')).disabled = items.length === 0;
   setText(byId('campaigns-count'), items.length ? count(items.length) : '');
 }

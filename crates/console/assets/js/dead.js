@@ -67,6 +67,7 @@ export function renderDead() {
   setText(byId('dead-read'), reading ? 'Reading' : 'Read now');
   byId('dead-read').setAttribute('aria-busy', String(reading));
   const nothing = there === 0 && (!dead || dead.read === 0);
+  /** @type {HTMLButtonElement} */ (byId('dead-replay')).disabled = nothing && !replay?.running;
   show(tables, Boolean(dead && dead.groups.length > 0));
   let text = '';
   if (nothing) text = 'No dead letters: nothing was given up.';

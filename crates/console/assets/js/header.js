@@ -78,9 +78,9 @@ export function renderHeader() {
   setText(byId('subline'), subline());
   document.documentElement.classList.toggle('old', state === 'lost' || state === 'stale');
 
-  const warnings = [...new Set(model.forecast?.warnings ?? [])];
+  const warnings = [...new Set([...(figures?.failed ? [`The newest look at the stack failed: ${figures.failed}`] : []), ...(model.forecast?.warnings ?? []).map((warning) => `Forecast: ${warning}`)])];
   show(byId('warnings'), warnings.length > 0);
-  keyed(byId('warnings'), warnings, (warning) => warning, (warning) => h('li', {}, icon('warn'), h('span', { text: `Forecast: ${warning}` })));
+  keyed(byId('warnings'), warnings, (warning) => warning, (warning) => h('li', {}, icon('warn'), h('span', { text: warning })));
 
   document.title = `${short(says.text)} · ${name || 'Tidegate'}`;
   // Only a new kind of state is spoken, never each second's figures.

@@ -1,17 +1,20 @@
 // One sentence that says what is going on now, and what is worth saying beside it.
 
-import { about, capital, clock, full, listed, percent, plural, rate, sentence, span, words } from './format.js';
-import { model, now } from './model.js';
+import { about, capital, clock, clockSeconds, full, listed, percent, plural, rate, sentence, span, words } from './format.js';
+import { age, model, now } from './model.js';
+
+const BLIND_S = 30;
 
 /** @typedef {import('./types.js').Tone} Tone */
 /** @typedef {import('./types.js').Hold} Hold */
 /** @typedef {{kind: string, tone: Tone, text: string, next?: string, title?: string}} Headline */
 
-/** @param {Hold} hold @param {string} who */
-function heldText(hold, who) {
+/** @param {Hold} hold */
+function heldText(hold) {
   const until = hold.until ? `, until about ${clock(hold.until)}` : '';
-  if (hold.reason === 'paused') return `${who}Paused ${hold.detail ?? 'by an operator'}${until}`;
-  return `${who}Stopped: ${hold.detail ?? words(hold.reason)}${until}`;
+  if (hold.reason === 'paused') return `Paused ${hold.detail ?? 'by an operator'}${until}`;
+  const what = hold.reason === 'daily_budget' ? 'Campaigns are stopped' : 'Stopped';
+  return `${what}: ${hold.detail ?? words(hold.reason)}${until}`;
 }
 
 /** When all that may be sent is sent, in seconds; none where nobody knows. */
@@ -29,12 +32,20 @@ export function left() {
 export function headline() {
   const { figures } = model;
   if (!figures) return { kind: 'none', tone: 'info', text: 'Looking at the stack' };
+  const seconds = age();
+  if (seconds === null || seconds < BLIND_S) return standing(figures);
+  // What stood minutes ago is not said as if it stood now.
+  return { kind: 'blind', tone: 'warn', text: `No figures since ${clockSeconds(figures.at)}.`, next: `Last known: ${uncapital(standing(figures).text)}`, title: full(figures.at) };
+}
+
+/** @param {import('./types.js').Figures} figures @returns {Headline} */
+function standing(figures) {
   const { status } = figures;
   const all = status.holds.filter((hold) => hold.campaign === null);
   const first = all.find((hold) => hold.reason === 'paused') ?? all.find((hold) => hold.reason !== 'daily_budget');
   if (first) {
     const tone = first.reason === 'paused' ? 'warn' : 'bad';
-    return { kind: `held ${first.reason}`, tone, text: heldText(first, ''), title: full(first.since) };
+    return { kind: `held ${first.reason}`, tone, text: heldText(first), title: full(first.since) };
   }
   if (status.quota.sending_enabled === false) {
     return { kind: 'disabled', tone: 'bad', text: 'Stopped: SES lets this account send nothing' };
@@ -55,8 +66,9 @@ export function headline() {
     return { kind: 'stopped', tone: 'bad', text: `Nobody serves${since}`, title: full(last) };
   }
   if (all.length > 0 && !(figures.rate && figures.rate > 0)) {
-    return { kind: 'budget', tone: 'warn', text: heldText(/** @type {Hold} */ (all[0]), 'Campaigns: ') };
+    return { kind: 'budget', tone: 'warn', text: heldText(all[0]) };
   }
+  if (all.length > 0) return { kind: 'budget', tone: 'warn', text: `Sending ${rate(figures.rate)} a second, express mail alone.`, next: sentence(heldText(all[0])) };
   if (figures.rate !== null && figures.rate > 0) return sending(figures.rate, waiting);
   if (waiting === 0) return { kind: 'idle', tone: 'info', text: 'Idle: nothing waits' };
   if (figures.rate === null) return { kind: 'first', tone: 'info', text: `${plural(waiting, 'mail waits', 'mails wait')}. The first figures come in some seconds` };
@@ -75,8 +87,13 @@ function sending(now_, waiting) {
   const rest = left();
   const some = model.figures?.rows.some((row) => row.waiting > 0 && model.figures?.status.campaigns.some((c) => c.name === row.name && c.held));
   const what = some ? 'All that is not held' : 'Everything';
-  if (rest === null) return { kind: 'sending', tone: 'good', text, next: `${plural(waiting, 'mail waits', 'mails wait')}.` };
+  if (rest === null) return { kind: 'sending', tone: 'good', text };
   return { kind: 'sending', tone: 'good', text, next: `${what} is sent in ${rest < 10 ? '' : 'about '}${about(rest)}.` };
+}
+
+/** @param {string} text */
+function uncapital(text) {
+  return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
 /** What stands under the headline. */

@@ -24,8 +24,16 @@ function attach(pop, button) {
     button.setAttribute('aria-expanded', String(open));
     if (open) place(pop, button);
   });
-  // A popover stands on the window: it goes when what it points at moves away.
-  addEventListener('scroll', () => pop.matches(':popover-open') && place(pop, button), { passive: true });
+}
+
+// A popover stands on the window: it follows what it points at.
+for (const moved of ['scroll', 'resize']) {
+  addEventListener(moved, () => {
+    for (const pop of document.querySelectorAll('.pop:popover-open')) {
+      const button = document.querySelector(`[popovertarget="${pop.id}"]`);
+      if (button) place(/** @type {HTMLElement} */ (pop), /** @type {HTMLElement} */ (button));
+    }
+  }, { passive: true, capture: true });
 }
 
 /** @param {string} title @param {string} text */

@@ -159,7 +159,6 @@ export function openReplay(filter) {
     const begun = await post('/api/dead/replay', { review: review.review, ...who, per_second: text ? Number(text) : null });
     forgetDraft(KEY);
     model.replay = { running: true, sent: 0, of: begun?.of ?? review.to_send, waits: false, said: null, error: null };
-    toast('The replay runs', `${plural(begun?.of ?? review.to_send, 'mail')} to be sent again.`);
     go(3);
   }
 
