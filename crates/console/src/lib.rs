@@ -7,3 +7,6 @@ pub mod memory;
 pub mod pace;
 pub mod stream;
 pub mod watch;
+
+#[cfg(test)]
+mod testing;

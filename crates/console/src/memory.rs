@@ -61,7 +61,8 @@ impl Memory {
     /// # Errors
     /// [`MemoryError`]; the console can do without.
     pub fn open(path: &Path, stack: &str) -> Result<Self, MemoryError> {
-        let failed = |doing| move |source| MemoryError::File { path: path.to_owned(), doing, source };
+        let failed =
+            |doing| move |source| MemoryError::File { path: path.to_owned(), doing, source };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed("its folder cannot be made"))?;
         }

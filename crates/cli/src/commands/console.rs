@@ -10,6 +10,7 @@ use tidegate_console::http::{About, Access, App, Token, bind, serve};
 use tidegate_console::memory::Memory;
 use tidegate_console::pace::Allowance;
 use tidegate_console::stream::Limits;
+use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::page::{Page, Tone, View};
 use tidegate_operate::redact::Addresses;
 use tokio::sync::watch;
@@ -83,12 +84,10 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<Ended, Comm
     let access = args.access()?;
     let refused = |error| CommandError::Refused(Box::new(error));
     access.check().map_err(refused)?;
-    log(&shell.output.is_json());
+    log(shell.output.is_json());
     let stack = args.on.stack.open().await?;
-    let listener = bind(access.listen).map_err(|source| CommandError::Listen {
-        address: access.listen,
-        source,
-    })?;
+    let listener = bind(access.listen)
+        .map_err(|source| CommandError::Listen { address: access.listen, source })?;
     let address = listener.local_addr().map_err(CommandError::Terminal)?;
     let access = Access { listen: address, ..access };
     let memory = args.memory(&stack);
@@ -102,7 +101,8 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<Ended, Comm
     };
     let (engine, shared) = Engine::start(site, args.limits(), memory).await?;
     let running = Running::of(&stack, &access);
-    let app = App::new(shared, access, about).map_err(refused)?;
+    let app = App::new(shared, access, about, Box::new(|| SystemClock::new().wall().into()))
+        .map_err(refused)?;
     shell.output.show(&running).map_err(CommandError::Terminal)?;
     let (end, ended) = watch::channel(false);
     let asked = || {
@@ -209,12 +209,12 @@ fn default_memory(stack: &Stack) -> Option<PathBuf> {
 }
 
 /// One event an outcome, on standard error: as text on a terminal, else as JSON.
-fn log(is_json: &bool) {
+fn log(is_json: bool) {
     let ours = Targets::new().with_target("tidegate_console", tracing::Level::INFO);
     let ours = ours.with_target("tidegate_cli", tracing::Level::INFO);
     let registry = tracing_subscriber::registry().with(ours);
     let to = std::io::stderr;
-    let set = if *is_json || !std::io::stderr().is_terminal() {
+    let set = if is_json || !std::io::stderr().is_terminal() {
         registry.with(tracing_subscriber::fmt::layer().json().with_writer(to)).try_init()
     } else {
         let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_target(false);
@@ -253,7 +253,11 @@ impl Running {
 fn shown(listen: SocketAddr) -> SocketAddr {
     let mut shown = listen;
     if listen.ip().is_unspecified() {
-        shown.set_ip(if listen.is_ipv4() { [127, 0, 0, 1].into() } else { IpAddr::from([0_u16, 0, 0, 0, 0, 0, 0, 1]) });
+        shown.set_ip(if listen.is_ipv4() {
+            [127, 0, 0, 1].into()
+        } else {
+            IpAddr::from([0_u16, 0, 0, 0, 0, 0, 0, 1])
+        });
     }
     shown
 }

@@ -75,16 +75,3 @@ impl CommandError {
         }
     }
 }
-
-/// The error with its causes; what a cause repeats is said once.
-#[must_use]
-pub fn in_full(error: &(dyn StdError + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |&error| error.source());
-    let mut said: Vec<String> = Vec::new();
-    for cause in causes.map(ToString::to_string) {
-        if !said.iter().any(|before| before.contains(&cause)) {
-            said.push(cause);
-        }
-    }
-    said.join(": ")
-}

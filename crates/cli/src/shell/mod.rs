@@ -8,8 +8,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 pub use ask::{Answer, Ask};
-pub use error::{CommandError, in_full};
+pub use error::CommandError;
 pub use output::{Output, OutputArgs};
+pub use tidegate_operate::format::in_full;
 use tokio::sync::watch;
 
 /// How a command ended, where it came to its end.

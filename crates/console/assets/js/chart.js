@@ -68,6 +68,7 @@ function build(stack) {
   const edges = [...stack.keys()].reverse();
   const ratio = devicePixelRatio || 1;
   const font = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
+  const ink = { text, muted, accent: colour('forecast'), warn: colour('warn'), bad: colour('bad'), surface: colour('surface'), font, ratio };
   const axis = { stroke: muted, font, grid: { stroke: grid, width: 1 / ratio }, ticks: { show: false } };
   const options = {
     width: Math.max(200, byId('chart').clientWidth), height: HEIGHT, padding: [18, 22, 0, 0],
@@ -89,7 +90,7 @@ function build(stack) {
     ],
     bands: edges.slice(0, -1).map((at, k) => ({ series: [k + 1, k + 2], fill: faint(colours[at], 0.22) })),
     hooks: {
-      draw: [(/** @type {any} */ u) => drawOver(u, stack, { text, muted, accent: colour('forecast'), warn: colour('warn'), bad: colour('bad'), surface: colour('surface'), font, ratio })],
+      draw: [(/** @type {any} */ u) => drawOver(u, stack, ink)],
       setCursor: [(/** @type {any} */ u) => {
         const at = u.cursor.left >= 0 ? u.posToVal(u.cursor.left, 'x') : null;
         if (at === pointed) return;

@@ -71,7 +71,7 @@ function standing(figures) {
   if (all.length > 0) return { kind: 'budget', tone: 'warn', text: `Sending ${rate(figures.rate)} a second, express mail alone.`, next: sentence(heldText(all[0])) };
   if (figures.rate !== null && figures.rate > 0) return sending(figures.rate, waiting);
   if (waiting === 0) return { kind: 'idle', tone: 'info', text: 'Idle: nothing waits' };
-  if (figures.rate === null) return { kind: 'first', tone: 'info', text: `${plural(waiting, 'mail waits', 'mails wait')}. The first figures come in some seconds` };
+  if (figures.rate === null) return { kind: 'first', tone: 'info', text: 'The first figures come in some seconds' };
   const blocked = figures.rows.every((row) => row.waiting === 0 || status.campaigns.some((c) => c.name === row.name && (c.held || c.weight === 0)));
   if (blocked) return { kind: 'blocked', tone: 'warn', text: `Nothing is sent: what waits (${plural(waiting, 'mail')}) is held` };
   return { kind: 'silent', tone: 'warn', text: `Nothing is sent now, though ${plural(waiting, 'mail waits', 'mails wait')}` };

@@ -112,11 +112,11 @@ export function renderTiles() {
   setAttr(express, 'data-action', paused ? 'resume' : 'pause');
   setText(express, paused ? 'Resume express' : 'Pause express');
 
-  fill('refused', count(figures.refused), figures.refused, '', figures.refused ? 'for the rate, since the start here' : 'none since the start here', figures.refused ? 'warn' : '');
+  fill('refused', count(figures.refused), figures.refused, '', figures.refused === null ? 'not known' : figures.refused ? 'for the rate, since the start here' : 'none since the start here', figures.refused ? 'warn' : '');
   fill('skipped', count(slots?.skipped), slots?.skipped, '', slotsNow(slots?.skipped_now), (slots?.skipped_now ?? 0) > 0.2 ? 'warn' : '');
   fill('unused', count(slots?.unused), slots?.unused, '', slotsNow(slots?.unused_now));
   const dead = status.queues.dead_letters?.visible;
-  fill('dead', count(dead), dead, '', dead ? plural(status.counters.dead ?? dead, 'mail', 'mails') + ' ever' : 'none', dead ? 'bad' : '');
+  fill('dead', count(dead), dead, '', dead ? plural(status.counters.dead ?? dead, 'mail', 'mails') + ' ever' : dead === 0 ? 'none' : 'not known', dead ? 'bad' : '');
 
   const level = status.level?.level ?? 'clear';
   const since = status.level?.since;

@@ -4,10 +4,11 @@ use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, PortError, Queues};
 use tidegate_operate::dead::{By, Filter, Group, Reading, Row, groups, list};
+use tidegate_operate::format::in_full;
 use tidegate_operate::redact::Addresses;
 use tokio::time::sleep;
 
-use super::{Engine, looking, to_json};
+use super::{Engine, to_json};
 use crate::event::Telemetry;
 
 /// The newest letters that are shown.
@@ -62,7 +63,7 @@ where
             // The first time whether or not anything changed: nobody has read them.
             if self.hub.watched().await && self.board.borrow().dead_letters() != (0, 0) {
                 if let Err(error) = self.read_dead_letters().await {
-                    let error = looking::in_full(&error);
+                    let error = in_full(&error);
                     tracing::warn!(error, "the dead letters cannot be read");
                 }
                 sleep(EVERY).await;

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, Queues};
 use tidegate_simulator::Deployed;
@@ -13,6 +12,7 @@ use tokio::time::sleep;
 
 use super::{Engine, to_json};
 use crate::event::Telemetry;
+use crate::figures::seconds;
 
 /// A forecast is made anew so often while somebody watches.
 const EVERY: Duration = Duration::from_mins(5);
@@ -64,7 +64,13 @@ impl Shown {
         let (ends_at, earliest, latest) = ends(forecast.ends_after_seconds);
         let campaign = |campaign: &plan::CampaignForecast| {
             let (ends_at, earliest, latest) = ends(campaign.ends_after_seconds);
-            CampaignEnd { name: campaign.name.clone(), ends_at, earliest, latest, left: campaign.left }
+            CampaignEnd {
+                name: campaign.name.clone(),
+                ends_at,
+                earliest,
+                latest,
+                left: campaign.left,
+            }
         };
         let per_second = |rates: &Vec<f64>| rates.iter().map(|rate| rate / 60.0).collect();
         let timeline = &forecast.timeline;
@@ -84,10 +90,6 @@ impl Shown {
             warnings: forecast.warnings.clone(),
         }
     }
-}
-
-fn seconds(at: Timestamp) -> f64 {
-    at.as_nanos() as f64 / 1e9
 }
 
 /// Tells a forecast's thread to end when nobody waits for it any more.

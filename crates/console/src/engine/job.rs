@@ -88,7 +88,9 @@ pub enum JobError {
     #[error(transparent)]
     Steer(#[from] SteerError),
     /// What was reviewed is not known any more.
-    #[error("the review {0} is not known any more: it is older than ten minutes, or was gone through with; review again")]
+    #[error(
+        "the review {0} is not known any more: it is older than ten minutes, or was gone through with; review again"
+    )]
     NoReview(String),
     /// A replay is under way.
     #[error("a replay is under way: one goes at a time")]

@@ -1,7 +1,7 @@
-use std::error::Error as _;
 use std::time::Duration;
 
-use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, PortError, Queues};
+use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, Queues};
+use tidegate_operate::format::in_full;
 use tokio::time::{Instant, sleep};
 
 use super::Engine;
@@ -41,8 +41,7 @@ where
 
     async fn take_look(&self, all: bool) {
         let before = self.board.borrow().facts().clone();
-        let read =
-            if all { self.site.look().await } else { self.site.look_again(&before).await };
+        let read = if all { self.site.look().await } else { self.site.look_again(&before).await };
         match read {
             Ok(facts) => {
                 let dead = self.board.borrow().dead_letters();
@@ -59,15 +58,4 @@ where
         }
         self.show();
     }
-}
-
-/// An error with all that caused it.
-pub(super) fn in_full(error: &PortError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }

@@ -225,8 +225,7 @@ where
         let reading = self.read().await?;
         let poller = self.site.poller.clone();
         let ledger = &self.site.ledger;
-        let facts =
-            tidegate_operate::why::gather(asked, status, poller, &reading, ledger).await?;
+        let facts = tidegate_operate::why::gather(asked, status, poller, &reading, ledger).await?;
         Ok(tidegate_operate::why::explain(&facts))
     }
 
@@ -253,7 +252,12 @@ where
             return;
         }
         for change in &changes {
-            tracing::info!(kind = change.kind.name(), campaign = change.campaign, "{}", change.title);
+            tracing::info!(
+                kind = change.kind.name(),
+                campaign = change.campaign,
+                "{}",
+                change.title
+            );
         }
         self.hub.change(|board| changes.into_iter().for_each(|change| board.publish(change)));
         self.remember();

@@ -7,12 +7,12 @@ use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, Queues};
 use tidegate_operate::dead::{
     self, Done, Filter, Options, Pace, ReplayError, Replayed, Review, review,
 };
-use tidegate_operate::format::{count, counted};
+use tidegate_operate::format::{count, counted, in_full};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::job::{JobError, ReplayAsked, ReviewAsked, Reviewed};
-use super::{Engine, looking, to_json};
+use super::{Engine, to_json};
 use crate::event::Telemetry;
 use crate::figures::precise;
 
@@ -143,8 +143,7 @@ where
             let json = to_json(shown);
             self.hub.change(|board| board.show(Telemetry::Replay, json.into()));
         };
-        let running =
-            Shown { running: true, sent: 0, of, waits: false, said: None, error: None };
+        let running = Shown { running: true, sent: 0, of, waits: false, said: None, error: None };
         show(&running);
         let ended = {
             let _reader = self.reader.lock().await;
@@ -195,7 +194,7 @@ fn shown(ended: &Result<Replayed, ReplayError>, of: u64) -> Shown {
     let (replayed, error) = match ended {
         Ok(replayed) => (replayed, None),
         Err(ReplayError::Broken { replayed, source }) => {
-            (&**replayed, Some(format!("it broke off: {}", looking::in_full(source))))
+            (&**replayed, Some(format!("it broke off: {}", in_full(source))))
         }
         Err(error) => (&none, Some(error.to_string())),
     };

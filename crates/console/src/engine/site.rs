@@ -58,7 +58,8 @@ where
     pub async fn look(&self) -> Result<Facts, PortError> {
         let (queues, account, history) = (&self.queues, &self.account, &self.ledger);
         let read = self.standing().await?;
-        gather(self.settings.clone(), read, &self.places, queues, account, history, &self.clock).await
+        gather(self.settings.clone(), read, &self.places, queues, account, history, &self.clock)
+            .await
     }
 
     /// The ledger as it stands now; all else as it was `before`.

@@ -1,1 +1,317 @@
+use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use serde_json::Value;
+use tidegate_core::control::{Control, HoldReason};
+use tidegate_delivery::ports::FailureKind;
+use tidegate_memory::{Fault, Faulty, Operation, Rule, failures};
+use tidegate_operate::steer::{Action, Author};
+use tidegate_operate::why::Asked;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::*;
+use crate::memory::Memory;
+use crate::pace::Address;
+use crate::stream::{Frame, Subscription};
+use crate::testing::{limits, on, site, site_with, world};
+
+fn author(by: &str, reason: &str) -> Author {
+    Author { by: by.to_owned(), reason: reason.to_owned() }
+}
+
+fn watch(shared: &Shared) -> Subscription {
+    shared.hub.subscribe(Address::of([127, 0, 0, 1].into()), None).unwrap()
+}
+
+/// The next event of this name.
+async fn next(stream: &mut Subscription, event: &str) -> Value {
+    let found = async {
+        loop {
+            let Frame { event: name, data, .. } = stream.next().await.unwrap();
+            if name == event {
+                return serde_json::from_str(&data).unwrap();
+            }
+        }
+    };
+    timeout(Duration::from_mins(1), found).await.unwrap_or_else(|_| panic!("no {event}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn figures_are_the_ledgers_and_progress_is_told_to_the_end() {
+    let world = world();
+    world.fill("big", 300).await.unwrap();
+    world.fill("small", 30).await.unwrap();
+    let told = on(&world, None, async |shared| {
+        let mut stream = watch(&shared);
+        let state = next(&mut stream, "state").await;
+        assert_eq!(state["figures"]["rows"][0]["waiting"], 300);
+        let listen = async {
+            let mut told = Vec::new();
+            loop {
+                let frame = stream.next().await.unwrap();
+                let data: Value = serde_json::from_str(&frame.data).unwrap();
+                match frame.event {
+                    "progress" => told.push(data["title"].as_str().unwrap().to_owned()),
+                    "figures" if data["status"]["counters"]["sent"] == 330 => {
+                        assert_eq!(data["rows"][0]["sent"], 300);
+                        assert_eq!(data["rows"][1]["sent"], 30);
+                        if told.iter().filter(|title| title.contains("is empty")).count() == 2 {
+                            return told;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        };
+        tokio::select! { told = listen => told, _ = world.run(120) => panic!("it did not end") }
+    })
+    .await;
+    assert!(told.contains(&"big: 50 % is sent".to_owned()), "{told:?}");
+    let last = told.iter().find(|title| title.contains("is empty")).unwrap();
+    assert!(last.contains("were sent"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_made_kept_in_the_history_and_told_to_every_page_at_once() {
+    let world = world();
+    on(&world, None, async |shared| {
+        let (mut one, mut two) = (watch(&shared), watch(&shared));
+        let begun = Instant::now();
+        let pause = Action::Pause { campaign: Some("big".to_owned()), until: None };
+        let author = author("ada", "typo in the subject");
+        let made = shared.jobs.ask(|answer| Job::Steer(pause, author, answer)).await.unwrap();
+        assert!(made.changed && made.recorded);
+        assert_eq!(made.record.by, "ada, by the console of ops");
+        for stream in [&mut one, &mut two] {
+            let told = next(stream, "pause").await;
+            assert_eq!(told["title"], "big is paused");
+            let audit = next(stream, "change").await;
+            assert_eq!(audit["title"], "ada, by the console of ops: pause big");
+            assert_eq!(audit["detail"], "until resumed; typo in the subject");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    })
+    .await;
+    let standing = world.ledger_now().await.unwrap();
+    assert!(standing.control.holds_campaign("big"));
+    let changes = tidegate_delivery::ports::History::changes(&world.ledger).await.unwrap();
+    assert_eq!(changes[0].reason, "typo in the subject");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_reason_nothing_is_changed() {
+    let world = world();
+    on(&world, None, async |shared| {
+        let pause = Action::Pause { campaign: None, until: None };
+        let asked = shared.jobs.ask(|answer| Job::Steer(pause, author("", " "), answer)).await;
+        assert!(matches!(asked, Err(JobError::Steer(_))), "{asked:?}");
+    })
+    .await;
+    assert_eq!(world.ledger_now().await.unwrap().control.standing_holds(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stack_is_looked_at_each_second_while_somebody_watches_and_seldom_else() {
+    let world = world();
+    on(&world, None, async |shared| {
+        let looks = || shared.shown.borrow().looks;
+        sleep(Duration::from_mins(1)).await;
+        let unwatched = looks();
+        assert!((4..=6).contains(&unwatched), "{unwatched}");
+        let stream = watch(&shared);
+        sleep(Duration::from_mins(1)).await;
+        assert!((59..=62).contains(&(looks() - unwatched)), "{}", looks() - unwatched);
+        drop(stream);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_fails_is_said_and_what_stood_before_stays() {
+    let world = world();
+    world.fill("big", 10).await.unwrap();
+    let ledger = Faulty::new(world.ledger.clone(), world.faults.clone());
+    let (engine, shared) = Engine::start(site_with(&world, ledger), limits(), None).await.unwrap();
+    let script = async {
+        let mut stream = watch(&shared);
+        next(&mut stream, "state").await;
+        world.faults.add(Rule::new(Fault::Before(FailureKind::Unreachable)).on(Operation::Read));
+        let failed = loop {
+            let figures = next(&mut stream, "figures").await;
+            if !figures["failed"].is_null() {
+                break figures;
+            }
+        };
+        assert_eq!(failed["rows"][0]["waiting"], 10);
+        assert!(shared.shown.borrow().failed >= 1);
+        world.faults.clear();
+        while !next(&mut stream, "figures").await["failed"].is_null() {}
+    };
+    tokio::select! { () = script => {}, () = engine.run(std::future::pending()) => {} }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forecast_is_made_of_what_stands_and_again_after_a_change() {
+    let world = world();
+    world.fill("big", 200).await.unwrap();
+    on(&world, None, async |shared| {
+        let mut stream = watch(&shared);
+        let forecast = next(&mut stream, "forecast").await;
+        assert_eq!((&forecast["state"], &forecast["why"]), (&"ready".into(), &Value::Null));
+        assert_eq!(forecast["campaigns"][0]["name"], "big");
+        assert!(forecast["ends_at"].is_string() && forecast["per_second"]["big"][0].is_number());
+        let pause = Action::Pause { campaign: None, until: None };
+        shared.jobs.ask(|answer| Job::Steer(pause, author("", "x"), answer)).await.unwrap();
+        let forecast = next(&mut stream, "forecast").await;
+        assert_eq!(
+            (&forecast["state"], &forecast["why"]),
+            (&"none".into(), &"sending is held".into())
+        );
+    })
+    .await;
+}
+
+/// A world with five mails, of which SES refused one for good.
+async fn with_a_dead_letter() -> tidegate_simulator::World {
+    let world = world();
+    let rejected = Rule::new(Fault::Before(failures::rejected())).on(Operation::Mail);
+    world.mail_faults.add(rejected.at("big/big-3"));
+    world.fill("big", 5).await.unwrap();
+    world.run(5).await;
+    world.mail_faults.clear();
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_letters_are_shown_reviewed_and_replayed_once() {
+    let world = with_a_dead_letter().await;
+    on(&world, None, async |shared| {
+        let mut stream = watch(&shared);
+        let dead = next(&mut stream, "dead").await;
+        assert_eq!((&dead["read"], &dead["letters"][0]["campaign"]), (&1.into(), &"big".into()));
+        let to = dead["letters"][0]["to"][0].as_str().unwrap();
+        assert!(to.starts_with("***@"), "{to}");
+        let asked = ReviewAsked::default();
+        let reviewed = shared.jobs.ask(|answer| Job::Review(asked, answer)).await.unwrap();
+        assert_eq!((reviewed.to_send, reviewed.per_second), (1, 10.0));
+        let asked = ReplayAsked {
+            review: reviewed.review.clone(),
+            author: author("ada", "corrected"),
+            per_second: None,
+        };
+        let again = asked.clone();
+        let of = shared.jobs.ask(|answer| Job::Replay(asked, answer)).await.unwrap();
+        assert_eq!(of, 1);
+        let twice = shared.jobs.ask(|answer| Job::Replay(again, answer)).await;
+        assert!(matches!(twice, Err(JobError::Replaying | JobError::NoReview(_))), "{twice:?}");
+        let replayed = loop {
+            let replay = next(&mut stream, "replay").await;
+            if replay["running"] == false {
+                break replay;
+            }
+        };
+        assert_eq!((&replayed["sent"], &replayed["said"]), (&1.into(), &"1 of 1 mail sent".into()));
+    })
+    .await;
+    world.run(20).await;
+    assert_eq!(world.ses.accepted().len(), 5);
+    assert!(world.standing(tidegate_simulator::DEAD_LETTERS).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_review_is_good_for_ten_minutes() {
+    let world = with_a_dead_letter().await;
+    on(&world, None, async |shared| {
+        let asked = ReviewAsked::default();
+        let reviewed = shared.jobs.ask(|answer| Job::Review(asked, answer)).await.unwrap();
+        sleep(Duration::from_secs(reviewed.expires_s)).await;
+        let asked =
+            ReplayAsked { review: reviewed.review, author: author("", "x"), per_second: None };
+        let late = shared.jobs.ask(|answer| Job::Replay(asked, answer)).await;
+        assert!(matches!(late, Err(JobError::NoReview(_))), "{late:?}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_console_that_ends_while_it_reads_lets_go_of_the_letters() {
+    let world = with_a_dead_letter().await;
+    let (engine, shared) = Engine::start(site(&world), limits(), None).await.unwrap();
+    let stop = tokio::sync::Notify::new();
+    let script = async {
+        let asked = shared.jobs.ask(Job::ReadDead);
+        let reading = timeout(Duration::from_millis(500), asked).await;
+        assert!(reading.is_err(), "it waits for more");
+        stop.notify_one();
+    };
+    tokio::join!(engine.run(stop.notified()), script);
+    let site = site(&world);
+    let depth = Queues::depth(&world.queues, &site.dead_letters()).await.unwrap();
+    assert_eq!((depth.visible, depth.in_flight), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_a_mail_waits_is_answered() {
+    let world = with_a_dead_letter().await;
+    on(&world, None, async |shared| {
+        let asked = Asked { id: "big-3".to_owned(), campaign: None };
+        let why = shared.jobs.ask(|answer| Job::Why(asked, answer)).await.unwrap();
+        assert_eq!(why.verdict, tidegate_operate::why::Verdict::Dead);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_a_page_is_told_what_it_missed_and_what_happened_meanwhile() {
+    let world = world();
+    let folder =
+        std::env::temp_dir().join(format!("tidegate-console-restart-{}", std::process::id()));
+    let memory = || Memory::open(&folder.join("console.json"), "simulated").ok();
+    let steer = async |shared: &Shared, action: Action| {
+        shared.jobs.ask(|answer| Job::Steer(action, author("", "x"), answer)).await.unwrap()
+    };
+    let pause = |campaign: &str| Action::Pause { campaign: Some(campaign.to_owned()), until: None };
+    let last = on(&world, memory(), async |shared| {
+        let mut stream = watch(&shared);
+        steer(&shared, pause("big")).await;
+        let id = loop {
+            let frame = stream.next().await.unwrap();
+            if frame.event == "pause" {
+                break frame.id.unwrap();
+            }
+        };
+        drop(stream);
+        // The page is gone when this happens, and the console ends before it comes back.
+        steer(&shared, pause("small")).await;
+        let told = async {
+            while shared.hub.look(|board| board.history().last()) < 4 {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        timeout(Duration::from_secs(30), told).await.unwrap();
+        id
+    })
+    .await;
+    // While there is no console.
+    let resume = |control: &mut Control| assert!(control.lift(Some("big"), HoldReason::Paused));
+    world.control(resume).await.unwrap();
+    let told = on(&world, memory(), async |shared| {
+        let address = Address::of([127, 0, 0, 1].into());
+        let mut stream = shared.hub.subscribe(address, Some(&last)).unwrap();
+        assert_eq!(stream.next().await.unwrap().event, "state");
+        let mut told = Vec::new();
+        while told.len() < 4 {
+            let frame = stream.next().await.unwrap();
+            let data: Value = serde_json::from_str(&frame.data).unwrap();
+            assert_ne!(frame.event, "gap");
+            told.extend(data["title"].as_str().map(str::to_owned));
+        }
+        told
+    })
+    .await;
+    std::fs::remove_dir_all(&folder).unwrap();
+    let (pauses, audits): (Vec<_>, Vec<_>) =
+        told.into_iter().partition(|title| !title.starts_with("ops"));
+    assert_eq!(pauses, ["small is paused", "big is not paused any more"]);
+    assert_eq!(audits.len(), 2, "{audits:?}");
+}

@@ -4,8 +4,8 @@ mod series;
 mod shown;
 
 pub use series::Series;
-pub(crate) use shown::precise;
 pub use shown::{Express, Figures, Recently, Row, Slots};
+pub(crate) use shown::{precise, seconds};
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::Timestamp;
 
-use super::shown::Figures;
+use super::shown::{Figures, seconds};
 
 /// How far back the curves go.
 const SPAN: Duration = Duration::from_mins(30);
@@ -62,9 +62,8 @@ impl Series {
                 rates.push(point.campaigns.get(name).copied().map(tenths));
             }
         }
-        let seconds = |point: &Point| point.at.as_nanos().div_euclid(100_000_000) as f64 / 10.0;
         let curves = Curves {
-            t: self.0.iter().map(seconds).collect(),
+            t: self.0.iter().map(|point| seconds(point.at)).collect(),
             rate: self.0.iter().map(|point| point.rate.map(tenths)).collect(),
             quota: self.0.iter().map(|point| point.quota).collect(),
             campaigns,

@@ -126,10 +126,9 @@ impl Figures {
                 progress: (all > 0).then(|| precise(sent) / precise(all)),
             }
         };
-        let express = board.express().map(|(per_second, waited)| Express {
-            per_second,
-            waited_s: waited.as_secs_f64(),
-        });
+        let express = board
+            .express()
+            .map(|(per_second, waited)| Express { per_second, waited_s: waited.as_secs_f64() });
         Self {
             at: status.at,
             failed: board.failed().map(str::to_owned),
@@ -141,6 +140,11 @@ impl Figures {
             status,
         }
     }
+}
+
+/// Seconds since 1970, to a tenth: what a chart has on its axis.
+pub(crate) fn seconds(at: Timestamp) -> f64 {
+    precise(EpochMillis::from(at).as_millis() / 100) / 10.0
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of mails, far below 2^52")]

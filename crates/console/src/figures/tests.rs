@@ -20,7 +20,16 @@ fn figures(seconds: u64, rate: f64) -> Figures {
     };
     let slots = Slots::default();
     let status = status();
-    Figures { at, failed: None, rate: Some(rate), rows: vec![row], express: None, refused: 0, slots, status }
+    Figures {
+        at,
+        failed: None,
+        rate: Some(rate),
+        rows: vec![row],
+        express: None,
+        refused: 0,
+        slots,
+        status,
+    }
 }
 
 #[test]
@@ -55,7 +64,7 @@ fn slots_a_second_are_of_the_last_ten_seconds() {
     let mut facts = facts_at(0);
     for second in 0..30_u64 {
         facts.at = Timestamp::from_millis(1_795_206_967_000) + Duration::from_secs(second);
-        let unused = i64::try_from(if second < 15 { 0 } else { second - 15 }).unwrap();
+        let unused = i64::try_from(second.saturating_sub(15)).unwrap();
         facts.standing.counters.insert("unused".to_owned(), 2 * unused);
         recently.see(&facts);
     }

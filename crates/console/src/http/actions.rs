@@ -50,7 +50,9 @@ fn author(by: Option<String>, reason: String) -> Result<Author, Refusal> {
     let by = by.unwrap_or_default().trim().to_owned();
     let length = by.chars().count();
     if length > MOST_BY || by.chars().any(char::is_control) {
-        let said = format!("the name has {length} characters, or control characters; allowed are at most {MOST_BY} others");
+        let said = format!(
+            "the name has {length} characters, or control characters; allowed are at most {MOST_BY} others"
+        );
         return Err(Refusal::input("by", said));
     }
     Ok(Author { by, reason })
@@ -75,7 +77,8 @@ impl SteerAsked {
             Self::ResetWeights { reason, by } => (Action::ResetWeights, author(by, reason)?),
             Self::Rate { cap, reason, by } => {
                 let rate = |cap: f64| {
-                    let said = format!("the cap is {cap}; allowed is 0.001 to 10000 recipients a second");
+                    let said =
+                        format!("the cap is {cap}; allowed is 0.001 to 10000 recipients a second");
                     Rate::per_second(cap).map_err(|_| Refusal::input("cap", said))
                 };
                 (Action::Cap(cap.map(rate).transpose()?), author(by, reason)?)
@@ -86,7 +89,8 @@ impl SteerAsked {
 
 fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, Refusal> {
     if !(1..=MOST_PAUSE_S).contains(&seconds) {
-        let said = format!("the pause lasts {seconds} s; allowed are 1 s to {MOST_PAUSE_S} s (30 days)");
+        let said =
+            format!("the pause lasts {seconds} s; allowed are 1 s to {MOST_PAUSE_S} s (30 days)");
         return Err(Refusal::input("for_s", said));
     }
     let after = u64::try_from(Duration::from_secs(seconds).as_millis()).unwrap_or(u64::MAX);
@@ -97,7 +101,7 @@ pub(super) async fn steer(
     State(app): State<Arc<App>>,
     asked: Body<SteerAsked>,
 ) -> Result<Json<Steered>, Refusal> {
-    let now = app.now();
+    let now = (app.now)();
     let (action, author) = body(asked)?.put(now)?;
     let steered = app.shared.jobs.ask(|answer| Job::Steer(action, author, answer)).await?;
     Ok(Json(steered))

@@ -1,6 +1,8 @@
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use include_dir::{Dir, File, include_dir};
 use sha2::{Digest as _, Sha256};
 
@@ -35,7 +37,7 @@ async fn found(name: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
 fn answer(file: &'static File<'static>, headers: &HeaderMap) -> Option<Response> {
     let kind = kind(file.path().extension()?.to_str()?)?;
     let hash = Sha256::digest(file.contents());
-    let tag: String = hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    let tag = URL_SAFE_NO_PAD.encode(hash.get(..12)?);
     let tag = HeaderValue::from_str(&format!("\"{tag}\"")).ok()?;
     let is_known = headers.get(header::IF_NONE_MATCH) == Some(&tag);
     let mut response = if is_known {

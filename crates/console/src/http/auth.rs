@@ -28,7 +28,9 @@ pub struct Token(String);
 
 /// A token that is none.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("the token has {0} characters, or others than visible ASCII; allowed are 16 to 256 of those")]
+#[error(
+    "the token has {0} characters, or others than visible ASCII; allowed are 16 to 256 of those"
+)]
 pub struct InvalidToken(usize);
 
 impl Token {
@@ -50,7 +52,8 @@ impl FromStr for Token {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let is_valid = (16..=256).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+        let is_valid =
+            (16..=256).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
         if is_valid { Ok(Self(text.to_owned())) } else { Err(InvalidToken(text.chars().count())) }
     }
 }
@@ -86,7 +89,11 @@ pub(super) struct Auth {
 impl Auth {
     pub(super) fn new(token: Option<Token>, port: u16) -> Self {
         let key = token.as_ref().map_or_else(rand::random, |token| {
-            Sha256::new().chain_update("tidegate console key\n").chain_update(&token.0).finalize().into()
+            Sha256::new()
+                .chain_update("tidegate console key\n")
+                .chain_update(&token.0)
+                .finalize()
+                .into()
         });
         // Cookies know no ports: two consoles of one host have each their own.
         let cookie = format!("tidegate-console-{port}");
@@ -133,7 +140,8 @@ impl Auth {
         if bucket.take(now) {
             return Ok(());
         }
-        Err(bucket.ready_at(1).saturating_since(now).as_secs() + 1)
+        let wait = bucket.ready_at(1).saturating_since(now);
+        Err(u64::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(1))
     }
 
     /// A login's cookie, good until `until` (seconds since 1970).

@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn only_a_trusted_proxys_word_counts_and_only_its_own() {
         let proxies = [ip("127.0.0.1"), ip("10.0.0.1")];
-        let of = |peer, forwarded: &[&'static str]| address(ip(peer), &headers(forwarded), &proxies);
+        let of =
+            |peer, forwarded: &[&'static str]| address(ip(peer), &headers(forwarded), &proxies);
         assert_eq!(of("192.0.2.1", &["198.51.100.7"]), ip("192.0.2.1"));
         assert_eq!(of("127.0.0.1", &["198.51.100.7"]), ip("198.51.100.7"));
         // What the client said itself stands before what the proxy added.
@@ -82,7 +83,9 @@ mod tests {
         for here in ["localhost", "localhost:7878", "127.0.0.1:7878", "[::1]:7878", "127.1.2.3"] {
             assert!(is_loopback(here), "{here}");
         }
-        for elsewhere in ["evil.example:7878", "127.0.0.1.evil.example", "192.0.2.1", "", "localhost.evil"] {
+        for elsewhere in
+            ["evil.example:7878", "127.0.0.1.evil.example", "192.0.2.1", "", "localhost.evil"]
+        {
             assert!(!is_loopback(elsewhere), "{elsewhere}");
         }
     }
@@ -91,6 +94,9 @@ mod tests {
     fn an_origin_is_scheme_host_and_port() {
         assert_eq!(origin("https://Mail.example/console").as_deref(), Some("https://mail.example"));
         assert_eq!(origin("http://localhost:80/").as_deref(), Some("http://localhost:80"));
-        assert_eq!((origin("mail.example"), origin("ftp://mail.example"), origin("null")), (None, None, None));
+        assert_eq!(
+            (origin("mail.example"), origin("ftp://mail.example"), origin("null")),
+            (None, None, None)
+        );
     }
 }

@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
@@ -48,7 +47,10 @@ pub(super) async fn at_the_door(
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, value);
     }
-    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+        .headers_mut()
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
@@ -103,9 +105,10 @@ fn who(app: &App, headers: &HeaderMap) -> Option<Known> {
     if let Some(token) = said.and_then(|said| said.strip_prefix("Bearer ")) {
         return app.auth.is_token(token.trim()).then_some(Known::Bearer);
     }
-    let now = now();
+    let now = app.seconds();
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|list| list.split(';')).filter_map(|pair| pair.split_once('='));
+    let mut pairs =
+        cookies.flat_map(|list| list.split(';')).filter_map(|pair| pair.split_once('='));
     let ours = pairs.find_map(|(name, value)| {
         (name.trim() == app.auth.cookie_name()).then(|| value.trim().to_owned())
     });
@@ -129,8 +132,11 @@ fn meant(app: &App, known: &Known, headers: &HeaderMap, uri: &Uri) -> Result<(),
 /// Whether a request's `Origin` and `Sec-Fetch-Site`, where there are any, are our own.
 pub(super) fn from_here(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<(), Refusal> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let elsewhere = |said: &str| Err(Refusal::forbidden(format!("it comes from {said}, not from here")));
-    if let Some(site) = text("sec-fetch-site").filter(|site| !["same-origin", "none"].contains(site)) {
+    let elsewhere =
+        |said: &str| Err(Refusal::forbidden(format!("it comes from {said}, not from here")));
+    if let Some(site) =
+        text("sec-fetch-site").filter(|site| !["same-origin", "none"].contains(site))
+    {
         return elsewhere(site);
     }
     let Some(said) = text("origin") else { return Ok(()) };
@@ -142,9 +148,4 @@ pub(super) fn from_here(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<(),
             from == format!("http://{host}") || from == format!("https://{host}")
         });
     if is_ours { Ok(()) } else { elsewhere(said) }
-}
-
-/// Seconds since 1970, which a login's end is compared with.
-pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -109,7 +109,11 @@ fn streams(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
         counts.dropped.iter().map(kind),
     )?;
     let buckets = ["stream", "address"].map(|bucket| ([("bucket", bucket)], counts.tokens()));
-    sheet.counters("console_tokens_consumed", "Tokens taken: an event takes one of each", buckets)?;
+    sheet.counters(
+        "console_tokens_consumed",
+        "Tokens taken: an event takes one of each",
+        buckets,
+    )?;
     let empty = |(of, name)| ([("bucket", name)], counts.empty.get(&of).copied().unwrap_or(0));
     sheet.counters(
         "console_bucket_empty",
@@ -118,8 +122,16 @@ fn streams(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
     )?;
     sheet.counter("console_streams_opened", "Streams that were opened", counts.opened)?;
     sheet.counter("console_reconnects", "Streams of clients that came back", counts.reconnects)?;
-    sheet.counter("console_events_replayed", "Changes told to clients that came back", counts.replayed)?;
-    sheet.counter("console_gaps", "Times a client was told that changes are missing", counts.gaps)?;
+    sheet.counter(
+        "console_events_replayed",
+        "Changes told to clients that came back",
+        counts.replayed,
+    )?;
+    sheet.counter(
+        "console_gaps",
+        "Times a client was told that changes are missing",
+        counts.gaps,
+    )?;
     let refused = |(of, name)| ([("of", name)], counts.refused.get(&of).copied().unwrap_or(0));
     sheet.counters(
         "console_streams_refused",
@@ -129,7 +141,11 @@ fn streams(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
     sheet.gauge("console_streams_open", "Streams that are open", size(open))?;
     sheet.gauge("console_addresses", "Client addresses that are known", size(addresses))?;
     sheet.gauge("console_queue_depth", "Changes that wait, of all streams", size(waiting))?;
-    sheet.gauge("console_queue_depth_max", "Changes that wait for the stream that most wait for", size(deepest))?;
+    sheet.gauge(
+        "console_queue_depth_max",
+        "Changes that wait for the stream that most wait for",
+        size(deepest),
+    )?;
     sheet.counter("console_changes", "Changes of state since the history began", last)
 }
 
@@ -147,36 +163,85 @@ fn regulator(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
     sheet.gauge("look_timestamp_seconds", "When the stack was last looked at with success", at)?;
     if let Some(last) = status.serving.last_window {
         let at = precise(last.as_millis()) / 1e3;
-        sheet.gauge("last_window_timestamp_seconds", "The newest window that a poller claimed", at)?;
+        sheet.gauge(
+            "last_window_timestamp_seconds",
+            "The newest window that a poller claimed",
+            at,
+        )?;
     }
     let serving = ["serving", "idle", "stopped", "never"];
-    sheet.gauges("serving", "Whether the pollers serve: 1 of the state that stands", states("state", &serving, status.serving.state))?;
+    sheet.gauges(
+        "serving",
+        "Whether the pollers serve: 1 of the state that stands",
+        states("state", &serving, status.serving.state),
+    )?;
     let breaker = ["allowing", "blocking", "probing"];
-    sheet.gauges("breaker", "The circuit breaker: 1 of the state that stands", states("state", &breaker, status.breaker.state))?;
+    sheet.gauges(
+        "breaker",
+        "The circuit breaker: 1 of the state that stands",
+        states("state", &breaker, status.breaker.state),
+    )?;
     let level = status.level.level.to_string();
-    sheet.gauges("level", "Back-pressure: 1 of the level that stands", states("level", &["clear", "busy", "overloaded"], &level))?;
+    sheet.gauges(
+        "level",
+        "Back-pressure: 1 of the level that stands",
+        states("level", &["clear", "busy", "overloaded"], &level),
+    )?;
     let quota = &status.quota;
-    let rates = [("account", quota.account_per_second), ("in_force", quota.in_force), ("slots", quota.slots_per_second), ("cap", quota.operator_cap)];
+    let rates = [
+        ("account", quota.account_per_second),
+        ("in_force", quota.in_force),
+        ("slots", quota.slots_per_second),
+        ("cap", quota.operator_cap),
+    ];
     let rates = rates.into_iter().filter_map(|(of, rate)| Some(([("of", of)], rate?)));
-    sheet.gauges("quota_recipients_per_second", "The account's quota, what is in force of it, the slots' rate, and an operator's cap", rates)?;
+    sheet.gauges(
+        "quota_recipients_per_second",
+        "The account's quota, what is in force of it, the slots' rate, and an operator's cap",
+        rates,
+    )?;
     sheet.gauge("rate_factor", "What refusals leave of the quota, 0.05 to 1", quota.factor)?;
     if let Some(daily) = quota.daily {
-        let recipients = [("quota", daily.quota), ("sent", daily.sent), ("left", daily.left_for_campaigns)];
-        sheet.gauges("daily_recipients", "The daily quota, what of it is sent, and what campaigns may still use", recipients.map(|(of, n)| ([("of", of)], precise(n))))?;
+        let recipients =
+            [("quota", daily.quota), ("sent", daily.sent), ("left", daily.left_for_campaigns)];
+        sheet.gauges(
+            "daily_recipients",
+            "The daily quota, what of it is sent, and what campaigns may still use",
+            recipients.map(|(of, n)| ([("of", of)], precise(n))),
+        )?;
     }
     let holds = status.holds.iter().map(|hold| {
         [("campaign", hold.campaign.as_deref().unwrap_or("")), ("reason", hold.reason.as_str())]
     });
-    sheet.gauges("hold", "Holds that stand; without a campaign, on all sending", holds.map(|labels| (labels, 1.0)))?;
+    sheet.gauges(
+        "hold",
+        "Holds that stand; without a campaign, on all sending",
+        holds.map(|labels| (labels, 1.0)),
+    )?;
     let campaigns = || figures.rows.iter().map(|row| ([("campaign", row.name.as_str())], row));
-    sheet.counters("sent_recipients", "Recipients sent to", campaigns().map(|(labels, row)| (labels, row.sent)))?;
+    sheet.counters(
+        "sent_recipients",
+        "Recipients sent to",
+        campaigns().map(|(labels, row)| (labels, row.sent)),
+    )?;
     let rates = campaigns().filter_map(|(labels, row)| Some((labels, row.rate?)));
-    sheet.gauges("sent_recipients_per_second", "Recipients a second, over the last ten seconds", rates)?;
-    let weights = status.campaigns.iter().map(|campaign| ([("campaign", campaign.name.as_str())], f64::from(campaign.weight)));
+    sheet.gauges(
+        "sent_recipients_per_second",
+        "Recipients a second, over the last ten seconds",
+        rates,
+    )?;
+    let weights = status
+        .campaigns
+        .iter()
+        .map(|campaign| ([("campaign", campaign.name.as_str())], f64::from(campaign.weight)));
     sheet.gauges("weight", "Weights in force", weights)?;
     sheet.gauges("queue_messages", "How deep the queues are, as SQS counts", depths(status))?;
     if let Some(express) = figures.express {
-        sheet.gauge("express_waited_seconds", "How long express mail of the last ten seconds had waited, on average", express.waited_s)?;
+        sheet.gauge(
+            "express_waited_seconds",
+            "How long express mail of the last ten seconds had waited, on average",
+            express.waited_s,
+        )?;
     }
     sums(status, sheet)
 }
@@ -197,7 +262,11 @@ fn sums(status: &tidegate_operate::status::Status, sheet: &mut Sheet<'_, '_>) ->
     Ok(())
 }
 
-fn states<'a>(label: &'a str, all: &'a [&'a str], stands: &'a str) -> impl Iterator<Item = (One<'a>, f64)> {
+fn states<'a>(
+    label: &'a str,
+    all: &'a [&'a str],
+    stands: &'a str,
+) -> impl Iterator<Item = (One<'a>, f64)> {
     all.iter().map(move |state| ([(label, *state)], f64::from(u8::from(*state == stands))))
 }
 
@@ -207,7 +276,8 @@ fn depths(status: &tidegate_operate::status::Status) -> Vec<Depth<'_>> {
     let parts = |depth: QueueDepth| {
         [("visible", depth.visible), ("in_flight", depth.in_flight), ("delayed", depth.delayed)]
     };
-    let campaigns = status.campaigns.iter().map(|campaign| (campaign.name.as_str(), campaign.backlog));
+    let campaigns =
+        status.campaigns.iter().map(|campaign| (campaign.name.as_str(), campaign.backlog));
     let others = status.queues.iter().map(|(name, depth)| (*name, *depth));
     let all = campaigns.chain(others);
     all.flat_map(|(queue, depth)| {

@@ -11,6 +11,7 @@ mod refusal;
 mod serve;
 mod session;
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use thiserror::Error;
+use tidegate_core::identity::EpochMillis;
 
 pub use auth::{InvalidToken, Token};
 pub use serve::{bind, serve};
@@ -48,7 +50,9 @@ pub enum AccessError {
     #[error("{0} can be reached from other machines: a console there needs a token")]
     NoToken(SocketAddr),
     /// The public URL is none.
-    #[error("the public URL is {0:?}; allowed is http:// or https:// with a host, such as https://mail.example")]
+    #[error(
+        "the public URL is {0:?}; allowed is http:// or https:// with a host, such as https://mail.example"
+    )]
     PublicUrl(String),
 }
 
@@ -83,13 +87,22 @@ pub struct About {
     pub shows_addresses: bool,
 }
 
+/// What tells the time; the console's pages outlive no clock of a task's own.
+pub type Now = Box<dyn Fn() -> EpochMillis + Send + Sync>;
+
 /// What every handler has.
-#[derive(Debug)]
 pub struct App {
     shared: Shared,
     access: Access,
     about: About,
     auth: Auth,
+    now: Now,
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("about", &self.about).finish_non_exhaustive()
+    }
 }
 
 impl App {
@@ -97,15 +110,20 @@ impl App {
     ///
     /// # Errors
     /// [`AccessError`].
-    pub fn new(shared: Shared, access: Access, about: About) -> Result<Arc<Self>, AccessError> {
+    pub fn new(
+        shared: Shared,
+        access: Access,
+        about: About,
+        now: Now,
+    ) -> Result<Arc<Self>, AccessError> {
         access.check()?;
         let auth = Auth::new(access.token.clone(), access.listen.port());
-        Ok(Arc::new(Self { shared, access, about, auth }))
+        Ok(Arc::new(Self { shared, access, about, auth, now }))
     }
 
-    /// The time, as of this machine.
-    fn now(&self) -> tidegate_core::identity::EpochMillis {
-        tidegate_core::identity::EpochMillis::new(guard::now() * 1_000)
+    /// Seconds since 1970.
+    fn seconds(&self) -> u64 {
+        (self.now)().as_millis() / 1_000
     }
 }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::engine::JobError;
 use tidegate_operate::dead::ReplayError;
+use tidegate_operate::format::in_full;
 use tidegate_operate::steer::SteerError;
 
 /// Why something was not done, as JSON.
@@ -84,17 +85,6 @@ impl From<JobError> for Refusal {
             }
         }
     }
-}
-
-/// An error with all that caused it.
-fn in_full(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }
 
 pub(super) async fn nothing_here() -> Refusal {

@@ -1,16 +1,16 @@
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::Json;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::App;
 use super::auth::{Known, SESSION};
 use super::client::{Peer, address};
-use super::guard::{from_here, now};
+use super::guard::from_here;
 use super::refusal::Refusal;
 use crate::pace::Address;
 
@@ -60,7 +60,7 @@ pub(super) async fn login(
         ));
     }
     tracing::info!(%client, "a login");
-    let session = app.auth.session(now() + SESSION.as_secs());
+    let session = app.auth.session(app.seconds() + SESSION.as_secs());
     Ok(set(&app, &session, SESSION.as_secs()))
 }
 

@@ -23,7 +23,9 @@ pub struct Allowance {
 
 /// An allowance that no bucket can be filled with.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0:?} is no allowance; allowed is RATE/s:BURST with 0.1 to 1000 events a second and a burst of 1 to 10000, such as 5/s:10")]
+#[error(
+    "{0:?} is no allowance; allowed is RATE/s:BURST with 0.1 to 1000 events a second and a burst of 1 to 10000, such as 5/s:10"
+)]
 pub struct InvalidAllowance(pub String);
 
 impl Allowance {
@@ -56,7 +58,8 @@ impl FromStr for Allowance {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts = text.split_once("/s:");
-        let parsed = parts.and_then(|(rate, burst)| Some((rate.parse().ok()?, burst.parse().ok()?)));
+        let parsed =
+            parts.and_then(|(rate, burst)| Some((rate.parse().ok()?, burst.parse().ok()?)));
         let invalid = || InvalidAllowance(text.to_owned());
         parsed.ok_or_else(invalid).and_then(|(rate, burst)| Self::new(rate, burst))
     }

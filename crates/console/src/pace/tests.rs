@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -62,9 +62,9 @@ proptest! {
         for _ in 0..streams {
             addresses.open(address(1), at(0)).unwrap();
         }
-        let mut asks: BTreeMap<(Monotonic, u64), ()> = (0..streams).map(|stream| ((at(0), stream), ())).collect();
+        let mut asks: BTreeSet<(Monotonic, u64)> = (0..streams).map(|stream| (at(0), stream)).collect();
         let mut granted: Vec<Vec<Monotonic>> = vec![Vec::new(); own.len()];
-        while let Some(((now, stream), ())) = asks.pop_first() {
+        while let Some((now, stream)) = asks.pop_first() {
             if now > at(seconds * 1_000) {
                 break;
             }
@@ -72,11 +72,11 @@ proptest! {
             match addresses.take(address(1), stream, &mut own[index], now) {
                 Ok(()) => {
                     granted[index].push(now);
-                    asks.insert((now, stream), ());
+                    asks.insert((now, stream));
                 }
                 Err((again, _)) => {
                     prop_assert!(again > now);
-                    asks.insert((again, stream), ());
+                    asks.insert((again, stream));
                 }
             }
         }
@@ -95,7 +95,8 @@ proptest! {
         let by_streams = streams * (u64::from(own_burst) + seconds * u64::from(own_rate));
         let least = by_address.min(by_streams).saturating_sub(streams + 1);
         prop_assert!(all.len() as u64 >= least, "{} of {least}", all.len());
-        let round = Duration::from_secs_f64((u64::max(streams, 1) + u64::from(burst)) as f64 / f64::from(rate))
+        let all_streams = u32::try_from(streams).unwrap() + burst;
+        let round = Duration::from_secs_f64(f64::from(all_streams) / f64::from(rate))
             + Duration::from_secs_f64(1.0 / f64::from(own_rate)) + Duration::from_millis(5);
         for one in &granted {
             for pair in one.windows(2) {
@@ -119,7 +120,10 @@ fn what_the_stream_may_have_is_kept_where_its_address_refuses() {
     assert!(second.is_full(at(0)));
     assert_eq!(addresses.take(address(1), 2, &mut second, at(1_000)), Ok(()));
     // The stream is empty, and the address's next token stays there for whoever may have it.
-    assert_eq!(addresses.take(address(1), 2, &mut second, at(1_500)), Err((at(2_000), Empty::Stream)));
+    assert_eq!(
+        addresses.take(address(1), 2, &mut second, at(1_500)),
+        Err((at(2_000), Empty::Stream))
+    );
     assert_eq!(addresses.take(address(1), 1, &mut first, at(2_000)), Ok(()));
 }
 

@@ -114,6 +114,7 @@ impl History {
     }
 
     /// All that are kept, the oldest first.
+    #[must_use]
     pub fn all(&self) -> impl DoubleEndedIterator<Item = &Arc<Kept>> + ExactSizeIterator {
         self.kept.iter()
     }

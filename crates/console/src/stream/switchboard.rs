@@ -220,11 +220,10 @@ impl Switchboard {
     pub fn state(&self) -> String {
         let recent: Vec<&Arc<Kept>> = self.history.all().rev().take(RECENT).collect();
         let recent: Vec<&str> = recent.into_iter().rev().map(|kept| &*kept.json).collect();
-        let mut text = String::from("{");
-        for telemetry in Telemetry::ALL {
-            text.push_str(&format!("\"{}\":{},", telemetry.name(), self.newest(telemetry)));
-        }
-        text + &format!("\"series\":{},\"recent\":[{}]}}", self.series, recent.join(","))
+        let newest = Telemetry::ALL
+            .map(|telemetry| format!("\"{}\":{}", telemetry.name(), self.newest(telemetry)));
+        let (newest, recent) = (newest.join(","), recent.join(","));
+        format!("{{{newest},\"series\":{},\"recent\":[{recent}]}}", self.series)
     }
 
     /// The changes that are kept, the oldest first.

@@ -49,7 +49,7 @@ impl Seen {
         seen
     }
 
-    /// What changed since, in the order in which it is told; `counted` where the queues' depths are of
+    /// What changed since, the weightiest first; `counted` where the queues' depths are of
     /// this look.
     pub fn changes(&mut self, status: &Status, counted: bool) -> Vec<Change> {
         let mut told = self.operators(status);
@@ -59,6 +59,8 @@ impl Seen {
         if counted {
             told.extend(self.progress(status));
         }
+        // As they are told where they must wait: then none comes twice to a page that was away.
+        told.sort_by_key(|change| change.kind);
         told
     }
 

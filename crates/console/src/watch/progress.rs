@@ -64,10 +64,14 @@ mod tests {
     #[test]
     fn a_run_is_told_by_its_tenths_and_by_its_end() {
         let mut run = Run::default();
-        let looks = [(0, 1_000), (50, 950), (100, 900), (350, 650), (360, 640), (990, 10), (1_000, 0)];
+        let looks =
+            [(0, 1_000), (50, 950), (100, 900), (350, 650), (360, 640), (990, 10), (1_000, 0)];
         let said: Vec<_> = looks.map(|(sent, waiting)| run.look(sent, waiting)).into();
         let tenths = |tenths| Some(Said::Tenths(tenths));
-        assert_eq!(said, [Some(Said::Begun(1_000)), None, tenths(1), tenths(3), None, tenths(9), None]);
+        assert_eq!(
+            said,
+            [Some(Said::Begun(1_000)), None, tenths(1), tenths(3), None, tenths(9), None]
+        );
         assert_eq!(run.look(1_000, 0), Some(Said::Ended(1_000)));
         assert_eq!(run.look(1_000, 0), None);
         // The next one counts from there.

@@ -85,9 +85,9 @@ fn holds_and_pauses_are_told_as_they_begin_change_and_end() {
     let mut now = status();
     now.holds = vec![hold(Some("big"), "refusals"), hold(None, "paused")];
     let told = seen.changes(&now, false);
-    assert_eq!(titles(&told), ["All sending is paused", "big is held: refusals"]);
-    assert_eq!((told[0].kind, told[0].tone), (Kind::Pause, Tone::Warn));
-    assert_eq!((told[1].kind, told[1].campaign.as_deref()), (Kind::Hold, Some("big")));
+    assert_eq!(titles(&told), ["big is held: refusals", "All sending is paused"]);
+    assert_eq!((told[0].kind, told[0].campaign.as_deref()), (Kind::Hold, Some("big")));
+    assert_eq!((told[1].kind, told[1].tone), (Kind::Pause, Tone::Warn));
     now.holds[1].until = Some(at(60));
     assert_eq!(titles(&seen.changes(&now, false)), ["All sending: the pause was changed"]);
     now.holds.remove(0);
@@ -96,7 +96,10 @@ fn holds_and_pauses_are_told_as_they_begin_change_and_end() {
     assert_eq!((told[0].detail.as_str(), told[0].tone), ("still held: paused", Tone::Info));
     now.holds.clear();
     let told = seen.changes(&now, false);
-    assert_eq!((titles(&told), told[0].tone), (vec!["All sending is not paused any more"], Tone::Good));
+    assert_eq!(
+        (titles(&told), told[0].tone),
+        (vec!["All sending is not paused any more"], Tone::Good)
+    );
 }
 
 #[test]
@@ -110,8 +113,12 @@ fn states_are_told_when_they_change_and_idle_counts_as_served() {
     now.level = LevelStatus { level: Level::Busy, since: Some(at(2)) };
     now.quota.factor = 0.5;
     let told = seen.changes(&now, false);
-    let expected =
-        ["SES fails: the breaker blocks", "No poller serves", "The rate changed", "The level is busy"];
+    let expected = [
+        "SES fails: the breaker blocks",
+        "No poller serves",
+        "The rate changed",
+        "The level is busy",
+    ];
     assert_eq!(titles(&told), expected);
     // It falls further: nothing new.
     now.quota.factor = 0.25;
@@ -134,7 +141,10 @@ fn dead_letters_are_told_by_their_number() {
     let mut now = status();
     now.counters.insert("dead".to_owned(), 5);
     let told = seen.changes(&now, false);
-    assert_eq!((titles(&told), told[0].detail.as_str()), (vec!["3 dead letters"], "5 since the ledger began"));
+    assert_eq!(
+        (titles(&told), told[0].detail.as_str()),
+        (vec!["3 dead letters"], "5 since the ledger began")
+    );
     assert_eq!(seen.changes(&now, false), []);
 }
 
@@ -176,5 +186,5 @@ fn what_was_seen_is_kept_and_a_restart_tells_what_changed_meanwhile() {
     let mut now = status();
     now.holds = vec![hold(None, "paused")];
     now.changes = vec![record(5, "x")];
-    assert_eq!(titles(&seen.changes(&now, true)), ["user/ada: weights", "All sending is paused"]);
+    assert_eq!(titles(&seen.changes(&now, true)), ["All sending is paused", "user/ada: weights"]);
 }

@@ -1,0 +1,175 @@
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{access, call, console, csrf};
+
+#[tokio::test(start_paused = true)]
+async fn bad_input_names_the_field_the_value_and_what_is_allowed() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        let csrf = csrf(&app, &[]).await;
+        let long = "x".repeat(201);
+        for (path, body, field, said) in [
+            ("/api/steer", json!({"action": "pause", "reason": " "}), "reason", "1 to 200"),
+            ("/api/steer", json!({"action": "pause", "reason": long}), "reason", "201 characters"),
+            (
+                "/api/steer",
+                json!({"action": "pause", "campaign": "bog", "reason": "x"}),
+                "campaign",
+                "no campaign bog",
+            ),
+            (
+                "/api/steer",
+                json!({"action": "pause", "for_s": 0, "reason": "x"}),
+                "for_s",
+                "30 days",
+            ),
+            (
+                "/api/steer",
+                json!({"action": "rate", "cap": 0.0, "reason": "x"}),
+                "cap",
+                "0.001 to 10000",
+            ),
+            (
+                "/api/steer",
+                json!({"action": "weights", "weights": {"big": 0, "small": 0}, "reason": "x"}),
+                "weights",
+                "not all 0",
+            ),
+            (
+                "/api/steer",
+                json!({"action": "lift", "hold": "refusals", "reason": "x"}),
+                "hold",
+                "nothing holds it",
+            ),
+            (
+                "/api/steer",
+                json!({"action": "resume", "reason": "x", "by": "y".repeat(61)}),
+                "by",
+                "at most 60",
+            ),
+            ("/api/why", json!({"id": " "}), "id", "1 to 1024"),
+            ("/api/dead/replay", json!({"review": "r9", "reason": "x"}), "review", "r9"),
+            ("/api/dead/replay", json!({"review": "r9", "reason": ""}), "reason", "1 to 200"),
+            (
+                "/api/dead/replay",
+                json!({"review": "r9", "reason": "x", "per_second": 0.0}),
+                "per_second",
+                "0.01 to 10000",
+            ),
+        ] {
+            let refused = call(&app, "POST", path, &[&csrf], body.clone()).await;
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{body} {}", refused.body);
+            let answer = refused.json();
+            assert_eq!(
+                (&answer["code"], &answer["field"]),
+                (&"input".into(), &field.into()),
+                "{body}"
+            );
+            assert!(answer["error"].as_str().unwrap().contains(said), "{}", refused.body);
+        }
+        for (body, said) in [
+            (json!({"action": "burn", "reason": "x"}), "burn"),
+            (json!({"action": "pause", "reason": "x", "campagin": "big"}), "campagin"),
+            (json!({"action": "pause"}), "reason"),
+        ] {
+            let refused = call(&app, "POST", "/api/steer", &[&csrf], body).await;
+            assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+            assert!(refused.json()["error"].as_str().unwrap().contains(said), "{}", refused.body);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_answer_carries_what_keeps_others_out() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        for path in ["/", "/login", "/assets/app.css", "/api/session", "/api/events", "/nothing"] {
+            let answer = call(&app, "GET", path, &[], Value::Null).await;
+            let policy = answer.header("content-security-policy");
+            assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{path}");
+            assert!(
+                policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"),
+                "{path}"
+            );
+            assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
+            assert_eq!(answer.header("referrer-policy"), "no-referrer", "{path}");
+            assert!(answer.header("access-control-allow-origin").is_empty(), "{path}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_loads_nothing_from_elsewhere_and_its_files_once() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        let page = call(&app, "GET", "/", &[], Value::Null).await;
+        let pieces: Vec<&str> =
+            page.body.split(['"', '\'']).filter(|text| text.contains("assets/")).collect();
+        assert!(pieces.len() >= 2, "{pieces:?}");
+        assert!(!page.body.contains("http://") && !page.body.contains("https://"));
+        for piece in pieces {
+            let path = format!("/{}", piece.trim_start_matches('/'));
+            let file = call(&app, "GET", &path, &[], Value::Null).await;
+            assert_eq!(file.status, StatusCode::OK, "{path}");
+            let known = format!("if-none-match: {}", file.header("etag"));
+            let again = call(&app, "GET", &path, &[&known], Value::Null).await;
+            assert_eq!((again.status, again.body.len()), (StatusCode::NOT_MODIFIED, 0), "{path}");
+        }
+        for nothing in
+            ["/assets/../Cargo.toml", "/assets/vendor/LICENSE", "/assets/none.js", "/assets/"]
+        {
+            let answer = call(&app, "GET", nothing, &[], Value::Null).await;
+            assert_eq!(answer.status, StatusCode::NOT_FOUND, "{nothing}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_says_what_a_proxy_must_know_and_one_too_many_is_refused() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        let stream = call(&app, "GET", "/api/events", &[], Value::Null).await;
+        assert_eq!(stream.header("content-type"), "text/event-stream");
+        assert_eq!(stream.header("x-accel-buffering"), "no");
+        assert_eq!(stream.header("cache-control"), "no-cache");
+        let hub = &app.shared.hub;
+        let address = crate::pace::Address::of([127, 0, 0, 1].into());
+        let open: Vec<_> = (0..3).map(|_| hub.subscribe(address, None).unwrap()).collect();
+        let refused = call(&app, "GET", "/api/events", &[], Value::Null).await;
+        assert_eq!(
+            (refused.status, refused.header("retry-after")),
+            (StatusCode::TOO_MANY_REQUESTS, "5")
+        );
+        drop(open);
+        assert_eq!(call(&app, "GET", "/api/events", &[], Value::Null).await.status, StatusCode::OK);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_say_how_streams_and_regulator_stand() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        let answer = call(&app, "GET", "/metrics", &[], Value::Null).await;
+        assert!(answer.header("content-type").starts_with("application/openmetrics-text"));
+        for line in [
+            "tidegate_console_streams_open 0.0",
+            "tidegate_console_tokens_consumed_total{bucket=\"address\"} 0",
+            "tidegate_console_bucket_empty_total{bucket=\"stream\"} 0",
+            "tidegate_console_streams_refused_total{of=\"address\"} 0",
+            "tidegate_quota_recipients_per_second{of=\"account\"} 20.0",
+            "tidegate_breaker{state=\"allowing\"} 1.0",
+            "tidegate_serving{state=\"never\"} 1.0",
+            "tidegate_queue_messages{queue=\"big\",state=\"visible\"} 0.0",
+            "tidegate_sent_recipients_total{campaign=\"small\"} 0",
+            "tidegate_slots_unused_total 0",
+            "# EOF",
+        ] {
+            assert!(
+                answer.body.lines().any(|found| found == line),
+                "{line} is not in\n{}",
+                answer.body
+            );
+        }
+    })
+    .await;
+}

@@ -1,0 +1,237 @@
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Request, StatusCode, header};
+use futures_util::future::LocalBoxFuture;
+use serde_json::{Value, json};
+use tidegate_delivery::ports::Clock as _;
+use tower_service::Service as _;
+
+use super::client::Peer;
+use super::*;
+use crate::testing::{on, world};
+
+mod answers;
+
+const TOKEN: &str = "correct-horse-battery-staple";
+
+fn access(listen: &str, token: Option<&str>) -> Access {
+    Access {
+        listen: listen.parse().unwrap(),
+        token: token.map(|token| token.parse().unwrap()),
+        public_url: None,
+        trusted_proxies: Vec::new(),
+    }
+}
+
+fn about() -> About {
+    About {
+        stack: "simulated".to_owned(),
+        region: "nowhere".to_owned(),
+        is_local: true,
+        operator: "ops".to_owned(),
+        shows_addresses: false,
+    }
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+/// A request as a client sends it; headers as `name: value`.
+async fn call(app: &Arc<App>, method: &str, path: &str, headers: &[&str], body: Value) -> Answer {
+    let mut request = Request::builder().method(method).uri(path);
+    for header in headers {
+        let (name, value) = header.split_once(": ").unwrap();
+        request = request.header(name, value);
+    }
+    if !headers.iter().any(|header| header.starts_with("host: ")) {
+        request = request.header(header::HOST, "localhost:7878");
+    }
+    let request = request.header(header::CONTENT_TYPE, "application/json");
+    let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+    let peer = Peer(([127, 0, 0, 1], 40_000).into());
+    let mut router = router(app).layer(axum::Extension(peer));
+    let response = router.call(request.body(body).unwrap()).await.unwrap();
+    let (parts, body) = response.into_parts();
+    let is_stream =
+        parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+    let body = if is_stream { Vec::new() } else { to_bytes(body, 1 << 24).await.unwrap().to_vec() };
+    let body = String::from_utf8_lossy(&body).into_owned();
+    Answer { status: parts.status, headers: parts.headers, body }
+}
+
+/// A console on a stack in memory, for as long as `script` takes.
+fn console<'a>(access: Access, script: impl AsyncFnOnce(Arc<App>) + 'a) -> LocalBoxFuture<'a, ()> {
+    Box::pin(async {
+        let world = world();
+        let now = EpochMillis::from(world.universe.clock().wall());
+        on(&world, None, async |shared| {
+            script(App::new(shared, access, about(), Box::new(move || now)).unwrap()).await;
+        })
+        .await;
+    })
+}
+
+async fn csrf(app: &Arc<App>, headers: &[&str]) -> String {
+    let session = call(app, "GET", "/api/session", headers, Value::Null).await;
+    format!("x-tidegate-csrf: {}", session.json()["csrf"].as_str().unwrap())
+}
+
+fn pause() -> Value {
+    json!({"action": "pause", "campaign": "big", "reason": "typo", "by": "ada"})
+}
+
+#[test]
+fn what_others_can_reach_needs_a_token() {
+    assert_eq!(access("127.0.0.1:7878", None).check(), Ok(()));
+    assert_eq!(access("[::1]:7878", None).check(), Ok(()));
+    for open in ["0.0.0.0:7878", "192.0.2.1:7878", "[::]:7878"] {
+        assert!(matches!(access(open, None).check(), Err(AccessError::NoToken(_))), "{open}");
+        assert_eq!(access(open, Some(TOKEN)).check(), Ok(()));
+    }
+    let public_url = Some("mail.example".to_owned());
+    assert!(Access { public_url, ..access("127.0.0.1:1", None) }.check().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_of_our_page_is_done() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        let csrf = csrf(&app, &[]).await;
+        let headers =
+            [csrf.as_str(), "origin: http://localhost:7878", "sec-fetch-site: same-origin"];
+        let made = call(&app, "POST", "/api/steer", &headers, pause()).await;
+        assert_eq!(made.status, StatusCode::OK, "{}", made.body);
+        let said = made.json();
+        assert_eq!(
+            (&said["changed"], &said["by"]),
+            (&true.into(), &"ada, by the console of ops".into())
+        );
+        assert_eq!(
+            (&said["detail"], &said["in_force_within_s"]),
+            (&"until resumed".into(), &2.into())
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_of_another_sites_page_is_not() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        let csrf = csrf(&app, &[]).await;
+        let ours = csrf.as_str();
+        for (headers, code) in [
+            (vec![], "csrf"),
+            (vec!["x-tidegate-csrf: guessed"], "csrf"),
+            (vec![ours, "origin: http://evil.example"], "forbidden"),
+            (vec![ours, "origin: null"], "forbidden"),
+            (vec![ours, "origin: http://localhost:9999"], "forbidden"),
+            (vec![ours, "sec-fetch-site: cross-site"], "forbidden"),
+            (vec![ours, "sec-fetch-site: same-site"], "forbidden"),
+            // A name that was pointed at this machine.
+            (
+                vec![ours, "host: evil.example:7878", "origin: http://evil.example:7878"],
+                "forbidden",
+            ),
+        ] {
+            let refused = call(&app, "POST", "/api/steer", &headers, pause()).await;
+            assert_eq!(refused.status, StatusCode::FORBIDDEN, "{headers:?}");
+            assert_eq!(refused.json()["code"], code, "{headers:?}");
+        }
+        assert_eq!(app.shared.shown.borrow().figures.status.holds, []);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_token_nobody_comes_through_a_proxy_or_by_another_name() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        for header in
+            ["x-forwarded-for: 192.0.2.1", "forwarded: for=192.0.2.1", "host: evil.example"]
+        {
+            let refused = call(&app, "GET", "/", &[header], Value::Null).await;
+            assert_eq!(refused.status, StatusCode::FORBIDDEN, "{header}");
+        }
+        let page = call(&app, "GET", "/", &["host: [::1]:7878"], Value::Null).await;
+        assert_eq!(page.status, StatusCode::OK);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_token_only_who_has_it_comes() {
+    console(access("0.0.0.0:7878", Some(TOKEN)), async |app| {
+        let page = call(&app, "GET", "/", &[], Value::Null).await;
+        assert_eq!((page.status, page.header("location")), (StatusCode::SEE_OTHER, "login"));
+        for path in ["/api/session", "/api/events", "/metrics"] {
+            let refused = call(&app, "GET", path, &[], Value::Null).await;
+            assert_eq!(refused.status, StatusCode::UNAUTHORIZED, "{path}");
+        }
+        let wrong = call(&app, "POST", "/api/login", &[], json!({"token": "wrong"})).await;
+        assert_eq!(wrong.status, StatusCode::UNAUTHORIZED);
+        let login = call(&app, "POST", "/api/login", &[], json!({"token": TOKEN})).await;
+        assert_eq!(login.status, StatusCode::NO_CONTENT);
+        let set = login.header("set-cookie");
+        for part in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"] {
+            assert!(set.contains(part), "{set}");
+        }
+        let cookie = format!("cookie: other=1; {}", set.split(';').next().unwrap());
+        let csrf = csrf(&app, &[&cookie]).await;
+        let made = call(&app, "POST", "/api/steer", &[&cookie, &csrf], pause()).await;
+        assert_eq!(made.status, StatusCode::OK);
+        let missing = call(&app, "POST", "/api/steer", &[&cookie], pause()).await;
+        assert_eq!(missing.json()["code"], "csrf");
+        // A script has the token in a header, which no browser sends by itself.
+        let bearer = format!("authorization: Bearer {TOKEN}");
+        let metrics = call(&app, "GET", "/metrics", &[&bearer], Value::Null).await;
+        assert_eq!(metrics.status, StatusCode::OK);
+        let made = call(&app, "POST", "/api/steer", &[&bearer], pause()).await;
+        assert_eq!(made.status, StatusCode::OK, "{}", made.body);
+        let guessed =
+            call(&app, "GET", "/metrics", &["authorization: Bearer x"], Value::Null).await;
+        assert_eq!(guessed.status, StatusCode::UNAUTHORIZED);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_guesses_is_slowed_down() {
+    console(access("0.0.0.0:7878", Some(TOKEN)), async |app| {
+        let guess = async || call(&app, "POST", "/api/login", &[], json!({"token": "guess"})).await;
+        for _ in 0..10 {
+            assert_eq!(guess().await.status, StatusCode::UNAUTHORIZED);
+        }
+        let slowed = guess().await;
+        assert_eq!(
+            (slowed.status, slowed.header("retry-after")),
+            (StatusCode::TOO_MANY_REQUESTS, "1")
+        );
+        let right = call(&app, "POST", "/api/login", &[], json!({"token": TOKEN})).await;
+        assert_eq!(right.status, StatusCode::TOO_MANY_REQUESTS, "it tells a guesser nothing");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_https_the_cookie_is_sent_by_https_alone() {
+    let public_url = Some("https://mail.example/".to_owned());
+    let access = Access { public_url, ..access("127.0.0.1:7878", Some(TOKEN)) };
+    console(access, async |app| {
+        let headers =
+            ["host: 127.0.0.1:7878", "origin: https://mail.example", "x-forwarded-for: 192.0.2.1"];
+        let login = call(&app, "POST", "/api/login", &headers, json!({"token": TOKEN})).await;
+        assert_eq!(login.status, StatusCode::NO_CONTENT, "{}", login.body);
+        assert!(login.header("set-cookie").ends_with("; Secure"));
+    })
+    .await;
+}

@@ -1,0 +1,82 @@
+//! A stack in memory under simulated time, with a console on it.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::LocalBoxFuture;
+use tidegate_delivery::ports::QueueUrl;
+use tidegate_memory::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
+use tidegate_operate::redact::Addresses;
+use tidegate_operate::status::Settings as StatusSettings;
+use tidegate_simulator::{DEAD_LETTERS, MERGE, Settings, World};
+
+use crate::engine::{Engine, Shared, Site};
+use crate::memory::Memory;
+use crate::pace::Allowance;
+use crate::stream::Limits;
+
+pub(crate) type MemorySite = Site<MemoryQueues, MemoryLedger, MemoryAccount, SimClock>;
+
+pub(crate) fn limits() -> Limits {
+    let allowance = |rate, burst| Allowance::new(rate, burst).unwrap();
+    Limits {
+        stream: allowance(5.0, 10),
+        address: allowance(30.0, 60),
+        streams_of_address: 3,
+        streams: 100,
+    }
+}
+
+/// Two campaigns, `big` and `small`, at 20 recipients a second.
+pub(crate) fn world() -> World {
+    World::new(Settings::new(20.0, true)).unwrap()
+}
+
+pub(crate) fn site(world: &World) -> MemorySite {
+    site_with(world, world.ledger.clone())
+}
+
+/// A site whose ledger is another, such as one that fails.
+pub(crate) fn site_with<L>(
+    world: &World,
+    ledger: L,
+) -> Site<MemoryQueues, L, MemoryAccount, SimClock> {
+    let (poller, scheduler) =
+        (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
+    let url = |name: &str| QueueUrl::new(format!("https://sqs.example/{name}"));
+    Site {
+        settings: StatusSettings {
+            stack: "simulated".to_owned(),
+            cap: poller.cap,
+            guard: poller.guard,
+            domains: poller.domains.limits.clone(),
+            idle_wake: scheduler.idle_wake,
+            addresses: Addresses::Masked,
+            changes: 20,
+        },
+        region: "nowhere".to_owned(),
+        is_local: true,
+        operator: "ops".to_owned(),
+        poller,
+        scheduler,
+        places: BTreeMap::from([("dead_letters", url(DEAD_LETTERS)), ("merge", url(MERGE))]),
+        queues: world.queues.clone(),
+        ledger,
+        account: world.ses.account(),
+        clock: world.universe.clock(),
+    }
+}
+
+/// Runs a console on `world` for as long as `script` takes.
+pub(crate) fn on<'a, T: 'a>(
+    world: &'a World,
+    memory: Option<Memory>,
+    script: impl AsyncFnOnce(Shared) -> T + 'a,
+) -> LocalBoxFuture<'a, T> {
+    Box::pin(async move {
+        let (engine, shared) = Engine::start(site(world), limits(), memory).await.unwrap();
+        tokio::select! {
+            said = script(shared) => said,
+            () = engine.run(std::future::pending()) => panic!("nobody stopped it"),
+        }
+    })
+}
