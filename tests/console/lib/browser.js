@@ -171,7 +171,7 @@ export class Tab {
           sent: value(row, 'sent'),
           waiting: value(row, 'waiting'),
           weight: value(row, 'weight'),
-          share: row.querySelector('[data-testid=weight]')?.textContent,
+          share: parseFloat(row.querySelector('[data-testid=weight]')?.textContent?.slice('of '.length) ?? ''),
           state: row.querySelector('[data-testid=state]')?.getAttribute('data-value'),
         })),
       };

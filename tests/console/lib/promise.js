@@ -45,6 +45,7 @@ export function promise(name, check) {
       await all.browser.keep(name);
       // What a page said of itself is often why.
       await all.browser.closeTabs().catch((said) => process.stderr.write(`${said}\n`));
+      await all.stack.calm().catch((said) => process.stderr.write(`${said}\n`));
       throw error;
     }
     await all.browser.closeTabs().catch((error) => {

@@ -91,6 +91,15 @@ export class Stack {
     assert.ok(response.ok, await response.text());
   }
 
+  /** Ends what a test that failed has begun, so that the next can show what it is there for. */
+  async calm() {
+    await this.ses({ faults: [] });
+    for (const { reason, campaign } of (await this.status()).holds) {
+      const what = campaign ? [campaign] : [];
+      await this.tidegate(...(reason === 'paused' ? ['resume', ...what] : ['lift', reason, ...what, '--yes']), '--reason', 'the test has ended');
+    }
+  }
+
   /** The recipients of all mails that arrived, by mail. @returns {Promise<string[]>} */
   async arrived() {
     const mails = [];

@@ -18,11 +18,11 @@ function expected(status) {
     waiting: campaigns.reduce((sum, campaign) => sum + waiting(campaign), 0),
     skipped: status.counters.skipped ?? 0,
     unused: status.counters.unused ?? 0,
-    dead: status.queues.dead_letters.visible,
+    dead: status.queues.dead_letters.visible + status.queues.dead_letters.in_flight,
     merge: status.queues.merge.visible,
     campaigns: campaigns.map((campaign) => ({
       name: campaign.name, sent: campaign.sent, waiting: waiting(campaign), weight: campaign.weight,
-      share: `of ${(campaign.share * 100).toFixed(1)} %`, state: campaign.held || status.holds.length ? 'paused' : 'sending',
+      share: Number((campaign.share * 100).toFixed(1)), state: campaign.held || status.holds.length ? 'paused' : 'sending',
     })),
   };
 }
