@@ -57,7 +57,7 @@ for (const signal of /** @type {const} */ (['SIGTERM', 'SIGKILL'])) {
 }
 
 promise('a console that remembers nothing tells the open page of the gap, and what stands', async ({ stack, browser }) => {
-  const restarted = await stack.console(['--no-memory']);
+  const restarted = await stack.console();
   const tab = await browser.open(restarted, { errors: GONE });
   const stays = await mark(tab);
   await restarted.stop('SIGKILL');
