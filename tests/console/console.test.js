@@ -1,16 +1,13 @@
-// The console in a real browser, on one local stack. The parts go one after the other, in this order.
+// The console in a real browser, on one local stack. The parts go one after the other, in this order: later ones
+// look at what earlier ones left, such as dead letters.
 
 import { after } from 'node:test';
 
 import { end } from './lib/promise.js';
 
-after(end);
+const PARTS = ['vendored', 'figures', 'actions', 'dead', 'restart', 'security', 'accessibility', 'shots'];
+/** For work on one of them: `PARTS=dead,accessibility`. */
+const chosen = process.env.PARTS?.split(',') ?? PARTS;
 
-await import('./parts/vendored.js');
-await import('./parts/figures.js');
-await import('./parts/actions.js');
-await import('./parts/dead.js');
-await import('./parts/restart.js');
-await import('./parts/security.js');
-await import('./parts/accessibility.js');
-await import('./parts/shots.js');
+after(end);
+for (const part of PARTS.filter((name) => chosen.includes(name))) await import(`./parts/${part}.js`);
