@@ -194,6 +194,16 @@ export class Tab {
     await dialog.waitFor({ state: 'detached' });
   }
 
+  /** Has the dead letters read until they are shown: another reader may hide them for half a minute. */
+  async readDeadLetters() {
+    await until('the dead letters are read', async () => {
+      if (await this.at('dead-group').count() > 0) return true;
+      await this.at('dead-read').click();
+      await this.page.locator('[data-testid=dead-read][aria-busy=false]').waitFor();
+      return false;
+    });
+  }
+
   /** The titles and details in the list of events. */
   async events() {
     return this.page.getByTestId('event').evaluateAll((entries) => entries.map((entry) => ({

@@ -50,7 +50,7 @@ for (const [look, how] of LOOKS) {
     await tab.page.evaluate(AXE);
     await tab.at('hold').waitFor();
     await tab.at('event').first().waitFor();
-    await tab.at('dead-group').first().waitFor();
+    await tab.readDeadLetters();
     await tab.page.locator('[data-testid=dead] summary').click();
     await tab.at('as-table').click();
     const found = await wrong(tab, 'html');

@@ -80,7 +80,7 @@ promise('a hold is lifted, and the letters of the mails that were refused are re
   await tab.at('hold').waitFor({ state: 'detached' });
 
   // The page knows the reasons once it has read the letters.
-  await tab.at('dead-group').filter({ hasText: CODE }).waitFor();
+  await tab.readDeadLetters();
   await tab.at('dead-replay').click();
   const dialog = await tab.dialog('replay');
   await dialog.getByTestId('replay-code').selectOption(CODE);

@@ -13,7 +13,7 @@ promise('pictures of the page are kept, in light, in dark and at 360 px', async 
   ])) {
     const tab = await browser.open(console, how);
     await tab.page.locator('#chart canvas').waitFor();
-    await tab.at('dead-group').first().waitFor();
+    await tab.readDeadLetters();
     await tab.page.locator('#legend').getByText('Forecast').waitFor();
     await tab.page.screenshot({ path: path.join(SHOTS, `${name}.png`), fullPage: whole });
   }
