@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import bucket
+import console
 import express
 import idle
 from figures import GUARDS, Judge, Report, Row, guard_rows, sending_rows, table
@@ -59,7 +60,7 @@ RUNS: dict[str, Run] = {
     **{f"guard-{value}": guard(value) for value in GUARDS},
     "1000": sending(1_000, "--sqs", "sandbox", worst_second=1_005),
 }
-PARTS = ["start", "bucket", *RUNS, "express", "idle"]
+PARTS = ["start", "bucket", *RUNS, "express", "idle", "console"]
 # What the cost calculation goes by.
 MEASURED = Path("infra/cost/measured.json")
 
@@ -74,6 +75,8 @@ def measure(part: str, args: argparse.Namespace) -> list[Row]:
         return express_rows(args)
     if part == "bucket":
         return bucket_rows(args)
+    if part == "console":
+        return console_rows(args)
     run = RUNS[part]
     try:
         report = local(part, run.options, args)
@@ -96,6 +99,14 @@ def bucket_rows(args: argparse.Namespace) -> list[Row]:
     except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
         return [Row("bucket", "takes", None, "", "measured", reached=False, note=str(error))]
     return bucket.rows("bucket", measured)
+
+
+def console_rows(args: argparse.Namespace) -> list[Row]:
+    try:
+        measured = console.measure(args.root)
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+        return [Row("console", "streams", None, "", "measured", reached=False, note=str(error))]
+    return console.rows("console", measured)
 
 
 def idle_rows(args: argparse.Namespace) -> list[Row]:

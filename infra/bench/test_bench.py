@@ -14,6 +14,7 @@ from pathlib import Path
 
 import bench
 import bucket
+import console
 import express
 import idle
 from figures import Judge, Report, Row, guard_rows, sending_rows, table
@@ -153,6 +154,32 @@ class Bucket(unittest.TestCase):
         missed = [row.figure for row in bucket.rows("bucket", {"64": slow}) if row.reached is False]
         self.assertEqual(missed, ["takes (granted) to INCR, 64 at once",
                                   "takes granted a second, one connection"])
+
+
+class Console(unittest.TestCase):
+    FIGURES = {"changes_lost": 0, "latency_p50_ms": 13.2, "latency_p99_ms": 60.0,
+               "rss_bytes": 50_000_000, "rss_bytes_per_stream": 44_000,
+               "cpu_s_per_1000_events": 0.012, "events": 30_000, "changes_waiting_most": 20}
+
+    def missed(self, ratios: dict[str, float], **stalled: float) -> list[str]:
+        even = {"latency_p50_ms": 1.0, "latency_p99_ms": 1.0, "cpu_s_per_1000_events": 1.0}
+        measured = {"streams": 1_000, "stalled": 100, "reading": self.FIGURES,
+                    "stalled_tenth": self.FIGURES | stalled, "ratios": even | ratios}
+        rows = console.rows("console", measured)
+        return [row.figure for row in rows if row.reached is False]
+
+    def test_stalled_streams_may_cost_the_others_nothing_and_the_server_a_buffer_each(self) -> None:
+        self.assertEqual(self.missed({}, rss_bytes=63_000_000), [])
+        self.assertEqual(self.missed({}, rss_bytes=63_200_000),
+                         ["memory of a stalled stream, beyond one that reads"])
+        self.assertEqual(self.missed({}, changes_lost=1),
+                         ["changes lost to those that read, 100 of 1,000 stall"])
+        slow = {"latency_p50_ms": 1.3, "latency_p99_ms": 1.6, "cpu_s_per_1000_events": 1.3}
+        self.assertEqual(self.missed(slow), [
+            "publish to receipt, p50, a tenth stalls to none",
+            "publish to receipt, p99, a tenth stalls to none",
+            "processor time an event, a tenth stalls to none",
+        ])
 
 
 class Parts(unittest.TestCase):

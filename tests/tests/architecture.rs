@@ -42,6 +42,7 @@ const SQS_SANDBOX: &str = "sqs-sandbox";
 const BOOTSTRAP: &str = "tidegate-bootstrap";
 const OPERATE: &str = "tidegate-operate";
 const SIMULATOR: &str = "tidegate-simulator";
+const CONSOLE: &str = "tidegate-console";
 const CLI: &str = "tidegate-cli";
 
 /// Who may need whom: core <- delivery <- (aws | memory | redis) <- binaries; the tests may need all.
@@ -59,7 +60,9 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         OPERATE => &[CORE, DELIVERY],
         // The production code on the memory adapters, and what it forecasts as a page.
         SIMULATOR => &[CORE, DELIVERY, MEMORY, OPERATE],
-        CLI => &[CORE, DELIVERY, AWS, MEMORY, REDIS, SANDBOX, OPERATE, SIMULATOR],
+        // A page of what the operator's use cases tell: over ports too, and the stack is handed in.
+        CONSOLE => &[CORE, DELIVERY, OPERATE, SIMULATOR],
+        CLI => &[CORE, DELIVERY, AWS, MEMORY, REDIS, SANDBOX, OPERATE, SIMULATOR, CONSOLE],
         // Built for every fuzz run: the policy, and nothing that takes minutes.
         "tidegate-oracles" => &[CORE],
         "tidegate-tests" => &[CORE, DELIVERY, AWS, MEMORY, REDIS, SANDBOX, CLI, OPERATE, SIMULATOR],

@@ -103,7 +103,7 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<Ended, Comm
     let running = Running::of(&stack, &access);
     let app = App::new(shared, access, about, Box::new(|| SystemClock::new().wall().into()))
         .map_err(refused)?;
-    shell.output.show(&running).map_err(CommandError::Terminal)?;
+    shell.output.begin(&running).map_err(CommandError::Terminal)?;
     let (end, ended) = watch::channel(false);
     let asked = || {
         let mut ended = ended.clone();

@@ -18,7 +18,7 @@ use super::error::LocalError;
 use super::http::Http;
 use super::needs::{self, Files};
 use super::programs::{
-    MINISTACK, Scratch, deploy, ministack, start_ses, start_sqs, wait_until_ready,
+    MINISTACK, Scratch, deploy, ministack, start_console, start_ses, start_sqs, wait_until_ready,
 };
 use super::sandbox::Sandbox;
 use super::setup::{Setup, Sqs};
@@ -158,6 +158,18 @@ impl LocalAws {
         let endpoint = self.ministack.base();
         self.stack = deploy(&self.crew, &self.files, endpoint, &self.parameters).await?;
         Ok(())
+    }
+
+    /// Starts the stack's console on `port`, or a free one where that is none, and gives its URL.
+    ///
+    /// # Errors
+    /// [`LocalError`].
+    pub async fn start_console(&mut self, port: Option<u16>) -> Result<String, LocalError> {
+        let port = match port {
+            Some(_) => needs::port(port, "--console-port")?,
+            None => 0,
+        };
+        start_console(&mut self.crew, port, &self.folder).await
     }
 
     /// Where ministack answers, such as `http://127.0.0.1:4566`.

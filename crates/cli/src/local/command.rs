@@ -52,13 +52,14 @@ pub async fn run(
         aws = LocalAws::start_on(args.sqs(), &setup, &folder) => aws.inspect_err(|_| folder::remove_empty(&folder))?,
         () = interrupts.next() => return Ok(Outcome::Interrupted),
     };
+    let mut console = None;
     let outcome = tokio::select! {
-        outcome = drive(args, &mut aws, &mut view, &folder) => outcome,
+        outcome = drive(args, &mut aws, &mut view, &folder, &mut console) => outcome,
         () = interrupts.next() => Ok(None),
     };
     let outcome = match outcome {
         Ok(Some(outcome)) if args.keeps_running() => {
-            told_running(&aws)?;
+            told_running(&aws, console.as_deref())?;
             tokio::select! {
                 ended = keep_running(&mut aws) => ended,
                 () = interrupts.next() => Ok(outcome),
@@ -79,7 +80,13 @@ async fn drive(
     aws: &mut LocalAws,
     view: &mut View,
     folder: &Path,
+    console: &mut Option<String>,
 ) -> Result<Option<Outcome>, LocalError> {
+    if !args.is_json() {
+        let url = aws.start_console(args.console_port()).await?;
+        view.say(&format!("Console: {url}"));
+        *console = Some(url);
+    }
     if args.is_watch() {
         watch::watch(args, aws).await?;
         return Ok(None);
@@ -111,14 +118,18 @@ fn tell(args: &LocalArgs, folder: &Path, report: &Report) -> Result<(), LocalErr
     Ok(())
 }
 
-fn told_running(aws: &LocalAws) -> Result<(), LocalError> {
+fn told_running(aws: &LocalAws, console: Option<&str>) -> Result<(), LocalError> {
     let queue = aws.stack().output("FirstCampaignQueueUrl")?;
     let (endpoint, sqs) = (aws.endpoint(), aws.sqs_endpoint());
     let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
     let mut err = stderr().lock();
+    let _ = writeln!(err, "\nStill running, until Ctrl-C.");
+    if let Some(console) = console {
+        let _ = writeln!(err, "Console:   {console}");
+    }
     let _ = writeln!(
         err,
-        "\nStill running, until Ctrl-C.\n\
+        "\
          Mailbox:   {}\n\
          Steer it:  tidegate status --local; tidegate top --local; tidegate --help\n\
          AWS:       {endpoint} (region {REGION}, key and secret `{KEY}`)\n\

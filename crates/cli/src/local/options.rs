@@ -93,6 +93,9 @@ pub struct LocalArgs {
     /// Port of the SES sandbox [default: a free one]
     #[arg(long, value_name = "PORT")]
     sandbox_port: Option<u16>,
+    /// Port of the console [default: a free one]; none is started where the report is JSON
+    #[arg(long, value_name = "PORT", conflicts_with = "json")]
+    console_port: Option<u16>,
     /// Python with ministack and what deploys into it; `make tools` makes this one
     #[arg(long, value_name = "FILE", default_value = ".tools/local/bin/python")]
     python: PathBuf,
@@ -172,6 +175,10 @@ impl LocalArgs {
             strict: self.strict,
             campaigns: self.campaigns().to_vec(),
         }
+    }
+
+    pub(super) fn console_port(&self) -> Option<u16> {
+        self.console_port
     }
 
     pub(super) fn sqs(&self) -> Sqs {

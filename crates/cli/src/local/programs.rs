@@ -112,6 +112,24 @@ pub(super) async fn start_sqs(
     start_server(crew, "sqs-sandbox", command, 0, folder).await
 }
 
+/// The console of the stack whose run's folder this is, by this very program.
+pub(super) async fn start_console(
+    crew: &mut Crew,
+    port: u16,
+    folder: &Path,
+) -> Result<String, LocalError> {
+    let failed = |source| LocalError::Start { program: "the console".to_owned(), source };
+    let program = std::env::current_exe().map_err(failed)?;
+    let folder = std::path::absolute(folder).map_err(failed)?;
+    let mut command = isolated(program, &folder);
+    // Who acts is whoever runs this.
+    for name in ["USER", "LOGNAME", "USERNAME"] {
+        command.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
+    command.args(["console", "--local", "--local-runs"]).arg(&folder);
+    start_server(crew, "console", command, port, &folder).await
+}
+
 pub(super) async fn wait_until_ready(
     crew: &mut Crew,
     http: &Http,

@@ -81,13 +81,25 @@ impl Output {
     /// # Errors
     /// Standard output's; whoever closed it wants no more of it, and that is none.
     pub fn show(&self, report: &(impl Serialize + View)) -> io::Result<()> {
+        self.write(report, serde_json::to_string_pretty(report))
+    }
+
+    /// As [`Output::show`], of a program that goes on: its JSON is one line, which a reader can wait for.
+    ///
+    /// # Errors
+    /// As [`Output::show`]'s.
+    pub fn begin(&self, report: &(impl Serialize + View)) -> io::Result<()> {
+        self.write(report, serde_json::to_string(report))
+    }
+
+    fn write(&self, report: &impl View, json: serde_json::Result<String>) -> io::Result<()> {
         let text = if self.json {
-            let json = serde_json::to_string_pretty(report).map_err(io::Error::other)?;
-            format!("{json}\n")
+            format!("{}\n", json.map_err(io::Error::other)?)
         } else {
             Page::of(report).to_string()
         };
-        let written = anstream::stdout().write_all(text.as_bytes());
+        let mut out = anstream::stdout();
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         written.or_else(|error| match error.kind() {
             io::ErrorKind::BrokenPipe => Ok(()),
             _ => Err(error),

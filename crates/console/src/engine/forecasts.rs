@@ -12,10 +12,12 @@ use tokio::time::sleep;
 
 use super::{Engine, to_json};
 use crate::event::Telemetry;
-use crate::figures::seconds;
+use crate::figures::{seconds, size};
 
 /// A forecast is made anew so often while somebody watches.
 const EVERY: Duration = Duration::from_mins(5);
+/// A curve's entries are no shorter than what "now" means of a rate.
+const SMOOTH: Duration = Duration::from_secs(10);
 /// A change is in force, and counted, after so long.
 const AFTER_A_CHANGE: Duration = Duration::from_secs(4);
 
@@ -72,15 +74,19 @@ impl Shown {
                 left: campaign.left,
             }
         };
-        let per_second = |rates: &Vec<f64>| rates.iter().map(|rate| rate / 60.0).collect();
         let timeline = &forecast.timeline;
+        // Entries of a second or two show the slots' grid, which no curve of the last ten seconds has.
+        let joined = SMOOTH.as_secs().div_ceil(timeline.bucket_seconds.max(1)).max(1);
+        let at_once = usize::try_from(joined).unwrap_or(1);
+        let mean = |rates: &[f64]| rates.iter().sum::<f64>() / size(rates.len()) / 60.0;
+        let per_second = |rates: &Vec<f64>| rates.chunks(at_once).map(mean).collect();
         let rates = timeline.per_minute.iter();
         Self {
             state: "ready",
             why: None,
             made_at: Some(EpochMillis::from(start)),
             from_t: seconds(start),
-            bucket_s: timeline.bucket_seconds,
+            bucket_s: timeline.bucket_seconds * joined,
             per_second: rates.map(|(name, rates)| (name.clone(), per_second(rates))).collect(),
             ends_at,
             earliest,

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, Queues};
 use tidegate_operate::format::in_full;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Engine;
 
@@ -10,6 +10,8 @@ use super::Engine;
 /// to a minute late.
 const EVERY: Duration = Duration::from_secs(1);
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
+/// A look that takes longer has failed: pages are told, rather than left without a word.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// While nobody does.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
@@ -41,7 +43,13 @@ where
 
     async fn take_look(&self, all: bool) {
         let before = self.board.borrow().facts().clone();
-        let read = if all { self.site.look().await } else { self.site.look_again(&before).await };
+        let look = async {
+            if all { self.site.look().await } else { self.site.look_again(&before).await }
+        };
+        let read = match timeout(PATIENCE, look).await {
+            Ok(read) => read.map_err(|error| in_full(&error)),
+            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        };
         match read {
             Ok(facts) => {
                 let dead = self.board.borrow().dead_letters();
@@ -52,8 +60,8 @@ where
                 }
             }
             Err(error) => {
-                tracing::warn!(error = in_full(&error), "the stack cannot be looked at");
-                self.board.borrow_mut().miss(in_full(&error));
+                tracing::warn!(error, "the stack cannot be looked at");
+                self.board.borrow_mut().miss(error);
             }
         }
         self.show();

@@ -5,7 +5,7 @@ mod shown;
 
 pub use series::Series;
 pub use shown::{Express, Figures, Recently, Row, Slots};
-pub(crate) use shown::{precise, seconds};
+pub(crate) use shown::{precise, seconds, size};
 
 #[cfg(test)]
 mod tests;

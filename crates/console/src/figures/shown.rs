@@ -142,6 +142,11 @@ impl Figures {
     }
 }
 
+/// A small number of things, as a number that is divided by.
+pub(crate) fn size(count: usize) -> f64 {
+    precise(count as u64)
+}
+
 /// Seconds since 1970, to a tenth: what a chart has on its axis.
 pub(crate) fn seconds(at: Timestamp) -> f64 {
     precise(EpochMillis::from(at).as_millis() / 100) / 10.0

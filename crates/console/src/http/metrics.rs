@@ -16,7 +16,7 @@ use tidegate_operate::status::QueueDepth;
 
 use super::App;
 use super::refusal::Refusal;
-use crate::figures::precise;
+use crate::figures::{precise, size};
 use crate::pace::{Empty, TooMany};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -147,10 +147,6 @@ fn streams(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
         size(deepest),
     )?;
     sheet.counter("console_changes", "Changes of state since the history began", last)
-}
-
-fn size(count: usize) -> f64 {
-    precise(count as u64)
 }
 
 /// The regulator's own figures, as the newest look at the stack found them.

@@ -21,6 +21,8 @@ struct Sample {
     /// Seconds that it had waited, times recipients.
     waited: BTreeMap<String, u64>,
     refused: u64,
+    /// Windows that were served, counted by the same reports as what was sent.
+    windows: u64,
 }
 
 /// A campaign as it is shown.
@@ -99,6 +101,7 @@ impl Board {
             by_campaign: of("sent"),
             waited: of("waited"),
             refused: sum("refused"),
+            windows: sum("windows"),
         });
         while self.samples.front().is_some_and(|first| first.at + HISTORY < facts.at) {
             self.samples.pop_front();
@@ -135,12 +138,15 @@ impl Board {
         self.failed.as_deref()
     }
 
-    /// The newest sample, the one about ten seconds before, and the seconds between.
+    /// The newest sample, the one about ten seconds before, and the seconds between: as many as windows
+    /// were reported in between, where these were more. A report comes a window late, or just in time for
+    /// the next look; eleven windows' mail in ten seconds is no higher rate.
     fn lately(&self) -> Option<(&Sample, &Sample, f64)> {
         let newest = self.samples.back()?;
         let before = self.samples.iter().rev().find(|sample| sample.at + NOW <= newest.at);
         let before = before.or_else(|| self.samples.front())?;
         let seconds = newest.at.saturating_since(before.at).as_secs_f64();
+        let seconds = seconds.max(precise(newest.windows.saturating_sub(before.windows)));
         (seconds > 0.0).then_some((newest, before, seconds))
     }
 

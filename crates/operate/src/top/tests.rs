@@ -38,6 +38,22 @@ fn type_in(board: &mut Board, text: &str) {
 }
 
 #[test]
+fn a_report_that_comes_in_time_for_a_look_raises_no_rate() {
+    let sent = |seconds, windows: i64| {
+        let mut facts = later(seconds, 9 * windows, windows);
+        facts.standing.counters.insert("windows".to_owned(), windows);
+        facts
+    };
+    let mut board = Board::new(&sent(0, 0));
+    board.see(&sent(10, 11));
+    assert_eq!(board.rate(), Some(10.0));
+    // Fewer windows than seconds are served less.
+    let mut board = Board::new(&sent(0, 0));
+    board.see(&sent(10, 5));
+    assert_eq!(board.rate(), Some(5.0));
+}
+
+#[test]
 fn rate_share_and_eta_are_of_the_last_ten_seconds() {
     let mut board = board();
     assert_eq!(board.rate(), Some(10.0));

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
@@ -169,6 +171,24 @@ async fn metrics_say_how_streams_and_regulator_stand() {
                 "{line} is not in\n{}",
                 answer.body
             );
+        }
+    })
+    .await;
+}
+
+/// Every metric that an example of an alert goes by is one that the console has.
+#[tokio::test(start_paused = true)]
+async fn the_examples_of_alerts_are_about_metrics_that_there_are() {
+    let alerts = include_str!("../../../../../infra/console/alerts.yaml");
+    let words = alerts.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let named: BTreeSet<&str> = words.filter(|word| word.starts_with("tidegate_")).collect();
+    assert!(named.len() > 8, "{named:?}");
+    console(access("127.0.0.1:7878", None), async |app| {
+        let metrics = call(&app, "GET", "/metrics", &[], Value::Null).await.body;
+        for name in named {
+            let family = name.trim_end_matches("_total");
+            let is_there = metrics.contains(&format!("# TYPE {family} "));
+            assert!(is_there, "{name} is not in\n{metrics}");
         }
     })
     .await;

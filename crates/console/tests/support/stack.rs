@@ -1,0 +1,115 @@
+//! A console over real sockets, of a stack in memory.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use tidegate_console::engine::{Engine, Shared, Site};
+use tidegate_console::http::{About, Access, App, bind, serve};
+use tidegate_console::pace::Allowance;
+use tidegate_console::stream::{Hub, Limits};
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::QueueUrl;
+use tidegate_memory::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
+use tidegate_operate::redact::Addresses;
+use tidegate_operate::status;
+use tidegate_simulator::{DEAD_LETTERS, MERGE, Settings, World};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// What looks at a stack in memory.
+pub(crate) type MemoryEngine = Engine<MemoryQueues, MemoryLedger, MemoryAccount, SimClock>;
+
+/// What `tidegate console` has where nothing else is asked of it.
+pub(crate) fn defaults() -> Limits {
+    let allowance = |rate, burst| Allowance::new(rate, burst).unwrap();
+    Limits {
+        stream: allowance(5.0, 10),
+        address: allowance(30.0, 60),
+        streams_of_address: 20,
+        streams: 2_000,
+    }
+}
+
+/// A stack with so many campaigns: the more there are, the larger are its figures.
+pub(crate) fn world(campaigns: usize) -> World {
+    let settings = Settings::new(14.0, true);
+    let named: Vec<(String, u32)> =
+        (1..=campaigns).map(|number| (format!("campaign-{number}"), 1)).collect();
+    World::new(settings.campaigns(&named)).unwrap()
+}
+
+fn site(world: &World) -> Site<MemoryQueues, MemoryLedger, MemoryAccount, SimClock> {
+    let (poller, scheduler) =
+        (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
+    let url = |name: &str| QueueUrl::new(format!("https://sqs.example/{name}"));
+    Site {
+        settings: status::Settings {
+            stack: "tidegate".to_owned(),
+            cap: poller.cap,
+            guard: poller.guard,
+            domains: poller.domains.limits.clone(),
+            idle_wake: scheduler.idle_wake,
+            addresses: Addresses::Masked,
+            changes: 20,
+        },
+        region: "us-east-1".to_owned(),
+        is_local: true,
+        operator: "ada".to_owned(),
+        poller,
+        scheduler,
+        places: BTreeMap::from([("dead_letters", url(DEAD_LETTERS)), ("merge", url(MERGE))]),
+        queues: world.queues.clone(),
+        ledger: world.ledger.clone(),
+        account: world.ses.account(),
+        clock: world.universe.clock(),
+    }
+}
+
+/// A console that has looked once.
+pub(crate) async fn engine(world: &World, limits: Limits) -> (MemoryEngine, Shared) {
+    Engine::start(site(world), limits, None).await.unwrap()
+}
+
+/// A console's HTTP server, in a task of this runtime.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) hub: Arc<Hub>,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+impl Server {
+    /// Of what is shared with an engine.
+    pub(crate) fn of(shared: Shared) -> Self {
+        let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let access =
+            Access { listen: address, token: None, public_url: None, trusted_proxies: Vec::new() };
+        let about = About {
+            stack: "tidegate".to_owned(),
+            region: "us-east-1".to_owned(),
+            is_local: true,
+            operator: "ada".to_owned(),
+            shows_addresses: false,
+        };
+        let hub = Arc::clone(&shared.hub);
+        let clock = || EpochMillis::new(1_795_206_967_042);
+        let app = App::new(shared, access, about, Box::new(clock)).unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = tokio::spawn(serve(listener, app, async { drop(stopped.await) }));
+        Self { address, hub, stop, serving }
+    }
+
+    /// Of a stack that was looked at once, and is not again.
+    pub(crate) async fn start(limits: Limits, campaigns: usize) -> Self {
+        let (_, shared) = engine(&world(campaigns), limits).await;
+        Self::of(shared)
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) async fn stop(self) {
+        let _ = self.stop.send(());
+        self.serving.await.unwrap();
+    }
+}

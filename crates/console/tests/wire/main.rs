@@ -1,0 +1,106 @@
+//! Event streams as they arrive: raw bytes over real sockets, from several addresses of this machine.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests: a panic is a finding"
+)]
+
+mod coming_back;
+mod ending;
+mod http2;
+mod load;
+mod looking;
+mod opening;
+mod pacing;
+mod stalled;
+
+#[path = "../support/client.rs"]
+mod client;
+#[path = "../support/files.rs"]
+mod files;
+#[path = "../support/stack.rs"]
+mod stack;
+
+use std::future::Future;
+use std::time::Duration;
+
+use tidegate_console::event::{Change, Kind, Telemetry, Tone};
+use tidegate_console::stream::{Hub, Switchboard};
+use tidegate_core::identity::EpochMillis;
+use tokio::time::{sleep, timeout};
+
+use client::{Answer, Frame};
+
+/// How many changes may wait for a stream.
+const QUEUE: usize = 200;
+
+/// An address of this machine's.
+const fn client(last: u8) -> [u8; 4] {
+    [127, 0, 0, last]
+}
+
+/// What must come before long; a test that waits for ever says nothing.
+async fn soon<T>(awaited: impl Future<Output = T>) -> T {
+    timeout(Duration::from_mins(1), awaited).await.expect("it comes")
+}
+
+fn change(kind: Kind) -> Change {
+    Change {
+        seq: 0,
+        at: EpochMillis::new(1_795_206_967_042),
+        kind,
+        campaign: None,
+        title: "big is held: refusals".to_owned(),
+        detail: String::new(),
+        tone: Tone::Info,
+    }
+}
+
+fn publish(hub: &Hub, count: usize) {
+    hub.change(|board| (0..count).for_each(|_| board.publish(change(Kind::Hold))));
+}
+
+fn show(hub: &Hub, json: impl Into<std::sync::Arc<str>>) {
+    hub.change(|board| board.show(Telemetry::Figures, json.into()));
+}
+
+/// The places of the next changes.
+async fn seqs(stream: &mut Answer, count: usize) -> Vec<u64> {
+    let mut found = Vec::new();
+    let all = async {
+        while found.len() < count {
+            found.extend(stream.next().await.seq());
+        }
+    };
+    soon(all).await;
+    found
+}
+
+/// All that waits for a stream, until the newest figures, which go last.
+async fn rest(hub: &Hub, stream: &mut Answer) -> Vec<Frame> {
+    show(hub, "\"the last\"");
+    let mut frames = Vec::new();
+    let all = async {
+        loop {
+            let frame = stream.next().await;
+            if frame.data == "\"the last\"" {
+                return;
+            }
+            frames.push(frame);
+        }
+    };
+    soon(all).await;
+    frames
+}
+
+/// Waits until so many streams are open.
+async fn streams(hub: &Hub, count: usize) {
+    let counted = async {
+        while hub.look(Switchboard::streams) != count {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    soon(counted).await;
+}
