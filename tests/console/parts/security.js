@@ -27,6 +27,11 @@ promise('a console with a token lets nobody in without it, and keeps it out of t
   await tab.at('token').fill(`${TOKEN}r`);
   await tab.at('login-go').click();
   await tab.page.getByText('This is not the token').waitFor();
+  // A link with a wrong one is out of the address bar before anybody answers.
+  await tab.page.goto('about:blank');
+  await tab.page.goto(`${guarded.url}login#token=${TOKEN}r`);
+  await tab.page.getByText('This is not the token').waitFor();
+  assert.equal(tab.page.url(), `${guarded.url}login`);
   for (const path of ['api/session', 'api/events', 'metrics']) {
     assert.equal((await fetch(guarded.url + path)).status, 401, path);
   }
