@@ -67,6 +67,8 @@ promise('recipients are shown by a console that is told to show them', async ({ 
   await tab.at('dead-read').click();
   await tab.at('dead-letter').first().waitFor({ state: 'attached' });
   await until('an address', async () => ADDRESS.test(await tab.page.content()));
+  // A reader that ends has letters in hand, which are hidden from the next for half a minute.
+  await tab.page.locator('[data-testid=dead-read][aria-busy=false]').waitFor();
   await shows.stop('SIGTERM');
 });
 
