@@ -34,6 +34,10 @@ VALIDATE_VENV := $(TOOLS)/validate/.installed
 VALIDATE_BIN := $(TOOLS)/validate/bin
 CHECKOV_VENV := $(TOOLS)/checkov/.installed
 CHECKOV_BIN := $(TOOLS)/checkov/bin
+# The packages of the console's browser tests; and the browser, looked for at each use: it may have been installed since.
+BROWSER_TESTS := tests/console
+BROWSER_MODULES := $(BROWSER_TESTS)/node_modules/.package-lock.json
+CHROMIUM ?= $(firstword $(shell command -v chromium chromium-browser google-chrome 2>/dev/null))
 # The CDK app's packages.
 CDK := infra/cdk
 CDK_MODULES := $(CDK)/node_modules/.package-lock.json
@@ -130,17 +134,17 @@ delete: $(VALIDATE_VENV) ## Deletes the stack, its queues and the mail in them, 
 	@echo "make: $(STACK)'s spill bucket stays, with the mail that was put aside (infra/README.md, Teardown)"
 
 .PHONY: tools
-tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(CDK_MODULES) $(OWN_FUZZ) $(REDIS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
 	cargo clean
-	rm -rf .tools .local $(CDK)/node_modules $(CDK)/build $(CDK)/cdk.out
+	rm -rf .tools .local $(BROWSER_TESTS)/node_modules $(CDK)/node_modules $(CDK)/build $(CDK)/cdk.out
 
 # ---------------------------------------------------------------------------------- to prove it
 
 .PHONY: test
-test: lint doc validate test-infra test-cdk test-rust ## Everything that CI checks
+test: lint doc validate test-infra test-cdk test-rust test-console ## Everything that CI checks
 
 .PHONY: lint
 lint: rust deny ## Format, clippy without a warning, licences and sources of the dependencies
@@ -179,12 +183,23 @@ cdk: $(CDK_MODULES) ## Compiles the CDK app
 test-cdk: cdk ## The construct: its templates' promises, cdk-nag
 	cd $(CDK) && node --test build/test/*.test.js
 
+# Those of one build: other targets would have other features, and be built anew.
+.PHONY: test-binaries
+test-binaries: rust
+	cargo build --profile local --locked --workspace --bins --tests
+
 # End to end runs on the binaries of the same build, and on the local AWS.
 .PHONY: test-rust
-test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) cdk ## Unit, property, contract and end-to-end tests
-	cargo build --profile local --locked --workspace --bins --tests
+test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) cdk test-binaries ## Unit, property, contract and end-to-end tests
 	TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_REDIS_SERVER=$(REDIS_SERVER) \
 	  cargo test --profile local --locked --workspace
+
+# On the binaries of the same build, too.
+.PHONY: test-console
+test-console: $(LOCAL_VENV) $(BROWSER_MODULES) chromium test-binaries ## The console's page in a headless Chromium, on a local stack
+	cd $(BROWSER_TESTS) && npx --no-install tsc -p tsconfig.page.json && npx --no-install tsc
+	cd $(BROWSER_TESTS) && CHROMIUM="$(CHROMIUM)" TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) \
+	  node --test --test-reporter=spec console.test.js
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= message tick attributes configuration
@@ -294,7 +309,21 @@ $(CHECKOV_VENV): infra/validate/requirements-checkov.txt | python
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
 	touch $@
 
+AS_ROOT = $(if $(filter 0,$(shell id -u)),,sudo -n)
+.PHONY: chromium
+chromium:
+	@test -n "$(CHROMIUM)" || { command -v apt-get >/dev/null && { test "$$(id -u)" = 0 || sudo -n true 2>/dev/null; } && \
+	  $(AS_ROOT) apt-get update -qq && \
+	  $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } || { \
+	  echo "make: no chromium is on the PATH, and none could be installed. Install one (Debian: apt-get install chromium;" >&2; \
+	  echo "      macOS: brew install --cask chromium), or name it: make test-console CHROMIUM=/path/to/it" >&2; \
+	  exit 1; }
+
 # No package's own script runs: nothing of them is needed.
+$(BROWSER_MODULES): $(BROWSER_TESTS)/package-lock.json | node
+	npm --prefix $(BROWSER_TESTS) ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
+
 $(CDK_MODULES): $(CDK)/package-lock.json | node
 	npm --prefix $(CDK) ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	touch $@

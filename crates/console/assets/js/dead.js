@@ -3,7 +3,7 @@
 import { ApiError, post } from './api.js';
 import { byId, h, icon, keyed, setBar, setText, setValue, show } from './dom.js';
 import { capital, clock, clockSeconds, count, full, plural, sentence, span } from './format.js';
-import { model, touch } from './model.js';
+import { deadLetters, model, touch } from './model.js';
 import { openReplay, stopReplay } from './replay.js';
 import { toast } from './toast.js';
 
@@ -61,8 +61,8 @@ function to(letter) {
 }
 
 export function renderDead() {
-  const { dead, replay, figures } = model;
-  const there = figures?.status.queues.dead_letters?.visible ?? null;
+  const { dead, replay } = model;
+  const there = deadLetters();
   setText(byId('dead-total'), there ? count(there) : '');
   setText(byId('dead-read'), reading ? 'Reading' : 'Read now');
   byId('dead-read').setAttribute('aria-busy', String(reading));

@@ -64,6 +64,7 @@ export function renderHeader() {
   const [state, sign, text, title] = connection();
   const pill = byId('connection');
   setAttr(pill, 'data-state', state);
+  setAttr(pill, 'data-at', figures?.at ?? null);
   setAttr(pill, 'title', title || null);
   setIcon(/** @type {SVGSVGElement} */ (pill.querySelector('svg')), sign);
   setText(/** @type {Element} */ (pill.querySelector('.connection-text')), text);

@@ -1,7 +1,7 @@
 // One sentence that says what is going on now, and what is worth saying beside it.
 
 import { about, capital, clock, clockSeconds, full, listed, percent, plural, rate, sentence, span, words } from './format.js';
-import { age, model, now } from './model.js';
+import { age, deadLetters, model, now } from './model.js';
 
 const BLIND_S = 30;
 
@@ -114,7 +114,7 @@ export function subline() {
   } else if (forecast?.state === 'ready') parts.push('forecast: no end as things stand');
   else if (forecast?.state === 'failed') parts.push(`no forecast: ${forecast.why ?? 'it failed'}`);
   else if (forecast?.state === 'running') parts.push('the forecast is being made');
-  const dead = figures.status.queues.dead_letters?.visible ?? 0;
+  const dead = deadLetters() ?? 0;
   if (dead > 0) parts.push(plural(dead, 'dead letter'));
   return parts.length ? sentence(capital(parts.join('; '))) : '';
 }

@@ -66,6 +66,12 @@ export function age() {
   return model.figures ? Math.max(0, (now() - Date.parse(model.figures.at)) / 1000) : null;
 }
 
+/** How many dead letters there are: whoever reads them hides them for a moment, and they are there all the same. */
+export function deadLetters() {
+  const depth = model.figures?.status.queues.dead_letters;
+  return depth ? (depth.visible ?? 0) + (depth.in_flight ?? 0) + (depth.delayed ?? 0) : null;
+}
+
 /** @param {Figures} figures */
 export function takeFigures(figures) {
   model.figures = figures;

@@ -3,7 +3,7 @@
 import { openRate, openSteer } from './actions.js';
 import { byId, h, setAttr, setBar, setText, setValue, show } from './dom.js';
 import { count, limit, percent, plural, rate, sentence, span, wait } from './format.js';
-import { model, now } from './model.js';
+import { deadLetters, model, now } from './model.js';
 import { explain } from './popover.js';
 
 /**
@@ -115,7 +115,7 @@ export function renderTiles() {
   fill('refused', count(figures.refused), figures.refused, '', figures.refused === null ? 'not known' : figures.refused ? 'for the rate, since the start here' : 'none since the start here', figures.refused ? 'warn' : '');
   fill('skipped', count(slots?.skipped), slots?.skipped, '', slotsNow(slots?.skipped_now), (slots?.skipped_now ?? 0) > 0.2 ? 'warn' : '');
   fill('unused', count(slots?.unused), slots?.unused, '', slotsNow(slots?.unused_now));
-  const dead = status.queues.dead_letters?.visible;
+  const dead = deadLetters();
   fill('dead', count(dead), dead, '', dead ? plural(status.counters.dead ?? dead, 'mail', 'mails') + ' ever' : dead === 0 ? 'none' : 'not known', dead ? 'bad' : '');
 
   const level = status.level?.level ?? 'clear';

@@ -1,0 +1,65 @@
+// What the page shows is what stands.
+
+import assert from 'node:assert/strict';
+
+import { promise } from '../lib/promise.js';
+import { until } from '../lib/wait.js';
+
+/** @typedef {Awaited<ReturnType<import('../lib/browser.js').Tab['figures']>>} Shown */
+/** @typedef {{name: string, sent: number, weight: number, share: number, held: boolean, backlog: {visible: number, in_flight: number, delayed: number}}} Campaign */
+
+/** What the page must show of a status, as the page tells it. @param {any} status */
+function expected(status) {
+  const waiting = (/** @type {Campaign} */ { backlog }) => backlog.visible + backlog.in_flight + backlog.delayed;
+  const campaigns = /** @type {Campaign[]} */ (status.campaigns);
+  return {
+    quota: String(status.quota.in_force),
+    daily: status.quota.daily.sent,
+    waiting: campaigns.reduce((sum, campaign) => sum + waiting(campaign), 0),
+    skipped: status.counters.skipped ?? 0,
+    unused: status.counters.unused ?? 0,
+    dead: status.queues.dead_letters.visible + status.queues.dead_letters.in_flight,
+    merge: status.queues.merge.visible,
+    campaigns: campaigns.map((campaign) => ({
+      name: campaign.name, sent: campaign.sent, waiting: waiting(campaign), weight: campaign.weight,
+      share: Number((campaign.share * 100).toFixed(1)), state: campaign.held || status.holds.length ? 'paused' : 'sending',
+    })),
+  };
+}
+
+promise('while mail is sent, what the page says was sent lies between what the stack says before and after', async ({ stack, console, browser }) => {
+  const tab = await browser.open(console);
+  for (let round = 0; round < 3; round++) {
+    const before = await stack.status();
+    await tab.anew();
+    const shown = await tab.figures();
+    const after = await stack.status();
+    assert.ok(after.counters.sent > before.counters.sent, 'nothing is sent: this proves nothing');
+    for (const [at, { name, sent }] of shown.campaigns.entries()) {
+      assert.equal(name, before.campaigns[at].name);
+      const [least, most] = [before.campaigns[at].sent, after.campaigns[at].sent];
+      assert.ok(sent !== null && least <= sent && sent <= most, `${name}: ${least} <= ${sent} <= ${most}`);
+    }
+    assert.ok(shown.skipped !== null && before.counters.skipped <= shown.skipped && shown.skipped <= after.counters.skipped);
+  }
+  await until('the rate, the forecast and each campaign’s end', async () => {
+    const { rate, forecast, campaigns } = await tab.figures();
+    assert.ok(rate !== null && rate > 0, `the rate is ${rate}`);
+    assert.match(forecast ?? 'none', /^\d/, 'the forecast stands beside the curve');
+    return campaigns.every(({ state }) => state === 'sending');
+  });
+  assert.match(await tab.at('headline').innerText(), /^Sending \d+(\.\d)? a second/);
+});
+
+promise('every figure that stands still on the page is the stack’s', async ({ stack, console, browser }) => {
+  const tab = await browser.open(console);
+  await stack.tidegate('pause', '--reason', 'a look at the figures');
+  await until('the page shows what the stack says', async () => {
+    const before = expected(await stack.status());
+    const { at, rate, refused, forecast, ...shown } = await tab.figures();
+    assert.deepEqual(expected(await stack.status()), before, 'the stack stands still');
+    assert.deepEqual(shown, before);
+    return true;
+  });
+  await stack.tidegate('resume', '--reason', 'the figures are right');
+});

@@ -1,0 +1,73 @@
+// A page that stays open while its console ends and comes back misses nothing, and tells nothing twice.
+
+import assert from 'node:assert/strict';
+import path from 'node:path';
+
+import { promise } from '../lib/promise.js';
+import { until } from '../lib/wait.js';
+
+/** What a page may complain of while nobody answers. */
+const GONE = /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_SOCKET_NOT_CONNECTED/;
+
+/** Leaves a mark that a reload would wipe out. @param {import('../lib/browser.js').Tab} tab */
+async function mark(tab) {
+  await tab.page.evaluate(() => {
+    document.title = 'marked';
+    Object.assign(globalThis, { marked: true });
+  });
+  return () => tab.page.evaluate(() => 'marked' in globalThis);
+}
+
+for (const signal of /** @type {const} */ (['SIGTERM', 'SIGKILL'])) {
+  promise(`a console that ends by ${signal} and comes back tells the open page each change once`, async ({ stack, browser }) => {
+    const memory = path.join(stack.folder, `memory-${signal}.json`);
+    const restarted = await stack.console(['--memory', memory]);
+    const tab = await browser.open(restarted, { errors: GONE });
+    const stays = await mark(tab);
+    const [before, meanwhile, after] = ['before', 'meanwhile', 'after'].map((when) => `${when} ${signal}`);
+    await stack.tidegate('weights', 'small=20', '--reason', before);
+    const told = async (/** @type {string} */ reason) => (await tab.events()).filter(({ detail }) => detail.includes(reason)).map(({ kind }) => kind);
+    await until('the change before is told', async () => (await told(before)).length > 0);
+
+    await restarted.stop(signal);
+    await tab.page.locator('[data-testid=connection][data-state=lost]').waitFor();
+    await stack.tidegate('pause', 'small', '--reason', meanwhile);
+    await stack.tidegate('weights', '--reset', '--reason', meanwhile);
+    await restarted.again();
+    await tab.live();
+    await tab.at('hold').filter({ hasText: 'small is paused' }).getByText(meanwhile).waitFor();
+    await until('what happened meanwhile is told', async () => (await told(meanwhile)).length >= 3);
+    await stack.tidegate('resume', 'small', '--reason', after);
+    await until('what happens now is told', async () => (await told(after)).length > 0);
+    await tab.anew();
+
+    assert.deepEqual(await told(before), ['change']);
+    // Two changes by an operator, and that the campaign is paused.
+    assert.deepEqual((await told(meanwhile)).sort(), ['change', 'change', 'pause']);
+    assert.deepEqual(await told(after), ['change']);
+    const ends = (await tab.events()).filter(({ title }) => title === 'small is not paused any more');
+    assert.equal(ends.length, 1);
+    assert.deepEqual((await tab.events()).filter(({ kind }) => kind === 'gap'), []);
+    assert.ok(await stays(), 'the page was loaded anew');
+    // What a page sees that is opened now is the same.
+    const fresh = await browser.open(restarted);
+    assert.deepEqual(await fresh.events(), await tab.events());
+    await restarted.stop('SIGTERM');
+  });
+}
+
+promise('a console that remembers nothing tells the open page of the gap, and what stands', async ({ stack, browser }) => {
+  const restarted = await stack.console();
+  const tab = await browser.open(restarted, { errors: GONE });
+  const stays = await mark(tab);
+  await restarted.stop('SIGKILL');
+  await stack.tidegate('pause', 'small', '--reason', 'while nobody looked');
+  await restarted.again();
+  await tab.live();
+  await tab.page.locator('[data-testid=event][data-kind=gap]').filter({ hasText: 'may be missing here' }).waitFor();
+  await tab.at('hold').filter({ hasText: 'while nobody looked' }).waitFor();
+  assert.equal((await tab.events()).filter(({ kind }) => kind === 'gap').length, 1);
+  assert.ok(await stays(), 'the page was loaded anew');
+  await stack.tidegate('resume', 'small', '--reason', 'somebody looks');
+  await restarted.stop('SIGTERM');
+});

@@ -1,0 +1,161 @@
+// Who may come, what the browser keeps, and what no other page can do.
+
+import assert from 'node:assert/strict';
+import { createServer, request } from 'node:http';
+import { once } from 'node:events';
+
+import { ELSEWHERE } from '../lib/browser.js';
+import { promise } from '../lib/promise.js';
+import { until } from '../lib/wait.js';
+
+const TOKEN = 'correct-horse-battery-staple';
+const ACTION = JSON.stringify({ action: 'pause', campaign: null, reason: 'by another page' });
+
+/** @typedef {import('../lib/stack.js').Stack} Stack */
+
+/** Nothing of what was tried may have been done. @param {Stack} stack */
+async function untouched(stack) {
+  assert.deepEqual((await stack.status()).holds, []);
+  assert.ok((await stack.history()).every(({ reason }) => reason !== 'by another page'));
+}
+
+promise('a console with a token lets nobody in without it, and keeps it out of the address and of scripts', async ({ stack, browser }) => {
+  const guarded = await stack.console([], { TIDEGATE_CONSOLE_TOKEN: TOKEN });
+  const tab = await browser.tab({ errors: /status of 40[13]/ });
+  await tab.page.goto(guarded.url);
+  assert.equal(new URL(tab.page.url()).pathname, '/login');
+  await tab.at('token').fill(`${TOKEN}r`);
+  await tab.at('login-go').click();
+  await tab.page.getByText('This is not the token').waitFor();
+  // A link with a wrong one is out of the address bar before anybody answers.
+  await tab.page.goto('about:blank');
+  await tab.page.goto(`${guarded.url}login#token=${TOKEN}r`);
+  await tab.page.getByText('This is not the token').waitFor();
+  assert.equal(tab.page.url(), `${guarded.url}login`);
+  for (const path of ['api/session', 'api/events', 'metrics']) {
+    assert.equal((await fetch(guarded.url + path)).status, 401, path);
+  }
+  assert.deepEqual(await tab.page.context().cookies(), []);
+
+  const linked = await browser.tab({ errors: /status of 403/ });
+  await linked.page.goto(guarded.link);
+  await linked.live();
+  assert.equal(linked.page.url(), guarded.url);
+  await linked.page.goBack().catch(() => null);
+  assert.doesNotMatch(linked.page.url(), new RegExp(TOKEN));
+  await linked.page.goto(guarded.url);
+  const [cookie, ...others] = await linked.page.context().cookies();
+  assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path, others], [true, 'Strict', '/', []]);
+  const readable = await linked.page.evaluate(() => JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }]));
+  assert.ok(!cookie.value.includes(TOKEN) && !readable.includes(TOKEN) && !readable.includes(cookie.value), readable);
+  await linked.live();
+
+  const answer = await linked.page.evaluate(async (body) => {
+    const response = await fetch('/api/steer', { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Tidegate-Csrf': 'wrong' }, body });
+    return [response.status, (await response.json()).code];
+  }, ACTION);
+  assert.deepEqual(answer, [403, 'csrf']);
+  await untouched(stack);
+  // What asks with the right one is let through: it is the page's own way.
+  await linked.campaign('small').getByTestId('pause').click();
+  await linked.confirm('pause', 'as the page does it');
+  await linked.campaign('small').locator('[data-testid=pause][data-action=resume]').click();
+  await linked.confirm('resume', 'as the page does it');
+  await untouched(stack);
+  assert.ok(!guarded.log.includes(TOKEN), 'the token is in the log');
+  await guarded.stop('SIGTERM');
+});
+
+/** What another page tries: all that a page can send without being asked whether it may, and more. @param {string} target */
+function attack(target) {
+  return `<!doctype html><title>Another page</title><iframe name="sink"></iframe>
+<form method="post" enctype="text/plain" action="${target}api/steer" target="sink"><input name='${ACTION.slice(0, -1)},"x":"' value='"}'></form>
+<script>
+  (async () => {
+    const body = ${JSON.stringify(ACTION)};
+    const tries = [
+      fetch('${target}api/steer', { method: 'POST', mode: 'no-cors', credentials: 'include', headers: { 'Content-Type': 'text/plain' }, body }),
+      fetch('${target}api/steer', { method: 'POST', credentials: 'include', headers: { 'Content-Type': 'application/json', 'X-Tidegate-Csrf': 'guess' }, body }),
+      fetch('${target}api/session', { credentials: 'include' }).then((answer) => answer.text()),
+      new Promise((resolve, reject) => {
+        const events = new EventSource('${target}api/events', { withCredentials: true });
+        events.addEventListener('state', () => resolve('read the stream'));
+        events.onerror = () => { events.close(); reject(new Error('not')); };
+      }),
+    ];
+    document.forms[0].submit();
+    const ended = await Promise.allSettled(tries);
+    window.got = ended.map((one) => one.status === 'fulfilled' ? (one.value.type ?? one.value) : 'nothing');
+  })();
+</script>`;
+}
+
+promise('another origin’s page can neither act nor read, with the cookie or without', async ({ stack, browser, console: open }) => {
+  const guarded = await stack.console([], { TIDEGATE_CONSOLE_TOKEN: TOKEN });
+  const server = createServer((asked, answer) => {
+    const target = new URL(asked.url ?? '/', 'http://x').searchParams.get('target') ?? '';
+    answer.setHeader('Content-Type', 'text/html; charset=utf-8').end(attack(target));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  // By its address it is the same site, so that the cookie goes along; by the name it is another.
+  for (const host of ['127.0.0.1', ELSEWHERE]) {
+    for (const { url, link } of [open, guarded]) {
+      const tab = await browser.tab({ errors: /./ });
+      await tab.page.goto(link);
+      await tab.live();
+      /** @type {[string, number][]} */
+      const answers = [];
+      tab.page.on('response', (response) => {
+        const { origin, pathname } = new URL(response.url());
+        if (`${origin}/` === url && response.request().method() === 'POST') answers.push([pathname, response.status()]);
+      });
+      await tab.page.goto(`http://${host}:${port}/page?target=${url}`);
+      await tab.page.waitForFunction(() => 'got' in window);
+      assert.deepEqual(await tab.page.evaluate(() => Reflect.get(window, 'got')), ['nothing', 'nothing', 'nothing', 'nothing']);
+      await until('the form is answered', () => answers.length > 0);
+      assert.ok( answers.every(([, status]) => [401, 403].includes(status)), JSON.stringify(answers));
+      await untouched(stack);
+      tab.complaints.length = 0;
+      await tab.page.context().close();
+    }
+  }
+  server.close();
+  await guarded.stop('SIGTERM');
+});
+
+promise('a console without a token answers to no name that anybody can point here, and to no proxy', async ({ browser, console }) => {
+  const { port } = new URL(console.url);
+  const tab = await browser.tab({ errors: /status of 40[34]|Cross-Origin-Opener-Policy/ });
+  const response = await tab.page.goto(`http://${ELSEWHERE}:${port}/`);
+  assert.equal(response?.status(), 403);
+  const answers = async (/** @type {Record<string, string>} */ headers) => {
+    const asked = request(`${console.url}api/session`, { headers }).end();
+    const [answer] = await once(asked, 'response');
+    answer.resume();
+    return answer.statusCode;
+  };
+  assert.equal(await answers({ Host: `${ELSEWHERE}:${port}` }), 403);
+  assert.equal(await answers({ 'X-Forwarded-For': '192.0.2.1' }), 403);
+  assert.equal(await answers({ Host: `localhost:${port}` }), 200);
+});
+
+promise('every answer has the policy: nothing inline, nothing from elsewhere, no frame', async ({ browser, console }) => {
+  for (const path of ['', 'login', 'api/session', 'assets/js/main.js', 'nowhere']) {
+    const { headers } = await fetch(console.url + path);
+    const policy = headers.get('content-security-policy') ?? '';
+    for (const part of ["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"]) {
+      assert.ok(policy.split('; ').includes(part), `/${path}: ${policy}`);
+    }
+    assert.equal(headers.get('x-content-type-options'), 'nosniff', path);
+  }
+  // And the browser keeps to it.
+  const tab = await browser.open(console, { errors: /policy|Policy/ });
+  const ran = await tab.page.evaluate(() => new Promise((resolve) => {
+    addEventListener('securitypolicyviolation', () => resolve('refused'), { once: true });
+    const script = document.createElement('script');
+    script.textContent = 'document.body.dataset.ran = "yes"';
+    document.body.append(script);
+  }));
+  assert.deepEqual([ran, await tab.page.evaluate(() => document.body.dataset.ran)], ['refused', undefined]);
+});
