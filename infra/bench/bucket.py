@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
+from cargo import cargo_bench
 from figures import Row, at_least, told
 
 # With many under way INCR is bound by the network, the script by the server's processor.
@@ -17,13 +16,7 @@ RUN_SECONDS = 600
 
 
 def measure(root: Path) -> dict[str, Any]:
-    command = ["cargo", "bench", "--locked", "--quiet", "-p", "tidegate-redis", "--bench", "takes"]
-    ended = subprocess.run(
-        command, cwd=root, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
-    )
-    if ended.returncode != 0 or not ended.stdout.strip():
-        raise ValueError(ended.stderr.strip() or f"it ended with {ended.returncode} and said nothing")
-    return json.loads(ended.stdout.strip().splitlines()[-1])
+    return cargo_bench(root, "tidegate-redis", "takes", RUN_SECONDS)
 
 
 def rows(part: str, measured: dict[str, Any]) -> list[Row]:

@@ -3,11 +3,10 @@ thousand that all read, in the same run."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
+from cargo import cargo_bench
 from figures import Row, at_most, told
 
 RUN_SECONDS = 900
@@ -24,13 +23,7 @@ STALLED_BYTES = 128 * 1024
 
 
 def measure(root: Path) -> dict[str, Any]:
-    command = ["cargo", "bench", "--locked", "--quiet", "-p", "tidegate-console", "--bench", "streams"]
-    ended = subprocess.run(
-        command, cwd=root, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
-    )
-    if ended.returncode != 0 or not ended.stdout.strip():
-        raise ValueError(ended.stderr.strip() or f"it ended with {ended.returncode} and said nothing")
-    return json.loads(ended.stdout.strip().splitlines()[-1])
+    return cargo_bench(root, "tidegate-console", "streams", RUN_SECONDS)
 
 
 def rows(part: str, measured: dict[str, Any]) -> list[Row]:

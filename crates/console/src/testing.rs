@@ -53,8 +53,6 @@ pub(crate) fn site_with<L>(
             addresses: Addresses::Masked,
             changes: 20,
         },
-        region: "nowhere".to_owned(),
-        is_local: true,
         operator: "ops".to_owned(),
         poller,
         scheduler,

@@ -85,9 +85,9 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<Ended, Comm
     let refused = |error| CommandError::Refused(Box::new(error));
     access.check().map_err(refused)?;
     log(shell.output.is_json());
-    let stack = args.on.stack.open().await?;
     let listener = bind(access.listen)
         .map_err(|source| CommandError::Listen { address: access.listen, source })?;
+    let stack = args.on.stack.open().await?;
     let address = listener.local_addr().map_err(CommandError::Terminal)?;
     let access = Access { listen: address, ..access };
     let memory = args.memory(&stack);
@@ -125,8 +125,6 @@ async fn site(
 ) -> Site<SqsQueues, DynamoLedger, SesAccount, SystemClock> {
     Site {
         settings: status::settings(stack, addresses, CHANGES),
-        region: stack.region.clone(),
-        is_local: stack.is_local(),
         operator: stack.operator().await,
         poller: stack.poller.clone(),
         scheduler: stack.scheduler.clone(),

@@ -64,7 +64,8 @@ where
     pub(super) async fn keep_reading_dead_letters(&self) {
         loop {
             // The first time whether or not anything changed: nobody has read them.
-            if self.hub.watched().await && self.board.borrow().dead_letters() != (0, 0) {
+            self.hub.watched().await;
+            if self.board.borrow().dead_letters() != (0, 0) {
                 let read = self.read_dead_letters().await;
                 sleep(EVERY).await;
                 match read {

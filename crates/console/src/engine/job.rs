@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::dead::Dead;
 
 /// Where an answer goes.
-type Answer<T> = oneshot::Sender<Result<T, JobError>>;
+pub type Answer<T> = oneshot::Sender<Result<T, JobError>>;
 
 /// Which letters a replay would be of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,21 +113,16 @@ pub enum JobError {
 #[derive(Clone, Debug)]
 pub struct Jobs(mpsc::Sender<Job>);
 
-/// What makes a job around its answer's way.
-pub trait Asks<T>: FnOnce(Answer<T>) -> Job {}
-
-impl<T, F: FnOnce(Answer<T>) -> Job> Asks<T> for F {}
-
 impl Jobs {
     pub(super) const fn new(sender: mpsc::Sender<Job>) -> Self {
         Self(sender)
     }
 
-    /// Hands a job in, and waits for its answer.
+    /// Hands in the job that is made around its answer's way, and waits for the answer.
     ///
     /// # Errors
     /// [`JobError`].
-    pub async fn ask<T>(&self, job: impl Asks<T>) -> Result<T, JobError> {
+    pub async fn ask<T>(&self, job: impl FnOnce(Answer<T>) -> Job) -> Result<T, JobError> {
         let (answer, answered) = oneshot::channel();
         self.0.try_send(job(answer)).map_err(|_| JobError::Busy)?;
         answered.await.map_err(|_| JobError::Ending)?

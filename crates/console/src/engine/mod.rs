@@ -25,7 +25,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 pub use board::Shown;
 pub use dead::Dead;
-pub use job::{Asks, Job, JobError, Jobs, ReplayAsked, ReviewAsked, Reviewed};
+pub use job::{Answer, Job, JobError, Jobs, ReplayAsked, ReviewAsked, Reviewed};
 pub use site::Site;
 
 use crate::event::Telemetry;
@@ -118,11 +118,6 @@ where
         engine.tell(changes);
         engine.show();
         Ok((engine, Shared { hub, shown: watched, jobs: Jobs::new(asks) }))
-    }
-
-    /// The stack.
-    pub fn site(&self) -> &Site<Q, L, A, C> {
-        &self.site
     }
 
     /// Looks and acts until `stop`.

@@ -17,10 +17,6 @@ pub(super) const LETTERS: usize = 1_000;
 pub struct Site<Q, L, A, C> {
     /// What `tidegate status` is told by.
     pub settings: Settings,
-    /// The region; of a local stack the one it pretends.
-    pub region: String,
-    /// Whether it runs on this machine.
-    pub is_local: bool,
     /// Who runs the console.
     pub operator: String,
     /// What the pollers are configured with.

@@ -64,12 +64,12 @@ impl Hub {
         self.opened.notified().await;
     }
 
-    /// Waits until a stream is open: true.
-    pub async fn watched(&self) -> bool {
+    /// Waits until a stream is open.
+    pub async fn watched(&self) {
         loop {
             let watched = self.watched.notified();
             if self.look(Switchboard::streams) > 0 {
-                return true;
+                return;
             }
             watched.await;
         }

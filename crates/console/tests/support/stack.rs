@@ -53,8 +53,6 @@ fn site(world: &World) -> Site<MemoryQueues, MemoryLedger, MemoryAccount, SimClo
             addresses: Addresses::Masked,
             changes: 20,
         },
-        region: "us-east-1".to_owned(),
-        is_local: true,
         operator: "ada".to_owned(),
         poller,
         scheduler,
