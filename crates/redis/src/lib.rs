@@ -21,12 +21,14 @@ use std::time::Duration;
 pub use bucket::RedisBucket;
 pub use connect::Trust;
 pub use error::LinkError;
+use tidegate_core::config::LAST_START;
 
 /// What a take runs on the server. Its head says how to call it, from whatever language.
 pub const SCRIPT: &str = include_str!("bucket.lua");
 
 /// No take takes longer, be it to connect.
 pub const TIME_LIMIT: Duration = Duration::from_millis(300);
+const _: () = assert!(TIME_LIMIT.as_millis() <= LAST_START.as_millis());
 
 /// The script's digest, by which `EVALSHA` calls it.
 #[must_use]

@@ -88,8 +88,7 @@ fn poller(config: &PollerConfig, lines: &Lines<'_>) {
     fifo(&Some(config.dead_letter_queue_url.clone()), false);
     assert!((0.005..=0.5).contains(&config.guard.as_share()), "{:?}", config.guard);
     let (lead, send) = (config.lead.as_millis(), config.send_timeout.as_millis());
-    assert!(lead <= 1_000 && (100..=10_000).contains(&send));
-    assert!(lead + 1_000 + send + 3_000 < 15_000, "{lead} ms and {send} ms outlive the poller");
+    assert!(lead <= 1_000 && (100..=5_200).contains(&send), "{lead} ms and {send} ms");
     assert!(config.max_in_flight.is_none_or(|most| (1..=900).contains(&most)));
     assert!(config.campaign_floor.percent() <= 90, "{:?}", config.campaign_floor);
     assert!((1..=100).contains(&config.max_attempts) && (1..=60).contains(&config.idle_windows));

@@ -172,7 +172,7 @@ async fn short_polls_that_see_few_servers_empty_a_queue_all_the_same() {
 async fn a_latency_that_grows_to_five_seconds_and_falls_again_loses_nothing() {
     for merge in MODES {
         let settings = Settings { counting: Counting::Bucket, ..Settings::new(50.0, merge) };
-        let settings = settings.variable("TIDEGATE_SEND_TIMEOUT_MS", 6_000);
+        let settings = settings.variable("TIDEGATE_SEND_TIMEOUT_MS", 5_200);
         let world = World::new(settings);
         world.ses.configure(|ses| ses.latency = Latency::always(MS(50)));
         world.fill("big", 4_500).await;

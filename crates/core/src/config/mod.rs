@@ -2,6 +2,7 @@
 //! name, the value, and what is allowed.
 
 mod campaigns;
+mod deadlines;
 mod domains;
 mod feedback;
 mod floor;
@@ -14,6 +15,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
+use deadlines::LONGEST_SEND;
+pub use deadlines::{DECIDED, LAST_START, MOVED, POLLER_TIMEOUT, QUEUE_CALL, REPORTED, SETTLED};
 pub use domains::DomainsConfig;
 pub use feedback::FeedbackConfig;
 pub use pressure::PressureConfig;
@@ -30,11 +33,6 @@ use crate::email::AllowedSenders;
 use crate::limiter::Floor;
 use crate::rate::{Guard, Rate};
 use crate::spill::Location;
-
-/// The poller function's time-out.
-pub const POLLER_TIMEOUT: Duration = Duration::from_secs(15);
-/// What a poller keeps of its time-out for settling.
-const SETTLING: Duration = Duration::from_secs(3);
 
 /// One variable that is missing or invalid.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -199,9 +197,7 @@ impl PollerConfig {
             ),
             lead: vars.lead(),
             max_in_flight: vars.number("TIDEGATE_MAX_IN_FLIGHT", 1..=900),
-            send_timeout: Duration::from_millis(
-                vars.number("TIDEGATE_SEND_TIMEOUT_MS", 100..=10_000).unwrap_or(5_000),
-            ),
+            send_timeout: vars.send_timeout(),
             max_attempts: vars.number("TIDEGATE_MAX_ATTEMPTS", 1..=100).unwrap_or(5),
             unsent: vars.parsed(
                 "TIDEGATE_UNSENT",
@@ -236,20 +232,7 @@ impl PollerConfig {
             campaign_floor: vars.campaign_floor(),
             shared_bucket: vars.shared_bucket(),
         };
-        config.check_times(&mut vars);
         vars.finish(config)
-    }
-
-    /// lead + 1 s + send time-out + 3 s < poller time-out: or a send could outlive its poller.
-    fn check_times(&self, vars: &mut Variables<'_>) {
-        let rest = POLLER_TIMEOUT.saturating_sub(SETTLING + Duration::from_secs(1));
-        if self.lead + self.send_timeout >= rest {
-            vars.refuse(
-                "TIDEGATE_SEND_TIMEOUT_MS",
-                format!("less than {} ms with a lead of {} ms: lead + 1 s + send time-out + 3 s must stay below the poller's time-out of 15 s",
-                    rest.saturating_sub(self.lead).as_millis(), self.lead.as_millis()),
-            );
-        }
     }
 }
 

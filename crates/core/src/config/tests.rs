@@ -1,5 +1,7 @@
 use super::*;
 use crate::daily::{Pace, Reserve};
+use crate::tick::EARLIEST;
+use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const CAMPAIGNS: &str = r#"[{"name": "big", "queue_url": "https://sqs.example/1/big", "weight": 90},
@@ -63,8 +65,8 @@ fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
         ("TIDEGATE_QUOTA_PER_SECOND", "fast", "0.001 to 10000"),
         ("TIDEGATE_TICK_LEAD_MS", "1001", "0 to 1000"),
         ("TIDEGATE_MAX_IN_FLIGHT", "901", "1 to 900"),
-        ("TIDEGATE_SEND_TIMEOUT_MS", "10", "100 to 10000"),
-        ("TIDEGATE_SEND_TIMEOUT_MS", "-5", "100 to 10000"),
+        ("TIDEGATE_SEND_TIMEOUT_MS", "10", "100 to 5200"),
+        ("TIDEGATE_SEND_TIMEOUT_MS", "5201", "100 to 5200"),
         ("TIDEGATE_MAX_ATTEMPTS", "0", "1 to 100"),
         ("TIDEGATE_UNSENT", "drop", "timeout or release"),
         ("TIDEGATE_IDLE_WINDOWS", "0", "1 to 60"),
@@ -147,11 +149,45 @@ fn daily_quota_breaker_and_duplicate_guard_are_read() {
     assert_eq!(scheduler(&[("TIDEGATE_DAILY", "spread")]).unwrap().cap.daily.pace, Pace::Spread);
 }
 
-#[test]
-fn a_send_that_could_outlive_its_poller_is_refused() {
-    let error = poller(&[("TIDEGATE_SEND_TIMEOUT_MS", "10000"), ("TIDEGATE_TICK_LEAD_MS", "1000")]);
-    assert!(error.unwrap_err().to_string().contains("less than 10000 ms"));
-    assert!(poller(&[("TIDEGATE_SEND_TIMEOUT_MS", "9999")]).is_ok());
+proptest! {
+    /// Every call takes its whole time limit, and the tick came as early as it may.
+    #[test]
+    fn the_slowest_poller_ends_before_its_time_out_or_is_refused(
+        lead in 0_u64..2_000,
+        send_timeout in 0_u64..15_000,
+    ) {
+        let show = |millis: u64| millis.to_string().leak() as &'static str;
+        let (lead_text, send_text) = (show(lead), show(send_timeout));
+        let config = poller(&[
+            ("TIDEGATE_TICK_LEAD_MS", lead_text),
+            ("TIDEGATE_SEND_TIMEOUT_MS", send_text),
+        ]);
+        match config {
+            Ok(config) => {
+                prop_assert!(config.lead <= EARLIEST);
+                let second = Duration::from_secs(1);
+                let close = EARLIEST + second;
+                let answered = LAST_START + config.send_timeout;
+                // What the ledger is told of the answer, a move, its delete, the report.
+                let (decided, queue_call) = (answered + second, 2 * second);
+                prop_assert!(decided <= DECIDED && DECIDED + queue_call <= MOVED);
+                prop_assert!(MOVED + queue_call <= SETTLED);
+                prop_assert!(SETTLED + 3 * second / 2 <= REPORTED);
+                prop_assert!(close + REPORTED + second / 2 <= POLLER_TIMEOUT);
+            }
+            Err(error) => for invalid in error.0 {
+                let (value, allowed) = match invalid.name {
+                    "TIDEGATE_TICK_LEAD_MS" => (lead_text, "0 to 1000"),
+                    name => {
+                        prop_assert_eq!(name, "TIDEGATE_SEND_TIMEOUT_MS");
+                        (send_text, "100 to 5200")
+                    }
+                };
+                prop_assert_eq!(invalid.value, format!("\"{value}\""));
+                prop_assert!(invalid.allowed.ends_with(allowed), "{}", invalid.allowed);
+            },
+        }
+    }
 }
 
 #[test]

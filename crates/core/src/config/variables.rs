@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::campaigns::queue_prefix;
-use super::{Cap, ConfigError, InvalidVariable, LedgerKind};
+use super::{Cap, ConfigError, InvalidVariable, LONGEST_SEND, LedgerKind};
 use crate::breaker::BreakerPolicy;
 use crate::daily::{DailyPolicy, Pace, Reserve};
 use crate::email::AllowedSenders;
@@ -136,6 +136,12 @@ impl<'a> Variables<'a> {
 
     pub(super) fn lead(&mut self) -> Duration {
         Duration::from_millis(self.number("TIDEGATE_TICK_LEAD_MS", 0..=1_000).unwrap_or(400))
+    }
+
+    pub(super) fn send_timeout(&mut self) -> Duration {
+        let range = 100..=LONGEST_SEND.as_millis();
+        let millis = self.number("TIDEGATE_SEND_TIMEOUT_MS", range).unwrap_or(5_000);
+        Duration::from_millis(u64::try_from(millis).unwrap_or(5_000))
     }
 
     fn daily(&mut self) -> DailyPolicy {

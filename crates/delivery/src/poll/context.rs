@@ -1,7 +1,9 @@
 //! What every stage of one window shares.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use tidegate_core::Timestamp;
 use tidegate_core::allocation::Intake;
 use tidegate_core::config::PollerConfig;
@@ -38,6 +40,24 @@ impl<E: Environment> Context<'_, E> {
 
     pub(super) fn monotonic(&self) -> Monotonic {
         self.env.clock().monotonic()
+    }
+
+    /// So long after the window's close.
+    pub(super) fn after_close(&self, time: Duration) -> Monotonic {
+        self.time.monotonic(self.plan.window.closes() + time)
+    }
+
+    /// What `work` comes to; `None` where it is not done so long after the window's close.
+    pub(super) async fn within<T>(
+        &self,
+        time: Duration,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let late = pin!(self.env.clock().sleep_until(self.after_close(time)));
+        match select(pin!(work), late).await {
+            Either::Left((done, _)) => Some(done),
+            Either::Right(((), _)) => None,
+        }
     }
 
     pub(super) fn queues(&self) -> &E::Queues {

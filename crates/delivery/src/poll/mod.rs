@@ -29,7 +29,7 @@ use futures_util::future::{Either, join, join3, select};
 use thiserror::Error;
 use tidegate_core::Window;
 use tidegate_core::breaker::Permit;
-use tidegate_core::config::PollerConfig;
+use tidegate_core::config::{DECIDED, PollerConfig, REPORTED};
 use tidegate_core::control::HoldReason;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::pressure::Level;
@@ -188,7 +188,8 @@ impl<E: Environment> Poller<E> {
         };
         if plan.ends_the_day() {
             let (reason, detail) = (HoldReason::DailyBudget, plan.day_in_words());
-            changes::apply(&ctx, Change::Hold { campaign: None, reason, detail }).await;
+            let hold = Change::Hold { campaign: None, reason, detail };
+            ctx.within(DECIDED, changes::apply(&ctx, hold)).await;
         }
         let idle = if plan.is_held() {
             Some(End::Held)
@@ -371,9 +372,13 @@ impl<E: Environment> Poller<E> {
             }
         };
         let noting = changes::conclude(ctx, &drained.noted);
-        let (written, (), ()) = join3(self.env.ledger().report(&entry), recovering, noting).await;
-        if let Err(error) = written {
-            tracing::error!(error = &error as &dyn StdError, "report not added to the ledger");
+        let adding = ctx.within(REPORTED, self.env.ledger().report(&entry));
+        let changing = ctx.within(REPORTED, join(recovering, noting));
+        let (added, _) = join(adding, changing).await;
+        if !matches!(added, Some(Ok(()))) {
+            let error = added.and_then(Result::err);
+            let error = error.as_ref().map(|error| error as &dyn StdError);
+            tracing::error!(error, "report not added to the ledger");
         }
         report
     }

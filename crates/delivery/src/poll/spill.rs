@@ -8,10 +8,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
-use std::time::Duration;
 
 use futures_channel::mpsc::UnboundedSender;
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::join_all;
+use tidegate_core::config::MOVED;
 use tidegate_core::pressure::Level;
 use tidegate_core::spill::{Line, MOST_BYTES, ObjectName, pack};
 
@@ -20,7 +20,7 @@ use super::message::Message;
 use super::outcome::receipt;
 use super::settle::{Job, Receipt};
 use crate::environment::Environment;
-use crate::ports::{Clock as _, Spill as _};
+use crate::ports::Spill as _;
 
 /// Mails that a window defers at most, for each of its slots: so a campaign of nothing else is looked
 /// through much faster than it could be sent, and costs a bounded number of calls.
@@ -30,8 +30,6 @@ const LEAST: u64 = 100;
 const MOST: u64 = 2_500;
 /// What a mail takes beside its body: envelope, receipt.
 const BESIDE: usize = 2_048;
-/// After the window's close: the poller ends 13.6 s after it, and what is written is yet to be deleted.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(9);
 /// Characters of the claim's token in an object's name.
 const TOKEN: usize = 12;
 
@@ -114,7 +112,6 @@ impl Spiller {
         let held = self.held.take();
         let mut written = Written::default();
         let Some(spill) = ctx.env.spill().filter(|_| !held.is_empty()) else { return written };
-        let until = ctx.time.monotonic(ctx.plan.window.closes() + WRITTEN_WITHIN);
         let writes = held.into_iter().map(async |(campaign, held)| {
             let (lines, receipts): (Vec<_>, Vec<_>) =
                 held.into_iter().map(|held| (held.line, held.receipt)).unzip();
@@ -127,12 +124,8 @@ impl Spiller {
             let bytes = pack(&lines);
             drop(lines);
             let put = async { Ok::<_, Box<dyn StdError>>(spill.put(&name, bytes?).await?) };
-            let late = std::pin::pin!(ctx.env.clock().sleep_until(until));
-            let result = match select(std::pin::pin!(put), late).await {
-                Either::Left((result, _)) => result,
-                Either::Right(((), _)) => Err("not written in time".into()),
-            };
-            (name, receipts, result)
+            let result = ctx.within(MOVED, put).await;
+            (name, receipts, result.unwrap_or_else(|| Err("not written in time".into())))
         });
         for (name, receipts, result) in join_all(writes).await {
             match result {

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
+use tidegate_core::config::POLLER_TIMEOUT;
 use tidegate_core::tagged::queue_name;
 
 use super::PortError;
 
 /// The visibility timeout of every queue of Tidegate's.
 pub const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(30);
+// Nobody else receives what a poller received before the poller has ended.
+const _: () = assert!(POLLER_TIMEOUT.as_millis() < VISIBILITY_TIMEOUT.as_millis());
 
 /// A queue's URL; cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,6 +3,7 @@
 
 use std::error::Error as StdError;
 
+use tidegate_core::config::DECIDED;
 use tidegate_core::duplicate_guard::{DuplicateGuard, Mark, MarkState, Verdict};
 use tidegate_core::identity::Identity;
 use tidegate_core::limiter::Line;
@@ -69,35 +70,38 @@ pub(super) async fn run<E: Environment>(ctx: &Context<'_, E>, marking: Marking) 
         Marking::Before(message) => before(ctx, message).await,
         Marking::After { identity, token, fate, then } => {
             let marks = ctx.env.ledger();
-            let settled = match fate {
-                Fate::Sent => marks.set_sent(&identity).await,
-                Fate::Parked(pass) => marks.set_parked(&identity, &token, pass).await,
-                Fate::Unmarked => marks.unmark(&identity, &token).await,
+            let settling = async {
+                match fate {
+                    Fate::Sent => marks.set_sent(&identity).await,
+                    Fate::Parked(pass) => marks.set_parked(&identity, &token, pass).await,
+                    Fate::Unmarked => marks.unmark(&identity, &token).await,
+                }
             };
-            if let Err(error) = settled {
-                not_marked(&error);
+            let settled = ctx.within(DECIDED, settling).await;
+            if !matches!(settled, Some(Ok(_))) {
+                let error = settled.and_then(Result::err);
+                let error = error.as_ref().map(|error| error as &dyn StdError);
+                tracing::error!(error, "a mail's mark is not settled");
             }
             MarkingDone::Settled(then)
         }
     }
 }
 
-fn not_marked(error: &PortError) {
-    tracing::error!(error = error as &dyn StdError, "a mail's mark is not settled");
-}
-
 async fn before<E: Environment>(ctx: &Context<'_, E>, mut message: Box<Message>) -> MarkingDone {
     let token = ctx.env.entropy().token();
-    match mark(ctx, &message, &token).await {
-        Ok((Verdict::TakeOver, _)) => {
+    match ctx.within(DECIDED, mark(ctx, &message, &token)).await {
+        Some(Ok((Verdict::TakeOver, _))) => {
             message.mark = Some(token);
             MarkingDone::Clear(message)
         }
-        Ok((Verdict::Delete, _)) => MarkingDone::Sent(message),
-        Ok((Verdict::Park, Some(found))) => MarkingDone::Unknown(message, found),
-        Ok((Verdict::LeaveAlone | Verdict::Park, _)) => MarkingDone::Alone(message),
-        Err(error) => {
-            tracing::error!(error = &error as &dyn StdError, "not sent: its mark is not known");
+        Some(Ok((Verdict::Delete, _))) => MarkingDone::Sent(message),
+        Some(Ok((Verdict::Park, Some(found)))) => MarkingDone::Unknown(message, found),
+        Some(Ok((Verdict::LeaveAlone | Verdict::Park, _))) => MarkingDone::Alone(message),
+        failed => {
+            let error = failed.and_then(Result::err);
+            let error = error.as_ref().map(|error| error as &dyn StdError);
+            tracing::error!(error, "not sent: its mark is not known");
             // It may stand all the same: left there, it would look like a crash.
             message.mark = Some(token);
             MarkingDone::Unknowable(message)

@@ -17,6 +17,7 @@ use futures_util::future::pending;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::bucket::Pace;
+use tidegate_core::config::DECIDED;
 use tidegate_core::outcome::Failure;
 
 use crate::environment::Environment;
@@ -32,9 +33,6 @@ use state::{Drain, Wake};
 
 pub(super) use receive::limited_by_lane;
 pub(super) use state::{Drained, Noted};
-
-/// Past every send's time-out: nothing is waited for longer than this after the window.
-const AT_LAST: Duration = Duration::from_secs(12);
 
 /// A receive that ended.
 struct Answer {
@@ -84,7 +82,7 @@ pub(super) async fn drain<E: Environment>(
             Wake::Over if quiet => break,
             Wake::NothingWaits(_) if quiet && !feeding => break,
             Wake::At(at) | Wake::NothingWaits(at) => at,
-            Wake::Start(..) | Wake::Full | Wake::Over => ctx.plan.window.closes() + AT_LAST,
+            Wake::Start(..) | Wake::Full | Wake::Over => ctx.plan.window.closes() + DECIDED,
         };
         let mut timer = pin!(ctx.env.clock().sleep_until(ctx.time.monotonic(until)).fuse());
         let mut arriving = pin!(next(&mut arrivals, feeding).fuse());
