@@ -32,14 +32,19 @@ fn universe() -> Universe {
 /// Decorated without a fault: so the contract holds for the decorators as well.
 struct Queues {
     queues: Faulty<MemoryQueues>,
+    settings: QueueSettings,
     made: Cell<u32>,
 }
 
 impl Queues {
     fn new() -> Self {
+        Self::with(QueueSettings::default())
+    }
+
+    fn with(settings: QueueSettings) -> Self {
         let universe = universe();
-        let queues = MemoryQueues::new(universe, 1);
-        Self { queues: Faulty::new(queues, FaultPlan::new(universe, 1)), made: Cell::new(0) }
+        let queues = Faulty::new(MemoryQueues::new(universe, 1), FaultPlan::new(universe, 1));
+        Self { queues, settings, made: Cell::new(0) }
     }
 }
 
@@ -53,14 +58,26 @@ impl QueueRoom for Queues {
     async fn create(&self, fifo: bool) -> QueueUrl {
         let number = self.made.replace(self.made.get() + 1);
         let url = QueueUrl::new(format!("memory://{number}{}", if fifo { ".fifo" } else { "" }));
-        self.queues.inner().create(&url, QueueSettings::default());
+        self.queues.inner().create(&url, self.settings);
         url
+    }
+
+    fn short_polls(&self) -> usize {
+        // A server that each poll asks with 0.3 is left out by all of forty once in a million times.
+        if self.settings.sampling < 1.0 { 40 } else { 1 }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn memory_queues_keep_the_contract() {
     queues_contract(&Queues::new()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_queues_whose_short_polls_sample_keep_the_contract() {
+    let sampling = QueueSettings { sampling: 0.3, ..QueueSettings::default() };
+    queues_contract(&Queues::with(sampling)).await;
+    sqs_contract(&Queues::with(sampling)).await;
 }
 
 #[tokio::test(start_paused = true)]

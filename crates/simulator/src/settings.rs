@@ -5,7 +5,7 @@ use tidegate_core::config::{Cap, ConfigError, DomainsConfig, PollerConfig, Sched
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::domains::DomainLimits;
 use tidegate_core::rate::{InvalidRate, Rate};
-use tidegate_memory::{Counting, Latency, SesSettings};
+use tidegate_memory::{Counting, Latency, QueueSettings, SesSettings};
 
 use super::world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, domain_queue, url};
 
@@ -35,6 +35,8 @@ pub struct Settings {
     pub latency: Latency,
     /// How long a call to SQS takes.
     pub sqs_latency: Latency,
+    /// What its queues are like, but for the size of messages.
+    pub queues: QueueSettings,
     /// Names and weights.
     pub campaigns: Vec<(String, u32)>,
     /// With a merge queue, or direct.
@@ -69,6 +71,7 @@ impl Settings {
             daily_quota: None,
             latency: Latency::between(ms(73), ms(87)),
             sqs_latency: Latency::between(ms(5), ms(15)),
+            queues: QueueSettings::default(),
             campaigns: vec![("big".to_owned(), 90), ("small".to_owned(), 10)],
             merge,
             express: false,

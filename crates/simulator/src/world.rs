@@ -53,12 +53,11 @@ pub(crate) fn url(name: &str) -> QueueUrl {
     QueueUrl::new(format!("https://sqs.example/{name}"))
 }
 
-fn create(queues: &MemoryQueues, name: &str) {
+fn create(queues: &MemoryQueues, name: &str, settings: QueueSettings) {
     // What producers put on a queue leaves room for our attributes.
     let fed = ![MERGE, DEAD_LETTERS].contains(&name) && !name.starts_with(DOMAIN);
     let largest = if fed { CAMPAIGN_QUEUE_BYTES } else { 1_048_576 };
-    let settings = QueueSettings { max_message_bytes: largest, ..QueueSettings::default() };
-    queues.create(&url(name), settings);
+    queues.create(&url(name), QueueSettings { max_message_bytes: largest, ..settings });
 }
 
 /// Queues, SES, ledger, and the pollers on them.
@@ -119,12 +118,11 @@ impl World {
         let seed = settings.seed.wrapping_mul(1_000);
         let queues = MemoryQueues::new(universe, seed.wrapping_add(1));
         let names = settings.campaigns.iter().map(|(name, _)| name.as_str());
-        names.chain([MERGE, EXPRESS, DEAD_LETTERS]).for_each(|name| create(&queues, name));
-        for place in 0..poller.domains.queues.len() {
-            create(&queues, &domain_queue(place));
-        }
+        let create = |name: &str| create(&queues, name, settings.queues);
+        names.chain([MERGE, EXPRESS, DEAD_LETTERS]).for_each(create);
+        (0..poller.domains.queues.len()).for_each(|place| create(&domain_queue(place)));
         if scheduler.feedback.is_some() {
-            queues.create(&url(FEEDBACK), QueueSettings::default());
+            create(FEEDBACK);
         }
         queues.set_latency(settings.sqs_latency);
         let (invoke, ticks) = MemoryInvoke::new(universe, seed.wrapping_add(2));
@@ -164,7 +162,7 @@ impl World {
 
     /// Makes a queue of this name, as another stack does.
     pub fn add_queue(&self, name: &str) {
-        create(&self.queues, name);
+        create(&self.queues, name, self.settings.queues);
     }
 
     /// Deletes the queue of this name with all that is on it.

@@ -12,7 +12,7 @@
 //! | call | what differs from SQS |
 //! |---|---|
 //! | `SendMessage`, `SendMessageBatch` | attributes are of type `String` only; no content-based deduplication |
-//! | `ReceiveMessage` | always finds what is there; gives the system attributes `SentTimestamp` and `ApproximateReceiveCount`; `ReceiveRequestAttemptId` is ignored |
+//! | `ReceiveMessage` | short polls find what is there, unless [`QueueSettings::sampling`] is lowered; gives the system attributes `SentTimestamp` and `ApproximateReceiveCount`; `ReceiveRequestAttemptId` is ignored |
 //! | `DeleteMessage`, `DeleteMessageBatch` | |
 //! | `ChangeMessageVisibility`, `ChangeMessageVisibilityBatch` | |
 //! | `GetQueueAttributes` | exact numbers of messages, timeout, size, ARN and kind |
@@ -26,7 +26,7 @@
 //! use sqs_sandbox::{Sandbox, SandboxConfig};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-//! let config = SandboxConfig { create: true };
+//! let config = SandboxConfig { create: true, ..SandboxConfig::default() };
 //! let sandbox = Sandbox::start(config, "127.0.0.1:0".parse()?).await?;
 //! println!("AWS_ENDPOINT_URL_SQS={}", sandbox.url());
 //! assert!(sandbox.stats().await.queues.is_empty());
@@ -46,3 +46,4 @@ mod wire;
 
 pub use running::{Running, Sandbox, SandboxConfig, SandboxError};
 pub use service::{Depth, Stats};
+pub use tidegate_memory::QueueSettings;

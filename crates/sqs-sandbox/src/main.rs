@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Parser;
-use sqs_sandbox::{Running, Sandbox, SandboxConfig, SandboxError};
+use sqs_sandbox::{QueueSettings, Running, Sandbox, SandboxConfig, SandboxError};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -29,6 +29,15 @@ struct Options {
     /// Make a queue when it is first used
     #[arg(long)]
     create: bool,
+    /// How likely a short poll asks each of a queue's ten servers, 0 to 1: below 1 it misses
+    /// messages of short queues, as it does on SQS
+    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share)]
+    sampling: f64,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let read = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    read.ok_or_else(|| "not a number from 0 to 1".to_owned())
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -49,7 +58,8 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     // Before the address is told: whoever reads it may stop us at once.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let config = SandboxConfig { create: options.create };
+    let queues = QueueSettings { sampling: options.sampling, ..QueueSettings::default() };
+    let config = SandboxConfig { create: options.create, queues };
     let sandbox = Sandbox::start(config, options.listen).await?;
     announce(&sandbox, options.json)?;
     tokio::select! {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use axum::serve::ListenerExt as _;
 use thiserror::Error;
 use tidegate_core::Timestamp;
-use tidegate_memory::Universe;
+use tidegate_memory::{QueueSettings, Universe};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -20,10 +20,12 @@ use crate::service::{Service, Stats};
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How a sandbox behaves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SandboxConfig {
     /// Whether a queue is made when it is first used; else that is refused, as SQS does.
     pub create: bool,
+    /// What queues are like as they are made.
+    pub queues: QueueSettings,
 }
 
 /// Why a sandbox did not start.
@@ -55,7 +57,7 @@ impl Sandbox {
         let listener = TcpListener::bind(addr).await.map_err(refused)?;
         let addr = listener.local_addr().map_err(refused)?;
         let (stop, stopped) = watch::channel(false);
-        let service = Service::new(Universe::starting_at(now()), config.create, url(addr));
+        let service = Service::new(Universe::starting_at(now()), config, url(addr));
         let shared = Arc::new(Shared { service, stopped });
         let task = tokio::spawn(serve(listener, Arc::clone(&shared)));
         Ok(Running { addr, shared, stop, task })

@@ -15,6 +15,7 @@ use tidegate_memory::{MemoryQueues, QueueSettings, Universe};
 
 use crate::error::SqsError;
 use crate::names::Names;
+use crate::running::SandboxConfig;
 
 /// The operations there are.
 const OPERATIONS: [&str; 11] = [
@@ -57,7 +58,7 @@ pub(crate) struct Service {
     queues: MemoryQueues,
     /// The queues there are, by name.
     made: Mutex<BTreeMap<String, (QueueUrl, QueueSettings)>>,
-    create: bool,
+    config: SandboxConfig,
     /// Where it answers: what its queues' URLs begin with.
     url: String,
     names: Names,
@@ -65,13 +66,13 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(universe: Universe, create: bool, url: String) -> Self {
+    pub(crate) fn new(universe: Universe, config: SandboxConfig, url: String) -> Self {
         // Ids differ from those of every earlier run: identities are for ever.
         let queues = MemoryQueues::new(universe, universe.now().as_nanos());
         Self {
             queues,
             made: Mutex::default(),
-            create,
+            config,
             url,
             names: Names::default(),
             counts: std::array::from_fn(|_| AtomicU64::new(0)),

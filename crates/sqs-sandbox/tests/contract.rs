@@ -40,7 +40,9 @@ impl QueueRoom for Room {
 
 async fn started(create: bool) -> (Running, Client) {
     let address = "127.0.0.1:0".parse().unwrap();
-    let sandbox = Sandbox::start(SandboxConfig { create }, address).await.unwrap();
+    let sandbox = Sandbox::start(SandboxConfig { create, ..SandboxConfig::default() }, address)
+        .await
+        .unwrap();
     let client = Client::new(&sdk_config(&sandbox.url()).await);
     (sandbox, client)
 }

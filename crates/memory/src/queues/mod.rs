@@ -26,7 +26,7 @@ use crate::clock::Universe;
 use crate::entropy::SeededEntropy;
 use crate::latency::Latency;
 use crate::shared::Shared;
-use queue::Queue;
+use queue::{ALL_SERVERS, Queue, SERVERS};
 
 /// A queue, and who waits for a message of it.
 #[derive(Debug)]
@@ -234,9 +234,15 @@ impl MemoryQueues {
             if !queue.is_fifo() && queue.is_at_limit(now) {
                 return Err(FailureKind::Refused("OverLimit".to_owned()));
             }
-            let share = if short && !queue.is_fifo() { queue.settings.sampling } else { 1.0 };
-            Ok(queue.receive(now, max, || self.entropy.chance(share)))
+            let asked = if short { self.sample(queue.settings.sampling) } else { ALL_SERVERS };
+            Ok(queue.receive(now, max, asked))
         })
+    }
+
+    /// The servers that a short poll asks.
+    fn sample(&self, sampling: f64) -> u16 {
+        let bit = |server| u16::from(self.entropy.chance(sampling)) << server;
+        (0..SERVERS).map(bit).sum()
     }
 
     /// Receives as soon as there is something, or nothing when `wait` is over.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{Depth, Fifo, Outgoing};
 
-use super::queue::{DEDUPLICATION_INTERVAL, Queue};
+use super::queue::{ALL_SERVERS, DEDUPLICATION_INTERVAL, Queue};
 use super::settings::QueueSettings;
 
 #[derive(Clone, Debug)]
@@ -158,7 +158,7 @@ proptest! {
                     model.send(group, deduplication, if fifo { 0 } else { delay });
                 }
                 Step::Receive { max } => {
-                    let received = queue.receive(now, max, || true);
+                    let received = queue.receive(now, max, ALL_SERVERS);
                     let got: Vec<(usize, u32)> = received
                         .iter()
                         .map(|m| (m.message_id.parse().unwrap(), m.receive_count))

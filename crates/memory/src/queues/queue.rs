@@ -1,6 +1,7 @@
 //! One queue as a state machine over true time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
@@ -12,6 +13,12 @@ use super::settings::{Place, QueueSettings, QueuedMessage};
 /// How long a deduplication id is remembered, deleted or not.
 pub(super) const DEDUPLICATION_INTERVAL: Duration = Duration::from_mins(5);
 
+/// How many servers a queue's messages are spread over: few enough that a short poll of a thousand
+/// messages finds ten.
+pub(super) const SERVERS: u32 = 10;
+/// All of them, a bit a server.
+pub(super) const ALL_SERVERS: u16 = (1 << SERVERS) - 1;
+
 /// What a deduplication id is looked up by (`DeduplicationScope=messageGroup`).
 type Deduplication = (String, String);
 
@@ -22,6 +29,8 @@ struct Stored {
     attributes: BTreeMap<String, String>,
     sent_at: Timestamp,
     group: Option<String>,
+    /// The bit of the server it stands on.
+    server: u16,
     receive_count: u32,
     place: Place,
 }
@@ -85,6 +94,7 @@ impl Queue {
             self.taken.push((now, identity.clone()));
         }
         let attributes = message.attributes.iter();
+        let group = message.fifo.as_ref().map(|fifo| fifo.group.clone());
         self.messages.insert(
             sequence,
             Stored {
@@ -92,7 +102,8 @@ impl Queue {
                 body: message.body.clone(),
                 attributes: attributes.map(|(n, v)| ((*n).to_owned(), v.clone())).collect(),
                 sent_at: now,
-                group: message.fifo.as_ref().map(|fifo| fifo.group.clone()),
+                server: self.server(sequence, group.as_ref()),
+                group,
                 receive_count: 0,
                 place: Place::Visible,
             },
@@ -107,6 +118,17 @@ impl Queue {
     /// The mails that came to stand here, by identity, and when; gone or not.
     pub(super) fn taken(&self) -> &[(Timestamp, String)] {
         &self.taken
+    }
+
+    /// The bit of the server that keeps a message: of its group, else of the message alone.
+    fn server(&self, sequence: u64, group: Option<&String>) -> u16 {
+        let mut hasher = DefaultHasher::new();
+        self.tag.hash(&mut hasher);
+        match group {
+            Some(group) => group.hash(&mut hasher),
+            None => sequence.hash(&mut hasher),
+        }
+        1 << (hasher.finish() % u64::from(SERVERS))
     }
 
     fn is_repeated(&mut self, now: Timestamp, message: &Outgoing) -> bool {
@@ -127,23 +149,19 @@ impl Queue {
         self.in_flight >= self.settings.max_in_flight
     }
 
-    /// Receives up to `max` messages among those that `sees` admits.
-    pub(super) fn receive(
-        &mut self,
-        now: Timestamp,
-        max: usize,
-        mut sees: impl FnMut() -> bool,
-    ) -> Vec<Received> {
+    /// Receives up to `max` messages from the servers that are `asked`.
+    pub(super) fn receive(&mut self, now: Timestamp, max: usize, asked: u16) -> Vec<Received> {
         self.advance(now);
         let room = self.settings.max_in_flight.saturating_sub(self.in_flight);
-        let unlocked = |stored: &Stored| {
-            stored.group.as_ref().is_none_or(|group| !self.locks.contains_key(group))
+        let seen = |stored: &Stored| {
+            let group = stored.group.as_ref();
+            stored.server & asked != 0 && group.is_none_or(|group| !self.locks.contains_key(group))
         };
         let taken: Vec<u64> = self
             .visible
             .iter()
             .copied()
-            .filter(|sequence| self.messages.get(sequence).is_some_and(unlocked) && sees())
+            .filter(|sequence| self.messages.get(sequence).is_some_and(seen))
             .take(max.min(room))
             .collect();
         let until = now + self.settings.visibility;

@@ -16,8 +16,8 @@ pub struct QueueSettings {
     /// Most messages in flight; 120,000. Beyond it a standard queue refuses a receive
     /// (`OverLimit`), a FIFO queue silently gives nothing.
     pub max_in_flight: usize,
-    /// The share of its servers that a short poll of a standard queue asks, 0.0 to 1.0: how likely
-    /// it sees a given message. 1.0.
+    /// How likely a short poll asks each of the queue's ten servers, 0.0 to 1.0; 1.0. A message
+    /// stands on one server, and the messages of a FIFO group on the same one. Long polls ask all.
     pub sampling: f64,
     /// How long the depth may show what was; zero.
     pub depth_lag: Duration,

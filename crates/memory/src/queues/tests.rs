@@ -40,21 +40,76 @@ async fn a_call_acts_halfway_through_its_latency_even_if_the_caller_gives_up_the
     assert_eq!(queues.contents(&url).len(), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn short_polls_of_a_sampling_queue_miss_a_lone_message_and_long_polls_find_it() {
-    let (queues, url) = memory();
-    queues.reconfigure(&url, QueueSettings { sampling: 0.5, ..QueueSettings::default() });
-    queues.send(&url, &[message("lone")]).await.unwrap();
-    let mut found = 0;
+/// How many messages each of a hundred short polls of a queue with `count` messages finds.
+async fn short_polls(fifo: bool, count: usize) -> Vec<usize> {
+    let (queues, standard) = memory();
+    let url = if fifo { QueueUrl::new("memory://merge.fifo") } else { standard };
+    queues.create(&url, QueueSettings { sampling: 0.3, ..QueueSettings::default() });
+    for n in 0..count {
+        let ids = || tidegate_delivery::ports::Fifo {
+            group: n.to_string(),
+            deduplication: n.to_string(),
+        };
+        let message = Outgoing { fifo: fifo.then(ids), ..message("a") };
+        queues.send(&url, &[message]).await.unwrap();
+    }
+    let mut found = Vec::new();
     for _ in 0..100 {
-        let received = queues.receive(&url, 1, Duration::ZERO).await.unwrap();
-        found += received.len();
-        for message in received {
-            queues.set_visibility(&url, &[message.receipt], Duration::ZERO).await.unwrap();
+        let received = queues.receive(&url, 10, Duration::ZERO).await.unwrap();
+        found.push(received.len());
+        let receipts: Vec<String> = received.into_iter().map(|message| message.receipt).collect();
+        if !receipts.is_empty() {
+            queues.set_visibility(&url, &receipts, Duration::ZERO).await.unwrap();
         }
     }
-    assert!((30..70).contains(&found), "{found}");
-    assert_eq!(queues.receive(&url, 1, Duration::from_secs(1)).await.unwrap().len(), 1);
+    let all = queues.receive(&url, 10, Duration::from_secs(1)).await.unwrap();
+    assert_eq!(all.len(), count.min(10), "a long poll asks all servers");
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_polls_of_a_queue_that_samples_miss_a_lone_message_and_long_polls_find_it() {
+    for fifo in [false, true] {
+        let found: usize = short_polls(fifo, 1).await.into_iter().sum();
+        assert!((15..45).contains(&found), "fifo {fifo}: {found} of 100");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_polls_that_sample_give_fewer_than_asked_of_a_short_queue_and_all_of_a_deep_one() {
+    for fifo in [false, true] {
+        let short = short_polls(fifo, 12).await;
+        let fewer = short.iter().filter(|found| **found < 10).count();
+        assert!(fewer > 95, "fifo {fifo}: {short:?}");
+        let deep = short_polls(fifo, 1_000).await;
+        let fewer = deep.iter().filter(|found| **found < 10).count();
+        // Those that asked no server at all.
+        assert!(fewer < 10, "fifo {fifo}: {deep:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_of_a_fifo_queue_that_samples_keeps_its_order() {
+    let (queues, _) = memory();
+    let url = QueueUrl::new("memory://merge.fifo");
+    queues.create(&url, QueueSettings { sampling: 0.3, ..QueueSettings::default() });
+    for n in 0..20 {
+        let ids =
+            tidegate_delivery::ports::Fifo { group: "g".into(), deduplication: n.to_string() };
+        queues
+            .send(&url, &[Outgoing { fifo: Some(ids), ..message(&n.to_string()) }])
+            .await
+            .unwrap();
+    }
+    let mut got = Vec::new();
+    for _ in 0..200 {
+        for message in queues.receive(&url, 3, Duration::ZERO).await.unwrap() {
+            queues.delete(&url, &[message.receipt]).await.unwrap();
+            got.push(message.body);
+        }
+    }
+    let sent: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+    assert_eq!(got, sent);
 }
 
 #[tokio::test(start_paused = true)]

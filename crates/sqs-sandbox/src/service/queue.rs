@@ -26,7 +26,7 @@ impl Service {
         let known = self.made.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         match known {
             Some(known) => Ok(known),
-            None if self.create => self.make(name, QueueSettings::default()),
+            None if self.config.create => self.make(name, self.config.queues),
             None => Err(SqsError::no_queue()),
         }
     }
@@ -54,7 +54,7 @@ impl Service {
     }
 
     pub(super) fn create_queue(&self, request: &Queue) -> Result<QueueUrlOut, SqsError> {
-        let mut settings = QueueSettings::default();
+        let mut settings = self.config.queues;
         if let Some(seconds) = number(&request.attributes, "VisibilityTimeout", 0, 43_200)? {
             settings.visibility = Duration::from_secs(seconds);
         }
