@@ -38,6 +38,7 @@ const AWS: &str = "tidegate-aws";
 const MEMORY: &str = "tidegate-memory";
 const REDIS: &str = "tidegate-redis";
 const SANDBOX: &str = "ses-sandbox";
+const LISTENER: &str = "sandbox-listener";
 const SQS_SANDBOX: &str = "sqs-sandbox";
 const BOOTSTRAP: &str = "tidegate-bootstrap";
 const OPERATE: &str = "tidegate-operate";
@@ -48,14 +49,15 @@ const CLI: &str = "tidegate-cli";
 /// Who may need whom: core <- delivery <- (aws | memory | redis) <- binaries; the tests may need all.
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
     Some(match package {
-        CORE | SANDBOX => &[],
+        CORE | LISTENER => &[],
+        SANDBOX => &[LISTENER],
         DELIVERY => &[CORE],
         AWS | MEMORY | REDIS => &[CORE, DELIVERY],
         // What the two Lambda binaries have in common.
         BOOTSTRAP => &[CORE, DELIVERY, AWS, MEMORY, REDIS],
         "tidegate-scheduler" | "tidegate-poller" => &[CORE, DELIVERY, AWS, MEMORY, BOOTSTRAP],
         // SQS's rules are the memory adapter's; the sandbox gives them a wire.
-        SQS_SANDBOX => &[CORE, DELIVERY, MEMORY],
+        SQS_SANDBOX => &[CORE, DELIVERY, MEMORY, LISTENER],
         // The operator's use cases: over ports, as the pollers'.
         OPERATE => &[CORE, DELIVERY],
         // The production code on the memory adapters, and what it forecasts as a page.

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
-use tokio::net::TcpListener;
+use sandbox_listener::Listener;
 
 use crate::running::Shared;
 use crate::ses::MOST_BYTES;
 
 /// Serves until the sandbox is asked to stop.
-pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+pub(crate) async fn serve(listener: Listener, shared: Arc<Shared>) {
     connection::serve(listener, router(Arc::clone(&shared)), shared).await;
 }
 

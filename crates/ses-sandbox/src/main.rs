@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Parser;
-use ses_sandbox::{Change, Running, Sandbox, SandboxConfig, SandboxError};
+use sandbox_listener::{Listener, TlsOptions};
+use ses_sandbox::{Change, Running, Sandbox, SandboxConfig, SandboxError, SystemClock};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -14,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 ///
 /// It takes `SendEmail` and `GetAccount`, enforces a quota as SES does, takes its time, fails on
 /// demand, and shows every mail it accepted at its address. Point an AWS SDK at it with
-/// `AWS_ENDPOINT_URL_SESV2`. Every option but --listen and --json can be changed while it runs:
+/// `AWS_ENDPOINT_URL_SESV2`. Every option but --listen, --json and those of TLS can be changed while it runs:
 /// `curl -X PATCH ADDRESS/_sandbox/config -d '{"quota": 200, "latency": "80ms"}'`.
 ///
 /// Logs go to standard error; `RUST_LOG` sets how much (default: warn; `info` tells of every
@@ -28,6 +29,8 @@ struct Options {
     /// Say where it listens as one line of JSON: `{"address": …, "url": …}`
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    tls: TlsOptions,
     #[command(flatten)]
     settings: Change,
 }
@@ -51,7 +54,10 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let config = SandboxConfig::default().changed(options.settings);
-    let sandbox = Sandbox::start(config, options.listen).await?;
+    let refused = |source| SandboxError::Listen { addr: options.listen, source };
+    let listener =
+        Listener::bind(options.listen, options.tls.acceptor()?).await.map_err(refused)?;
+    let sandbox = Sandbox::start_on(config, listener, SystemClock::start()).map_err(refused)?;
     announce(&sandbox, options.json)?;
     tokio::select! {
         _ = terminate.recv() => {}

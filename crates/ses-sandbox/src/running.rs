@@ -1,11 +1,12 @@
 //! Starting the sandbox, and the handles on one that runs.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Bytes;
+use sandbox_listener::Listener;
 use thiserror::Error;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -26,7 +27,7 @@ pub enum SandboxError {
         addr: SocketAddr,
         /// What the system said.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -55,13 +56,26 @@ impl Sandbox {
         clock: impl Clock,
     ) -> Result<Running, SandboxError> {
         let refused = |source| SandboxError::Listen { addr, source };
-        let listener = TcpListener::bind(addr).await.map_err(refused)?;
-        let addr = listener.local_addr().map_err(refused)?;
+        let listener = Listener::bind(addr, None).await.map_err(refused)?;
+        Self::start_on(config, listener, clock).map_err(refused)
+    }
+
+    /// Like [`Sandbox::start_at`], on a listener of the caller's.
+    ///
+    /// # Errors
+    /// Where the listener's address cannot be told.
+    pub fn start_on(
+        config: SandboxConfig,
+        listener: Listener,
+        clock: impl Clock,
+    ) -> io::Result<Running> {
+        let addr = listener.local_addr()?;
+        let url = format!("{}://{addr}", listener.scheme());
         let (stop, stopped) = watch::channel(false);
         let engine = Mutex::new(Engine::new(config, clock.now_ns()));
         let shared = Arc::new(Shared { engine, clock: Box::new(clock), stopped });
         let task = tokio::spawn(http::serve(listener, Arc::clone(&shared)));
-        Ok(Running { addr, shared, stop, task })
+        Ok(Running { addr, url, shared, stop, task })
     }
 }
 
@@ -105,6 +119,7 @@ impl Shared {
 #[must_use = "dropping it ends the sandbox"]
 pub struct Running {
     addr: SocketAddr,
+    url: String,
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -120,7 +135,7 @@ impl Running {
     /// The endpoint for an SDK, such as `http://127.0.0.1:4579`.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.addr)
+        self.url.clone()
     }
 
     /// Settings and figures.

@@ -17,7 +17,9 @@
 //! | `ChangeMessageVisibility`, `ChangeMessageVisibilityBatch` | |
 //! | `GetQueueAttributes` | exact numbers of messages, timeout, size, ARN and kind |
 //! | `GetQueueUrl` | |
-//! | `CreateQueue` | heeds `VisibilityTimeout` and `MaximumMessageSize`; an existing queue stays as it is |
+//! | `CreateQueue` | heeds `VisibilityTimeout` and `MaximumMessageSize`; an existing queue stays as it is, but for its tags |
+//! | `DeleteQueue` | at once; its name may be used again |
+//! | `ListQueues`, `ListQueueTags`, `TagQueue`, `UntagQueue` | |
 //!
 //! `GET /_sandbox/stats` counts the calls by operation and tells how deep each queue is; see
 //! [`Stats`].

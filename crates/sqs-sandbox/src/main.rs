@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Parser;
+use sandbox_listener::{Listener, TlsOptions};
 use sqs_sandbox::{QueueSettings, Running, Sandbox, SandboxConfig, SandboxError};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -33,6 +34,8 @@ struct Options {
     /// messages of short queues, as it does on SQS
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share)]
     sampling: f64,
+    #[command(flatten)]
+    tls: TlsOptions,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -60,7 +63,10 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let queues = QueueSettings { sampling: options.sampling, ..QueueSettings::default() };
     let config = SandboxConfig { create: options.create, queues };
-    let sandbox = Sandbox::start(config, options.listen).await?;
+    let refused = |source| SandboxError::Listen { addr: options.listen, source };
+    let listener =
+        Listener::bind(options.listen, options.tls.acceptor()?).await.map_err(refused)?;
+    let sandbox = Sandbox::start_on(config, listener).map_err(refused)?;
     announce(&sandbox, options.json)?;
     tokio::select! {
         _ = terminate.recv() => {}

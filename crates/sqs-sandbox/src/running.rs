@@ -5,11 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use axum::serve::ListenerExt as _;
+use sandbox_listener::Listener;
 use thiserror::Error;
 use tidegate_core::Timestamp;
 use tidegate_memory::{QueueSettings, Universe};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -54,21 +53,26 @@ impl Sandbox {
     /// [`SandboxError::Listen`] where the address cannot be bound.
     pub async fn start(config: SandboxConfig, addr: SocketAddr) -> Result<Running, SandboxError> {
         let refused = |source| SandboxError::Listen { addr, source };
-        let listener = TcpListener::bind(addr).await.map_err(refused)?;
-        let addr = listener.local_addr().map_err(refused)?;
+        let listener = Listener::bind(addr, None).await.map_err(refused)?;
+        Self::start_on(config, listener).map_err(refused)
+    }
+
+    /// Like [`Sandbox::start`], on a listener of the caller's.
+    ///
+    /// # Errors
+    /// Where the listener's address cannot be told.
+    pub fn start_on(config: SandboxConfig, listener: Listener) -> io::Result<Running> {
+        let addr = listener.local_addr()?;
+        let url = format!("{}://{addr}", listener.scheme());
         let (stop, stopped) = watch::channel(false);
-        let service = Service::new(Universe::starting_at(now()), config, url(addr));
+        let service = Service::new(Universe::starting_at(now()), config, url.clone());
         let shared = Arc::new(Shared { service, stopped });
         let task = tokio::spawn(serve(listener, Arc::clone(&shared)));
-        Ok(Running { addr, shared, stop, task })
+        Ok(Running { addr, url, shared, stop, task })
     }
 }
 
-async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    // Answers are small; waiting to fill a packet would add 40 ms to some of them.
-    let listener = listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
+async fn serve(listener: Listener, shared: Arc<Shared>) {
     let stopping = Arc::clone(&shared);
     let server = axum::serve(listener, router(Arc::clone(&shared)))
         .with_graceful_shutdown(async move { stopping.stopped().await });
@@ -93,14 +97,11 @@ fn now() -> Timestamp {
     Timestamp::default() + since_epoch.unwrap_or_default()
 }
 
-fn url(addr: SocketAddr) -> String {
-    format!("http://{addr}")
-}
-
 /// A sandbox that serves. Dropping it ends the sandbox at once.
 #[must_use = "dropping it ends the sandbox"]
 pub struct Running {
     addr: SocketAddr,
+    url: String,
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -116,7 +117,7 @@ impl Running {
     /// The endpoint for an SDK, such as `http://127.0.0.1:4580`.
     #[must_use]
     pub fn url(&self) -> String {
-        url(self.addr)
+        self.url.clone()
     }
 
     /// What was asked so far, and what lies on the queues.

@@ -1,6 +1,7 @@
 //! SQS's calls: read, done on the queues, answered.
 
 mod calls;
+mod directory;
 mod queue;
 mod send;
 
@@ -18,7 +19,7 @@ use crate::names::Names;
 use crate::running::SandboxConfig;
 
 /// The operations there are.
-const OPERATIONS: [&str; 11] = [
+const OPERATIONS: [&str; 16] = [
     "ReceiveMessage",
     "SendMessage",
     "SendMessageBatch",
@@ -29,6 +30,11 @@ const OPERATIONS: [&str; 11] = [
     "GetQueueAttributes",
     "GetQueueUrl",
     "CreateQueue",
+    "DeleteQueue",
+    "ListQueues",
+    "ListQueueTags",
+    "TagQueue",
+    "UntagQueue",
     // Every other one.
     "",
 ];
@@ -96,6 +102,11 @@ impl Service {
             "GetQueueAttributes" => answer(&self.attributes(read(body)?).await?),
             "GetQueueUrl" => answer(&self.url_of(&read(body)?)?),
             "CreateQueue" => answer(&self.create_queue(&read(body)?)?),
+            "DeleteQueue" => answer(&self.delete_queue(&read(body)?)?),
+            "ListQueues" => answer(&self.list(&read(body)?)),
+            "ListQueueTags" => answer(&self.tags(read(body)?).await?),
+            "TagQueue" => answer(&self.tag(&read(body)?)?),
+            "UntagQueue" => answer(&self.untag(&read(body)?)?),
             other => {
                 let said = format!("The action `{other}` is not valid for this endpoint.");
                 Err(SqsError::new("InvalidAction", said))

@@ -103,10 +103,56 @@ pub(crate) struct AttributesOf {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Queue {
+pub(crate) struct QueueSpec {
     pub(crate) queue_name: String,
     #[serde(default)]
     pub(crate) attributes: BTreeMap<String, String>,
+    /// SQS spells this one member small.
+    #[serde(default, rename = "tags")]
+    pub(crate) tags: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct QueueOnly {
+    pub(crate) queue_url: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct List {
+    #[serde(default)]
+    pub(crate) queue_name_prefix: String,
+    pub(crate) max_results: Option<usize>,
+    pub(crate) next_token: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Listed {
+    pub(crate) queue_urls: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Tag {
+    pub(crate) queue_url: String,
+    pub(crate) tags: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Untag {
+    pub(crate) queue_url: String,
+    pub(crate) tag_keys: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct TagsOut {
+    pub(crate) tags: BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]

@@ -13,6 +13,7 @@ use aws_sdk_sqs::types::{
 use sqs_sandbox::{Running, Sandbox, SandboxConfig};
 use tidegate_aws::SqsQueues;
 use tidegate_delivery::ports::QueueUrl;
+use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract};
 use tidegate_tests::local::sdk_config;
 
@@ -38,6 +39,32 @@ impl QueueRoom for Room {
     }
 }
 
+impl DirectoryRoom for Room {
+    type Directory = SqsQueues;
+
+    fn directory(&self) -> &SqsQueues {
+        &self.queues
+    }
+
+    async fn create(&self, name: &str) -> QueueUrl {
+        let call = self.client.create_queue().queue_name(name);
+        QueueUrl::new(call.send().await.unwrap().queue_url.unwrap())
+    }
+
+    async fn tag(&self, queue: &QueueUrl, name: &str, value: Option<&str>) {
+        let url = queue.as_str();
+        let Some(value) = value else {
+            self.client.untag_queue().queue_url(url).tag_keys(name).send().await.unwrap();
+            return;
+        };
+        self.client.tag_queue().queue_url(url).tags(name, value).send().await.unwrap();
+    }
+
+    async fn delete(&self, queue: &QueueUrl) {
+        self.client.delete_queue().queue_url(queue.as_str()).send().await.unwrap();
+    }
+}
+
 async fn started(create: bool) -> (Running, Client) {
     let address = "127.0.0.1:0".parse().unwrap();
     let sandbox = Sandbox::start(SandboxConfig { create, ..SandboxConfig::default() }, address)
@@ -48,10 +75,12 @@ async fn started(create: bool) -> (Running, Client) {
 }
 
 #[tokio::test]
-async fn queues_on_the_sandbox_keep_the_contract() {
+async fn queues_and_their_directory_on_the_sandbox_keep_the_contract() {
     let (sandbox, client) = started(false).await;
     let queues = SqsQueues::new(&client);
-    queues_contract(&Room { client, queues, made: Cell::new(0) }).await;
+    let room = Room { client, queues, made: Cell::new(0) };
+    queues_contract(&room).await;
+    directory_contract(&room).await;
     sandbox.shutdown().await;
 }
 
@@ -108,6 +137,22 @@ async fn a_queue_keeps_its_settings_and_refuses_impossible_ones() {
         (QueueAttributeName::VisibilityTimeout, "7".to_owned()),
     ];
     assert_eq!(told, expected.into());
+    sandbox.shutdown().await;
+}
+
+#[tokio::test]
+async fn queues_are_made_with_tags_and_listed_page_by_page() {
+    let (sandbox, client) = started(false).await;
+    for name in ["autumn", "spring", "summer"] {
+        client.create_queue().queue_name(name).tags("name", name).send().await.unwrap();
+    }
+    let list = client.list_queues().queue_name_prefix("s").max_results(1);
+    let urls = list.into_paginator().items().send().collect::<Result<Vec<_>, _>>().await.unwrap();
+    let expected =
+        ["spring", "summer"].map(|name| format!("{}/000000000000/{name}", sandbox.url()));
+    assert_eq!(urls, expected);
+    let tags = client.list_queue_tags().queue_url(&urls[1]).send().await.unwrap().tags.unwrap();
+    assert_eq!(tags, [("name".to_owned(), "summer".to_owned())].into());
     sandbox.shutdown().await;
 }
 

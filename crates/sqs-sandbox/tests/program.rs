@@ -37,6 +37,18 @@ fn it_says_where_it_listens_names_a_taken_port_and_ends_well_when_told() {
     end(&mut child, "-INT");
 }
 
+#[test]
+fn tls_needs_a_certificate_and_its_key_and_both_can_be_read() {
+    let alone = program(&["--tls-key", "key.pem"]).output().expect("run");
+    assert_eq!(alone.status.code(), Some(2));
+    let options = ["--tls-cert", "/no/such/file", "--tls-key", "/no/such/file"];
+    let missing = program(&options).output().expect("run");
+    let said = String::from_utf8(missing.stderr).expect("UTF-8");
+    assert_eq!(missing.status.code(), Some(1));
+    let told = "--tls-cert /no/such/file: must be a PEM file with certificates";
+    assert!(said.contains(told), "{said}");
+}
+
 fn end(child: &mut Child, signal: &str) {
     let id = child.id().to_string();
     assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +13,9 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use sandbox_listener::{Listener, Stream, refused};
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tower_service::Service;
 
@@ -34,13 +33,13 @@ pub(super) enum Severed {
     Reset,
 }
 
-pub(super) async fn serve(listener: TcpListener, router: Router, shared: Arc<Shared>) {
+pub(super) async fn serve(mut listener: Listener, router: Router, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     let mut stopped = pin!(shared.stopped());
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
+                Ok(stream) => {
                     connections.spawn(connection(stream, router.clone(), Arc::clone(&shared)));
                 }
                 Err(error) => refused(&error).await,
@@ -56,15 +55,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, shared: Arc<Sha
     }
 }
 
-/// Out of file descriptors, most likely: the next accept would fail at once too.
-async fn refused(error: &io::Error) {
-    tracing::warn!(%error, "a connection could not be accepted");
-    tokio::time::sleep(Duration::from_millis(50)).await;
-}
-
-async fn connection(stream: TcpStream, router: Router, shared: Arc<Shared>) {
-    // Answers are small; waiting to fill a packet would add 40 ms to some of them.
-    let _ = stream.set_nodelay(true);
+async fn connection(stream: Stream, router: Router, shared: Arc<Shared>) {
     let service = service_fn(move |request| Box::pin(answer(router.clone(), request)));
     let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     let mut stop = pin!(shared.stopped());
@@ -81,7 +72,7 @@ async fn connection(stream: TcpStream, router: Router, shared: Arc<Shared>) {
     let mut stream = connection.into_parts().io.into_inner();
     if ended.is_err_and(|error| severed(&error) == Some(Severed::Reset)) {
         // Dropped without lingering, the socket answers with a reset.
-        let _ = stream.set_zero_linger();
+        let _ = stream.tcp().set_zero_linger();
     } else {
         let _ = stream.shutdown().await;
     }

@@ -60,6 +60,17 @@ fn a_wrong_option_is_refused_with_its_name_the_value_and_what_is_allowed() {
     }
 }
 
+#[test]
+fn tls_needs_a_certificate_and_its_key_and_both_can_be_read() {
+    let (alone, said) = output(&["--tls-cert", "cert.pem"]);
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(said.contains("--tls-key <FILE>"), "{said}");
+    let (missing, said) = output(&["--tls-cert", "/no/such/file", "--tls-key", "/no/such/file"]);
+    assert_eq!(missing.status.code(), Some(1));
+    let told = "--tls-cert /no/such/file: must be a PEM file with certificates";
+    assert!(said.contains(told), "{said}");
+}
+
 fn kill(child: &Child, signal: &str) {
     let id = child.id().to_string();
     assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());

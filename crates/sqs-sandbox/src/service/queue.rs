@@ -9,7 +9,7 @@ use tidegate_memory::QueueSettings;
 
 use super::Service;
 use crate::error::SqsError;
-use crate::wire::{Attributes, AttributesOf, Queue, QueueUrlOut};
+use crate::wire::{Attributes, AttributesOf, QueueSpec, QueueUrlOut};
 
 /// Who owns the queues; SQS gives every account a number.
 const ACCOUNT: &str = "000000000000";
@@ -53,7 +53,7 @@ impl Service {
         Ok(queue.clone())
     }
 
-    pub(super) fn create_queue(&self, request: &Queue) -> Result<QueueUrlOut, SqsError> {
+    pub(super) fn create_queue(&self, request: &QueueSpec) -> Result<QueueUrlOut, SqsError> {
         let mut settings = self.config.queues;
         if let Some(seconds) = number(&request.attributes, "VisibilityTimeout", 0, 43_200)? {
             settings.visibility = Duration::from_secs(seconds);
@@ -62,15 +62,22 @@ impl Service {
             settings.max_message_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         }
         let (queue, _) = self.make(&request.queue_name, settings)?;
+        for (name, value) in &request.tags {
+            self.queues.tag(&queue, name, Some(value));
+        }
         Ok(self.out(&queue))
     }
 
-    pub(super) fn url_of(&self, request: &Queue) -> Result<QueueUrlOut, SqsError> {
+    pub(super) fn url_of(&self, request: &QueueSpec) -> Result<QueueUrlOut, SqsError> {
         self.queue(&request.queue_name).map(|queue| self.out(&queue))
     }
 
     fn out(&self, queue: &QueueUrl) -> QueueUrlOut {
-        QueueUrlOut { queue_url: format!("{}/{ACCOUNT}/{queue}", self.url) }
+        QueueUrlOut { queue_url: self.url_named(queue.as_str()) }
+    }
+
+    pub(super) fn url_named(&self, name: &str) -> String {
+        format!("{}/{ACCOUNT}/{name}", self.url)
     }
 
     pub(super) async fn attributes(&self, request: AttributesOf) -> Result<Attributes, SqsError> {

@@ -1,0 +1,121 @@
+//! How the sandboxes listen: on TCP, and with TLS where they are given a certificate.
+//!
+//! AWS's endpoints speak TLS alone, and its handshakes and encryption are a good part of what a
+//! poller's processor does. So a measurement that leaves TLS out measures something else.
+
+mod stream;
+mod tls;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+pub use stream::Stream;
+pub use tls::{TlsError, TlsOptions};
+
+/// A client that has said nothing for so long is not going to finish its handshake.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Accepts connections; with TLS, those whose handshake is done.
+pub struct Listener {
+    tcp: TcpListener,
+    tls: Option<TlsAcceptor>,
+    /// Side by side: a client that is slow at its handshake keeps no other waiting.
+    handshakes: JoinSet<Option<Stream>>,
+}
+
+impl Listener {
+    /// Binds `addr` (port 0 takes a free one).
+    ///
+    /// # Errors
+    /// Where the address cannot be bound.
+    pub async fn bind(addr: SocketAddr, tls: Option<TlsAcceptor>) -> io::Result<Self> {
+        Ok(Self { tcp: TcpListener::bind(addr).await?, tls, handshakes: JoinSet::new() })
+    }
+
+    /// The address it is bound to.
+    ///
+    /// # Errors
+    /// Where the system does not tell it.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+
+    /// `http`, or `https` where it has a certificate.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// The next connection. Dropping the future loses none.
+    ///
+    /// # Errors
+    /// Where the system refuses to accept one: out of file descriptors, most often.
+    pub async fn accept(&mut self) -> io::Result<Stream> {
+        loop {
+            tokio::select! {
+                accepted = self.tcp.accept() => {
+                    let (tcp, _) = accepted?;
+                    // Answers are small; waiting to fill a packet would add 40 ms to some of them.
+                    let _ = tcp.set_nodelay(true);
+                    match &self.tls {
+                        None => return Ok(Stream::Tcp(tcp)),
+                        Some(tls) => drop(self.handshakes.spawn(handshake(tls.clone(), tcp))),
+                    }
+                }
+                Some(done) = self.handshakes.join_next(), if !self.handshakes.is_empty() => {
+                    if let Ok(Some(stream)) = done {
+                        return Ok(stream);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// None where the client does not trust us, gives up, or is no TLS client.
+async fn handshake(tls: TlsAcceptor, tcp: TcpStream) -> Option<Stream> {
+    let done = tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(tcp)).await;
+    match done.map_err(io::Error::from).flatten() {
+        Ok(stream) => Some(Stream::Tls(Box::new(stream))),
+        Err(error) => {
+            tracing::info!(%error, "a TLS handshake failed");
+            None
+        }
+    }
+}
+
+impl axum::serve::Listener for Listener {
+    type Io = Stream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Stream, SocketAddr) {
+        loop {
+            match Listener::accept(self).await.and_then(|stream| Ok((stream.peer_addr()?, stream)))
+            {
+                Ok((addr, stream)) => return (stream, addr),
+                Err(error) => refused(&error).await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Listener::local_addr(self)
+    }
+}
+
+/// Waits a little: out of file descriptors, the next accept would fail at once too.
+pub async fn refused(error: &io::Error) {
+    tracing::warn!(%error, "a connection could not be accepted");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("tcp", &self.tcp).finish_non_exhaustive()
+    }
+}

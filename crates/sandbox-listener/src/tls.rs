@@ -1,0 +1,71 @@
+//! The certificate a sandbox shows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use thiserror::Error;
+use tokio_rustls::TlsAcceptor;
+
+/// Options of a program that may serve TLS.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// Serve https, with the certificate chain in this PEM file, the server's own first
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's private key, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+}
+
+/// Why a certificate cannot be served.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// A file cannot be read, or holds nothing of what it should.
+    #[error("{option} {path}: must be a PEM file with {holds}", path = path.display())]
+    File {
+        /// The option that names the file.
+        option: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Contents that it should have.
+        holds: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: pem::Error,
+    },
+    /// Certificate and key are not of each other, or of a kind that TLS does not know.
+    #[error("--tls-cert and --tls-key do not fit")]
+    Pair(#[source] rustls::Error),
+}
+
+impl TlsOptions {
+    /// Reads the files; none where TLS was not asked for.
+    ///
+    /// # Errors
+    /// [`TlsError`], with the option that is wrong.
+    pub fn acceptor(&self) -> Result<Option<TlsAcceptor>, TlsError> {
+        let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        let refused = |option, path: &PathBuf, holds| {
+            let path = path.clone();
+            move |source| TlsError::File { option, path, holds, source }
+        };
+        let chain = CertificateDer::pem_file_iter(cert)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .and_then(
+                |chain| if chain.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(chain) },
+            )
+            .map_err(refused("--tls-cert", cert, "certificates"))?;
+        let key = PrivateKeyDer::from_pem_file(key).map_err(refused(
+            "--tls-key",
+            key,
+            "a private key",
+        ))?;
+        let config = ServerConfig::builder().with_no_client_auth();
+        let config = config.with_single_cert(chain, key).map_err(TlsError::Pair)?;
+        Ok(Some(TlsAcceptor::from(Arc::new(config))))
+    }
+}

@@ -1,0 +1,111 @@
+//! Connections with TLS.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use sandbox_listener::{Listener, TlsOptions};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+fn pem(kind: &str, der: &[u8]) -> String {
+    format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", STANDARD.encode(der))
+}
+
+struct Files {
+    folder: TempDir,
+    certificate: CertificateDer<'static>,
+}
+
+impl Files {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let write = |name, text| std::fs::write(folder.path().join(name), text).unwrap();
+        write("cert.pem", pem("CERTIFICATE", cert.der()));
+        write("key.pem", pem("PRIVATE KEY", &signing_key.serialize_der()));
+        Self { folder, certificate: cert.der().clone() }
+    }
+
+    fn options(&self) -> TlsOptions {
+        let file = |name| Some(self.folder.path().join(name));
+        TlsOptions { tls_cert: file("cert.pem"), tls_key: file("key.pem") }
+    }
+
+    fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+/// A listener that sends every byte back, and how to reach it.
+async fn echo(files: &Files) -> (TcpStream, TlsConnector, std::net::SocketAddr) {
+    let tls = files.options().acceptor().unwrap();
+    let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap(), tls).await.unwrap();
+    assert_eq!(listener.scheme(), "https");
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let stream = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let (mut from, mut to) = tokio::io::split(stream);
+                tokio::io::copy(&mut from, &mut to).await
+            });
+        }
+    });
+    let mut roots = RootCertStore::empty();
+    roots.add(files.certificate.clone()).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    (TcpStream::connect(addr).await.unwrap(), TlsConnector::from(Arc::new(config)), addr)
+}
+
+#[tokio::test]
+async fn who_trusts_the_certificate_is_served_however_slow_or_wrong_others_are() {
+    let files = Files::new();
+    // One that never begins its handshake, and one that speaks no TLS.
+    let (_silent, connector, addr) = echo(&files).await;
+    let mut plain = TcpStream::connect(addr).await.unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let tcp = TcpStream::connect(addr).await.unwrap();
+    let mut stream = connector.connect(name, tcp).await.unwrap();
+    stream.write_all(b"a mail").await.unwrap();
+    stream.flush().await.unwrap();
+    let mut back = [0; 6];
+    stream.read_exact(&mut back).await.unwrap();
+    assert_eq!(&back, b"a mail");
+}
+
+#[test]
+fn a_file_that_is_wrong_is_told_with_its_option_and_what_it_should_hold() {
+    let files = Files::new();
+    let said = |change: &dyn Fn(&mut TlsOptions)| {
+        let mut options = files.options();
+        change(&mut options);
+        options.acceptor().map(|_| ()).unwrap_err().to_string()
+    };
+    let missing = Path::new("/no/such/file").to_owned();
+    assert_eq!(
+        said(&|o| o.tls_cert = Some(missing.clone())),
+        "--tls-cert /no/such/file: must be a PEM file with certificates"
+    );
+    let empty = files.file("empty.pem", "");
+    let told = format!("--tls-cert {}: must be a PEM file with certificates", empty.display());
+    assert_eq!(said(&|o| o.tls_cert = Some(empty.clone())), told);
+    let told = format!("--tls-key {}: must be a PEM file with a private key", empty.display());
+    assert_eq!(said(&|o| o.tls_key = Some(empty.clone())), told);
+    let other =
+        files.file("other.pem", &pem("PRIVATE KEY", &KeyPair::generate().unwrap().serialize_der()));
+    assert_eq!(said(&|o| o.tls_key = Some(other.clone())), "--tls-cert and --tls-key do not fit");
+    assert!(TlsOptions::default().acceptor().unwrap().is_none());
+}
