@@ -1,10 +1,11 @@
 //! How the sandboxes listen: on TCP, and with TLS where they are given a certificate.
 //!
 //! AWS's endpoints speak TLS alone, and its handshakes and encryption are a good part of what a
-//! poller's processor does. So a measurement that leaves TLS out measures something else.
+//! poller's processor does. So a measurement that leaves TLS out measures something else. They close
+//! connections that are idle, too.
 
+mod options;
 mod stream;
-mod tls;
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,8 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+pub use options::{ListenOptions, TlsError};
 pub use stream::Stream;
-pub use tls::{TlsError, TlsOptions};
 
 /// A client that has said nothing for so long is not going to finish its handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -24,17 +25,28 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 pub struct Listener {
     tcp: TcpListener,
     tls: Option<TlsAcceptor>,
+    idle: Option<Duration>,
     /// Side by side: a client that is slow at its handshake keeps no other waiting.
     handshakes: JoinSet<Option<Stream>>,
 }
 
 impl Listener {
-    /// Binds `addr` (port 0 takes a free one).
+    /// Binds `addr` (port 0 takes a free one), without TLS.
     ///
     /// # Errors
     /// Where the address cannot be bound.
-    pub async fn bind(addr: SocketAddr, tls: Option<TlsAcceptor>) -> io::Result<Self> {
-        Ok(Self { tcp: TcpListener::bind(addr).await?, tls, handshakes: JoinSet::new() })
+    pub async fn bind(addr: SocketAddr) -> io::Result<Self> {
+        let tcp = TcpListener::bind(addr).await?;
+        Ok(Self { tcp, tls: None, idle: None, handshakes: JoinSet::new() })
+    }
+
+    /// This one, as the options want its connections.
+    ///
+    /// # Errors
+    /// [`TlsError`] where the certificate cannot be served.
+    pub fn with(self, options: &ListenOptions) -> Result<Self, TlsError> {
+        let idle = options.idle_seconds.map(Duration::from_secs);
+        Ok(Self { tls: options.acceptor()?, idle, ..self })
     }
 
     /// The address it is bound to.
@@ -63,8 +75,8 @@ impl Listener {
                     // Answers are small; waiting to fill a packet would add 40 ms to some of them.
                     let _ = tcp.set_nodelay(true);
                     match &self.tls {
-                        None => return Ok(Stream::Tcp(tcp)),
-                        Some(tls) => drop(self.handshakes.spawn(handshake(tls.clone(), tcp))),
+                        None => return Ok(Stream::plain(tcp, self.idle)),
+                        Some(tls) => drop(self.handshakes.spawn(handshake(tls.clone(), tcp, self.idle))),
                     }
                 }
                 Some(done) = self.handshakes.join_next(), if !self.handshakes.is_empty() => {
@@ -78,10 +90,10 @@ impl Listener {
 }
 
 /// None where the client does not trust us, gives up, or is no TLS client.
-async fn handshake(tls: TlsAcceptor, tcp: TcpStream) -> Option<Stream> {
+async fn handshake(tls: TlsAcceptor, tcp: TcpStream, idle: Option<Duration>) -> Option<Stream> {
     let done = tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(tcp)).await;
     match done.map_err(io::Error::from).flatten() {
-        Ok(stream) => Some(Stream::Tls(Box::new(stream))),
+        Ok(stream) => Some(Stream::encrypted(stream, idle)),
         Err(error) => {
             tracing::info!(%error, "a TLS handshake failed");
             None

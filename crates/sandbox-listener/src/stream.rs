@@ -4,84 +4,136 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 
 /// A connection, with TLS or without.
 #[derive(Debug)]
-pub enum Stream {
-    /// Without.
+pub struct Stream {
+    transport: Transport,
+    idle: Option<Idle>,
+}
+
+#[derive(Debug)]
+enum Transport {
     Tcp(TcpStream),
-    /// With.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+/// Ends the stream where nothing was read or written for so long.
+#[derive(Debug)]
+struct Idle {
+    limit: Duration,
+    end: Pin<Box<Sleep>>,
+}
+
 impl Stream {
+    pub(crate) fn plain(tcp: TcpStream, idle: Option<Duration>) -> Self {
+        Self { transport: Transport::Tcp(tcp), idle: idle.map(Idle::new) }
+    }
+
+    pub(crate) fn encrypted(tls: TlsStream<TcpStream>, idle: Option<Duration>) -> Self {
+        Self { transport: Transport::Tls(Box::new(tls)), idle: idle.map(Idle::new) }
+    }
+
     /// The TCP connection beneath.
     #[must_use]
     pub fn tcp(&self) -> &TcpStream {
-        match self {
-            Self::Tcp(tcp) => tcp,
-            Self::Tls(tls) => tls.get_ref().0,
+        match &self.transport {
+            Transport::Tcp(tcp) => tcp,
+            Transport::Tls(tls) => tls.get_ref().0,
         }
     }
 
     pub(crate) fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.tcp().peer_addr()
     }
+
+    fn used(&mut self) {
+        if let Some(idle) = &mut self.idle {
+            idle.end.as_mut().reset(Instant::now() + idle.limit);
+        }
+    }
+
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        self.idle.as_mut().is_some_and(|idle| idle.end.as_mut().poll(cx).is_ready())
+    }
+}
+
+impl Idle {
+    fn new(limit: Duration) -> Self {
+        Self { limit, end: Box::pin(sleep(limit)) }
+    }
 }
 
 /// Calls whichever stream it is.
 macro_rules! either {
     ($self:ident.$method:ident($($argument:expr),*)) => {
-        match $self.get_mut() {
-            Self::Tcp(tcp) => Pin::new(tcp).$method($($argument),*),
-            Self::Tls(tls) => Pin::new(tls.as_mut()).$method($($argument),*),
+        match &mut $self.transport {
+            Transport::Tcp(tcp) => Pin::new(tcp).$method($($argument),*),
+            Transport::Tls(tls) => Pin::new(tls.as_mut()).$method($($argument),*),
         }
     };
 }
 
 impl AsyncRead for Stream {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        either!(self.poll_read(cx, buf))
+        let read = either!(self.poll_read(cx, buf));
+        if read.is_ready() {
+            self.used();
+        } else if self.is_over(cx) {
+            // Nothing read is the stream's end: whoever serves it closes it.
+            return Poll::Ready(Ok(()));
+        }
+        read
     }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        either!(self.poll_write(cx, buf))
+        let written = either!(self.poll_write(cx, buf));
+        if written.is_ready() {
+            self.used();
+        }
+        written
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         either!(self.poll_flush(cx))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         either!(self.poll_shutdown(cx))
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        either!(self.poll_write_vectored(cx, bufs))
+        let written = either!(self.poll_write_vectored(cx, bufs));
+        if written.is_ready() {
+            self.used();
+        }
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Tcp(tcp) => tcp.is_write_vectored(),
-            Self::Tls(tls) => tls.is_write_vectored(),
+        match &self.transport {
+            Transport::Tcp(tcp) => tcp.is_write_vectored(),
+            Transport::Tls(tls) => tls.is_write_vectored(),
         }
     }
 }

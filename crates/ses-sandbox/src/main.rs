@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Parser;
-use sandbox_listener::{Listener, TlsOptions};
+use sandbox_listener::{ListenOptions, Listener};
 use ses_sandbox::{Change, Running, Sandbox, SandboxConfig, SandboxError, SystemClock};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -15,7 +15,8 @@ use tracing_subscriber::EnvFilter;
 ///
 /// It takes `SendEmail` and `GetAccount`, enforces a quota as SES does, takes its time, fails on
 /// demand, and shows every mail it accepted at its address. Point an AWS SDK at it with
-/// `AWS_ENDPOINT_URL_SESV2`. Every option but --listen, --json and those of TLS can be changed while it runs:
+/// `AWS_ENDPOINT_URL_SESV2`. Every option but --json and those of how it listens can be changed while
+/// it runs:
 /// `curl -X PATCH ADDRESS/_sandbox/config -d '{"quota": 200, "latency": "80ms"}'`.
 ///
 /// Logs go to standard error; `RUST_LOG` sets how much (default: warn; `info` tells of every
@@ -30,7 +31,7 @@ struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    tls: TlsOptions,
+    connections: ListenOptions,
     #[command(flatten)]
     settings: Change,
 }
@@ -55,8 +56,8 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let config = SandboxConfig::default().changed(options.settings);
     let refused = |source| SandboxError::Listen { addr: options.listen, source };
-    let listener =
-        Listener::bind(options.listen, options.tls.acceptor()?).await.map_err(refused)?;
+    let listener = Listener::bind(options.listen).await.map_err(refused)?;
+    let listener = listener.with(&options.connections)?;
     let sandbox = Sandbox::start_on(config, listener, SystemClock::start()).map_err(refused)?;
     announce(&sandbox, options.json)?;
     tokio::select! {

@@ -56,7 +56,7 @@ impl Sandbox {
         clock: impl Clock,
     ) -> Result<Running, SandboxError> {
         let refused = |source| SandboxError::Listen { addr, source };
-        let listener = Listener::bind(addr, None).await.map_err(refused)?;
+        let listener = Listener::bind(addr).await.map_err(refused)?;
         Self::start_on(config, listener, clock).map_err(refused)
     }
 

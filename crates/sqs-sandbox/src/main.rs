@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Parser;
-use sandbox_listener::{Listener, TlsOptions};
+use sandbox_listener::{ListenOptions, Listener};
 use sqs_sandbox::{QueueSettings, Running, Sandbox, SandboxConfig, SandboxError};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -35,7 +35,7 @@ struct Options {
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share)]
     sampling: f64,
     #[command(flatten)]
-    tls: TlsOptions,
+    connections: ListenOptions,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -64,8 +64,8 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     let queues = QueueSettings { sampling: options.sampling, ..QueueSettings::default() };
     let config = SandboxConfig { create: options.create, queues };
     let refused = |source| SandboxError::Listen { addr: options.listen, source };
-    let listener =
-        Listener::bind(options.listen, options.tls.acceptor()?).await.map_err(refused)?;
+    let listener = Listener::bind(options.listen).await.map_err(refused)?;
+    let listener = listener.with(&options.connections)?;
     let sandbox = Sandbox::start_on(config, listener).map_err(refused)?;
     announce(&sandbox, options.json)?;
     tokio::select! {

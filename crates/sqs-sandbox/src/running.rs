@@ -53,7 +53,7 @@ impl Sandbox {
     /// [`SandboxError::Listen`] where the address cannot be bound.
     pub async fn start(config: SandboxConfig, addr: SocketAddr) -> Result<Running, SandboxError> {
         let refused = |source| SandboxError::Listen { addr, source };
-        let listener = Listener::bind(addr, None).await.map_err(refused)?;
+        let listener = Listener::bind(addr).await.map_err(refused)?;
         Self::start_on(config, listener).map_err(refused)
     }
 

@@ -1,4 +1,4 @@
-//! The certificate a sandbox shows.
+//! How a sandbox listens, as options of a program.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,15 +10,19 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use tokio_rustls::TlsAcceptor;
 
-/// Options of a program that may serve TLS.
+/// The certificate that it shows, and how long a connection may be idle.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsOptions {
+pub struct ListenOptions {
     /// Serve https, with the certificate chain in this PEM file, the server's own first
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
     /// The certificate's private key, a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+    /// Close a connection on which nothing came or went for so long, as AWS's endpoints do; longer
+    /// than any request lasts [default: never]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub idle_seconds: Option<u64>,
 }
 
 /// Why a certificate cannot be served.
@@ -42,12 +46,9 @@ pub enum TlsError {
     Pair(#[source] rustls::Error),
 }
 
-impl TlsOptions {
+impl ListenOptions {
     /// Reads the files; none where TLS was not asked for.
-    ///
-    /// # Errors
-    /// [`TlsError`], with the option that is wrong.
-    pub fn acceptor(&self) -> Result<Option<TlsAcceptor>, TlsError> {
+    pub(crate) fn acceptor(&self) -> Result<Option<TlsAcceptor>, TlsError> {
         let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let refused = |option, path: &PathBuf, holds| {
             let path = path.clone();
