@@ -225,9 +225,12 @@ fuzz-%:
 	@echo "$*: $$(grep -a DONE $(FUZZ_FOUND)/$*/log | tail -n 1)"
 
 ONLY ?=
+COMMA := ,
+# All that a measurement under Lambda's limits alone needs (ONLY=lambda).
+CONFINED_BINS := --bin poller --bin scheduler --bin ses-sandbox --bin sqs-sandbox
 .PHONY: bench
-bench: $(LOCAL_VENV) $(REDIS_NEEDED) rust ## The README's figures, measured here (ONLY=start,14,200,… for a part)
-	cargo build --release --locked --workspace --bins
+bench: $(LOCAL_VENV) $(REDIS_NEEDED) rust ## The README's figures, measured here (ONLY=start,14,lambda,… for a part; lambda needs root)
+	cargo build --release --locked $(if $(filter-out lambda%,$(subst $(COMMA), ,$(or $(ONLY),all))),--workspace --bins,$(CONFINED_BINS))
 	TIDEGATE_REDIS_SERVER=$(REDIS_SERVER) \
 	  $(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(RELEASE) $(if $(ONLY),--only $(ONLY))
 	$(if $(ONLY),,cargo bench --locked -p tidegate-core --bench decisions)

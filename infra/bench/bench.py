@@ -19,9 +19,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import bucket
+import confined
+import confinement
 import console
 import express
 import idle
+import many
 from figures import GUARDS, Judge, Report, Row, guard_rows, sending_rows, table
 from startup import package_rows, start_rows
 
@@ -60,7 +63,11 @@ RUNS: dict[str, Run] = {
     **{f"guard-{value}": guard(value) for value in GUARDS},
     "1000": sending(1_000, "--sqs", "sandbox", worst_second=1_005),
 }
-PARTS = ["start", "bucket", *RUNS, "express", "idle", "console"]
+# Under Lambda's limits.
+CONFINED = [*confined.CASES, many.PART]
+PARTS = ["start", "bucket", *RUNS, "express", "idle", "console", *CONFINED]
+# Several parts by one name.
+GROUPS = {"lambda": CONFINED}
 # What the cost calculation goes by.
 MEASURED = Path("infra/cost/measured.json")
 
@@ -77,6 +84,8 @@ def measure(part: str, args: argparse.Namespace) -> list[Row]:
         return bucket_rows(args)
     if part == "console":
         return console_rows(args)
+    if part in CONFINED:
+        return confined_rows(part, args)
     run = RUNS[part]
     try:
         report = local(part, run.options, args)
@@ -107,6 +116,18 @@ def console_rows(args: argparse.Namespace) -> list[Row]:
     except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
         return [Row("console", "streams", None, "", "measured", reached=False, note=str(error))]
     return console.rows("console", measured)
+
+
+def confined_rows(part: str, args: argparse.Namespace) -> list[Row]:
+    """The poller under Lambda's limits; where they cannot be had that is no failure."""
+    if why := confinement.unavailable():
+        return [Row(part, "skipped", None, "", note=why)]
+    try:
+        if part == many.PART:
+            return many.rows(many.measure(args))
+        return confined.rows(part, confined.measure(part, args))
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+        return [Row(part, "a run under Lambda's limits", None, "", "one", reached=False, note=str(error))]
 
 
 def idle_rows(args: argparse.Namespace) -> list[Row]:
@@ -145,17 +166,18 @@ def local(part: str, options: tuple[str, ...], args: argparse.Namespace) -> Repo
 
 def parts(text: str) -> list[str]:
     asked = [part.strip() for part in text.split(",") if part.strip()]
-    unknown = [part for part in asked if part not in PARTS]
+    unknown = [part for part in asked if part not in PARTS and part not in GROUPS]
     if unknown or not asked:
-        raise argparse.ArgumentTypeError(f"{text!r}: allowed are {','.join(PARTS)}")
-    return [part for part in PARTS if part in asked]
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed are {','.join([*PARTS, *GROUPS])}")
+    named = {name for part in asked for name in GROUPS.get(part, [part])}
+    return [part for part in PARTS if part in named]
 
 
 def options() -> argparse.Namespace:
     root = Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--only", type=parts, default=PARTS, metavar="PART,…",
-                        help=f"parts to run, of {','.join(PARTS)}")
+                        help=f"parts to run, of {','.join([*PARTS, *GROUPS])}")
     parser.add_argument("--root", type=Path, default=root, help="Tidegate's checkout")
     parser.add_argument("--bin-dir", type=Path, help="the release binaries [target/release]")
     parser.add_argument("--python", type=Path,
@@ -170,7 +192,11 @@ def options() -> argparse.Namespace:
     # Not resolved: a virtual environment's Python is a link.
     args.python = (args.python or root / ".tools" / "local" / "bin" / "python").absolute()
     args.out = (args.out or root / ".local" / "bench").absolute()
-    for name in ("tidegate", "poller", "scheduler", "ses-sandbox"):
+    # What runs under Lambda's limits starts its own fakes, and no local run.
+    needed = {"poller", "scheduler", "ses-sandbox", "sqs-sandbox"}
+    if any(part not in CONFINED for part in args.only):
+        needed.add("tidegate")
+    for name in sorted(needed):
         if not os.access(args.bin_dir / name, os.X_OK):
             parser.error(f"{args.bin_dir / name} is missing: run `make binaries`, or name --bin-dir")
     return args

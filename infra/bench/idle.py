@@ -127,8 +127,10 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def ministack(python: Path, port: int, scratch: str) -> subprocess.Popen[bytes]:
-    environment = {
+def ministack(
+    python: Path, port: int, scratch: str, more: dict[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    environment = (more or {}) | {
         "PATH": os.environ.get("PATH", ""), "HOME": scratch, "TMPDIR": scratch,
         "BIND_HOST": "127.0.0.1", "MINISTACK_HOST": "127.0.0.1", "GATEWAY_PORT": str(port),
         "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0",

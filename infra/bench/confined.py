@@ -1,0 +1,237 @@
+"""The poller under Lambda's limits: how much of the quota it sends with a function's share of a
+processor, its memory and its descriptors, over TLS, through cold starts and frozen connections.
+
+The release binary runs in control groups (`confinement`) on a runtime API of its own (`runtime`),
+against fakes that serve TLS (`fakes`) outside of the groups. A run of a case:
+
+    start  windows that are not judged: the first environments start cold, the merge queue fills
+    steady windows that are judged; half-way all idle environments are taken away: cold starts again
+    pause  no ticks, and longer than the fakes keep an idle connection open
+    after  windows that are judged, too: environments thaw with connections that are dead
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from confinement import Group, Mounts, unavailable
+from fakes import Fakes, fakes
+from figures import SHARE_POINTS, UTILISATION, Row, at_least, at_most, told
+from runtime import Function, Settings
+from startup import environment
+
+LEAD_SECONDS = 0.4
+POLLER_TIMEOUT = 15.0
+START_WINDOWS, STEADY_WINDOWS, AFTER_WINDOWS = 10, 24, 12
+# How long SES and SQS keep an idle connection, and the pause without ticks.
+IDLE_CLOSE_SECONDS = 8
+PAUSE_SECONDS = 12
+# Windows at a function's last tick that still send, and what both campaigns have left at the end.
+SETTLE_SECONDS = 8.0
+SPARE_WINDOWS = 14
+SHARES = {"big": 0.9, "small": 0.1}
+LATENCY = "80ms"
+# Kilobytes in a batch: SQS takes 1,024, with attributes.
+BATCH_KB = 900
+WORDS = ("offer", "garden", "letter", "autumn", "reader", "ticket", "harbour", "price", "Grüße",
+         "“new”", "concert", "<b>today</b>", "weather", "market")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A rate, a function's memory, and the size of a mail's HTML; 0 is a tiny mail."""
+
+    rate: int
+    memory_mb: int
+    body_kb: int = 0
+
+
+CASES = {
+    "lambda-14": Case(14, 128),
+    "lambda-200": Case(200, 256),
+    "lambda-1000": Case(1_000, 1_769),
+    "lambda-50kb": Case(100, 512, 50),
+    "lambda-200kb": Case(100, 256, 200),
+}
+
+
+def html(kilobytes: int) -> str:
+    """A newsletter's HTML of this size: words, tags, quotes, letters beyond ASCII."""
+    chance, parts, size = random.Random(11), [], 0
+    while size < kilobytes * 1_000:
+        words = " ".join(chance.choice(WORDS) for _ in range(12))
+        parts.append(f'<tr><td class="row" style="padding:4px">{words}</td></tr>\n')
+        size += len(parts[-1].encode())
+    return "<table>" + "".join(parts) + "</table>"
+
+
+def mails(campaign: str, case: Case, count: int) -> Iterator[str]:
+    """Message bodies, each with an id."""
+    if not case.body_kb:
+        text = '{{"id": "{0}-{1}", "to_address": "{0}-{1}@example.com", ' \
+               '"from_address": "news@example.org", "subject": "Hello", "body": "Text."}}'
+        yield from (text.format(campaign, number) for number in range(count))
+        return
+    rest = json.dumps({"from": "News <news@example.org>", "subject": "The letter of the week",
+                       "html": html(case.body_kb), "text": "In a browser it looks better."})[1:]
+    yield from (f'{{"id": "{campaign}-{n}", "to": "{campaign}-{n}@example.com", {rest}'
+                for n in range(count))
+
+
+def fill(at: Fakes, queue: str, bodies: Iterator[str], kilobytes: int) -> None:
+    """Puts mails of about this size, as many in a batch as SQS takes."""
+    size = max(1, min(10, BATCH_KB // max(1, kilobytes)))
+    while batch := list(itertools.islice(bodies, size)):
+        entries = [{"Id": str(n), "MessageBody": body} for n, body in enumerate(batch)]
+        answer = at.sqs.target("sqs", "AmazonSQS.SendMessageBatch",
+                               {"QueueUrl": at.queue(queue), "Entries": entries})
+        if answer.get("Failed"):
+            raise ValueError(f"{queue} refused mails: {answer['Failed'][:1]}")
+
+
+@dataclass
+class Outcome:
+    """A run, as it ended."""
+
+    case: Case
+    filled: dict[str, int]
+    steady: tuple[int, int]
+    after: tuple[int, int]
+    cold: list[int]
+    by_window: dict[int, int]
+    stats: dict[str, Any]
+    waiting: int
+    calls: int
+    figures: dict[str, Any]
+
+    def utilisation(self, windows: list[int]) -> float | None:
+        sent = sum(self.by_window.get(window, 0) for window in windows)
+        return sent / (self.case.rate * len(windows)) if windows else None
+
+    def judged(self) -> list[int]:
+        return [*range(*self.steady), *range(*self.after)]
+
+    def mails(self) -> int:
+        return int(self.stats["accepted"]["mails"])
+
+    def share_points(self) -> float:
+        sent = {name: self.stats["campaigns"].get(name, {"mails": 0})["mails"] for name in SHARES}
+        total = max(1, sum(sent.values()))
+        return max(abs(sent[name] / total - share) * 100 for name, share in SHARES.items())
+
+    def lost(self) -> int:
+        unique = self.mails() - self.stats["duplicates"]
+        return sum(self.filled.values()) - unique - self.waiting
+
+
+def iso(window: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(window))
+
+
+async def ticks(poller: Function, first: int, count: int, rate: float) -> list[int]:
+    """Ticks of so many windows, each its lead ahead; the windows whose poller started cold."""
+    given = {}
+    for window in range(first, first + count):
+        await asyncio.sleep(max(0.0, window - LEAD_SECONDS - time.time()))
+        given[window] = poller.invoke({"window": iso(window), "rate_per_second": float(rate)})
+    await asyncio.sleep(1.0)
+    return [window for window, invocation in given.items() if invocation.cold]
+
+
+def poller_settings(at: Fakes, args: Any, memory_mb: int, folder: Path) -> Settings:
+    campaigns = [{"name": name, "queue_url": at.queue(name), "weight": round(share * 100)}
+                 for name, share in SHARES.items()]
+    variables = environment("") | at.environment() | {
+        "TIDEGATE_CAMPAIGNS": json.dumps(campaigns),
+        "TIDEGATE_MERGE_QUEUE_URL": at.queue("merge.fifo"),
+        "TIDEGATE_DEAD_LETTER_QUEUE_URL": at.queue("dead-letter"),
+    }
+    del variables["TIDEGATE_EXPRESS_QUEUE_URL"]
+    return Settings("poller", args.bin_dir / "poller", memory_mb, POLLER_TIMEOUT, variables,
+                    folder / "poller.log")
+
+
+async def run(case: Case, at: Fakes, group: Callable[[], Group], settings: Settings) -> Outcome:
+    windows = START_WINDOWS + STEADY_WINDOWS + AFTER_WINDOWS + SPARE_WINDOWS
+    filled = {name: math.ceil(share * case.rate * windows) + 5 for name, share in SHARES.items()}
+    for name, count in filled.items():
+        await asyncio.to_thread(fill, at, name, mails(name, case, count), case.body_kb)
+    calls = at.calls()
+    poller = Function(group, settings)
+    try:
+        first = int(time.time()) + 2
+        steady = (first + START_WINDOWS, first + START_WINDOWS + STEADY_WINDOWS)
+        half = START_WINDOWS + STEADY_WINDOWS // 2
+        await ticks(poller, first, half, case.rate)
+        await poller.retire_idle()
+        cold = await ticks(poller, first + half, steady[1] - first - half, case.rate)
+        await asyncio.sleep(PAUSE_SECONDS)
+        again = int(time.time()) + 2
+        after = (again, again + AFTER_WINDOWS)
+        cold += await ticks(poller, again, AFTER_WINDOWS, case.rate)
+        await asyncio.sleep(SETTLE_SECONDS)
+    finally:
+        await poller.stop()
+    arrivals = await asyncio.to_thread(at.arrivals, 0)
+    by_window = dict(Counter(mail["arrived_ns"] // 1_000_000_000 for mail in arrivals))
+    return Outcome(case, filled, steady, after, cold, by_window, at.stats(),
+                sum(at.waiting().values()), at.calls() - calls, asdict(poller.figures))
+
+
+def measure(part: str, args: Any) -> Outcome:
+    case, folder = CASES[part], args.out / part
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "poller.log").unlink(missing_ok=True)
+    mounts = Mounts.here()
+    if mounts is None:
+        raise ValueError(unavailable())
+    with fakes(args, folder, case.rate, LATENCY, IDLE_CLOSE_SECONDS) as at:
+        settings = poller_settings(at, args, case.memory_mb, folder)
+        group = partial(Group, mounts, case.memory_mb)
+        outcome = asyncio.run(run(case, at, group, settings))
+    (folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
+    return outcome
+
+
+def rows(part: str, outcome: Outcome) -> list[Row]:
+    case, figures, mails_sent = outcome.case, outcome.figures, max(1, outcome.mails())
+    size = f"{case.body_kb} KB" if case.body_kb else "tiny"
+    note = f"{size}, {case.rate:,}/s, {case.memory_mb:,} MB"
+    judged, after = outcome.judged(), list(range(*outcome.after))
+    throttled = figures["throttled_periods"] / max(1, figures["periods"])
+    over = 1.005 if case.rate >= 1_000 else 1.0
+    return [
+        at_least(part, "utilisation, cold starts and dead connections in it",
+                 outcome.utilisation(judged), "of q", UTILISATION, note),
+        told(part, "utilisation of windows that started cold", outcome.utilisation(
+            [window for window in judged if window in outcome.cold]), "of q",
+             f"{figures['cold_starts']} cold starts"),
+        told(part, "utilisation of the 3 windows after the pause", outcome.utilisation(after[:3]),
+             "of q"),
+        at_most(part, "worst second at arrival", outcome.stats["worst_sliding_second_offered"],
+                "recipients", math.floor(case.rate * over)),
+        at_most(part, "refused", sum(outcome.stats["refused"].values()), "mails", 0),
+        at_most(part, "sent twice", outcome.stats["duplicates"], "mails", 0),
+        at_most(part, "lost", outcome.lost(), "mails", 0),
+        at_most(part, "killed for memory", figures["killed_for_memory"], "times", 0),
+        at_most(part, "failed invocations", len(figures["failed"]) + figures["timed_out"]
+                + figures["ended_otherwise"], "", 0, "; ".join(figures["failed"][:1])),
+        at_most(part, "shares off 90/10", outcome.share_points(), "points", SHARE_POINTS),
+        told(part, "throttled", figures["throttled_seconds"], "s", f"in {throttled:.0%} of periods"),
+        told(part, "processor time a mail, all of the poller's", figures["cpu_seconds"] * 1e3
+             / mails_sent, "ms"),
+        told(part, "peak memory", figures["peak_rss_bytes"], "bytes"),
+        told(part, "most descriptors", figures["most_descriptors"], ""),
+        told(part, "SQS calls per mail", outcome.calls / mails_sent, ""),
+    ]
