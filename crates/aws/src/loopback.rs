@@ -21,6 +21,8 @@ pub(crate) enum Habit {
     CloseWithinAnswer,
     /// Keeps the connection, unanswered.
     Silence,
+    /// Answers the connection's first request, and no other.
+    SilentAfterOne,
 }
 
 /// A running endpoint; it ends with the test's runtime.
@@ -76,6 +78,7 @@ impl Loopback {
 }
 
 async fn serve(mut stream: TcpStream, habit: Habit, requests: Arc<AtomicUsize>) {
+    let mut answered = 0;
     while read_request(&mut stream).await.is_some() {
         requests.fetch_add(1, Ordering::SeqCst);
         let body = match habit {
@@ -86,12 +89,14 @@ async fn serve(mut stream: TcpStream, habit: Habit, requests: Arc<AtomicUsize>) 
             Habit::AnswerAndClose(body) => body,
             Habit::Close => return,
             Habit::CloseWithinAnswer => "{",
-            Habit::Silence => std::future::pending().await,
+            Habit::SilentAfterOne if answered == 0 => "{}",
+            Habit::Silence | Habit::SilentAfterOne => std::future::pending().await,
         };
         let length = if habit == Habit::CloseWithinAnswer { 9 } else { body.len() };
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
         stream.write_all(answer.as_bytes()).await.unwrap();
-        if !matches!(habit, Habit::Answer(..)) {
+        answered += 1;
+        if !matches!(habit, Habit::Answer(..) | Habit::SilentAfterOne) {
             return;
         }
     }

@@ -59,6 +59,13 @@ impl AnyLedger {
         Self { ledger, failures: LedgerFailures::default() }
     }
 
+    /// Opens up to `connections` connections without sending anything, where it is reached over any.
+    pub async fn warm(&self, connections: usize) {
+        if let Either::DynamoDb(ledger) = &self.ledger {
+            ledger.warm(connections).await;
+        }
+    }
+
     /// The count of its calls that fail.
     #[must_use]
     pub fn failures(&self) -> LedgerFailures {

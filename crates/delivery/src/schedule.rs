@@ -60,7 +60,7 @@ pub async fn run(
     invoke: &impl Invoke,
     directory: &impl Directory,
 ) -> Result<ScheduleReport, PortError> {
-    let (wall, started) = (clock.wall(), clock.monotonic());
+    let (wall, started) = clock.now();
     let mut report = ScheduleReport {
         first_window: None,
         rate_per_second: None,

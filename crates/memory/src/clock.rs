@@ -57,6 +57,7 @@ impl Universe {
             universe: *self,
             started: Instant::now(),
             offset_nanos: Shared::new(offset_nanos),
+            pause: Shared::new(Duration::ZERO),
         }
     }
 }
@@ -83,12 +84,20 @@ pub struct SimClock {
     universe: Universe,
     started: Instant,
     offset_nanos: Shared<i64>,
+    /// How long ago the next reading was.
+    pause: Shared<Duration>,
 }
 
 impl SimClock {
     /// Moves the wall clock by `nanos`, back if negative. The monotonic clock does not notice.
     pub fn step(&self, nanos: i64) {
         self.offset_nanos.with(|offset| *offset = offset.saturating_add(nanos));
+    }
+
+    /// Pauses the process right after its next reading of a clock: what that shows is so old by the time
+    /// the process goes on.
+    pub fn pause_after_reading(&self, pause: Duration) {
+        self.pause.with(|next| *next = pause);
     }
 
     /// How far the wall is ahead of true time, in nanoseconds.
@@ -106,12 +115,13 @@ impl SimClock {
 
 impl Clock for SimClock {
     fn wall(&self) -> Timestamp {
-        let now = self.universe.now().as_nanos();
+        let now = self.universe.now().saturating_sub(self.pause.with(std::mem::take)).as_nanos();
         Timestamp::from_nanos(now.saturating_add_signed(self.offset_nanos()))
     }
 
     fn monotonic(&self) -> Monotonic {
-        Monotonic::from_origin(self.started.elapsed())
+        let now = Monotonic::from_origin(self.started.elapsed());
+        now.before(self.pause.with(std::mem::take))
     }
 
     async fn sleep_until(&self, at: Monotonic) {
@@ -149,6 +159,16 @@ mod tests {
         clock.sleep_until(until).await;
         assert_eq!(clock.monotonic(), until);
         assert_eq!(clock.wall(), Timestamp::from_millis(10_500));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn both_clocks_are_read_at_one_instant_though_a_pause_falls_in_between() {
+        let clock = Universe::starting_at(Timestamp::from_millis(10_000)).clock();
+        clock.sleep_until(clock.monotonic() + SECOND).await;
+        clock.pause_after_reading(Duration::from_millis(300));
+        let (wall, monotonic) = clock.now();
+        assert_eq!(wall, Timestamp::from_millis(11_000));
+        assert_eq!(monotonic.since_origin(), SECOND);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! The poller: serves one window an invocation.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
 use serde_json::Value;
@@ -9,11 +10,18 @@ use tidegate_bootstrap::{
     AnyLedger, bucketed, diagnostic, failed_metrics, failed_start, init_logs, poller_metrics,
     publish, variable,
 };
-use tidegate_core::config::PollerConfig;
+use tidegate_core::config::{Campaigns, PollerConfig};
 use tidegate_core::tick::Tick;
 use tidegate_delivery::environment::{Environment, Ports};
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
-use tidegate_delivery::ports::Clock as _;
+use tidegate_delivery::ports::{Clock as _, Mailer as _};
+
+/// Connections that are opened before the first tick is taken: Lambda gives the start of an environment more
+/// processor than a window, and a claim, which has 300 ms, meets an open connection. The time is billed, and
+/// the first window waits for it: what is not open by then is for its calls to use as it comes.
+const WARMING: Duration = Duration::from_millis(300);
+/// The most to SQS, a queue each, and to SES, whose other ones are opened during the lead.
+const MOST_WARMED: usize = 8;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -37,6 +45,19 @@ async fn main() -> ExitCode {
         entropy: SystemEntropy,
         spill: config.spill.clone().map(|location| clients.spill(location)),
     };
+    let sources = match &config.campaigns {
+        Campaigns::Listed(campaigns) => campaigns.len() + 2,
+        Campaigns::Ledger => MOST_WARMED,
+    };
+    let connections = sources.min(MOST_WARMED);
+    let warming = async {
+        tokio::join!(
+            ports.ledger.warm(1),
+            ports.queues.warm(connections),
+            ports.mailer.warm(connections),
+        )
+    };
+    let _ = tokio::time::timeout(WARMING, warming).await;
     let poller = Poller::new(ports, config);
     let (poller, clock, failures) = (&poller, &clock, &failures);
     let handler = service_fn(|event: LambdaEvent<Value>| async move {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tidegate_core::config::POLLER_TIMEOUT;
 use tidegate_core::identity::Envelope;
 use tidegate_core::outcome::Failure;
 use tidegate_delivery::poll::End;
@@ -257,5 +258,49 @@ async fn a_body_too_large_to_be_wrapped_is_dead_lettered_whole_with_its_entry_be
         assert_eq!(entry.to, ["large.0@example.com"]);
         let Failure { code, .. } = failures::rejected();
         assert_eq!(entry.last_error.code, code);
+    }
+}
+
+/// Every call takes as long as its adapter lets it, and the tick comes as early as it may.
+#[tokio::test(start_paused = true)]
+async fn the_slowest_poller_settles_its_mail_before_its_time_out() {
+    for (merge, send_timeout, fails) in [
+        (true, 5_200, false),
+        (true, 5_200, true),
+        (false, 5_200, false),
+        (false, 5_200, true),
+        (false, 100, true),
+    ] {
+        let settings = Settings::new(14.0, merge)
+            .variable("TIDEGATE_SEND_TIMEOUT_MS", send_timeout)
+            .variable("TIDEGATE_DUPLICATE_GUARD", "resend");
+        let world = World::new(settings);
+        world.fill("big", 20).await;
+        let ledger = [Operation::Read, Operation::Report, Operation::SetControl];
+        let marks = [Operation::SetMark, Operation::Unmark];
+        let queues = [Operation::Send, Operation::Delete, Operation::SetVisibility];
+        let slow = |millis| Rule::new(Fault::Slow(Latency::always(MS(millis))));
+        let slow_calls = ledger.into_iter().chain(marks).chain(queues);
+        world.faults.add(slow_calls.fold(slow(2_000), Rule::on));
+        world.mail_faults.add(Rule::new(Fault::Slow(Latency::always(MS(send_timeout)))));
+        if fails {
+            world.mail_faults.add(Rule::new(Fault::Before(failures::server_error())));
+        }
+        let window = world.next_window().plus(2);
+        let early = window.opens().saturating_sub(tidegate_core::tick::EARLIEST);
+        world.universe.sleep_until(early).await;
+        world.serve(Some(world.tick(window))).await;
+        let case = format!("merge {merge}, {send_timeout} ms, fails {fails}");
+        {
+            let starts = world.starts();
+            let took = starts[0].ended.saturating_since(starts[0].at);
+            assert!(starts[0].report().is_some(), "{case}: killed after {took:?}");
+            assert!(took <= POLLER_TIMEOUT - MS(500), "{case}: {took:?}");
+        }
+        world.faults.clear();
+        world.mail_faults.clear();
+        world.run(180).await;
+        assert!(world.is_drained(), "{case}");
+        assert_eq!(world.duplicates(), Vec::<String>::new(), "{case}");
     }
 }

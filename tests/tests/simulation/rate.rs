@@ -6,7 +6,7 @@
 use tidegate_core::Window;
 use tidegate_tests::simulation::{Settings, World, measure};
 
-use crate::MODES;
+use crate::{MODES, MS};
 
 /// All campaigns backlogged for so many windows.
 async fn backlogged(settings: Settings, windows: u32) -> (World, Window) {
@@ -113,5 +113,27 @@ async fn a_mail_costs_at_most_56_hundredths_of_a_call_merged_and_25_direct() {
         let each = u32::try_from(calls).unwrap();
         let each = f64::from(each) / f64::from(u32::try_from(mails).unwrap());
         assert!(each <= most, "merge {merge}: {each:.3} calls a mail");
+    }
+}
+
+/// As on a small share of a processor, where a process stands still for most of every 20 ms.
+#[tokio::test(start_paused = true)]
+async fn a_pause_between_the_two_clocks_shifts_no_slot() {
+    for merge in MODES {
+        let world = World::new(Settings::new(40.0, merge));
+        world.fill("big", 1_600).await;
+        let first = world
+            .play(40, async |first| {
+                for number in 1..20 {
+                    world.until(first, 2 * number, MS(450)).await;
+                    for environment in world.warm().iter().filter(|one| !one.is_busy()) {
+                        environment.clock.pause_after_reading(MS(300));
+                    }
+                }
+            })
+            .await;
+        world.assert_clean();
+        let used = measure::utilisation(&world, first, 4..36, 20);
+        assert!(used >= 0.97, "merge {merge}: {used:.4}");
     }
 }

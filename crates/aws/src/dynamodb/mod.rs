@@ -51,6 +51,8 @@ use tidegate_delivery::ports::{
     Standing,
 };
 
+use crate::wire::Errand;
+
 /// What a claim may take in all: what comes later would be late for its window.
 const CLAIM_TIMEOUT: Duration = Duration::from_millis(300);
 /// Long enough for a TLS handshake on a small share of a processor.
@@ -94,6 +96,16 @@ impl DynamoLedger {
             table: reached(RetryConfig::standard(), TIMEOUT, ATTEMPT_TIMEOUT),
             urgent: reached(hurried, CLAIM_TIMEOUT, CLAIM_ATTEMPT_TIMEOUT),
         }
+    }
+}
+
+impl DynamoLedger {
+    /// Opens up to `connections` connections without sending anything; a failure shows at the first call.
+    pub async fn warm(&self, connections: usize) {
+        let Table { client, name } = &self.urgent;
+        let call = client.get_item().table_name(name).key(item::KEY, item::key());
+        // The wire answers every such request with an error.
+        let _ = call.customize().interceptor(Errand::Warm(connections)).send().await;
     }
 }
 

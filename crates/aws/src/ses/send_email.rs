@@ -103,7 +103,7 @@ fn verdict(code: &str, error: &(dyn Error + 'static)) -> Failure {
 /// How far a request came that has no answer.
 fn stage(ticket: &Ticket) -> Stage {
     match ticket.progress() {
-        Progress::Late => Stage::NotSent,
+        Progress::Refused => Stage::NotSent,
         Progress::Waiting => Stage::Connect,
         Progress::HandedOver => Stage::AfterWrite,
     }

@@ -22,25 +22,29 @@ use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextRef;
 use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
 pub use feedback::SqsFeedback;
+use tidegate_core::config::QUEUE_CALL;
 use tidegate_delivery::ports::{
     Depth, Directory, Entry, Outgoing, PortError, QueueUrl, Queues, Received,
 };
 
-/// What a call may take in all, its retries included; a long poll's wait comes on top.
-const CALL_TIMEOUT: Duration = Duration::from_secs(3);
-/// The same from an operator's own line: megabytes of mail at a megabit a second. Less than the
+use crate::wire::Errand;
+
+/// What an attempt may take of [`QUEUE_CALL`], a long poll's wait on top: after a connection that died
+/// unnoticed there is time for another.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// What a call and an attempt may take from an operator's own line: megabytes of mail at a megabit a second. Less than the
 /// visibility timeout, for which what was received stays hidden.
 const PATIENT_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// The queues, on SQS.
 ///
-/// Receives have a time-out of their wait and a second, and are tried again after some 20 ms: what
-/// the SDK's standard pause would leave lying is mail. All other calls have the SDK's standard
-/// retries, within 3 s.
+/// A call ends within 2 s, an attempt within one, and is tried again after some 20 ms: what the SDK's
+/// standard pause would leave lying is mail.
 #[derive(Clone, Debug)]
 pub struct SqsQueues {
     client: Client,
-    receiver: Client,
+    /// What a call may take in all.
+    call: Duration,
     /// What the answer to a receive may take beyond its wait.
     answer: Duration,
     calls: Arc<AtomicU64>,
@@ -50,7 +54,7 @@ impl SqsQueues {
     /// Queues reached with `client`, whose retries and time-outs are replaced.
     #[must_use]
     pub fn new(client: &Client) -> Self {
-        Self::within(client, CALL_TIMEOUT, receive::ANSWER_TIMEOUT)
+        Self::within(client, QUEUE_CALL, ATTEMPT_TIMEOUT)
     }
 
     /// As [`SqsQueues::new`], for whoever is not next to SQS: 25 s a call.
@@ -59,15 +63,24 @@ impl SqsQueues {
         Self::within(client, PATIENT_TIMEOUT, PATIENT_TIMEOUT)
     }
 
-    fn within(client: &Client, call: Duration, answer: Duration) -> Self {
+    /// Opens up to `connections` connections without sending anything; a failure shows at the first call.
+    pub async fn warm(&self, connections: usize) {
+        let call = self.client.list_queues().customize().interceptor(Errand::Warm(connections));
+        // The wire answers every such request with an error.
+        let _ = call.send().await;
+    }
+
+    fn within(client: &Client, call: Duration, attempt: Duration) -> Self {
         let calls = Arc::new(AtomicU64::new(0));
-        let base = client.config().to_builder().interceptor(CountAttempts(Arc::clone(&calls)));
-        let timeouts = TimeoutConfig::builder().operation_timeout(call).build();
-        let standard =
-            base.clone().retry_config(RetryConfig::standard()).timeout_config(timeouts).build();
-        let receiving = base.retry_config(receive::retries()).build();
-        let (client, receiver) = (Client::from_conf(standard), Client::from_conf(receiving));
-        Self { client, receiver, answer, calls }
+        let timeouts = TimeoutConfig::builder();
+        let timeouts = timeouts.operation_timeout(call).operation_attempt_timeout(attempt).build();
+        let retries = RetryConfig::standard()
+            .with_max_attempts(3)
+            .with_initial_backoff(Duration::from_millis(20))
+            .with_max_backoff(Duration::from_millis(100));
+        let config = client.config().to_builder().interceptor(CountAttempts(Arc::clone(&calls)));
+        let config = config.timeout_config(timeouts).retry_config(retries).build();
+        Self { client: Client::from_conf(config), call, answer: attempt, calls }
     }
 }
 
@@ -78,11 +91,11 @@ impl Queues for SqsQueues {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Received>, PortError> {
-        receive::receive(&self.receiver, queue, max, (wait, self.answer)).await
+        receive::receive(&self.client, queue, max, (wait, self.answer)).await
     }
 
     async fn send(&self, queue: &QueueUrl, messages: &[Outgoing]) -> Result<Vec<Entry>, PortError> {
-        send::send(&self.client, queue, messages).await
+        send::send(&self.client, queue, messages, self.call).await
     }
 
     async fn delete(&self, queue: &QueueUrl, receipts: &[String]) -> Result<Vec<Entry>, PortError> {

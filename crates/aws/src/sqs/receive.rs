@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use tidegate_delivery::ports::{PortError, QueueUrl, Received};
@@ -12,18 +11,8 @@ use super::seconds;
 use crate::error::port_error;
 
 const OPERATION: &str = "ReceiveMessage";
-/// What an attempt may take beyond its wait.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// What the whole call may take beyond that: time for a second attempt after one that failed at once.
+/// What the whole call may take beyond its first attempt: time for a second attempt after one that failed at once.
 const RETRY_TIME: Duration = Duration::from_millis(500);
-
-/// Three attempts, tens of milliseconds apart.
-pub(super) fn retries() -> RetryConfig {
-    RetryConfig::standard()
-        .with_max_attempts(3)
-        .with_initial_backoff(Duration::from_millis(20))
-        .with_max_backoff(Duration::from_millis(100))
-}
 
 pub(super) async fn receive(
     client: &Client,

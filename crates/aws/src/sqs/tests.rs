@@ -196,15 +196,31 @@ async fn depth_counts_what_is_visible_in_flight_and_delayed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_not_there_costs_other_calls_three_seconds_at_most() {
-    let silent = Fake::new([Answer::Silence]);
+async fn a_service_that_is_not_there_costs_other_calls_two_seconds_at_most() {
+    let silent = Fake::new([Answer::Silence, Answer::Silence, Answer::Silence]);
     let began = Instant::now();
     let error = SqsQueues::new(&silent.sqs()).send(&standard(), &[sent("x")]).await.unwrap_err();
-    assert_eq!((error.kind, began.elapsed()), (FailureKind::TimedOut, CALL_TIMEOUT));
+    assert_eq!((error.kind, began.elapsed()), (FailureKind::TimedOut, QUEUE_CALL));
 
     let error = SqsQueues::new(&Fake::new([]).sqs()).depth(&standard()).await.unwrap_err();
     assert_eq!(error.kind, FailureKind::Unreachable);
     assert!(in_full(&error).contains("connection reset"), "{}", in_full(&error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_died_unnoticed_leaves_a_delete_time_for_another() {
+    let sqs = Fake::new([Answer::Silence, ok(&json!({"Successful": [{"Id": "0"}], "Failed": []}))]);
+    let entries = SqsQueues::new(&sqs.sqs()).delete(&standard(), &["r".to_owned()]).await.unwrap();
+    assert_eq!(entries, [Ok(())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_send_is_made_again_only_where_the_queue_knows_its_copies() {
+    for (queue, attempts) in [(standard(), 1), (fifo(), 2)] {
+        let sqs = Fake::new([Answer::Silence, Answer::Silence, Answer::Silence]);
+        let error = SqsQueues::new(&sqs.sqs()).send(&queue, &[sent("x")]).await.unwrap_err();
+        assert_eq!((error.kind, sqs.seen().len()), (FailureKind::TimedOut, attempts));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,11 +230,11 @@ async fn an_operator_s_line_has_longer_and_less_than_a_visibility_timeout() {
     let began = Instant::now();
     let error = SqsQueues::patient(&sending.sqs()).send(&standard(), &[sent("x")]).await;
     assert_eq!(error.unwrap_err().kind, FailureKind::TimedOut);
-    assert!(began.elapsed() > 5 * CALL_TIMEOUT && began.elapsed() < VISIBILITY_TIMEOUT);
+    assert!(began.elapsed() > 5 * QUEUE_CALL && began.elapsed() < VISIBILITY_TIMEOUT);
     let began = Instant::now();
     let error = SqsQueues::patient(&receiving.sqs()).receive(&fifo(), 10, Duration::ZERO).await;
     assert_eq!(error.unwrap_err().kind, FailureKind::TimedOut);
-    assert!(began.elapsed() > 5 * CALL_TIMEOUT && began.elapsed() < VISIBILITY_TIMEOUT);
+    assert!(began.elapsed() > 5 * QUEUE_CALL && began.elapsed() < VISIBILITY_TIMEOUT);
 }
 
 #[tokio::test]

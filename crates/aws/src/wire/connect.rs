@@ -30,7 +30,11 @@ impl Connector {
         Self(builder.enable_http1().wrap_connector(tcp))
     }
 
-    pub(super) async fn connect(&self, origin: &Origin) -> Result<Sender, WireError> {
+    /// A connection, and the task that drives it.
+    pub(super) async fn connect(
+        &self,
+        origin: &Origin,
+    ) -> Result<(Sender, impl Future<Output = hyper::Result<()>> + Send + use<>), WireError> {
         let uri = origin.uri().map_err(|error| WireError::Connect(error.into()))?;
         // Always ready: it has no state to wait for.
         let connecting = self.0.clone().call(uri);
@@ -38,16 +42,7 @@ impl Connector {
             .await
             .map_err(|_| WireError::ConnectTimedOut(CONNECT_TIMEOUT))?
             .map_err(WireError::Connect)?;
-        let handshake = http1::handshake(io).await;
-        let (mut sender, connection) =
-            handshake.map_err(|error| WireError::Connect(error.into()))?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended");
-            }
-        });
-        sender.ready().await.map_err(|error| WireError::Connect(error.into()))?;
-        Ok(sender)
+        http1::handshake(io).await.map_err(|error| WireError::Connect(error.into()))
     }
 }
 

@@ -27,8 +27,8 @@ pub(crate) enum Errand {
 pub(crate) enum Progress {
     /// No connection has it.
     Waiting,
-    /// Refused: it would have been late.
-    Late,
+    /// Refused on our side: it would have been late, or there was no room for a connection.
+    Refused,
     /// A connection has it: what is not answered may have arrived.
     HandedOver,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Ticket {
 }
 
 const WAITING: u8 = 0;
-const LATE: u8 = 1;
+const REFUSED: u8 = 1;
 const HANDED_OVER: u8 = 2;
 
 impl Ticket {
@@ -53,7 +53,7 @@ impl Ticket {
     pub(crate) fn progress(&self) -> Progress {
         match self.progress.load(Ordering::Acquire) {
             WAITING => Progress::Waiting,
-            LATE => Progress::Late,
+            REFUSED => Progress::Refused,
             _ => Progress::HandedOver,
         }
     }
@@ -62,8 +62,18 @@ impl Ticket {
     /// until it is handed back.
     pub(super) fn hand_over(&self) -> bool {
         let in_time = self.clock.monotonic() <= self.latest;
-        self.progress.store(if in_time { HANDED_OVER } else { LATE }, Ordering::Release);
+        self.progress.store(if in_time { HANDED_OVER } else { REFUSED }, Ordering::Release);
         in_time
+    }
+
+    /// Our side has no connection for the request: nothing of it was written.
+    pub(super) fn refuse(&self) {
+        self.progress.store(REFUSED, Ordering::Release);
+    }
+
+    /// Ends when the request would be late.
+    pub(super) fn late(&self) -> impl Future<Output = ()> {
+        self.clock.sleep_until(self.latest)
     }
 
     /// The connection gave the request back, nothing of it written.

@@ -1,7 +1,11 @@
 //! What can go wrong on the wire.
 
+use std::io;
+
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use thiserror::Error;
+
+use crate::error::find;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -13,6 +17,8 @@ pub(super) enum WireError {
     Connect(#[source] BoxError),
     #[error("no connection within {0:?}")]
     ConnectTimedOut(std::time::Duration),
+    #[error("as many connections are open as may be")]
+    NoRoom,
     #[error("its slot had passed when a connection was there to take it")]
     Late,
     #[error("the connection was lost after the request was handed to it")]
@@ -22,11 +28,26 @@ pub(super) enum WireError {
     Warmed,
 }
 
+impl WireError {
+    /// Whether our own side lacks what a connection needs: no fault of the endpoint's.
+    pub(super) fn is_exhaustion(&self) -> bool {
+        /// Files open in the whole system, and in this process.
+        const TOO_MANY_FILES: [i32; 2] = [23, 24];
+        let lacks = |error: &io::Error| {
+            error.kind() == io::ErrorKind::AddrNotAvailable
+                || error.raw_os_error().is_some_and(|code| TOO_MANY_FILES.contains(&code))
+        };
+        matches!(self, Self::NoRoom) || find::<io::Error>(self).is_some_and(lacks)
+    }
+}
+
 impl From<WireError> for ConnectorError {
     /// As the SDK's retries need to know it.
     fn from(error: WireError) -> Self {
         match error {
-            WireError::Connect(_) | WireError::Lost(_) => Self::io(error.into()),
+            WireError::Connect(_) | WireError::NoRoom | WireError::Lost(_) => {
+                Self::io(error.into())
+            }
             WireError::ConnectTimedOut(_) => Self::timeout(error.into()),
             WireError::Address(_) | WireError::Late | WireError::Warmed => Self::user(error.into()),
         }

@@ -24,30 +24,25 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
 pub(crate) use errand::{Errand, Progress, Ticket};
 use error::WireError;
 use origin::Origin;
-use pool::{Pool, Sender};
-
-/// Handshakes at once while warming: more would only wait for the one processor, and every one
-/// holds a thread for its name's resolution.
-const WARMING_AT_ONCE: usize = 16;
+use pool::{Budget, Pool, Sender};
 
 /// One HTTP client for all services: connections are kept alive and shared by every SDK client made
 /// of it, whatever its time-outs. Clones are the same client.
 ///
-/// Connections are opened within 1 s or not at all, and kept for 60 s of idleness, at most 900 to an
-/// endpoint. The SDK's own connect and read time-outs have no effect on it; its attempt and operation
+/// Connections are opened within 1 s or not at all, and kept for 20 s of idleness; at most 900 are open,
+/// 800 of them to where mail is sent, and 160 to any other endpoint. One that is opened too late for the
+/// request that wanted it serves the next. The SDK's own connect and read time-outs have no effect on it; its attempt and operation
 /// time-outs do.
 #[derive(Clone)]
 pub struct Wire {
-    connector: connect::Connector,
     pool: Arc<Pool>,
 }
 
@@ -56,36 +51,11 @@ impl Wire {
     /// Where there are none it still serves `http` endpoints.
     #[must_use]
     pub fn new() -> Self {
-        Self { connector: connect::Connector::new(), pool: Arc::default() }
+        Self::within(Budget::default())
     }
 
-    /// A connection to `origin`: an idle one (true), or else a new one (false).
-    async fn checkout(&self, origin: &Origin) -> Result<(Sender, bool), WireError> {
-        match self.pool.take(origin) {
-            Some(sender) => Ok((sender, true)),
-            None => Ok((self.connector.connect(origin).await?, false)),
-        }
-    }
-
-    /// Opens connections until `wanted` are idle. Failures show when a request needs one.
-    async fn warm(&self, origin: &Origin, wanted: usize) {
-        let mut missing = wanted.saturating_sub(self.pool.idle(origin));
-        let mut opening = FuturesUnordered::new();
-        loop {
-            while missing > 0 && opening.len() < WARMING_AT_ONCE {
-                opening.push(self.connector.connect(origin));
-                missing -= 1;
-            }
-            match opening.next().await {
-                Some(Ok(sender)) => self.pool.put(origin, sender),
-                Some(Err(error)) => {
-                    tracing::debug!(%error, "no connection was opened ahead");
-                    // The endpoint does not answer: what is not yet begun would fail as well.
-                    missing = 0;
-                }
-                None => return,
-            }
-        }
+    fn within(budget: Budget) -> Self {
+        Self { pool: Arc::new(Pool::new(connect::Connector::new(), budget)) }
     }
 
     async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
@@ -100,7 +70,7 @@ impl Wire {
                 self.send(&origin, request, Some(ticket)).await
             }
             Some(Errand::Warm(connections)) => {
-                self.warm(&origin, connections).await;
+                self.pool.warm(&origin, connections).await;
                 Err(WireError::Warmed.into())
             }
         }
@@ -115,13 +85,23 @@ impl Wire {
         ticket: Option<Ticket>,
     ) -> Result<HttpResponse, ConnectorError> {
         loop {
-            let (mut sender, reused) = self.checkout(origin).await?;
+            let given = self.pool.checkout(origin, ticket.as_ref()).await;
+            if let (Some(ticket), Err(error)) = (&ticket, &given)
+                && error.is_exhaustion()
+            {
+                ticket.refuse();
+            }
+            let (mut sender, reused) = given?;
             if ticket.as_ref().is_some_and(|ticket| !ticket.hand_over()) {
                 self.pool.put(origin, sender);
                 return Err(WireError::Late.into());
             }
+            let unanswered = Unanswered::now(&self.pool, origin);
             match sender.try_send_request(request).await {
-                Ok(response) => return self.read(origin, sender, response).await,
+                Ok(response) => {
+                    unanswered.answered();
+                    return self.read(origin, sender, response).await;
+                }
                 Err(mut failure) => match failure.take_message() {
                     Some(unwritten) => {
                         if let Some(ticket) = &ticket {
@@ -151,6 +131,33 @@ impl Wire {
         self.pool.put(origin, sender);
         HttpResponse::try_from(Response::from_parts(head, SdkBody::from(body)))
             .map_err(|error| ConnectorError::other(error.into(), None))
+    }
+}
+
+/// A request on its way. Dropped without an answer, be it that the connection was lost or that the
+/// call's time ran out, it tells the pool.
+struct Unanswered<'a> {
+    pool: &'a Pool,
+    origin: &'a Origin,
+    written: Instant,
+    answered: bool,
+}
+
+impl<'a> Unanswered<'a> {
+    fn now(pool: &'a Pool, origin: &'a Origin) -> Self {
+        Self { pool, origin, written: Instant::now(), answered: false }
+    }
+
+    fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.pool.distrust(self.origin, self.written);
+        }
     }
 }
 

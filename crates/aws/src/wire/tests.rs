@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use futures_util::future::join_all;
+use futures_util::future::{FutureExt as _, join_all};
 use tidegate_delivery::ports::{Clock as _, Monotonic};
 
 use super::*;
@@ -68,7 +68,7 @@ async fn a_late_request_is_not_written_and_leaves_its_connection_to_the_next() {
     let ticket = late().await;
     let refused = get(&wire, &service.url(), Some(Errand::Send(ticket.clone()))).await;
     assert!(in_full(&refused.unwrap_err()).contains("its slot had passed"));
-    assert_eq!(ticket.progress(), Progress::Late);
+    assert_eq!(ticket.progress(), Progress::Refused);
     let ticket = in_time();
     get(&wire, &service.url(), Some(Errand::Send(ticket.clone()))).await.unwrap();
     assert_eq!(ticket.progress(), Progress::HandedOver);
@@ -123,10 +123,105 @@ async fn an_idle_connection_grows_old() {
     let wire = Wire::new();
     get(&wire, &service.url(), None).await.unwrap();
     tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::advance(Duration::from_secs(21)).await;
     tokio::time::resume();
     get(&wire, &service.url(), None).await.unwrap();
     assert_eq!(service.connections(), 2);
+}
+
+/// As a poller that was frozen finds it: its monotonic clock stood still.
+#[tokio::test]
+async fn a_connection_from_before_a_freeze_is_not_used() {
+    let service = Loopback::start(OK).await;
+    let wire = Wire::new();
+    get(&wire, &service.url(), None).await.unwrap();
+    wire.pool.froze_for(Duration::from_secs(21));
+    get(&wire, &service.url(), None).await.unwrap();
+    assert_eq!(service.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_comes_too_late_serves_the_next_attempt() {
+    let service = Loopback::start(OK).await;
+    let wire = Wire::new();
+    let url = service.url();
+    // Gives up before the connection's task has run once.
+    let attempt = get(&wire, &url, None);
+    assert!(attempt.now_or_never().is_none());
+    get(&wire, &url, None).await.unwrap();
+    assert_eq!((service.connections(), service.requests()), (1, 1));
+}
+
+#[tokio::test]
+async fn after_an_attempt_without_an_answer_no_connection_of_its_age_is_tried() {
+    let silent = Loopback::start(Habit::SilentAfterOne).await;
+    let (wire, url) = (Wire::new(), silent.url());
+    // Two connections, both dead from now on, though nobody told us.
+    join_all((0..2).map(|_| get(&wire, &url, None))).await;
+    let attempt = get(&wire, &url, None);
+    let attempt = tokio::time::timeout(Duration::from_millis(20), attempt).await;
+    assert!(attempt.is_err());
+    let origin = Origin::of(&url.parse().unwrap()).unwrap();
+    assert_eq!(wire.pool.idle(&origin), 0);
+}
+
+#[tokio::test]
+async fn no_more_connections_are_open_than_the_budget_allows() {
+    let answer = Habit::Answer("{}", Duration::from_millis(5));
+    let (first, second) = (Loopback::start(answer).await, Loopback::start(answer).await);
+    let wire = Wire::within(Budget { most: 10, mail: 6, other: 6 });
+    let most = std::cell::Cell::new(0);
+    let asked = |url: String| async {
+        let url = url;
+        let answer = get(&wire, &url, None).await;
+        most.set(wire.pool.open_connections().max(most.get()));
+        answer
+    };
+    let urls = (0..60).map(|n| if n % 2 == 0 { first.url() } else { second.url() });
+    let answers = join_all(urls.map(asked)).await;
+    assert!(answers.iter().all(Result::is_ok));
+    assert_eq!(most.get(), 10);
+    assert!(first.connections() <= 6 && second.connections() <= 6);
+    assert_eq!(first.requests() + second.requests(), 60);
+}
+
+#[tokio::test]
+async fn an_idle_connection_makes_room_for_one_that_is_needed_elsewhere() {
+    let (first, second) = (Loopback::start(OK).await, Loopback::start(OK).await);
+    let wire = Wire::within(Budget { most: 1, mail: 1, other: 1 });
+    for service in [&first, &second, &first] {
+        get(&wire, &service.url(), None).await.unwrap();
+    }
+    assert_eq!((first.connections(), second.connections()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_mail_for_which_there_is_no_room_was_not_sent() {
+    let service = Loopback::start(Habit::Silence).await;
+    let wire = Wire::within(Budget { most: 1, mail: 1, other: 1 });
+    let url = service.url();
+    let clock = SystemClock::new();
+    let soon = Ticket::new(clock, clock.monotonic() + Duration::from_millis(30));
+    let unanswered = get(&wire, &url, Some(Errand::Send(in_time())));
+    let crowded = get(&wire, &url, Some(Errand::Send(soon.clone())));
+    let refused = tokio::select! {
+        _ = unanswered => unreachable!("nobody answers"),
+        refused = crowded => refused.unwrap_err(),
+    };
+    assert!(in_full(&refused).contains("as many connections are open as may be"));
+    assert_eq!(soon.progress(), Progress::Refused);
+    assert_eq!(service.requests(), 1);
+}
+
+#[test]
+fn what_our_own_side_lacks_is_exhaustion_and_a_refusal_is_none() {
+    let exhausted = |error: std::io::Error| WireError::Connect(error.into()).is_exhaustion();
+    for code in [23, 24] {
+        assert!(exhausted(std::io::Error::from_raw_os_error(code)));
+    }
+    assert!(exhausted(std::io::ErrorKind::AddrNotAvailable.into()));
+    assert!(!exhausted(std::io::ErrorKind::ConnectionRefused.into()));
+    assert!(!exhausted(std::io::ErrorKind::TimedOut.into()));
 }
 
 #[tokio::test]

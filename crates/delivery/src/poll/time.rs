@@ -13,7 +13,8 @@ pub(super) struct WindowTime {
 
 impl WindowTime {
     pub(super) fn start(clock: &impl Clock) -> Self {
-        Self { wall: clock.wall(), monotonic: clock.monotonic() }
+        let (wall, monotonic) = clock.now();
+        Self { wall, monotonic }
     }
 
     pub(super) fn now(self, clock: &impl Clock) -> Timestamp {
