@@ -4,6 +4,8 @@
 //! - `email/parse` against `email/json_value`: a body checked whole against a body merely read.
 //! - `limiter/next` against `limiter/scan`: a slot given out, with so many messages waiting, against
 //!   looking through all of them.
+//! - `shares/1000` against `shares/2`: whose recipients a window of 200 slots takes in, with so many
+//!   campaigns of which one in ten has no mail.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark: a panic ends it")]
 
@@ -13,11 +15,13 @@ use std::time::Duration;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use serde_json::Value;
 use tidegate_core::Window;
+use tidegate_core::allocation::Intake;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::email::{Email, Priority};
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
 use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::turns::{self, Turns};
 
 const SHORT: &str = include_str!("../../../events/message_short.json");
 const LONG: &str = include_str!("../../../events/message_long.json");
@@ -92,12 +96,45 @@ fn slots(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// From the weights to the last receive that a window of 200 slots asks for.
+fn window_shares(weights: &[u32], start: u64) -> u64 {
+    let cycle = Cycle::new(weights).unwrap();
+    let slots = start..start + 196;
+    let has_mail: Vec<bool> = (0..weights.len()).map(|campaign| campaign % 10 != 9).collect();
+    let turns = if turns::are_taken(weights.len(), 196) {
+        Turns::taken(&cycle, &has_mail, &[9], slots.clone())
+    } else {
+        Turns::all(&cycle, weights.len())
+    };
+    let (debts, means) = (vec![0; turns.lanes.len()], vec![1.0; turns.lanes.len()]);
+    let mut intake = Intake::of_turns(&turns, slots, 196, &debts, &means);
+    let lanes = turns.lanes.iter().enumerate();
+    intake.mark_all_dry(lanes.filter(|(_, c)| !has_mail[**c]).map(|(lane, _)| lane));
+    let mut asked = 0;
+    while let Some(ask) = intake.ask() {
+        intake.received(&ask, ask.messages, ask.recipients);
+        asked += ask.messages;
+    }
+    asked
+}
+
+fn shares(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("shares");
+    for count in [2_u32, 1_000] {
+        let weights: Vec<u32> = (0..count).map(|campaign| 1 + campaign % 10).collect();
+        group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
+            bencher.iter(|| assert_eq!(window_shares(black_box(&weights), 350_000_000_000), 196));
+        });
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = decisions;
     config = Criterion::default()
         .sample_size(20)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = email, slots
+    targets = email, slots, shares
 }
 criterion_main!(decisions);

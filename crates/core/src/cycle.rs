@@ -3,6 +3,8 @@
 //! Slot number n belongs to campaign `cycle[n mod len]`, so shares are exact over every cycle
 //! without any state, and right for quotas under one a second too.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use thiserror::Error;
@@ -78,6 +80,26 @@ impl Cycle {
         Self { owners: vec![0], weights: vec![1] }
     }
 
+    /// A cycle of which slot number `start` is the first of `owners`, over so many `lanes`. A lane that
+    /// owns no slot weighs 1: it gets what others leave.
+    pub(crate) fn from_owners(start: u64, mut owners: Vec<u16>, lanes: usize) -> Self {
+        if owners.is_empty() {
+            owners.push(0);
+        }
+        let mut weights = vec![0; lanes.max(1)];
+        for owner in &owners {
+            if let Some(weight) = weights.get_mut(usize::from(*owner)) {
+                *weight += 1;
+            }
+        }
+        for weight in &mut weights {
+            *weight = (*weight).max(1);
+        }
+        let ahead = start % owners.len() as u64;
+        owners.rotate_right(usize::try_from(ahead).unwrap_or(0));
+        Self { owners, weights }
+    }
+
     /// The campaign that slot number `slot` belongs to.
     #[must_use]
     pub fn owner(&self, slot: u64) -> usize {
@@ -125,22 +147,30 @@ impl Cycle {
 /// Campaign i's turn number j may come from position ⌊j·sum/w⌋ on, and is due by ⌈(j+1)·sum/w⌉;
 /// serving the earliest deadline meets them all (Tijdeman, "The chairman assignment problem", 1980).
 fn earliest_deadline_first(weights: &[u64], sum: u64) -> Vec<u16> {
-    let mut turns = vec![0_u64; weights.len()];
-    (0..sum)
-        .map(|position| {
-            let next = weights
-                .iter()
-                .zip(&turns)
-                .enumerate()
-                .filter(|(_, (weight, turn))| **turn * sum < (position + 1) * **weight)
-                .min_by_key(|(_, (weight, turn))| ((**turn + 1) * sum).div_ceil(**weight))
-                .map_or(0, |(index, _)| index);
-            if let Some(turn) = turns.get_mut(next) {
-                *turn += 1;
-            }
-            u16::try_from(next).unwrap_or(u16::MAX)
-        })
-        .collect()
+    // Turns that may come from some position on, and those that may come now, by their deadline.
+    let mut coming = BinaryHeap::new();
+    let mut due = BinaryHeap::new();
+    let turn = |weight: u64, number: u64, index: u16| {
+        Reverse((number * sum / weight, index, ((number + 1) * sum).div_ceil(weight), number))
+    };
+    for (index, weight) in (0_u16..).zip(weights).filter(|(_, weight)| **weight > 0) {
+        coming.push(turn(*weight, 0, index));
+    }
+    let mut owners = Vec::new();
+    for position in 0..sum {
+        while let Some(Reverse((from, index, deadline, number))) = coming.peek().copied()
+            && from <= position
+        {
+            coming.pop();
+            due.push(Reverse((deadline, index, number)));
+        }
+        let Some(Reverse((_, index, number))) = due.pop() else { break };
+        owners.push(index);
+        if let Some(weight) = weights.get(usize::from(index)) {
+            coming.push(turn(*weight, number + 1, index));
+        }
+    }
+    owners
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -157,7 +187,36 @@ mod tests {
             .prop_filter("one above 0", |w| w.iter().any(|w| *w > 0))
     }
 
+    /// As the definition says, every campaign looked at for every position.
+    fn by_definition(weights: &[u64], sum: u64) -> Vec<u16> {
+        let mut turns = vec![0_u64; weights.len()];
+        let owner = |position: u64| {
+            let all = weights.iter().zip(&turns).enumerate();
+            let ready = all.filter(|(_, (weight, turn))| **turn * sum < (position + 1) * **weight);
+            let next = ready
+                .min_by_key(|(_, (weight, turn))| ((**turn + 1) * sum).div_ceil(**weight))
+                .map_or(0, |(index, _)| index);
+            turns[next] += 1;
+            u16::try_from(next).unwrap()
+        };
+        (0..sum).map(owner).collect()
+    }
+
     proptest! {
+        #[test]
+        fn each_position_is_the_earliest_deadlines(weights in weights()) {
+            let cycle = Cycle::new(&weights).unwrap();
+            prop_assert_eq!(&cycle.owners, &by_definition(cycle.weights(), cycle.length()));
+        }
+
+        #[test]
+        fn a_cycle_of_owners_begins_where_it_is_told(start in 0_u64..1_000, owners in prop::collection::vec(0_u16..5, 1..40)) {
+            let cycle = Cycle::from_owners(start, owners.clone(), 6);
+            let owned: Vec<u16> = (start..).zip(&owners).map(|(slot, _)| u16::try_from(cycle.owner(slot)).unwrap()).collect();
+            prop_assert_eq!(owned, owners);
+            prop_assert!(cycle.weights().iter().all(|weight| *weight > 0));
+        }
+
         #[test]
         fn shares_are_exact_over_every_cycle_wherever_it_starts(weights in weights(), start in 0_u64..1_000_000) {
             let cycle = Cycle::new(&weights).unwrap();

@@ -48,6 +48,7 @@ pub mod spill;
 pub mod tagged;
 pub mod tick;
 pub mod timestamp;
+pub mod turns;
 #[cfg(test)]
 mod worst_second;
 

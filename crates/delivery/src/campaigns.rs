@@ -1,9 +1,14 @@
 //! Campaigns found by their queues' tags, and kept as the ledger's list.
+//!
+//! A thousand queues take 40 s to ask. So those that are new come first, and what is known is written
+//! every hundred queues: a run that is cut off has done what it could, and a new campaign waits for
+//! seconds. A queue that was not asked yet, or did not answer, stays as it stood.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use tidegate_core::config::Campaign;
 use tidegate_core::tagged::{Listing, TaggedQueue, listing, queue_name, same};
 
@@ -11,7 +16,13 @@ use crate::control;
 use crate::ports::{Clock, Directory, FailureKind, Ledger, PortError, QueueUrl, Standing};
 
 /// SQS lets an account make 30 calls about tags a second, and deployments make some too.
-const BETWEEN_CALLS: Duration = Duration::from_millis(100);
+const BETWEEN_CALLS: Duration = Duration::from_millis(40);
+/// Calls about tags under way at once: an answer may take longer than the time between two.
+const AT_ONCE: usize = 8;
+/// After so many queues the list is written.
+const A_WRITE: usize = 100;
+/// Queues that one run can ask; of more, each run begins elsewhere.
+const A_RUN: u64 = 1_000;
 
 /// Writes the campaigns that the queues' tags say into the control record, where they differ from
 /// those that stand there. Gives how many stand there then; none where that is not known.
@@ -43,23 +54,106 @@ async fn try_keep(
 ) -> Result<usize, PortError> {
     let listed = directory.queues(prefix).await?;
     let standing = ledger.read().await?;
-    let queues = tagged(with_missing(listed, prefix, &standing), clock, directory).await?;
-    let found = listing(prefix, &queues, &standing.control.campaigns);
-    log_faults(&found);
-    let stood = standing.control.campaigns.len();
-    let stands = (standing.control_version, standing.control);
-    let changed = control::change(ledger, stands, |control| {
-        // On what stands then: another may have changed it meanwhile.
-        if let Ok(campaigns) = listing(prefix, &queues, &control.campaigns).campaigns
-            && !same(&campaigns, &control.campaigns)
-        {
-            control.campaigns = campaigns;
+    let mut waiting = in_order(with_missing(listed, prefix, &standing), &standing, clock);
+    let mut scan = Scan {
+        prefix,
+        tagged: Vec::new(),
+        unasked: BTreeSet::new(),
+        failure: None,
+        campaigns: standing.control.campaigns.len(),
+    };
+    loop {
+        let rest = waiting.split_off(waiting.len().min(A_WRITE));
+        scan.ask(waiting, clock, directory).await;
+        scan.write(&rest, &standing, ledger).await?;
+        if rest.is_empty() {
+            return scan.failure.map_or(Ok(scan.campaigns), Err);
         }
-    });
-    Ok(changed.await?.made().map_or(stood, |(before, after)| {
-        log_changes(&before.campaigns, &after.campaigns);
-        after.campaigns.len()
-    }))
+        waiting = rest;
+    }
+}
+
+/// What the queues' tags said so far.
+struct Scan<'a> {
+    prefix: &'a str,
+    tagged: Vec<TaggedQueue>,
+    /// Names of queues that did not answer.
+    unasked: BTreeSet<String>,
+    failure: Option<PortError>,
+    /// How many campaigns stand on the list.
+    campaigns: usize,
+}
+
+impl Scan<'_> {
+    /// Asks for the tags of queues, one after the other.
+    async fn ask(&mut self, queues: Vec<QueueUrl>, clock: &impl Clock, directory: &impl Directory) {
+        let mut next = clock.monotonic();
+        let asks = queues.into_iter().map(|queue| {
+            let at = next;
+            next = next + BETWEEN_CALLS;
+            async move {
+                clock.sleep_until(at).await;
+                (directory.tags(&queue).await, queue)
+            }
+        });
+        let mut answers = stream::iter(asks).buffer_unordered(AT_ONCE);
+        while let Some((answer, queue)) = answers.next().await {
+            match answer {
+                Ok(tags) => {
+                    self.tagged.push(TaggedQueue { url: queue.as_str().to_owned(), tags });
+                }
+                Err(PortError { kind: FailureKind::NotFound, .. }) => {}
+                Err(error) => {
+                    self.unasked.insert(queue.name().to_owned());
+                    self.failure.get_or_insert(error);
+                }
+            }
+        }
+    }
+
+    /// Writes what is known, where that changes the list; `rest` is still to be asked.
+    async fn write(
+        &mut self,
+        rest: &[QueueUrl],
+        standing: &Standing,
+        ledger: &impl Ledger,
+    ) -> Result<(), PortError> {
+        let mut unasked = self.unasked.clone();
+        unasked.extend(rest.iter().map(|queue| queue.name().to_owned()));
+        let listing = |before: &[Campaign]| listing(self.prefix, &self.tagged, &unasked, before);
+        if rest.is_empty() {
+            log_faults(&listing(&standing.control.campaigns));
+        }
+        let stands = (standing.control_version, standing.control.clone());
+        let changed = control::change(ledger, stands, |control| {
+            // On what stands then: another may have changed it meanwhile.
+            if let Ok(campaigns) = listing(&control.campaigns).campaigns
+                && !same(&campaigns, &control.campaigns)
+            {
+                control.campaigns = campaigns;
+            }
+        });
+        if let Some((before, after)) = changed.await?.made() {
+            log_changes(&before.campaigns, &after.campaigns);
+            self.campaigns = after.campaigns.len();
+        }
+        Ok(())
+    }
+}
+
+/// Queues that are no campaigns yet come first.
+fn in_order(queues: Vec<QueueUrl>, standing: &Standing, clock: &impl Clock) -> Vec<QueueUrl> {
+    let stood = standing.control.campaigns.iter().map(|c| queue_name(&c.queue_url));
+    let stood: BTreeSet<&str> = stood.collect();
+    let (known, mut order): (Vec<_>, Vec<_>) =
+        queues.into_iter().partition(|queue| stood.contains(queue.name()));
+    order.extend(known);
+    if order.len() as u64 > A_RUN {
+        let minute = clock.wall().as_millis() / 60_000;
+        let ahead = minute.wrapping_mul(A_RUN) % order.len() as u64;
+        order.rotate_left(usize::try_from(ahead).unwrap_or(0));
+    }
+    order
 }
 
 /// The queues to be asked: those listed, and those of the list that stands which are not. A list that
@@ -71,26 +165,6 @@ fn with_missing(listed: Vec<QueueUrl>, prefix: &str, standing: &Standing) -> Vec
         |url: &&str| queue_name(url).starts_with(prefix) && !names.contains(queue_name(url));
     let missing: Vec<QueueUrl> = stood.filter(missing).map(QueueUrl::new).collect();
     listed.into_iter().chain(missing).collect()
-}
-
-/// The tags of those queues that are there, asked one after the other.
-async fn tagged(
-    queues: Vec<QueueUrl>,
-    clock: &impl Clock,
-    directory: &impl Directory,
-) -> Result<Vec<TaggedQueue>, PortError> {
-    let mut tagged = Vec::with_capacity(queues.len());
-    let mut next = clock.monotonic();
-    for queue in queues {
-        clock.sleep_until(next).await;
-        next = clock.monotonic() + BETWEEN_CALLS;
-        match directory.tags(&queue).await {
-            Ok(tags) => tagged.push(TaggedQueue { url: queue.as_str().to_owned(), tags }),
-            Err(PortError { kind: FailureKind::NotFound, .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(tagged)
 }
 
 fn log_faults(found: &Listing) {

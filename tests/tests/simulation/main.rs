@@ -2,6 +2,7 @@
 
 mod breaker;
 mod bucket;
+mod campaigns;
 mod control;
 mod crash;
 mod daily;
@@ -22,6 +23,7 @@ mod queues;
 mod rate;
 mod recipients;
 mod refusals;
+mod sampling;
 mod seeds;
 mod tags;
 mod ticks;

@@ -8,6 +8,7 @@
 //! window of 14 adds one to the total as well, of which its campaign's share is its own.
 
 use crate::cycle::Cycle;
+use crate::turns::Turns;
 
 /// SQS's most messages in one receive.
 pub const BATCH: u64 = 10;
@@ -93,6 +94,8 @@ pub struct Ask {
 #[derive(Clone, Debug)]
 pub struct Intake {
     lanes: Vec<Lane>,
+    /// What one leaves goes to others [`BATCH`] recipients at a time.
+    in_batches: bool,
 }
 
 impl Intake {
@@ -101,6 +104,29 @@ impl Intake {
     #[must_use]
     pub fn new(
         cycle: &Cycle,
+        slots: std::ops::Range<u64>,
+        total: u64,
+        debts: &[i64],
+        recipients_per_mail: &[f64],
+    ) -> Self {
+        Self::over((cycle, false), slots, total, debts, recipients_per_mail)
+    }
+
+    /// An intake of `total` recipients from campaigns that may take turns; `debts` and means by lane.
+    #[must_use]
+    pub fn of_turns(
+        turns: &Turns,
+        slots: std::ops::Range<u64>,
+        total: u64,
+        debts: &[i64],
+        recipients_per_mail: &[f64],
+    ) -> Self {
+        let means = recipients_per_mail;
+        Self::over((&turns.cycle, turns.in_batches), slots, total, debts, means)
+    }
+
+    fn over(
+        (cycle, in_batches): (&Cycle, bool),
         slots: std::ops::Range<u64>,
         total: u64,
         debts: &[i64],
@@ -128,7 +154,7 @@ impl Intake {
                     ..Lane::default()
                 }
             });
-        let mut intake = Self { lanes: lanes.collect() };
+        let mut intake = Self { lanes: lanes.collect(), in_batches };
         intake.repay(total);
         intake
     }
@@ -136,7 +162,11 @@ impl Intake {
     /// Moves a quarter of the debts from those who owe to those who are owed. (A window's debts are
     /// known two windows later: repaid whole, they would be repaid three times over.)
     fn repay(&mut self, total: u64) {
+        let in_batches = self.in_batches;
         let due = |lane: &Lane| {
+            if in_batches && lane.entitled == 0 {
+                return 0; // in its own turn
+            }
             let entitled = i64::try_from(lane.entitled.saturating_mul(1_000)).unwrap_or(i64::MAX);
             u64::try_from(entitled.saturating_sub(lane.debt / 4)).unwrap_or(0)
         };
@@ -188,8 +218,15 @@ impl Intake {
 
     /// Notes that a campaign has nothing to give (known empty, held): its share goes to the others.
     pub fn mark_dry(&mut self, lane: usize) {
-        if let Some(lane) = self.lanes.get_mut(lane) {
-            lane.dry = true;
+        self.mark_all_dry([lane]);
+    }
+
+    /// As [`Intake::mark_dry`], of several campaigns at once.
+    pub fn mark_all_dry(&mut self, lanes: impl IntoIterator<Item = usize>) {
+        for lane in lanes {
+            if let Some(lane) = self.lanes.get_mut(lane) {
+                lane.dry = true;
+            }
         }
         self.pass_on();
     }
@@ -221,9 +258,25 @@ impl Intake {
             freed += lane.wanted.saturating_sub(covered);
             lane.wanted = lane.wanted.min(covered);
         }
+        if self.in_batches {
+            self.pass_on_batches(freed);
+            return;
+        }
         for (lane, more) in self.lanes.iter_mut().zip(divide(freed, &weights)) {
             lane.wanted += more;
             lane.entitled += more;
+        }
+    }
+
+    /// Where campaigns take turns: to those that want least, the next in turn of equals.
+    fn pass_on_batches(&mut self, mut freed: u64) {
+        while freed > 0 {
+            let live = self.lanes.iter_mut().filter(|lane| !lane.dry);
+            let Some(lane) = live.min_by_key(|lane| lane.wanted) else { return };
+            let more = freed.min(BATCH);
+            lane.wanted += more;
+            lane.entitled += more;
+            freed -= more;
         }
     }
 

@@ -143,11 +143,10 @@ impl<T: Copy> Limiter<T> {
     }
 
     /// With these turns for the mail of the domains' queues: whose slot is whose among all campaigns;
-    /// `merged` says of each whether the one lane of merged mail may hold some of it. Without a merge
-    /// queue (a lane a campaign) it is empty.
+    /// `lines` says of each which lane may hold other mail of it: that of merged mail, or its own.
     #[must_use]
-    pub fn with_turns(mut self, cycle: Cycle, merged: Vec<bool>) -> Self {
-        self.limited = Turns::new(cycle, merged);
+    pub fn with_turns(mut self, cycle: Cycle, lines: Vec<Option<usize>>) -> Self {
+        self.limited = Turns::new(cycle, lines);
         self
     }
 

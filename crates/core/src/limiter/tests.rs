@@ -250,9 +250,9 @@ fn a_domains_mail_takes_its_campaigns_slots_and_what_nobody_else_can_use() {
     let slots = grid().slots_of(WINDOW);
     let cycle = Cycle::new(&[1, 1]).unwrap();
     let count = usize::try_from(slots.end - slots.start).unwrap();
-    let share = |merged: Vec<bool>, others: usize| {
+    let share = |lines: Vec<Option<usize>>, others: usize| {
         let mut limiter =
-            Limiter::new(grid(), slots.clone(), Cycle::single()).with_turns(cycle.clone(), merged);
+            Limiter::new(grid(), slots.clone(), Cycle::single()).with_turns(cycle.clone(), lines);
         for ticket in 0..100 {
             limiter.wait(message(ticket, Line::Limited(0), Priority::Normal, 1));
         }
@@ -264,14 +264,14 @@ fn a_domains_mail_takes_its_campaigns_slots_and_what_nobody_else_can_use() {
         (limited, usize::try_from(limiter.state().limited_in_turn).unwrap(), started.len())
     };
     let half = count / 2;
-    let (limited, in_turn, all) = share(vec![true, true], 100);
+    let (limited, in_turn, all) = share(vec![Some(0), Some(0)], 100);
     assert!(
         all == count && limited == in_turn && (half..=half + 1).contains(&limited),
         "{limited}"
     );
     // The other campaign has no mail: all slots are this one's.
-    assert_eq!(share(vec![true, false], 100), (count, count, count));
+    assert_eq!(share(vec![Some(0), None], 100), (count, count, count));
     // It has less than its share: the rest is nobody's.
-    let (limited, in_turn, _) = share(vec![true, true], 3);
+    let (limited, in_turn, _) = share(vec![Some(0), Some(0)], 3);
     assert_eq!((limited, in_turn), (count - 3, count - 3));
 }

@@ -8,18 +8,17 @@ use crate::cycle::Cycle;
 #[derive(Clone, Debug)]
 pub(super) struct Turns<T> {
     cycle: Cycle,
-    /// Of each campaign, whether the lane of merged mail may hold some of it; empty without a merge
-    /// queue, where each campaign has a lane.
-    merged: Vec<bool>,
+    /// Of each campaign, the lane that may hold other mail of it.
+    lines: Vec<Option<usize>>,
     /// A lane a campaign, and one for the mail of campaigns that are gone.
     lanes: Vec<Lane<T>>,
     in_turn: u64,
 }
 
 impl<T: Copy> Turns<T> {
-    pub(super) fn new(cycle: Cycle, merged: Vec<bool>) -> Self {
+    pub(super) fn new(cycle: Cycle, lines: Vec<Option<usize>>) -> Self {
         let lanes = (0..=cycle.weights().len()).map(|_| Lane::default()).collect();
-        Self { cycle, merged, lanes, in_turn: 0 }
+        Self { cycle, lines, lanes, in_turn: 0 }
     }
 
     pub(super) fn push(&mut self, campaign: usize, message: Waiting<T>) {
@@ -57,11 +56,8 @@ impl<T: Copy> Turns<T> {
         let mut ahead = (0..self.cycle.len() as u64).map(|k| self.cycle.owner(cursor + k));
         let lane = |campaign: usize| self.lanes.get(campaign).is_some_and(|l| l.fits(left, may));
         let other = |campaign: usize| {
-            let (merged, index) = match self.merged.get(campaign) {
-                Some(merged) => (*merged, 0),
-                None => (true, campaign),
-            };
-            merged && others.get(index).is_some_and(|lane| lane.fits(left, may))
+            let line = self.lines.get(campaign).copied().flatten();
+            line.and_then(|line| others.get(line)).is_some_and(|lane| lane.fits(left, may))
         };
         let owner = ahead.find(|campaign| lane(*campaign) || other(*campaign))?;
         let message = self.lanes.get_mut(owner)?.take(left, may)?;

@@ -4,7 +4,7 @@
 //! One bad tag, or a moment in which a service says nothing, must never take a campaign away that is
 //! being sent: whatever is in doubt stays as it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
@@ -79,7 +79,8 @@ pub struct Listing {
     pub invalid: Vec<InvalidTag>,
 }
 
-/// The campaigns among `queues`, whose names begin with `prefix`; `before` is the list that stands.
+/// The campaigns among `queues`, whose names begin with `prefix`; `before` is the list that stands,
+/// `unasked` are the names of queues whose tags are not known: they stay as they stand in it.
 ///
 /// A queue without the tag `tidegate:weight` is no campaign. One whose tags are wrong stays as it
 /// stands in `before`, if it does; the others do not suffer from it.
@@ -91,7 +92,7 @@ pub struct Listing {
 ///     tags: [("tidegate:weight".to_owned(), weight.to_owned())].into(),
 /// };
 /// let queues = [queue("mail-campaign-spring", "30"), queue("mail-campaign-fall", "lots")];
-/// let found = listing("mail-campaign-", &queues, &[]);
+/// let found = listing("mail-campaign-", &queues, &Default::default(), &[]);
 /// assert_eq!(found.campaigns.unwrap()[0].name, "spring");
 /// assert_eq!(
 ///     found.invalid[0].to_string(),
@@ -99,8 +100,14 @@ pub struct Listing {
 /// );
 /// ```
 #[must_use]
-pub fn listing(prefix: &str, queues: &[TaggedQueue], before: &[Campaign]) -> Listing {
+pub fn listing(
+    prefix: &str,
+    queues: &[TaggedQueue],
+    unasked: &BTreeSet<String>,
+    before: &[Campaign],
+) -> Listing {
     let (mut campaigns, mut invalid) = (Vec::new(), Vec::new());
+    campaigns.extend(before.iter().filter(|c| unasked.contains(queue_name(&c.queue_url))).cloned());
     for queue in queues {
         match campaign(prefix, queue) {
             Ok(found) => campaigns.extend(found),

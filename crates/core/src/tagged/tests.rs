@@ -4,6 +4,20 @@ use super::*;
 
 const PREFIX: &str = "mail-campaign-";
 
+/// With every queue asked.
+fn listing(prefix: &str, queues: &[TaggedQueue], before: &[Campaign]) -> Listing {
+    super::listing(prefix, queues, &BTreeSet::new(), before)
+}
+
+#[test]
+fn a_queue_that_was_not_asked_stays_as_it_stood() {
+    let before = [campaign("old", "old", 1), campaign("gone", "gone", 1)];
+    let unasked = ["mail-campaign-old".to_owned(), "mail-campaign-new".to_owned()].into();
+    let found = super::listing(PREFIX, &[weighted("other", "7")], &unasked, &before);
+    let names: Vec<String> = found.campaigns.unwrap().into_iter().map(|c| c.name).collect();
+    assert_eq!(names, ["old", "other"]);
+}
+
 fn url(name: &str) -> String {
     format!("https://sqs.example/1/{PREFIX}{name}")
 }

@@ -14,7 +14,7 @@ use super::rest::Finds;
 use super::spill::Spiller;
 use super::time::WindowTime;
 use crate::environment::Environment;
-use crate::ports::{Clock as _, Monotonic};
+use crate::ports::{Clock as _, Monotonic, PortError, QueueUrl, Queues as _, Received};
 
 /// Every so many windows the merge queue is counted, against drift.
 const COUNT_EVERY: u64 = 16;
@@ -64,9 +64,31 @@ impl<E: Environment> Context<'_, E> {
         self.env.queues()
     }
 
-    /// How long a receive that starts now waits: a long poll never ends after the window.
-    pub(super) fn wait_now(&self) -> Duration {
-        if self.now() + LONG_POLL < self.plan.window.closes() { LONG_POLL } else { Duration::ZERO }
+    /// How long a receive that starts after `pause` waits: a long poll never ends after the window.
+    pub(super) fn wait_after(&self, pause: Duration) -> Duration {
+        let ends = self.now() + pause + LONG_POLL;
+        if ends < self.plan.window.closes() { LONG_POLL } else { Duration::ZERO }
+    }
+
+    /// What is left until `last` before the window's close.
+    pub(super) fn left_until(&self, last: Duration) -> Duration {
+        self.plan.window.closes().saturating_sub(last).saturating_since(self.now())
+    }
+
+    /// Receives, after a pause.
+    pub(super) async fn receive(
+        &self,
+        queue: &QueueUrl,
+        messages: u64,
+        (pause, wait): (Duration, Duration),
+    ) -> Result<(Vec<Received>, Monotonic), PortError> {
+        if !pause.is_zero() {
+            self.env.clock().sleep_until(self.monotonic() + pause).await;
+        }
+        let since = self.monotonic();
+        let max = usize::try_from(messages).unwrap_or(1);
+        let received = self.queues().receive(queue, max, wait).await;
+        received.map(|messages| (messages, since))
     }
 
     /// Whether the merge queue's depth is set right after this window.
@@ -76,10 +98,15 @@ impl<E: Environment> Context<'_, E> {
 
     /// An intake of `total` recipients from the campaigns, by weight and debt.
     pub(super) fn intake(&self, total: u64) -> Intake {
-        let campaigns = &self.plan.campaigns;
-        let debts: Vec<i64> = campaigns.iter().map(|campaign| campaign.debt).collect();
+        let plan = self.plan;
+        let debts: Vec<i64> = plan.lanes().map(|campaign| campaign.debt).collect();
         let means: Vec<f64> =
-            campaigns.iter().map(|c| self.learned.recipients_per_mail(&c.name)).collect();
-        Intake::new(&self.plan.cycle, self.plan.slots.clone(), total, &debts, &means)
+            plan.lanes().map(|c| self.learned.recipients_per_mail(&c.name)).collect();
+        let mut intake = Intake::of_turns(&plan.turns, plan.slots.clone(), total, &debts, &means);
+        // Their share goes to the others at once.
+        let lanes = plan.lanes().enumerate();
+        let dry = lanes.filter(|(_, campaign)| campaign.idle.is_some() || !plan.asks(campaign));
+        intake.mark_all_dry(dry.map(|(lane, _)| lane));
+        intake
     }
 }

@@ -18,7 +18,7 @@ use super::outcome::reject;
 use super::rest::Answers;
 use super::settle::{Job, Receipt, pack};
 use super::spill::Sorted;
-use super::supply::Supply;
+use super::supply::{MOST_RECEIVES, Supply};
 use crate::environment::Environment;
 use crate::ports::{Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
 
@@ -62,44 +62,45 @@ pub(super) async fn feed<E: Environment>(
     }
     let mut intake = ctx.intake(amount);
     let mut limited = Limited::of(ctx);
-    let mut supplies: Vec<Supply> = plan.campaigns.iter().map(|c| Supply::of(plan, c)).collect();
-    for (lane, campaign) in plan.campaigns.iter().enumerate() {
-        if campaign.idle.is_some() || !plan.asks(campaign) {
-            intake.mark_dry(lane); // its share goes to the others at once
-        }
-    }
+    let mut supplies: Vec<Supply> = plan.lanes().map(|c| Supply::of(plan, c)).collect();
     let mut receives = FuturesUnordered::new();
     let mut forwards = FuturesUnordered::new();
-    let queue = |lane: usize| &plan.campaigns[lane].queue;
-    for (lane, campaign) in plan.campaigns.iter().enumerate() {
-        if campaign.idle.is_some() && plan.asks(campaign) {
-            receives.push(receive(ctx, queue(lane), supplies[lane].probe(plan, lane)));
-        }
-    }
+    let queue = |lane: usize| &plan.lane(lane).queue;
+    let mut probes: Vec<Ask> = plan.probes().map(|lane| supplies[lane].probe(plan, lane)).collect();
     loop {
         while ctx.now() + LAST_RECEIVE < plan.window.closes() {
+            if receives.len() >= MOST_RECEIVES {
+                break;
+            }
+            if let Some(probe) = probes.pop() {
+                receives.push(receive(ctx, queue(probe.lane), probe, Duration::ZERO));
+                continue;
+            }
             if limited.is_full() {
                 break;
             }
-            let Some(ask) = intake.ask_of(|lane| supplies[lane].may_ask()) else { break };
-            supplies[ask.lane].asked(ask.messages);
-            receives.push(receive(ctx, queue(ask.lane), ask));
+            let left = ctx.left_until(LAST_RECEIVE);
+            let Some(ask) = intake.ask_of(|lane| supplies[lane].may_ask(left)) else { break };
+            let supply = &mut supplies[ask.lane];
+            supply.asked(ask.messages);
+            receives.push(receive(ctx, queue(ask.lane), ask, supply.pause()));
         }
         if receives.is_empty() && forwards.is_empty() {
             break;
         }
         select_biased! {
             (ask, long, result) = receives.select_next_some() => {
-                let told = result.as_ref().ok().map(|(messages, _)| messages.len());
-                fed.asked.note(&plan.campaigns[ask.lane].name, told, long);
-                let got = result.as_ref().map_or(0, |(messages, _)| messages.len() as u64);
+                let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
+                let verdict = supplies[ask.lane].answered(ask.messages, counted, long);
+                fed.asked.note(&plan.lane(ask.lane).name, verdict, long);
+                let got = counted.unwrap_or(0);
                 let (mails, left) = take(ctx, &ask, result, &mut fed, jobs);
-                supplies[ask.lane].answered(ask.messages, got);
                 if ask.recipients == 0 && got > 0 {
                     intake.revive(ask.lane); // the probe found mail again
                 }
                 let merged = mails.iter().filter(|mail| mail.place.is_none());
-                intake.received(&ask, got, merged.map(|mail| mail.recipients).sum());
+                let merged = merged.map(|mail| mail.recipients).sum();
+                verdict.tell(&mut intake, &ask, got, merged);
                 intake.set_aside(ask.lane, limited.moved(ask.lane, &mails));
                 if left {
                     intake.mark_dry(ask.lane); // for this window: its slots go to the others
@@ -126,12 +127,15 @@ pub(super) async fn feed<E: Environment>(
 /// An ask, whether it was a long poll, and the answer.
 type Receive = (Ask, bool, Result<(Vec<Received>, Monotonic), PortError>);
 
-async fn receive<E: Environment>(ctx: &Context<'_, E>, queue: &QueueUrl, ask: Ask) -> Receive {
-    let since = ctx.monotonic();
-    let max = usize::try_from(ask.messages).unwrap_or(1);
-    let wait = ctx.wait_now();
-    let result = ctx.queues().receive(queue, max, wait).await;
-    (ask, !wait.is_zero(), result.map(|messages| (messages, since)))
+async fn receive<E: Environment>(
+    ctx: &Context<'_, E>,
+    queue: &QueueUrl,
+    ask: Ask,
+    pause: Duration,
+) -> Receive {
+    let wait = ctx.wait_after(pause);
+    let result = ctx.receive(queue, ask.messages, (pause, wait)).await;
+    (ask, !wait.is_zero(), result)
 }
 
 /// A mail on its way into the merge queue, or into the recipient domain's queue at `place`.
@@ -152,9 +156,9 @@ fn take<E: Environment>(
     fed: &mut Fed,
     jobs: &UnboundedSender<Job>,
 ) -> (Vec<Forward>, bool) {
-    let campaign = &ctx.plan.campaigns[ask.lane];
+    let campaign = ctx.plan.lane(ask.lane);
     let (messages, since) = result.unwrap_or_else(|error| {
-        tracing::error!(campaign = campaign.name, error = &error as &dyn StdError, "not fed");
+        tracing::warn!(campaign = campaign.name, error = &error as &dyn StdError, "not fed");
         (Vec::new(), ctx.monotonic())
     });
     if !messages.is_empty() {
@@ -287,7 +291,7 @@ impl Limited {
         };
         Self {
             rooms: ctx.plan.domains.queues.iter().map(room).collect(),
-            clogged: vec![false; ctx.plan.campaigns.len()],
+            clogged: vec![false; ctx.plan.turns.lanes.len()],
             beyond: 0,
             most: ctx.plan.out_of_the_way(),
         }

@@ -387,9 +387,9 @@ impl<E: Environment> Poller<E> {
 /// What the window changes in the campaigns' debts, in thousandths of a recipient.
 fn debts(plan: &Plan, fed: &Fed, drained: &Drained) -> BTreeMap<String, i64> {
     let Some(intake) = &fed.intake else { return drained.debts.clone() };
-    let limited = drain::limited_by_lane(plan.campaigns.iter(), &drained.limited);
+    let limited = drain::limited_by_lane(plan.lanes(), &drained.limited);
     let changes = intake.debt_changes_beside(&limited, &fed.clogged);
-    plan.campaigns.iter().map(|campaign| campaign.name.clone()).zip(changes).collect()
+    plan.lanes().map(|campaign| campaign.name.clone()).zip(changes).collect()
 }
 
 /// Recipients by the name of their limit.

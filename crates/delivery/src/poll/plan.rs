@@ -12,6 +12,7 @@ use tidegate_core::feed;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::idle::Looks;
 use tidegate_core::rate::Rate;
+use tidegate_core::turns::{self, Turns};
 
 use super::domains::{PlannedDomains, PlannedQueue};
 use super::learned::Learned;
@@ -43,6 +44,8 @@ pub(super) struct Plan {
     pub(super) campaigns: Vec<PlannedCampaign>,
     /// Over the campaigns, by their weights in force.
     pub(super) cycle: Cycle,
+    /// The campaigns that this window may ask.
+    pub(super) turns: Turns,
     pub(super) merge: Option<QueueUrl>,
     /// The merge queue was found empty: when it is asked again.
     pub(super) merge_idle: Option<Idle>,
@@ -109,6 +112,7 @@ impl Plan {
             grid,
             slots,
             campaigns: campaigns.collect(),
+            turns: Turns::all(&cycle, 0),
             cycle,
             merge: config.merge_queue_url.as_deref().map(QueueUrl::new),
             merge_idle: standing.idle.get(MERGE_QUEUE).copied(),
@@ -124,7 +128,8 @@ impl Plan {
             control,
             control_version: standing.control_version,
         };
-        Self { rest: Rest::of(&plan, standing.previous), ..plan }
+        let plan = Self { rest: Rest::of(&plan, standing.previous), ..plan };
+        Self { turns: plan.turns(), ..plan }
     }
 
     /// Whether nothing at all may be sent.
@@ -196,11 +201,56 @@ impl Plan {
         4 * self.slot_count() + 200
     }
 
-    /// Of each campaign, whether the merge queue may hold some of its mail; empty without a merge queue.
-    pub(super) fn may_be_merged(&self) -> Vec<bool> {
-        let may = |campaign: &PlannedCampaign| !campaign.held && campaign.idle.is_none();
-        let campaigns = self.campaigns.iter().filter(|_| self.merge.is_some());
-        campaigns.map(may).collect()
+    /// Of each campaign, the line in which mail of it may wait beside that of the domains' queues: the
+    /// merge queue's, or its own lane's.
+    pub(super) fn lines_of_campaigns(&self) -> Vec<Option<usize>> {
+        if self.merge.is_some() {
+            let may = |campaign: &PlannedCampaign| !campaign.held && campaign.idle.is_none();
+            return self.campaigns.iter().map(|campaign| may(campaign).then_some(0)).collect();
+        }
+        let mut lines = vec![None; self.campaigns.len()];
+        for (lane, campaign) in self.turns.lanes.iter().enumerate() {
+            if let Some(line) = lines.get_mut(*campaign) {
+                *line = Some(lane);
+            }
+        }
+        lines
+    }
+
+    /// The campaigns that this window may ask, by lane.
+    pub(super) fn lanes(&self) -> impl Iterator<Item = &PlannedCampaign> {
+        self.turns.lanes.iter().filter_map(|campaign| self.campaigns.get(*campaign))
+    }
+
+    pub(super) fn lane(&self, lane: usize) -> &PlannedCampaign {
+        &self.campaigns[self.turns.lanes[lane]]
+    }
+
+    /// The lanes of campaigns that were found empty, and are asked again.
+    pub(super) fn probes(&self) -> impl Iterator<Item = usize> {
+        let lanes = self.lanes().enumerate();
+        let due = lanes.filter(|(_, campaign)| campaign.idle.is_some() && self.asks(campaign));
+        due.map(|(lane, _)| lane)
+    }
+
+    /// Whose turn it is in this window, where campaigns are many.
+    fn turns(&self) -> Turns {
+        let weighted = self.cycle.weights().iter().filter(|weight| **weight > 0).count();
+        if !turns::are_taken(weighted, self.slot_count()) {
+            return Turns::all(&self.cycle, self.campaigns.len());
+        }
+        let has_mail: Vec<bool> =
+            self.campaigns.iter().map(|c| c.idle.is_none() && self.asks(c)).collect();
+        let asked = |campaign: &PlannedCampaign| campaign.idle.filter(|_| self.asks(campaign));
+        let due = self.campaigns.iter().enumerate();
+        let mut due: Vec<(Window, usize)> =
+            due.filter_map(|(index, c)| Some((asked(c)?.until, index))).collect();
+        if self.rest == Rest::No {
+            due.sort_unstable(); // who has waited longest
+            due.truncate(turns::probes(self.slot_count()));
+        }
+        let probes: Vec<usize> = due.into_iter().map(|(_, index)| index).collect();
+        Turns::taken(&self.cycle, &has_mail, &probes, self.slots.clone())
     }
 
     /// Whether a recipient domain's queue is asked: those that no group has only as their pause ends.

@@ -11,6 +11,7 @@ use tidegate_core::idle::{self, Looks};
 
 use super::domains::{DomainMoves, FORMER_PAUSE, PlannedQueue, idle_key};
 use super::plan::Plan;
+use super::supply::Verdict;
 use crate::ports::{Idle, LedgerReport, MERGE_QUEUE, PreviousClaim};
 
 /// How a window is served where every queue is thought to be empty.
@@ -56,12 +57,17 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Notes an answer: how many messages, of which kind of poll; `None` where there was none.
-    pub(super) fn note(&mut self, queue: &str, got: Option<usize>, long: bool) {
-        let had_mail = got.is_some_and(|got| got > 0);
+    /// Notes what an answer said, and whether it came of a long poll. An answer that leaves open
+    /// whether there is mail changes nothing.
+    pub(super) fn note(&mut self, queue: &str, verdict: Verdict, long: bool) {
+        let had_mail = match verdict {
+            Verdict::Mail => true,
+            Verdict::Empty => false,
+            Verdict::Again | Verdict::Failing => return,
+        };
         self.found |= had_mail;
         self.had_mail.insert(queue.to_owned(), had_mail);
-        if got == Some(0) && long {
+        if !had_mail && long {
             self.empty.insert(queue.to_owned());
         }
     }

@@ -6,7 +6,7 @@ use tidegate_core::allocation::BATCH;
 use tidegate_core::domains::DomainKey;
 use tidegate_core::limiter::Line;
 
-use super::receive::{NextReceive, Origin};
+use super::receive::{LAST_RECEIVE, NextReceive, Origin};
 use super::state::{Drain, Stage};
 use crate::environment::Environment;
 use crate::poll::context::Context;
@@ -15,7 +15,7 @@ use crate::poll::message::{Message, Source};
 use crate::poll::outcome::move_on;
 use crate::poll::rest::Rest;
 use crate::poll::settle::Job;
-use crate::poll::supply::Supply;
+use crate::poll::supply::{Supply, Verdict};
 use crate::ports::Entropy as _;
 
 /// How long slots are kept for a domain's queue that does not answer.
@@ -85,8 +85,9 @@ impl<E: Environment> Drain<'_, E> {
     /// The next receive of a domain's queue, of what its limit and the slots let through.
     pub(super) fn next_domain_receive(&mut self, slots: u64) -> Option<NextReceive> {
         let (now, probing) = (self.ctx.now(), self.is_probing());
+        let left = self.ctx.left_until(LAST_RECEIVE);
         for (index, line) in self.domains.iter_mut().enumerate() {
-            if line.dry || !line.supply.may_ask() {
+            if line.dry || !line.supply.may_ask(left) {
                 continue;
             }
             let under_way = line.supply.outstanding();
@@ -101,18 +102,18 @@ impl<E: Environment> Drain<'_, E> {
             let messages = if probing { messages.min(1) } else { messages };
             if messages > 0 {
                 line.supply.asked(messages);
-                let (queue, wait) = (line.source.queue.clone(), self.ctx.wait_now());
-                return Some(NextReceive { origin: Origin::Domain(index), queue, messages, wait });
+                let (queue, pause) = (line.source.queue.clone(), line.supply.pause());
+                let (origin, wait) = (Origin::Domain(index), self.ctx.wait_after(pause));
+                return Some(NextReceive { origin, queue, messages, pause, wait });
             }
         }
         None
     }
 
-    /// Notes a domain's queue's answer, of so many messages; gives what they come from.
-    pub(super) fn domain_answered(&mut self, index: usize, asked: u64, got: u64) -> Option<Source> {
-        let line = self.domains.get_mut(index)?;
-        line.supply.answered(asked, got);
-        line.dry |= got == 0;
+    /// Notes a domain's queue's answer, of so many messages.
+    pub(super) fn domain_answered(&mut self, index: usize, got: u64, verdict: Verdict) {
+        let Some(line) = self.domains.get_mut(index) else { return };
+        line.dry |= verdict.is_dry();
         line.got += got;
         // What came takes its slots itself; what was kept for more is free again.
         let kept = line.kept.saturating_sub(got);
@@ -120,7 +121,6 @@ impl<E: Environment> Drain<'_, E> {
         if line.dry {
             self.intake.widen(kept);
         }
-        Some(line.source.clone())
     }
 
     /// The feed, or this drain, brought mail into the queue at `place`.

@@ -8,8 +8,11 @@ use tidegate_core::breaker::Permit;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::prefetch::Outlook;
 
+use super::receive::LAST_RECEIVE;
 use super::state::Drain;
 use crate::environment::Environment;
+use crate::poll::context::Context;
+use crate::poll::supply::{Supply, Verdict};
 
 /// How long the express queue's next word may take while it has mail: a long poll is silent for a second.
 const WORD: Duration = Duration::from_millis(150);
@@ -30,12 +33,25 @@ pub(super) struct Express {
 }
 
 impl Express {
-    /// Notes an answer.
-    pub(super) fn answered(&mut self, asked: u64, got: u64, now: Timestamp) {
-        self.dry |= got == 0;
-        self.seen |= got > 0;
-        self.full = Some((got >= asked, now));
+    /// Notes an answer of so many messages, none where the receive failed.
+    pub(super) fn answered(
+        &mut self,
+        asked: u64,
+        got: Option<u64>,
+        verdict: Verdict,
+        now: Timestamp,
+    ) {
+        self.dry |= verdict.is_dry();
+        self.seen |= verdict == Verdict::Mail;
+        if let Some(got) = got {
+            self.full = Some((got >= asked, now));
+        }
     }
+}
+
+/// The express queue's supply: mail that came lately suggests that there is some.
+pub(super) fn supply<E: Environment>(ctx: &Context<'_, E>) -> Supply {
+    Supply::expecting(u64::from(ctx.learned.express_share() >= NOTABLE))
 }
 
 impl<E: Environment> Drain<'_, E> {
@@ -96,8 +112,9 @@ impl<E: Environment> Drain<'_, E> {
                 room
             }
         };
-        let lanes = &self.lanes;
-        self.intake.ask_within(most, |lane| lanes[lane].1.may_ask())
+        let (lanes, left) = (&self.lanes, self.ctx.left_until(LAST_RECEIVE));
+        let may_ask = |lane: usize| lanes.get(lane).is_some_and(|(_, supply)| supply.may_ask(left));
+        self.intake.ask_within(most, may_ask)
     }
 
     /// What is known of the slots ahead; `None` where no express mail is to be reckoned with.

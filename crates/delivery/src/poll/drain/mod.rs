@@ -26,7 +26,8 @@ use crate::poll::context::Context;
 use crate::poll::feed::Arrival;
 use crate::poll::message::Message;
 use crate::poll::settle::Job;
-use crate::ports::{Clock as _, Mail, Mailer as _, Monotonic, PortError, Queues as _, Received};
+use crate::poll::supply::MOST_RECEIVES;
+use crate::ports::{Clock as _, Mail, Mailer as _, Monotonic, PortError, Received};
 
 use receive::{NextReceive, Origin};
 use state::{Drain, Wake};
@@ -40,8 +41,8 @@ struct Answer {
     asked: u64,
     /// Whether it was a long poll.
     long: bool,
-    since: Monotonic,
-    result: Result<Vec<Received>, PortError>,
+    /// The messages, and when the receive began.
+    result: Result<(Vec<Received>, Monotonic), PortError>,
 }
 
 /// A send that ended.
@@ -65,7 +66,9 @@ pub(super) async fn drain<E: Environment>(
     let mut markings = FuturesUnordered::new();
     let mut feeding = true;
     loop {
-        while let Some(next) = state.next_receive() {
+        while receives.len() < MOST_RECEIVES
+            && let Some(next) = state.next_receive()
+        {
             receives.push(receive(ctx, next));
         }
         let wake = loop {
@@ -124,10 +127,8 @@ async fn next(arrivals: &mut UnboundedReceiver<Arrival>, feeding: bool) -> Optio
 }
 
 async fn receive<E: Environment>(ctx: &Context<'_, E>, next: NextReceive) -> Answer {
-    let since = ctx.monotonic();
-    let max = usize::try_from(next.messages).unwrap_or(1);
-    let result = ctx.queues().receive(&next.queue, max, next.wait).await;
-    Answer { origin: next.origin, asked: next.messages, long: !next.wait.is_zero(), since, result }
+    let result = ctx.receive(&next.queue, next.messages, (next.pause, next.wait)).await;
+    Answer { origin: next.origin, asked: next.messages, long: !next.wait.is_zero(), result }
 }
 
 async fn send<E: Environment>(

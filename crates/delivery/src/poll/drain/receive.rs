@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use tidegate_core::allocation::{Ask, Intake, divide};
+use tidegate_core::allocation::{Ask, divide};
 use tidegate_core::config::EXPRESS;
 use tidegate_core::limiter::Line;
 
@@ -19,11 +19,11 @@ use crate::poll::outcome::reject;
 use crate::poll::plan::PlannedCampaign;
 use crate::poll::report::signed;
 use crate::poll::spill::Sorted;
-use crate::poll::supply::Supply;
+use crate::poll::supply::{Supply, Verdict};
 use crate::ports::{MERGE_QUEUE, QueueUrl};
 
 /// The last instant before the window's close at which a receive still starts.
-const LAST_RECEIVE: Duration = Duration::from_millis(50);
+pub(super) const LAST_RECEIVE: Duration = Duration::from_millis(50);
 
 /// Which receive it is.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,8 @@ pub(super) struct NextReceive {
     pub(super) origin: Origin,
     pub(super) queue: QueueUrl,
     pub(super) messages: u64,
+    /// How long it is put off.
+    pub(super) pause: Duration,
     pub(super) wait: Duration,
 }
 
@@ -61,12 +63,14 @@ impl<E: Environment> Drain<'_, E> {
         let room = self.capacity.saturating_sub(used.saturating_sub(self.express_held()));
         if let Some((source, supply)) = &self.express_queue {
             let messages = self.express_wanted(supply.outstanding());
-            if !self.express.dry && supply.may_ask() && messages > 0 {
-                let (queue, wait) = (source.queue.clone(), self.ctx.wait_now());
+            let left = self.ctx.left_until(LAST_RECEIVE);
+            if !self.express.dry && supply.may_ask(left) && messages > 0 {
+                let (queue, pause) = (source.queue.clone(), supply.pause());
+                let (origin, wait) = (Origin::Express, self.ctx.wait_after(pause));
                 if let Some((_, supply)) = &mut self.express_queue {
                     supply.asked(messages);
                 }
-                return Some(NextReceive { origin: Origin::Express, queue, messages, wait });
+                return Some(NextReceive { origin, queue, messages, pause, wait });
             }
         }
         if let Some(next) = self.next_domain_receive(slots) {
@@ -84,18 +88,19 @@ impl<E: Environment> Drain<'_, E> {
                 ask
             }
         };
-        let queue = self.lanes[ask.lane].0.queue.clone();
-        let wait = self.wait_for(&ask);
-        Some(NextReceive { origin: Origin::Lane(ask), queue, messages: ask.messages, wait })
+        let (source, supply) = &self.lanes[ask.lane];
+        let (queue, pause) = (source.queue.clone(), supply.pause());
+        let wait = self.wait_for(&ask, pause);
+        Some(NextReceive { origin: Origin::Lane(ask), queue, messages: ask.messages, pause, wait })
     }
 
     /// How long a campaign may be waited for: not at all where another can take its slots at once.
-    fn wait_for(&self, ask: &Ask) -> Duration {
+    fn wait_for(&self, ask: &Ask, pause: Duration) -> Duration {
         let other_gives = |lane| lane != ask.lane && !self.intake.is_dry(lane);
         if ask.recipients > 0 && (0..self.lanes.len()).any(other_gives) {
             return Duration::ZERO;
         }
-        self.ctx.wait_now()
+        self.ctx.wait_after(pause)
     }
 
     /// Notes that a mail got no slot, though it was received for one.
@@ -115,36 +120,35 @@ impl<E: Environment> Drain<'_, E> {
         let weight = |(lane, weight): (usize, &u64)| {
             if self.intake.is_dry(lane) { 0 } else { *weight }
         };
-        let cycle = self.ctx.plan.cycle.weights().iter().enumerate();
+        let cycle = self.ctx.plan.turns.cycle.weights().iter().enumerate();
         let parts = divide(not_used.saturating_mul(1_000), &cycle.map(weight).collect::<Vec<_>>());
         let corrections = lanes().zip(parts).map(|((lane, own), part)| {
             if self.intake.is_dry(lane) { 0 } else { signed(part) - signed(own * 1_000) }
         });
-        let campaigns = self.ctx.plan.campaigns.iter();
-        let limited = limited_by_lane(campaigns, &self.done.limited);
+        let limited = limited_by_lane(self.ctx.plan.lanes(), &self.done.limited);
         let changes = self.intake.debt_changes_beside(&limited, &self.clogged);
         let changes = changes.into_iter().zip(corrections);
-        let names = self.ctx.plan.campaigns.iter().map(|campaign| campaign.name.clone());
+        let names = self.ctx.plan.lanes().map(|campaign| campaign.name.clone());
         names.zip(changes.map(|(change, correction)| change + correction)).collect()
     }
 
     /// Notes what a queue answered, and tells the first mail.
-    fn note_answer(&mut self, origin: &Origin, got: Option<usize>, long: bool) {
+    fn note_answer(&mut self, origin: &Origin, verdict: Verdict, long: bool) {
         let of_domain;
         let queue = match origin {
             Origin::Express => EXPRESS,
             Origin::Lane(ask) => self.lanes[ask.lane].0.campaign.as_deref().unwrap_or(MERGE_QUEUE),
             Origin::Domain(index) => {
                 let place = self.domains[*index].place;
-                if got == Some(0) && long {
+                if verdict == Verdict::Empty && long {
                     self.done.domains.empty.insert(place);
                 }
                 of_domain = idle_key(place);
                 &of_domain
             }
         };
-        self.done.asked.note(queue, got, long);
-        if got.is_some_and(|got| got > 0) {
+        self.done.asked.note(queue, verdict, long);
+        if verdict == Verdict::Mail {
             self.ctx.finds.note(queue);
         }
     }
@@ -162,37 +166,41 @@ impl<E: Environment> Drain<'_, E> {
         sorted
     }
 
+    /// Where a receive's messages come from, and what its queue may still give.
+    fn supply_of(&mut self, origin: &Origin) -> Option<(&Source, &mut Supply)> {
+        match origin {
+            Origin::Express => self.express_queue.as_mut().map(|(source, supply)| (&*source, supply)),
+            Origin::Lane(ask) => {
+                self.lanes.get_mut(ask.lane).map(|(source, supply)| (&*source, supply))
+            }
+            Origin::Domain(index) => {
+                self.domains.get_mut(*index).map(|line| (&line.source, &mut line.supply))
+            }
+        }
+    }
+
     /// Notes a receive's answer.
     pub(super) fn received(&mut self, answer: Answer) {
-        let Answer { origin, asked, long, since, result } = answer;
-        self.note_answer(&origin, result.as_ref().ok().map(Vec::len), long);
-        let messages = result.unwrap_or_else(|error| {
-            tracing::error!(error = &error as &dyn StdError, "not received");
-            Vec::new()
+        let Answer { origin, asked, long, result } = answer;
+        let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
+        let got = counted.unwrap_or(0);
+        let Some((source, supply)) = self.supply_of(&origin) else { return };
+        let verdict = supply.answered(asked, counted, long);
+        let source = source.clone();
+        self.note_answer(&origin, verdict, long);
+        let (messages, since) = result.unwrap_or_else(|error| {
+            tracing::warn!(error = &error as &dyn StdError, ?verdict, "not received");
+            (Vec::new(), self.ctx.monotonic())
         });
-        let got = messages.len() as u64;
         self.buffered.set(self.buffered.get() + messages.len());
-        let source = match origin {
-            Origin::Express => {
-                let now = self.ctx.now();
-                let Some((source, supply)) = &mut self.express_queue else { return };
-                supply.answered(asked, got);
-                self.express.answered(asked, got, now);
-                source.clone()
+        match origin {
+            Origin::Express => self.express.answered(asked, counted, verdict, self.ctx.now()),
+            Origin::Lane(ask) if ask.recipients == 0 && got > 0 => {
+                self.intake.revive(ask.lane); // the probe found mail again
             }
-            Origin::Lane(ask) => {
-                let (source, supply) = &mut self.lanes[ask.lane];
-                supply.answered(asked, got);
-                if ask.recipients == 0 && got > 0 {
-                    self.intake.revive(ask.lane); // the probe found mail again
-                }
-                source.clone()
-            }
-            Origin::Domain(index) => match self.domain_answered(index, asked, got) {
-                Some(source) => source,
-                None => return,
-            },
-        };
+            Origin::Lane(_) => {}
+            Origin::Domain(index) => self.domain_answered(index, got, verdict),
+        }
         let (mut usable, mut left) = (0, false);
         for received in messages {
             let count = received.receive_count;
@@ -224,7 +232,7 @@ impl<E: Environment> Drain<'_, E> {
             }
         }
         if let Origin::Lane(ask) = origin {
-            self.intake.received(&ask, got, usable);
+            verdict.tell(&mut self.intake, &ask, got, usable);
             if left {
                 self.intake.mark_dry(ask.lane); // for this window: its slots go to the others
             }
@@ -240,10 +248,9 @@ pub(in crate::poll) fn limited_by_lane<'a>(
     campaigns.map(|campaign| limited.get(&campaign.name).copied().unwrap_or(0)).collect()
 }
 
-/// Direct mode's lanes: the campaigns; those found empty are probed, or left alone.
+/// Direct mode's lanes: the campaigns of this window; those found empty are probed, or left alone.
 pub(super) fn direct_lanes<E: Environment>(
     ctx: &Context<'_, E>,
-    intake: &mut Intake,
     probes: &mut Vec<Ask>,
 ) -> Vec<(Source, Supply)> {
     let lane = |(index, campaign): (usize, &PlannedCampaign)| {
@@ -253,14 +260,11 @@ pub(super) fn direct_lanes<E: Environment>(
             campaign: Some(campaign.name.clone()),
             domain: None,
         };
-        let mut supply = Supply::of(ctx.plan, campaign);
-        if campaign.idle.is_some() || !ctx.plan.asks(campaign) {
-            intake.mark_dry(index);
-            if ctx.plan.asks(campaign) && ctx.plan.intake_amount() > 0 {
-                probes.push(supply.probe(ctx.plan, index));
-            }
-        }
-        (source, supply)
+        (source, Supply::of(ctx.plan, campaign))
     };
-    ctx.plan.campaigns.iter().enumerate().map(lane).collect()
+    let mut lanes: Vec<(Source, Supply)> = ctx.plan.lanes().enumerate().map(lane).collect();
+    if ctx.plan.intake_amount() > 0 {
+        probes.extend(ctx.plan.probes().map(|index| lanes[index].1.probe(ctx.plan, index)));
+    }
+    lanes
 }

@@ -16,7 +16,7 @@ use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::refusals::Run;
 
 use super::domains::{self, DomainLine};
-use super::express::Express;
+use super::express::{self, Express};
 use super::guard::Marking;
 use super::probe::Probe;
 use super::receive::direct_lanes;
@@ -176,9 +176,8 @@ impl<'a, E: Environment> Drain<'a, E> {
             None => {
                 // Without a list of campaigns there is nobody to ask.
                 let total = if plan.campaigns.is_empty() { 0 } else { plan.intake_amount() - kept };
-                let mut intake = ctx.intake(total);
-                let lanes = direct_lanes(ctx, &mut intake, &mut probes);
-                (lanes, intake, plan.cycle.clone())
+                let lanes = direct_lanes(ctx, &mut probes);
+                (lanes, ctx.intake(total), plan.turns.cycle.clone())
             }
         };
         let in_flight = ctx.learned.connections(rate) as u64;
@@ -190,16 +189,16 @@ impl<'a, E: Environment> Drain<'a, E> {
             max_in_flight,
             limiter: Limiter::new(plan.grid, plan.slots.clone(), cycle)
                 .with_floor(ctx.config.campaign_floor)
-                .with_turns(plan.cycle.clone(), plan.may_be_merged()),
+                .with_turns(plan.cycle.clone(), plan.lines_of_campaigns()),
             gates: plan.domains.gates(),
             domains,
             moved_away: 0,
-            clogged: vec![false; plan.campaigns.len()],
+            clogged: vec![false; plan.turns.lanes.len()],
             messages: Vec::new(),
             intake,
             lanes,
             probes,
-            express_queue: plan.express.clone().map(|q| (Source::express(q), Supply::expecting(0))),
+            express_queue: plan.express.clone().map(|q| (Source::express(q), express::supply(ctx))),
             express: Express::default(),
             campaigns_marking: 0,
             changes: Vec::new(),
@@ -212,7 +211,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             oversize: None,
             advancing: false,
             held: BTreeSet::new(),
-            not_used: vec![0; plan.campaigns.len()],
+            not_used: vec![0; plan.turns.lanes.len()],
             stage: Stage::Sending,
             bucket_lost: false,
             done: Drained::default(),

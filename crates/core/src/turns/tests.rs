@@ -1,0 +1,105 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// Weights of some campaigns, which of them have mail, and where a run of windows starts.
+fn worlds() -> impl Strategy<Value = (Vec<u32>, Vec<bool>, u64)> {
+    let campaigns = prop::collection::vec((1_u32..=20, prop::bool::weighted(0.7)), 1..60);
+    (campaigns, 0_u64..1_000_000).prop_map(|(campaigns, start)| {
+        let (weights, has_mail) = campaigns.into_iter().unzip();
+        (weights, has_mail, start)
+    })
+}
+
+/// What each campaign gets of `windows` windows of `length` slots.
+fn got(cycle: &Cycle, has_mail: &[bool], start: u64, (windows, length): (u64, u64)) -> Vec<u64> {
+    let mut sums = vec![0; has_mail.len()];
+    for window in 0..windows {
+        let slots = start + window * length..start + (window + 1) * length;
+        let turns = Turns::taken(cycle, has_mail, &[], slots.clone());
+        for (lane, share) in turns.lanes.iter().zip(turns.cycle.shares(slots)) {
+            sums[*lane] += share;
+        }
+    }
+    sums
+}
+
+proptest! {
+    #[test]
+    fn after_any_windows_each_campaign_is_within_a_batch_of_its_share(
+        (weights, _, _) in worlds(), windows in 1_u64..40, length in 1_u64..120,
+    ) {
+        let cycle = Cycle::new(&weights).unwrap();
+        let sum: u64 = cycle.weights().iter().sum();
+        let sums = got(&cycle, &vec![true; weights.len()], 0, (windows, length));
+        for (got, weight) in sums.iter().zip(cycle.weights()) {
+            prop_assert!((got * sum).abs_diff(windows * length * weight) < BATCH * sum, "{sums:?}");
+        }
+    }
+
+    #[test]
+    fn shares_are_exact_over_ten_cycles_wherever_they_start((weights, _, start) in worlds()) {
+        let cycle = Cycle::new(&weights).unwrap();
+        let length = cycle.len() as u64;
+        let sums = got(&cycle, &vec![true; weights.len()], start, (BATCH, length));
+        let exact: Vec<u64> = cycle.weights().iter().map(|weight| weight * BATCH).collect();
+        prop_assert_eq!(sums, exact);
+    }
+
+    #[test]
+    fn what_some_leave_goes_to_those_that_have_mail_by_weight(
+        (weights, has_mail, start) in worlds(), windows in 1_u64..40, length in 1_u64..120,
+    ) {
+        prop_assume!(has_mail.contains(&true));
+        let cycle = Cycle::new(&weights).unwrap();
+        let sums = got(&cycle, &has_mail, start, (windows, length));
+        prop_assert_eq!(sums.iter().sum::<u64>(), windows * length);
+        let with = |values: &[u64]| -> u64 {
+            values.iter().zip(&has_mail).filter(|(_, has)| **has).map(|(value, _)| value).sum()
+        };
+        let sum = with(cycle.weights());
+        for ((got, weight), has) in sums.iter().zip(cycle.weights()).zip(&has_mail) {
+            // Two batches of its own turns and two of the others', over a stretch from anywhere.
+            let share = if *has { windows * length * weight } else { 0 };
+            prop_assert!((got * sum).abs_diff(share) <= 4 * BATCH * sum, "{sums:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_loses_turns_by_what_others_have(
+        (weights, has_mail, start) in worlds(), length in 1_u64..120,
+    ) {
+        let cycle = Cycle::new(&weights).unwrap();
+        let slots = (1, length);
+        let own = got(&cycle, &vec![true; weights.len()], start, slots);
+        let sums = got(&cycle, &has_mail, start, slots);
+        for ((got, own), has) in sums.iter().zip(&own).zip(&has_mail) {
+            prop_assert!(!has || got >= own, "{sums:?}, {own:?} by weight");
+        }
+    }
+
+    #[test]
+    fn a_window_asks_few_campaigns((weights, has_mail, start) in worlds(), length in 1_u64..120) {
+        let cycle = Cycle::new(&weights).unwrap();
+        let turns = Turns::taken(&cycle, &has_mail, &[0], start..start + length);
+        let most = AHEAD * length.max(BATCH) / BATCH + 2;
+        // One begun block of the turns, one of what goes to others, and the probe.
+        prop_assert!(turns.lanes.len() as u64 <= 2 * most + 1, "{turns:?}");
+        prop_assert_eq!(turns.cycle.weights().len(), turns.lanes.len());
+    }
+}
+
+#[test]
+fn of_ten_slots_in_a_row_all_are_one_campaigns() {
+    let cycle = Cycle::new(&[1; 30]).unwrap();
+    let turns = Turns::taken(&cycle, &[true; 30], &[], 70..110);
+    assert_eq!(turns.lanes[..4], [7, 8, 9, 10]);
+    assert!((70..80).all(|slot| turns.cycle.owner(slot) == 0));
+    assert_eq!(turns.cycle.owner(80), 1);
+}
+
+#[test]
+fn where_nobody_has_mail_the_probes_are_asked() {
+    let cycle = Cycle::new(&[1; 30]).unwrap();
+    assert_eq!(Turns::taken(&cycle, &[false; 30], &[4, 9], 70..110).lanes, [4, 9]);
+}
