@@ -41,14 +41,14 @@ async fn world(merge: bool, seconds: u32, has_mail: impl Fn(u32) -> bool) -> Wor
         world.tag(&queue, WEIGHT_TAG, Some(&weight(campaign).to_string()));
         if has_mail(campaign) {
             let mails = 200 * seconds * weight(campaign) / weights + 40;
-            world.put(&queue, &Mail::several(&queue, mails as usize, 1)).await;
+            world.put(&queue, &Mail::several(&queue, usize::try_from(mails).unwrap_or(0), 1)).await;
         }
     }
     world
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_campaigns_have_their_shares_of_the_whole_quota_for_little_more_than_a_call_a_mail() {
+async fn a_thousand_campaigns_share_the_whole_quota_at_little_more_than_a_call_a_mail() {
     for merge in MODES {
         let world = world(merge, 170, |_| true).await;
         let (standard, fifo) = world.queues.calls_by_kind();
@@ -74,11 +74,10 @@ async fn a_thousand_campaigns_have_their_shares_of_the_whole_quota_for_little_mo
         let heavy: u64 = (0..CAMPAIGNS).filter(|c| c % 2 == 1).map(|c| sent[&name(c)]).sum();
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         let heavy = heavy as f64 / sent.values().sum::<u64>() as f64;
-        println!("merge {merge}: {used:.4}, {calls:.2} calls a mail, {worst} off, {heavy:.4}");
         assert!(used >= 0.97, "merge {merge}: {used:.4}");
         assert!(calls <= 1.2, "merge {merge}: {calls:.2} calls a mail");
         assert!((heavy - 0.75).abs() <= 0.01, "merge {merge}: {heavy:.4}");
-        assert!(worst <= 2 * BATCH, "merge {merge}: {worst} mails off");
+        assert!(worst <= BATCH, "merge {merge}: {worst} mails off");
     }
 }
 
@@ -89,7 +88,6 @@ async fn ten_campaigns_among_a_thousand_empty_ones_have_the_whole_quota() {
         let first = world.run(125).await;
         world.assert_clean();
         let used = measure::utilisation(&world, first, 100..122, 10);
-        println!("merge {merge}: {used:.4}");
         assert!(used >= 0.97, "merge {merge}: {used:.4}");
     }
 }

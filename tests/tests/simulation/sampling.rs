@@ -49,7 +49,7 @@ async fn short_polls_of_few_servers_leave_no_slot_unused() {
     for stack in stacks() {
         let (world, first) = run(stack, |world| {
             for url in world.queues.urls() {
-                let sampling = QueueSettings { sampling: 0.1, ..QueueSettings::default() };
+                let sampling = QueueSettings { sampling: 0.2, ..QueueSettings::default() };
                 world.queues.reconfigure(&url, sampling);
             }
         })

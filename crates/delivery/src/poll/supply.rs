@@ -14,8 +14,9 @@ pub(super) const MOST_RECEIVES: usize = 100;
 /// Polls in a row without a mail after which a queue counts as empty for the window: short polls ask
 /// some of SQS's servers only, and below a thousand messages often find few or none.
 const EMPTY_POLLS: u32 = 3;
-/// The same where mail should be there: it was counted, or just came as full as was asked.
-const EMPTY_POLLS_OF_MAIL: u32 = 8;
+/// The same where mail should be there: it was counted, came as full as was asked, or came in the
+/// windows before.
+const EMPTY_POLLS_OF_MAIL: u32 = 6;
 /// Failed receives in a row after which others take a queue's part of the window.
 const FAILED_POLLS: u32 = 8;
 /// The pause before the first repeated poll; it doubles, to 16 times this at most.
@@ -111,7 +112,8 @@ impl Supply {
         self.outstanding = self.outstanding.saturating_sub(asked);
         let messages = got.unwrap_or(0);
         self.vain = if messages > 0 { 0 } else { self.vain.saturating_add(1) };
-        let patience = if self.expected > 0 { EMPTY_POLLS_OF_MAIL } else { EMPTY_POLLS };
+        let suggested = self.plenty || self.expected > 0;
+        let patience = if suggested { EMPTY_POLLS_OF_MAIL } else { EMPTY_POLLS };
         match got {
             None if self.vain >= FAILED_POLLS => Verdict::Failing,
             Some(0) if long || self.vain >= patience => Verdict::Empty,
@@ -166,9 +168,9 @@ mod tests {
         assert_eq!(Supply::expecting(7).answered(10, Some(0), true), Verdict::Empty);
         let (verdicts, _) = vain(Supply::expecting(0), Some(0), 3);
         assert_eq!(verdicts, [Verdict::Again, Verdict::Again, Verdict::Empty]);
-        let (verdicts, paused) = vain(Supply::expecting(7), Some(0), 8);
-        assert_eq!((verdicts[6], verdicts[7]), (Verdict::Again, Verdict::Empty));
-        assert_eq!(paused, Duration::from_millis(4 + 8 + 16 + 32 + 64 + 64 + 64));
+        let (verdicts, paused) = vain(Supply::expecting(7), Some(0), 6);
+        assert_eq!((verdicts[4], verdicts[5]), (Verdict::Again, Verdict::Empty));
+        assert_eq!(paused, Duration::from_millis(4 + 8 + 16 + 32 + 64));
     }
 
     #[test]

@@ -169,7 +169,9 @@ impl<E: Environment> Drain<'_, E> {
     /// Where a receive's messages come from, and what its queue may still give.
     fn supply_of(&mut self, origin: &Origin) -> Option<(&Source, &mut Supply)> {
         match origin {
-            Origin::Express => self.express_queue.as_mut().map(|(source, supply)| (&*source, supply)),
+            Origin::Express => {
+                self.express_queue.as_mut().map(|(source, supply)| (&*source, supply))
+            }
             Origin::Lane(ask) => {
                 self.lanes.get_mut(ask.lane).map(|(source, supply)| (&*source, supply))
             }
