@@ -15,13 +15,16 @@ pub struct Mail {
     pub priority: Option<&'static str>,
     /// Its recipients' domain.
     pub domain: String,
+    /// The length of its text, in bytes.
+    pub text: usize,
 }
 
 impl Mail {
     /// A mail of one recipient.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), recipients: 1, priority: None, domain: "example.com".to_owned() }
+        let domain = "example.com".to_owned();
+        Self { id: id.into(), recipients: 1, priority: None, domain, text: 5 }
     }
 
     /// `count` mails of `recipients` each, `prefix-0` and so on.
@@ -48,12 +51,12 @@ impl Mail {
     /// Its body.
     #[must_use]
     pub fn body(&self) -> String {
-        let (id, domain) = (&self.id, &self.domain);
+        let (id, domain, text) = (&self.id, &self.domain, "Text.".repeat(self.text.div_ceil(5)));
         let to: Vec<String> =
             (0..self.recipients).map(|n| format!(r#""{id}.{n}@{domain}""#)).collect();
         let priority = self.priority.map(|p| format!(r#", "priority": "{p}""#)).unwrap_or_default();
         format!(
-            r#"{{"id": "{id}", "to": [{}], "from": "news@example.org", "subject": "Hello", "text": "Text."{priority}}}"#,
+            r#"{{"id": "{id}", "to": [{}], "from": "news@example.org", "subject": "Hello", "text": "{text}"{priority}}}"#,
             to.join(", ")
         )
     }

@@ -15,7 +15,9 @@ use tidegate_core::tick::Tick;
 use tidegate_core::timestamp::SECOND;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::minute::{self, MinuteReport};
-use tidegate_delivery::ports::{Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing};
+use tidegate_delivery::ports::{
+    Entry, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing,
+};
 use tidegate_delivery::pressure::{Gauge, Pressure};
 use tidegate_delivery::schedule::{self, ScheduleReport};
 use tidegate_memory::{
@@ -193,7 +195,7 @@ impl World {
     /// [`PutError`] where the queue does not take one; others may stand on it.
     pub async fn put_raw(&self, queue: &str, messages: &[Outgoing]) -> Result<(), PutError> {
         let url = url(queue);
-        let sends = messages.chunks(10).map(|batch| self.queues.send(&url, batch));
+        let sends = messages.chunks(10).map(|batch| self.put_batch(&url, batch.to_vec()));
         for answer in join_all(sends).await {
             let named = || queue.to_owned();
             let entries = answer.map_err(|source| PutError::Batch { queue: named(), source })?;
@@ -202,6 +204,28 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Sends a batch, again and again what fails by no fault of its own; gives what else fails.
+    async fn put_batch(
+        &self,
+        url: &QueueUrl,
+        mut batch: Vec<Outgoing>,
+    ) -> Result<Vec<Entry>, PortError> {
+        let mut refused = Vec::new();
+        while !batch.is_empty() {
+            let answers = self.queues.send(url, &batch).await?;
+            let mut answers = answers.into_iter();
+            batch.retain(|_| match answers.next() {
+                Some(Err(error)) if error.code == "InternalError" => true,
+                Some(Err(error)) => {
+                    refused.push(Err(error));
+                    false
+                }
+                _ => false,
+            });
+        }
+        Ok(refused)
     }
 
     /// Puts `count` mails of one recipient on a campaign's queue, `name-0` and so on.

@@ -24,6 +24,12 @@ fn refused(code: &str) -> FailureKind {
     FailureKind::Refused(code.to_owned())
 }
 
+/// An entry that failed by no fault of its sender.
+pub(super) fn internal_error() -> EntryError {
+    let said = "The request processing has failed because of an unknown error.";
+    entry_error("InternalError", said)
+}
+
 /// A batch has 1 to 10 entries.
 pub(super) fn entries(count: usize) -> Result<(), FailureKind> {
     match count {

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{
-    Depth, Entry, EntryError, FailureKind, Outgoing, PortError, QueueUrl, Queues, Received,
+    Depth, Entropy as _, Entry, EntryError, FailureKind, Outgoing, PortError, QueueUrl, Queues,
+    Received,
 };
 use tokio::sync::Notify;
 
@@ -125,7 +126,7 @@ impl MemoryQueues {
             .unwrap_or_default()
     }
 
-    /// How deep a queue is, without a call; empty where there is no such queue.
+    /// How deep a queue really is, without a call; empty where there is no such queue.
     #[must_use]
     pub fn standing(&self, url: &QueueUrl) -> Depth {
         let now = self.universe.now();
@@ -157,6 +158,15 @@ impl MemoryQueues {
             .unwrap_or_default()
     }
 
+    /// The bodies of the messages that a queue gave once more than need be
+    /// ([`QueueSettings::doubled`]), and when that was decided.
+    #[must_use]
+    pub fn doubled(&self, url: &QueueUrl) -> Vec<(Timestamp, String)> {
+        self.queues
+            .with(|queues| queues.get(url).map(|served| served.queue.doubled().to_vec()))
+            .unwrap_or_default()
+    }
+
     /// The queues there are.
     #[must_use]
     pub fn urls(&self) -> Vec<QueueUrl> {
@@ -175,11 +185,10 @@ impl MemoryQueues {
         self.call("SendMessageBatch", queue, |served, now| {
             check::entries(messages.len())?;
             check::batch_bytes(messages)?;
-            let send = |message| {
+            Ok(self.entries(served, messages, |served, message| {
                 let id = self.entropy.uuid();
                 served.send(now, message, id.clone()).map(|()| id)
-            };
-            Ok(messages.iter().map(send).collect())
+            }))
         })
         .await
     }
@@ -208,8 +217,23 @@ impl MemoryQueues {
         let now = self.universe.now();
         self.queues.with(|queues| {
             let served = queues.get_mut(url).ok_or(FailureKind::NotFound)?;
+            served.queue.refresh_depth(now);
             act(&mut served.queue, now)
         })
+    }
+
+    /// Each entry of a batch, of which single ones may fail.
+    fn entries<T, R>(
+        &self,
+        queue: &mut Queue,
+        entries: &[T],
+        mut act: impl FnMut(&mut Queue, &T) -> Result<R, EntryError>,
+    ) -> Vec<Result<R, EntryError>> {
+        let mut one = |entry| {
+            let fails = self.entropy.chance(queue.settings.failing);
+            if fails { Err(check::internal_error()) } else { act(queue, entry) }
+        };
+        entries.iter().map(&mut one).collect()
     }
 
     /// Wakes whoever waits for a message of the queue.
@@ -235,7 +259,14 @@ impl MemoryQueues {
                 return Err(FailureKind::Refused("OverLimit".to_owned()));
             }
             let asked = if short { self.sample(queue.settings.sampling) } else { ALL_SERVERS };
-            Ok(queue.receive(now, max, asked))
+            let received = queue.receive(now, max, asked);
+            for message in &received {
+                if self.entropy.chance(queue.settings.doubled) {
+                    let early = queue.settings.visibility.mul_f64(self.entropy.unit());
+                    queue.give_again(now, &message.receipt, early);
+                }
+            }
+            Ok(received)
         })
     }
 
@@ -303,7 +334,10 @@ impl Queues for MemoryQueues {
     async fn delete(&self, queue: &QueueUrl, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
         self.call("DeleteMessageBatch", queue, |served, now| {
             check::entries(receipts.len())?;
-            Ok(receipts.iter().map(|receipt| served.delete(now, receipt)).collect())
+            Ok(self.entries(served, receipts, |served, receipt| {
+                let in_vain = self.entropy.chance(served.settings.doubled);
+                served.delete(now, receipt, in_vain)
+            }))
         })
         .await
     }
@@ -316,13 +350,15 @@ impl Queues for MemoryQueues {
     ) -> Result<Vec<Entry>, PortError> {
         self.call("ChangeMessageVisibilityBatch", queue, |served, now| {
             check::entries(receipts.len())?;
-            Ok(receipts.iter().map(|r| served.set_visibility(now, r, after)).collect())
+            Ok(self.entries(served, receipts, |served, receipt| {
+                served.set_visibility(now, receipt, after)
+            }))
         })
         .await
     }
 
     async fn depth(&self, queue: &QueueUrl) -> Result<Depth, PortError> {
-        self.call("GetQueueAttributes", queue, |served, now| Ok(served.depth(now))).await
+        self.call("GetQueueAttributes", queue, |served, now| Ok(served.shown_depth(now))).await
     }
 
     fn calls(&self) -> u64 {

@@ -168,7 +168,7 @@ proptest! {
                 }
                 Step::Delete { receipt } if !receipts.is_empty() => {
                     let (receipt, delivery) = receipt.get(&receipts);
-                    let deleted = queue.delete(now, receipt);
+                    let deleted = queue.delete(now, receipt, false);
                     prop_assert_eq!(deleted.is_ok(), model.delete(*delivery));
                 }
                 Step::SetVisibility { receipt, after } if !receipts.is_empty() => {

@@ -52,9 +52,12 @@ pub(super) struct Queue {
     locks: HashMap<String, usize>,
     remembered: HashMap<Deduplication, Timestamp>,
     forgetting: VecDeque<(Timestamp, Deduplication)>,
-    shown_depth: Option<(Timestamp, Depth)>,
+    /// What is shown as its depth, and until when.
+    shown_depth: (Depth, Timestamp),
     /// What came to stand here, by the attribute `identity`, and when.
     taken: Vec<(Timestamp, String)>,
+    /// The bodies of messages that were given once more than need be, and when that was decided.
+    doubled: Vec<(Timestamp, String)>,
 }
 
 impl Queue {
@@ -71,8 +74,9 @@ impl Queue {
             locks: HashMap::new(),
             remembered: HashMap::new(),
             forgetting: VecDeque::new(),
-            shown_depth: None,
+            shown_depth: (Depth::default(), Timestamp::default()),
             taken: Vec::new(),
+            doubled: Vec::new(),
         }
     }
 
@@ -183,11 +187,11 @@ impl Queue {
         })
     }
 
-    /// Deletes by receipt.
+    /// Deletes by receipt; `in_vain`, it is only acknowledged, where the queue is a standard one.
     ///
     /// A standard queue takes an expired receipt, and ignores one that is not the message's newest;
     /// a FIFO queue refuses both.
-    pub(super) fn delete(&mut self, now: Timestamp, receipt: &str) -> Entry {
+    pub(super) fn delete(&mut self, now: Timestamp, receipt: &str, in_vain: bool) -> Entry {
         self.advance(now);
         let (sequence, delivery) = self.read_receipt(receipt)?;
         let Some(stored) = self.messages.get(&sequence) else { return Ok(()) };
@@ -196,7 +200,9 @@ impl Queue {
             let said = "The receipt handle has expired";
             return Err(check::entry_error("ReceiptHandleIsInvalid", said));
         }
-        if newest {
+        if newest && in_vain && !self.fifo {
+            self.doubled.push((now, stored.body.clone()));
+        } else if newest {
             self.remove(sequence);
         }
         Ok(())
@@ -227,22 +233,53 @@ impl Queue {
         Ok(())
     }
 
-    /// How deep it is, as old as the settings' lag allows.
+    /// Gives a message of a standard queue that was just received once more, `after` from now.
+    pub(super) fn give_again(&mut self, now: Timestamp, receipt: &str, after: Duration) {
+        let Ok((sequence, _)) = self.read_receipt(receipt) else { return };
+        if let Some(stored) = self.messages.get(&sequence).filter(|_| !self.fifo) {
+            self.doubled.push((now, stored.body.clone()));
+            self.put(sequence, Place::InFlight(now + after));
+        }
+    }
+
+    /// The bodies of messages that were given once more than need be, and when that was decided.
+    pub(super) fn doubled(&self) -> &[(Timestamp, String)] {
+        &self.doubled
+    }
+
+    /// How deep it is.
     pub(super) fn depth(&mut self, now: Timestamp) -> Depth {
         self.advance(now);
-        if let Some((at, depth)) = self.shown_depth
-            && now.saturating_since(at) < self.settings.depth_lag
-        {
-            return depth;
-        }
         let hidden = self.hidden.len() - self.in_flight;
-        let depth = Depth {
+        Depth {
             visible: self.visible.len() as u64,
             in_flight: self.in_flight as u64,
             delayed: hidden as u64,
-        };
-        self.shown_depth = Some((now, depth));
-        depth
+        }
+    }
+
+    /// How deep it was at a moment that the settings' lag allows. What is shown is taken at random
+    /// times, so that whoever asks once in a lag sees old depths as well.
+    pub(super) fn shown_depth(&mut self, now: Timestamp) -> Depth {
+        self.refresh_depth(now);
+        self.shown_depth.0
+    }
+
+    /// Takes what is shown as the depth anew, where that is due.
+    pub(super) fn refresh_depth(&mut self, now: Timestamp) {
+        if now < self.shown_depth.1 {
+            return;
+        }
+        let lag = self.settings.depth_lag.mul_f64(self.fraction(now));
+        self.shown_depth = (self.depth(now), now + lag);
+    }
+
+    /// A number from 0 to 1 that follows from the queue and the time.
+    fn fraction(&self, now: Timestamp) -> f64 {
+        let mut hasher = DefaultHasher::new();
+        (self.tag, now).hash(&mut hasher);
+        let drawn = u32::try_from(hasher.finish() >> 32).unwrap_or(0);
+        f64::from(drawn) / f64::from(u32::MAX)
     }
 
     /// When the next message becomes visible by itself.

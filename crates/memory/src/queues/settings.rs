@@ -19,8 +19,29 @@ pub struct QueueSettings {
     /// How likely a short poll asks each of the queue's ten servers, 0.0 to 1.0; 1.0. A message
     /// stands on one server, and the messages of a FIFO group on the same one. Long polls ask all.
     pub sampling: f64,
-    /// How long the depth may show what was; zero.
+    /// How old the depth that is shown may be; zero.
     pub depth_lag: Duration,
+    /// How likely a standard queue gives a message once more, 0.0 to 1.0; 0.0. Drawn as a message is
+    /// received, which then becomes visible before its timeout, and as it is deleted, which is
+    /// acknowledged and has no effect.
+    pub doubled: f64,
+    /// How likely an entry of a batch fails alone, without effect, in a batch that is answered, 0.0
+    /// to 1.0; 0.0.
+    pub failing: f64,
+}
+
+impl QueueSettings {
+    /// All that AWS's documentation allows SQS, more often than SQS does it.
+    #[must_use]
+    pub fn unkind() -> Self {
+        Self {
+            sampling: 0.3,
+            depth_lag: Duration::from_mins(1),
+            doubled: 0.01,
+            failing: 0.02,
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for QueueSettings {
@@ -31,6 +52,8 @@ impl Default for QueueSettings {
             max_in_flight: 120_000,
             sampling: 1.0,
             depth_lag: Duration::ZERO,
+            doubled: 0.0,
+            failing: 0.0,
         }
     }
 }

@@ -113,16 +113,101 @@ async fn a_group_of_a_fifo_queue_that_samples_keeps_its_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_depth_may_lag() {
+async fn the_depth_shown_is_what_it_was_at_some_time_of_the_last_minute() {
     let (queues, url) = memory();
     let lag = Duration::from_mins(1);
     queues.reconfigure(&url, QueueSettings { depth_lag: lag, ..QueueSettings::default() });
-    assert_eq!(queues.depth(&url).await.unwrap().visible, 0);
-    queues.send(&url, &[message("a")]).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(59_999)).await;
-    assert_eq!(queues.depth(&url).await.unwrap().visible, 0);
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(queues.depth(&url).await.unwrap().visible, 1);
+    let mut old = 0;
+    for second in 1..1_000_u64 {
+        queues.send(&url, &[message("a")]).await.unwrap();
+        let shown = queues.depth(&url).await.unwrap().visible;
+        assert!((second.saturating_sub(60)..=second).contains(&shown), "{shown} of {second}");
+        old += u64::from(shown + 10 < second);
+        assert_eq!(queues.standing(&url).visible, second);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(old > 100, "{old} of 999 were older than ten seconds");
+}
+
+/// Receives and deletes until a queue stays empty; gives how often a message was given.
+async fn empty(queues: &MemoryQueues, url: &QueueUrl) -> usize {
+    let mut given = 0;
+    while !queues.contents(url).is_empty() {
+        for message in queues.receive(url, 10, Duration::from_secs(20)).await.unwrap() {
+            given += 1;
+            queues.delete(url, &[message.receipt]).await.unwrap();
+        }
+    }
+    given
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standard_queue_gives_a_message_again_though_it_is_in_flight_or_deleted() {
+    let (queues, url) = memory();
+    queues.reconfigure(&url, QueueSettings { doubled: 0.1, ..QueueSettings::default() });
+    for n in 0..500 {
+        queues.send(&url, &[message(&n.to_string())]).await.unwrap();
+    }
+    let given = empty(&queues, &url).await;
+    let deleted = given - 500;
+    assert!((30..100).contains(&deleted), "{deleted} were given again though they were deleted");
+    // Nobody deletes these: without doubles each is given once in its timeout.
+    queues.create(&url, QueueSettings { doubled: 0.1, ..QueueSettings::default() });
+    for n in 0..500 {
+        queues.send(&url, &[message(&n.to_string())]).await.unwrap();
+    }
+    let end = tokio::time::Instant::now() + Duration::from_secs(28);
+    let mut given = 0;
+    while tokio::time::Instant::now() < end {
+        given += queues.receive(&url, 10, Duration::from_secs(1)).await.unwrap().len();
+    }
+    let early = given - 500;
+    assert!((30..100).contains(&early), "{early} were given again while in flight");
+    assert_eq!(queues.doubled(&url).len(), early, "each has been decided");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fifo_queue_doubles_nothing() {
+    let (queues, _) = memory();
+    let url = QueueUrl::new("memory://merge.fifo");
+    queues.create(&url, QueueSettings { doubled: 0.5, ..QueueSettings::default() });
+    for n in 0..100 {
+        let ids =
+            tidegate_delivery::ports::Fifo { group: n.to_string(), deduplication: "1".into() };
+        queues.send(&url, &[Outgoing { fifo: Some(ids), ..message("a") }]).await.unwrap();
+    }
+    assert_eq!((empty(&queues, &url).await, queues.doubled(&url).len()), (100, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_may_fail_alone_without_effect_and_is_done_when_it_is_repeated() {
+    let (queues, url) = memory();
+    queues.reconfigure(&url, QueueSettings { failing: 0.3, ..QueueSettings::default() });
+    let mut failed = 0;
+    let mut entries: Vec<Outgoing> = (0..10).map(|n| message(&n.to_string())).collect();
+    while !entries.is_empty() {
+        let before = queues.contents(&url).len();
+        let answers = queues.send(&url, &entries).await.unwrap();
+        let refused = answers.iter().filter(|answer| answer.is_err()).count();
+        assert!(answers.iter().flatten().count() + refused == entries.len());
+        assert_eq!(queues.contents(&url).len(), before + entries.len() - refused);
+        let codes = answers.iter().filter_map(|answer| answer.as_ref().err());
+        assert!({ codes }.all(|error| error.code == "InternalError"));
+        entries =
+            { entries }.into_iter().zip(answers).filter(|e| e.1.is_err()).map(|e| e.0).collect();
+        failed += refused;
+    }
+    let received = queues.receive(&url, 10, Duration::from_secs(1)).await.unwrap();
+    let mut receipts: Vec<String> = received.into_iter().map(|message| message.receipt).collect();
+    assert_eq!(receipts.len(), 10);
+    while !receipts.is_empty() {
+        let answers = queues.delete(&url, &receipts).await.unwrap();
+        receipts =
+            { receipts }.into_iter().zip(answers).filter(|e| e.1.is_err()).map(|e| e.0).collect();
+        assert_eq!(queues.contents(&url).len(), receipts.len());
+        failed += receipts.len();
+    }
+    assert!(failed > 3, "{failed}");
 }
 
 #[tokio::test(start_paused = true)]
