@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use sandbox_listener::{ListenOptions, Listener};
@@ -34,6 +35,16 @@ struct Options {
     /// messages of short queues, as it does on SQS
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share)]
     sampling: f64,
+    /// How likely a standard queue gives a message once more, 0 to 1: it shows it before its
+    /// timeout, or acknowledges its delete and does nothing
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    doubled: f64,
+    /// How likely an entry of a batch fails alone, without effect, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    failing: f64,
+    /// How old the numbers of messages may be that GetQueueAttributes tells, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    depth_lag: u32,
     #[command(flatten)]
     connections: ListenOptions,
 }
@@ -61,7 +72,13 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     // Before the address is told: whoever reads it may stop us at once.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let queues = QueueSettings { sampling: options.sampling, ..QueueSettings::default() };
+    let queues = QueueSettings {
+        sampling: options.sampling,
+        doubled: options.doubled,
+        failing: options.failing,
+        depth_lag: Duration::from_secs(options.depth_lag.into()),
+        ..QueueSettings::default()
+    };
     let config = SandboxConfig { create: options.create, queues };
     let refused = |source| SandboxError::Listen { addr: options.listen, source };
     let listener = Listener::bind(options.listen).await.map_err(refused)?;

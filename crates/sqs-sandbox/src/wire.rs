@@ -242,7 +242,8 @@ impl<T> Done<T> {
             match answer {
                 Ok(answer) => done.successful.push(Success { id, answer }),
                 Err(EntryError { code, message }) => {
-                    done.failed.push(Failure { id, code, message, sender_fault: true });
+                    let sender_fault = code != "InternalError";
+                    done.failed.push(Failure { id, code, message, sender_fault });
                 }
             }
         }

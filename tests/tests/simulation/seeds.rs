@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_tests::simulation::chaos;
 
 /// Seeds of a usual run.
-const SEEDS: u64 = 2_000;
+const SEEDS: u64 = 1_500;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))

@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::identity::Identity;
+use tidegate_core::pressure::Level;
+use tidegate_core::reputation::REMEMBERED;
+use tidegate_delivery::poll::{End, WindowReport};
 use tidegate_memory::{Arrival, Operation};
 
+use super::beside::{LOW, SPILL};
 use super::{Chaos, DOMAINS};
 use crate::simulation::{EXPRESS, MERGE, Start, domain_queue, measure, rate};
 
@@ -26,6 +30,9 @@ impl Chaos {
         self.what_was_sent_twice_has_a_cause(&mut broken);
         self.dead_letters_have_a_cause(&mut broken);
         self.shares_are_right_once_it_is_calm(&mut broken);
+        self.the_ledger_adds_up(&mut broken);
+        self.what_ses_reported_is_counted(&mut broken);
+        self.the_level_is_clear_again(&mut broken);
         broken
     }
 
@@ -36,6 +43,53 @@ impl Chaos {
         }
         if !self.world.is_drained() {
             broken.push(format!("still waiting: {:?}", self.world.waiting()));
+        }
+    }
+
+    /// No window is served twice, and where no report and no poller was lost, the sum of what reports
+    /// tell stands in the ledger.
+    fn the_ledger_adds_up(&self, broken: &mut Vec<String>) {
+        let reports = self.world.reports();
+        let mut served: Vec<_> =
+            reports.iter().filter(|report| report.end == End::Served).map(|r| r.window).collect();
+        let windows = served.len();
+        served.dedup();
+        if served.len() < windows {
+            broken.push(format!("{} windows were served twice", windows - served.len()));
+        }
+        let strikes = self.world.faults.strikes();
+        let lost = strikes.iter().any(|strike| strike.operation == Operation::Report);
+        let all = self.world.starts().iter().all(|start| start.report().is_some());
+        let Some(standing) = self.standing.as_ref().filter(|_| all && !lost) else { return };
+        let told: u64 = reports.iter().map(WindowReport::sent_total).sum();
+        let stands = standing.counters.get("sent").copied().unwrap_or(0);
+        if i64::try_from(told) != Ok(stands) {
+            broken.push(format!("reports tell of {told} sent, {stands} stand in the ledger"));
+        }
+    }
+
+    /// Each bounce and complaint is counted, however often its message came; once, where all are
+    /// remembered. A hold, and two days, begin the count anew.
+    fn what_ses_reported_is_counted(&self, broken: &mut Vec<String>) {
+        let held =
+            self.world.settings.variables.contains(&("TIDEGATE_FEEDBACK", "hold".to_owned()));
+        if self.reported == 0 || held || self.world.settings.daily_quota.is_some() {
+            return;
+        }
+        let reputation = self.standing.as_ref().and_then(|s| s.control.reputation.as_ref());
+        let tallies = reputation.into_iter().flat_map(|reputation| reputation.campaigns.values());
+        let counted: u64 = tallies.map(|tally| tally.bounced + tally.complained).sum();
+        let reported = self.reported as u64;
+        if counted < reported || counted > reported && self.reported <= REMEMBERED {
+            broken.push(format!("SES reported {reported}, {counted} are counted"));
+        }
+    }
+
+    fn the_level_is_clear_again(&self, broken: &mut Vec<String>) {
+        let Some(standing) = self.standing.as_ref().filter(|_| self.defers) else { return };
+        let level = standing.control.level(self.world.universe.now().into());
+        if level != Level::Clear {
+            broken.push(format!("the level is {level} long after all was sent"));
         }
     }
 
@@ -89,11 +143,17 @@ impl Chaos {
         let causes = Causes::of(self);
         for ((campaign, id), copies) in copies {
             let mail = causes.of_mail(self, &campaign, &id);
+            let mut doubles = causes.doubles(&id, &copies);
             for pair in copies.windows(2) {
                 let (first, again) = (&pair[0], &pair[1]);
                 if self.guard == "park" {
                     broken.push(format!("{campaign}/{id} is sent twice under a parking guard"));
                 } else if !mail.explains(first, again) {
+                    // Each delivery that SQS doubled is good for one send.
+                    if doubles > 0 && mail.unknown && !mail.guarded {
+                        doubles -= 1;
+                        continue;
+                    }
                     let at = (first.at, again.at);
                     broken.push(format!("{campaign}/{id} is sent twice without a cause: {at:?}"));
                 }
@@ -161,6 +221,10 @@ struct Causes {
     moves: Vec<Timestamp>,
     /// Mails, by identity, whose mark did not get to *sent*: a resending guard does not know them.
     unmarked: Vec<String>,
+    /// Calls to S3 that failed.
+    spills: Vec<Timestamp>,
+    /// The bodies that a queue gave once more than need be, and when that was decided.
+    doubled: Vec<(Timestamp, String)>,
 }
 
 /// What befell one mail.
@@ -173,10 +237,14 @@ struct OfMail<'a> {
     put_back: Vec<Timestamp>,
     /// When it came to stand in the merge queue.
     merged: Vec<Timestamp>,
-    /// A standard queue may have given it twice, to no merge queue that would know it again.
+    /// No merge queue would know it again, where a standard queue gives it twice.
+    unknown: bool,
+    /// A standard queue may have given it twice, and it is unknown.
     copied: bool,
     /// Its producer put it on the queue twice.
     put_twice: bool,
+    /// It may have been deferred.
+    deferred: bool,
 }
 
 impl Causes {
@@ -200,7 +268,16 @@ impl Causes {
             deletes: at(Operation::Delete),
             moves: at(Operation::Send),
             unmarked: marks.map(|strike| strike.resource.clone()).collect(),
+            spills: SPILL.into_iter().flat_map(at).collect(),
+            doubled: world.queues.urls().iter().flat_map(|url| world.queues.doubled(url)).collect(),
         }
+    }
+
+    /// How often a queue gave this mail once more than need be, before it was last sent.
+    fn doubles(&self, id: &str, copies: &[Arrival]) -> usize {
+        let Some(last) = copies.last() else { return 0 };
+        let id = format!(r#""id": "{id}""#);
+        self.doubled.iter().filter(|(at, body)| *at <= last.at && body.contains(&id)).count()
     }
 
     fn of_mail(&self, chaos: &Chaos, campaign: &str, id: &str) -> OfMail<'_> {
@@ -214,13 +291,16 @@ impl Causes {
         let forgotten = merged.windows(2).any(|pair| pair[0] + FORGOTTEN <= pair[1]);
         let unmerged = !chaos.world.settings.merge || campaign == EXPRESS;
         let aside: Vec<Timestamp> = (0..2).flat_map(|place| stood(&domain_queue(place))).collect();
+        let unknown = unmerged || forgotten || !aside.is_empty();
         OfMail {
             causes: self,
             own: format!("{campaign}/{id}"),
             guarded: chaos.guard != "off",
-            copied: given_twice && (unmerged || forgotten || !aside.is_empty()),
+            copied: given_twice && unknown,
+            unknown,
             put_back: stood(campaign).into_iter().chain(aside).collect(),
             put_twice: chaos.twice.as_deref() == Some(id),
+            deferred: id.starts_with(LOW),
             merged,
             identity,
         }
@@ -252,8 +332,13 @@ impl OfMail<'_> {
             .merged
             .windows(2)
             .any(|pair| pair[0] + FORGOTTEN <= pair[1] && pair[1] <= again && undeleted(&pair[0]));
+        // A copy stands in S3, and the mail in its queue.
+        let copied = self.deferred
+            && (crashed.iter().any(|(_, _, ended)| *ended <= again)
+                || self.causes.spills.iter().chain(deletes).any(|at| *at <= again));
         deletes.iter().any(|at| within(*at, first))
             || moved
+            || copied
             || refed
             || self.copied
             || self.put_twice

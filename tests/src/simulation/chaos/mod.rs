@@ -1,5 +1,6 @@
 //! A world and its faults, drawn from one seed.
 
+mod beside;
 mod draw;
 mod invariants;
 
@@ -10,10 +11,12 @@ use futures_util::future::join;
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::{Timestamp, Window};
-use tidegate_memory::Counting;
+use tidegate_delivery::ports::Standing;
+use tidegate_memory::{Counting, QueueSettings};
 
 use super::mail::produced;
 use super::{EXPRESS, Mail, Settings, World, rate};
+use beside::Beside;
 use draw::Draw;
 
 /// Runs of a minute within which everything must be settled after the storm.
@@ -44,21 +47,29 @@ pub struct Chaos {
     poison: usize,
     /// A span in which both campaigns had mail and nothing failed.
     calm: Option<Range<Timestamp>>,
+    /// Mail of low priority is deferred under back-pressure.
+    defers: bool,
+    /// How many bounces and complaints SES reported.
+    reported: usize,
+    /// What stands in the ledger at the end.
+    standing: Option<Standing>,
 }
 
 /// Runs the world of `seed` through its storm and until all is settled.
 pub async fn run(seed: u64) -> Chaos {
     let draw = Draw::new(seed);
-    let mut chaos = begin(&draw, seed);
+    let (mut chaos, beside) = begin(&draw, seed);
     fill(&mut chaos, &draw).await;
+    beside.fill(&chaos.world).await;
     // One in eight is long enough for the breaker to block.
     let storm = if draw.one_in(8) { 150 } else { 16 };
     let first = chaos.world.next_window();
-    storms(&mut chaos, &draw, storm).await;
+    storms(&mut chaos, &draw, &beside, storm).await;
     chaos.world.faults.clear();
     chaos.world.mail_faults.clear();
     chaos.story.push(format!("the storm was from {first}, {storm} windows"));
     operate(&chaos.world).await;
+    beside.defer(&mut chaos).await;
     if draw.one_in(3) {
         chaos.calm = shares(&chaos).await;
     }
@@ -72,11 +83,14 @@ pub async fn run(seed: u64) -> Chaos {
             tokio::time::sleep(Duration::from_hours(24)).await;
         }
     }
+    beside.calm_down(&chaos.world).await;
+    chaos.standing = Some(chaos.world.ledger_now().await);
     chaos
 }
 
-fn begin(draw: &Draw, seed: u64) -> Chaos {
+fn begin(draw: &Draw, seed: u64) -> (Chaos, Beside) {
     let quota = draw.pick(&[2.0, 5.0, 14.0, 14.0, 40.0]);
+    let beside = Beside::draw(seed, quota);
     let merge = !draw.one_in(3);
     let guard = draw.pick(&["off", "off", "resend", "park"]);
     let unsent = draw.pick(&["timeout", "timeout", "release"]);
@@ -105,12 +119,12 @@ fn begin(draw: &Draw, seed: u64) -> Chaos {
     // Where clocks are tenths of a second apart, mail under a slow limit of `*` may miss its slots for hours.
     let limits = if apart.is_zero() || !limits.contains('*') { limits } else { "gmail.com=3/s" };
     let settings = settings.variable("TIDEGATE_DOMAIN_LIMITS", limits);
-    let story = vec![format!(
+    let story = format!(
         "{quota}/s, limits {limits:?}, merge {merge}, unsent {unsent}, guard {guard}, clocks {apart:?} apart"
-    )];
-    Chaos {
-        world: World::new(settings),
-        story,
+    );
+    let chaos = Chaos {
+        world: World::new(beside.settings(settings)),
+        story: vec![story, beside.story()],
         highest_quota: quota,
         largest: 1,
         apart,
@@ -119,7 +133,11 @@ fn begin(draw: &Draw, seed: u64) -> Chaos {
         twice: None,
         poison: 0,
         calm: None,
-    }
+        defers: beside.defers,
+        reported: beside.reported,
+        standing: None,
+    };
+    (chaos, beside)
 }
 
 /// Fills the queues for some windows less than the storm, up to some more.
@@ -167,7 +185,7 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
 
 /// The storm: faults, crashes, late ticks, and what operators do meanwhile.
 #[expect(clippy::unwrap_used, reason = "a test's own settings")]
-async fn storms(chaos: &mut Chaos, draw: &Draw, storm: u64) {
+async fn storms(chaos: &mut Chaos, draw: &Draw, beside: &Beside, storm: u64) {
     let Chaos { world, story, crashes, highest_quota, .. } = chaos;
     let old = world.settings.poller().unwrap();
     let new = world.settings.clone().variable("TIDEGATE_GUARD", 0.05).poller().unwrap();
@@ -189,7 +207,12 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, storm: u64) {
             story.push(format!("{rule:?}"));
             world.mail_faults.add(rule.during(span.clone()));
         }
+        if let Some(rule) = beside.fault() {
+            story.push(format!("{rule:?}"));
+            world.faults.add(rule.during(span.clone()));
+        }
         for number in 2..storm {
+            beside.trouble_bucket(world);
             world.until(first, number, Duration::from_millis(draw.below(1_000))).await;
             let window = Window::containing(world.universe.now());
             let mut tell = |what: &str| story.push(format!("{what} in {window}"));
@@ -287,6 +310,10 @@ async fn shares(chaos: &Chaos) -> Option<Range<Timestamp>> {
     // What failed comes back within its delays: the queues run empty first.
     world.tick_rate.set(None);
     world.ses.configure(|ses| ses.max_send_rate = rate(quota));
+    // In direct mode a poller still takes an empty short poll for an empty queue, and gives its share away.
+    for url in world.queues.urls() {
+        world.queues.reconfigure(&url, QueueSettings { sampling: 1.0, ..world.settings.queues });
+    }
     world.run(120).await;
     let count = |windows: f64| format!("{:.0}", quota * windows).parse().unwrap_or(0);
     world.put("big", &Mail::several("calm-big", count(50.0), 1)).await;

@@ -1,0 +1,175 @@
+//! What a seed has beside its storm. Drawn apart, so that the storm stays what it was.
+
+use std::time::Duration;
+
+use tidegate_core::pressure::Level;
+use tidegate_delivery::ports::FailureKind;
+use tidegate_memory::{Fault, Operation, QueueSettings, Rule};
+
+use super::super::mail::produced;
+use super::super::{FEEDBACK, Mail, Settings, World};
+use super::Chaos;
+use super::draw::Draw;
+
+/// The ids of mails of low priority begin so.
+pub(super) const LOW: &str = "low";
+/// What is called for deferred mail alone.
+pub(super) const SPILL: [Operation; 7] = [
+    Operation::PutSpill,
+    Operation::ListSpill,
+    Operation::GetSpill,
+    Operation::DeleteSpill,
+    Operation::ReadProgress,
+    Operation::SetProgress,
+    Operation::ForgetProgress,
+];
+/// Minutes within which deferral is troubled: until the level has risen and some mail is back.
+const TROUBLED: usize = 12;
+/// Minutes in which a level falls two steps once nothing waits, and some more.
+const FALLING: usize = 12;
+
+/// What a seed has beside its storm.
+#[derive(Debug)]
+pub(super) struct Beside {
+    draw: Draw,
+    /// A shared bucket in front of SES; what becomes of mail while it is out of reach.
+    bucket: Option<&'static str>,
+    /// Mail of low priority is deferred under back-pressure.
+    pub(super) defers: bool,
+    /// What SES reports: bounces and complaints of one campaign.
+    pub(super) reported: usize,
+    /// Mails of 0.2 to 0.9 MB.
+    large: u64,
+}
+
+impl Beside {
+    pub(super) fn draw(seed: u64, quota: f64) -> Self {
+        let draw = Draw::new(seed ^ 0x9e37_79b9_7f4a_7c15);
+        Self {
+            bucket: if draw.one_in(4) { Some(draw.pick(&["closed", "open"])) } else { None },
+            // At a low quota a backlog of minutes is a few hundred mails.
+            defers: draw.one_in(8) && quota < 10.0,
+            reported: if draw.one_in(4) { draw.pick(&[1, 7, 60]) } else { 0 },
+            large: if draw.one_in(8) { 1 + draw.below(3) } else { 0 },
+            draw,
+        }
+    }
+
+    /// `settings` with this, on queues as SQS may be.
+    pub(super) fn settings(&self, settings: Settings) -> Settings {
+        let mut settings = Settings { queues: queues(), ..settings };
+        if let Some(lost) = self.bucket {
+            settings = settings
+                .variable("TIDEGATE_SHARED_BUCKET", "redis://bucket.example")
+                .variable("TIDEGATE_SHARED_BUCKET_LOST", lost);
+        }
+        if self.defers {
+            settings = settings
+                .variable("TIDEGATE_PRESSURE_BUSY", "depth=1m")
+                .variable("TIDEGATE_PRESSURE_OVERLOADED", "depth=2m")
+                .variable("TIDEGATE_SPILL", "s3://tides/spill");
+        }
+        if self.reported > 0 {
+            settings = settings
+                .variable("TIDEGATE_FEEDBACK", self.draw.pick(&["count", "hold"]))
+                .variable("TIDEGATE_FEEDBACK_MINIMUM", 100);
+        }
+        settings
+    }
+
+    pub(super) fn story(&self) -> String {
+        let Self { bucket, defers, reported, large, .. } = self;
+        format!(
+            "bucket {bucket:?}, defers {defers}, {reported} reports of SES, {large} large mails"
+        )
+    }
+
+    /// Puts on the queues what belongs to this.
+    pub(super) async fn fill(&self, world: &World) {
+        world.bucket.set_latency(Duration::from_millis(2));
+        for n in 0..self.large {
+            let text = 200_000 + usize::try_from(self.draw.below(700_000)).unwrap_or(0);
+            world.put("big", &[Mail { text, ..Mail::new(format!("large-{n}")) }]).await;
+        }
+        // The day's quota would take weeks for it.
+        if self.defers && world.settings.daily_quota.is_none() {
+            let count = if world.settings.quota < 4.0 { 400 } else { 1_000 };
+            let low = Mail::several(LOW, count, 1);
+            world.put("big", &low.into_iter().map(|mail| mail.at("low")).collect::<Vec<_>>()).await;
+        }
+        let kinds = ["bounce", "complaint"];
+        let reports = (0..self.reported).map(|n| {
+            let kind = kinds[n % 2];
+            produced(format!(r#"{{"kind": "{kind}", "campaign": "big", "id": "0102018f-{n}"}}"#))
+        });
+        world.put_raw(FEEDBACK, &reports.collect::<Vec<_>>()).await;
+    }
+
+    /// What befalls calls that only this makes.
+    pub(super) fn fault(&self) -> Option<Rule<FailureKind>> {
+        let reading = [Operation::ReceiveFeedback, Operation::DeleteFeedback];
+        let failed = match self.draw.below(2) {
+            0 => Fault::Before(FailureKind::TimedOut),
+            _ => Fault::After(FailureKind::TimedOut),
+        };
+        let operation = match (self.reported > 0, self.defers) {
+            (false, false) => return None,
+            (true, false) => self.draw.pick(&reading),
+            _ => self.draw.pick(&SPILL),
+        };
+        Some(Rule::new(failed).on(operation).chance(self.draw.pick(&[0.05, 0.2, 0.5])))
+    }
+
+    /// Takes the shared bucket out of reach or brings it back, now and then.
+    pub(super) fn trouble_bucket(&self, world: &World) {
+        if self.bucket.is_some() && self.draw.one_in(4) {
+            world.bucket.set_lost(self.draw.one_in(2));
+        }
+    }
+
+    /// The minutes after the storm in which mail is deferred and comes back: calls to S3 fail, and
+    /// pollers die.
+    pub(super) async fn defer(&self, chaos: &mut Chaos) {
+        let world = &chaos.world;
+        world.bucket.set_lost(false);
+        if !self.defers {
+            return;
+        }
+        if let Some(rule) = self.fault() {
+            chaos.story.push(format!("for {TROUBLED} minutes {rule:?}"));
+            world.faults.add(rule);
+        }
+        let mut crashes = Vec::new();
+        for _ in 0..TROUBLED {
+            let crash = self.draw.one_in(3);
+            let at = Duration::from_millis(self.draw.below(60_000));
+            world
+                .play(60, async |_| {
+                    tokio::time::sleep(at).await;
+                    if crash {
+                        crashes.push(world.universe.now());
+                        world.crash();
+                    }
+                })
+                .await;
+            super::operate(world).await;
+        }
+        world.faults.clear();
+        chaos.crashes.extend(crashes);
+    }
+
+    /// Lets the level fall, where it rose.
+    pub(super) async fn calm_down(&self, world: &World) {
+        for _ in 0..FALLING {
+            let level = world.ledger_now().await.control.level(world.universe.now().into());
+            if self.defers && level != Level::Clear {
+                world.run(60).await;
+            }
+        }
+    }
+}
+
+/// Queues as SQS may be.
+fn queues() -> QueueSettings {
+    QueueSettings { failing: 0.0, ..QueueSettings::unkind() }
+}
