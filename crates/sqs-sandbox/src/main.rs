@@ -42,7 +42,7 @@ struct Options {
     /// How likely an entry of a batch fails alone, without effect, 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     failing: f64,
-    /// How old the numbers of messages may be that GetQueueAttributes tells, in seconds
+    /// How old the numbers of messages may be that `GetQueueAttributes` tells, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     depth_lag: u32,
     #[command(flatten)]
