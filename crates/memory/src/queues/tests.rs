@@ -163,7 +163,9 @@ async fn a_standard_queue_gives_a_message_again_though_it_is_in_flight_or_delete
     }
     let early = given - 500;
     assert!((30..100).contains(&early), "{early} were given again while in flight");
-    assert_eq!(queues.doubled(&url).len(), early, "each has been decided");
+    // Each has been decided; a few that were come in the seconds that are left of a timeout.
+    let decided = queues.doubled(&url).len();
+    assert!((early..early + 10).contains(&decided), "{early} of {decided}");
 }
 
 #[tokio::test(start_paused = true)]
