@@ -155,9 +155,9 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     # A claim in each window; a report in each that sends, and in one in so many that do not.
     reports = max(minute["ledger_writes"] - claims, 0)
     writes = (claims + reports * idle["report"]) * quiet + (1 + sending["report"]) * busy
-    # The scheduler reads claim and parts twice a minute, once for the level.
-    reads = (claims + minute["ledger_reads"]) * idle["read"] * quiet
-    reads += (1 + 2 / 60) * sending["read"] * busy
+    # A claim reads the parts; the scheduler, twice a minute (once for the level), the claim's item as well.
+    reads = (claims * idle["read"] + minute["ledger_reads"] * (1 + idle["read"])) * quiet
+    reads += (sending["read"] + 2 / 60 * (1 + sending["read"])) * busy
     marks = stack.mails * 2 if stack.duplicate_guard else 0
     marks_gb = stack.mails * assumed["mark_bytes"] / GB * 0.5 if stack.duplicate_guard else 0
     log = (minute["poller"]["log_bytes"] + minute["scheduler"]["log_bytes"]) * quiet

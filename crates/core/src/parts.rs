@@ -90,7 +90,9 @@ impl Upkeep {
     ) -> Self {
         let listed: BTreeSet<&str> = listed.into_iter().collect();
         let known: BTreeSet<&str> = known.into_iter().collect();
-        let parts = parts_for(listed.len().max(known.len())).max(parts);
+        // The last parts may have expired: what is left of sixteen still needs its places among sixteen.
+        let stand = parts.clamp(1, MOST_PARTS).next_power_of_two();
+        let parts = parts_for(listed.len().max(known.len())).max(stand);
         if listed.is_empty() {
             // A list that cannot be read says nothing about who has left it.
             return Self { parts, ..Self::default() };
@@ -148,6 +150,13 @@ mod tests {
         // What this very report adds to is not dropped by it.
         let counters = BTreeMap::from([("waited.fall".to_owned(), 3)]);
         assert!(upkeep.beside(&counters).past.is_empty());
+    }
+
+    #[test]
+    fn parts_that_stand_are_counted_in_powers_of_two_so_that_places_stay() {
+        let of =
+            |parts| Upkeep::of([], &BTreeMap::new(), ["spring"], parts, Window::default()).parts;
+        assert_eq!([0, 1, 2, 3, 9, 14, 16].map(of), [1, 1, 2, 4, 16, 16, 16]);
     }
 
     #[test]

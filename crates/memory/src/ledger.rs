@@ -235,7 +235,9 @@ impl State {
         let parts = self.parts.iter().filter(|(_, (_, until))| until.is_none_or(|at| at > now));
         let parts: BTreeMap<u32, Part> =
             parts.map(|(place, (part, _))| (*place, part.clone())).collect();
-        parts.values().for_each(|part| self.units.add_read(of_part(part)));
+        for part in parts.values() {
+            self.units.add_read(of_part(part));
+        }
         let standing = Standing {
             previous,
             factor: self.factor,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::builders::UpdateBuilder;
 use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use tidegate_core::control::{Control, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
 use tidegate_delivery::ports::{FailureKind, PortError, Standing};
@@ -208,7 +209,7 @@ async fn replace(
             .expression_attribute_values(":version", number(&next))
             .expression_attribute_values(":text", text(page))
     });
-    let updates = std::iter::once(record).chain(pages).map(|update| update.build());
+    let updates = std::iter::once(record).chain(pages).map(UpdateBuilder::build);
     let updates: Vec<Update> = updates
         .collect::<Result<_, _>>()
         .map_err(|error| refused(table, format!("a request that cannot be built: {error}")))?;

@@ -171,7 +171,7 @@ fn beside(report: &LedgerReport, place: u32) -> Vec<Change> {
         return vec![Change::Set(EXPIRES.to_owned(), number(&expires))];
     }
     let parts = u64::from(report.upkeep.parts);
-    let window = |window: Option<Window>| window.map(|window| window.epoch_second());
+    let window = |window: Option<Window>| window.map(Window::epoch_second);
     let all = [
         (PARTS, Some(parts).filter(|parts| *parts > 0)),
         (LAST_FIND, window(report.looks.found)),
