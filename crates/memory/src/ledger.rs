@@ -179,7 +179,13 @@ impl State {
         let written = stored.apart.values().filter(|(at, _)| at.version == version + 1);
         // Twice what a single write costs: they are in a transaction.
         written.for_each(|(_, text)| self.units.add_written(2 * text.len()));
-        self.control = stored;
+        // A member that the writer did not read stays where it is, and so does its reference.
+        let before = std::mem::replace(&mut self.control, stored);
+        let kept: Vec<String> =
+            self.control.references().map(|(name, _)| name.to_owned()).collect();
+        for (name, member) in before.apart.into_iter().filter(|(name, _)| kept.contains(name)) {
+            self.control.apart.entry(name).or_insert(member);
+        }
         self.control_version += 1;
         Ok(true)
     }
