@@ -143,15 +143,21 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     gb_s = (poller_ms * stack.poller_mb + scheduler_ms * stack.scheduler_mb) / 1e3 / 1024
     overlap = measured["idle_minute"]["1"]["poller"]["invocations"] / 60
     invocations = runs + minute["poller"]["invocations"] * quiet + overlap * busy
-    calls = of_mail[f"sqs_calls_{stack.mode}"] * stack.mails + minute["sqs_calls"] * quiet
+    # Two campaigns and the merge queue were looked into in the minute that was measured.
+    looks = minute["sqs_calls"] * (stack.campaigns + 1) / 3
+    calls = of_mail[f"sqs_calls_{stack.mode}"] * stack.mails + looks * quiet
     fifo = assumed["fifo_share_of_calls"] if stack.mode == "merge" else 0.0
     # Producers send in batches of ten.
     standard = stack.mails / 10 + more_calls(stack, quiet, busy)
-    # A stack that has sent keeps more sums in its item than the one that was measured.
-    item = measured["idle_minute"]["1"]["ledger_item_bytes"] + assumed["ledger_sums_bytes"]
-    writes = (minute["ledger_writes"] * quiet + 2 * busy) * units(item, 1_024)
-    # The scheduler reads twice a minute, once for the level.
-    reads = (minute["ledger_reads"] * quiet + 2 * busy / 60) * units(item, 4_096)
+    claims = minute["poller"]["invocations"]
+    idle = ledger_window(stack, assumed, stack.campaigns)
+    sending = ledger_window(stack, assumed, min(stack.campaigns, int(stack.rate)))
+    # A claim in each window; a report in each that sends, and in one in so many that do not.
+    reports = max(minute["ledger_writes"] - claims, 0)
+    writes = (claims + reports * idle["report"]) * quiet + (1 + sending["report"]) * busy
+    # A claim reads the parts; the scheduler, twice a minute (once for the level), the claim's item as well.
+    reads = (claims * idle["read"] + minute["ledger_reads"] * (1 + idle["read"])) * quiet
+    reads += (sending["read"] + 2 / 60 * (1 + sending["read"])) * busy
     marks = stack.mails * 2 if stack.duplicate_guard else 0
     marks_gb = stack.mails * assumed["mark_bytes"] / GB * 0.5 if stack.duplicate_guard else 0
     log = (minute["poller"]["log_bytes"] + minute["scheduler"]["log_bytes"]) * quiet
@@ -179,6 +185,18 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
         # A schedule's own events are free.
         "EventBridge": 0.0,
     }
+
+
+def ledger_window(stack: Stack, assumed: Measured, active: int) -> dict[str, float]:
+    """Units of a window in the ledger: those that a report of so many campaigns writes, and those that
+    a claim reads; the claim itself writes one. core::parts says how campaigns are spread."""
+    parts = min(16, 2 ** math.ceil(math.log2(max(1.0, stack.campaigns / 64))))
+    each = stack.campaigns / parts * assumed["ledger_campaign_bytes"]
+    first = assumed["ledger_totals_bytes"] + each
+    # Of the others, those that one of the campaigns is in.
+    touched = (parts - 1) * (1 - (1 - 1 / parts) ** active)
+    return {"report": units(first, 1_024) + touched * units(each, 1_024),
+            "read": units(first, 4_096) + (parts - 1) * units(each, 4_096)}
 
 
 def more_calls(stack: Stack, quiet: float, busy: float) -> float:
@@ -222,6 +240,8 @@ SCENARIOS = {
 }
 
 KNOBS: dict[str, dict[str, Any]] = {
+    "300 campaigns": {"campaigns": 300},
+    "1,000 campaigns": {"campaigns": 1_000},
     "`Mode` direct": {"mode": "direct"},
     "`PollerMemory` 128": {"poller_mb": 128},
     "`PollerMemory` 512": {"poller_mb": 512},

@@ -40,11 +40,32 @@ class Calculating(unittest.TestCase):
         calls = minutes * minute["sqs_calls"]
         self.assertGreaterEqual(costs["SQS"], calls * 0.40e-6 - 0.01)
         self.assertLessEqual(costs["SQS"], calls * 0.50e-6 + 0.01)
-        item = minute["ledger_item_bytes"] + MEASURED["assumed"]["ledger_sums_bytes"]
-        units = -(-item // 1_024)
-        writes = minutes * minute["ledger_writes"] * units * 0.625e-6
-        self.assertAlmostEqual(costs["DynamoDB"], writes, delta=0.1)
+        # Each write is of an item below 1 KB, and each claim reads one beside.
+        ledger = minute["ledger_writes"] * 0.625e-6 + minute["poller"]["invocations"] * 0.125e-6
+        self.assertAlmostEqual(costs["DynamoDB"], minutes * ledger, delta=0.1)
         self.assertEqual(set(costs), set(cost.SERVICES))
+
+    def test_the_ledger_costs_what_the_campaigns_of_a_window_take(self) -> None:
+        """By hand, for 200 recipients a second: what is kept of a campaign has 135 bytes, the totals 480."""
+        assumed = MEASURED["assumed"]
+        self.assertEqual((assumed["ledger_campaign_bytes"], assumed["ledger_totals_bytes"]), (135, 480))
+        for campaigns, parts, report, read in [
+            (2, 1, 1, 1),
+            # 37.5 campaigns a part are 5,063 bytes: five units, six beside the totals; two units to read.
+            (300, 8, 6 + 7 * 5, 8 * 2),
+            # 62.5 campaigns a part are 8,438 bytes.
+            (1_000, 16, 9 + 15 * 9, 16 * 3),
+        ]:
+            stack = cost.Stack(mails=1_000, rate=200.0, campaigns=campaigns)
+            found = cost.ledger_window(stack, assumed, min(campaigns, 200))
+            self.assertAlmostEqual(found["report"], report, delta=0.01, msg=str(parts))
+            self.assertEqual(found["read"], read)
+        # DynamoDB writes 1,000 units a second to a partition; a part is in one.
+        self.assertLess(found["report"], 1_000)
+
+    def test_more_campaigns_cost_more_and_past_ones_nothing(self) -> None:
+        by_campaigns = [total(replace(MILLION, campaigns=count)) for count in (2, 64, 300, 1_000)]
+        self.assertEqual(by_campaigns, sorted(by_campaigns))
 
     def test_a_mail_costs_its_calls_its_marks_and_its_log_line(self) -> None:
         more = replace(MILLION, mails=2_000_000)

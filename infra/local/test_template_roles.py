@@ -35,6 +35,7 @@ SCHEDULER_MAY = {
     "logs:CreateLogStream": {log("scheduler"): {}},
     "logs:PutLogEvents": {log("scheduler"): {}},
     "lambda:InvokeFunction": {POLLER: {}},
+    "dynamodb:BatchGetItem": {LEDGER: {}},
     "dynamodb:GetItem": {LEDGER: {}},
     "dynamodb:UpdateItem": {LEDGER: {}},
     "ses:GetAccount": ANYWHERE,
@@ -48,6 +49,7 @@ SCHEDULER_MAY = {
 POLLER_MAY = {
     "logs:CreateLogStream": {log("poller"): {}},
     "logs:PutLogEvents": {log("poller"): {}},
+    "dynamodb:BatchGetItem": {LEDGER: {}},
     "dynamodb:GetItem": {LEDGER: {}},
     "dynamodb:UpdateItem": {LEDGER: {}},
     "dynamodb:DeleteItem": {LEDGER: {}},

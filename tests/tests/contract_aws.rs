@@ -4,10 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
 use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+    ScalarAttributeType,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use ses_sandbox::{Change, DailyQuota, Quota, Running, Sandbox, SandboxConfig};
@@ -143,6 +145,22 @@ impl LedgerRoom for Ledgers {
             .await
             .unwrap();
         DynamoLedger::new(&self.client, table)
+    }
+
+    async fn sizes(&self) -> BTreeMap<String, usize> {
+        let table = format!("contract-{}", self.made.get() - 1);
+        let items = self.client.scan().table_name(table).into_paginator().items().send();
+        let items: Vec<_> = items.collect::<Result<_, _>>().await.unwrap();
+        let size = |(name, value): (&String, &AttributeValue)| {
+            let value = match value {
+                AttributeValue::S(text) => text.len(),
+                AttributeValue::N(number) => number.len().div_ceil(2) + 1,
+                other => panic!("{name} is {other:?}"),
+            };
+            name.len() + value
+        };
+        let key = |item: &HashMap<String, AttributeValue>| item["pk"].as_s().unwrap().clone();
+        items.iter().map(|item| (key(item), item.iter().map(size).sum())).collect()
     }
 }
 

@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
@@ -167,20 +168,29 @@ async fn deferred_mail_in_memory_keeps_the_contract() {
     spill_contract(&Spills).await;
 }
 
-struct Ledgers;
+#[derive(Default)]
+struct Ledgers {
+    last: RefCell<MemoryLedger>,
+}
 
 impl LedgerRoom for Ledgers {
     type Ledger = Faulty<MemoryLedger>;
 
     async fn open(&self) -> Self::Ledger {
-        Faulty::new(MemoryLedger::default(), FaultPlan::new(universe(), 1))
+        self.last.replace(MemoryLedger::default());
+        Faulty::new(self.last.borrow().clone(), FaultPlan::new(universe(), 1))
+    }
+
+    async fn sizes(&self) -> BTreeMap<String, usize> {
+        self.last.borrow().sizes()
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_memory_ledger_and_its_marks_keep_the_contract() {
-    ledger_contract(&Ledgers).await;
-    marks_contract(&Ledgers).await;
+    let room = Ledgers::default();
+    ledger_contract(&room).await;
+    marks_contract(&room).await;
 }
 
 struct Site {

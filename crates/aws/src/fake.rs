@@ -45,6 +45,8 @@ impl Seen {
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     answers: Arc<Mutex<VecDeque<Answer>>>,
+    /// What it always answers to one operation, which is then none of the above.
+    always: Option<(&'static str, String)>,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
@@ -70,6 +72,11 @@ impl Fake {
     /// A service that answers once, with `status` and `body`.
     pub(crate) fn once(status: u16, body: &str) -> Self {
         Self::new([Answer::Http(status, &[], body.to_owned())])
+    }
+
+    /// The same, answering `body` whenever `operation` is asked for; that is not shown by [`Fake::seen`].
+    pub(crate) fn always(self, operation: &'static str, body: &Value) -> Self {
+        Self { always: Some((operation, body.to_string())), ..self }
     }
 
     client!(sqs, aws_sdk_sqs);
@@ -102,6 +109,11 @@ impl HttpClient for Fake {
 
 impl HttpConnector for Fake {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        if let Some((operation, body)) = &self.always
+            && request.headers().get("x-amz-target").is_some_and(|it| it.ends_with(operation))
+        {
+            return HttpConnectorFuture::ready(Ok(response(200, &[], body.clone())));
+        }
         self.seen.lock().unwrap().push(Seen {
             target: request.headers().get("x-amz-target").map(ToOwned::to_owned),
             path: request.uri().to_owned(),

@@ -17,6 +17,7 @@
 //! | [`breaker`], [`daily`], [`refusals`], [`reputation`] | when sending stops, and when it goes on |
 //! | [`email`], [`identity`], [`outcome`], [`dead_letter`], [`retry`], [`duplicate_guard`] | the message and what becomes of it |
 //! | [`pressure`], [`spill`] | when the least urgent is deferred, and how it stands outside the queues |
+//! | [`parts`] | where the ledger keeps what it keeps by campaign, and when it forgets one |
 //! | [`config`] | the environment, as typed values |
 //! | [`tagged`] | which queues are campaigns, by their tags |
 
@@ -38,6 +39,7 @@ pub mod identity;
 pub mod idle;
 pub mod limiter;
 pub mod outcome;
+pub mod parts;
 pub mod prefetch;
 pub mod pressure;
 pub mod rate;

@@ -2,16 +2,18 @@ use std::collections::BTreeMap;
 
 use tidegate_core::Timestamp;
 use tidegate_core::Window;
-use tidegate_core::control::{ChangeRecord, Control};
+use tidegate_core::control::{ChangeRecord, Control, LONGEST, NOT_FOR_POLLERS, StoredControl};
 use tidegate_core::duplicate_guard::{Mark, MarkState};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::idle::Looks;
+use tidegate_core::parts::{KEPT, campaign_of};
 use tidegate_delivery::ports::{
-    CHANGES_KEPT, Claim, ClaimRequest, FailureKind, History, Idle, Ledger, LedgerReport,
-    MarkRequest, Marked, Marks, PortError, PreviousClaim, Standing,
+    CHANGES_KEPT, Claim, ClaimRequest, FailureKind, History, Ledger, LedgerReport, MarkRequest,
+    Marked, Marks, Part, PartChange, PortError, PreviousClaim, Standing,
 };
 
+use crate::ledger_size::{LARGEST, LedgerUnits, of_claim, of_part};
 use crate::shared::Shared;
 
 /// The ledger in memory: good for the pollers of one process. A clone is the same ledger.
@@ -41,10 +43,13 @@ pub struct MemoryLedger(Shared<State>);
 struct State {
     newest: Option<NewestClaim>,
     factor: RateFactor,
-    control: Control,
+    control: StoredControl,
     control_version: u64,
-    counters: BTreeMap<String, i64>,
-    idle: BTreeMap<String, Idle>,
+    units: LedgerUnits,
+    /// What reports add to, and when each part expires.
+    parts: BTreeMap<u32, (Part, Option<Window>)>,
+    /// How many there are, as the newest report says.
+    count: u32,
     looks: Looks,
     marks: BTreeMap<Identity, Kept>,
     changes: Vec<ChangeRecord>,
@@ -73,6 +78,27 @@ impl Default for MemoryLedger {
     }
 }
 
+impl MemoryLedger {
+    /// What its calls would have cost so far, marks left out.
+    #[must_use]
+    pub fn units(&self) -> LedgerUnits {
+        self.0.with(|state| state.units)
+    }
+
+    /// How large its items would be, by key; marks and the history of changes left out.
+    #[must_use]
+    pub fn sizes(&self) -> BTreeMap<String, usize> {
+        self.0.with(|state| {
+            let parts = state.parts.iter();
+            let parts = parts.map(|(place, (part, _))| (format!("sums#{place}"), of_part(part)));
+            let claim = ("regulator".to_owned(), of_claim(&state.control));
+            let control = state.control.apart.iter();
+            let control = control.map(|(name, (_, text))| (format!("control#{name}"), text.len()));
+            parts.chain(control).chain([claim]).collect()
+        })
+    }
+}
+
 impl State {
     fn claim(&mut self, request: &ClaimRequest) -> Claim {
         let claim = PreviousClaim {
@@ -96,7 +122,13 @@ impl State {
                 self.newest = Some(NewestClaim { claim, token, opened, previous });
             }
         }
-        Claim::Claimed(self.standing(self.newest.as_ref().and_then(|newest| newest.previous)))
+        self.units.add_written(of_claim(&self.control));
+        let previous = self.newest.as_ref().and_then(|newest| newest.previous);
+        let mut standing = self.standing(previous, request.window);
+        let mut control = self.control.clone();
+        control.apart.remove(NOT_FOR_POLLERS);
+        standing.control = read(&control);
+        Claim::Claimed(standing)
     }
 
     fn advance(&mut self, token: &str, through: Window) -> bool {
@@ -110,21 +142,52 @@ impl State {
     }
 
     fn report(&mut self, report: &LedgerReport) -> Result<(), FailureKind> {
-        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.:-".contains(c);
+        let legal = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
         let is_name = |name: &String| (1..=128).contains(&name.len()) && name.chars().all(legal);
         if !report.counters.keys().all(is_name) {
             return Err(FailureKind::Refused("ValidationException".to_owned()));
         }
-        for (name, added) in &report.counters {
-            let sum = self.counters.entry(name.clone()).or_default();
-            *sum = sum.saturating_add(*added);
+        for (place, change) in report.by_part() {
+            let (mut part, _) = self.parts.get(&place).cloned().unwrap_or_default();
+            apply(&mut part, change);
+            let bytes = of_part(&part);
+            if bytes > LARGEST {
+                return Err(FailureKind::Refused("ValidationException".to_owned()));
+            }
+            self.units.add_written(bytes);
+            let expires = (place > 0).then(|| report.window.plus(KEPT.as_secs()));
+            self.parts.insert(place, (part, expires));
         }
-        if let Some(idle) = &report.idle {
-            self.idle.clone_from(idle);
+        if report.upkeep.parts > 0 {
+            self.count = report.upkeep.parts;
         }
         self.looks.found = report.looks.found.or(self.looks.found);
         self.looks.empty = report.looks.empty.or(self.looks.empty);
         Ok(())
+    }
+
+    fn set_control(&mut self, version: u64, control: &Control) -> Result<bool, FailureKind> {
+        if self.control_version != version {
+            return Ok(false);
+        }
+        let stored = StoredControl::of(control, version + 1, &self.control.apart);
+        let stored = stored.map_err(|error| FailureKind::Refused(error.to_string()))?;
+        if stored.apart.values().any(|(_, text)| text.len() > LONGEST) {
+            return Err(FailureKind::Refused("ValidationException".to_owned()));
+        }
+        self.units.add_written(of_claim(&stored));
+        let written = stored.apart.values().filter(|(at, _)| at.version == version + 1);
+        // Twice what a single write costs: they are in a transaction.
+        written.for_each(|(_, text)| self.units.add_written(2 * text.len()));
+        // A member that the writer did not read stays where it is, and so does its reference.
+        let before = std::mem::replace(&mut self.control, stored);
+        let kept: Vec<String> =
+            self.control.references().map(|(name, _)| name.to_owned()).collect();
+        for (name, member) in before.apart.into_iter().filter(|(name, _)| kept.contains(name)) {
+            self.control.apart.entry(name).or_insert(member);
+        }
+        self.control_version += 1;
+        Ok(true)
     }
 
     fn mark(&mut self, request: &MarkRequest) -> Marked {
@@ -173,15 +236,49 @@ impl State {
         stands
     }
 
-    fn standing(&self, previous: Option<PreviousClaim>) -> Standing {
-        Standing {
+    /// What stands at `now`: what has expired may be there for days, and does not count.
+    fn standing(&mut self, previous: Option<PreviousClaim>, now: Window) -> Standing {
+        let parts = self.parts.iter().filter(|(_, (_, until))| until.is_none_or(|at| at > now));
+        let parts: BTreeMap<u32, Part> =
+            parts.map(|(place, (part, _))| (*place, part.clone())).collect();
+        for part in parts.values() {
+            self.units.add_read(of_part(part));
+        }
+        let standing = Standing {
             previous,
             factor: self.factor,
-            control: self.control.clone(),
+            control: read(&self.control),
             control_version: self.control_version,
-            counters: self.counters.clone(),
-            idle: self.idle.clone(),
             looks: self.looks,
+            ..Standing::default()
+        };
+        standing.with_parts(parts, self.count)
+    }
+}
+
+/// What is stored was a record before.
+fn read(stored: &StoredControl) -> Control {
+    stored.control().unwrap_or_default()
+}
+
+fn apply(part: &mut Part, change: PartChange) {
+    for (counter, added) in change.counters {
+        let sum = part.counters.entry(counter).or_default();
+        *sum = sum.saturating_add(added);
+    }
+    set(&mut part.idle, change.idle);
+    set(&mut part.left, change.left);
+    for campaign in change.past {
+        part.counters.retain(|counter, _| campaign_of(counter) != Some(&campaign));
+        part.idle.remove(&campaign);
+    }
+}
+
+fn set<T>(stands: &mut BTreeMap<String, T>, changes: BTreeMap<String, Option<T>>) {
+    for (name, value) in changes {
+        match value {
+            Some(value) => drop(stands.insert(name, value)),
+            None => drop(stands.remove(&name)),
         }
     }
 }
@@ -197,16 +294,14 @@ impl Ledger for MemoryLedger {
 
     /// Nothing is claimed by a read: `previous` is the newest claim.
     async fn read(&self) -> Result<Standing, PortError> {
-        Ok(self.0.with(|state| state.standing(state.newest.as_ref().map(|newest| newest.claim))))
+        Ok(self.0.with(|state| {
+            let newest = state.newest.as_ref().map(|newest| newest.claim);
+            state.standing(newest, newest.map(|claim| claim.window).unwrap_or_default())
+        }))
     }
 
     async fn report(&self, report: &LedgerReport) -> Result<(), PortError> {
-        self.0.with(|state| state.report(report)).map_err(|kind| PortError {
-            operation: "UpdateItem",
-            resource: "memory ledger".to_owned(),
-            kind,
-            source: None,
-        })
+        self.0.with(|state| state.report(report)).map_err(refused)
     }
 
     async fn set_factor(&self, from: RateFactor, to: RateFactor) -> Result<bool, PortError> {
@@ -220,15 +315,12 @@ impl Ledger for MemoryLedger {
     }
 
     async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
-        Ok(self.0.with(|state| {
-            let stands = state.control_version == version;
-            if stands {
-                state.control = control.clone();
-                state.control_version += 1;
-            }
-            stands
-        }))
+        self.0.with(|state| state.set_control(version, control)).map_err(refused)
     }
+}
+
+fn refused(kind: FailureKind) -> PortError {
+    PortError { operation: "UpdateItem", resource: "memory ledger".to_owned(), kind, source: None }
 }
 
 impl History for MemoryLedger {

@@ -38,7 +38,7 @@ export function schedulerRole(scope: Construct, log: ILogGroup, on: Protected): 
     allow('Tick', ['lambda:InvokeFunction'], [
       `arn:${Aws.PARTITION}:lambda:${account}:function:${settings.name}-poller`,
     ]),
-    allow('Ledger', ['dynamodb:GetItem', 'dynamodb:UpdateItem'], [on.ledger.tableArn]),
+    allow('Ledger', ['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'], [on.ledger.tableArn]),
     allow('Quota', ['ses:GetAccount'], ['*']),
     allow('FailedInvocations', ['sqs:SendMessage'], [on.failedInvocations.queueArn]),
     ...(feedbackQueue === undefined ? [] : [
@@ -88,7 +88,7 @@ export function pollerRole(scope: Construct, log: ILogGroup, on: Protected): Rol
     allow('DeadLetter', ['sqs:SendMessage'], [on.deadLetterQueue.queueArn]),
     allow('Spill', ['s3:PutObject'], [spilled]),
     // Deleted are the marks of mails that were not sent.
-    allow('Ledger', ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], [
+    allow('Ledger', ['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], [
       on.ledger.tableArn,
     ]),
     allow('SendAs', send, identities, senders),

@@ -27,7 +27,7 @@ function permissions(stack: Rendered, of: 'scheduler' | 'poller'): Record<string
 const SCHEDULER = {
   Log: [['logs:CreateLogStream', 'logs:PutLogEvents'], ['Arn of /aws/lambda/mail-scheduler']],
   Tick: [['lambda:InvokeFunction'], [`arn:AWS::Partition:lambda:${ACCOUNT}:function:mail-poller`]],
-  Ledger: [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['Arn of MailLedger']],
+  Ledger: [['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'], ['Arn of MailLedger']],
   Quota: [['ses:GetAccount'], ['*']],
   FailedInvocations: [['sqs:SendMessage'], ['Arn of mail-failed-invocations']],
   Feedback: [['sqs:ReceiveMessage', 'sqs:DeleteMessage'], ['Arn of mail-feedback']],
@@ -44,7 +44,7 @@ const POLLER = {
   Depth: [['sqs:GetQueueAttributes'], ['Arn of mail-merge.fifo', ...DOMAINS]],
   Spill: [['s3:PutObject'], SPILL],
   DeadLetter: [['sqs:SendMessage'], ['Arn of mail-dead-letter']],
-  Ledger: [['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], ['Arn of MailLedger']],
+  Ledger: [['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], ['Arn of MailLedger']],
   SendAs: [SEND, [`${SES}:identity/*`]],
   SendWith: [SEND, [`${SES}:template/*`, `${SES}:configuration-set/*`]],
   Quota: [['ses:GetAccount'], ['*']],

@@ -15,6 +15,7 @@ mod feedback;
 mod flow;
 mod guard;
 mod idle;
+mod ledger;
 mod marks;
 mod operator;
 mod operator_site;

@@ -5,7 +5,7 @@ use tidegate_core::factor::RateFactor;
 use tidegate_delivery::ports::{Claim, ClaimRequest, PortError, Standing};
 
 use super::Table;
-use super::item::{BEFORE, number, text};
+use super::item::{BEFORE, Item, number, text};
 
 /// The right-hand sides are what stood before. The claim before is kept beside the new one, so that
 /// the new one can be read back whole where the answer to its write was lost.
@@ -19,7 +19,11 @@ const CLAIM: &str = "SET prev_window = if_not_exists(#window, :zero), \
     domain_limits = :limits";
 const ONLY_NEWER: &str = "attribute_not_exists(#window) OR #window < :window";
 
-pub(super) async fn claim(table: &Table, request: &ClaimRequest) -> Result<Claim, PortError> {
+/// The claim, without the control record and what the parts hold; and the item that it is in.
+pub(super) async fn claim(
+    table: &Table,
+    request: &ClaimRequest,
+) -> Result<(Claim, Item), PortError> {
     let update = table
         .update(CLAIM, ONLY_NEWER)
         .expression_attribute_names("#window", "window")
@@ -33,7 +37,7 @@ pub(super) async fn claim(table: &Table, request: &ClaimRequest) -> Result<Claim
         .expression_attribute_values(":full", table.json(&RateFactor::default())?)
         .return_values(ReturnValue::AllNew);
     let item = match table.make(update).await? {
-        Ok(item) => return Ok(Claim::Claimed(table.reader(&item).standing(&BEFORE)?)),
+        Ok(item) => return Ok((Claim::Claimed(table.reader(&item).standing(&BEFORE)?), item)),
         Err(item) => item,
     };
     let reader = table.reader(&item);
@@ -41,7 +45,9 @@ pub(super) async fn claim(table: &Table, request: &ClaimRequest) -> Result<Claim
     if reader.text("token") == Some(&request.token) && newest == request.window {
         // Our own write, whose answer was lost: served as it was claimed, whatever changed since.
         let factor = reader.claimed_factor()?;
-        return Ok(Claim::Claimed(Standing { factor, ..reader.standing(&BEFORE)? }));
+        let standing = Standing { factor, ..reader.standing(&BEFORE)? };
+        return Ok((Claim::Claimed(standing), item));
     }
-    Ok(Claim::Taken { newest, owed: opened < request.window && request.window <= newest })
+    let owed = opened < request.window && request.window <= newest;
+    Ok((Claim::Taken { newest, owed }, item))
 }

@@ -1,31 +1,256 @@
-//! Replacing the control record.
+//! The control record: its small members in the claim's item, the others in items of their own, which are
+//! read again only after a change.
 
-use tidegate_core::control::Control;
-use tidegate_delivery::ports::PortError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::builders::UpdateBuilder;
+use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
+use tidegate_core::control::{Control, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
+use tidegate_delivery::ports::{FailureKind, PortError, Standing};
 
 use super::Table;
-use super::item::{number, text};
+use super::find::items;
+use super::item::{Item, KEY, key, number, text};
+use super::read::item_now;
+use crate::error::port_error;
+
+const TRANSACTION: &str = "TransactWriteItems";
+/// How often something is tried that a change under way stands against, and the pause between.
+pub(super) const TRIES: usize = 5;
+pub(super) const PAUSE: Duration = Duration::from_millis(15);
+
+/// The record as it was last read or written; none of it is relied on longer than its token stands.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Memory(Arc<Mutex<Option<Remembered>>>);
+
+#[derive(Clone, Debug)]
+struct Remembered {
+    token: String,
+    version: u64,
+    stored: StoredControl,
+    control: Control,
+}
+
+impl Memory {
+    fn get(&self) -> Option<Remembered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn of(&self, token: &str) -> Option<Remembered> {
+        self.get().filter(|remembered| remembered.token == token)
+    }
+
+    fn set(&self, remembered: Remembered) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(remembered);
+    }
+}
+
+/// Puts the control record of `item` into `standing`; of a claim's, not what pollers have no use for.
+pub(super) async fn read(
+    table: &Table,
+    memory: &Memory,
+    item: &Item,
+    is_claim: bool,
+    standing: &mut Standing,
+) -> Result<(), PortError> {
+    let mut item = item.clone();
+    for _ in 0..TRIES {
+        let reader = table.reader(&item);
+        let version = reader.number("control_version")?.unwrap_or_default();
+        let token = reader.text("control_token").unwrap_or_default().to_owned();
+        let remembered = memory.of(&token).filter(|it| {
+            it.version == version
+                && (is_claim
+                    || it.stored.references().all(|(name, _)| it.stored.apart.contains_key(name)))
+        });
+        if let Some(remembered) = remembered {
+            (standing.control, standing.control_version) = (remembered.control, version);
+            return Ok(());
+        }
+        let inline = reader.json("control")?.unwrap_or_default();
+        let mut stored = StoredControl { inline, ..StoredControl::default() };
+        if fill(table, memory, &mut stored, is_claim).await? {
+            let control = stored.control().map_err(|_| reader.unreadable("control"))?;
+            (standing.control, standing.control_version) = (control.clone(), version);
+            memory.set(Remembered { token, version, stored, control });
+            return Ok(());
+        }
+        // It was changed between the two reads.
+        item = item_now(table).await?;
+    }
+    Err(refused(table, "the control record changed with every read".to_owned()))
+}
+
+/// Adds the members that stand in items of their own; false where one is not the one referred to.
+async fn fill(
+    table: &Table,
+    memory: &Memory,
+    stored: &mut StoredControl,
+    is_claim: bool,
+) -> Result<bool, PortError> {
+    let before = memory.get().map(|remembered| remembered.stored.apart).unwrap_or_default();
+    let mut wanted: Vec<(String, Reference)> = Vec::new();
+    let references = stored.references().map(|(name, at)| (name.to_owned(), at));
+    for (name, at) in references.collect::<Vec<_>>() {
+        match before.get(&name).filter(|(known, _)| *known == at) {
+            Some(known) => drop(stored.apart.insert(name, known.clone())),
+            None if is_claim && name == NOT_FOR_POLLERS => {}
+            None => wanted.push((name, at)),
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(true);
+    }
+    let keys: BTreeSet<String> = wanted
+        .iter()
+        .flat_map(|(name, at)| (0..at.pages).map(move |page| page_key(name, page)))
+        .collect();
+    let found = items(table, keys.iter().collect()).await?;
+    for (name, at) in wanted {
+        let mut whole = String::new();
+        for page in 0..at.pages {
+            let Some(item) = found.get(&page_key(&name, page)) else { return Ok(false) };
+            let reader = table.reader(item);
+            if reader.number("version")? != Some(at.version) {
+                return Ok(false);
+            }
+            whole.push_str(reader.text("text").ok_or_else(|| reader.unreadable("text"))?);
+        }
+        stored.apart.insert(name, (at, whole));
+    }
+    Ok(true)
+}
+
+fn page_key(member: &str, page: usize) -> String {
+    format!("control#{member}#{page}")
+}
+
+fn refused(table: &Table, why: String) -> PortError {
+    PortError {
+        operation: "the control record",
+        resource: table.name.clone(),
+        kind: FailureKind::Refused(why),
+        source: None,
+    }
+}
 
 pub(super) async fn set_control(
     table: &Table,
+    memory: &Memory,
     version: u64,
     control: &Control,
 ) -> Result<bool, PortError> {
-    const REPLACE: &str = "SET control = :control, control_version = :next, control_token = :token";
-    let update = match version {
-        0 => table.update(REPLACE, "attribute_not_exists(control_version)"),
-        version => table
-            .update(REPLACE, "control_version = :version")
-            .expression_attribute_values(":version", number(&version)),
-    };
+    let next = version.saturating_add(1);
+    let stands = memory.get().filter(|remembered| remembered.version == version);
+    let stands = stands.map(|remembered| remembered.stored.apart).unwrap_or_default();
+    let stored = StoredControl::of(control, next, &stands)
+        .map_err(|error| refused(table, format!("a value that cannot be written: {error}")))?;
+    if let Some((name, (_, text))) = stored.apart.iter().find(|(_, (_, text))| text.len() > LONGEST)
+    {
+        let bytes = text.len();
+        let why = format!("member {name} would have {bytes} bytes; allowed are at most {LONGEST}");
+        return Err(refused(table, why));
+    }
     let token = format!("{:032x}", rand::random::<u128>());
-    let update = update
-        .expression_attribute_values(":control", table.json(control)?)
-        .expression_attribute_values(":token", text(&token))
-        .expression_attribute_values(":next", number(&version.saturating_add(1)));
-    Ok(match table.make(update).await? {
-        Ok(_) => true,
-        // Our own write, whose answer was lost: made twice, a change would count twice.
-        Err(item) => table.reader(&item).text("control_token") == Some(&token),
+    let made = replace(table, (version, next), &token, &stored).await?;
+    if made {
+        let control = control.clone();
+        memory.set(Remembered { token, version: next, stored, control });
+    }
+    Ok(made)
+}
+
+/// One write, or where members stand apart one transaction: all of it, or nothing.
+async fn replace(
+    table: &Table,
+    (version, next): (u64, u64),
+    token: &str,
+    stored: &StoredControl,
+) -> Result<bool, PortError> {
+    const REPLACE: &str = "SET control = :control, control_version = :next, control_token = :token";
+    let condition = match version {
+        0 => "attribute_not_exists(control_version)",
+        _ => "control_version = :version",
+    };
+    let mut values = Item::from([
+        (":control".to_owned(), table.json(&stored.inline)?),
+        (":token".to_owned(), text(token)),
+        (":next".to_owned(), number(&next)),
+    ]);
+    if version > 0 {
+        values.insert(":version".to_owned(), number(&version));
+    }
+    let pages = written(stored, next);
+    if pages.is_empty() {
+        let update = table.update(REPLACE, condition);
+        let update = update.set_expression_attribute_values(Some(values));
+        return Ok(match table.make(update).await? {
+            Ok(_) => true,
+            // Our own write, whose answer was lost: made twice, a change would count twice.
+            Err(item) => table.reader(&item).text("control_token") == Some(token),
+        });
+    }
+    let record = Update::builder()
+        .table_name(&table.name)
+        .key(KEY, key())
+        .update_expression(REPLACE)
+        .condition_expression(condition)
+        .set_expression_attribute_values(Some(values));
+    let pages = pages.into_iter().map(|(key, page)| {
+        Update::builder()
+            .table_name(&table.name)
+            .key(KEY, text(key))
+            .update_expression("SET #version = :version, #text = :text")
+            .expression_attribute_names("#version", "version")
+            .expression_attribute_names("#text", "text")
+            .expression_attribute_values(":version", number(&next))
+            .expression_attribute_values(":text", text(page))
+    });
+    let updates = std::iter::once(record).chain(pages).map(UpdateBuilder::build);
+    let updates: Vec<Update> = updates
+        .collect::<Result<_, _>>()
+        .map_err(|error| refused(table, format!("a request that cannot be built: {error}")))?;
+    transact(table, token, updates).await
+}
+
+/// The pages that `next` writes, by key.
+fn written(stored: &StoredControl, next: u64) -> BTreeMap<String, &str> {
+    let new = stored.apart.iter().filter(|(_, (at, _))| at.version == next);
+    new.flat_map(|(name, (_, text))| {
+        pages(text).into_iter().enumerate().map(move |(page, text)| (page_key(name, page), text))
     })
+    .collect()
+}
+
+/// Makes all updates or none; false where the first one's condition does not hold. Where the answer is lost,
+/// the same token makes the second try a success.
+async fn transact(table: &Table, token: &str, updates: Vec<Update>) -> Result<bool, PortError> {
+    let updates: Vec<_> = updates
+        .into_iter()
+        .map(|update| TransactWriteItem::builder().update(update).build())
+        .collect();
+    let call = table.client.transact_write_items().client_request_token(token);
+    let call = call.set_transact_items(Some(updates));
+    for tried in 1.. {
+        let Err(error) = call.clone().send().await else { return Ok(true) };
+        let reasons = match error.as_service_error() {
+            Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+                cancelled.cancellation_reasons()
+            }
+            _ => &[],
+        };
+        let is = |code| reasons.iter().any(|reason| reason.code() == Some(code));
+        if is("ConditionalCheckFailed") {
+            return Ok(false);
+        }
+        // A claim came between.
+        if !is("TransactionConflict") || tried >= TRIES {
+            return Err(port_error(TRANSACTION, &table.name, error));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(false)
 }

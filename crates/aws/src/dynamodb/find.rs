@@ -1,4 +1,4 @@
-//! `BatchGetItem`: what is marked of many mails.
+//! `BatchGetItem`: many items, and what is marked of many mails.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -31,7 +31,10 @@ pub(super) async fn find(
 }
 
 /// The items that are there, by key.
-async fn items(table: &Table, keys: BTreeSet<&String>) -> Result<HashMap<String, Item>, PortError> {
+pub(super) async fn items(
+    table: &Table,
+    keys: BTreeSet<&String>,
+) -> Result<HashMap<String, Item>, PortError> {
     let key = |key: &&String| Item::from([(KEY.to_owned(), text(key.as_str()))]);
     let mut wanted: Vec<Item> = keys.iter().map(key).collect();
     let mut found = HashMap::new();

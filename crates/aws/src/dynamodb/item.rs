@@ -1,6 +1,6 @@
 //! The item: its attributes, written and read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::str::FromStr;
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
@@ -10,11 +10,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidegate_core::Window;
 use tidegate_core::factor::RateFactor;
-use tidegate_core::idle::Looks;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
 
 use super::Table;
+use super::control::{PAUSE, TRIES};
 use crate::error::port_error;
 
 pub(super) type Item = HashMap<String, AttributeValue>;
@@ -22,12 +22,6 @@ pub(super) type Item = HashMap<String, AttributeValue>;
 pub(super) const UPDATE: &str = "UpdateItem";
 pub(super) const KEY: &str = "pk";
 const REGULATOR: &str = "regulator";
-/// What the name of a counter's attribute begins with.
-pub(super) const COUNTER: &str = "n.";
-/// `FOUND` and `EMPTY` are words of the service's own.
-pub(super) const LAST_FIND: &str = "last_find";
-pub(super) const LAST_EMPTY: &str = "last_empty";
-
 pub(super) fn key() -> AttributeValue {
     text(REGULATOR)
 }
@@ -90,15 +84,23 @@ impl Table {
         &self,
         update: UpdateItemFluentBuilder,
     ) -> Result<Result<Item, Item>, PortError> {
-        match update.send().await {
-            Ok(answer) => Ok(Ok(answer.attributes.unwrap_or_default())),
-            Err(error) => match error.as_service_error() {
+        for tried in 1.. {
+            let error = match update.clone().send().await {
+                Ok(answer) => return Ok(Ok(answer.attributes.unwrap_or_default())),
+                Err(error) => error,
+            };
+            match error.as_service_error() {
                 Some(UpdateItemError::ConditionalCheckFailedException(failed)) => {
-                    Ok(Err(failed.item.clone().unwrap_or_default()))
+                    return Ok(Err(failed.item.clone().unwrap_or_default()));
                 }
-                _ => Err(port_error(UPDATE, &self.name, error)),
-            },
+                // The control record is being changed. The SDK does not try this again.
+                Some(UpdateItemError::TransactionConflictException(_)) if tried < TRIES => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                _ => return Err(port_error(UPDATE, &self.name, error)),
+            }
         }
+        Ok(Err(Item::new()))
     }
 
     pub(super) fn reader<'a>(&'a self, item: &'a Item) -> Reader<'a> {
@@ -155,7 +157,7 @@ impl Reader<'_> {
         number.map(Some).ok_or_else(|| self.unreadable(name))
     }
 
-    fn json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, PortError> {
+    pub(super) fn json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, PortError> {
         let Some(value) = self.item.get(name) else { return Ok(None) };
         let value = value.as_s().ok().and_then(|text| serde_json::from_str(text).ok());
         value.map(Some).ok_or_else(|| self.unreadable(name))
@@ -188,28 +190,12 @@ impl Reader<'_> {
         Ok(self.json(NEWEST.factor)?.unwrap_or_default())
     }
 
-    fn counters(&self) -> Result<BTreeMap<String, i64>, PortError> {
-        let names = self.item.keys().filter_map(|name| Some((name, name.strip_prefix(COUNTER)?)));
-        names
-            .map(|(name, counter)| Ok((counter.to_owned(), self.number(name)?.unwrap_or_default())))
-            .collect()
-    }
-
-    fn looks(&self) -> Result<Looks, PortError> {
-        let at = |name| Ok(self.number(name)?.map(Window::from_epoch_second));
-        Ok(Looks { found: at(LAST_FIND)?, empty: at(LAST_EMPTY)? })
-    }
-
-    /// What stands in the item, with the claim at `previous`.
+    /// What stands in the item beside the control record, with the claim at `previous`.
     pub(super) fn standing(&self, previous: &ClaimAttributes) -> Result<Standing, PortError> {
         Ok(Standing {
             previous: self.claim(previous)?,
             factor: self.json("factor")?.unwrap_or_default(),
-            control: self.json("control")?.unwrap_or_default(),
-            control_version: self.number("control_version")?.unwrap_or_default(),
-            counters: self.counters()?,
-            idle: self.json("idle")?.unwrap_or_default(),
-            looks: self.looks()?,
+            ..Standing::default()
         })
     }
 }

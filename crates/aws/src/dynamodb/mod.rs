@@ -1,4 +1,5 @@
-//! `Ledger` and `Marks` on `DynamoDB`, in one table. The ledger is one item.
+//! `Ledger` and `Marks` on `DynamoDB`, in one table. What a claim needs is one item, which does not grow
+//! with the campaigns:
 //!
 //! | attribute | type | |
 //! |---|---|---|
@@ -6,11 +7,28 @@
 //! | `window`, `opened`, `token`, `rate`, `guard`, `claimed_factor` | N N S N N S | the newest claim; `window` is past `opened` where it advanced |
 //! | `prev_window`, `prev_rate`, `prev_guard`, `prev_factor` | N N N S | the claim before |
 //! | `factor` | S | the rate factor, JSON |
-//! | `control`, `control_version`, `control_token` | S N S | the control record, JSON; the token of its last change |
+//! | `control`, `control_version`, `control_token` | S N S | the control record's small members, and references to the others, JSON; the token of its last change |
+//!
+//! A member of the control record that is not small is in items of its own (see
+//! `tidegate_core::control::StoredControl`), written in one transaction with the reference to it:
+//!
+//! | attribute | type | |
+//! |---|---|---|
+//! | `pk` | S | `control#`, the member, `#` and the page, from 0 |
+//! | `version` | N | the record's version that wrote it |
+//! | `text` | S | the page |
+//!
+//! What reports add to is in 1 to 16 parts (see `tidegate_core::parts`), an item each:
+//!
+//! | attribute | type | |
+//! |---|---|---|
+//! | `pk` | S | `sums#` and its place, from 0 |
 //! | `n.…` | N | the sums of all reports, by counter |
-//! | `idle` | S | queues found empty, JSON |
-//! | `last_find`, `last_empty` | N N | the newest window that found mail, and that found every queue empty |
+//! | `idle.…` | S | a queue found empty: until which second, and for how many windows |
+//! | `left.…` | N | a campaign that has left the list: the second when that was noted |
 //! | `last_report` | S | the token of the last report |
+//! | `parts`, `last_find`, `last_empty` | N N N | in part 0: how many there are; the newest window that found mail, and that found every queue empty |
+//! | `expires_at` | N | in all others: the table's time to live |
 //!
 //! Beside it an item a mail, where the duplicate guard is on:
 //!
@@ -31,25 +49,31 @@ mod find;
 mod history;
 mod item;
 mod mark;
+mod parts;
 mod read;
-mod report;
 mod set_mark;
 mod unmark;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use futures_util::future::join;
+use item::NEWEST;
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control};
 use tidegate_core::duplicate_guard::Mark;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
+use tidegate_core::parts::MOST_PARTS;
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, History, Ledger, LedgerReport, MarkRequest, Marked, Marks, PortError,
-    Standing,
+    Claim, ClaimRequest, FailureKind, History, Ledger, LedgerReport, MarkRequest, Marked, Marks,
+    PortError, Standing,
 };
+use tokio::time::timeout;
 
 use crate::wire::Errand;
 
@@ -67,6 +91,10 @@ pub struct DynamoLedger {
     table: Table,
     /// Hurried, for what a window waits for.
     urgent: Table,
+    /// How many parts there were at the last look: so many are asked for with the next claim.
+    parts: Arc<AtomicU32>,
+    /// The control record as it was last read or written.
+    control: control::Memory,
 }
 
 /// A table and how it is reached.
@@ -74,6 +102,17 @@ pub struct DynamoLedger {
 struct Table {
     client: Client,
     name: String,
+}
+
+impl Table {
+    fn timed_out(&self) -> PortError {
+        PortError {
+            operation: "BatchGetItem",
+            resource: self.name.clone(),
+            kind: FailureKind::TimedOut,
+            source: None,
+        }
+    }
 }
 
 impl DynamoLedger {
@@ -95,6 +134,8 @@ impl DynamoLedger {
         Self {
             table: reached(RetryConfig::standard(), TIMEOUT, ATTEMPT_TIMEOUT),
             urgent: reached(hurried, CLAIM_TIMEOUT, CLAIM_ATTEMPT_TIMEOUT),
+            parts: Arc::new(AtomicU32::new(MOST_PARTS)),
+            control: control::Memory::default(),
         }
     }
 }
@@ -111,7 +152,17 @@ impl DynamoLedger {
 
 impl Ledger for DynamoLedger {
     async fn claim(&self, request: &ClaimRequest) -> Result<Claim, PortError> {
-        claim::claim(&self.urgent, request).await
+        let beside = timeout(CLAIM_TIMEOUT, parts::read(&self.urgent, &self.parts));
+        let (claim, parts) = join(claim::claim(&self.urgent, request), beside).await;
+        let (mut standing, item) = match claim? {
+            (Claim::Claimed(standing), item) => (standing, item),
+            (taken @ Claim::Taken { .. }, _) => return Ok(taken),
+        };
+        let parts = parts.map_err(|_| self.urgent.timed_out())??;
+        // Nothing is read here but after a change.
+        let control = control::read(&self.urgent, &self.control, &item, true, &mut standing);
+        timeout(CLAIM_TIMEOUT, control).await.map_err(|_| self.urgent.timed_out())??;
+        parts.beside(&self.urgent, standing, request.window).map(Claim::Claimed)
     }
 
     async fn advance(&self, token: &str, through: Window) -> Result<bool, PortError> {
@@ -119,11 +170,17 @@ impl Ledger for DynamoLedger {
     }
 
     async fn read(&self) -> Result<Standing, PortError> {
-        read::read(&self.table).await
+        let beside = parts::read(&self.table, &self.parts);
+        let (item, parts) = join(read::item_now(&self.table), beside).await;
+        let item = item?;
+        let mut standing = self.table.reader(&item).standing(&NEWEST)?;
+        control::read(&self.table, &self.control, &item, false, &mut standing).await?;
+        let newest = standing.previous.map(|claim| claim.window).unwrap_or_default();
+        parts?.beside(&self.table, standing, newest)
     }
 
     async fn report(&self, report: &LedgerReport) -> Result<(), PortError> {
-        report::report(&self.table, report).await
+        parts::report(&self.table, report).await
     }
 
     async fn set_factor(&self, from: RateFactor, to: RateFactor) -> Result<bool, PortError> {
@@ -131,7 +188,7 @@ impl Ledger for DynamoLedger {
     }
 
     async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
-        control::set_control(&self.table, version, control).await
+        control::set_control(&self.table, &self.control, version, control).await
     }
 }
 

@@ -1,16 +1,17 @@
 //! `GetItem`: what stands in the ledger, without a claim.
 
-use tidegate_delivery::ports::{PortError, Standing};
+use tidegate_delivery::ports::PortError;
 
 use super::Table;
-use super::item::{KEY, NEWEST, key};
+use super::item::{Item, KEY, key};
 use crate::error::port_error;
 
 const OPERATION: &str = "GetItem";
 
-pub(super) async fn read(table: &Table) -> Result<Standing, PortError> {
+/// The claim's item as it is now.
+pub(super) async fn item_now(table: &Table) -> Result<Item, PortError> {
     let call = table.client.get_item().table_name(&table.name).key(KEY, key());
     let answer = call.consistent_read(true).send().await;
     let answer = answer.map_err(|error| port_error(OPERATION, &table.name, error))?;
-    table.reader(&answer.item.unwrap_or_default()).standing(&NEWEST)
+    Ok(answer.item.unwrap_or_default())
 }

@@ -1,9 +1,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use tidegate_core::config::Campaign;
 use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::daily::DailyReading;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::Looks;
+use tidegate_core::parts::Upkeep;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{FailureKind, Idle, PreviousClaim};
 use tokio::time::Instant;
@@ -16,6 +19,24 @@ pub(super) fn ledger(answers: impl IntoIterator<Item = Answer>) -> (Fake, Dynamo
     let fake = Fake::new(answers);
     let ledger = DynamoLedger::new(&fake.dynamodb(), "tidegate");
     (fake, ledger)
+}
+
+/// A ledger in which these parts stand beside the item that `answers` are about.
+fn ledger_of(parts: &[Value], answers: impl IntoIterator<Item = Answer>) -> (Fake, DynamoLedger) {
+    let parts = json!({"Responses": {"tidegate": parts}});
+    let fake = Fake::new(answers).always("BatchGetItem", &parts);
+    let ledger = DynamoLedger::new(&fake.dynamodb(), "tidegate");
+    (fake, ledger)
+}
+
+/// Part 0, as [`standing`] has it.
+fn part() -> Value {
+    json!({
+        "pk": {"S": "sums#0"}, "parts": {"N": "1"},
+        "n.fed": {"N": "1200"}, "n.taken": {"N": "-3"}, "n.sent.spring": {"N": "9"},
+        "idle.spring": {"S": "105 4"}, "left.fall": {"N": "60"},
+        "last_find": {"N": "70"}, "last_report": {"S": "someone's"},
+    })
 }
 
 pub(super) fn ok(body: &Value) -> Answer {
@@ -62,9 +83,8 @@ fn claimed_item() -> Value {
         "prev_window": {"N": "100"}, "prev_rate": {"N": "14"}, "prev_guard": {"N": "0.05"}, "prev_domain_limits": {"N": "6"},
         "prev_factor": factor(RateFactor::default()), "factor": factor(lowered),
         "control": {"S": r#"{"weights":{"spring":80}}"#}, "control_version": {"N": "4"},
-        "n.fed": {"N": "1200"}, "n.taken": {"N": "-3"},
-        "idle": {"S": r#"{"spring":{"until":"1970-01-01T00:01:45Z","pause":4}}"#},
-        "last_find": {"N": "70"}, "last_report": {"S": "someone's"},
+        // As an older version wrote it.
+        "n.fed": {"N": "7"}, "idle": {"S": r#"{"spring":{"until":"1970-01-01T00:01:45Z","pause":4}}"#},
     })
 }
 
@@ -80,15 +100,19 @@ fn standing() -> Standing {
         factor: RateFactor::default().refused(window(99)).unwrap(),
         control: Control { weights: [("spring".to_owned(), 80)].into(), ..Control::default() },
         control_version: 4,
-        counters: [("fed".to_owned(), 1_200), ("taken".to_owned(), -3)].into(),
+        counters: [("fed", 1_200), ("taken", -3), ("sent.spring", 9)]
+            .map(|(name, sum)| (name.to_owned(), sum))
+            .into(),
         idle: [("spring".to_owned(), Idle { until: window(105), pause: 4 })].into(),
         looks: Looks { found: Some(window(70)), empty: None },
+        parts: 1,
+        left: [("fall".to_owned(), window(60))].into(),
     }
 }
 
 #[tokio::test]
 async fn a_claim_is_one_conditional_write_that_gives_back_what_stands() {
-    let (fake, ledger) = ledger([ok(&json!({"Attributes": claimed_item()}))]);
+    let (fake, ledger) = ledger_of(&[part()], [ok(&json!({"Attributes": claimed_item()}))]);
     assert_eq!(ledger.claim(&request()).await.unwrap(), Claim::Claimed(standing()));
     let seen = fake.seen();
     assert_eq!(seen.len(), 1);
@@ -107,21 +131,21 @@ async fn the_first_claim_has_none_before_it() {
     for (name, zero) in [("prev_window", "0"), ("prev_rate", "0"), ("prev_guard", "0")] {
         item[name] = json!({"N": zero});
     }
-    let (_, ledger) = ledger([ok(&json!({"Attributes": item}))]);
+    let (_, ledger) = ledger_of(&[part()], [ok(&json!({"Attributes": item}))]);
     let Claim::Claimed(first) = ledger.claim(&request()).await.unwrap() else { panic!("taken") };
     assert_eq!(first.previous, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_answer_was_lost_is_ours_and_knows_the_claim_before() {
-    let (fake, first) = ledger([Answer::Break, condition_failed(&claimed_item())]);
+    let (fake, first) = ledger_of(&[part()], [Answer::Break, condition_failed(&claimed_item())]);
     assert_eq!(first.claim(&request()).await.unwrap(), Claim::Claimed(standing()));
     assert_eq!(fake.seen().len(), 2);
     // The factor was changed meanwhile: the window is served as it was claimed, which the next knows.
     let mut changed = claimed_item();
     let capped = RateFactor::default().capped(Rate::per_second(3.0).ok());
     changed["factor"] = json!({"S": serde_json::to_string(&capped).unwrap()});
-    let (_, ledger) = ledger([Answer::Break, condition_failed(&changed)]);
+    let (_, ledger) = ledger_of(&[part()], [Answer::Break, condition_failed(&changed)]);
     let Claim::Claimed(found) = ledger.claim(&request()).await.unwrap() else { panic!("taken") };
     assert_eq!(found.factor, standing().factor);
 }
@@ -134,7 +158,7 @@ async fn a_window_that_another_claimed_is_taken_and_owed_where_that_one_advanced
         item["token"] = json!({"S": "another's"});
         item["window"] = json!({"N": newest.to_string()});
         item["opened"] = json!({"N": opened.to_string()});
-        let (_, ledger) = ledger([condition_failed(&item)]);
+        let (_, ledger) = ledger_of(&[part()], [condition_failed(&item)]);
         let expected = Claim::Taken { newest: window(newest), owed };
         assert_eq!(ledger.claim(&request()).await.unwrap(), expected);
     }
@@ -142,7 +166,7 @@ async fn a_window_that_another_claimed_is_taken_and_owed_where_that_one_advanced
 
 #[tokio::test(start_paused = true)]
 async fn a_ledger_out_of_reach_fails_a_claim_within_300_ms() {
-    let (_, silent) = ledger([Answer::Silence, Answer::Silence, Answer::Silence]);
+    let (_, silent) = ledger_of(&[], [Answer::Silence, Answer::Silence, Answer::Silence]);
     let began = Instant::now();
     let error = silent.claim(&request()).await.unwrap_err();
     assert_eq!(error.kind, FailureKind::TimedOut);
@@ -150,7 +174,7 @@ async fn a_ledger_out_of_reach_fails_a_claim_within_300_ms() {
     assert!(began.elapsed() <= 2 * CLAIM_TIMEOUT, "{:?}", began.elapsed());
 
     let began = Instant::now();
-    let (fake, broken) = ledger([]);
+    let (fake, broken) = ledger_of(&[], []);
     let error = broken.claim(&request()).await.unwrap_err();
     assert_eq!((error.kind, fake.seen().len()), (FailureKind::Unreachable, 3));
     assert!(began.elapsed() <= Duration::from_millis(60), "{:?}", began.elapsed());
@@ -161,7 +185,7 @@ async fn a_missing_table_and_a_refused_key_are_told_apart_by_name() {
     let missing = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"Requested resource not found"}"#;
     let denied = r#"{"__type":"com.amazon.coral.service#UnrecognizedClientException","message":"The security token included in the request is invalid."}"#;
     let answer = |body: &str| Answer::Http(400, &[], body.to_owned());
-    let (_, ledger) = ledger([answer(missing), answer(missing), answer(denied)]);
+    let (_, ledger) = ledger_of(&[], [answer(missing), answer(missing), answer(denied)]);
     let error = ledger.claim(&request()).await.unwrap_err();
     assert_eq!(error.to_string(), "UpdateItem on tidegate failed: it does not exist");
     assert!(in_full(&error).contains("Requested resource not found"), "{}", in_full(&error));
@@ -172,10 +196,11 @@ async fn a_missing_table_and_a_refused_key_are_told_apart_by_name() {
 
 #[tokio::test]
 async fn an_item_that_cannot_be_read_is_an_error_with_the_attributes_name() {
-    for name in ["prev_rate", "factor", "control", "control_version", "n.fed", "idle"] {
-        let mut item = claimed_item();
-        item[name] = json!({"BOOL": true});
-        let (_, ledger) = ledger([ok(&json!({"Attributes": item}))]);
+    for name in ["prev_rate", "factor", "control", "control_version", "n.fed", "idle.spring"] {
+        let (mut item, mut part) = (claimed_item(), part());
+        let wrong = if part.get(name).is_some() { &mut part } else { &mut item };
+        wrong[name] = json!({"BOOL": true});
+        let (_, ledger) = ledger_of(&[part], [ok(&json!({"Attributes": item}))]);
         let error = ledger.claim(&request()).await.unwrap_err().to_string();
         assert!(error.contains(&format!("attribute {name} is")), "{error}");
     }
@@ -195,7 +220,7 @@ async fn a_claim_advances_while_it_is_the_newest() {
 
 #[tokio::test]
 async fn reading_shows_the_newest_claim_as_the_one_before_the_next() {
-    let (fake, ledger) = ledger([ok(&json!({"Item": claimed_item()})), ok(&json!({}))]);
+    let (fake, ledger) = ledger_of(&[part()], [ok(&json!({"Item": claimed_item()}))]);
     let newest = PreviousClaim {
         window: window(101),
         rate: Rate::per_second(14.5).unwrap(),
@@ -205,7 +230,9 @@ async fn reading_shows_the_newest_claim_as_the_one_before_the_next() {
     };
     let expected = Standing { previous: Some(newest), ..standing() };
     assert_eq!(ledger.read().await.unwrap(), expected);
-    assert_eq!(ledger.read().await.unwrap(), Standing::default());
+    let nothing = Fake::new([ok(&json!({}))]).always("BatchGetItem", &json!({}));
+    let empty = DynamoLedger::new(&nothing.dynamodb(), "tidegate");
+    assert_eq!(empty.read().await.unwrap(), Standing::default());
     assert_eq!(fake.seen()[0].body["ConsistentRead"], true);
 }
 
@@ -223,15 +250,28 @@ fn reported(seen: &Seen) -> BTreeMap<String, i64> {
         .collect()
 }
 
+/// What a write sets, by attribute.
+fn set_in(seen: &Seen) -> BTreeMap<String, Value> {
+    let update = seen.body["UpdateExpression"].as_str().unwrap();
+    let set = update.split(" REMOVE ").next().unwrap().split(" ADD ").next().unwrap();
+    let pairs = set.strip_prefix("SET ").unwrap().split(", ").filter_map(|it| it.split_once(" = "));
+    let named = pairs.filter_map(|(name, value)| {
+        let name = seen.body["ExpressionAttributeNames"][name].as_str()?;
+        Some((name.to_owned(), seen.body["ExpressionAttributeValues"][value].clone()))
+    });
+    named.collect()
+}
+
 #[tokio::test]
 async fn a_report_adds_its_counters_once_each_in_as_many_writes_as_they_need() {
     let counters: BTreeMap<String, i64> = (1..=230).map(|n| (format!("sent.c-{n}"), n)).collect();
-    let idle = BTreeMap::from([("spring".to_owned(), Idle { until: window(9), pause: 2 })]);
-    let (fake, ledger) = ledger((0..3).map(|_| ok(&json!({}))));
+    let idle = BTreeMap::from([("spring".to_owned(), Some(Idle { until: window(9), pause: 2 }))]);
+    let (fake, ledger) = ledger((0..2).map(|_| ok(&json!({}))));
     let report = LedgerReport {
         counters: counters.clone(),
-        idle: Some(idle),
+        idle,
         looks: Looks { found: Some(window(7)), empty: None },
+        ..LedgerReport::default()
     };
     ledger.report(&report).await.unwrap();
     let seen = fake.seen();
@@ -240,11 +280,11 @@ async fn a_report_adds_its_counters_once_each_in_as_many_writes_as_they_need() {
     for write in &seen {
         assert!(write.body["UpdateExpression"].as_str().unwrap().len() <= 4_096);
     }
-    let idles: Vec<_> =
-        seen.iter().map(|s| s.body["ExpressionAttributeValues"].get(":idle").is_some()).collect();
-    assert_eq!(idles, [true, false, false]);
-    let found = &seen[0].body["ExpressionAttributeValues"];
-    assert_eq!((&found[":last_find"], found.get(":last_empty")), (&json!({"N": "7"}), None));
+    let set = |seen: &Seen, name: &str| set_in(seen).get(name).cloned();
+    let idles: Vec<_> = seen.iter().map(|seen| set(seen, "idle.spring")).collect();
+    assert_eq!(idles, [None, Some(json!({"S": "9 2"}))]);
+    let found = (set(&seen[1], "last_find"), set(&seen[1], "last_empty"));
+    assert_eq!(found, (Some(json!({"N": "7"})), None));
 }
 
 #[tokio::test]
@@ -254,10 +294,11 @@ async fn an_empty_report_writes_nothing_and_idle_alone_is_written() {
         LedgerReport { counters: [("sent".to_owned(), 0)].into(), ..LedgerReport::default() };
     ledger.report(&nothing).await.unwrap();
     assert_eq!(fake.seen().len(), 0);
-    let idle = LedgerReport { idle: Some(BTreeMap::new()), ..LedgerReport::default() };
-    ledger.report(&idle).await.unwrap();
-    let values = &fake.seen()[0].body["ExpressionAttributeValues"];
-    assert_eq!(values[":idle"], json!({"S": "{}"}));
+    let idle = BTreeMap::from([("spring".to_owned(), None)]);
+    ledger.report(&LedgerReport { idle, ..LedgerReport::default() }).await.unwrap();
+    let seen = fake.seen().remove(0).body;
+    assert_eq!(seen["UpdateExpression"], "SET last_report = :token REMOVE #0");
+    assert_eq!(seen["ExpressionAttributeNames"], json!({"#0": "idle.spring"}));
 }
 
 #[tokio::test(start_paused = true)]
@@ -323,4 +364,222 @@ async fn a_change_of_the_control_record_whose_answer_was_lost_is_made() {
     let (fake, ledger) = ledger([Answer::Break, Answer::Of(made)]);
     assert!(ledger.set_control(4, &Control::default()).await.unwrap());
     assert_eq!(fake.seen().len(), 2);
+}
+
+/// What is kept by campaign is in parts, and each part is one write.
+#[tokio::test]
+async fn a_report_of_many_campaigns_is_one_write_a_part_that_then_expires() {
+    let counters: BTreeMap<String, i64> = (1..=200).map(|n| (format!("sent.c-{n}"), n)).collect();
+    let (fake, ledger) = ledger((0..5).map(|_| ok(&json!({}))));
+    let upkeep = Upkeep { parts: 4, past: vec!["old".to_owned()], ..Upkeep::default() };
+    let at = Window::from_epoch_second(1_795_207_000);
+    let report =
+        LedgerReport { window: at, counters: counters.clone(), upkeep, ..LedgerReport::default() };
+    ledger.report(&report).await.unwrap();
+    let seen = fake.seen();
+    let mut keys: Vec<_> =
+        seen.iter().map(|s| s.body["Key"]["pk"]["S"].as_str().unwrap()).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["sums#0", "sums#1", "sums#2", "sums#3"]);
+    assert_eq!(seen.iter().flat_map(reported).collect::<BTreeMap<_, _>>(), counters);
+    for write in &seen {
+        let (set, is_first) = (set_in(write), write.body["Key"]["pk"]["S"] == "sums#0");
+        let expires = (!is_first).then(|| json!({"N": (1_795_207_000 + 40 * 86_400).to_string()}));
+        assert_eq!(set.get("expires_at"), expires.as_ref());
+        assert_eq!(set.get("parts"), is_first.then(|| json!({"N": "4"})).as_ref());
+    }
+    let removed = seen.iter().filter(|s| s.body.to_string().contains("n.waited.old")).count();
+    assert!(removed >= 1, "nothing is forgotten");
+}
+
+/// As many parts as there were at the last look are asked for with a claim; where there are more by now,
+/// the others are asked for as well.
+#[tokio::test]
+async fn parts_that_are_new_are_read_and_those_that_have_expired_are_not() {
+    let part = |place: u32, more: Value| {
+        let mut part = json!({"pk": {"S": format!("sums#{place}")}, "n.sent.spring": {"N": "1"}});
+        part.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        part
+    };
+    let first = part(0, json!({"parts": {"N": "4"}}));
+    let (young, old) = (json!({"expires_at": {"N": "102"}}), json!({"expires_at": {"N": "101"}}));
+    let parts = [first, part(1, young), part(3, old)];
+    let claimed = || ok(&json!({"Attributes": claimed_item()}));
+    let (_, ledger) = ledger_of(&parts, [claimed()]);
+    ledger.parts.store(1, std::sync::atomic::Ordering::Relaxed);
+    let Claim::Claimed(found) = ledger.claim(&request()).await.unwrap() else { panic!("taken") };
+    assert_eq!((found.parts, found.counters["sent.spring"]), (2, 2));
+    assert_eq!(ledger.parts.load(std::sync::atomic::Ordering::Relaxed), 4);
+}
+
+/// The item's size as the service counts it: names and texts in bytes of UTF-8, two digits of a number a
+/// byte and one more.
+fn size(item: &Value) -> usize {
+    let attribute = |(name, value): (&String, &Value)| {
+        let value = match (&value["S"], &value["N"]) {
+            (Value::String(text), _) => text.len(),
+            (_, Value::String(number)) => number.len().div_ceil(2) + 1,
+            _ => panic!("{name} is neither text nor number"),
+        };
+        name.len() + value
+    };
+    item.as_object().unwrap().iter().map(attribute).sum()
+}
+
+/// What a write sets, as an item.
+fn written(body: &Value) -> Value {
+    let update = body["UpdateExpression"].as_str().unwrap().strip_prefix("SET ").unwrap();
+    let pairs = update.split(", ").filter_map(|pair| pair.split_once(" = "));
+    let named = pairs.map(|(name, value)| {
+        let known = body["ExpressionAttributeNames"][name].as_str().unwrap_or(name);
+        (known.to_owned(), body["ExpressionAttributeValues"][value].clone())
+    });
+    let key = body["Key"].as_object().unwrap().clone();
+    Value::Object(named.chain(key).collect())
+}
+
+/// A control record as a stack of so many campaigns has at its worst.
+fn busy_control(campaigns: usize) -> Control {
+    let at = EpochMillis::new(1_795_207_000_123);
+    let mut control = Control {
+        last_known_quota: Rate::per_second(1_234.5).ok(),
+        daily: Some(DailyReading {
+            quota: 1_000_000,
+            sent: 654_321,
+            counted: 987_654_321,
+            read_at: at,
+        }),
+        ..Control::default()
+    };
+    control.pressure = serde_json::from_value(json!({
+        "level": "busy", "since": at, "calm_since": at, "read_at": at,
+        "figures": {
+            "backlog_mails": 9_876_543, "backlog_seconds": 12_345, "age_seconds": 4_321, "refused_millionths": 1_234,
+        },
+    }))
+    .ok();
+    assert!(control.pressure.is_some());
+    control.hold(None, HoldReason::Paused, Hold::new("typo in the subject", at));
+    for number in 0..campaigns {
+        let name = format!("campaign-{number:0>55}");
+        let hold = Hold::new(&"Grüße: ".repeat(36), at);
+        control.hold(Some(&name), HoldReason::Refusals, hold);
+        control.weights.insert(name.clone(), 1_000);
+        let queue = format!("https://sqs.ap-southeast-2.amazonaws.com/123456789012/{name:0>80}");
+        control.campaigns.push(Campaign { name, queue_url: queue, weight: 10_000 });
+    }
+    control
+}
+
+/// The claim's item with this control record, as the adapter writes it, and the items beside it.
+async fn stored(control: &Control) -> (Value, Vec<Value>) {
+    let (fake, ledger) = ledger([ok(&json!({}))]);
+    assert!(ledger.set_control(4, control).await.unwrap());
+    let asked = fake.seen().remove(0).body;
+    let mut updates = match asked.get("TransactItems") {
+        Some(updates) => {
+            updates.as_array().unwrap().iter().map(|it| it["Update"].clone()).collect()
+        }
+        None => vec![asked],
+    };
+    let record = written(&updates.remove(0));
+    let mut item = claimed_item();
+    for left in ["n.fed", "idle", "control"] {
+        item.as_object_mut().unwrap().remove(left);
+    }
+    item["token"] = json!({"S": "0123456789abcdef0123456789abcdef"});
+    for name in ["window", "opened", "prev_window"] {
+        item[name] = json!({"N": "1795207000"});
+    }
+    item.as_object_mut().unwrap().extend(record.as_object().unwrap().clone());
+    (item, updates.iter().map(written).collect())
+}
+
+#[tokio::test]
+async fn the_claims_item_is_below_1_kb_with_two_campaigns_and_below_4_kb_with_a_thousand() {
+    let (two, _) = stored(&busy_control(2)).await;
+    assert!(size(&two) < 1_024, "{} bytes: {two}", size(&two));
+    for campaigns in [300, 1_000] {
+        let (many, beside) = stored(&busy_control(campaigns)).await;
+        assert!(size(&many) < 1_024, "{} bytes: {many}", size(&many));
+        assert!(beside.len() >= 3, "{} items", beside.len());
+        assert!(beside.iter().all(|item| size(item) < 400_000));
+    }
+}
+
+#[tokio::test]
+async fn members_that_stand_apart_are_read_once_and_then_only_after_a_change() {
+    let control = busy_control(300);
+    let (item, beside) = stored(&control).await;
+    let claim = |item: &Value| ok(&json!({"Attributes": item}));
+    let pages = ok(&json!({"Responses": {"tidegate": beside}}));
+    let parts = || ok(&json!({"Responses": {"tidegate": [part()]}}));
+    let answers = [claim(&item), parts(), pages, claim(&item), parts()];
+    let (fake, ledger) = ledger(answers);
+    for _ in 0..2 {
+        let Claim::Claimed(found) = ledger.claim(&request()).await.unwrap() else {
+            panic!("taken")
+        };
+        assert!(found.control == control, "another record");
+    }
+    assert_eq!(fake.seen().len(), 5);
+}
+
+/// A page is written anew between the claim and the look at it: the record is read again.
+#[tokio::test]
+async fn a_page_of_another_version_is_not_taken_for_the_one_referred_to() {
+    let control = busy_control(300);
+    let (item, beside) = stored(&control).await;
+    let mut older = item.clone();
+    let text = item["control"]["S"].as_str().unwrap().replace(r#""version":5"#, r#""version":4"#);
+    (older["control"], older["control_token"]) = (json!({"S": text}), json!({"S": "before"}));
+    let pages = || ok(&json!({"Responses": {"tidegate": beside.clone()}}));
+    let parts = ok(&json!({"Responses": {"tidegate": [part()]}}));
+    let answers =
+        [ok(&json!({"Attributes": older})), parts, pages(), ok(&json!({"Item": item})), pages()];
+    let (_, ledger) = ledger(answers);
+    let Claim::Claimed(found) = ledger.claim(&request()).await.unwrap() else { panic!("taken") };
+    assert!(found.control == control && found.control_version == 5, "the older record");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_waits_for_a_change_of_the_control_record_under_way() {
+    let conflict = r#"{"__type":"com.amazonaws.dynamodb.v20120810#TransactionConflictException","message":"Transaction is ongoing for the item"}"#;
+    let conflict = || Answer::Http(400, &[], conflict.to_owned());
+    let claimed = ok(&json!({"Attributes": claimed_item()}));
+    let (_, ledger) = ledger_of(&[part()], [conflict(), conflict(), claimed]);
+    assert!(matches!(ledger.claim(&request()).await, Ok(Claim::Claimed(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_many_items_is_made_whole_or_not_at_all() {
+    let cancelled = |code: &str| {
+        let body = json!({
+            "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
+            "Message": "Transaction cancelled",
+            "CancellationReasons": [{"Code": code}, {"Code": "None"}],
+        });
+        Answer::Http(400, &[], body.to_string())
+    };
+    let control = busy_control(300);
+    let (_, another) = ledger([cancelled("ConditionalCheckFailed")]);
+    assert!(!another.set_control(3, &control).await.unwrap());
+    let (fake, in_between) = ledger([cancelled("TransactionConflict"), ok(&json!({}))]);
+    assert!(in_between.set_control(4, &control).await.unwrap());
+    let seen = fake.seen();
+    let token = |seen: &Seen| seen.body["ClientRequestToken"].clone();
+    assert_eq!((seen.len(), token(&seen[0])), (2, token(&seen[1])));
+}
+
+#[tokio::test]
+async fn a_member_beyond_its_bound_is_refused_by_name() {
+    let unknown = [("moon".to_owned(), json!("x".repeat(1_000_001)))].into();
+    let (fake, ledger) = ledger([]);
+    let control = Control { unknown, ..Control::default() };
+    let error = ledger.set_control(4, &control).await.unwrap_err().to_string();
+    assert!(
+        error.contains("member moon would have 1000003 bytes; allowed are at most 1000000"),
+        "{error}"
+    );
+    assert_eq!(fake.seen().len(), 0);
 }

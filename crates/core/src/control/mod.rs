@@ -1,5 +1,6 @@
 //! The control record: what operators, refusals and failures change while it runs.
 
+mod apart;
 mod change;
 mod holds;
 
@@ -15,6 +16,7 @@ use crate::pressure::{Level, Reading};
 use crate::rate::Rate;
 use crate::refusals::Streak;
 use crate::reputation::Reputation;
+pub use apart::{LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
 pub use change::ChangeRecord;
 pub use holds::{Hold, HoldReason, Holds};
 

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::Timestamp;
 use crate::control::{Control, Hold, HoldReason};
 use crate::identity::EpochMillis;
+use crate::parts::fnv1a;
 pub use notice::{Notice, NoticeError, NoticeKind};
 
 /// How long figures are added up before they become the ones before.
@@ -111,10 +112,7 @@ pub struct Heard {
 /// of the 50 remembered is as likely as one in 86 million; it is then not counted.
 #[must_use]
 pub fn mark(message_id: &str) -> u32 {
-    // FNV-1a. Ids are random, and nobody chooses them.
-    message_id
-        .bytes()
-        .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    fnv1a(message_id)
 }
 
 /// Brings the counts in `control` up to `now`: begins a period, counts anew what was lifted, adds what
@@ -218,7 +216,8 @@ impl Tally {
 
     /// The running period's figures, of a campaign whose sum stands at `sum`.
     fn running(&self, sum: u64) -> Figures {
-        let sent = sum.saturating_sub(self.from);
+        // A sum below where it stood was forgotten meanwhile, and counts anew.
+        let sent = sum.checked_sub(self.from).unwrap_or(sum);
         Figures { sent, bounced: self.bounced, complained: self.complained }
     }
 

@@ -364,6 +364,7 @@ impl<E: Environment> Poller<E> {
             *entry.counters.entry("fed".to_owned()).or_insert(0) += drift;
         }
         domains.tell(&ctx.plan.domains, &mut entry);
+        entry.upkeep = ctx.plan.upkeep.clone().beside(&entry.counters);
         answers.tell(ctx.plan, self.config.idle_windows, &domains, &mut entry);
         let lowered = ctx.plan.factor.is_lowered() && report.refused == 0 && report.mails > 0;
         let recovering = async {

@@ -11,6 +11,7 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::feed;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::idle::Looks;
+use tidegate_core::parts::{Upkeep, campaign_of};
 use tidegate_core::rate::Rate;
 use tidegate_core::turns::{self, Turns};
 
@@ -68,6 +69,8 @@ pub(super) struct Plan {
     pub(super) for_campaigns: u64,
     pub(super) control: Control,
     pub(super) control_version: u64,
+    /// What becomes of campaigns that come and go.
+    pub(super) upkeep: Upkeep,
 }
 
 impl Plan {
@@ -127,6 +130,7 @@ impl Plan {
             for_campaigns: if control.holds.is_empty() { budget } else { 0 },
             control,
             control_version: standing.control_version,
+            upkeep: upkeep(listed, standing, window),
         };
         let plan = Self { rest: Rest::of(&plan, standing.previous), ..plan };
         Self { turns: plan.turns(), ..plan }
@@ -324,6 +328,12 @@ fn listed<'a>(config: &'a PollerConfig, standing: &'a Standing) -> &'a [Campaign
             &[]
         }
     }
+}
+
+fn upkeep(listed: &[Campaign], standing: &Standing, window: Window) -> Upkeep {
+    let known = standing.counters.keys().filter_map(|counter| campaign_of(counter));
+    let listed = listed.iter().map(|campaign| campaign.name.as_str());
+    Upkeep::of(known, &standing.left, listed, standing.parts, window)
 }
 
 /// The cycle of the weights in force; of the configured ones where the overrides give none.

@@ -246,7 +246,7 @@ impl WindowReport {
         for (campaign, debt) in debts {
             add(debt_counter(campaign), *debt);
         }
-        LedgerReport { counters, ..LedgerReport::default() }
+        LedgerReport { window: self.window, counters, ..LedgerReport::default() }
     }
 }
 

@@ -8,6 +8,7 @@ use tidegate_core::breaker::Permit;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::feed::pause_after_empty;
 use tidegate_core::idle::{self, Looks};
+use tidegate_core::parts::Upkeep;
 
 use super::domains::{DomainMoves, FORMER_PAUSE, PlannedQueue, idle_key};
 use super::plan::Plan;
@@ -93,9 +94,9 @@ impl Answers {
         if plan.rest == Rest::No || self.found {
             return;
         }
-        let unchanged = report.idle.is_none() && report.looks == Looks::default();
+        let unchanged = report.idle.is_empty() && report.looks == Looks::default();
         if unchanged && !report.counters.contains_key("fed") {
-            report.counters.clear();
+            *report = LedgerReport::default();
         }
     }
 
@@ -121,19 +122,19 @@ impl Answers {
         Looks { found: found.then_some(plan.window), empty: empty.then_some(plan.window) }
     }
 
-    /// The queues found empty, after this window; `None` where nothing changed.
+    /// The queues that this window found empty, or (`None`) no longer: those for which that is news.
     fn idle(
         &self,
         plan: &Plan,
         most: u64,
         domains: &DomainMoves,
-    ) -> Option<BTreeMap<String, Idle>> {
+    ) -> BTreeMap<String, Option<Idle>> {
         let before = known(plan);
-        let mut after = before.clone();
+        let mut news = BTreeMap::new();
         let mut found_empty = |queue: &str, most: u64| {
             let pause = before.get(queue).map_or(0, |idle| idle.pause);
             let (pause, until) = pause_after_empty(pause, plan.window, most);
-            after.insert(queue.to_owned(), Idle { until, pause });
+            news.insert(queue.to_owned(), Some(Idle { until, pause }));
         };
         for campaign in &plan.campaigns {
             let name = campaign.name.as_str();
@@ -152,15 +153,15 @@ impl Answers {
                 found_empty(&idle_key(queue.place), most);
             }
         }
-        after.retain(|queue, _| match queue.as_str() {
-            // What is found anywhere may come to stand there.
-            MERGE_QUEUE => !self.found,
-            campaign => self.had_mail.get(campaign) != Some(&true),
-        });
-        for place in domains.fed.keys() {
-            after.remove(&idle_key(*place));
-        }
-        (after != before).then_some(after)
+        let fed: BTreeSet<String> = domains.fed.keys().map(|place| idle_key(*place)).collect();
+        // What is found anywhere may come to stand in the merge queue.
+        let has_mail = |queue: &str| match queue {
+            MERGE_QUEUE => self.found,
+            queue => self.had_mail.get(queue) == Some(&true) || fed.contains(queue),
+        };
+        news.retain(|queue, _| !has_mail(queue));
+        news.extend(before.into_keys().filter(|queue| has_mail(queue)).map(|queue| (queue, None)));
+        news
     }
 }
 
@@ -194,9 +195,13 @@ impl Finds {
 
 /// What is told at once where a window at rest finds mail in `queue`.
 pub(super) fn woken(plan: &Plan, queue: &str) -> LedgerReport {
-    let mut idle = known(plan);
-    idle.remove(queue);
-    idle.remove(MERGE_QUEUE);
-    let looks = Looks { found: Some(plan.window), empty: None };
-    LedgerReport { idle: Some(idle), looks, ..LedgerReport::default() }
+    let known = known(plan);
+    let idle = [queue, MERGE_QUEUE].into_iter().filter(|queue| known.contains_key(*queue));
+    LedgerReport {
+        window: plan.window,
+        idle: idle.map(|queue| (queue.to_owned(), None)).collect(),
+        looks: Looks { found: Some(plan.window), empty: None },
+        upkeep: Upkeep { parts: plan.upkeep.parts, ..Upkeep::default() },
+        ..LedgerReport::default()
+    }
 }

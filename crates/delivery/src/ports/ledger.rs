@@ -6,6 +6,7 @@ use tidegate_core::Window;
 use tidegate_core::control::Control;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::idle::Looks;
+use tidegate_core::parts::Upkeep;
 use tidegate_core::rate::{Guard, Rate};
 
 use super::PortError;
@@ -81,6 +82,10 @@ pub struct Standing {
     pub idle: BTreeMap<String, Idle>,
     /// When mail was found, and when none anywhere.
     pub looks: Looks,
+    /// How many parts hold what is kept by campaign; 0 before the first report.
+    pub parts: u32,
+    /// Campaigns that have left the list, and when that was noted.
+    pub left: BTreeMap<String, Window>,
 }
 
 /// The merge queue among the queues found empty: no campaign's name has a dot.
@@ -98,12 +103,16 @@ pub struct Idle {
 /// What a poller adds at its end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LedgerReport {
-    /// Added to the sums; names of `[a-z0-9_.:-]`, at most 128 characters.
+    /// The window that it is of.
+    pub window: Window,
+    /// Added to the sums; names of `[A-Za-z0-9_.:-]`, at most 128 characters.
     pub counters: BTreeMap<String, i64>,
-    /// Replaces what stands there; `None` leaves it.
-    pub idle: Option<BTreeMap<String, Idle>>,
+    /// Each replaces what stands there of this queue: found empty, or (`None`) no longer.
+    pub idle: BTreeMap<String, Option<Idle>>,
     /// Each replaces what stands there; `None` leaves it.
     pub looks: Looks,
+    /// What becomes of campaigns that come and go.
+    pub upkeep: Upkeep,
 }
 
 /// What the pollers share: claim, control record, reports.

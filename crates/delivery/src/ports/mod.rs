@@ -11,6 +11,7 @@ mod invoke;
 mod ledger;
 mod mailer;
 mod marks;
+mod parts;
 mod queues;
 mod spill;
 
@@ -27,6 +28,7 @@ pub use ledger::{
 };
 pub use mailer::{Mail, Mailer, Takes};
 pub use marks::{MarkRequest, Marked, Marks};
+pub use parts::{Part, PartChange};
 pub use queues::{
     Depth, Entry, EntryError, Fifo, Outgoing, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
 };

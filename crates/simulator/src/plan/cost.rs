@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tidegate_core::parts::parts_for;
 
 use super::book::count;
 use super::scenario::Scenario;
@@ -49,7 +50,6 @@ struct Measured {
 #[derive(Deserialize)]
 struct Minute {
     scheduler: Scheduler,
-    ledger_item_bytes: f64,
 }
 
 #[derive(Deserialize)]
@@ -74,8 +74,12 @@ impl Cost {
         // The sum of nothing would be -0.0.
         let recipients = records.iter().map(Record::total).fold(0.0, |sum, sent| sum + sent);
         let scheduler_ms = minute.map_or(0.0, |minute| minute.scheduler.billed_ms) * minutes;
-        let item = minute.map_or(0.0, |minute| minute.ledger_item_bytes);
-        let units = ((item + assumed("ledger_sums_bytes")) / 1_024.0).ceil();
+        // As `infra/cost/cost.py` has it, of windows in which each part is written to.
+        let parts = f64::from(parts_for(scenario.campaigns.len()));
+        let campaigns = count(scenario.campaigns.len() as u64);
+        let each = campaigns / parts * assumed("ledger_campaign_bytes");
+        let first = assumed("ledger_totals_bytes") + each;
+        let units = |unit: f64| (first / unit).ceil() + (parts - 1.0) * (each / unit).ceil();
         let guarded = scenario.deployed.as_ref().is_some_and(|deployed| {
             use tidegate_core::duplicate_guard::DuplicateGuard::Off;
             deployed.poller.duplicate_guard != Off
@@ -92,8 +96,8 @@ impl Cost {
                 + usage.sqs_fifo * price("sqs_fifo"),
             lambda: (usage.pollers + minutes) * price("lambda_request")
                 + (usage.poller_ms + scheduler_ms) / 1e3 * MEMORY_GB * price("lambda_gb_s_arm64"),
-            dynamodb: (usage.claims * 2.0 * units + marks) * price("dynamodb_write")
-                + minutes * units * price("dynamodb_read"),
+            dynamodb: (usage.claims * (1.0 + units(1_024.0)) + marks) * price("dynamodb_write")
+                + (usage.claims + 2.0 * minutes) * units(4_096.0) * price("dynamodb_read"),
             logs: log / 1e9 * price("log_gb"),
             total: 0.0,
             sqs_calls_per_mail: (usage.sqs_standard + usage.sqs_fifo) / usage.mails.max(1.0),
@@ -115,7 +119,7 @@ mod tests {
             assert!(prices[*name].dollars > 0.0, "{name}");
         }
         let measured: Measured = serde_json::from_str(MEASURED).unwrap();
-        for name in ["ledger_sums_bytes", "busy_window_log_bytes", "mail_log_bytes"] {
+        for name in ["ledger_totals_bytes", "ledger_campaign_bytes", "busy_window_log_bytes", "mail_log_bytes"] {
             assert!(measured.assumed[name] > 0.0, "{name}");
         }
         assert!(measured.idle_minute["1"].scheduler.billed_ms > 0.0);

@@ -1,0 +1,221 @@
+//! The parts: what is kept by campaign, in items of its own, read beside a claim and added to by reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use futures_util::future::join_all;
+use tidegate_core::Window;
+use tidegate_core::parts::{KEPT, MOST_PARTS, counters_of};
+use tidegate_delivery::ports::{Idle, LedgerReport, Part, PartChange, PortError, Standing};
+
+use super::Table;
+use super::find::items;
+use super::item::{Item, Reader, number, text};
+
+/// What the names of a part's attributes begin with: a counter's, an empty queue's, a gone campaign's.
+const COUNTER: &str = "n.";
+const IDLE: &str = "idle.";
+const LEFT: &str = "left.";
+/// `FOUND` and `EMPTY` are words of the service's own.
+const LAST_FIND: &str = "last_find";
+const LAST_EMPTY: &str = "last_empty";
+const PARTS: &str = "parts";
+const EXPIRES: &str = "expires_at";
+
+/// Of 1,000 campaigns in 16 parts a report changes fewer in any; an update's expression may have 4 KB
+/// and 300 operators.
+const CHANGES_AT_ONCE: usize = 200;
+
+fn key_of(place: u32) -> String {
+    format!("sums#{place}")
+}
+
+/// The parts as they were read.
+pub(super) struct Parts {
+    items: BTreeMap<u32, Item>,
+    /// How many there are, as the newest report says.
+    count: u32,
+}
+
+/// Reads all parts, in one call where `known` says how many there are.
+pub(super) async fn read(table: &Table, known: &AtomicU32) -> Result<Parts, PortError> {
+    let asked = known.load(Ordering::Relaxed);
+    let mut parts = Parts { items: ask(table, 0..asked).await?, count: 1 };
+    if let Some(first) = parts.items.get(&0) {
+        let count = table.reader(first).number(PARTS)?.unwrap_or(1);
+        parts.count = count.clamp(1, MOST_PARTS);
+    }
+    if parts.count > asked {
+        parts.items.extend(ask(table, asked..parts.count).await?);
+    }
+    known.store(parts.count, Ordering::Relaxed);
+    Ok(parts)
+}
+
+async fn ask(
+    table: &Table,
+    places: std::ops::Range<u32>,
+) -> Result<BTreeMap<u32, Item>, PortError> {
+    let keys: Vec<(u32, String)> = places.map(|place| (place, key_of(place))).collect();
+    let wanted: BTreeSet<&String> = keys.iter().map(|(_, key)| key).collect();
+    let mut found = items(table, wanted).await?;
+    Ok(keys.iter().filter_map(|(place, key)| Some((*place, found.remove(key)?))).collect())
+}
+
+impl Parts {
+    /// Adds what they hold at `now`: time to live takes its time, so that an item may be there that has
+    /// expired.
+    pub(super) fn beside(
+        &self,
+        table: &Table,
+        mut standing: Standing,
+        now: Window,
+    ) -> Result<Standing, PortError> {
+        let mut parts = BTreeMap::new();
+        for (place, item) in &self.items {
+            let reader = table.reader(item);
+            let expires: Option<u64> = reader.number(EXPIRES)?;
+            if expires.is_none_or(|at| at > now.epoch_second()) {
+                parts.insert(*place, part(&reader, item)?);
+            }
+            if *place == 0 {
+                let at = |name| Ok(reader.number(name)?.map(Window::from_epoch_second));
+                standing.looks.found = at(LAST_FIND)?;
+                standing.looks.empty = at(LAST_EMPTY)?;
+            }
+        }
+        Ok(standing.with_parts(parts, self.count))
+    }
+}
+
+fn part(reader: &Reader<'_>, item: &Item) -> Result<Part, PortError> {
+    let mut part = Part::default();
+    for name in item.keys() {
+        if let Some(counter) = name.strip_prefix(COUNTER) {
+            let sum = reader.number(name)?.unwrap_or_default();
+            part.counters.insert(counter.to_owned(), sum);
+        } else if let Some(queue) = name.strip_prefix(IDLE) {
+            let idle = reader.text(name).and_then(idle_of);
+            let idle = idle.ok_or_else(|| reader.unreadable(name))?;
+            part.idle.insert(queue.to_owned(), idle);
+        } else if let Some(campaign) = name.strip_prefix(LEFT) {
+            part.left.insert(campaign.to_owned(), reader.window(name)?);
+        }
+    }
+    Ok(part)
+}
+
+/// As `1795207005 4`: until when, and the pause; a report may change hundreds.
+fn idle_of(text: &str) -> Option<Idle> {
+    let (until, pause) = text.split_once(' ')?;
+    let until = Window::from_epoch_second(until.parse().ok()?);
+    Some(Idle { until, pause: pause.parse().ok()? })
+}
+
+/// A change of one attribute.
+enum Change {
+    Add(String, i64),
+    Set(String, AttributeValue),
+    Remove(String),
+}
+
+/// Adds a report: one write a part, side by side.
+pub(super) async fn report(table: &Table, report: &LedgerReport) -> Result<(), PortError> {
+    let mut parts = report.by_part();
+    if report.looks != tidegate_core::idle::Looks::default() || parts.keys().any(|part| *part > 0) {
+        parts.entry(0).or_default();
+    }
+    let writes = parts.into_iter().map(async |(place, change)| {
+        let mut changes = changes(change);
+        changes.extend(beside(report, place));
+        for changes in changes.chunks(CHANGES_AT_ONCE) {
+            write(table, place, changes).await?;
+        }
+        Ok(())
+    });
+    join_all(writes).await.into_iter().collect()
+}
+
+fn changes(change: PartChange) -> Vec<Change> {
+    let counters = change.counters.into_iter();
+    let counters = counters.map(|(name, added)| Change::Add(format!("{COUNTER}{name}"), added));
+    let idle = change.idle.into_iter().map(|(queue, idle)| {
+        let name = format!("{IDLE}{queue}");
+        match idle {
+            Some(Idle { until, pause }) => {
+                Change::Set(name, text(format!("{} {pause}", until.epoch_second())))
+            }
+            None => Change::Remove(name),
+        }
+    });
+    let left = change.left.into_iter().map(|(campaign, at)| {
+        let name = format!("{LEFT}{campaign}");
+        at.map_or_else(
+            || Change::Remove(name.clone()),
+            |at| Change::Set(name.clone(), number(&at.epoch_second())),
+        )
+    });
+    let past = change.past.iter().flat_map(|campaign| {
+        let counters = counters_of(campaign).map(|counter| format!("{COUNTER}{counter}"));
+        counters.chain([format!("{IDLE}{campaign}")]).map(Change::Remove)
+    });
+    counters.chain(idle).chain(left).chain(past).collect()
+}
+
+/// What a write to this part says beside its changes: part 0 stays, the others expire.
+fn beside(report: &LedgerReport, place: u32) -> Vec<Change> {
+    if place > 0 {
+        let expires = report.window.epoch_second() + KEPT.as_secs();
+        return vec![Change::Set(EXPIRES.to_owned(), number(&expires))];
+    }
+    let parts = u64::from(report.upkeep.parts);
+    let window = |window: Option<Window>| window.map(Window::epoch_second);
+    let all = [
+        (PARTS, Some(parts).filter(|parts| *parts > 0)),
+        (LAST_FIND, window(report.looks.found)),
+        (LAST_EMPTY, window(report.looks.empty)),
+    ];
+    let set =
+        |(name, value): (&str, Option<u64>)| Some(Change::Set(name.to_owned(), number(&value?)));
+    all.into_iter().filter_map(set).collect()
+}
+
+/// Makes changes once, however often it is tried: a retry whose first write arrived finds its own token
+/// (unless another report came between the two; then it is counted twice).
+async fn write(table: &Table, place: u32, changes: &[Change]) -> Result<(), PortError> {
+    let (mut set, mut remove, mut add) =
+        ("SET last_report = :token".to_owned(), String::new(), String::new());
+    for (index, change) in changes.iter().enumerate() {
+        // Writing to a string cannot fail.
+        let _ = match change {
+            Change::Set(..) => write!(set, ", #{index} = :{index}"),
+            Change::Remove(_) => {
+                write!(remove, "{} #{index}", if remove.is_empty() { " REMOVE" } else { "," })
+            }
+            Change::Add(..) => {
+                write!(add, "{} #{index} :{index}", if add.is_empty() { " ADD" } else { "," })
+            }
+        };
+    }
+    let token = format!("{:032x}", rand::random::<u128>());
+    let condition = "attribute_not_exists(last_report) OR last_report <> :token";
+    let mut call = table
+        .update_of(text(key_of(place)), &format!("{set}{remove}{add}"), condition)
+        .expression_attribute_values(":token", text(token));
+    for (index, change) in changes.iter().enumerate() {
+        let (Change::Set(name, _) | Change::Remove(name) | Change::Add(name, _)) = change;
+        call = call.expression_attribute_names(format!("#{index}"), name);
+        let value = match change {
+            Change::Set(_, value) => Some(value.clone()),
+            Change::Add(_, added) => Some(number(added)),
+            Change::Remove(_) => None,
+        };
+        if let Some(value) = value {
+            call = call.expression_attribute_values(format!(":{index}"), value);
+        }
+    }
+    // A condition that does not hold shows our own token: it was added.
+    table.make(call).await.map(drop)
+}
