@@ -165,7 +165,7 @@ clean: ## Removes what was built, installed into .tools, or left by a local run
 # ---------------------------------------------------------------------------------- to prove it
 
 .PHONY: test
-test: lint doc validate test-infra test-cdk test-rust test-guide test-console ## Everything that CI checks
+test: lint doc validate test-infra test-cdk test-rust test-console ## Everything that CI checks
 
 .PHONY: lint
 lint: rust deny ## Format, clippy without a warning, licences and sources of the dependencies
