@@ -100,38 +100,59 @@ build: rust-target $(ZIG) ## Builds the two functions for Lambda (ARCH=arm64 or 
 	PATH="$(LAMBDA_BIN):$$PATH" cargo lambda build --release --locked $(FLAG_$(ARCH)) \
 	  --package tidegate-scheduler --package tidegate-poller
 	@for function in scheduler poller; do \
-	  echo "target/lambda/$$function/bootstrap: $(ARCH), $$(($$(wc -c < $(TARGET_DIR)/lambda/$$function/bootstrap) / 1024)) KiB"; \
+	  echo "$(TARGET_DIR)/lambda/$$function/bootstrap: $(ARCH), $$(($$(wc -c < $(TARGET_DIR)/lambda/$$function/bootstrap) / 1024)) KiB"; \
 	done
 
 # ---------------------------------------------------------------------------------- to deploy it
 
-# The stack's name and region; Name=value pairs of the template's parameters; no asks nothing.
+# The stack's name and region; the file of its parameters (SAM: YAML, a line NAME: VALUE) or of the CDK
+# app's settings (JSON); PREBUILT=DIR deploys binaries that are there; PROTECT=no lets the stack be deleted.
 STACK ?= tidegate
 REGION ?=
-PARAMETERS ?=
+SETTINGS ?=
 CONFIRM ?= yes
-SAM := SAM_CLI_TELEMETRY=0 $(VALIDATE_BIN)/sam
-SAM_STACK = --stack-name $(STACK) $(if $(REGION),--region $(REGION))
+PROTECT ?= yes
+PREBUILT ?=
+PACKAGES = $(or $(PREBUILT),$(TARGET_DIR)/lambda)
+BY_SAM = $(VALIDATE_BIN)/python -B infra/deploy/deploy.py
+FOR_STACK = --stack "$(STACK)" $(if $(REGION),--region "$(REGION)")
+FOR_SAM = $(FOR_STACK) $(if $(filter no,$(CONFIRM)),--no-confirm) $(if $(filter no,$(PROTECT)),--no-protect)
+# A deployment is done once it works. What is wrong stands above, each with its remedy.
+DOCTOR = $(TIDEGATE) doctor $(FOR_STACK) || { \
+  echo "make: $(STACK) is deployed, but not all is well with it: see above" >&2; exit 1; }
+INSTEAD = is no longer read: it lost all after its first line. Write the settings into a file, and name it: make $@ SETTINGS=FILE (infra/README.md, First deploy)
 
 .PHONY: deploy
-deploy: build $(VALIDATE_VENV) ## Deploys the SAM template (STACK REGION PARAMETERS="Name=value …" ARCH CONFIRM=no)
-	set -f; $(SAM) deploy --template-file infra/sam/template.yaml $(SAM_STACK) \
-	  --resolve-s3 --capabilities CAPABILITY_IAM --no-fail-on-empty-changeset \
-	  $(if $(filter no,$(CONFIRM)),--no-confirm-changeset,--confirm-changeset) \
-	  --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
+deploy: $(if $(PREBUILT),,build) binaries $(VALIDATE_VENV) ## Deploys the SAM template (STACK REGION SETTINGS=FILE ARCH CONFIRM=no PROTECT=no PREBUILT=DIR)
+	$(if $(PARAMETERS),$(error PARAMETERS $(INSTEAD)))
+	$(BY_SAM) deploy $(FOR_SAM) $(if $(SETTINGS),--settings "$(SETTINGS)") \
+	  --architecture $(ARCH) --binaries "$(PACKAGES)" --tidegate $(TIDEGATE)
+	@$(DOCTOR)
 
-# The app's context: what of the construct's properties is not left at its default.
-CONTEXT ?=
 CDK_ENV = PATH="$(LAMBDA_BIN):$$PATH" $(if $(REGION),AWS_REGION=$(REGION) CDK_DEPLOY_REGION=$(REGION)) CDK_DISABLE_VERSION_CHECK=1
+.PHONY: bootstrap-cdk
+bootstrap-cdk: cdk ## Prepares an account's region for CDK, once (REGION)
+	cd $(CDK) && $(CDK_ENV) npx --no-install cdk bootstrap
+
 .PHONY: deploy-cdk
-deploy-cdk: cdk rust-target $(ZIG) ## Deploys the CDK app (STACK REGION CONTEXT="-c name=value …" ARCH CONFIRM=no)
-	cd $(CDK) && set -f && $(CDK_ENV) npx --no-install cdk deploy --all -c name=$(STACK) -c architecture=$(ARCH) $(CONTEXT) \
+deploy-cdk: $(if $(PREBUILT),,build) binaries cdk ## Deploys the CDK app (STACK REGION SETTINGS=FILE ARCH CONFIRM=no PROTECT=no PREBUILT=DIR)
+	$(if $(CONTEXT),$(error CONTEXT $(INSTEAD)))
+	cd $(CDK) && $(CDK_ENV) npx --no-install cdk deploy --all -c name=$(STACK) -c architecture=$(ARCH) \
+	  -c prebuilt="$(abspath $(PACKAGES))" $(if $(SETTINGS),-c settings="$(abspath $(SETTINGS))") \
+	  $(if $(filter no,$(PROTECT)),-c terminationProtection=false) \
 	  $(if $(filter no,$(CONFIRM)),--require-approval never)
+	@$(DOCTOR)
 
 .PHONY: delete
-delete: $(VALIDATE_VENV) ## Deletes the stack, its queues and the mail in them, however it was deployed (STACK REGION CONFIRM=no)
-	$(SAM) delete $(SAM_STACK) $(if $(filter no,$(CONFIRM)),--no-prompts)
+delete: $(VALIDATE_VENV) ## Deletes the stack, its queues and the mail in them, however it was deployed (STACK REGION CONFIRM=no PROTECT=no)
+	$(BY_SAM) delete $(FOR_SAM)
 	@echo "make: $(STACK)'s spill bucket stays, with the mail that was put aside (infra/README.md, Teardown)"
+
+PREFIX ?= $(HOME)/.local
+.PHONY: install
+install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin (PREFIX=~/.local)
+	install -D -m 755 $(TIDEGATE) "$(PREFIX)/bin/tidegate"
+	@command -v tidegate >/dev/null || echo "make: $(PREFIX)/bin is not on the PATH; add it" >&2
 
 .PHONY: tools
 tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
@@ -169,9 +190,10 @@ validate: $(LOCAL_VENV) $(VALIDATE_VENV) $(CHECKOV_VENV) ## Templates and workfl
 	$(LOCAL_PYTHON) -B infra/validate/validate.py --linters $(VALIDATE_BIN) --checkov $(CHECKOV_BIN)
 
 .PHONY: test-infra
-test-infra: $(LOCAL_VENV) cdk ## The templates, their parity and their local deployment
+test-infra: $(LOCAL_VENV) $(VALIDATE_VENV) cdk ## The templates, their parity and their local deployment
 	cd infra/local && AWS_DEFAULT_REGION=us-east-1 $(LOCAL_PYTHON) -B -m unittest
 	cd infra/parity && AWS_DEFAULT_REGION=us-east-1 PYTHONPATH=../local $(LOCAL_PYTHON) -B -m unittest
+	cd infra/deploy && AWS_DEFAULT_REGION=us-east-1 $(VALIDATE_BIN)/python -B -m unittest
 	cd infra/bench && $(PYTHON) -B -m unittest
 	cd infra/cost && $(PYTHON) -B -m unittest
 
@@ -193,6 +215,11 @@ test-binaries: rust
 test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) cdk test-binaries ## Unit, property, contract and end-to-end tests
 	TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_REDIS_SERVER=$(REDIS_SERVER) \
 	  cargo test --profile local --locked --workspace
+
+# On the binaries of the same build, instead of those for Lambda's processor.
+.PHONY: test-guide
+test-guide: $(LOCAL_VENV) $(VALIDATE_VENV) cdk test-binaries aws-cli ## Every command of the guide, infra/README.md, on the local AWS
+	cd infra/guide && TIDEGATE_BIN_DIR=$(BIN) $(LOCAL_PYTHON) -B -m unittest
 
 # On the binaries of the same build, too.
 .PHONY: test-console
@@ -264,6 +291,13 @@ node:
 	@command -v npm >/dev/null && node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))' || { \
 	  echo "make: Node.js 20 or newer with npm is missing. Install it (https://nodejs.org; Debian, Ubuntu: apt-get install nodejs npm;" >&2; \
 	  echo "      macOS: brew install node)." >&2; \
+	  exit 1; }
+
+.PHONY: aws-cli
+aws-cli:
+	@command -v aws >/dev/null || { \
+	  echo "make: the AWS CLI is missing. Install it (https://aws.amazon.com/cli; macOS: brew install awscli;" >&2; \
+	  echo "      or python3 -m pip install awscli)." >&2; \
 	  exit 1; }
 
 .PHONY: python

@@ -240,7 +240,7 @@ class Functions(unittest.TestCase):
         def refused(**given: str) -> list[str]:
             made = stack(**given)
             rules = rendered()["Rules"].values()
-            in_force = [rule for rule in rules if made.evaluate(rule["RuleCondition"])]
+            in_force = [rule for rule in rules if made.evaluate(rule.get("RuleCondition", True))]
             asserted = [a for rule in in_force for a in rule["Assertions"]]
             return [a["AssertDescription"] for a in asserted if not made.evaluate(a["Assert"])]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from sam_template import INFRA, NAME, Rendered, arn, stack
 
-POLLER = {"Function": "poller"}
-SCHEDULER = {"Function": "scheduler"}
+POLLER = {"Stack": "mail", "Function": "poller"}
+SCHEDULER = {"Stack": "mail", "Function": "scheduler"}
 AGE = "AWS/SQS ApproximateAgeOfOldestMessage"
 Row = tuple[str, dict[str, str], str, int, int, float]
 
@@ -224,6 +224,13 @@ class Dashboard(unittest.TestCase):
         wanted |= {"Complained", "SqsCalls", "PressureLevel", "BacklogSeconds", "OldestAgeSeconds"}
         wanted |= {"Spilled", "BroughtBack", "DomainMoved", "BucketRefused", "BucketLost"}
         self.assertEqual(wanted - shown, set())
+
+    def test_it_shows_this_stacks_metrics_and_no_others(self) -> None:
+        for row in self.metrics():
+            if row[0] == "Tidegate":
+                self.assertEqual(row[2:4], ["Stack", NAME], row)
+            elif isinstance(row[0], dict) and "{Tidegate," in row[0]["expression"]:
+                self.assertIn(f'{{Tidegate,Stack,Campaign}} Stack="{NAME}"', row[0]["expression"])
 
     def test_every_queue_it_names_is_the_stacks(self) -> None:
         named = {row[3] for row in self.metrics() if row[0] == "AWS/SQS"}

@@ -111,9 +111,32 @@ impl Line {
     }
 }
 
+/// A line with one dimension more, such as the stack, of all its metrics. Two stacks of one account
+/// and region would else add up to one metric. An empty value is left out.
+pub fn add_dimension(line: &mut Value, name: &str, value: &str) {
+    let sets = line.pointer_mut("/_aws/CloudWatchMetrics/0/Dimensions/0");
+    if let (false, Some(Value::Array(set))) = (value.is_empty(), sets) {
+        set.insert(0, Value::from(name));
+        line[name] = Value::from(value);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dimension_is_added_in_front_of_a_lines_own_and_an_empty_one_is_not() {
+        let mut line = Line::new(Timestamp::default()).dimension("Function", "poller").into_value();
+        add_dimension(&mut line, "Stack", "");
+        assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([["Function"]]));
+        add_dimension(&mut line, "Stack", "mail");
+        assert_eq!(
+            line["_aws"]["CloudWatchMetrics"][0]["Dimensions"],
+            json!([["Stack", "Function"]])
+        );
+        assert_eq!(line["Stack"], "mail");
+    }
 
     #[test]
     fn a_line_declares_its_metrics_and_holds_their_values_beside() {

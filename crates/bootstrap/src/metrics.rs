@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tidegate_aws::emf::{Line, Unit};
+use tidegate_aws::emf::{Line, Unit, add_dimension};
 use tidegate_core::Timestamp;
 use tidegate_core::pressure::Figures;
 use tidegate_delivery::minute::MinuteReport;
@@ -203,10 +203,18 @@ pub fn scheduler_metrics(
 
 /// Writes metrics where CloudWatch takes them from: lines of their own on standard output.
 #[expect(clippy::print_stdout, reason = "CloudWatch reads embedded metrics from standard output")]
-pub fn publish(lines: &[Value]) {
-    for line in lines {
+pub fn publish(mut lines: Vec<Value>) {
+    let function = crate::variable("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default();
+    for line in &mut lines {
+        add_dimension(line, "Stack", stack_of(&function));
         println!("{line}");
     }
+}
+
+/// The stack of a function that is named `STACK-poller` or `STACK-scheduler`, as both templates do.
+fn stack_of(function: &str) -> &str {
+    let suffixes = ["-poller", "-scheduler"];
+    suffixes.iter().find_map(|suffix| function.strip_suffix(suffix)).unwrap_or_default()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of one window or minute")]
@@ -218,6 +226,13 @@ fn number(value: u64) -> f64 {
 mod tests {
     use super::*;
     use tidegate_core::Window;
+
+    #[test]
+    fn a_functions_name_tells_its_stack() {
+        assert_eq!(stack_of("mail-eu-poller"), "mail-eu");
+        assert_eq!(stack_of("tidegate-scheduler"), "tidegate");
+        assert_eq!((stack_of("poller"), stack_of("")), ("", ""));
+    }
 
     fn report(end: End) -> WindowReport {
         WindowReport::new(Window::from_epoch_second(1_795_207_000), end)

@@ -64,7 +64,7 @@ async fn main() -> ExitCode {
         // On the heap: a window's future is large.
         let answer = Box::pin(handle(poller, event.payload)).await;
         let (at, ledger_failed) = (clock.wall(), failures.take());
-        publish(&match &answer {
+        publish(match &answer {
             Ok(report) => poller_metrics(at, report, ledger_failed),
             Err(_) => failed_metrics(at, "poller", ledger_failed),
         });

@@ -44,11 +44,11 @@ async fn main() -> ExitCode {
         let ledger_failed = failures.take();
         let report = report.map_err(|error| {
             tracing::error!(error = &error as &dyn std::error::Error, "no ticks");
-            publish(&failed_metrics(clock.wall(), "scheduler", ledger_failed));
+            publish(failed_metrics(clock.wall(), "scheduler", ledger_failed));
             diagnostic("QuotaUnknown", &error)
         })?;
         tracing::info!(ticks = report.ticks, failed = report.ticks_failed, "ticks issued");
-        publish(&scheduler_metrics(clock.wall(), &report, &minute, ledger_failed));
+        publish(scheduler_metrics(clock.wall(), &report, &minute, ledger_failed));
         Ok::<_, Diagnostic>(report)
     });
     match Box::pin(run(handler)).await {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CliCredentialsStackSynthesizer, RemovalPolicy, Validations } from 'aws-cdk-lib';
 import type { App, IStackSynthesizer } from 'aws-cdk-lib';
@@ -72,7 +72,7 @@ const DEFAULT_CAMPAIGNS = [{ name: 'main', weight: 90 }, { name: 'minor', weight
 
 /** Settings of the app itself. */
 const OWN = [
-  'regions', 'prebuilt', 'assetsBucket', 'terminationProtection',
+  'settings', 'regions', 'prebuilt', 'assetsBucket', 'terminationProtection',
   'sharedBucketLost', 'sharedBucketPrefix', 'subnetIds', 'securityGroupIds',
 ];
 
@@ -107,8 +107,8 @@ function stack(
     stackName,
     network: network(given),
     env: region === undefined ? undefined : { region, account: process.env.CDK_DEFAULT_ACCOUNT },
-    terminationProtection: given.terminationProtection === undefined
-      ? undefined : yesNo('terminationProtection', given.terminationProtection),
+    // With the stack go its queues and the mail in them.
+    terminationProtection: yesNo('terminationProtection', given.terminationProtection ?? true),
     synthesizer: bucket === undefined ? undefined : plain(bucket),
   });
 }
@@ -163,12 +163,26 @@ type Given = Record<string, unknown>;
 function settings(app: App): Given {
   const known = new Set([...Object.keys(PROPS), ...OWN]);
   // CDK's own keys hold a colon, a slash or a hyphen; a plain word that is not known is misspelt.
-  const given = Object.entries(app.node.getAllContext() as Given)
-    .filter(([name]) => /^[A-Za-z]+$/.test(name));
+  const words = (all: object) => Object.entries(all).filter(([name]) => /^[A-Za-z]+$/.test(name));
+  const context = words(app.node.getAllContext() as Given);
+  const file = context.find(([name]) => name === 'settings')?.[1];
+  // What `-c` or cdk.json says counts before the file.
+  const given = [...(file === undefined ? [] : words(fromFile(text('settings', file)))), ...context];
   for (const [name] of given) {
     if (!known.has(name)) throw new InvalidProp('a setting', name, [...known].join(', '));
   }
   return Object.fromEntries(given);
+}
+
+function fromFile(path: string): Given {
+  const allowed = 'a JSON file of settings, such as {"alarmEmail": "ops@example.org"}';
+  try {
+    const read: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    if (typeof read === 'object' && read !== null && !Array.isArray(read)) return read as Given;
+  } catch (error) {
+    throw new InvalidProp('settings', path, `${allowed} (${(error as Error).message})`);
+  }
+  throw new InvalidProp('settings', path, allowed);
 }
 
 function readProps(given: Given): TidegateProps {

@@ -43,15 +43,16 @@ class Widget extends ConcreteWidget {
 
 /** One page that says whether mails leave as they should, and what it costs. */
 export function dashboard(scope: Construct, props: DashboardProps): Dashboard {
+  const of = ofStack(props.settings.name);
   return new Dashboard(scope, 'Dashboard', {
     dashboardName: props.settings.name,
     widgets: [
       [status(props)],
-      [sends(), shares()],
+      [sends(of), shares(props)],
       [backlog(props), age(props)],
-      [pressure(), spill(), limits()],
-      [slots(), failures(), holds()],
-      [feedback(), calls(props), running(props)],
+      [pressure(of), spill(of), limits(of)],
+      [slots(of), failures(of), holds(of)],
+      [feedback(props), calls(of, props), running(props)],
     ],
   });
 }
@@ -65,7 +66,7 @@ function status({ alarms, campaignAges }: DashboardProps): Widget {
   return new Widget('alarm', { title: 'Alarms', alarms: arns }, 24, 4);
 }
 
-function sends(): Widget {
+function sends(of: OfFunction): Widget {
   return graph('Sends against quota, recipients a second', 12, [
     [{ expression: 'sent / PERIOD(sent)', label: 'Sent' }],
     of('poller', 'Sent', { id: 'sent', visible: false }),
@@ -75,9 +76,9 @@ function sends(): Widget {
 }
 
 /** By search: campaigns come and go without a change of the dashboard. */
-function shares(): Widget {
+function shares({ settings }: DashboardProps): Widget {
   return graph('Shares by campaign, %', 12, [
-    [{ expression: byCampaign('Sent'), id: 'sent', visible: false }],
+    [{ expression: byCampaign(settings.name, 'Sent'), id: 'sent', visible: false }],
     [{ expression: '100 * sent / SUM(sent)', label: '' }],
   ], { stacked: true });
 }
@@ -94,7 +95,7 @@ function age(props: DashboardProps): Widget {
   });
 }
 
-function pressure(): Widget {
+function pressure(of: OfFunction): Widget {
   return graph('Pressure: level, backlog and age in seconds', 8, [
     of('scheduler', 'BacklogSeconds'),
     of('scheduler', 'OldestAgeSeconds'),
@@ -102,39 +103,39 @@ function pressure(): Widget {
   ], MAXIMUM);
 }
 
-function spill(): Widget {
+function spill(of: OfFunction): Widget {
   return graph('Put aside, and brought back', 8, [
     of('poller', 'Spilled'), of('poller', 'SpillFailed'),
     of('scheduler', 'BroughtBack'), of('scheduler', 'SpillReplayFailed'),
   ]);
 }
 
-function limits(): Widget {
+function limits(of: OfFunction): Widget {
   const names = ['DomainMoved', 'DomainWaiting', 'BucketRefused', 'BucketLost'];
   return graph('Recipient domains, shared bucket', 8, names.map((name) => of('poller', name)));
 }
 
-function slots(): Widget {
+function slots(of: OfFunction): Widget {
   return graph('Slots skipped and unused', 8, [of('poller', 'SlotsSkipped'), of('poller', 'SlotsUnused')]);
 }
 
-function failures(): Widget {
+function failures(of: OfFunction): Widget {
   const names = ['Refused', 'Failed', 'PossiblySent', 'DeadLettered', 'LedgerFailed'];
   return graph('Refusals, failures, dead letters', 8, names.map((name) => of('poller', name)));
 }
 
-function holds(): Widget {
+function holds(of: OfFunction): Widget {
   return graph('Holds, and windows held or blocked', 8, [
     of('scheduler', 'Holds', MAXIMUM), of('poller', 'HeldWindows'), of('poller', 'BlockedWindows'),
   ]);
 }
 
-function feedback(): Widget {
-  const lines = ['Bounced', 'Complained'].map((label) => [{ expression: byCampaign(label), label }]);
+function feedback({ settings }: DashboardProps): Widget {
+  const lines = ['Bounced', 'Complained'].map((label) => [{ expression: byCampaign(settings.name, label), label }]);
   return graph('Bounces and complaints by campaign', 8, lines);
 }
 
-function calls({ poller, scheduler }: DashboardProps): Widget {
+function calls(of: OfFunction, { poller, scheduler }: DashboardProps): Widget {
   return graph('Cost: SQS calls, invocations, idle', 8, [
     of('poller', 'SqsCalls'),
     ['AWS/Lambda', 'Invocations', 'FunctionName', poller.functionName],
@@ -167,12 +168,16 @@ function queues(props: DashboardProps, metricName: string): Line[] {
   ];
 }
 
-function of(name: 'poller' | 'scheduler', metricName: string, shown?: object): Line {
-  return [NAMESPACE, metricName, 'Function', name, ...(shown ? [shown] : [])];
+type OfFunction = (name: 'poller' | 'scheduler', metricName: string, shown?: object) => Line;
+
+function ofStack(stack: string): OfFunction {
+  return (name, metricName, shown) => (
+    [NAMESPACE, metricName, 'Stack', stack, 'Function', name, ...(shown ? [shown] : [])]
+  );
 }
 
-function byCampaign(metricName: string): string {
-  return search(`{${NAMESPACE},Campaign} MetricName="${metricName}"`, 'Sum');
+function byCampaign(stack: string, metricName: string): string {
+  return search(`{${NAMESPACE},Stack,Campaign} Stack="${stack}" MetricName="${metricName}"`, 'Sum');
 }
 
 function search(terms: string, statistic: string): string {

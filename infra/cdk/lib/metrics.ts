@@ -11,17 +11,20 @@ export type MetricFunction = 'scheduler' | 'poller';
 
 /**
  * The metrics of Tidegate, as methods. Each is a sum (or, for a gauge, a maximum) of one minute
- * unless the options say otherwise. The metrics of all Tidegates of an account and region are one.
+ * unless the options say otherwise.
  */
 export abstract class TidegateMetrics extends Construct {
+  /** What every physical name begins with: the stack that the metrics are of. */
+  abstract readonly name: string;
+
   /** Any metric of a function, by its name: the README lists them. */
   metric(of: MetricFunction, metricName: string, options?: MetricOptions): Metric {
-    return tidegateMetric({ Function: of }, metricName, options);
+    return tidegateMetric({ Stack: this.name, Function: of }, metricName, options);
   }
 
   /** Any metric of a campaign: `Sent`, `Fed`, `Bounced`, `Complained`. Express mail is `express`. */
   metricCampaign(campaign: string, metricName: string, options?: MetricOptions): Metric {
-    return tidegateMetric({ Campaign: campaign }, metricName, options);
+    return tidegateMetric({ Stack: this.name, Campaign: campaign }, metricName, options);
   }
 
   /** Mails that SES took. */

@@ -10,7 +10,7 @@ type Optional = 'quotaPerSecond' | 'maxInFlight' | 'alarmEmail' | 'code' | 'mani
 /** The props with their defaults filled in. */
 export type Settings = Required<Omit<TidegateProps, Optional>> & Pick<TidegateProps, Optional>;
 
-const DEFAULTS = {
+export const DEFAULTS = {
   campaignList: 'environment',
   mode: 'merge',
   expressQueue: false,

@@ -17,7 +17,7 @@ const LARGEST_WEIGHT_SUM = 10_000;
 const LONGEST_QUEUE_NAME = 80;
 
 /** [smallest, largest, whole numbers only]; the units stand at the props. */
-const RANGES = {
+export const RANGES = {
   maxAttempts: [1, 100, true],
   idleWindows: [1, 60, true],
   idleWakeSeconds: [1, 60, true],
@@ -40,7 +40,7 @@ const RANGES = {
 } satisfies Partial<Record<keyof Settings, [number, number, boolean]>>;
 
 /** TypeScript checks these at compile time; JavaScript and `-c` do not. */
-const CHOICES = {
+export const CHOICES = {
   campaignList: ['environment', 'tags', 'ledger'],
   mode: ['merge', 'direct'],
   unsent: ['timeout', 'release'],
@@ -66,7 +66,7 @@ const LEVELS: [RegExp, string] = [
 ];
 const URL_PATTERN = /^https?:\/\/.+/;
 const PATTERNS = {
-  dailyReserve: [/^([0-9]+|[0-9]{1,2}(\.[0-9]+)?%)$/, 'recipients such as 500, or a share such as 1%'],
+  dailyReserve: [/^([0-9]{1,15}|([0-9]|[1-8][0-9]|9[0-8])(\.[0-9]+)?%|99%)$/, 'recipients such as 500, or a share such as 1%'],
   campaignFloor: [/^([0-9]|[1-8][0-9]|90)%$/, 'a whole share, 0% to 90%'],
   domainLimits: [
     new RegExp(`^(?=.{1,${LONGEST_DOMAIN_LIMITS}}$)${GROUP}(,${GROUP}){0,${DOMAIN_QUEUES - 1}}$`),

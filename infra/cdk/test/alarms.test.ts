@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import type { TidegateProps } from '../lib/index.js';
 import { rendered } from './support.js';
 
-const POLLER = [{ Name: 'Function', Value: 'poller' }];
-const SCHEDULER = [{ Name: 'Function', Value: 'scheduler' }];
+const POLLER = [{ Name: 'Function', Value: 'poller' }, { Name: 'Stack', Value: 'mail' }];
+const SCHEDULER = [{ Name: 'Function', Value: 'scheduler' }, { Name: 'Stack', Value: 'mail' }];
 const of = (name: string, value: string) => [{ Name: name, Value: value }];
 const AGE = ['AWS/SQS', 'ApproximateAgeOfOldestMessage'];
 

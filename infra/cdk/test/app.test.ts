@@ -109,12 +109,30 @@ test('a setting that cannot be is refused by name', () => {
 });
 
 test('each region has its stack, of one name', () => {
-  const made = stacks({ name: 'mail', regions: 'eu-west-1,us-east-1', terminationProtection: 'true' });
+  const made = stacks({ name: 'mail', regions: 'eu-west-1,us-east-1' });
   assert.deepEqual(made.map(({ artifactId, stackName, region }) => [artifactId, stackName, region]), [
     ['mail-eu-west-1', 'mail', 'eu-west-1'], ['mail-us-east-1', 'mail', 'us-east-1'],
   ]);
-  assert.ok(made.every((stack) => stack.terminationProtection));
-  assert.ok(!stacks({})[0]!.terminationProtection);
+});
+
+test('a stack is protected from deletion, unless that is asked for', () => {
+  assert.ok(stacks({})[0]!.terminationProtection);
+  assert.ok(!stacks({ terminationProtection: 'false' })[0]!.terminationProtection);
+});
+
+test('a file gives settings, with spaces, quotes and $ as they are, and the context counts before it', () => {
+  const file = join(temporary(), 'mail.json');
+  const domainLimits = 'gmail.com+googlemail.com=10/s, *=25%';
+  const given = { name: 'other', domainLimits, sharedBucket: 'rediss://u:$HOME"@host', expressQueue: true };
+  writeFileSync(file, JSON.stringify(given));
+  const poller = only({ settings: file, name: 'mail' }).environment('poller');
+  assert.equal(poller.TIDEGATE_DOMAIN_LIMITS, domainLimits);
+  assert.equal(poller.TIDEGATE_SHARED_BUCKET, 'rediss://u:$HOME"@host');
+  assert.ok(poller.TIDEGATE_EXPRESS_QUEUE_URL);
+  writeFileSync(file, '{"maxInFlihgt": 5}');
+  assert.throws(() => stacks({ settings: file }), { message: /^a setting is "maxInFlihgt", allowed: / });
+  writeFileSync(file, '["a"]');
+  assert.throws(() => stacks({ settings: file }), { message: /^settings is ".*mail.json", allowed: a JSON file/ });
 });
 
 /** Runs the compiled app as the CDK CLI does. */

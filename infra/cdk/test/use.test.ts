@@ -103,7 +103,7 @@ test('metrics are methods, each with the name that the functions publish', () =>
     for (const [method, name] of Object.entries(methods)) {
       const metric = mail[method as keyof typeof poller]();
       const { namespace, metricName, dimensions } = metric;
-      assert.deepEqual([namespace, metricName, dimensions], ['Tidegate', name, { Function }]);
+      assert.deepEqual([namespace, metricName, dimensions], ['Tidegate', name, { Stack: 'mail', Function }]);
       assert.equal(metric.statistic, gauges.includes(name) ? 'Maximum' : 'Sum', name);
       assert.equal(metric.period.toSeconds(), 60);
     }
@@ -112,7 +112,7 @@ test('metrics are methods, each with the name that the functions publish', () =>
     ['metricCampaignSent', 'Sent'], ['metricBounced', 'Bounced'], ['metricComplained', 'Complained'],
   ] as const) {
     const metric = mail[method]('big');
-    assert.deepEqual([metric.metricName, metric.dimensions], [name, { Campaign: 'big' }]);
+    assert.deepEqual([metric.metricName, metric.dimensions], [name, { Stack: 'mail', Campaign: 'big' }]);
   }
   assert.equal(mail.metricSent({ statistic: 'Average' }).statistic, 'Average');
 });

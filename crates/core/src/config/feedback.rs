@@ -1,7 +1,8 @@
 //! What bounces and complaints do: `TIDEGATE_FEEDBACK…`, and the configuration set that reports them.
 
 use super::campaigns::is_word;
-use super::variables::{Variables, millionths};
+use super::settings;
+use super::variables::Variables;
 use crate::reputation::ReputationPolicy;
 
 const QUEUE: &str = "TIDEGATE_FEEDBACK_QUEUE_URL";
@@ -24,7 +25,7 @@ impl Variables<'_> {
             "hold" => Some(Some(true)),
             _ => None,
         };
-        let holds = self.parsed("TIDEGATE_FEEDBACK", "off, count or hold", mode, None);
+        let holds = self.setting(&settings::FEEDBACK, mode, None);
         let queue_url = self.queue_url(QUEUE, Some(false));
         if holds.is_some() && self.get(QUEUE).is_none() {
             self.refuse(
@@ -35,21 +36,9 @@ impl Variables<'_> {
         let default = ReputationPolicy::default();
         let policy = ReputationPolicy {
             holds: holds.unwrap_or_default(),
-            bounce_share: self.parsed(
-                "TIDEGATE_BOUNCE_SHARE",
-                "a number from 0.001 to 1",
-                |text| millionths(text, 0.001),
-                default.bounce_share,
-            ),
-            complaint_share: self.parsed(
-                "TIDEGATE_COMPLAINT_SHARE",
-                "a number from 0.0001 to 1",
-                |text| millionths(text, 0.000_1),
-                default.complaint_share,
-            ),
-            minimum: self
-                .number("TIDEGATE_FEEDBACK_MINIMUM", 100..=1_000_000)
-                .unwrap_or(default.minimum),
+            bounce_share: self.millionths(&settings::BOUNCE_SHARE, default.bounce_share),
+            complaint_share: self.millionths(&settings::COMPLAINT_SHARE, default.complaint_share),
+            minimum: self.number(&settings::FEEDBACK_MINIMUM).unwrap_or(default.minimum),
         };
         holds.map(|_| FeedbackConfig { queue_url: queue_url.unwrap_or_default(), policy })
     }

@@ -7,6 +7,7 @@ mod domains;
 mod feedback;
 mod floor;
 mod pressure;
+mod settings;
 mod shared_bucket;
 mod variables;
 
@@ -15,11 +16,11 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
-use deadlines::LONGEST_SEND;
 pub use deadlines::{DECIDED, LAST_START, MOVED, POLLER_TIMEOUT, QUEUE_CALL, REPORTED, SETTLED};
 pub use domains::DomainsConfig;
 pub use feedback::FeedbackConfig;
 pub use pressure::PressureConfig;
+pub use settings::{Range, SETTINGS, Setting};
 pub use shared_bucket::{
     BucketLost, BucketUrl, DEFAULT_PREFIX, InvalidBucketUrl, InvalidKeyPrefix, KeyPrefix,
     SharedBucketConfig,
@@ -189,19 +190,17 @@ impl PollerConfig {
             domains: vars.domains(),
             ledger: vars.ledger(),
             cap: vars.cap(),
-            guard: vars.parsed(
-                "TIDEGATE_GUARD",
-                "a number from 0.005 to 0.5",
-                |text| text.parse().ok().and_then(|share| Guard::new(share).ok()),
+            guard: vars.setting(
+                &settings::GUARD,
+                |text| Guard::new(settings::GUARD.number(text)?).ok(),
                 Guard::default(),
             ),
             lead: vars.lead(),
-            max_in_flight: vars.number("TIDEGATE_MAX_IN_FLIGHT", 1..=900),
+            max_in_flight: vars.number(&settings::MAX_IN_FLIGHT),
             send_timeout: vars.send_timeout(),
-            max_attempts: vars.number("TIDEGATE_MAX_ATTEMPTS", 1..=100).unwrap_or(5),
-            unsent: vars.parsed(
-                "TIDEGATE_UNSENT",
-                "timeout or release",
+            max_attempts: vars.number(&settings::MAX_ATTEMPTS).unwrap_or(5),
+            unsent: vars.setting(
+                &settings::UNSENT,
                 |text| match text {
                     "timeout" => Some(Unsent::Timeout),
                     "release" => Some(Unsent::Release),
@@ -209,12 +208,11 @@ impl PollerConfig {
                 },
                 Unsent::default(),
             ),
-            idle_windows: vars.number("TIDEGATE_IDLE_WINDOWS", 1..=60).unwrap_or(5),
+            idle_windows: vars.number(&settings::IDLE_WINDOWS).unwrap_or(5),
             allowed_senders: vars.allowed_senders(),
             breaker: vars.breaker(),
-            duplicate_guard: vars.parsed(
-                "TIDEGATE_DUPLICATE_GUARD",
-                "off, resend or park",
+            duplicate_guard: vars.setting(
+                &settings::DUPLICATE_GUARD,
                 |text| match text {
                     "off" => Some(DuplicateGuard::Off),
                     "resend" => Some(DuplicateGuard::Resend),
@@ -225,7 +223,7 @@ impl PollerConfig {
             ),
             // A day longer than SQS keeps a message: no copy outlives its mark.
             mark_kept: Duration::from_hours(
-                24 * vars.number("TIDEGATE_DUPLICATE_GUARD_DAYS", 1..=90).unwrap_or(15),
+                24 * vars.number(&settings::DUPLICATE_GUARD_DAYS).unwrap_or(15),
             ),
             configuration_set: vars.configuration_set(),
             spill: vars.spill(),
@@ -256,10 +254,10 @@ impl SchedulerConfig {
             ledger,
             cap: vars.cap(),
             lead: vars.lead(),
-            overlap_windows: vars.number("TIDEGATE_OVERLAP_WINDOWS", 0..=20).unwrap_or(overlap),
+            overlap_windows: vars.number(&settings::OVERLAP).unwrap_or(overlap),
             campaign_queues: vars.campaign_queues(ledger_is_shared),
             feedback: vars.feedback(),
-            idle_wake: vars.number("TIDEGATE_IDLE_WAKE_SECONDS", 1..=60).unwrap_or(1),
+            idle_wake: vars.number(&settings::IDLE_WAKE).unwrap_or(1),
             pressure: vars.pressure(),
             spill: vars.spill(),
         };

@@ -1,6 +1,7 @@
 //! Back-pressure and shedding: `TIDEGATE_PRESSURE_…` and `TIDEGATE_SPILL…`.
 
 use super::Campaigns;
+use super::settings;
 use super::variables::Variables;
 use crate::pressure::{ALLOWED_THRESHOLDS, Policy, Thresholds};
 use crate::spill::{ALLOWED_LOCATION, Location};
@@ -37,7 +38,7 @@ impl Variables<'_> {
             "off" => Some(false),
             _ => None,
         };
-        let replays = self.parsed("TIDEGATE_SPILL_REPLAY", "auto or off", replays, true);
+        let replays = self.setting(&settings::SPILL_REPLAY, replays, true);
         Some(PressureConfig {
             campaigns: campaigns?,
             merge_queue_url,

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use super::InvalidVariable;
+use super::settings;
 use super::variables::Variables;
 
 /// What its keys begin with where nothing else is said.
@@ -232,12 +233,7 @@ impl Variables<'_> {
             "open" => Some(BucketLost::Open),
             _ => None,
         };
-        let lost = self.parsed(
-            "TIDEGATE_SHARED_BUCKET_LOST",
-            "closed or open",
-            lost,
-            BucketLost::default(),
-        );
+        let lost = self.setting(&settings::SHARED_BUCKET_LOST, lost, BucketLost::default());
         let prefix = self.parsed(
             "TIDEGATE_SHARED_BUCKET_PREFIX",
             PREFIX_ALLOWED,

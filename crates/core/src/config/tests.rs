@@ -230,3 +230,72 @@ fn the_scheduler_needs_to_know_its_poller() {
     let error = scheduler(&[("TIDEGATE_POLLER_FUNCTION", "")]).unwrap_err().to_string();
     assert!(error.contains("TIDEGATE_POLLER_FUNCTION is not set"), "{error}");
 }
+
+#[test]
+fn giving_every_setting_its_default_changes_nothing() {
+    let defaults: Vec<_> =
+        SETTINGS.iter().filter_map(|setting| Some((setting.name, setting.default?))).collect();
+    assert_eq!(poller(&defaults), poller(&[]));
+    let feedback =
+        [("TIDEGATE_FEEDBACK", "hold"), ("TIDEGATE_FEEDBACK_QUEUE_URL", "https://sqs.example/1/f")];
+    let given: Vec<_> = defaults.into_iter().chain(feedback).collect();
+    assert_eq!(scheduler(&given), scheduler(&feedback));
+}
+
+/// The ends of every range, and what lies just outside, with whether it is allowed.
+fn at_the_ends(range: Range) -> Vec<(String, bool)> {
+    match range {
+        Range::Whole(least, most) => vec![
+            (least.to_string(), true),
+            (most.to_string(), true),
+            ((most + 1).to_string(), false),
+            (
+                least.checked_sub(1).map_or_else(|| "-1".to_owned(), |below| below.to_string()),
+                false,
+            ),
+            (format!("{least}.5"), false),
+        ],
+        Range::Number(least, most) => vec![
+            (least.to_string(), true),
+            (most.to_string(), true),
+            ((most * 1.001).to_string(), false),
+            ((least / 2.0).to_string(), false),
+            ("0".to_owned(), false),
+        ],
+        Range::Choice(words) => {
+            let all = words.iter().map(|word| ((*word).to_owned(), true));
+            all.chain([("other".to_owned(), false)]).collect()
+        }
+    }
+}
+
+#[test]
+fn the_parser_takes_what_lies_in_each_settings_range_and_nothing_beside() {
+    for setting in SETTINGS {
+        for (value, allowed) in at_the_ends(setting.range) {
+            let given = |name: &str| match name {
+                "TIDEGATE_FEEDBACK_QUEUE_URL" => Some("https://sqs.example/1/feedback".to_owned()),
+                name if name == setting.name => Some(value.clone()),
+                name => variables().get(name).map(|value| (*value).to_owned()),
+            };
+            let poller = PollerConfig::from_variables(given).err();
+            let scheduler = SchedulerConfig::from_variables(given).err();
+            let refused = poller.into_iter().chain(scheduler).any(|error| {
+                error.0.iter().any(|invalid| {
+                    invalid.name == setting.name && invalid.allowed == setting.range.to_string()
+                })
+            });
+            assert_eq!(refused, !allowed, "{}={value}", setting.name);
+        }
+    }
+}
+
+/// By which the template, the construct and the README's table are checked.
+#[test]
+fn infra_has_the_list_of_the_settings() {
+    let lines: Vec<_> = SETTINGS.iter().map(|s| serde_json::to_string(s).unwrap()).collect();
+    let list = format!("[\n{}\n]\n", lines.join(",\n"));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/settings.json");
+    let copy = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(copy == list, "infra/settings.json is not the list of the settings, which is:\n{list}");
+}

@@ -1,10 +1,8 @@
-use std::fmt::Display;
-use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::time::Duration;
 
 use super::campaigns::queue_prefix;
-use super::{Cap, ConfigError, InvalidVariable, LONGEST_SEND, LedgerKind};
+use super::settings::{self, Setting};
+use super::{Cap, ConfigError, InvalidVariable, LedgerKind};
 use crate::breaker::BreakerPolicy;
 use crate::daily::{DailyPolicy, Pace, Reserve};
 use crate::email::AllowedSenders;
@@ -77,12 +75,24 @@ impl<'a> Variables<'a> {
         parsed
     }
 
-    pub(super) fn number<T>(&mut self, name: &'static str, range: RangeInclusive<T>) -> Option<T>
-    where
-        T: FromStr + PartialOrd + Display,
-    {
-        let allowed = format!("a whole number from {} to {}", range.start(), range.end());
-        self.optional(name, &allowed, |text| text.parse().ok().filter(|n| range.contains(n)))
+    /// A setting of the list; without a value `default`.
+    pub(super) fn setting<T>(
+        &mut self,
+        setting: &Setting,
+        parse: impl Fn(&str) -> Option<T>,
+        default: T,
+    ) -> T {
+        self.parsed(setting.name, &setting.range.to_string(), parse, default)
+    }
+
+    pub(super) fn number<T: TryFrom<u64>>(&mut self, setting: &Setting) -> Option<T> {
+        self.setting(setting, |text| setting.whole(text)?.try_into().ok().map(Some), None)
+    }
+
+    /// A share from 0 to 1, in millionths.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1,000,000")]
+    pub(super) fn millionths(&mut self, setting: &Setting, default: u64) -> u64 {
+        self.setting(setting, |text| Some((setting.number(text)? * 1e6).round() as u64), default)
     }
 
     /// A queue's URL; `fifo` says which kind of queue it must be.
@@ -126,22 +136,16 @@ impl<'a> Variables<'a> {
     }
 
     pub(super) fn cap(&mut self) -> Cap {
-        let parse = |text: &str| text.parse().ok().and_then(|rate| Rate::per_second(rate).ok());
-        let allowed = "a number from 0.001 to 10000";
-        Cap {
-            quota: self.optional("TIDEGATE_QUOTA_PER_SECOND", allowed, parse),
-            daily: self.daily(),
-        }
+        let quota = |text: &str| Rate::per_second(settings::QUOTA.number(text)?).ok().map(Some);
+        Cap { quota: self.setting(&settings::QUOTA, quota, None), daily: self.daily() }
     }
 
     pub(super) fn lead(&mut self) -> Duration {
-        Duration::from_millis(self.number("TIDEGATE_TICK_LEAD_MS", 0..=1_000).unwrap_or(400))
+        Duration::from_millis(self.number(&settings::LEAD).unwrap_or(400))
     }
 
     pub(super) fn send_timeout(&mut self) -> Duration {
-        let range = 100..=LONGEST_SEND.as_millis();
-        let millis = self.number("TIDEGATE_SEND_TIMEOUT_MS", range).unwrap_or(5_000);
-        Duration::from_millis(u64::try_from(millis).unwrap_or(5_000))
+        Duration::from_millis(self.number(&settings::SEND_TIMEOUT).unwrap_or(5_000))
     }
 
     fn daily(&mut self) -> DailyPolicy {
@@ -153,7 +157,7 @@ impl<'a> Variables<'a> {
         };
         let reserve = "a number of recipients such as 500, or a share from 0% to 99%";
         DailyPolicy {
-            pace: self.parsed("TIDEGATE_DAILY", "full or spread", pace, default.pace),
+            pace: self.setting(&settings::DAILY, pace, default.pace),
             reserve: self.parsed(
                 "TIDEGATE_DAILY_RESERVE",
                 reserve,
@@ -165,16 +169,12 @@ impl<'a> Variables<'a> {
 
     pub(super) fn breaker(&mut self) -> BreakerPolicy {
         let default = BreakerPolicy::default();
-        let share = |text: &str| millionths(text, 0.01);
-        let allowed = "a number from 0.01 to 1 (1: it never blocks)";
         BreakerPolicy {
-            share: self.parsed("TIDEGATE_BREAKER_SHARE", allowed, share, default.share),
-            after: self.number("TIDEGATE_BREAKER_SECONDS", 15..=3_600).unwrap_or(default.after),
-            outcomes: self
-                .number("TIDEGATE_BREAKER_OUTCOMES", 1..=10_000)
-                .unwrap_or(default.outcomes),
-            stop: self.number("TIDEGATE_BREAKER_STOP_SECONDS", 1..=3_600).unwrap_or(default.stop),
-            probe: self.number("TIDEGATE_BREAKER_PROBE_SECONDS", 12..=600).unwrap_or(default.probe),
+            share: self.millionths(&settings::BREAKER_SHARE, default.share),
+            after: self.number(&settings::BREAKER_SECONDS).unwrap_or(default.after),
+            outcomes: self.number(&settings::BREAKER_OUTCOMES).unwrap_or(default.outcomes),
+            stop: self.number(&settings::BREAKER_STOP).unwrap_or(default.stop),
+            probe: self.number(&settings::BREAKER_PROBE).unwrap_or(default.probe),
         }
     }
 
@@ -189,13 +189,6 @@ impl<'a> Variables<'a> {
             }
         }
     }
-}
-
-/// A share from `least` to 1, in millionths.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1,000,000")]
-pub(super) fn millionths(text: &str, least: f64) -> Option<u64> {
-    let share: f64 = text.parse().ok()?;
-    (least..=1.0).contains(&share).then(|| (share * 1e6).round() as u64)
 }
 
 pub(super) fn is_url(text: &str) -> bool {

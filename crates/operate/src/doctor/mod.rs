@@ -1,6 +1,7 @@
 //! A deployment's health: facts that were read, judged one by one, each finding with its remedy.
 
 mod account;
+mod environments;
 mod functions;
 mod permissions;
 mod queues;
@@ -10,8 +11,9 @@ use serde::Serialize;
 use tidegate_core::Timestamp;
 
 pub use account::{Account, Sender};
+pub use environments::Environments;
 pub use functions::{CPU_SECONDS_PER_MAIL, Function, memory_needed_mb};
-pub use permissions::{Arns, Needed, Role, poller_needs, scheduler_needs};
+pub use permissions::{Arns, NOT_CHECKED, Needed, Role, poller_needs, scheduler_needs};
 pub use queues::{Attributes, Kind, Queue};
 
 use crate::status::Status;
@@ -133,6 +135,13 @@ fn running(facts: &Facts) -> Vec<Finding> {
     let said = facts.status.sending().text;
     findings.push(match serving.state {
         "serving" | "idle" => Finding::ok("windows", said),
+        // As for a minute after the first deployment.
+        "never" => Finding::of(
+            State::Warning,
+            "windows",
+            said,
+            "ask again in two minutes; if none was served then, enable the scheduler's EventBridge rule, and read the scheduler's and the poller's logs",
+        ),
         _ => Finding::of(
             State::Failed,
             "windows",

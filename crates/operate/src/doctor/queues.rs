@@ -10,8 +10,12 @@ const RETENTION_S: u64 = 1_209_600;
 /// What a queue is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A campaign's, or the express queue: producers send to it.
+    /// A campaign's: producers send to it.
     Campaign,
+    /// The express queue: producers send to it.
+    Express,
+    /// A recipient domain's.
+    Domain,
     /// The merge queue.
     Merge,
     /// The dead-letter queue.
@@ -80,7 +84,7 @@ fn visibility(queue: &Queue, found: &Attributes, check: String) -> Option<Findin
 }
 
 fn size(queue: &Queue, found: &Attributes, check: String) -> Option<Finding> {
-    let campaign = queue.kind == Kind::Campaign;
+    let campaign = matches!(queue.kind, Kind::Campaign | Kind::Express);
     let expected = if campaign { CAMPAIGN_QUEUE_BYTES } else { SQS_LIMIT_BYTES } as u64;
     let said = format!("{} bytes, expected {expected}", found.max_bytes);
     match found.max_bytes.cmp(&expected) {

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::*;
@@ -27,16 +28,84 @@ fn function(kind: &'static str, timeout_s: u32) -> Function {
     }
 }
 
-fn healthy() -> Facts {
-    let arns = Arns {
-        campaigns: &["arn:big".to_owned()],
+fn everything(some: &[String]) -> Arns<'_> {
+    Arns {
+        campaigns: some,
+        express: Some("arn:express"),
         merge: Some("arn:merge"),
+        domains: some,
         dead_letter: "arn:dead",
         ledger: "arn:ledger",
         poller: "arn:poller",
-        feedback: None,
-        identities: &["arn:identity".to_owned()],
+        feedback: Some("arn:feedback"),
+        identities: some,
+        spill: Some(("arn:bucket", "arn:bucket/spill/any")),
+        ses: "arn:aws:ses:eu-west-1:1:",
+        tags: true,
+    }
+}
+
+/// The actions that the template gives a role.
+fn given(role: &str) -> BTreeSet<String> {
+    let template = include_str!("../../../../infra/sam/template.yaml");
+    let (_, from) = template.split_once(&format!("\n  {role}:\n")).unwrap();
+    let policies = from.split_once("Policies:").unwrap().1;
+    let lines = policies.lines().take_while(|line| line.is_empty() || line.starts_with("    "));
+    let words =
+        lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "[],\"".contains(c)));
+    let services = ["logs:", "lambda:", "dynamodb:", "ses:", "sqs:", "s3:", "xray:", "ec2:"];
+    let action = |word: &&str| {
+        services.iter().any(|service| {
+            word.strip_prefix(service).is_some_and(|rest| rest.starts_with(char::is_uppercase))
+        })
     };
+    // A key of a condition is no action.
+    words.filter(action).filter(|word| *word != "ses:FromAddress").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_action_of_the_templates_roles_is_checked_or_told_as_not_checked() {
+    let queues = ["arn:queue".to_owned()];
+    let arns = everything(&queues);
+    for (role, needs) in
+        [("SchedulerRole", scheduler_needs(arns)), ("PollerRole", poller_needs(arns))]
+    {
+        let checked: BTreeSet<_> = needs.into_iter().flat_map(|need| need.actions).collect();
+        let given = given(role);
+        assert!(given.len() > 10, "{given:?}");
+        let known = |action: &str| checked.contains(action) || NOT_CHECKED.contains(&action);
+        let untold: Vec<_> = given.iter().filter(|action| !known(action)).collect();
+        assert!(untold.is_empty(), "{role}: {untold:?}");
+        let ungiven: Vec<_> = checked.iter().filter(|action| !given.contains(**action)).collect();
+        assert!(ungiven.is_empty(), "{role}: {ungiven:?}");
+    }
+}
+
+#[test]
+fn the_spill_bucket_domains_express_and_tags_are_asked_about_where_the_stack_uses_them() {
+    let queues = ["arn:queue".to_owned()];
+    let all = everything(&queues);
+    let asked = |needs: Vec<Needed>, resource: &str| -> Vec<&str> {
+        let of = needs.into_iter().filter(|need| need.resource == resource);
+        of.flat_map(|need| need.actions).collect()
+    };
+    assert_eq!(asked(poller_needs(all), "arn:bucket/spill/any"), ["s3:PutObject"]);
+    assert_eq!(asked(poller_needs(all), "arn:express").len(), 4);
+    assert_eq!(asked(scheduler_needs(all), "arn:bucket"), ["s3:ListBucket"]);
+    assert_eq!(asked(scheduler_needs(all), "*"), ["ses:GetAccount", "sqs:ListQueues"]);
+    let domain = Arns { campaigns: &[], identities: &[], ..all };
+    assert_eq!(asked(poller_needs(domain), "arn:queue").len(), 5);
+    let plain = Arns { express: None, spill: None, tags: false, domains: &[], ..all };
+    for needs in [scheduler_needs(plain), poller_needs(plain)] {
+        let unused = |action: &&str| action.starts_with("s3:") || action.starts_with("sqs:List");
+        assert!(!needs.iter().flat_map(|need| &need.actions).any(unused), "{needs:?}");
+        assert!(needs.iter().all(|need| need.resource != "arn:express"));
+    }
+}
+
+fn healthy() -> Facts {
+    let queues = ["arn:queue".to_owned()];
+    let arns = everything(&queues);
     let allowed =
         |needs: Vec<Needed>| Ok(needs.into_iter().map(|need| (need, Vec::new())).collect());
     Facts {
@@ -122,6 +191,7 @@ fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
     one(Failed, "ledger: expiry", |f| f.expiry = Ok(false));
     one(Warning, "clock", |f| f.clocks = Ok((NOW, NOW + Duration::from_secs(9))));
     one(Failed, "windows", |f| f.status.serving.state = "stopped");
+    one(Warning, "windows", |f| f.status.serving.state = "never");
     one(Failed, "poller: permissions", |f| {
         f.roles[1].denied.as_mut().unwrap()[0].1 = vec!["sqs:SendMessage".into()];
     });

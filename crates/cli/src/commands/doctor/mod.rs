@@ -7,9 +7,11 @@ mod permissions;
 mod queues;
 mod ses;
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use tidegate_core::duplicate_guard::DuplicateGuard;
-use tidegate_operate::doctor::{Facts, Read, Report};
+use tidegate_operate::doctor::{Environments, Facts, Read, Report};
 use tidegate_operate::status::Status;
 
 use super::{OnStack, status};
@@ -18,7 +20,7 @@ use crate::stack::{Stack, StackError};
 
 /// Check a deployment, and say what to do about what is wrong
 ///
-/// Permissions of both functions (asked of IAM's policy simulator), SES's quota, production access and
+/// Permissions of both functions (asked of IAM's policy simulator; what is not asked is named), SES's quota, production access and
 /// senders, the queues' attributes, the functions' settings, memory against rate, concurrency of the
 /// account, clock, windows served, holds. Nothing is changed, nothing is sent.
 ///
@@ -31,14 +33,29 @@ use crate::stack::{Stack, StackError};
 pub struct DoctorArgs {
     #[command(flatten)]
     pub(crate) on: OnStack,
+    /// Judge the functions' environments in this file, before they are deployed, and no stack: JSON,
+    /// {"scheduler": {NAME: VALUE, …}, "poller": {…}}
+    #[arg(long, value_name = "FILE")]
+    environments: Option<PathBuf>,
 }
 
 pub(super) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, CommandError> {
-    let stack = args.on.stack.open().await?;
-    let facts = facts(&stack, shell).await?;
-    let report = Report::of(&facts);
+    let report = match &args.environments {
+        Some(file) => Report::of_environments(&args.on.stack.stack, &environments(file)?),
+        None => {
+            let stack = args.on.stack.open().await?;
+            Report::of(&facts(&stack, shell).await?)
+        }
+    };
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     Ok(if report.has_failed() { Ended::Found } else { Ended::Done })
+}
+
+fn environments(file: &Path) -> Result<Environments, CommandError> {
+    let refused =
+        |why: String| CommandError::Input(format!("--environments {}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| refused(error.to_string()))
 }
 
 async fn facts(stack: &Stack, shell: &Shell) -> Result<Facts, CommandError> {

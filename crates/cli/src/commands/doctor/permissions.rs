@@ -37,7 +37,9 @@ pub(super) async fn roles(
         let of_kind = queues.iter().filter(|(queue, _)| queue.kind == kind);
         of_kind.filter_map(|(_, arn)| arn.clone()).collect()
     };
-    let (campaigns, merge) = (arns(Kind::Campaign), arns(Kind::Merge));
+    let (campaigns, express, merge) =
+        (arns(Kind::Campaign), arns(Kind::Express), arns(Kind::Merge));
+    let domains = arns(Kind::Domain);
     let dead = arns(Kind::DeadLetter);
     let (Some(dead_letter), Ok(ledger)) = (dead.first(), table) else {
         let why =
@@ -46,14 +48,26 @@ pub(super) async fn roles(
         return vec![role("scheduler"), role("poller")];
     };
     let feedback = feedback_arn(stack, dead_letter);
-    let identities = identities(stack, dead_letter);
+    let (ses, partition) = ses(dead_letter);
+    let identity = |identity: &str| format!("{ses}identity/{identity}");
+    let identities: Vec<String> = stack.poller.allowed_senders.identities().map(identity).collect();
+    let spill = stack.poller.spill.as_ref().map(|spill| {
+        let bucket = format!("arn:{partition}:s3:::{}", spill.bucket());
+        let objects = format!("{bucket}/{}", spill.key("mail", "any"));
+        (bucket, objects)
+    });
     let arns = Arns {
         campaigns: &campaigns,
         merge: merge.first().map(String::as_str),
         dead_letter,
         ledger,
         poller: &stack.poller_function.arn,
+        express: express.first().map(String::as_str),
+        domains: &domains,
         feedback: feedback.as_deref(),
+        spill: spill.as_ref().map(|(bucket, objects)| (bucket.as_str(), objects.as_str())),
+        ses: &ses,
+        tags: stack.scheduler.campaign_queues.is_some(),
         identities: &identities,
     };
     let client = Client::new(stack.clients().config());
@@ -77,18 +91,12 @@ fn feedback_arn(stack: &Stack, beside: &str) -> Option<String> {
     Some(format!("{place}:{}", url.name()))
 }
 
-/// The identities that mails are sent as: an address's may be its domain's.
-fn identities(stack: &Stack, beside: &str) -> Vec<String> {
-    let mut parts = beside.splitn(6, ':');
-    let (_, partition, _, region, account) =
-        (parts.next(), parts.next(), parts.next(), parts.next(), parts.next());
-    let (Some(partition), Some(region), Some(account)) = (partition, region, account) else {
-        return Vec::new();
-    };
-    let listed = stack.poller.allowed_senders.identities();
-    let arn =
-        |identity: &str| format!("arn:{partition}:ses:{region}:{account}:identity/{identity}");
-    listed.map(arn).collect()
+/// Where SES's resources stand in the account and region of a queue; and the partition.
+fn ses(beside: &str) -> (String, &str) {
+    let mut parts = beside.splitn(6, ':').skip(1);
+    let partition = parts.next().unwrap_or("aws");
+    let place: Vec<&str> = parts.skip(1).take(2).collect();
+    (format!("arn:{partition}:ses:{}:", place.join(":")), partition)
 }
 
 /// Of each need, the actions that are denied.
@@ -123,4 +131,16 @@ async fn denied(
         found.push((need, refused));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn ses_stands_in_the_partition_region_and_account_of_the_queues() {
+        let found = super::ses("arn:aws-us-gov:sqs:us-gov-west-1:123456789012:mail-dead-letter");
+        assert_eq!(
+            found,
+            ("arn:aws-us-gov:ses:us-gov-west-1:123456789012:".to_owned(), "aws-us-gov")
+        );
+    }
 }

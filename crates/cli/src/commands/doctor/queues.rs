@@ -16,8 +16,10 @@ pub(super) async fn read(stack: &Stack, campaigns: &[Campaign]) -> Vec<(Queue, O
     let named = |name: &str, kind, url: &str| (name.to_owned(), kind, url.to_owned());
     let mut all: Vec<(String, Kind, String)> =
         campaigns.iter().map(|c| named(&c.name, Kind::Campaign, &c.queue_url)).collect();
-    all.extend(stack.express().map(|url| named("express", Kind::Campaign, url.as_str())));
+    all.extend(stack.express().map(|url| named("express", Kind::Express, url.as_str())));
     all.extend(stack.merge().map(|url| named("merge", Kind::Merge, url.as_str())));
+    let domains = stack.poller.domains.queues.iter().zip(1..);
+    all.extend(domains.map(|(url, place)| named(&format!("domain {place}"), Kind::Domain, url)));
     all.push(named("dead letters", Kind::DeadLetter, stack.dead_letter().as_str()));
     let mut queues = Vec::new();
     for (name, kind, url) in all {

@@ -1,0 +1,104 @@
+//! The settings whose values are a range or a choice, each with its default. The parser goes by this
+//! list; `infra/settings.json` is its copy, by which the SAM template, the CDK construct and the
+//! README's table are checked.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::deadlines::LONGEST_SEND;
+
+/// What a setting may be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Range {
+    /// A whole number, both ends included.
+    Whole(u64, u64),
+    /// A number, both ends included.
+    Number(f64, f64),
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+/// A variable, and what it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// The variable, such as `TIDEGATE_MAX_IN_FLIGHT`.
+    pub name: &'static str,
+    /// What is allowed.
+    pub range: Range,
+    /// What holds where it is not set; none where that depends on something else.
+    pub default: Option<&'static str>,
+}
+
+impl Setting {
+    const fn new(name: &'static str, range: Range, default: Option<&'static str>) -> Self {
+        Self { name, range, default }
+    }
+
+    /// The whole number that `text` is, where it is allowed.
+    pub(super) fn whole(&self, text: &str) -> Option<u64> {
+        let Range::Whole(least, most) = self.range else { return None };
+        text.parse().ok().filter(|number| (least..=most).contains(number))
+    }
+
+    /// The number that `text` is, where it is allowed.
+    pub(super) fn number(&self, text: &str) -> Option<f64> {
+        let Range::Number(least, most) = self.range else { return None };
+        text.parse().ok().filter(|number| (least..=most).contains(number))
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(least, most) => write!(f, "a whole number from {least} to {most}"),
+            Self::Number(least, most) => write!(f, "a number from {least} to {most}"),
+            Self::Choice([all @ .., last]) if !all.is_empty() => {
+                write!(f, "{} or {last}", all.join(", "))
+            }
+            Self::Choice(words) => f.write_str(&words.join(", ")),
+        }
+    }
+}
+
+use Range::{Choice, Number, Whole};
+
+#[expect(clippy::cast_possible_truncation, reason = "below the poller's time-out of 15 s")]
+const LONGEST_SEND_MS: u64 = LONGEST_SEND.as_millis() as u64;
+
+macro_rules! settings {
+    ($($constant:ident = $name:literal, $range:expr, $default:expr;)*) => {
+        $(pub(super) const $constant: Setting = Setting::new($name, $range, $default);)*
+
+        /// All of them.
+        pub const SETTINGS: &[Setting] = &[$($constant),*];
+    };
+}
+
+settings! {
+    QUOTA = "TIDEGATE_QUOTA_PER_SECOND", Number(0.001, 10_000.0), None;
+    GUARD = "TIDEGATE_GUARD", Number(0.005, 0.5), Some("0.02");
+    LEAD = "TIDEGATE_TICK_LEAD_MS", Whole(0, 1_000), Some("400");
+    OVERLAP = "TIDEGATE_OVERLAP_WINDOWS", Whole(0, 20), None;
+    MAX_IN_FLIGHT = "TIDEGATE_MAX_IN_FLIGHT", Whole(1, 900), None;
+    SEND_TIMEOUT = "TIDEGATE_SEND_TIMEOUT_MS", Whole(100, LONGEST_SEND_MS), Some("5000");
+    MAX_ATTEMPTS = "TIDEGATE_MAX_ATTEMPTS", Whole(1, 100), Some("5");
+    UNSENT = "TIDEGATE_UNSENT", Choice(&["timeout", "release"]), Some("timeout");
+    IDLE_WINDOWS = "TIDEGATE_IDLE_WINDOWS", Whole(1, 60), Some("5");
+    IDLE_WAKE = "TIDEGATE_IDLE_WAKE_SECONDS", Whole(1, 60), Some("1");
+    FEEDBACK = "TIDEGATE_FEEDBACK", Choice(&["off", "count", "hold"]), Some("off");
+    BOUNCE_SHARE = "TIDEGATE_BOUNCE_SHARE", Number(0.001, 1.0), Some("0.05");
+    COMPLAINT_SHARE = "TIDEGATE_COMPLAINT_SHARE", Number(0.000_1, 1.0), Some("0.001");
+    FEEDBACK_MINIMUM = "TIDEGATE_FEEDBACK_MINIMUM", Whole(100, 1_000_000), Some("1000");
+    DAILY = "TIDEGATE_DAILY", Choice(&["full", "spread"]), Some("full");
+    BREAKER_SHARE = "TIDEGATE_BREAKER_SHARE", Number(0.01, 1.0), Some("0.2");
+    BREAKER_SECONDS = "TIDEGATE_BREAKER_SECONDS", Whole(15, 3_600), Some("60");
+    BREAKER_OUTCOMES = "TIDEGATE_BREAKER_OUTCOMES", Whole(1, 10_000), Some("20");
+    BREAKER_STOP = "TIDEGATE_BREAKER_STOP_SECONDS", Whole(1, 3_600), Some("30");
+    BREAKER_PROBE = "TIDEGATE_BREAKER_PROBE_SECONDS", Whole(12, 600), Some("15");
+    DUPLICATE_GUARD = "TIDEGATE_DUPLICATE_GUARD", Choice(&["off", "resend", "park"]), Some("off");
+    DUPLICATE_GUARD_DAYS = "TIDEGATE_DUPLICATE_GUARD_DAYS", Whole(1, 90), Some("15");
+    SHARED_BUCKET_LOST = "TIDEGATE_SHARED_BUCKET_LOST", Choice(&["closed", "open"]), Some("closed");
+    SPILL_REPLAY = "TIDEGATE_SPILL_REPLAY", Choice(&["auto", "off"]), Some("auto");
+}

@@ -1,0 +1,248 @@
+"""Deploys the SAM template by `sam deploy`, with parameters from a file; and deletes the stack again.
+
+`sam deploy` by itself keeps the value of every parameter that is not given, so that a new default never
+reaches a stack that is there. Here every parameter is given: what the file says, else the template's
+default. A value that the stack has and the file does not say is refused, so that none is lost unseen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import yaml
+from botocore.exceptions import BotoCoreError, ClientError
+
+INFRA = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(INFRA / "local"), str(INFRA / "parity")]
+
+import sam_template  # noqa: E402
+
+TEMPLATE = INFRA / "sam" / "template.yaml"
+FUNCTIONS = ("scheduler", "poller")
+# As the template names the folder of the binaries, from its own.
+BINARIES = "../../target/lambda"
+# What says of its own accord what it is: make's ARCH.
+ARCHITECTURE = "Architecture"
+
+
+class Refused(Exception):
+    """Why nothing was deployed or deleted."""
+
+
+def read_parameters(path: Path, known: Mapping[str, Any]) -> dict[str, str]:
+    """Every value as it is written: `on` is no truth value, 0.10 no number."""
+    try:
+        given = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+    except OSError as error:
+        raise Refused(f"cannot read {path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise Refused(f"{path} is not YAML: {error}") from error
+    if isinstance(given, list) and all(isinstance(entry, dict) for entry in given):
+        # The list that the AWS CLI takes.
+        given = {entry.get("ParameterKey"): entry.get("ParameterValue") for entry in given}
+    if given is None or given == "":
+        given = {}
+    if not isinstance(given, dict):
+        raise Refused(f"{path} holds no parameters: a line is NAME: VALUE")
+    for name, value in given.items():
+        if name not in known:
+            raise Refused(f"{path}: the template has no parameter {name}; it has {', '.join(known)}")
+        if name == ARCHITECTURE:
+            raise Refused(f"{path}: {name} is given by make's ARCH, such as ARCH=x86_64")
+        if not isinstance(value, str):
+            raise Refused(f"{path}: {name} is not one text; write a list or JSON in quotes")
+    return given
+
+
+def values(template: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
+    """A value for each of the template's parameters."""
+    defaults = {name: str(p["Default"]) for name, p in template["Parameters"].items()}
+    return defaults | dict(given)
+
+
+def lost(
+    deployed: Mapping[str, str], defaults: Mapping[str, str], wanted: Mapping[str, str], given: set[str]
+) -> list[str]:
+    """A line for each value of the stack's that would be lost: neither its default then nor in the file.
+
+    `defaults` are those of the template that was deployed: what was left at one follows to the new one.
+    """
+    return [
+        f"{name}: {json.dumps(value)}"
+        for name, value in deployed.items()
+        if name in wanted and name not in given and value not in (defaults.get(name), wanted[name])
+    ]
+
+
+def for_sam(value: str) -> str:
+    """In the form in which `sam deploy` hands it on as it is: it takes one pair of quotes off, and the
+    backslash away from before a space or a quote."""
+    for followed in (" ", '"', "'"):
+        value = value.replace(f"\\{followed}", f"\\\\{followed}")
+    return f'"{value}"'
+
+
+def environments(parameters: Mapping[str, str], stack: str) -> dict[str, dict[str, str]]:
+    """What the functions' environments will be, with made-up names for what only AWS can tell."""
+    made = sam_template.Rendered(sam_template.rendered(), stack, parameters)
+    found = {}
+    for function in FUNCTIONS:
+        variables = made.resources[f"{function.capitalize()}Function"]["Environment"]["Variables"]
+        found[function] = {
+            name: "rediss://resolved" if "{{resolve:" in str(value)
+            else str(value).replace("AWS::S3::Bucket", "bucket")
+            for name, value in variables.items()
+        }
+    return found
+
+
+def check_settings(tidegate: Path, found: Mapping[str, Any]) -> None:
+    """Asks the functions' own parser, before anything is deployed."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        json.dump(found, file)
+        file.flush()
+        ran = subprocess.run([tidegate, "doctor", "--environments", file.name], check=False)
+    if ran.returncode != 0:
+        raise Refused("nothing was deployed: the functions would not start with these parameters")
+
+
+def described(cloudformation: Any, stack: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+    return found
+
+
+def check_nothing_is_lost(
+    cloudformation: Any, stack: str, wanted: Mapping[str, str], given: set[str], file: str
+) -> None:
+    found = described(cloudformation, stack)
+    if found is None or found["StackStatus"] == "REVIEW_IN_PROGRESS":
+        return
+    summary = cloudformation.get_template_summary(StackName=stack)["Parameters"]
+    defaults = {p["ParameterKey"]: p.get("DefaultValue", "") for p in summary}
+    # Of one that is not shown nobody knows whether it has a value: what it switches on says so.
+    hidden = {p["ParameterKey"] for p in summary if p.get("NoEcho")}
+    deployed = {
+        p["ParameterKey"]: p.get("ParameterValue", "")
+        for p in found.get("Parameters", [])
+        if p["ParameterKey"] not in hidden | {ARCHITECTURE}
+    }
+    lines = lost(deployed, defaults, wanted, given)
+    uses = {resource["LogicalResourceId"] for resource in _resources(cloudformation, stack)}
+    if "SharedBucket" in hidden and "SharedBucket" not in given and "BucketLostAlarm" in uses:
+        lines.append("SharedBucket: (its value is not shown)")
+    if lines:
+        raise Refused(
+            f"the stack {stack} has values that {file} does not say. Nothing was deployed. To keep them, "
+            "write into it (a value can be cleared or changed there, too):\n  " + "\n  ".join(lines)
+        )
+
+
+def _resources(cloudformation: Any, stack: str) -> list[dict[str, Any]]:
+    pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack)
+    return [resource for page in pages for resource in page["StackResourceSummaries"]]
+
+
+def deploy(args: argparse.Namespace) -> None:
+    template = sam_template.source()
+    given = {} if args.settings is None else read_parameters(args.settings, template["Parameters"])
+    wanted = values(template, given | {ARCHITECTURE: args.architecture})
+    file = "no file (SETTINGS=FILE)" if args.settings is None else str(args.settings)
+    cloudformation = boto3.client("cloudformation", region_name=args.region)
+    check_nothing_is_lost(cloudformation, args.stack, wanted, set(given), file)
+    check_settings(args.tidegate, environments(wanted, args.stack))
+    for function in FUNCTIONS:
+        if not (args.binaries / function / "bootstrap").is_file():
+            raise Refused(f"{args.binaries / function / 'bootstrap'} is missing: make build")
+    with tempfile.TemporaryDirectory(prefix="tidegate-deploy-") as folder:
+        copy, file_of_all = Path(folder) / "template.yaml", Path(folder) / "parameters.yaml"
+        text = TEMPLATE.read_text(encoding="utf-8")
+        copy.write_text(text.replace(BINARIES, str(args.binaries)), encoding="utf-8")
+        quoted = {name: for_sam(value) for name, value in wanted.items()}
+        file_of_all.write_text(json.dumps(quoted), encoding="utf-8")
+        sam(args, "deploy", "--template-file", str(copy), "--resolve-s3", "--capabilities",
+            "CAPABILITY_IAM", "--no-fail-on-empty-changeset",
+            "--confirm-changeset" if args.confirm else "--no-confirm-changeset",
+            "--parameter-overrides", f"file://{file_of_all}")  # fmt: skip
+    if described(cloudformation, args.stack) is None:
+        raise Refused(f"the change was not confirmed: there is no stack {args.stack}")
+    protect(cloudformation, args.stack, args.protect)
+
+
+def protect(cloudformation: Any, stack: str, on: bool) -> None:
+    """`sam deploy` has no option for it."""
+    cloudformation.update_termination_protection(StackName=stack, EnableTerminationProtection=on)
+    print(f"make: {stack} is {'protected' if on else 'not protected'} from deletion")
+
+
+def delete(args: argparse.Namespace) -> None:
+    cloudformation = boto3.client("cloudformation", region_name=args.region)
+    found = described(cloudformation, args.stack)
+    if found is None:
+        raise Refused(f"there is no stack {args.stack} in {cloudformation.meta.region_name}")
+    if found.get("EnableTerminationProtection") and args.protect:
+        raise Refused(
+            f"the stack {args.stack} is protected from deletion: with it go its queues and the mail in "
+            "them. To delete it all the same, add PROTECT=no to this command"
+        )
+    if not args.protect:
+        protect(cloudformation, args.stack, False)
+    sam(args, "delete", *([] if args.confirm else ["--no-prompts"]))
+    if args.confirm and described(cloudformation, args.stack) is not None:
+        protect(cloudformation, args.stack, True)
+
+
+def sam(args: argparse.Namespace, command: str, *more: str) -> None:
+    region = ["--region", args.region] if args.region else []
+    own = Path(sys.executable).parent / "sam"
+    ran = subprocess.run(
+        [own, command, "--stack-name", args.stack, *region, *more],
+        env=os.environ | {"SAM_CLI_TELEMETRY": "0"},
+        check=False,
+    )
+    if ran.returncode != 0:
+        sys.exit(ran.returncode)
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("deploy", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, run in (("deploy", deploy), ("delete", delete)):
+        option = commands.add_parser(name)
+        option.set_defaults(run=run)
+        option.add_argument("--stack", required=True)
+        option.add_argument("--region", default=None)
+        option.add_argument("--no-confirm", dest="confirm", action="store_false")
+        option.add_argument("--no-protect", dest="protect", action="store_false")
+        if name == "deploy":
+            option.add_argument("--settings", type=Path, metavar="FILE")
+            option.add_argument("--architecture", required=True)
+            option.add_argument("--binaries", type=Path, required=True, metavar="DIR")
+            option.add_argument("--tidegate", type=Path, required=True, metavar="FILE")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    args = parse()
+    try:
+        args.run(args)
+    except (Refused, BotoCoreError, ClientError) as error:
+        print(f"make: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""What `make deploy` hands on to `sam deploy`, and what it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from samcli.cli.types import CfnParameterOverridesType
+
+import deploy
+
+ROOT = deploy.INFRA.parent
+KNOWN = deploy.sam_template.source()["Parameters"]
+
+
+def written(text: str) -> dict[str, str]:
+    """What a parameter file of this text says."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mail.yaml"
+        path.write_text(text, encoding="utf-8")
+        return deploy.read_parameters(path, KNOWN)
+
+
+class CloudFormation:
+    """A stack that is there, deployed from a template with these defaults."""
+
+    def __init__(self, values: dict[str, str], defaults: dict[str, str], resources: list[str]) -> None:
+        self.values, self.defaults, self.resources = values, defaults, resources
+
+    def describe_stacks(self, **_: Any) -> dict[str, Any]:
+        parameters = [{"ParameterKey": n, "ParameterValue": v} for n, v in self.values.items()]
+        return {"Stacks": [{"StackStatus": "CREATE_COMPLETE", "Parameters": parameters}]}
+
+    def get_template_summary(self, **_: Any) -> dict[str, Any]:
+        return {"Parameters": [
+            {"ParameterKey": name, "DefaultValue": value, "NoEcho": name == "SharedBucket"}
+            for name, value in self.defaults.items()
+        ]}  # fmt: skip
+
+    def get_paginator(self, _: str) -> CloudFormation:
+        return self
+
+    def paginate(self, **_: Any) -> list[dict[str, Any]]:
+        return [{"StackResourceSummaries": [{"LogicalResourceId": r} for r in self.resources]}]
+
+
+class Parameters(unittest.TestCase):
+    def test_lines_after_the_first_count_and_every_value_is_as_it_is_written(self) -> None:
+        given = written(
+            "SharedBucket: '{{resolve:secretsmanager:tidegate/bucket}}'\n"
+            "SubnetIds: subnet-0a1b2c3d,subnet-1b2c3d4e\n"
+            "# a comment\n"
+            "Shedding: on\nExpressQueue: true\nGuard: 0.020\nSecondCampaignName:\n"
+            'Campaigns: \'[{"name": "a", "queue_url": "https://q/$HOME", "weight": 1}]\'\n'
+            "DomainLimits: gmail.com+googlemail.com=10/s, *=25%\n"
+        )
+        self.assertEqual(given["SubnetIds"], "subnet-0a1b2c3d,subnet-1b2c3d4e")
+        self.assertEqual(given["SharedBucket"], "{{resolve:secretsmanager:tidegate/bucket}}")
+        self.assertEqual((given["Shedding"], given["ExpressQueue"]), ("on", "true"))
+        self.assertEqual((given["Guard"], given["SecondCampaignName"]), ("0.020", ""))
+        self.assertIn("https://q/$HOME", given["Campaigns"])
+        self.assertEqual(given["DomainLimits"], "gmail.com+googlemail.com=10/s, *=25%")
+
+    def test_the_aws_clis_list_is_read_too(self) -> None:
+        listed = '[{"ParameterKey": "Mode", "ParameterValue": "direct"}]'
+        self.assertEqual(written(listed), {"Mode": "direct"})
+        self.assertEqual(written(""), {})
+
+    def test_what_is_no_parameter_is_refused_by_its_name(self) -> None:
+        for text, said in (
+            ("Moed: direct", "the template has no parameter Moed; it has FirstCampaignName"),
+            ("Architecture: x86_64", "Architecture is given by make's ARCH"),
+            ("Campaigns: [{name: a}]", "Campaigns is not one text"),
+            ("Mode", "holds no parameters"),
+            ("a: [", "is not YAML"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(deploy.Refused, said):
+                written(text)
+
+    def test_sam_hands_every_value_on_as_it_is(self) -> None:
+        texts = ("", " ", "a b", '[{"name": "a\\"b"}]', '"quoted"', "'", "\\ ", "\\\\ ", "\\'x\\\"", "$HOME",
+                 "{{resolve:secretsmanager:a}}", "Name=value", "a,b")  # fmt: skip
+        given = {f"P{place}": deploy.for_sam(text) for place, text in enumerate(texts)}
+        handed = CfnParameterOverridesType().convert(given, None, None)
+        self.assertEqual(list(handed.values()), list(texts))
+
+    def test_every_parameter_is_given_so_that_a_new_default_reaches_a_stack_that_is_there(self) -> None:
+        values = deploy.values(deploy.sam_template.source(), {"Mode": "direct"})
+        self.assertEqual(set(values), set(KNOWN))
+        self.assertEqual((values["Mode"], values["Guard"]), ("direct", "0.02"))
+
+
+class Stack(unittest.TestCase):
+    WANTED = {"Mode": "merge", "Guard": "0.03", "SharedBucket": ""}
+
+    def check(self, values: dict[str, str], given: set[str], resources: list[str] | None = None) -> None:
+        defaults = {"Mode": "merge", "Guard": "0.02", "SharedBucket": ""}
+        there = CloudFormation(values, defaults, resources or [])
+        deploy.check_nothing_is_lost(there, "mail", self.WANTED, given, "mail.yaml")
+
+    def test_what_was_left_at_its_default_follows_to_the_new_one(self) -> None:
+        self.check({"Mode": "merge", "Guard": "0.02", "SharedBucket": "****"}, set())
+
+    def test_a_value_that_the_file_does_not_say_is_not_lost_unseen(self) -> None:
+        with self.assertRaisesRegex(deploy.Refused, r'mail.yaml does not say(.|\n)*Mode: "direct"'):
+            self.check({"Mode": "direct", "Guard": "0.02"}, {"Guard"})
+        self.check({"Mode": "direct", "Guard": "0.02"}, {"Mode"})
+
+    def test_a_shared_bucket_is_not_lost_though_its_value_is_not_shown(self) -> None:
+        with self.assertRaisesRegex(deploy.Refused, "SharedBucket: .its value is not shown"):
+            self.check({"SharedBucket": "****"}, set(), ["BucketLostAlarm"])
+        self.check({"SharedBucket": "****"}, {"SharedBucket"}, ["BucketLostAlarm"])
+
+
+class Settings(unittest.TestCase):
+    def test_the_functions_environments_are_those_of_the_parameters(self) -> None:
+        given = {"MaxInFlight": "900", "SharedBucket": "{{resolve:secretsmanager:a}}", "Shedding": "on"}
+        found = deploy.environments(deploy.values(deploy.sam_template.source(), given), "mail")
+        self.assertEqual(found["poller"]["TIDEGATE_MAX_IN_FLIGHT"], "900")
+        self.assertEqual(found["poller"]["TIDEGATE_SHARED_BUCKET"], "rediss://resolved")
+        self.assertEqual(found["scheduler"]["TIDEGATE_SPILL"], "s3://bucket/spill")
+
+    def test_nothing_is_deployed_where_the_functions_would_not_start(self) -> None:
+        with mock.patch.object(deploy.subprocess, "run", return_value=mock.Mock(returncode=1)):
+            with self.assertRaisesRegex(deploy.Refused, "nothing was deployed"):
+                deploy.check_settings(Path("tidegate"), {})
+
+
+class Make(unittest.TestCase):
+    def test_variables_that_are_no_longer_read_say_what_to_do(self) -> None:
+        for target, old in (("deploy", "PARAMETERS=Mode=direct"), ("deploy-cdk", "CONTEXT=-c a=b")):
+            ran = subprocess.run(
+                ["make", "--dry-run", target, old], cwd=ROOT, capture_output=True, text=True, check=False
+            )
+            self.assertNotEqual(ran.returncode, 0)
+            self.assertRegex(ran.stderr, f"{old.split('=')[0]} is no longer read.*make {target} SETTINGS=FILE")
+
+    def test_the_binaries_of_another_target_directory_are_those_that_are_deployed(self) -> None:
+        ran = subprocess.run(
+            ["make", "--dry-run", "deploy", "CARGO_TARGET_DIR=/else/where"],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        self.assertIn('--binaries "/else/where/lambda"', ran.stdout)
+        template = deploy.TEMPLATE.read_text(encoding="utf-8")
+        self.assertEqual(template.count(f"CodeUri: {deploy.BINARIES}/"), len(deploy.FUNCTIONS))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

@@ -1,0 +1,184 @@
+"""The guide, infra/README.md, followed to the letter: every command on it, as printed, against a local AWS."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import boto3
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+GUIDE = ROOT / "infra" / "README.md"
+REGION = "eu-west-1"
+# Commands that only AWS, or another checkout, can run: each block by its first line, with the reason.
+AWS_ONLY = {
+    "rustup target add aarch64-unknown-linux-gnu": "CI's job `build` runs both, for both processors",
+    "echo 'AllowedSenders:": "the local policy simulator is told no sender, and so the doctor finds it denied",
+    "aws elasticache create-user": "the local AWS has no ElastiCache in a VPC",
+    "aws secretsmanager create-secret": "its value is the address that ElastiCache gave",
+    "cat >> tidegate.yaml <<'END'": "the local AWS has no VPC, and resolves no secret",
+    "git fetch --tags && git checkout v0.2.0": "it leaves the checkout that is tested",
+}
+FILES = ("tidegate.yaml", "tidegate.json", "first.csv", "mail.html", "first.journal")
+DONE = "### done"
+
+
+def blocks(text: str) -> Iterator[tuple[bool, str]]:
+    """The page's commands, block by block, and whether a block is for AWS only."""
+    found = re.compile(r"^(?:[ ]*<!-- (AWS only) -->\n)?(?P<in>[ ]*)```sh\n(.*?)^(?P=in)```$", re.M | re.S)
+    for block in found.finditer(text):
+        yield block[1] is not None, textwrap.dedent(block[3])
+
+
+class Page(unittest.TestCase):
+    def test_every_block_is_run_or_marked_and_the_marked_have_a_reason(self) -> None:
+        text = GUIDE.read_text(encoding="utf-8")
+        marked = [block for only, block in blocks(text) if only]
+        self.assertEqual(len(list(blocks(text))), text.count("```sh"))
+        self.assertEqual(text.count("<!-- AWS only -->"), len(marked))
+        for block in marked:
+            known = [first for first in AWS_ONLY if block.startswith(first)]
+            self.assertEqual(len(known), 1, f"marked, and no reason is listed here:\n{block}")
+        self.assertEqual(len(marked), len(AWS_ONLY))
+
+
+class LocalAws:
+    """ministack on a free port; functions inherit its environment, and so find it."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.endpoint = f"http://127.0.0.1:{port}"
+        own = {"BIND_HOST": "127.0.0.1", "MINISTACK_HOST": "127.0.0.1", "GATEWAY_PORT": str(port),
+               "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0", "STATE_DIR": str(folder / "state"),
+               "S3_DATA_DIR": str(folder / "s3"), "TMPDIR": str(folder)}  # fmt: skip
+        self.log = (folder / "ministack.log").open("w")
+        self.process = subprocess.Popen(
+            [Path(sys.executable).parent / "ministack"], cwd=folder, stdout=self.log,
+            stderr=subprocess.STDOUT, env=os.environ | own | self.environment(), start_new_session=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with urllib.request.urlopen(f"{self.endpoint}/_ministack/ready", timeout=5):
+                    return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    def environment(self) -> dict[str, str]:
+        return {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": "test",
+                "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true"}  # fmt: skip
+
+    def client(self, service: str) -> Any:
+        return boto3.client(
+            service, endpoint_url=self.endpoint, region_name=REGION,
+            aws_access_key_id="test", aws_secret_access_key="test",
+        )  # fmt: skip
+
+    def end(self) -> None:
+        # Its functions are of its process group.
+        os.killpg(self.process.pid, 15)
+        self.process.wait(20)
+        self.log.close()
+
+
+class Shell:
+    """One bash for all blocks, as one person's terminal."""
+
+    def __init__(self, folder: Path, aws: LocalAws, log: IO[str]) -> None:
+        home = Path(os.environ["HOME"])
+        own = {
+            "HOME": str(folder),
+            "CARGO_HOME": os.environ.get("CARGO_HOME", str(home / ".cargo")),
+            "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(home / ".rustup")),
+            # The binaries of this build instead of those for Lambda's processor, which take minutes.
+            "PREBUILT": str(folder / "prebuilt"),
+        }
+        for function in ("scheduler", "poller"):
+            to = folder / "prebuilt" / function
+            to.mkdir(parents=True)
+            shutil.copy(Path(os.environ["TIDEGATE_BIN_DIR"]) / function, to / "bootstrap")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "MAKE", "MFLAGS"))}
+        self.log = log
+        self.bash = subprocess.Popen(
+            ["bash", "-euo", "pipefail"], cwd=ROOT, env=environment | own | aws.environment(),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        # Version 1 of the AWS CLI asks SQS elsewhere, whatever AWS_ENDPOINT_URL says.
+        self.run('aws() { command aws --endpoint-url "$AWS_ENDPOINT_URL" "$@"; }\n')
+
+    def run(self, block: str) -> None:
+        assert self.bash.stdin is not None and self.bash.stdout is not None
+        self.log.write(f"$ {block}")
+        self.bash.stdin.write(f"{{\n{block}\n}} < /dev/null\necho '{DONE}'\n")
+        self.bash.stdin.flush()
+        said = []
+        for line in self.bash.stdout:
+            if line == f"{DONE}\n":
+                return
+            said.append(line)
+            self.log.write(line)
+        raise AssertionError(f"exit code {self.bash.wait()}:\n{block}\n{''.join(said[-60:])}")
+
+
+class Guide(unittest.TestCase):
+    def setUp(self) -> None:
+        there = [name for name in FILES if (ROOT / name).exists()]
+        self.assertEqual(there, [], "the guide's own files stand in the way")
+        self.addCleanup(lambda: [(ROOT / name).unlink(missing_ok=True) for name in FILES])
+        folder = tempfile.TemporaryDirectory(prefix="tidegate-guide-", ignore_cleanup_errors=True)
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.aws = LocalAws(self.folder)
+        self.addCleanup(self.aws.end)
+        log = Path(os.environ.get("TIDEGATE_GUIDE_LOG", self.folder / "guide.log")).open("w", buffering=1)
+        self.addCleanup(log.close)
+        self.shell = Shell(self.folder, self.aws, log)
+        self.addCleanup(self.shell.bash.kill)
+
+    def test_every_command_works_as_it_is_printed_and_the_first_campaigns_mail_is_sent(self) -> None:
+        for aws_only, block in blocks(GUIDE.read_text(encoding="utf-8")):
+            if aws_only:
+                continue
+            self.shell.run(block)
+            if "sqs send-message" in block:
+                self.wait_until_sent(3)
+        stacks = self.aws.client("cloudformation").describe_stacks()["Stacks"]
+        left = [s["StackName"] for s in stacks if s["StackStatus"] != "DELETE_COMPLETE"]
+        self.assertEqual(sorted(left), ["CDKToolkit", "aws-sam-cli-managed-default"])
+
+    def wait_until_sent(self, mails: int) -> None:
+        # The next minute's run may be a minute away; one more is harmless.
+        self.aws.client("lambda").invoke(
+            FunctionName="tidegate-scheduler", InvocationType="Event", Payload=b"{}"
+        )
+        deadline = time.monotonic() + 60
+        while True:
+            (self.folder / "status.json").unlink(missing_ok=True)
+            self.shell.run(f'tidegate status --region {REGION} --json > "$HOME/status.json"')
+            campaigns = json.loads((self.folder / "status.json").read_text())["campaigns"]
+            sent = {campaign["name"]: campaign["sent"] for campaign in campaigns}
+            if sent["news"] >= mails:
+                return
+            self.assertLess(time.monotonic(), deadline, f"only {sent} were sent")
+            time.sleep(1)
+
+
+if __name__ == "__main__":
+    unittest.main()
