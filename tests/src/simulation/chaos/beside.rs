@@ -11,8 +11,6 @@ use super::super::{FEEDBACK, Mail, Settings, World};
 use super::Chaos;
 use super::draw::Draw;
 
-/// The ids of mails of low priority begin so.
-pub(super) const LOW: &str = "low";
 /// What is called for deferred mail alone.
 pub(super) const SPILL: [Operation; 7] = [
     Operation::PutSpill,
@@ -34,7 +32,7 @@ pub(super) struct Beside {
     draw: Draw,
     /// A shared bucket in front of SES; what becomes of mail while it is out of reach.
     bucket: Option<&'static str>,
-    /// Mail of low priority is deferred under back-pressure.
+    /// Mail is deferred under back-pressure.
     pub(super) defers: bool,
     /// What SES reports: bounces and complaints of one campaign.
     pub(super) reported: usize,
@@ -94,7 +92,7 @@ impl Beside {
         // The day's quota would take weeks for it.
         if self.defers && world.settings.daily_quota.is_none() {
             let count = if world.settings.quota < 4.0 { 400 } else { 1_000 };
-            let low = Mail::several(LOW, count, 1);
+            let low = Mail::several("low", count, 1);
             world.put("big", &low.into_iter().map(|mail| mail.at("low")).collect::<Vec<_>>()).await;
         }
         let kinds = ["bounce", "complaint"];

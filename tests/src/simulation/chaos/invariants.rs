@@ -10,7 +10,7 @@ use tidegate_core::reputation::REMEMBERED;
 use tidegate_delivery::poll::{End, WindowReport};
 use tidegate_memory::{Arrival, Operation};
 
-use super::beside::{LOW, SPILL};
+use super::beside::SPILL;
 use super::{Chaos, DOMAINS};
 use crate::simulation::{EXPRESS, MERGE, Start, domain_queue, measure, rate};
 
@@ -300,7 +300,7 @@ impl Causes {
             unknown,
             put_back: stood(campaign).into_iter().chain(aside).collect(),
             put_twice: chaos.twice.as_deref() == Some(id),
-            deferred: id.starts_with(LOW),
+            deferred: chaos.defers,
             merged,
             identity,
         }

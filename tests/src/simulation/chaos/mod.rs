@@ -47,7 +47,7 @@ pub struct Chaos {
     poison: usize,
     /// A span in which both campaigns had mail and nothing failed.
     calm: Option<Range<Timestamp>>,
-    /// Mail of low priority is deferred under back-pressure.
+    /// Mail is deferred under back-pressure.
     defers: bool,
     /// How many bounces and complaints SES reported.
     reported: usize,
@@ -319,7 +319,8 @@ async fn shares(chaos: &Chaos) -> Option<Range<Timestamp>> {
     world.put("big", &Mail::several("calm-big", count(50.0), 1)).await;
     world.put("small", &Mail::several("calm-small", count(10.0), 1)).await;
     let first = world.run(45).await;
-    let held = !world.ledger_now().await.control.holds.is_empty();
+    let control = world.ledger_now().await.control;
+    let held = !control.holds.is_empty() || !control.campaign_holds.is_empty();
     // A campaign found empty is asked again within five windows.
     (!held).then(|| super::measure::span(first, 12..45))
 }
