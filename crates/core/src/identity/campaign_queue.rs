@@ -256,7 +256,7 @@ mod tests {
         ) {
             let Some(envelope) = read(id, &attributes) else { return Ok(()) };
             prop_assert_eq!(&envelope.campaign, "news");
-            prop_assert_eq!(envelope.identity.campaign().as_deref(), Some("news"));
+            prop_assert_eq!(envelope.identity.campaign(), Some("news".to_owned()));
             if let Some(id) = id {
                 prop_assert_eq!(&envelope.identity, &Identity::from_body_id("news", id));
             }
