@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_core::identity::{ATTRIBUTE_NAMES, Envelope, Identity, deduplication_id, group_id};
+use tidegate_core::identity::{
+    ATTRIBUTE_NAMES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id, group_id,
+};
 
 use crate::dead_letter::dead_letters;
 use crate::lines::Lines;
@@ -20,6 +22,9 @@ pub fn attributes(bytes: &[u8]) {
     let lines = Lines::read(text);
     lines.all("identity").for_each(identity);
     made(lines.get("campaign").unwrap_or_default(), lines.get("id").unwrap_or_default());
+    for campaign in ["news", lines.get("campaign").unwrap_or_default()] {
+        on_a_campaigns_queue(campaign, &lines);
+    }
     let envelope = envelope(&lines);
     dead_letters(&lines, envelope.as_ref());
 }
@@ -88,6 +93,23 @@ fn envelope(lines: &Lines<'_>) -> Option<Envelope> {
     let back = envelope.clone().put_back();
     assert_eq!((back.pass, back.attempt), (envelope.pass.saturating_add(1), envelope.attempt));
     Some(envelope)
+}
+
+/// Whatever is attached to mail of a campaign's queue: it is fresh, or has an envelope of that campaign,
+/// from which it can be put back as another pass.
+fn on_a_campaigns_queue(campaign: &str, lines: &Lines<'_>) {
+    let (id, sent_at) = (lines.get("id"), EpochMillis::new(1_795_206_967_042));
+    let message = CampaignMessage { campaign, id, sent_at, max_attempts: 5 };
+    let Some(envelope) = message.envelope(|name| lines.get(name)) else { return };
+    let own = match id {
+        Some(id) => Identity::from_body_id(campaign, id),
+        None => Identity::from_message_id(campaign, &envelope.identity.id()),
+    };
+    assert_eq!((envelope.campaign.as_str(), &envelope.identity), (campaign, &own));
+    assert!(envelope.pass >= 1 && envelope.attempt < 5, "{envelope:?}");
+    let age = sent_at.as_millis().checked_sub(envelope.enqueued_at.as_millis());
+    assert!(age.is_some_and(|age| age <= 14 * 86_400_000), "{envelope:?}");
+    assert!(envelope.clone().parked().put_back().pass > envelope.pass, "{envelope:?}");
 }
 
 fn written(envelope: &Envelope) -> Envelope {

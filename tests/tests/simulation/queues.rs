@@ -82,22 +82,6 @@ async fn entries_of_a_send_that_fail_stay_in_their_campaign_and_are_sent_once() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn mail_whose_delete_fails_comes_again_and_only_that_may_be_sent_twice() {
-    for merge in MODES {
-        for fault in [Fault::RefuseEntries(0.3), Fault::Before(FailureKind::Unreachable)] {
-            let world = batches_fail(merge, Operation::Delete, fault).await;
-            let failed: u64 = world.reports().iter().map(|report| report.delete_failed).sum();
-            let twice = world.duplicates().len() as u64;
-            assert!(failed > 0 && twice <= failed, "{twice} twice, {failed} deletes failed");
-        }
-        for fault in [Fault::LoseEntries(0.3), Fault::After(FailureKind::Unreachable)] {
-            let world = batches_fail(merge, Operation::Delete, fault).await;
-            assert_eq!(world.duplicates(), Vec::<String>::new());
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn receives_that_fail_lose_nothing_and_send_nothing_twice() {
     for merge in MODES {
         for fault in [Fault::Before(FailureKind::TimedOut), Fault::After(FailureKind::TimedOut)] {

@@ -122,7 +122,7 @@ impl Envelope {
     /// As it goes back to its campaign queue after a send at `at` failed with `error`.
     #[must_use]
     pub fn put_back_failed(self, at: EpochMillis, error: &str) -> Self {
-        let attempt = self.attempt.saturating_add(1);
+        let attempt = self.next_attempt();
         Self { attempt, ..self.put_back_uncounted(at, error) }
     }
 
@@ -156,10 +156,17 @@ impl Envelope {
             .collect()
     }
 
-    /// Reads the attributes of a received message, which `attribute` finds by name.
+    /// The number of its next attempt, or of the one under way; counted from 1.
+    #[must_use]
+    pub const fn next_attempt(&self) -> u32 {
+        self.attempt.saturating_add(1)
+    }
+
+    /// Reads the attributes of a message that Tidegate alone can have written, which `attribute` finds by
+    /// name: of the merge queue, a recipient domain's or the dead-letter queue, or of deferred mail. On
+    /// queues that producers write less counts: see [`super::CampaignMessage::envelope`].
     ///
-    /// `None` for a message fresh from its producer: one without `identity`. Whatever else such a
-    /// message carries is the producer's own and does not count.
+    /// `None` for a message without `identity`.
     ///
     /// # Errors
     /// Beside `identity` another attribute is missing or malformed.

@@ -1,5 +1,6 @@
 //! Who a mail is, for ever: its identity, and the attributes that travel with it.
 
+mod campaign_queue;
 mod envelope;
 mod epoch_millis;
 
@@ -8,6 +9,7 @@ use std::fmt::{self, Write as _};
 
 use sha2::{Digest as _, Sha256};
 
+pub use campaign_queue::CampaignMessage;
 pub use envelope::{
     ATTRIBUTE_NAMES, CAMPAIGN_QUEUE_BYTES, Envelope, EnvelopeError, MAX_ATTRIBUTE_BYTES,
 };
@@ -20,6 +22,9 @@ pub const MAX_CAMPAIGN_CHARS: usize = 80;
 /// Bytes up to which an identity is kept as text; a longer one (which no checked message has)
 /// is kept as its hash.
 const MAX_TEXT_BYTES: usize = 2048;
+
+/// Bytes that an SQS message id has at most.
+const MAX_MESSAGE_ID_BYTES: usize = 100;
 
 const BODY_ID: &str = "id";
 const MESSAGE_ID: &str = "msg";
@@ -94,6 +99,12 @@ impl Identity {
         let campaign = decode(parts.next()?);
         // A hash has two parts.
         parts.nth(1).and(campaign)
+    }
+
+    /// Whether it stands for an SQS message id, in this campaign.
+    pub(crate) fn is_of_message_in(&self, campaign: &str) -> bool {
+        let id = self.0.strip_prefix(&format!("{}/{MESSAGE_ID}/", encode(campaign)));
+        id.is_some_and(|id| (1..=MAX_MESSAGE_ID_BYTES).contains(&id.len()))
     }
 
     /// Reads the attribute back.

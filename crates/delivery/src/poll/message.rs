@@ -5,7 +5,8 @@ use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
 use tidegate_core::domains::Demands;
 use tidegate_core::email::{Email, addressed_to};
 use tidegate_core::identity::{
-    CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity, deduplication_id, group_id,
+    CAMPAIGN_QUEUE_BYTES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id,
+    group_id,
 };
 use tidegate_core::limiter::Line;
 
@@ -76,7 +77,8 @@ pub(super) struct Rejected {
 /// The name under which mail is counted whose campaign nothing tells.
 const UNKNOWN: &str = "unknown";
 
-/// Reads `received`: attributes first, then the body.
+/// Reads `received`. What is attached to mail of a queue that producers write never makes it a dead
+/// letter: what cannot be ours does not count.
 pub(super) fn read(
     received: Received,
     source: &Source,
@@ -108,23 +110,32 @@ pub(super) fn read(
                 redacted,
             })
         };
-    let envelope = match Envelope::from_attributes(|name| attributes.get(name).map(String::as_str))
-    {
+    let parsed = Email::parse(&held.body);
+    let attribute = |name: &str| attributes.get(name).map(String::as_str);
+    let envelope = match &source.campaign {
+        Some(campaign) => {
+            let id = parsed.as_ref().ok().and_then(Email::id);
+            let (sent_at, max_attempts) = (held.put_at, config.max_attempts);
+            let message = CampaignMessage { campaign, id, sent_at, max_attempts };
+            Ok(message.envelope(attribute))
+        }
+        None => Envelope::from_attributes(attribute),
+    };
+    let envelope = match envelope {
         Ok(envelope) => envelope,
         Err(error) => {
             let text = chain(&error);
             return Err(reject(held, None, "InvalidAttribute", text.clone(), text));
         }
     };
-    let parsed = Email::parse(&held.body).and_then(|email| config.allowed_senders.admit(email));
-    let email = match parsed {
+    let email = match parsed.and_then(|email| config.allowed_senders.admit(email)) {
         Ok(email) => email,
         Err(error) => {
             let code = error.kind().code();
             return Err(reject(held, envelope, code, error.to_string(), error.redacted()));
         }
     };
-    let mut envelope = envelope.unwrap_or_else(|| {
+    let envelope = envelope.unwrap_or_else(|| {
         let campaign = source.campaign.as_deref().unwrap_or(UNKNOWN);
         let identity = match email.id() {
             Some(id) => Identity::from_body_id(campaign, id),
@@ -132,9 +143,6 @@ pub(super) fn read(
         };
         Envelope::fresh(campaign, identity, held.put_at)
     });
-    if let Some(campaign) = &source.campaign {
-        envelope.campaign.clone_from(campaign); // a queue may have been renamed meanwhile
-    }
     // It could not go back to its campaign, ever: better said at once than when it has to.
     let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
     if held.body.len() > allowed {

@@ -244,7 +244,7 @@ impl<E: Environment> Poller<E> {
             let written = ctx.spiller.write(ctx, &jobs).await;
             (fed, drained, written)
         };
-        let settling = settle(self.env.queues(), to_settle, &buffered);
+        let settling = settle(ctx, to_settle, &buffered);
         let beside = join3(self.warm(ctx), self.drift(ctx), self.gone(ctx));
         let serving = pin!(join3(shedding, settling, beside));
         let waking = pin!(self.wake(ctx));

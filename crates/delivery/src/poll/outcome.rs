@@ -27,7 +27,7 @@ pub(super) fn accepted(message: &Message, ses_message_id: &str, latency: Duratio
         campaign = message.envelope.campaign,
         identity = %message.envelope.identity,
         recipients = message.email.recipients(),
-        attempt = message.envelope.attempt + 1,
+        attempt = message.envelope.next_attempt(),
         latency_ms = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
         ses_message_id,
         "sent"
@@ -161,7 +161,7 @@ pub(super) fn log(message: &Message, failure: &Failure, outcome: Outcome, then: 
         code = failure.code.as_deref().unwrap_or(NO_CODE),
         http_status = failure.http_status,
         possibly_sent = outcome.possibly_sent(),
-        attempt = message.envelope.attempt + 1,
+        attempt = message.envelope.next_attempt(),
         then,
         "not sent"
     );

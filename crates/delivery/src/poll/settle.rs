@@ -1,5 +1,10 @@
 //! Settling: what received messages become, in batches. A message is deleted from where it stands
 //! only after SES took it, or after it stands, acknowledged, in its next queue.
+//!
+//! A delete that failed is tried again while the poller has time for it: otherwise the mail comes back after
+//! its visibility timeout and is sent twice. Of the other calls none is repeated. A move whose answer was
+//! lost may stand in its next queue already, and one that failed leaves the mail where it is. Making a
+//! message visible twice could show it while the next poller sends it.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,13 +14,19 @@ use std::time::Duration;
 use futures_channel::mpsc::UnboundedReceiver;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
+use tidegate_core::config::MOVED;
 
-use crate::ports::{Entry, Outgoing, PortError, QueueUrl, Queues};
+use super::context::Context;
+use crate::environment::Environment;
+use crate::ports::{Clock as _, Entry, Outgoing, PortError, QueueUrl, Queues as _};
 
 /// SQS's most entries in one batch.
 pub(super) const BATCH: usize = 10;
 /// SQS's limit of a batch, in bytes.
 pub(super) const BATCH_BYTES: usize = 1_048_576;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What is to become of a received message.
 #[derive(Debug)]
@@ -44,7 +55,7 @@ pub(super) struct Receipt {
 pub(super) struct Settled {
     pub(super) deleted: u64,
     pub(super) moved: u64,
-    /// Deletes that failed: the message comes again after its visibility timeout.
+    /// Deletes that failed to the last: the message comes again after its visibility timeout.
     pub(super) delete_failed: u64,
     /// Moves that failed: the message stays where it is.
     pub(super) move_failed: u64,
@@ -52,33 +63,40 @@ pub(super) struct Settled {
 
 /// Settles what comes through `jobs` until it is closed and all is done. `buffered` counts the
 /// messages that take room in the buffer.
-pub(super) async fn settle(
-    queues: &impl Queues,
+pub(super) async fn settle<E: Environment>(
+    ctx: &Context<'_, E>,
     mut jobs: UnboundedReceiver<Job>,
     buffered: &Cell<usize>,
 ) -> Settled {
-    let mut pending = Pending::default();
+    let mut state =
+        Settlement { pending: Pending::default(), settled: Settled::default(), buffered };
     let mut batches = FuturesUnordered::new();
-    let mut settled = Settled::default();
     let mut open = true;
     loop {
-        for batch in pending.full(!open) {
-            batches.push(run(queues, batch));
+        for batch in state.pending.full(!open) {
+            batches.push(run(ctx, batch));
         }
         if !open && batches.is_empty() {
-            return settled;
+            return state.settled;
         }
-        if open {
+        let ended = if open {
             select_biased! {
-                (batch, result) = batches.select_next_some() =>
-                    finish(batch, result, &mut pending, &mut settled, buffered),
-                job = jobs.next().fuse() => match job {
-                    Some(job) => pending.push(job),
-                    None => open = false,
-                },
+                ended = batches.select_next_some() => Some(ended),
+                job = jobs.next().fuse() => {
+                    match job {
+                        Some(job) => state.pending.push(job),
+                        None => open = false,
+                    }
+                    None
+                }
             }
-        } else if let Some((batch, result)) = batches.next().await {
-            finish(batch, result, &mut pending, &mut settled, buffered);
+        } else {
+            batches.next().await
+        };
+        if let Some((batch, result)) = ended {
+            let in_time = |pause| ctx.monotonic() + pause <= ctx.after_close(MOVED);
+            let again = state.finish(batch, &result, in_time);
+            batches.extend(again.map(|batch| run(ctx, batch)));
         }
     }
 }
@@ -93,16 +111,23 @@ struct Pending {
 }
 
 enum Batch {
-    Delete(QueueUrl, Vec<Receipt>),
+    /// Tried so often before, without success.
+    Delete(QueueUrl, Vec<Receipt>, u32),
     Show(QueueUrl, Duration, Vec<Receipt>),
     Move(QueueUrl, Vec<(Outgoing, Receipt)>),
 }
 
 impl Batch {
     const fn queue(&self) -> &QueueUrl {
-        let (Self::Delete(queue, _) | Self::Show(queue, ..) | Self::Move(queue, _)) = self;
+        let (Self::Delete(queue, ..) | Self::Show(queue, ..) | Self::Move(queue, _)) = self;
         queue
     }
+}
+
+/// How long a delete that was tried `tries` times in vain is left before it is tried again: 50 ms,
+/// doubling, at most 1 s.
+fn pause(tries: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(LONGEST_PAUSE)
 }
 
 impl Pending {
@@ -130,7 +155,7 @@ impl Pending {
         for (queue, receipts) in &mut self.deletes {
             while receipts.len() >= BATCH || (all && !receipts.is_empty()) {
                 let rest = receipts.split_off(receipts.len().min(BATCH));
-                batches.push(Batch::Delete(queue.clone(), std::mem::replace(receipts, rest)));
+                batches.push(Batch::Delete(queue.clone(), std::mem::replace(receipts, rest), 0));
             }
         }
         for ((queue, after), receipts) in &mut self.shows {
@@ -171,10 +196,19 @@ pub(crate) fn pack<T>(entries: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T
     batches
 }
 
-async fn run(queues: &impl Queues, batch: Batch) -> (Batch, Result<Vec<Entry>, PortError>) {
+async fn run<E: Environment>(
+    ctx: &Context<'_, E>,
+    batch: Batch,
+) -> (Batch, Result<Vec<Entry>, PortError>) {
     let receipts = |all: &[Receipt]| all.iter().map(|r| r.handle.clone()).collect::<Vec<_>>();
+    let queues = ctx.queues();
     let result = match &batch {
-        Batch::Delete(queue, all) => queues.delete(queue, &receipts(all)).await,
+        Batch::Delete(queue, all, tries) => {
+            if *tries > 0 {
+                ctx.env.clock().sleep_until(ctx.monotonic() + pause(*tries)).await;
+            }
+            queues.delete(queue, &receipts(all)).await
+        }
         Batch::Show(queue, after, all) => {
             queues.set_visibility(queue, &receipts(all), *after).await
         }
@@ -187,48 +221,85 @@ async fn run(queues: &impl Queues, batch: Batch) -> (Batch, Result<Vec<Entry>, P
     (batch, result)
 }
 
-fn finish(
-    batch: Batch,
-    result: Result<Vec<Entry>, PortError>,
-    pending: &mut Pending,
-    settled: &mut Settled,
-    buffered: &Cell<usize>,
-) {
-    let entries = result.unwrap_or_else(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, "batch failed");
-        Vec::new()
-    });
-    let done = |index: usize| matches!(entries.get(index), Some(Ok(())));
-    let mut free = |receipt: &Receipt| {
-        buffered.set(buffered.get().saturating_sub(usize::from(receipt.buffered)));
-    };
-    for (index, entry) in entries.iter().enumerate() {
-        if let Err(error) = entry {
-            let queue = batch.queue().as_str();
-            tracing::warn!(index, queue, %error, "entry of a batch refused");
-        }
-    }
-    match batch {
-        Batch::Delete(_, receipts) => {
-            for (index, receipt) in receipts.iter().enumerate() {
-                free(receipt);
-                let count =
-                    if done(index) { &mut settled.deleted } else { &mut settled.delete_failed };
-                *count += 1;
+struct Settlement<'a> {
+    pending: Pending,
+    settled: Settled,
+    buffered: &'a Cell<usize>,
+}
+
+impl Settlement<'_> {
+    /// Notes how a batch ended; gives the deletes that are to be tried again, where a call that begins
+    /// after a pause is `in_time`.
+    fn finish(
+        &mut self,
+        batch: Batch,
+        result: &Result<Vec<Entry>, PortError>,
+        in_time: impl Fn(Duration) -> bool,
+    ) -> Option<Batch> {
+        log_failures(batch.queue(), result);
+        let done = |index| result.as_ref().is_ok_and(|all| matches!(all.get(index), Some(Ok(()))));
+        match batch {
+            Batch::Delete(queue, receipts, tries) => {
+                let in_time = in_time(pause(tries + 1));
+                let mut again = Vec::new();
+                for (index, mut receipt) in receipts.into_iter().enumerate() {
+                    self.free(&mut receipt);
+                    if done(index) {
+                        self.settled.deleted += 1;
+                    } else if in_time && may_pass(result, index) {
+                        again.push(receipt);
+                    } else {
+                        self.settled.delete_failed += 1;
+                    }
+                }
+                return (!again.is_empty()).then(|| Batch::Delete(queue, again, tries + 1));
             }
-        }
-        Batch::Show(_, _, receipts) => receipts.iter().for_each(&mut free),
-        Batch::Move(_, moves) => {
-            for (index, (_, receipt)) in moves.into_iter().enumerate() {
-                if done(index) {
-                    settled.moved += 1;
-                    pending.push(Job::Delete(receipt));
-                } else {
-                    settled.move_failed += 1;
-                    free(&receipt);
+            Batch::Show(_, _, receipts) => {
+                for mut receipt in receipts {
+                    self.free(&mut receipt);
+                }
+            }
+            Batch::Move(_, moves) => {
+                for (index, (_, mut receipt)) in moves.into_iter().enumerate() {
+                    if done(index) {
+                        self.settled.moved += 1;
+                        self.pending.push(Job::Delete(receipt));
+                    } else {
+                        self.settled.move_failed += 1;
+                        self.free(&mut receipt);
+                    }
                 }
             }
         }
+        None
+    }
+
+    /// Its room in the buffer is another message's.
+    fn free(&self, receipt: &mut Receipt) {
+        let buffered = usize::from(std::mem::take(&mut receipt.buffered));
+        self.buffered.set(self.buffered.get().saturating_sub(buffered));
+    }
+}
+
+/// Whether what failed at `index` of a batch may succeed when it is tried again.
+fn may_pass(result: &Result<Vec<Entry>, PortError>, index: usize) -> bool {
+    match result {
+        Ok(entries) => !matches!(entries.get(index), Some(Err(error)) if !error.may_pass()),
+        Err(error) => error.kind.may_pass(),
+    }
+}
+
+fn log_failures(queue: &QueueUrl, result: &Result<Vec<Entry>, PortError>) {
+    let queue = queue.as_str();
+    match result {
+        Ok(entries) => {
+            for (index, entry) in entries.iter().enumerate() {
+                if let Err(error) = entry {
+                    tracing::warn!(index, queue, %error, "entry of a batch refused");
+                }
+            }
+        }
+        Err(error) => tracing::error!(error = error as &dyn std::error::Error, "batch failed"),
     }
 }
 

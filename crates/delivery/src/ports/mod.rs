@@ -71,3 +71,11 @@ pub enum FailureKind {
     #[error("refused ({0})")]
     Refused(String),
 }
+
+impl FailureKind {
+    /// Whether the same call may succeed a moment later.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        !matches!(self, Self::NotFound | Self::Denied(_))
+    }
+}

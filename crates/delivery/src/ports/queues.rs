@@ -115,6 +115,15 @@ pub struct EntryError {
     pub message: String,
 }
 
+impl EntryError {
+    /// Whether the same entry may succeed a moment later: not where SQS does not know the receipt, or
+    /// knows that it expired.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        !["ReceiptHandleIsInvalid", "InvalidParameterValue"].contains(&self.code.as_str())
+    }
+}
+
 /// How many messages a queue holds, approximately (it lags by up to a minute).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {

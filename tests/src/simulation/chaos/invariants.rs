@@ -12,7 +12,7 @@ use tidegate_memory::{Arrival, Operation};
 
 use super::beside::SPILL;
 use super::{Chaos, DOMAINS};
-use crate::simulation::{EXPRESS, MERGE, Start, domain_queue, measure, rate};
+use crate::simulation::{EXPRESS, MERGE, Start, Started, domain_queue, measure, rate};
 
 /// How long a merge queue remembers a mail.
 const FORGOTTEN: Duration = Duration::from_mins(5);
@@ -40,6 +40,12 @@ impl Chaos {
         let lost = self.world.lost();
         if !lost.is_empty() {
             broken.push(format!("lost: {lost:?}"));
+        }
+        let accepted = self.world.accepted();
+        let letters = self.world.dead_letters();
+        let dead = |id: &str| letters.iter().any(|letter| letter.message.contains(id));
+        for id in self.forged.iter().filter(|id| !accepted.contains_key(*id) && !dead(id)) {
+            broken.push(format!("lost, whose producer forged attributes: {id}"));
         }
         if !self.world.is_drained() {
             broken.push(format!("still waiting: {:?}", self.world.waiting()));
@@ -215,7 +221,7 @@ struct Causes {
     crashed: Vec<(usize, Timestamp, Timestamp)>,
     /// Failed sends, by `campaign/id`.
     failed: Vec<(String, Timestamp)>,
-    /// Deletes that failed, or took too long to count on.
+    /// When pollers ended that had not succeeded with all of their deletes.
     deletes: Vec<Timestamp>,
     /// Sends between queues that were not acknowledged, or only in part.
     moves: Vec<Timestamp>,
@@ -262,10 +268,12 @@ impl Causes {
         };
         let marks = strikes.iter().filter(|strike| strike.operation == Operation::SetMark);
         let failed = world.mail_faults.strikes();
+        let gave_up = |start: &&Started| start.report().is_some_and(|r| r.delete_failed > 0);
+        let deletes = world.starts().iter().filter(gave_up).map(|start| start.ended).collect();
         Self {
             crashed,
             failed: failed.into_iter().map(|strike| (strike.resource, strike.at)).collect(),
-            deletes: at(Operation::Delete),
+            deletes,
             moves: at(Operation::Send),
             unmarked: marks.map(|strike| strike.resource.clone()).collect(),
             spills: SPILL.into_iter().flat_map(at).collect(),

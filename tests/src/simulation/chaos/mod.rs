@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tidegate_core::control::{Hold, HoldReason};
-use tidegate_core::identity::EpochMillis;
+use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_core::{Timestamp, Window};
-use tidegate_delivery::ports::Standing;
-use tidegate_memory::{Counting, QueueSettings};
+use tidegate_delivery::ports::{Outgoing, Standing};
+use tidegate_memory::{Counting, Fault, Operation, QueueSettings, Rule};
 
 use super::mail::produced;
 use super::{EXPRESS, Mail, Settings, World, rate};
@@ -45,6 +45,8 @@ pub struct Chaos {
     twice: Option<String>,
     /// Messages that are no mail.
     poison: usize,
+    /// Mails of the big campaign and of express whose producer claimed to be the small campaign's.
+    forged: Vec<String>,
     /// A span in which both campaigns had mail and nothing failed.
     calm: Option<Range<Timestamp>>,
     /// Mail is deferred under back-pressure.
@@ -59,6 +61,7 @@ pub struct Chaos {
 pub async fn run(seed: u64) -> Chaos {
     let draw = Draw::new(seed);
     let (mut chaos, beside) = begin(&draw, seed);
+    forge(&mut chaos).await;
     fill(&mut chaos, &draw).await;
     beside.fill(&chaos.world).await;
     // One in eight is long enough for the breaker to block.
@@ -132,12 +135,34 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Beside) {
         crashes: Vec::new(),
         twice: None,
         poison: 0,
+        forged: Vec::new(),
         calm: None,
         defers: beside.defers,
         reported: beside.reported,
         standing: None,
     };
     (chaos, beside)
+}
+
+/// Where it is drawn, beside the rest: mails that claim to be the first of the small campaign.
+async fn forge(chaos: &mut Chaos) {
+    let world = &chaos.world;
+    let draw = Draw::new(world.settings.seed.rotate_left(32));
+    let express = if world.settings.express { EXPRESS } else { "big" };
+    if !draw.one_in(3) {
+        return;
+    }
+    chaos.story.push("forged attributes".to_owned());
+    for number in 0..5 {
+        let id = format!("forged-{number}");
+        let claimed = Identity::from_body_id("small", &format!("m{number}"));
+        let fresh = Envelope::fresh("small", claimed, EpochMillis::new(0));
+        let (pass, attempt) = (draw.pick(&[0, 1, u32::MAX]), draw.pick(&[0, 1, u32::MAX]));
+        let attributes = Envelope { pass, attempt, ..fresh }.to_attributes();
+        let mail = Outgoing { attributes, ..produced(Mail::new(&id).body()) };
+        world.put_raw(draw.pick(&["big", express]), &[mail]).await;
+        chaos.forged.push(id);
+    }
 }
 
 /// Fills the queues for some windows less than the storm, up to some more.
@@ -197,6 +222,11 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, beside: &Beside, storm: u64) {
     let mut script = async |first: Window| {
         world.until(first, 1, Duration::ZERO).await;
         let span = world.universe.now()..first.plus(storm).opens();
+        if Draw::new(world.settings.seed.rotate_left(48)).one_in(3) {
+            story.push("one delete in twenty fails".to_owned());
+            let failing = Rule::new(Fault::RefuseEntries(0.05)).on(Operation::Delete);
+            world.faults.add(failing.during(span.clone()));
+        }
         for _ in 0..=draw.below(5) {
             let rule = draw.fault();
             story.push(format!("{rule:?}"));

@@ -184,7 +184,7 @@ impl<E: Environment> Drain<'_, E> {
         outcome: Outcome,
         counted: bool,
     ) {
-        let last = message.envelope.attempt + 1 >= self.ctx.config.max_attempts;
+        let last = message.envelope.next_attempt() >= self.ctx.config.max_attempts;
         let counted = counted && !(last && self.ctx.plan.suspects_an_outage);
         if counted && last {
             return self.give_up(message, failure, outcome);
