@@ -155,7 +155,7 @@ impl LedgerRoom for Ledgers {
             let value = match value {
                 AttributeValue::S(text) => text.len(),
                 AttributeValue::N(number) => number.len().div_ceil(2) + 1,
-                other => panic!("{name} is {other:?}"),
+                other => unreachable!("{name} is {other:?}: the ledger holds texts and numbers"),
             };
             name.len() + value
         };

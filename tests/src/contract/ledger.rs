@@ -263,7 +263,9 @@ async fn a_campaigns_sum_is_what_all_parts_hold_of_it(room: &impl LedgerRoom) {
     let sums: Vec<(&str, i64)> = names.iter().map(|name| (name.as_str(), 3)).collect();
     let idle = |until| {
         let idle = Idle { until: window(until), pause: until };
-        names.iter().filter_map(move |name| Some((name.strip_prefix("sent.")?.to_owned(), Some(idle))))
+        names
+            .iter()
+            .filter_map(move |name| Some((name.strip_prefix("sent.")?.to_owned(), Some(idle))))
     };
     for (parts, until) in [(1, 5), (4, 6), (16, 7)] {
         let mut report = spread(until, parts, &sums);

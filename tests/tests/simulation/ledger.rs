@@ -19,7 +19,7 @@ async fn units(world: &World) -> (f64, f64) {
             world.until(first, 60, MS(100)).await;
             let after = world.ledger.units();
             let each = |after: usize, before: usize| {
-                f64::from(u32::try_from(after - before).unwrap()) / 20.0
+                f64::from(u32::try_from(after - before).unwrap_or(u32::MAX)) / 20.0
             };
             units = (each(after.written, before.written), each(after.read, before.read));
         })

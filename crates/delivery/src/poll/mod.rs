@@ -128,7 +128,8 @@ impl<E: Environment> Poller<E> {
         match claim.map_err(|source| PollError::Ledger { window: tick.window, source })? {
             Claim::Taken { owed: true, .. } => Ok(ended(End::Owed)),
             Claim::Taken { .. } => Ok(ended(End::Duplicate)),
-            Claim::Claimed(standing) => Ok(self.claimed(&request, &standing, time).await),
+            // Boxed: what a window holds would make every future around it large.
+            Claim::Claimed(standing) => Ok(Box::pin(self.claimed(&request, &standing, time)).await),
         }
     }
 

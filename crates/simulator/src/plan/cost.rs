@@ -119,7 +119,12 @@ mod tests {
             assert!(prices[*name].dollars > 0.0, "{name}");
         }
         let measured: Measured = serde_json::from_str(MEASURED).unwrap();
-        for name in ["ledger_totals_bytes", "ledger_campaign_bytes", "busy_window_log_bytes", "mail_log_bytes"] {
+        for name in [
+            "ledger_totals_bytes",
+            "ledger_campaign_bytes",
+            "busy_window_log_bytes",
+            "mail_log_bytes",
+        ] {
             assert!(measured.assumed[name] > 0.0, "{name}");
         }
         assert!(measured.idle_minute["1"].scheduler.billed_ms > 0.0);
