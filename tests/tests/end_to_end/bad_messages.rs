@@ -31,13 +31,6 @@ fn too_long() -> Outgoing {
     message(body)
 }
 
-/// An envelope that no piece of Tidegate's wrote.
-fn wrong_envelope() -> Outgoing {
-    let attributes = [("identity", "big/id/7"), ("campaign", "big"), ("pass", "two")];
-    let attributes = attributes.map(|(name, value)| (name, value.to_owned()));
-    Outgoing { attributes: attributes.to_vec(), ..mail("ada@example.com") }
-}
-
 fn bad_ones() -> Vec<Bad> {
     let bad = |queue, message, said| Bad { queue, message, said };
     let many: Vec<String> = (0..51).map(|number| format!("r{number}@example.com")).collect();
@@ -49,14 +42,15 @@ fn bad_ones() -> Vec<Bad> {
         bad(SMALL, long("to", json!(many)), "to: must be 1 to 50 recipients"),
         bad(BIG, long("headers", json!({ "X-A": "a\r\nBcc: eve@example.net" })), "headers.X-A: "),
         bad(SMALL, long("from", json!("eve@example.net")), "from: must be a sender that"),
-        bad(BIG, wrong_envelope(), "message attribute pass: \"two\" is not allowed"),
         bad(BIG, too_long(), "to_adress: is not a member"),
     ]
 }
 
-/// A good mail whose producer tags it for purposes of its own.
+/// A good mail whose producer tags it for purposes of its own, under Tidegate's names as well.
 fn good(number: usize) -> Outgoing {
-    let attributes = vec![("trace", format!("t-{number}")), ("pass", "two".to_owned())];
+    let own = [("identity", "big/id/7"), ("campaign", "big"), ("pass", "two")];
+    let own = own.map(|(name, value)| (name, value.to_owned()));
+    let attributes = [("trace", format!("t-{number}"))].into_iter().chain(own).collect();
     Outgoing { attributes, ..mail(&format!("good{number}@example.com")) }
 }
 

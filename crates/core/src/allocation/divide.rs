@@ -30,3 +30,23 @@ pub fn divide(total: u64, weights: &[u64]) -> Vec<u64> {
     }
     parts
 }
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "recipients of one window: far below 2^52; the mean is at least 1"
+)]
+pub(super) fn per_mail(recipients: u64, mean: f64) -> u64 {
+    (recipients as f64 / mean).floor() as u64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "at most 10 mails of 50 recipients"
+)]
+pub(super) fn recipients(mails: u64, mean: f64) -> u64 {
+    (mails as f64 * mean).round() as u64
+}

@@ -12,6 +12,7 @@ mod divide;
 use crate::cycle::Cycle;
 use crate::turns::Turns;
 pub use divide::divide;
+use divide::{per_mail, recipients};
 
 /// SQS's most messages in one receive.
 pub const BATCH: u64 = 10;
@@ -364,26 +365,6 @@ impl Lane {
     fn open(&self) -> u64 {
         if self.dry { 0 } else { self.wanted.saturating_sub(self.taken + self.expected) }
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "recipients of one window: far below 2^52; the mean is at least 1"
-)]
-fn per_mail(recipients: u64, mean: f64) -> u64 {
-    (recipients as f64 / mean).floor() as u64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "at most 10 mails of 50 recipients"
-)]
-fn recipients(mails: u64, mean: f64) -> u64 {
-    (mails as f64 * mean).round() as u64
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ fn take<E: Environment>(
 ) -> (Vec<Forward>, bool) {
     let campaign = ctx.plan.lane(ask.lane);
     let (messages, since) = result.unwrap_or_else(|error| {
-        tracing::warn!(campaign = campaign.name, error = &error as &dyn StdError, "not fed");
+        tracing::error!(campaign = campaign.name, error = &error as &dyn StdError, "not fed");
         (Vec::new(), ctx.monotonic())
     });
     if !messages.is_empty() {

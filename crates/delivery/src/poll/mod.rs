@@ -337,8 +337,8 @@ impl<E: Environment> Poller<E> {
         report.sent = drained.sent;
         // Rounded once a window: an express mail's wait is a part of a second.
         let seconds = |sum: Duration| (sum + Duration::from_millis(500)).as_secs();
-        let waited = drained.waited.into_iter();
-        report.waited = waited.map(|(campaign, sum)| (campaign, seconds(sum))).collect();
+        let rounded = |(campaign, sum)| (campaign, seconds(sum));
+        report.waited = drained.waited.into_iter().map(rounded).collect();
         report.mails = drained.mails;
         (report.first, report.first_waited) = drained.first;
         report.refused = drained.refused;
@@ -378,9 +378,8 @@ impl<E: Environment> Poller<E> {
         let changing = ctx.within(REPORTED, join(recovering, noting));
         let (added, _) = join(adding, changing).await;
         if !matches!(added, Some(Ok(()))) {
-            let error = added.and_then(Result::err);
-            let error = error.as_ref().map(|error| error as &dyn StdError);
-            tracing::error!(error, "report not added to the ledger");
+            let error = added.and_then(Result::err).map(Box::<dyn StdError>::from);
+            tracing::error!(error = error.as_deref(), "report not added to the ledger");
         }
         report
     }

@@ -85,7 +85,8 @@ pub fn poller_needs(arns: Arns<'_>) -> Vec<Needed> {
         "sqs:ChangeMessageVisibility",
     ];
     let send = ["ses:SendEmail", "ses:SendRawEmail", "ses:SendTemplatedEmail"];
-    let ledger = ["dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"];
+    let ledger =
+        ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"];
     let mut all: Vec<Needed> =
         arns.producers().map(|queue| needed(queue, "a queue of mails", &mail)).collect();
     let domains = arns.domains.iter().map(|queue| (queue.as_str(), "a recipient domain's queue"));
@@ -111,9 +112,10 @@ pub fn poller_needs(arns: Arns<'_>) -> Vec<Needed> {
 /// What a scheduler does.
 #[must_use]
 pub fn scheduler_needs(arns: Arns<'_>) -> Vec<Needed> {
+    let ledger = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem"];
     let mut all = vec![
         needed(arns.poller, "the poller", &["lambda:InvokeFunction"]),
-        needed(arns.ledger, "the ledger", &["dynamodb:GetItem", "dynamodb:UpdateItem"]),
+        needed(arns.ledger, "the ledger", &ledger),
         needed("*", "the account", &["ses:GetAccount"]),
     ];
     if let Some(feedback) = arns.feedback {

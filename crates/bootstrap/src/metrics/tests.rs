@@ -1,0 +1,171 @@
+use super::*;
+use tidegate_core::Window;
+
+#[test]
+fn a_functions_name_tells_its_stack() {
+    assert_eq!(stack_of("mail-eu-poller"), "mail-eu");
+    assert_eq!(stack_of("tidegate-scheduler"), "tidegate");
+    assert_eq!((stack_of("poller"), stack_of("")), ("", ""));
+}
+
+fn report(end: End) -> WindowReport {
+    WindowReport::new(Window::from_epoch_second(1_795_207_000), end)
+}
+
+/// The metrics that a line declares, with their values.
+fn declared(line: &Value) -> Vec<(String, f64)> {
+    let directive = &line["_aws"]["CloudWatchMetrics"][0];
+    let names = directive["Metrics"].as_array().unwrap().iter();
+    names
+        .map(|metric| metric["Name"].as_str().unwrap().to_owned())
+        .map(|name| (name.clone(), line[&name].as_f64().unwrap()))
+        .collect()
+}
+
+fn value(line: &Value, name: &str) -> f64 {
+    declared(line).into_iter().find(|(declared, _)| declared == name).unwrap().1
+}
+
+#[test]
+fn a_served_window_tells_its_counts_for_the_function_and_for_each_campaign() {
+    let mut served = report(End::Served);
+    served.sent.insert("big".to_owned(), 12);
+    served.fed = [("big".to_owned(), 13), ("small".to_owned(), 1)].into();
+    served.failed.insert("transient", 2);
+    served.failed.insert("ambiguous", 8);
+    served.delete_failed = 9;
+    served.move_failed = 10;
+    served.slots_skipped = 3;
+    served.slots_unused = 4;
+    served.refused = 5;
+    served.already_sent = 6;
+    served.parked = 7;
+    let lines = poller_metrics(Timestamp::from_millis(1), &served, 11);
+    assert_eq!(lines.len(), 3);
+    for (name, expected) in [
+        ("Sent", 12.0),
+        ("Fed", 14.0),
+        ("Failed", 10.0),
+        ("PossiblySent", 8.0),
+        ("DeletesFailed", 9.0),
+        ("MovesFailed", 10.0),
+        ("SlotsSkipped", 3.0),
+        ("SlotsUnused", 4.0),
+        ("Refused", 5.0),
+        ("AlreadySent", 6.0),
+        ("Parked", 7.0),
+        ("DuplicateWindows", 0.0),
+        ("LedgerFailed", 11.0),
+    ] {
+        assert_eq!(value(&lines[0], name).to_bits(), f64::to_bits(expected), "{name}");
+    }
+    assert_eq!(lines[0]["Function"], "poller");
+    let campaigns: Vec<_> = lines[1..].iter().map(|line| &line["Campaign"]).collect();
+    assert_eq!(campaigns, ["big", "small"]);
+    assert_eq!(value(&lines[2], "Fed").to_bits(), 1_f64.to_bits());
+}
+
+#[test]
+fn a_window_that_was_not_served_is_counted_as_what_kept_it() {
+    for (end, name) in [
+        (End::Duplicate, "DuplicateWindows"),
+        (End::Expired, "ExpiredWindows"),
+        (End::Held, "HeldWindows"),
+        (End::Blocked, "BlockedWindows"),
+    ] {
+        let lines = poller_metrics(Timestamp::from_millis(1), &report(end), 0);
+        assert_eq!(value(&lines[0], name).to_bits(), 1_f64.to_bits(), "{name}");
+    }
+}
+
+#[test]
+fn an_idle_window_tells_that_and_nothing_else() {
+    let lines = poller_metrics(Timestamp::from_millis(1), &report(End::Idle), 0);
+    assert_eq!(lines.len(), 1);
+    assert_eq!(declared(&lines[0]), [("IdleWindows".to_owned(), 1.0)]);
+    let served = poller_metrics(Timestamp::from_millis(1), &report(End::Served), 0);
+    assert_eq!(value(&served[0], "IdleWindows").to_bits(), 0_f64.to_bits());
+}
+
+#[test]
+fn a_run_of_the_scheduler_tells_its_ticks() {
+    let run = ScheduleReport {
+        first_window: None,
+        rate_per_second: None,
+        ticks: 64,
+        ticks_failed: 1,
+        ticks_late: 0,
+        idle_ticks: 59,
+        quota_known: true,
+        campaigns: Some(3),
+    };
+    let mut minute = MinuteReport { holds: Some(2), ..MinuteReport::default() };
+    minute.feedback.bounced.insert("big".to_owned(), 3);
+    minute.feedback.complained = [("big".to_owned(), 4), ("small".to_owned(), 5)].into();
+    let lines = scheduler_metrics(Timestamp::from_millis(1), &run, &minute, 6);
+    let is = |line: usize, name: &str, expected: f64| {
+        assert_eq!(value(&lines[line], name).to_bits(), expected.to_bits(), "{name}");
+    };
+    for (name, expected) in [
+        ("Ticks", 64.0),
+        ("TicksFailed", 1.0),
+        ("IdleTicks", 59.0),
+        ("Holds", 2.0),
+        ("LedgerFailed", 6.0),
+        ("CampaignsListed", 3.0),
+    ] {
+        is(0, name, expected);
+    }
+    assert_eq!(lines[0]["Function"], "scheduler");
+    assert_eq!((&lines[1]["Campaign"], &lines[2]["Campaign"]), (&"big".into(), &"small".into()));
+    for (line, name, expected) in
+        [(1, "Bounced", 3.0), (1, "Complained", 4.0), (2, "Bounced", 0.0), (2, "Complained", 5.0)]
+    {
+        is(line, name, expected);
+    }
+    let unknown = scheduler_metrics(Timestamp::from_millis(1), &run, &MinuteReport::default(), 6);
+    assert!(unknown.len() == 1 && unknown[0].get("Holds").is_none(), "a gauge nobody read");
+}
+
+#[test]
+fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there_is_some() {
+    use tidegate_core::identity::EpochMillis;
+    use tidegate_core::pressure::Policy;
+    let figures = Figures {
+        backlog_mails: Some(700_000),
+        backlog_seconds: Some(50_000),
+        age_seconds: None,
+        refused_millionths: Some(12_500),
+    };
+    let reading = Policy::default().judge(None, figures, EpochMillis::new(1));
+    let line = |brought_back, back_failed| {
+        let report = PressureReport { reading, brought_back, back_failed };
+        pressure_metrics(&report, Line::new(Timestamp::from_millis(1))).into_value()
+    };
+    let told = line(None, false);
+    for (name, expected) in
+        [("PressureLevel", 1.0), ("BacklogSeconds", 50_000.0), ("RefusedShare", 1.25)]
+    {
+        assert_eq!(value(&told, name).to_bits(), f64::to_bits(expected), "{name}");
+    }
+    assert!(told.get("OldestAgeSeconds").is_none() && told.get("BroughtBack").is_none());
+    let told = line(Some(BroughtBack { mails: 210, ..BroughtBack::default() }), true);
+    assert_eq!(value(&told, "BroughtBack").to_bits(), 210_f64.to_bits());
+    assert_eq!(value(&told, "SpillReplayFailed").to_bits(), 1_f64.to_bits());
+    let mut served = report(End::Served);
+    assert!(poller_metrics(Timestamp::from_millis(1), &served, 0)[0].get("Spilled").is_none());
+    served.spilled.insert("big".to_owned(), 140);
+    let lines = poller_metrics(Timestamp::from_millis(1), &served, 0);
+    assert_eq!(value(&lines[0], "Spilled").to_bits(), 140_f64.to_bits());
+    assert_eq!(value(&lines[0], "SpillFailed").to_bits(), 0_f64.to_bits());
+}
+
+#[test]
+fn an_invocation_that_fails_tells_the_ledgers_failures_all_the_same() {
+    for (function, quota_unknown) in [("poller", false), ("scheduler", true)] {
+        let lines = failed_metrics(Timestamp::from_millis(1), function, 2);
+        assert_eq!(value(&lines[0], "LedgerFailed").to_bits(), 2_f64.to_bits());
+        assert_eq!(lines[0]["Function"], function);
+        assert_eq!(lines[0].get("QuotaUnknown").is_some(), quota_unknown);
+    }
+}
