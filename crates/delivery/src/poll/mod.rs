@@ -59,7 +59,7 @@ use time::WindowTime;
 
 /// How old what the ledger keeps of the account may be, where no scheduler renews it.
 const KEPT_EVERY: Duration = Duration::from_mins(1);
-/// A receive count above this raises an alarm: waiting mail is received again and again.
+/// A receive count above this raises an alarm.
 const MANY_RECEIVES: u32 = 100;
 
 /// Why a window was not served. Nothing was sent, nothing is lost.
@@ -249,7 +249,6 @@ impl<E: Environment> Poller<E> {
         let beside = join3(self.warm(ctx), self.drift(ctx), self.gone(ctx));
         let serving = pin!(join3(shedding, settling, beside));
         let waking = pin!(self.wake(ctx));
-        // Waking never ends by itself.
         let served = match select(serving, waking).await {
             Either::Left((served, _)) => served,
             Either::Right((never, _)) => match never {},
@@ -335,7 +334,7 @@ impl<E: Environment> Poller<E> {
         report.taken = drained.taken;
         report.back = drained.back;
         report.sent = drained.sent;
-        // Rounded once a window: an express mail's wait is a part of a second.
+        // Rounded once: an express mail's wait is a part of a second.
         let seconds = |sum: Duration| (sum + Duration::from_millis(500)).as_secs();
         let rounded = |(campaign, sum)| (campaign, seconds(sum));
         report.waited = drained.waited.into_iter().map(rounded).collect();
@@ -388,8 +387,8 @@ impl<E: Environment> Poller<E> {
 /// What the window changes in the campaigns' debts, in thousandths of a recipient.
 fn debts(plan: &Plan, fed: &Fed, drained: &Drained) -> BTreeMap<String, i64> {
     let Some(intake) = &fed.intake else { return drained.debts.clone() };
-    let limited = drain::limited_by_lane(plan.lanes(), &drained.limited);
-    let changes = intake.debt_changes_beside(&limited, &fed.clogged);
+    let sent = drain::limited_by_lane(plan.lanes(), &drained.limited);
+    let changes = intake.debt_changes_beside(&sent, &fed.clogged);
     plan.lanes().map(|campaign| campaign.name.clone()).zip(changes).collect()
 }
 

@@ -234,6 +234,10 @@ struct Causes {
 }
 
 /// What befell one mail.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own that excuses a second send"
+)]
 struct OfMail<'a> {
     causes: &'a Causes,
     own: String,
