@@ -31,7 +31,7 @@ fn universe() -> Universe {
 
 /// Decorated without a fault: so the contract holds for the decorators as well.
 struct Queues {
-    queues: Faulty<MemoryQueues>,
+    port: Faulty<MemoryQueues>,
     settings: QueueSettings,
     made: Cell<u32>,
 }
@@ -43,8 +43,8 @@ impl Queues {
 
     fn with(settings: QueueSettings) -> Self {
         let universe = universe();
-        let queues = Faulty::new(MemoryQueues::new(universe, 1), FaultPlan::new(universe, 1));
-        Self { queues, settings, made: Cell::new(0) }
+        let port = Faulty::new(MemoryQueues::new(universe, 1), FaultPlan::new(universe, 1));
+        Self { port, settings, made: Cell::new(0) }
     }
 }
 
@@ -52,13 +52,13 @@ impl QueueRoom for Queues {
     type Queues = Faulty<MemoryQueues>;
 
     fn queues(&self) -> &Self::Queues {
-        &self.queues
+        &self.port
     }
 
     async fn create(&self, fifo: bool) -> QueueUrl {
         let number = self.made.replace(self.made.get() + 1);
         let url = QueueUrl::new(format!("memory://{number}{}", if fifo { ".fifo" } else { "" }));
-        self.queues.inner().create(&url, self.settings);
+        self.port.inner().create(&url, self.settings);
         url
     }
 
@@ -89,7 +89,7 @@ async fn memory_queues_do_what_sqs_does_beyond_the_contract() {
 async fn memory_queues_with_latency_keep_the_contract() {
     let room = Queues::new();
     let ms = Duration::from_millis;
-    room.queues.inner().set_latency(Latency::between(ms(2), ms(20)));
+    room.port.inner().set_latency(Latency::between(ms(2), ms(20)));
     queues_contract(&room).await;
 }
 
@@ -97,21 +97,21 @@ impl DirectoryRoom for Queues {
     type Directory = Faulty<MemoryQueues>;
 
     fn directory(&self) -> &Self::Directory {
-        &self.queues
+        &self.port
     }
 
     async fn create(&self, name: &str) -> QueueUrl {
         let url = QueueUrl::new(format!("memory://{name}"));
-        self.queues.inner().create(&url, QueueSettings::default());
+        self.port.inner().create(&url, QueueSettings::default());
         url
     }
 
     async fn tag(&self, queue: &QueueUrl, name: &str, value: Option<&str>) {
-        self.queues.inner().tag(queue, name, value);
+        self.port.inner().tag(queue, name, value);
     }
 
     async fn delete(&self, queue: &QueueUrl) {
-        self.queues.inner().remove(queue);
+        self.port.inner().remove(queue);
     }
 }
 
@@ -122,19 +122,19 @@ impl FeedbackRoom for Queues {
         let url = QueueRoom::create(self, false).await;
         let settings =
             QueueSettings { visibility: Duration::from_secs(1), ..QueueSettings::default() };
-        self.queues.inner().reconfigure(&url, settings);
+        self.port.inner().reconfigure(&url, settings);
         (self.missing(&url), url)
     }
 
     fn missing(&self, url: &QueueUrl) -> Self::Feedback {
-        let feedback = MemoryFeedback::new(self.queues.inner().clone(), url.clone());
+        let feedback = MemoryFeedback::new(self.port.inner().clone(), url.clone());
         Faulty::new(feedback, FaultPlan::new(universe(), 1))
     }
 
     async fn report(&self, url: &QueueUrl, body: &str) {
         let body = body.to_owned();
         let message = Outgoing { body, attributes: vec![], delay: Duration::ZERO, fifo: None };
-        self.queues.send(url, &[message]).await.unwrap();
+        self.port.send(url, &[message]).await.unwrap();
     }
 }
 

@@ -27,7 +27,7 @@ async fn world(merge: bool, seconds: u32, has_mail: impl Fn(u32) -> bool) -> Wor
         (0..CAMPAIGNS).map(|campaign| (format!("campaign-{}", name(campaign)), 1)).collect();
     let queue = QueueSettings {
         sampling: 0.3,
-        depth_lag: Duration::from_secs(60),
+        depth_lag: Duration::from_mins(1),
         ..QueueSettings::default()
     };
     let settings = Settings { queues: queue, ..Settings::new(200.0, merge) }
@@ -58,7 +58,7 @@ async fn a_thousand_campaigns_share_the_whole_quota_at_little_more_than_a_call_a
         world.assert_clean();
         let arrivals = world.ses.arrivals();
         let begun = arrivals.iter().map(|arrival| arrival.at).min().unwrap();
-        assert!(begun.saturating_since(start) < Duration::from_secs(60), "merge {merge}");
+        assert!(begun.saturating_since(start) < Duration::from_mins(1), "merge {merge}");
         let used = measure::utilisation(&world, first, 50..162, 20);
         let (standard, fifo) = world.queues.calls_by_kind();
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]

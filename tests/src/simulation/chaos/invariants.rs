@@ -221,6 +221,10 @@ struct Causes {
     moves: Vec<Timestamp>,
     /// Mails, by identity, whose mark did not get to *sent*: a resending guard does not know them.
     unmarked: Vec<String>,
+    /// A fault of the storm gives messages of standard queues twice.
+    given_twice: bool,
+    /// Mail is deferred.
+    defers: bool,
     /// Calls to S3 that failed.
     spills: Vec<Timestamp>,
     /// The bodies that a queue gave once more than need be, and when that was decided.
@@ -239,12 +243,8 @@ struct OfMail<'a> {
     merged: Vec<Timestamp>,
     /// No merge queue would know it again, where a standard queue gives it twice.
     unknown: bool,
-    /// A standard queue may have given it twice, and it is unknown.
-    copied: bool,
     /// Its producer put it on the queue twice.
     put_twice: bool,
-    /// It may have been deferred.
-    deferred: bool,
 }
 
 impl Causes {
@@ -268,6 +268,8 @@ impl Causes {
             deletes: at(Operation::Delete),
             moves: at(Operation::Send),
             unmarked: marks.map(|strike| strike.resource.clone()).collect(),
+            given_twice: chaos.story.iter().any(|told| told.contains("fault: Duplicate")),
+            defers: chaos.defers,
             spills: SPILL.into_iter().flat_map(at).collect(),
             doubled: world.queues.urls().iter().flat_map(|url| world.queues.doubled(url)).collect(),
         }
@@ -287,7 +289,6 @@ impl Causes {
             taken.into_iter().filter(|(_, own)| *own == identity).map(|(at, _)| at).collect()
         };
         let merged = stood(MERGE);
-        let given_twice = chaos.story.iter().any(|told| told.contains("fault: Duplicate"));
         let forgotten = merged.windows(2).any(|pair| pair[0] + FORGOTTEN <= pair[1]);
         let unmerged = !chaos.world.settings.merge || campaign == EXPRESS;
         let aside: Vec<Timestamp> = (0..2).flat_map(|place| stood(&domain_queue(place))).collect();
@@ -296,11 +297,9 @@ impl Causes {
             causes: self,
             own: format!("{campaign}/{id}"),
             guarded: chaos.guard != "off",
-            copied: given_twice && unknown,
             unknown,
             put_back: stood(campaign).into_iter().chain(aside).collect(),
             put_twice: chaos.twice.as_deref() == Some(id),
-            deferred: chaos.defers,
             merged,
             identity,
         }
@@ -333,14 +332,14 @@ impl OfMail<'_> {
             .windows(2)
             .any(|pair| pair[0] + FORGOTTEN <= pair[1] && pair[1] <= again && undeleted(&pair[0]));
         // A copy stands in S3, and the mail in its queue.
-        let copied = self.deferred
+        let copied = self.causes.defers
             && (crashed.iter().any(|(_, _, ended)| *ended <= again)
                 || self.causes.spills.iter().chain(deletes).any(|at| *at <= again));
         deletes.iter().any(|at| within(*at, first))
             || moved
             || copied
             || refed
-            || self.copied
+            || self.causes.given_twice && self.unknown
             || self.put_twice
     }
 }
