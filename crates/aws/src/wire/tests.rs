@@ -205,6 +205,7 @@ async fn a_mail_for_which_there_is_no_room_was_not_sent() {
     let unanswered = get(&wire, &url, Some(Errand::Send(in_time())));
     let crowded = get(&wire, &url, Some(Errand::Send(soon.clone())));
     let refused = tokio::select! {
+        biased;
         _ = unanswered => unreachable!("nobody answers"),
         refused = crowded => refused.unwrap_err(),
     };

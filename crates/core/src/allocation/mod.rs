@@ -305,6 +305,12 @@ impl Intake {
         self.lanes.get(lane).is_some_and(|lane| lane.dry)
     }
 
+    /// Whether a campaign beside `lane` may have mail.
+    #[must_use]
+    pub fn others_may_give(&self, lane: usize) -> bool {
+        self.lanes.iter().enumerate().any(|(other, state)| other != lane && !state.dry)
+    }
+
     /// Whether every campaign is dry.
     #[must_use]
     pub fn all_dry(&self) -> bool {

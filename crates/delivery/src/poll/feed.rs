@@ -18,12 +18,14 @@ use super::outcome::reject;
 use super::rest::Answers;
 use super::settle::{Job, Receipt, pack};
 use super::spill::Sorted;
-use super::supply::{MOST_RECEIVES, Supply};
+use super::supply::{MOST_RECEIVES, Supply, Verdict};
 use crate::environment::Environment;
 use crate::ports::{Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
 
 /// The last instant before the window's close at which the feed still receives.
 const LAST_RECEIVE: Duration = Duration::from_millis(100);
+/// So long before it a campaign whose last poll found nothing leaves what it still was to give to others.
+const LAST_FOR_OTHERS: Duration = Duration::from_millis(450);
 
 /// What the feed did.
 #[derive(Debug, Default)]
@@ -91,7 +93,13 @@ pub(super) async fn feed<E: Environment>(
         select_biased! {
             (ask, long, result) = receives.select_next_some() => {
                 let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
-                let verdict = supplies[ask.lane].answered(ask.messages, counted, long);
+                let late = ctx.left_until(LAST_RECEIVE) < LAST_FOR_OTHERS;
+                let verdict = match supplies[ask.lane].answered(ask.messages, counted, long) {
+                    // A campaign that gives a mail now and then would keep its share until nobody
+                    // else can use it.
+                    Verdict::Again if late && intake.others_may_give(ask.lane) => Verdict::Failing,
+                    verdict => verdict,
+                };
                 fed.asked.note(&plan.lane(ask.lane).name, verdict, long);
                 let got = counted.unwrap_or(0);
                 let (mails, left) = take(ctx, &ask, result, &mut fed, jobs);
