@@ -319,7 +319,8 @@ impl Intake {
 
     /// What this window changes in the campaigns' debts, in thousandths of a recipient: what each
     /// took beyond its part of what those took together that had mail to the end. A campaign found
-    /// empty loses its credit, and keeps its debt: being idle earns nothing.
+    /// empty loses a quarter of its credit, and keeps its debt: being idle earns nothing. (Up to three
+    /// windows know the same credit: whole, it would be taken from them three times.)
     #[must_use]
     pub fn debt_changes(&self) -> Vec<i64> {
         self.debt_changes_beside(&[], &[])
@@ -348,7 +349,7 @@ impl Intake {
         let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let change = |(index, lane): (usize, &Lane)| {
             if !counts[index] {
-                return lane.debt.min(0).saturating_neg();
+                return lane.debt.min(0).saturating_neg() / 4;
             }
             signed(used[index].saturating_mul(1_000)).saturating_sub(signed(parts[index]))
         };
@@ -359,10 +360,14 @@ impl Intake {
     fn parts(&self, used: &[u64], counts: &[bool]) -> Vec<u64> {
         let together: u64 =
             used.iter().zip(counts).filter(|(_, counts)| **counts).map(|(n, _)| n).sum();
-        let weights = self.lanes.iter().zip(counts);
-        let weights: Vec<u64> =
-            weights.map(|(lane, counts)| if *counts { lane.entitled } else { 0 }).collect();
-        divide(together.saturating_mul(1_000), &weights)
+        let weights = |of: fn(&Lane) -> u64| -> Vec<u64> {
+            self.lanes.iter().zip(counts).map(|(l, counts)| if *counts { of(l) } else { 0 }).collect()
+        };
+        let mut parts = weights(|lane| lane.entitled);
+        if parts.iter().all(|part| *part == 0) {
+            parts = weights(|lane| lane.weight); // a window of a slot or two, none of it theirs
+        }
+        divide(together.saturating_mul(1_000), &parts)
     }
 }
 

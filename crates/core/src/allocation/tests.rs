@@ -66,6 +66,30 @@ proptest! {
     }
 
     #[test]
+    fn what_one_owes_the_others_are_owed(
+        (weights, _) in campaigns(), total in 0_u64..20, start in 0_u64..1_000,
+        dry in 0_usize..6, size in 1_u64..=50,
+    ) {
+        let cycle = Cycle::new(&weights).unwrap();
+        let mut stocks = vec![u64::MAX; weights.len()];
+        let mut intake = Intake::new(&cycle, start..start + total, total, &vec![0; weights.len()], &[]);
+        intake.mark_dry(dry % weights.len());
+        // A slot that comes free, in a window that may have none.
+        intake.widen(1);
+        run(&mut intake, &mut stocks, size);
+        prop_assert_eq!(intake.debt_changes().iter().sum::<i64>(), 0);
+    }
+
+    #[test]
+    fn windows_that_overlap_make_no_debt_of_a_credit(credit in 0_i64..1_000_000, windows in 1_i64..=3) {
+        let cycle = Cycle::new(&[90, 10]).unwrap();
+        let mut intake = Intake::new(&cycle, 0..14, 14, &[-credit, credit], &[]);
+        intake.mark_dry(0);
+        let change = intake.debt_changes()[0];
+        prop_assert!(change >= credit / 4 && windows * change <= credit);
+    }
+
+    #[test]
     fn debts_are_repaid_so_that_shares_hold_whatever_the_sizes(size in 2_u64..=50, big in 50_u32..=95) {
         let weights = [big, 100 - big];
         let cycle = Cycle::new(&weights).unwrap();

@@ -18,14 +18,12 @@ use super::outcome::reject;
 use super::rest::Answers;
 use super::settle::{Job, Receipt, pack};
 use super::spill::Sorted;
-use super::supply::{MOST_RECEIVES, Supply, Verdict};
+use super::supply::{MOST_RECEIVES, Supply};
 use crate::environment::Environment;
 use crate::ports::{Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
 
 /// The last instant before the window's close at which the feed still receives.
 const LAST_RECEIVE: Duration = Duration::from_millis(100);
-/// So long before it a campaign whose last poll found nothing leaves what it still was to give to others.
-const LAST_FOR_OTHERS: Duration = Duration::from_millis(450);
 
 /// What the feed did.
 #[derive(Debug, Default)]
@@ -75,7 +73,8 @@ pub(super) async fn feed<E: Environment>(
                 break;
             }
             if let Some(probe) = probes.pop() {
-                receives.push(receive(ctx, queue(probe.lane), probe, Duration::ZERO));
+                let wait = ctx.wait_after(Duration::ZERO);
+                receives.push(receive(ctx, queue(probe.lane), probe, (Duration::ZERO, wait)));
                 continue;
             }
             if limited.is_full() {
@@ -85,7 +84,11 @@ pub(super) async fn feed<E: Environment>(
             let Some(ask) = intake.ask_of(|lane| supplies[lane].may_ask(left)) else { break };
             let supply = &mut supplies[ask.lane];
             supply.asked(ask.messages);
-            receives.push(receive(ctx, queue(ask.lane), ask, supply.pause()));
+            let pause = supply.pause();
+            // Others' mail could go in its stead: it is not waited for.
+            let others = intake.others_may_give(ask.lane);
+            let wait = if others { Duration::ZERO } else { ctx.wait_after(pause) };
+            receives.push(receive(ctx, queue(ask.lane), ask, (pause, wait)));
         }
         if receives.is_empty() && forwards.is_empty() {
             break;
@@ -93,13 +96,7 @@ pub(super) async fn feed<E: Environment>(
         select_biased! {
             (ask, long, result) = receives.select_next_some() => {
                 let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
-                let late = ctx.left_until(LAST_RECEIVE) < LAST_FOR_OTHERS;
-                let verdict = match supplies[ask.lane].answered(ask.messages, counted, long) {
-                    // A campaign that gives a mail now and then would keep its share until nobody
-                    // else can use it.
-                    Verdict::Again if late && intake.others_may_give(ask.lane) => Verdict::Failing,
-                    verdict => verdict,
-                };
+                let verdict = supplies[ask.lane].answered(ask.messages, counted, long);
                 fed.asked.note(&plan.lane(ask.lane).name, verdict, long);
                 let got = counted.unwrap_or(0);
                 let (mails, left) = take(ctx, &ask, result, &mut fed, jobs);
@@ -139,9 +136,8 @@ async fn receive<E: Environment>(
     ctx: &Context<'_, E>,
     queue: &QueueUrl,
     ask: Ask,
-    pause: Duration,
+    (pause, wait): (Duration, Duration),
 ) -> Receive {
-    let wait = ctx.wait_after(pause);
     let result = ctx.receive(queue, ask.messages, (pause, wait)).await;
     (ask, !wait.is_zero(), result)
 }

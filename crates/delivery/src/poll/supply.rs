@@ -29,8 +29,7 @@ pub(super) enum Verdict {
     Mail,
     /// Nothing is said: it is asked again after a pause.
     Again,
-    /// It fails time and again, or said nothing until it was late: others take its part of this window.
-    /// It may well hold mail.
+    /// It fails time and again: others take its part of this window. It may well hold mail.
     Failing,
     /// It is empty.
     Empty,
