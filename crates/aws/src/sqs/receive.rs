@@ -52,7 +52,7 @@ fn received(message: Message) -> Option<Received> {
     Some(Received {
         message_id: message.message_id?,
         receipt: message.receipt_handle?,
-        body: message.body.unwrap_or_default(),
+        body: message.body.unwrap_or_default().into(),
         attributes: attributes.filter_map(|(name, a)| Some((name, a.string_value?))).collect(),
         sent_at_millis: number(&MessageSystemAttributeName::SentTimestamp).unwrap_or_default(),
         receive_count: u32::try_from(receive_count.unwrap_or(1)).unwrap_or(u32::MAX),

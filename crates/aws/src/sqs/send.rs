@@ -41,7 +41,7 @@ pub(super) async fn send(
 
 fn entry((index, message): (usize, &Outgoing)) -> Result<SendMessageBatchRequestEntry, BuildError> {
     let mut entry =
-        SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(&message.body);
+        SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(&*message.body);
     // A FIFO queue refuses the member, whatever its value.
     if !message.delay.is_zero() {
         entry = entry.delay_seconds(seconds(message.delay));
