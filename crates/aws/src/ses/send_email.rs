@@ -3,9 +3,8 @@
 use std::error::Error;
 
 use aws_credential_types::provider::error::CredentialsError;
-use aws_sdk_sesv2::error::{BuildError, SdkError};
+use aws_sdk_sesv2::error::SdkError;
 use aws_sdk_sesv2::operation::send_email::SendEmailError;
-use aws_sdk_sesv2::operation::send_email::builders::SendEmailFluentBuilder;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_types::error::ErrorMetadata;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata as _;
@@ -14,6 +13,7 @@ use tidegate_delivery::ports::{Mail, Monotonic};
 
 use super::{SesMailer, content};
 use crate::error::{find, in_full};
+use crate::json;
 use crate::wire::{Errand, Progress, Ticket};
 
 pub(super) async fn send(
@@ -22,8 +22,11 @@ pub(super) async fn send(
     latest: Monotonic,
 ) -> Result<String, Failure> {
     let ticket = Ticket::new(mailer.clock, latest);
-    let call = request(mailer, mail).map_err(|error| unwritable(&error))?;
-    let call = call.customize().interceptor(Errand::Send(ticket.clone()));
+    let request = content::request(&mail, mailer.configuration_set.as_deref());
+    let body = json::written(&request, content::size(mail.email));
+    let body = body.map_err(|error| unwritable(&error))?;
+    let call = mailer.client.send_email().customize().interceptor(Errand::Send(ticket.clone()));
+    let call = call.mutate_request(move |request| json::put(&body, request));
     match tokio::time::timeout(mailer.send_timeout, call.send()).await {
         Ok(Ok(answer)) => Ok(answer.message_id.unwrap_or_default()),
         Ok(Err(error)) => Err(failure(&error, &ticket)),
@@ -34,20 +37,6 @@ pub(super) async fn send(
             stage: stage(&ticket),
         }),
     }
-}
-
-fn request(mailer: &SesMailer, mail: Mail<'_>) -> Result<SendEmailFluentBuilder, BuildError> {
-    let email = mail.email;
-    let configuration_set = email.configuration_set().or(mailer.configuration_set.as_deref());
-    Ok(mailer
-        .client
-        .send_email()
-        .from_email_address(email.from().header_value())
-        .destination(content::destination(email))
-        .set_reply_to_addresses(content::addresses(email.reply_to()))
-        .content(content::content(email)?)
-        .set_email_tags(Some(content::tags(mail)?))
-        .set_configuration_set_name(configuration_set.map(str::to_owned)))
 }
 
 fn failure(error: &SdkError<SendEmailError, HttpResponse>, ticket: &Ticket) -> Failure {

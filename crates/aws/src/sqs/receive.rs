@@ -1,14 +1,17 @@
 //! `ReceiveMessage`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
-use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use aws_sdk_sqs::types::MessageSystemAttributeName;
+use serde::Deserialize;
 use tidegate_delivery::ports::{PortError, QueueUrl, Received};
 
 use super::seconds;
 use crate::error::port_error;
+use crate::json::Reader;
 
 const OPERATION: &str = "ReceiveMessage";
 /// What the whole call may take beyond its first attempt: time for a second attempt after one that failed at once.
@@ -38,23 +41,56 @@ pub(super) async fn receive(
             queue.is_fifo().then(|| format!("{:032x}", rand::random::<u128>())),
         );
     let overrides = aws_sdk_sqs::config::Config::builder().timeout_config(timeouts);
-    let answer = call.customize().config_override(overrides).send().await;
-    let answer = answer.map_err(|error| port_error(OPERATION, queue.as_str(), error))?;
-    Ok(answer.messages.unwrap_or_default().into_iter().filter_map(received).collect())
+    let reader: Reader<Answer> = Reader::new();
+    let call = call.customize().interceptor(reader.clone()).config_override(overrides);
+    call.send().await.map_err(|error| port_error(OPERATION, queue.as_str(), error))?;
+    let messages = reader.take().and_then(|answer| answer.messages).unwrap_or_default();
+    Ok(messages.into_iter().filter_map(Delivery::received).collect())
 }
 
-/// `None` for a message without id or receipt, which SQS does not give.
-fn received(message: Message) -> Option<Received> {
-    let system = message.attributes.unwrap_or_default();
-    let number = |name: &MessageSystemAttributeName| system.get(name)?.parse::<u64>().ok();
-    let receive_count = number(&MessageSystemAttributeName::ApproximateReceiveCount);
-    let attributes = message.message_attributes.unwrap_or_default().into_iter();
-    Some(Received {
-        message_id: message.message_id?,
-        receipt: message.receipt_handle?,
-        body: message.body.unwrap_or_default().into(),
-        attributes: attributes.filter_map(|(name, a)| Some((name, a.string_value?))).collect(),
-        sent_at_millis: number(&MessageSystemAttributeName::SentTimestamp).unwrap_or_default(),
-        receive_count: u32::try_from(receive_count.unwrap_or(1)).unwrap_or(u32::MAX),
-    })
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Answer {
+    messages: Option<Vec<Delivery>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Delivery {
+    message_id: Option<String>,
+    receipt_handle: Option<String>,
+    body: Option<String>,
+    attributes: Option<System>,
+    message_attributes: Option<BTreeMap<String, Attribute>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct System {
+    sent_timestamp: Option<String>,
+    approximate_receive_count: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attribute {
+    string_value: Option<String>,
+}
+
+impl Delivery {
+    /// `None` for a message without id or receipt, which SQS does not give.
+    fn received(self) -> Option<Received> {
+        let system = self.attributes.unwrap_or_default();
+        let number = |text: Option<String>| text?.parse::<u64>().ok();
+        let receive_count = number(system.approximate_receive_count);
+        let attributes = self.message_attributes.unwrap_or_default().into_iter();
+        Some(Received {
+            message_id: self.message_id?,
+            receipt: self.receipt_handle?,
+            body: self.body.unwrap_or_default().into(),
+            attributes: attributes.filter_map(|(name, a)| Some((name, a.string_value?))).collect(),
+            sent_at_millis: number(system.sent_timestamp).unwrap_or_default(),
+            receive_count: u32::try_from(receive_count.unwrap_or(1)).unwrap_or(u32::MAX),
+        })
+    }
 }

@@ -1,17 +1,18 @@
 //! `SendMessageBatch`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
-use aws_sdk_sqs::error::BuildError;
-use aws_sdk_sqs::types::{
-    MessageAttributeValue, SendMessageBatchRequestEntry, SendMessageBatchResultEntry,
-};
+use aws_sdk_sqs::error::SdkError;
+use aws_sdk_sqs::types::SendMessageBatchResultEntry;
+use serde::Serialize;
 use tidegate_delivery::ports::{Entry, Outgoing, PortError, QueueUrl};
 
 use super::{entries, seconds};
 use crate::error::port_error;
+use crate::json::{self, Text};
 
 const OPERATION: &str = "SendMessageBatch";
 
@@ -22,9 +23,11 @@ pub(super) async fn send(
     whole: Duration,
 ) -> Result<Vec<Entry>, PortError> {
     let failed = |error| port_error(OPERATION, queue.as_str(), error);
-    let batch: Result<Vec<_>, _> = messages.iter().enumerate().map(entry).collect();
-    let batch = batch.map_err(|error| failed(error.into()))?;
-    let call = client.send_message_batch().queue_url(queue.as_str()).set_entries(Some(batch));
+    let entries = messages.iter().enumerate().map(BatchEntry::of).collect();
+    let batch = Batch { queue_url: queue.as_str(), entries };
+    let text = messages.iter().map(Outgoing::bytes).sum();
+    let body = json::written(&batch, text);
+    let body = body.map_err(|error| failed(SdkError::construction_failure(error)))?;
     // A FIFO queue knows a message that is sent twice. To any other a slow attempt is not made again: it may
     // have arrived.
     let mut overrides = aws_sdk_sqs::config::Config::builder();
@@ -33,25 +36,56 @@ pub(super) async fn send(
         let timeouts = timeouts.operation_attempt_timeout(whole).operation_timeout(whole);
         overrides = overrides.timeout_config(timeouts.build());
     }
-    let call = call.customize().config_override(overrides);
+    let call = client.send_message_batch().queue_url(queue.as_str()).customize();
+    let call = call.mutate_request(move |request| json::put(&body, request));
+    let call = call.config_override(overrides);
     let answer = call.send().await.map_err(failed)?;
     let done = answer.successful().iter().map(SendMessageBatchResultEntry::id);
     Ok(entries::in_order(messages.len(), done, answer.failed()))
 }
 
-fn entry((index, message): (usize, &Outgoing)) -> Result<SendMessageBatchRequestEntry, BuildError> {
-    let mut entry =
-        SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(&*message.body);
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Batch<'a> {
+    queue_url: &'a str,
+    entries: Vec<BatchEntry<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct BatchEntry<'a> {
+    id: String,
+    message_body: Text<'a>,
     // A FIFO queue refuses the member, whatever its value.
-    if !message.delay.is_zero() {
-        entry = entry.delay_seconds(seconds(message.delay));
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_seconds: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_group_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_deduplication_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    message_attributes: BTreeMap<&'static str, Attribute<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attribute<'a> {
+    data_type: &'static str,
+    string_value: &'a str,
+}
+
+impl<'a> BatchEntry<'a> {
+    fn of((index, message): (usize, &'a Outgoing)) -> Self {
+        let fifo = message.fifo.as_ref();
+        let attribute = |value| Attribute { data_type: "String", string_value: value };
+        let attributes = message.attributes.iter();
+        Self {
+            id: index.to_string(),
+            message_body: Text(&message.body),
+            delay_seconds: (!message.delay.is_zero()).then(|| seconds(message.delay)),
+            message_group_id: fifo.map(|fifo| fifo.group.as_str()),
+            message_deduplication_id: fifo.map(|fifo| fifo.deduplication.as_str()),
+            message_attributes: attributes.map(|(name, value)| (*name, attribute(value))).collect(),
+        }
     }
-    if let Some(fifo) = &message.fifo {
-        entry = entry.message_group_id(&fifo.group).message_deduplication_id(&fifo.deduplication);
-    }
-    for (name, value) in &message.attributes {
-        let value = MessageAttributeValue::builder().data_type("String").string_value(value);
-        entry = entry.message_attributes(*name, value.build()?);
-    }
-    entry.build()
 }
