@@ -134,7 +134,8 @@ impl FeedbackRoom for Queues {
 
     async fn report(&self, url: &QueueUrl, body: &str) {
         let body = body.to_owned();
-        let message = Outgoing { body, attributes: vec![], delay: Duration::ZERO, fifo: None };
+        let message =
+            Outgoing { body: body.into(), attributes: vec![], delay: Duration::ZERO, fifo: None };
         self.sqs.send(url, &[message]).await.unwrap();
     }
 }

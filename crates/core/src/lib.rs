@@ -10,6 +10,7 @@
 //! | [`cycle`], [`allocation`] | whose slot it is, and who gets what nobody filled |
 //! | [`limiter`] | which waiting message takes the slot that is due |
 //! | [`domains`] | what recipient domains may be sent, beside the account's quota |
+//! | [`memory`] | how many bytes of mail a poller may hold at once |
 //! | [`feed`] | how much to move into the merge queue |
 //! | [`idle`] | when to look into empty queues, and which ticks are left out meanwhile |
 //! | [`tick`] | which window a poller serves, and whether it still can |
@@ -38,6 +39,7 @@ pub mod grid;
 pub mod identity;
 pub mod idle;
 pub mod limiter;
+pub mod memory;
 pub mod outcome;
 pub mod parts;
 pub mod prefetch;

@@ -185,7 +185,7 @@ impl<S: Spill, Q: Queues, C: Clock> Site<'_, S, Q, C> {
         let rest = rest.take(room).map(|(line, (mail, envelope))| {
             let attributes = envelope.put_back().to_attributes();
             let delay = Duration::ZERO;
-            (line, Outgoing { body: mail.body, attributes, delay, fifo: None })
+            (line, Outgoing { body: mail.body.into(), attributes, delay, fifo: None })
         });
         let mut batches = pack(rest.collect(), |(_, mail)| mail.bytes()).into_iter().peekable();
         while let Some(batch) = batches.next() {

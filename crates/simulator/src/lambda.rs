@@ -158,7 +158,7 @@ impl World {
             biased;
             () = environment.crash.notified() => Start::Crashed,
             () = tokio::time::sleep(POLLER_TIMEOUT) => Start::Crashed,
-            served = environment.poller.serve(tick) => match served {
+            served = Box::pin(environment.poller.serve(tick)) => match served {
                 Ok(report) => Start::Reported(Box::new(report)),
                 Err(error) => Start::Failed(error),
             },

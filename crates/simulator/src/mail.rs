@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_delivery::ports::Outgoing;
+use tidegate_delivery::ports::{Body, Outgoing};
 
 /// A mail to be put on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,13 @@ impl Mail {
         self
     }
 
+    /// This mail with a text of so many bytes.
+    #[must_use]
+    pub fn of_bytes(mut self, bytes: usize) -> Self {
+        self.text = bytes;
+        self
+    }
+
     /// Its body.
     #[must_use]
     pub fn body(&self) -> String {
@@ -64,6 +71,6 @@ impl Mail {
 
 /// `body` as a producer sends it.
 #[must_use]
-pub fn produced(body: String) -> Outgoing {
-    Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+pub fn produced(body: impl Into<Body>) -> Outgoing {
+    Outgoing { body: body.into(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
 }

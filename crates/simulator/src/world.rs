@@ -386,7 +386,7 @@ impl World {
     async fn dispatch(&self, tick: Tick) {
         let rate = self.tick_rate.get().unwrap_or(tick.rate);
         tokio::time::sleep(self.dispatch_latency() + self.tick_delay.get()).await;
-        Box::pin(self.serve(Some(Tick { rate, ..tick }))).await;
+        self.serve(Some(Tick { rate, ..tick })).await;
     }
 }
 

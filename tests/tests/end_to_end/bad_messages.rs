@@ -55,7 +55,7 @@ fn good(number: usize) -> Outgoing {
 }
 
 fn assert_told(bad: &Bad, letters: &[DeadLetter]) {
-    let is_it = |letter: &&DeadLetter| letter.message == bad.message.body;
+    let is_it = |letter: &&DeadLetter| *letter.message == *bad.message.body;
     let found: Vec<&DeadLetter> = letters.iter().filter(is_it).collect();
     let [letter] = found.as_slice() else {
         panic!("{} dead letters of {:?}", found.len(), bad.said);

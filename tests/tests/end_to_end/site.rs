@@ -99,7 +99,7 @@ pub(crate) fn event(name: &str) -> String {
 }
 
 /// A message with nothing but a body.
-pub(crate) fn message(body: impl Into<String>) -> Outgoing {
+pub(crate) fn message(body: impl Into<tidegate_delivery::ports::Body>) -> Outgoing {
     Outgoing { body: body.into(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
 }
 

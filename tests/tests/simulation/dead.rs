@@ -56,7 +56,7 @@ async fn with_the_pass_that_it_had_the_merge_queue_swallows_it() {
     let identity = Identity::from_body_id("big", "big-3");
     let envelope = Envelope::fresh("big", identity, EpochMillis::from(world.universe.now()));
     let attributes = envelope.to_attributes();
-    let again = Outgoing { body, attributes, delay: Duration::ZERO, fifo: None };
+    let again = Outgoing { body: body.into(), attributes, delay: Duration::ZERO, fifo: None };
     let sent = world.queues.send(&url("big"), &[again]).await.unwrap();
     assert!(sent.iter().all(Result::is_ok));
     world.run(40).await;

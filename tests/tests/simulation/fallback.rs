@@ -149,7 +149,7 @@ async fn new_weights_act_on_a_backlog_within_four_seconds() {
             .await;
         world.assert_clean();
         let arrivals = world.ses.arrivals();
-        for (windows, due) in [(4..10, 0.1), (14..20, 0.5), (20..26, 0.5)] {
+        for (windows, due) in [(2..10, 0.1), (14..20, 0.5), (20..26, 0.5)] {
             let share = measure::share(&arrivals, "small", &measure::span(first, windows.clone()));
             assert!((share - due).abs() <= 0.01, "merge {merge}, {windows:?}: {share:.4}");
         }

@@ -103,7 +103,7 @@ async fn a_dead_letter_replayed_within_five_minutes_is_sent() {
         let attribute = |name: &str| dead[0].attributes.get(name).map(String::as_str);
         let envelope = Envelope::from_attributes(attribute).unwrap().unwrap();
         let message = |envelope: Envelope| Outgoing {
-            body: world.dead_letters()[0].message.clone(),
+            body: world.dead_letters()[0].message.as_str().into(),
             attributes: envelope.to_attributes(),
             delay: Duration::ZERO,
             fifo: None,

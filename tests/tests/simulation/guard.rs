@@ -36,7 +36,7 @@ async fn replay(world: &World, campaign: &str) {
         let attribute = |name: &str| message.attributes.get(name).map(String::as_str);
         let envelope = Envelope::from_attributes(attribute).unwrap().unwrap().put_back();
         let replayed = Outgoing {
-            body: letter.message.clone(),
+            body: letter.message.as_str().into(),
             attributes: envelope.to_attributes(),
             delay: Duration::ZERO,
             fifo: None,

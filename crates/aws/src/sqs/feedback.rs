@@ -33,7 +33,7 @@ impl Feedback for SqsFeedback {
         let message = |Received { message_id, receipt, body, .. }| FeedbackMessage {
             message_id,
             receipt,
-            body,
+            body: body.to_string(),
         };
         Ok(received.into_iter().map(message).collect())
     }

@@ -87,7 +87,7 @@ impl Delivery {
         Some(Received {
             message_id: self.message_id?,
             receipt: self.receipt_handle?,
-            body: self.body.unwrap_or_default(),
+            body: self.body.unwrap_or_default().into(),
             attributes: attributes.filter_map(|(name, a)| Some((name, a.string_value?))).collect(),
             sent_at_millis: number(system.sent_timestamp).unwrap_or_default(),
             receive_count: u32::try_from(receive_count.unwrap_or(1)).unwrap_or(u32::MAX),

@@ -27,7 +27,7 @@ fn no_queue() -> Answer {
 }
 
 fn sent(body: &str) -> Outgoing {
-    Outgoing { body: body.to_owned(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+    Outgoing { body: body.into(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn a_receive_asks_for_what_is_kept_and_keeps_it() {
     let expected = Received {
         message_id: "m-1".to_owned(),
         receipt: "r-1".to_owned(),
-        body: "{}".to_owned(),
+        body: "{}".into(),
         attributes: [("campaign".to_owned(), "spring".to_owned())].into(),
         sent_at_millis: 1_700_000_000_123,
         receive_count: 3,

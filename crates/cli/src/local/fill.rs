@@ -87,7 +87,7 @@ pub async fn fill(
 }
 
 fn outgoing(body: String) -> Outgoing {
-    Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
+    Outgoing { body: body.into(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
 }
 
 #[cfg(test)]

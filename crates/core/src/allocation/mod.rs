@@ -7,6 +7,7 @@
 //! Debts are kept in thousandths of a recipient: a mail that takes one recipient too many in a
 //! window of 14 adds one to the total as well, of which its campaign's share is its own.
 
+mod debts;
 mod divide;
 
 use crate::cycle::Cycle;
@@ -315,59 +316,6 @@ impl Intake {
     #[must_use]
     pub fn all_dry(&self) -> bool {
         self.lanes.iter().all(|lane| lane.dry)
-    }
-
-    /// What this window changes in the campaigns' debts, in thousandths of a recipient: what each
-    /// took beyond its part of what those took together that had mail to the end. A campaign found
-    /// empty loses a quarter of its credit, and keeps its debt: being idle earns nothing. (Up to three
-    /// windows know the same credit: whole, it would be taken from them three times.)
-    #[must_use]
-    pub fn debt_changes(&self) -> Vec<i64> {
-        self.debt_changes_beside(&[], &[])
-    }
-
-    /// As [`Intake::debt_changes`], where `sent` recipients of each campaign were sent beside what is
-    /// taken in here, and some campaigns were `clogged`: they had mail, and none for these slots. Such
-    /// a campaign earns nothing by what it could not use.
-    #[must_use]
-    pub fn debt_changes_beside(&self, sent: &[u64], clogged: &[bool]) -> Vec<i64> {
-        let used: Vec<u64> = self
-            .lanes
-            .iter()
-            .enumerate()
-            .map(|(index, lane)| {
-                lane.taken.saturating_sub(lane.aside) + sent.get(index).copied().unwrap_or(0)
-            })
-            .collect();
-        let mut counts: Vec<bool> = self.lanes.iter().map(|lane| !lane.dry).collect();
-        let mut parts = self.parts(&used, &counts);
-        for (index, counted) in counts.iter_mut().enumerate() {
-            let under = used[index].saturating_mul(1_000) < parts[index];
-            *counted &= !(under && clogged.get(index).copied().unwrap_or(false));
-        }
-        parts = self.parts(&used, &counts);
-        let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let change = |(index, lane): (usize, &Lane)| {
-            if !counts[index] {
-                return lane.debt.min(0).saturating_neg() / 4;
-            }
-            signed(used[index].saturating_mul(1_000)).saturating_sub(signed(parts[index]))
-        };
-        self.lanes.iter().enumerate().map(change).collect()
-    }
-
-    /// The parts of what those that count used together, in thousandths.
-    fn parts(&self, used: &[u64], counts: &[bool]) -> Vec<u64> {
-        let together: u64 =
-            used.iter().zip(counts).filter(|(_, counts)| **counts).map(|(n, _)| n).sum();
-        let weights = |of: fn(&Lane) -> u64| -> Vec<u64> {
-            self.lanes.iter().zip(counts).map(|(l, counts)| if *counts { of(l) } else { 0 }).collect()
-        };
-        let mut parts = weights(|lane| lane.entitled);
-        if parts.iter().all(|part| *part == 0) {
-            parts = weights(|lane| lane.weight); // a window of a slot or two, none of it theirs
-        }
-        divide(together.saturating_mul(1_000), &parts)
     }
 }
 

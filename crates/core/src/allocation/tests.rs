@@ -68,11 +68,13 @@ proptest! {
     #[test]
     fn what_one_owes_the_others_are_owed(
         (weights, _) in campaigns(), total in 0_u64..20, start in 0_u64..1_000,
-        dry in 0_usize..6, size in 1_u64..=50,
+        dry in 0_usize..6, size in 1_u64..=50, owed in prop::collection::vec(-90_000_i64..90_000, 9),
     ) {
         let cycle = Cycle::new(&weights).unwrap();
         let mut stocks = vec![u64::MAX; weights.len()];
-        let mut intake = Intake::new(&cycle, start..start + total, total, &vec![0; weights.len()], &[]);
+        let mut debts = owed[..weights.len()].to_vec();
+        debts[0] -= debts.iter().sum::<i64>();
+        let mut intake = Intake::new(&cycle, start..start + total, total, &debts, &[]);
         intake.mark_dry(dry % weights.len());
         // A slot that comes free, in a window that may have none.
         intake.widen(1);
@@ -87,6 +89,7 @@ proptest! {
         intake.mark_dry(0);
         let change = intake.debt_changes()[0];
         prop_assert!(change >= credit / 4 && windows * change <= credit);
+        prop_assert_eq!(intake.debt_changes()[1], -change, "nobody owes what nobody is owed");
     }
 
     #[test]

@@ -32,6 +32,7 @@ use crate::daily::DailyPolicy;
 use crate::duplicate_guard::DuplicateGuard;
 use crate::email::AllowedSenders;
 use crate::limiter::Floor;
+use crate::memory::Memory;
 use crate::rate::{Guard, Rate};
 use crate::spill::Location;
 
@@ -112,6 +113,8 @@ pub struct PollerConfig {
     pub lead: Duration,
     /// `TIDEGATE_MAX_IN_FLIGHT`; default from rate and observed latency, at most 900.
     pub max_in_flight: Option<usize>,
+    /// `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`, which Lambda sets.
+    pub memory: Memory,
     /// `TIDEGATE_SEND_TIMEOUT_MS`, default 5000.
     pub send_timeout: Duration,
     /// `TIDEGATE_MAX_ATTEMPTS`, default 5.
@@ -197,6 +200,7 @@ impl PollerConfig {
             ),
             lead: vars.lead(),
             max_in_flight: vars.number(&settings::MAX_IN_FLIGHT),
+            memory: vars.number(&settings::MEMORY).map_or_else(Memory::default, Memory::megabytes),
             send_timeout: vars.send_timeout(),
             max_attempts: vars.number(&settings::MAX_ATTEMPTS).unwrap_or(5),
             unsent: vars.setting(

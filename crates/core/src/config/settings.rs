@@ -67,6 +67,10 @@ use Range::{Choice, Number, Whole};
 #[expect(clippy::cast_possible_truncation, reason = "below the poller's time-out of 15 s")]
 const LONGEST_SEND_MS: u64 = LONGEST_SEND.as_millis() as u64;
 
+/// Megabytes of memory. Lambda sets it, so it is no setting of the list.
+pub(super) const MEMORY: Setting =
+    Setting::new("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", Whole(128, 10_240), Some("256"));
+
 macro_rules! settings {
     ($($constant:ident = $name:literal, $range:expr, $default:expr;)*) => {
         $(pub(super) const $constant: Setting = Setting::new($name, $range, $default);)*

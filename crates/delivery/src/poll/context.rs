@@ -75,20 +75,29 @@ impl<E: Environment> Context<'_, E> {
         self.plan.window.closes().saturating_sub(last).saturating_since(self.now())
     }
 
-    /// Receives, after a pause.
+    /// Receives after a pause, and once there is room for what may come; less where there is not as much.
+    /// Says whether it was a long poll.
     pub(super) async fn receive(
         &self,
         queue: &QueueUrl,
         messages: u64,
         (pause, wait): (Duration, Duration),
-    ) -> Result<(Vec<Received>, Monotonic), PortError> {
+    ) -> (bool, Result<(Vec<Received>, Monotonic), PortError>) {
         if !pause.is_zero() {
             self.env.clock().sleep_until(self.monotonic() + pause).await;
         }
         let since = self.monotonic();
-        let max = usize::try_from(messages).unwrap_or(1);
-        let received = self.queues().receive(queue, max, wait).await;
-        received.map(|messages| (messages, since))
+        let reserve = self.learned.room.reserve(queue, messages, wait);
+        let Some(reserved) = self.within(Duration::ZERO, reserve).await else {
+            return (false, Ok((Vec::new(), since)));
+        };
+        let (since, wait) = (self.monotonic(), wait.min(self.wait_after(Duration::ZERO)));
+        let max = usize::try_from(reserved.messages).unwrap_or(1);
+        let mut result = self.queues().receive(queue, max, wait).await;
+        if let Ok(received) = &mut result {
+            reserved.hold(received);
+        }
+        (!wait.is_zero(), result.map(|received| (received, since)))
     }
 
     /// Whether the merge queue's depth is set right after this window.

@@ -138,8 +138,8 @@ async fn receive<E: Environment>(
     ask: Ask,
     (pause, wait): (Duration, Duration),
 ) -> Receive {
-    let result = ctx.receive(queue, ask.messages, (pause, wait)).await;
-    (ask, !wait.is_zero(), result)
+    let (long, result) = ctx.receive(queue, ask.messages, (pause, wait)).await;
+    (ask, long, result)
 }
 
 /// A mail on its way into the merge queue, or into the recipient domain's queue at `place`.

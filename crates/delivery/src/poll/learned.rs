@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::room::Room;
 use crate::ports::Monotonic;
 
 /// The weight of a new observation.
@@ -15,9 +16,10 @@ const EXPRESS_FALLS: f64 = 0.3;
 /// SES's latency before anything was observed.
 const ASSUMED_LATENCY: f64 = 0.2;
 
-/// Running means.
-#[derive(Debug, Default)]
+/// Running means, and the room for mail.
+#[derive(Debug)]
 pub(super) struct Learned {
+    pub(super) room: Room,
     latency: Cell<Option<f64>>,
     recipients: RefCell<BTreeMap<String, f64>>,
     last_sent: Cell<Option<Monotonic>>,
@@ -29,6 +31,19 @@ pub(super) struct Learned {
 }
 
 impl Learned {
+    /// Nothing yet, with room for so many bytes of mail.
+    pub(super) fn nothing(bytes: u64) -> Self {
+        Self {
+            room: Room::of(bytes),
+            latency: Cell::default(),
+            recipients: RefCell::default(),
+            last_sent: Cell::default(),
+            express_share: Cell::default(),
+            in_turn: Cell::default(),
+            limited: RefCell::default(),
+        }
+    }
+
     /// Notes how long SES took to answer, at `now`.
     pub(super) fn answered(&self, latency: Duration, now: Monotonic) {
         let seen = latency.as_secs_f64();

@@ -10,7 +10,7 @@ use tidegate_core::identity::{
 };
 use tidegate_core::limiter::Line;
 
-use crate::ports::{Fifo, Monotonic, Outgoing, QueueUrl, Received};
+use crate::ports::{Body, Fifo, Monotonic, Outgoing, QueueUrl, Received};
 
 /// Where a message was received.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ pub(super) struct Held {
     pub(super) queue: QueueUrl,
     pub(super) message_id: String,
     pub(super) receipt: String,
-    pub(super) body: String,
+    pub(super) body: Body,
     /// Not later than when its visibility timeout began.
     pub(super) since: Monotonic,
     /// When it was put on this queue.
@@ -219,7 +219,7 @@ fn letter(message: &Message, last: &Envelope, reason: LastError, at: EpochMillis
         last_attempt_at: Some(at),
         attempts: last.attempt,
         last_error: reason,
-        message: message.held.body.clone(),
+        message: message.held.body.to_string(),
     };
     // Its replay must be known from every copy: to the guard, and to the merge queue.
     // Its attempts stand in the entry; a replay has all of them again.
@@ -238,7 +238,7 @@ pub(super) fn rejected_letter(rejected: &Rejected) -> Outgoing {
         last_attempt_at: None,
         attempts: envelope.map_or(0, |envelope| envelope.attempt),
         last_error: rejected.reason.clone(),
-        message: rejected.held.body.clone(),
+        message: rejected.held.body.to_string(),
     };
     outgoing(entry, envelope)
 }
@@ -249,5 +249,6 @@ fn outgoing(entry: DeadLetter, envelope: Option<&Envelope>) -> Outgoing {
     let (body, attributes) = entry
         .into_queue_message(envelope, SQS_LIMIT_BYTES)
         .map_or((original, Vec::new()), |message| (message.body, message.attributes));
+    let body = body.into();
     Outgoing { body, attributes, delay: std::time::Duration::ZERO, fifo: None }
 }

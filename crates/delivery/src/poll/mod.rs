@@ -11,6 +11,7 @@ mod outcome;
 mod plan;
 mod report;
 mod rest;
+mod room;
 mod settle;
 mod spill;
 mod supply;
@@ -93,7 +94,8 @@ impl<E: Environment> Poller<E> {
     /// A poller on `env`.
     #[must_use]
     pub fn new(env: E, config: PollerConfig) -> Self {
-        Self { env, config, learned: Learned::default() }
+        let learned = Learned::nothing(config.memory.mail_bytes());
+        Self { env, config, learned }
     }
 
     /// Serves the tick's window; without a tick the next whole second, at the account's quota.
@@ -185,7 +187,11 @@ impl<E: Environment> Poller<E> {
             time,
             token: request.token.clone(),
             finds: Finds::default(),
-            spiller: Spiller::new(self.level(standing, request.window), plan.slot_count()),
+            spiller: Spiller::new(
+                self.level(standing, request.window),
+                plan.slot_count(),
+                self.config.memory,
+            ),
         };
         if plan.ends_the_day() {
             let (reason, detail) = (HoldReason::DailyBudget, plan.day_in_words());

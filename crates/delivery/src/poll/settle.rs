@@ -164,10 +164,12 @@ impl Pending {
                 batches.push(Batch::Show(queue.clone(), *after, std::mem::replace(receipts, rest)));
             }
         }
+        let bodies = self.moves.values().flatten().map(|(message, _)| message.bytes());
+        // They take room that mail to be sent could have.
+        let crowded = bodies.sum::<usize>() > BATCH_BYTES;
         for (queue, moves) in &mut self.moves {
-            let bytes: usize = moves.iter().map(|(message, _)| message.bytes()).sum();
             let urgent = self.urgent.remove(queue);
-            if moves.len() >= BATCH || bytes > BATCH_BYTES || urgent || all {
+            if moves.len() >= BATCH || crowded || urgent || all {
                 let packed = pack(take(moves), |(message, _)| message.bytes());
                 batches.extend(packed.into_iter().map(|moves| Batch::Move(queue.clone(), moves)));
             }

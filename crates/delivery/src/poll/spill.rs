@@ -12,6 +12,8 @@ use std::error::Error as StdError;
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::future::join_all;
 use tidegate_core::config::MOVED;
+use tidegate_core::identity::Envelope;
+use tidegate_core::memory::Memory;
 use tidegate_core::pressure::Level;
 use tidegate_core::spill::{Line, MOST_BYTES, ObjectName, pack};
 
@@ -20,7 +22,7 @@ use super::message::Message;
 use super::outcome::receipt;
 use super::settle::{Job, Receipt};
 use crate::environment::Environment;
-use crate::ports::Spill as _;
+use crate::ports::{Body, Spill as _};
 
 /// Mails that a window defers at most, for each of its slots: so a campaign of nothing else is looked
 /// through much faster than it could be sent, and costs a bounded number of calls.
@@ -46,7 +48,8 @@ pub(super) enum Sorted {
 
 /// A deferred mail that is not yet written.
 struct Held {
-    line: Line,
+    body: Body,
+    envelope: Envelope,
     receipt: Receipt,
 }
 
@@ -54,6 +57,7 @@ struct Held {
 pub(super) struct Spiller {
     level: Level,
     most: u64,
+    most_bytes: usize,
     held: RefCell<BTreeMap<String, Vec<Held>>>,
     mails: Cell<u64>,
     bytes: Cell<usize>,
@@ -67,11 +71,13 @@ pub(super) struct Written {
 }
 
 impl Spiller {
-    /// Of a window of `slots`, at this level.
-    pub(super) fn new(level: Level, slots: u64) -> Self {
+    /// Of a window of `slots`, at this level; a quarter of the room for mail is for what is deferred.
+    pub(super) fn new(level: Level, slots: u64, memory: Memory) -> Self {
+        let bytes = usize::try_from(memory.mail_bytes() / 4).unwrap_or(MOST_BYTES);
         Self {
             level,
             most: slots.saturating_mul(A_SLOT).clamp(LEAST, MOST),
+            most_bytes: bytes.min(MOST_BYTES),
             held: RefCell::default(),
             mails: Cell::new(0),
             bytes: Cell::new(0),
@@ -84,7 +90,7 @@ impl Spiller {
             return Sorted::Sent(message);
         }
         let bytes = self.bytes.get() + message.held.body.len() + BESIDE;
-        if self.mails.get() >= self.most || bytes > MOST_BYTES {
+        if self.mails.get() >= self.most || bytes > self.most_bytes {
             return Sorted::Left;
         }
         self.bytes.set(bytes);
@@ -96,9 +102,10 @@ impl Spiller {
             "deferred"
         );
         let receipt = receipt(&message.held, false);
-        let line = Line::of(message.held.body, &message.envelope);
+        let (body, envelope) = (message.held.body, message.envelope);
         let mut held = self.held.borrow_mut();
-        held.entry(message.envelope.campaign).or_default().push(Held { line, receipt });
+        let campaign = envelope.campaign.clone();
+        held.entry(campaign).or_default().push(Held { body, envelope, receipt });
         Sorted::Deferred
     }
 
@@ -113,8 +120,8 @@ impl Spiller {
         let mut written = Written::default();
         let Some(spill) = ctx.env.spill().filter(|_| !held.is_empty()) else { return written };
         let writes = held.into_iter().map(async |(campaign, held)| {
-            let (lines, receipts): (Vec<_>, Vec<_>) =
-                held.into_iter().map(|held| (held.line, held.receipt)).unzip();
+            let line = |held: Held| (Line::of(held.body.to_string(), &held.envelope), held.receipt);
+            let (lines, receipts): (Vec<_>, Vec<_>) = held.into_iter().map(line).unzip();
             let name = ObjectName {
                 window: ctx.plan.window,
                 campaign,

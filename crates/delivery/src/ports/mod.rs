@@ -1,6 +1,7 @@
 //! What the use cases need from the outside, one capability a trait.
 
 mod account;
+mod body;
 mod bucket;
 mod clock;
 mod directory;
@@ -16,6 +17,7 @@ mod queues;
 mod spill;
 
 pub use account::{Account, AccountStatus};
+pub use body::Body;
 pub use bucket::{Answer, Bucket, BucketLevel, BucketLevels, DomainTake, TakeRequest, Taken};
 pub use clock::{Clock, Monotonic};
 pub use directory::Directory;

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tidegate_core::config::POLLER_TIMEOUT;
 use tidegate_core::tagged::queue_name;
 
-use super::PortError;
+use super::{Body, PortError};
 
 /// The visibility timeout of every queue of Tidegate's.
 pub const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ pub struct Received {
     /// What deletes it or changes its visibility; good until the visibility timeout.
     pub receipt: String,
     /// The body, untouched.
-    pub body: String,
+    pub body: Body,
     /// Its string message attributes.
     pub attributes: BTreeMap<String, String>,
     /// When it was put on this queue (`SentTimestamp`), milliseconds since the epoch.
@@ -72,7 +72,7 @@ pub struct Received {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     /// The body.
-    pub body: String,
+    pub body: Body,
     /// String message attributes; no name or value empty, at most 10.
     pub attributes: Vec<(&'static str, String)>,
     /// `DelaySeconds`: whole seconds, 0 to 900; must be 0 on a FIFO queue.

@@ -76,7 +76,7 @@ async fn refused_entries_are_not_done_lost_ones_are_and_answers_keep_their_order
     let kept = bench.queues.inner().contents(&bench.url);
     for (message, answer) in received.iter().zip(&answers) {
         let stands = kept.iter().any(|k| k.message_id == message.message_id);
-        assert_eq!(answer.is_err(), stands, "{}", message.body);
+        assert_eq!(answer.is_err(), stands, "{}", &*message.body);
     }
     assert!(answers[3].is_err() && (2..8).contains(&kept.len()), "{}", kept.len());
     bench.plan.add(Rule::new(Fault::LoseEntries(1.0)).on(Operation::Delete));

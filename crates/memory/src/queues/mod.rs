@@ -10,8 +10,8 @@ mod settings;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
@@ -56,7 +56,7 @@ struct Served {
 ///     Outgoing { body: "hello".into(), attributes: vec![], delay: Duration::ZERO, fifo: None };
 /// queues.send(&url, &[hello]).await.unwrap();
 /// let received = queues.receive(&url, 10, Duration::ZERO).await.unwrap();
-/// assert_eq!(received[0].body, "hello");
+/// assert_eq!(&*received[0].body, "hello");
 /// # }
 /// ```
 #[derive(Clone, Debug)]
@@ -66,6 +66,9 @@ pub struct MemoryQueues {
     latency: Shared<Latency>,
     queues: Shared<BTreeMap<QueueUrl, Served>>,
     calls: Arc<AtomicU64>,
+    /// The bodies that this client was given.
+    given: Shared<Vec<Weak<str>>>,
+    most_held: Arc<AtomicU64>,
     calls_by_kind: Arc<[AtomicU64; 2]>,
 }
 
@@ -79,6 +82,8 @@ impl MemoryQueues {
             latency: Shared::new(Latency::NONE),
             queues: Shared::new(BTreeMap::new()),
             calls: Arc::default(),
+            given: Shared::new(Vec::new()),
+            most_held: Arc::default(),
             calls_by_kind: Arc::default(),
         }
     }
@@ -91,7 +96,24 @@ impl MemoryQueues {
     /// Another client of the same queues, which counts its own calls.
     #[must_use]
     pub fn client(&self) -> Self {
-        Self { calls: Arc::default(), ..self.clone() }
+        Self { calls: Arc::default(), given: Shared::new(Vec::new()), ..self.clone() }
+    }
+
+    /// The most bytes of received bodies that any one client has held at once: of each, from SQS's
+    /// answer until it was dropped.
+    #[must_use]
+    pub fn most_held(&self) -> u64 {
+        self.most_held.load(Ordering::Relaxed)
+    }
+
+    /// Counts what this client holds, `received` included.
+    fn hold(&self, received: &[Received]) {
+        let held = self.given.with(|given| {
+            given.retain(|body| body.strong_count() > 0);
+            given.extend(received.iter().map(|message| Arc::downgrade(message.body.text())));
+            given.iter().filter_map(Weak::upgrade).map(|body| body.len() as u64).sum()
+        });
+        self.most_held.fetch_max(held, Ordering::Relaxed);
     }
 
     /// Makes a queue, FIFO where its name ends in `.fifo`; an existing one is emptied.
@@ -322,6 +344,7 @@ impl Queues for MemoryQueues {
         halves.request().await;
         check::receive(max, wait).map_err(failed)?;
         let received = self.long_poll(queue, max, wait).await.map_err(failed);
+        self.hold(received.as_deref().unwrap_or_default());
         halves.answer().await;
         received
     }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_delivery::ports::{Depth, Entry, EntryError, Outgoing, Received};
+use tidegate_delivery::ports::{Body, Depth, Entry, EntryError, Outgoing, Received};
 
 use super::check;
 use super::settings::{Place, QueueSettings, QueuedMessage};
@@ -25,7 +26,7 @@ type Deduplication = (String, String);
 #[derive(Debug)]
 struct Stored {
     id: String,
-    body: String,
+    body: Arc<str>,
     attributes: BTreeMap<String, String>,
     sent_at: Timestamp,
     group: Option<String>,
@@ -103,7 +104,8 @@ impl Queue {
             sequence,
             Stored {
                 id,
-                body: message.body.clone(),
+                // As over a wire: nobody shares it.
+                body: Arc::from(&*message.body),
                 attributes: attributes.map(|(n, v)| ((*n).to_owned(), v.clone())).collect(),
                 sent_at: now,
                 server: self.server(sequence, group.as_ref()),
@@ -180,7 +182,7 @@ impl Queue {
         Some(Received {
             message_id: stored.id.clone(),
             receipt: format!("{tag:016x}.{sequence}.{}", stored.receive_count),
-            body: stored.body.clone(),
+            body: Body::from(&*stored.body),
             attributes: stored.attributes.clone(),
             sent_at_millis: stored.sent_at.as_millis(),
             receive_count: stored.receive_count,
@@ -201,7 +203,7 @@ impl Queue {
             return Err(check::entry_error("ReceiptHandleIsInvalid", said));
         }
         if newest && in_vain && !self.fifo {
-            self.doubled.push((now, stored.body.clone()));
+            self.doubled.push((now, stored.body.to_string()));
         } else if newest {
             self.remove(sequence);
         }
@@ -237,7 +239,7 @@ impl Queue {
     pub(super) fn give_again(&mut self, now: Timestamp, receipt: &str, after: Duration) {
         let Ok((sequence, _)) = self.read_receipt(receipt) else { return };
         if let Some(stored) = self.messages.get(&sequence).filter(|_| !self.fifo) {
-            self.doubled.push((now, stored.body.clone()));
+            self.doubled.push((now, stored.body.to_string()));
             self.put(sequence, Place::InFlight(now + after));
         }
     }
@@ -292,7 +294,7 @@ impl Queue {
         self.advance(now);
         let standing = |stored: &Stored| QueuedMessage {
             message_id: stored.id.clone(),
-            body: stored.body.clone(),
+            body: stored.body.to_string(),
             attributes: stored.attributes.clone(),
             receive_count: stored.receive_count,
             place: stored.place,

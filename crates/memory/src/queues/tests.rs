@@ -105,7 +105,7 @@ async fn a_group_of_a_fifo_queue_that_samples_keeps_its_order() {
     for _ in 0..200 {
         for message in queues.receive(&url, 3, Duration::ZERO).await.unwrap() {
             queues.delete(&url, &[message.receipt]).await.unwrap();
-            got.push(message.body);
+            got.push(message.body.to_string());
         }
     }
     let sent: Vec<String> = (0..20).map(|n| n.to_string()).collect();

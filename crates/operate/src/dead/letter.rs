@@ -53,7 +53,9 @@ impl Letter {
         let attribute = |name: &str| received.attributes.get(name).map(String::as_str);
         let content = match DeadLetter::from_queue_message(&received.body, attribute) {
             Ok(entry) => Content::Entry(Box::new(entry)),
-            Err(error) => Content::Foreign { why: error.to_string(), body: received.body.clone() },
+            Err(error) => {
+                Content::Foreign { why: error.to_string(), body: received.body.to_string() }
+            }
         };
         Self {
             message_id: received.message_id.clone(),

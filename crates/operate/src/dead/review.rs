@@ -241,7 +241,7 @@ fn order(letter: &Letter, entry: &DeadLetter, options: &Options) -> Result<Order
     let envelope =
         Envelope { attempt: 0, campaign: entry.campaign.clone(), ..envelope.parked().put_back() };
     let message = Outgoing {
-        body: entry.message.clone(),
+        body: entry.message.as_str().into(),
         attributes: envelope.to_attributes(),
         delay: Duration::ZERO,
         fifo: None,

@@ -171,6 +171,6 @@ impl<Q: Queues, C: Clock, E: Entropy, P: Progress> Deliverer<'_, Q, C, E, P> {
 
 /// As a producer sends it: a body, and nothing beside it.
 fn outgoing(message: &Message) -> Outgoing {
-    let body = message.body.clone();
+    let body = message.body.as_str().into();
     Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
 }

@@ -119,7 +119,7 @@ fn letter() -> Letter {
     Letter::of(&Received {
         message_id: "5a1f0c52".to_owned(),
         receipt: String::new(),
-        body: message.body,
+        body: message.body.into(),
         attributes: attributes.map(|(name, value)| (name.to_owned(), value)).collect(),
         sent_at_millis: ago(Duration::from_hours(2)).as_millis(),
         receive_count: 1,

@@ -190,7 +190,7 @@ impl World {
                 let receipts: Vec<String> = received.iter().map(|m| m.receipt.clone()).collect();
                 self.queues.delete(&url(campaign), &receipts).await.unwrap();
                 for mail in received {
-                    self.befalls(campaign, mail.body, *became).await;
+                    self.befalls(campaign, mail.body.to_string(), *became).await;
                 }
             }
         }
@@ -213,7 +213,12 @@ impl World {
                 self.ledger.mark(&mark(age)).await.unwrap();
             }
         };
-        let outgoing = Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None };
+        let outgoing = Outgoing {
+            body: body.into(),
+            attributes: Vec::new(),
+            delay: Duration::ZERO,
+            fifo: None,
+        };
         match became {
             Became::Sent => {
                 marked(Duration::ZERO).await;

@@ -138,7 +138,7 @@ fn message(request: &Receive, received: Received) -> Delivered {
         message_id: received.message_id,
         receipt_handle: received.receipt,
         md5_of_body: digest::of_body(&received.body),
-        body: received.body,
+        body: received.body.to_string(),
         attributes,
         md5_of_attributes,
         message_attributes: own.into_iter().map(|(name, value)| (name, out(value))).collect(),

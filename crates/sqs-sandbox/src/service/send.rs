@@ -57,7 +57,7 @@ impl Service {
         let attributes: Result<_, EntryError> =
             attributes.map(|(name, value)| self.attribute(&name, value)).collect();
         Ok(Outgoing {
-            body: entry.message_body,
+            body: entry.message_body.into(),
             attributes: attributes?,
             delay: Duration::from_secs(entry.delay_seconds),
             fifo: ids(fifo, entry.message_group_id, entry.message_deduplication_id)?,

@@ -53,7 +53,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const PAST_A_SECOND: Duration = Duration::from_millis(1_300);
 
 fn message(body: &str) -> Outgoing {
-    Outgoing { body: body.to_owned(), attributes: vec![], delay: AT_ONCE, fifo: None }
+    Outgoing { body: body.into(), attributes: vec![], delay: AT_ONCE, fifo: None }
 }
 
 fn in_group(body: &str, group: &str, deduplication: &str) -> Outgoing {
@@ -102,7 +102,7 @@ impl<'a, R: QueueRoom> Bench<'a, R> {
 
     /// The bodies of up to ten messages.
     async fn bodies(&self) -> Vec<String> {
-        self.receive(10).await.into_iter().map(|message| message.body).collect()
+        self.receive(10).await.into_iter().map(|message| message.body.to_string()).collect()
     }
 
     /// The one message there is.

@@ -127,8 +127,8 @@ async fn next(arrivals: &mut UnboundedReceiver<Arrival>, feeding: bool) -> Optio
 }
 
 async fn receive<E: Environment>(ctx: &Context<'_, E>, next: NextReceive) -> Answer {
-    let result = ctx.receive(&next.queue, next.messages, (next.pause, next.wait)).await;
-    Answer { origin: next.origin, asked: next.messages, long: !next.wait.is_zero(), result }
+    let (long, result) = ctx.receive(&next.queue, next.messages, (next.pause, next.wait)).await;
+    Answer { origin: next.origin, asked: next.messages, long, result }
 }
 
 async fn send<E: Environment>(

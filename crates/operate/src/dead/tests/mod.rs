@@ -155,7 +155,7 @@ fn letter(
 }
 
 fn raw(body: String, attributes: Vec<(&'static str, String)>) -> Outgoing {
-    Outgoing { body, attributes, delay: Duration::ZERO, fifo: None }
+    Outgoing { body: body.into(), attributes, delay: Duration::ZERO, fifo: None }
 }
 
 fn several(count: usize) -> Vec<Outgoing> {

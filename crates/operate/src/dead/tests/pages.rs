@@ -10,8 +10,10 @@ async fn day() -> Bench {
     tokio::time::sleep(hours(3)).await;
     let refusal = "Address <ada@example.net> is on the suppression list";
     let mut two = letter("big", "order-18", (Some("MessageRejected"), Some(400)), refusal);
-    two.body =
-        two.body.replace(r#"["order-18@example.com"]"#, r#"["a@example.net","b@example.com"]"#);
+    two.body = two
+        .body
+        .replace(r#"["order-18@example.com"]"#, r#"["a@example.net","b@example.com"]"#)
+        .into();
     bench.put(&[two]).await;
     tokio::time::sleep(hours(5)).await;
     bench

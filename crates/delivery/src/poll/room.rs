@@ -1,0 +1,337 @@
+//! Room for mail: how many bytes of bodies an environment holds at once.
+//!
+//! A receive waits until there is room for what it may bring: as many of the largest bodies that its
+//! queue gave lately. A queue that gave none yet is asked by one receive at a time; its mails are taken to
+//! be as large as any queue's, and where it is waited for, which is where it is probably empty, it is asked
+//! for one mail: what is set aside is out of use meanwhile. Where an answer brings more than was thought, it is held all the same and counted: the next
+//! receives wait. One message always fits.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use tidegate_core::allocation::BATCH;
+
+use crate::ports::{QueueUrl, Received};
+
+/// Of the largest body seen in a queue so much is forgotten with each answer: half of it within 70.
+const FORGETTING: u64 = 100;
+/// While nothing at all was seen, a receive of a batch is given this part of the room.
+const UNKNOWN_PART: u64 = 4;
+
+/// The room of one environment.
+#[derive(Debug)]
+pub(super) struct Room {
+    bytes: Arc<Bytes>,
+    queues: RefCell<BTreeMap<QueueUrl, Known>>,
+}
+
+#[derive(Debug)]
+struct Bytes {
+    most: u64,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    bytes: u64,
+    /// Receives that wait for room.
+    waiting: Vec<Waker>,
+}
+
+/// What is known of a queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// The largest body seen lately, bytes.
+    largest: Option<u64>,
+    /// Receives under way.
+    under_way: u64,
+}
+
+/// Bytes that are taken until it is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    of: Arc<Bytes>,
+    bytes: u64,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.of.add(0, self.bytes);
+    }
+}
+
+/// A receive that may be made.
+#[derive(Debug)]
+pub(super) struct Reserved<'a> {
+    room: &'a Room,
+    queue: QueueUrl,
+    /// At least 1.
+    pub(super) messages: u64,
+    share: Share,
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        if let Some(known) = self.room.queues.borrow_mut().get_mut(&self.queue) {
+            known.under_way = known.under_way.saturating_sub(1);
+        }
+    }
+}
+
+impl Room {
+    pub(super) fn of(most: u64) -> Self {
+        Self { bytes: Arc::new(Bytes { most, held: Mutex::default() }), queues: RefCell::default() }
+    }
+
+    /// Waits until there is room for `messages` of a queue, or for some of them; `wait` is how long SQS is to
+    /// wait for mail.
+    pub(super) async fn reserve(
+        &self,
+        queue: &QueueUrl,
+        messages: u64,
+        wait: Duration,
+    ) -> Reserved<'_> {
+        poll_fn(|context| {
+            let first = self.try_reserve(queue, messages, wait);
+            // Another thread may have freed room before it could know whom to wake.
+            let reserved = first.or_else(|| {
+                self.bytes.wait(context.waker());
+                self.try_reserve(queue, messages, wait)
+            });
+            reserved.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    fn try_reserve(&self, queue: &QueueUrl, messages: u64, wait: Duration) -> Option<Reserved<'_>> {
+        let mut queues = self.queues.borrow_mut();
+        let largest_of_all = queues.values().filter_map(|known| known.largest).max();
+        let known = queues.entry(queue.clone()).or_default();
+        if known.largest.is_none() && known.under_way > 0 {
+            return None;
+        }
+        let unknown = largest_of_all.unwrap_or(self.bytes.most / UNKNOWN_PART / BATCH);
+        let messages = if known.largest.is_none() && !wait.is_zero() { 1 } else { messages };
+        let size = known.largest.unwrap_or(unknown);
+        let (messages, share) = self.bytes.take(messages, size)?;
+        known.under_way += 1;
+        Some(Reserved { room: self, queue: queue.clone(), messages, share })
+    }
+
+    #[cfg(test)]
+    fn held(&self) -> u64 {
+        self.bytes.held().bytes
+    }
+}
+
+impl Reserved<'_> {
+    /// Puts what came in the place of what was reserved: each body takes room until it is dropped.
+    pub(super) fn hold(self, received: &mut [Received]) {
+        let sizes = received.iter().map(|message| message.body.len() as u64);
+        if let Some(known) = self.room.queues.borrow_mut().get_mut(&self.queue) {
+            let before = known.largest.map(|largest| largest - largest.div_ceil(FORGETTING));
+            known.largest = sizes.chain(before).max();
+        }
+        for message in received {
+            let bytes = message.body.len() as u64;
+            self.share.of.add(bytes, 0);
+            let share = Share { of: Arc::clone(&self.share.of), bytes };
+            message.body = message.body.clone().guarded(share);
+        }
+        // The rest is free as `self` is dropped, which wakes who waits.
+    }
+}
+
+impl Bytes {
+    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes room for as many of `messages` of `size` bytes as fit; of nothing else is held, for one.
+    fn take(self: &Arc<Self>, messages: u64, size: u64) -> Option<(u64, Share)> {
+        let mut held = self.held();
+        let free = self.most.saturating_sub(held.bytes);
+        let fit = free.checked_div(size).unwrap_or(messages).min(messages);
+        let fit = if held.bytes == 0 { fit.max(1) } else { fit };
+        if fit == 0 {
+            return None;
+        }
+        let bytes = fit.saturating_mul(size);
+        held.bytes = held.bytes.saturating_add(bytes);
+        Some((fit, Share { of: Arc::clone(self), bytes }))
+    }
+
+    /// Counts bytes that are taken, and bytes that are free again.
+    fn add(&self, taken: u64, free: u64) {
+        let waiting = {
+            let mut held = self.held();
+            held.bytes = held.bytes.saturating_add(taken).saturating_sub(free);
+            std::mem::take(&mut held.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    fn wait(&self, waker: &Waker) {
+        let mut held = self.held();
+        if !held.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
+            held.waiting.push(waker.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::SeqCst;
+
+    use futures_util::FutureExt as _;
+    use futures_util::task::ArcWake;
+    use proptest::prelude::*;
+    use tidegate_core::dead_letter::SQS_LIMIT_BYTES;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(1);
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl ArcWake for Woken {
+        fn wake_by_ref(woken: &Arc<Self>) {
+            woken.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn received(bytes: u64) -> Received {
+        Received {
+            message_id: String::new(),
+            receipt: String::new(),
+            body: "x".repeat(usize::try_from(bytes).unwrap()).into(),
+            attributes: BTreeMap::new(),
+            sent_at_millis: 0,
+            receive_count: 1,
+        }
+    }
+
+    fn queue(number: usize) -> QueueUrl {
+        QueueUrl::new(format!("https://sqs.example/1/{number}"))
+    }
+
+    /// A receive of a queue that is known to give `bytes` a mail.
+    fn known(room: &Room, number: usize, bytes: u64) {
+        let first = room.reserve(&queue(number), 1, Duration::ZERO).now_or_never().unwrap();
+        first.hold(&mut [received(bytes)]);
+    }
+
+    /// What a poller does: asks a queue, gets an answer of mails of that queue's size, is rid of a mail.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Ask { queue: usize, wanted: u64 },
+        Answer { which: prop::sample::Index, count: u64 },
+        Settle { which: prop::sample::Index },
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let index = any::<prop::sample::Index>;
+        let step = prop_oneof![
+            3 => (0_usize..3, 1_u64..=10).prop_map(|(queue, wanted)| Step::Ask { queue, wanted }),
+            3 => (index(), 0_u64..=10).prop_map(|(which, count)| Step::Answer { which, count }),
+            3 => index().prop_map(|which| Step::Settle { which }),
+        ];
+        prop::collection::vec(step, 1..200)
+    }
+
+    proptest! {
+        #[test]
+        fn of_queues_whose_sizes_are_known_no_more_is_held_than_there_is_room_for(
+            mebibytes in 2_u64..20, sizes in prop::array::uniform3(1_u64..900_000), steps in steps(),
+        ) {
+            let most = mebibytes * SQS_LIMIT_BYTES as u64;
+            let room = Room::of(most);
+            (0..3).for_each(|number| known(&room, number, sizes[number]));
+            let (mut under_way, mut bodies) = (Vec::new(), Vec::new());
+            for step in steps {
+                match step {
+                    Step::Ask { queue: number, wanted } => {
+                        let url = queue(number);
+                        let reserved = room.reserve(&url, wanted, Duration::ZERO).now_or_never();
+                        prop_assert!(reserved.is_some() || !bodies.is_empty() || !under_way.is_empty());
+                        under_way.extend(reserved.map(|reserved| (number, reserved)));
+                    }
+                    Step::Answer { which, count } if !under_way.is_empty() => {
+                        let (number, reserved) = under_way.swap_remove(which.index(under_way.len()));
+                        let count = count.min(reserved.messages);
+                        let mut mails: Vec<_> = (0..count).map(|_| received(sizes[number])).collect();
+                        reserved.hold(&mut mails);
+                        bodies.extend(mails.into_iter().map(|mail| mail.body));
+                    }
+                    Step::Settle { which } if !bodies.is_empty() => {
+                        bodies.swap_remove(which.index(bodies.len()));
+                    }
+                    Step::Answer { .. } | Step::Settle { .. } => {}
+                }
+                let held: u64 = bodies.iter().map(|body| body.len() as u64).sum();
+                prop_assert!(held <= room.held() && room.held() <= most, "{} of {}", room.held(), most);
+            }
+            drop((under_way, bodies));
+            prop_assert_eq!(room.held(), 0, "all of it is free in the end");
+        }
+    }
+
+    #[test]
+    fn a_receive_that_found_no_room_is_woken_by_the_last_clone_of_a_body() {
+        let room = Room::of(1_000);
+        known(&room, 0, 600);
+        let mut mails = [received(600)];
+        let first = room.reserve(&queue(0), 1, Duration::ZERO).now_or_never().unwrap();
+        first.hold(&mut mails);
+        let body = mails[0].body.clone();
+        let url = queue(0);
+        let mut second = std::pin::pin!(room.reserve(&url, 1, Duration::ZERO));
+        let woken = Arc::new(Woken::default());
+        let waker = futures_util::task::waker(Arc::clone(&woken));
+        let mut context = std::task::Context::from_waker(&waker);
+        assert!(second.poll_unpin(&mut context).is_pending());
+        drop(mails);
+        assert_eq!(woken.0.load(SeqCst), 0, "a clone is left");
+        drop(body);
+        assert_eq!(woken.0.load(SeqCst), 1);
+        assert!(second.poll_unpin(&mut context).is_ready());
+    }
+
+    #[test]
+    fn a_queue_of_which_nothing_is_known_is_asked_once_until_it_answers() {
+        let room = Room::of(1_000_000);
+        let ask = |wait| room.reserve(&queue(0), 10, wait).now_or_never();
+        let first = ask(Duration::ZERO).unwrap();
+        assert_eq!((first.messages, room.held()), (10, 250_000));
+        assert!(ask(Duration::ZERO).is_none() && ask(LONG).is_none());
+        first.hold(&mut [received(2_000)]);
+        let known = ask(Duration::ZERO).unwrap();
+        assert_eq!((known.messages, room.held()), (10, 20_000));
+        assert_eq!(ask(Duration::ZERO).map(|reserved| reserved.messages), Some(10));
+    }
+
+    #[test]
+    fn waiting_for_mail_where_there_never_was_any_takes_the_room_of_one() {
+        let room = Room::of(1_000_000);
+        known(&room, 0, 5_000);
+        let waiting: Vec<_> =
+            (1..50).map(|n| room.reserve(&queue(n), 10, LONG).now_or_never()).collect();
+        assert!(waiting.iter().flatten().all(|reserved| reserved.messages == 1));
+        assert_eq!((waiting.len(), room.held()), (49, 49 * 5_000));
+    }
+
+    #[test]
+    fn a_message_larger_than_the_room_is_received_alone() {
+        let room = Room::of(1_000);
+        known(&room, 0, 5_000);
+        let alone = room.reserve(&queue(0), 10, Duration::ZERO).now_or_never().unwrap();
+        assert_eq!(alone.messages, 1);
+        assert!(room.reserve(&queue(0), 10, Duration::ZERO).now_or_never().is_none());
+    }
+}

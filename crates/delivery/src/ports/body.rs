@@ -1,0 +1,62 @@
+//! A message's body.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A message's body as text. A clone shares it: a megabyte is not copied from step to step.
+///
+/// ```
+/// use tidegate_delivery::ports::Body;
+/// let body = Body::from("hello");
+/// assert_eq!((&*body, body.len()), ("hello", 5));
+/// ```
+#[derive(Clone)]
+pub struct Body {
+    text: Arc<str>,
+    /// What ends with the last clone: the room that the body takes in the poller's memory.
+    _guard: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Body {
+    /// The same text; `guard` is dropped with the last clone.
+    pub(crate) fn guarded(self, guard: impl Any + Send + Sync) -> Self {
+        Self { _guard: Some(Arc::new(guard)), ..self }
+    }
+
+    /// The text, for a fake that watches how long it is held.
+    #[must_use]
+    pub const fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+}
+
+impl Deref for Body {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl<T: Into<Arc<str>>> From<T> for Body {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), _guard: None }
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Body {}
+
+/// The length alone: a body is never logged.
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} bytes)", self.text.len())
+    }
+}
