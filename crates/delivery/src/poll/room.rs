@@ -17,7 +17,7 @@ use tidegate_core::allocation::BATCH;
 
 use crate::ports::{QueueUrl, Received};
 
-/// Of the largest body seen in a queue so much is forgotten with each answer: half of it within 70.
+/// Of the largest body seen in a queue a hundredth is forgotten with each answer: half of it within 70.
 const FORGETTING: u64 = 100;
 /// While nothing at all was seen, a receive of a batch is given this part of the room.
 const UNKNOWN_PART: u64 = 4;
@@ -134,7 +134,8 @@ impl Reserved<'_> {
         let sizes = received.iter().map(|message| message.body.len() as u64);
         if let Some(known) = self.room.queues.borrow_mut().get_mut(&self.queue) {
             let before = known.largest.map(|largest| largest - largest.div_ceil(FORGETTING));
-            known.largest = sizes.chain(before).max();
+            // An empty answer says nothing of sizes.
+            known.largest = sizes.max().max(before).filter(|_| !received.is_empty()).or(known.largest);
         }
         for message in received {
             let bytes = message.body.len() as u64;
