@@ -1,5 +1,4 @@
-//! What a poller's memory and its share of a processor let through: how many bytes of mail at once, and
-//! how many mails of a size in a second.
+//! A poller's memory: how many bytes of mail it holds at once, and how much is needed for mails of a size.
 
 use crate::dead_letter::SQS_LIMIT_BYTES;
 
@@ -14,11 +13,16 @@ const MEBIBYTE: u64 = 1_048_576;
 const HELD_SECONDS: f64 = 0.4;
 /// Megabytes that buy a whole processor.
 const PROCESSOR_MB: f64 = 1_769.0;
-/// Milliseconds of a processor that a mail costs, whatever its size, and for each 100 KB of it.
-const MAIL_MS: f64 = 0.8;
-const MAIL_MS_PER_100_KB: f64 = 0.8;
-/// Poller environments that serve neighbouring windows at once: one that sends, one that settles.
-const ENVIRONMENTS: f64 = 1.4;
+/// Milliseconds of a processor that a mail costs, whatever its size, and for each KB of it: measured by
+/// `make bench ONLY=lambda`.
+const MAIL_MS: f64 = 0.5;
+const MAIL_MS_PER_KB: f64 = 0.012_5;
+/// Part of its processor that a poller may use: the rest is for the seconds in which much comes at once.
+const PROCESSOR_SHARE: f64 = 0.5;
+/// Below, a TLS handshake eats a slot's lateness.
+const LEAST_MB: u32 = 256;
+/// SQS's largest message.
+const MOST_KB: u32 = 1_024;
 
 /// The memory of a function, in Lambda's megabytes of 1,048,576 bytes; it buys the processor, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +56,40 @@ impl Memory {
         (free / COPIES).max(SQS_LIMIT_BYTES as u64)
     }
 
-    /// Mails of `bytes` each that a poller gets through in a second: as many as it can hold in turn,
-    /// and as its share of a processor writes.
+    /// What a poller needs for so many mails a second of `kilobytes` each, at least 256 MB: as much of a
+    /// processor as reads and writes them twice over, and room for those that are held at once.
+    ///
+    /// ```
+    /// use tidegate_core::memory::Memory;
+    /// assert_eq!(Memory::needed(14.0, 2), Memory::megabytes(256));
+    /// assert_eq!(Memory::needed(200.0, 50), Memory::megabytes(797));
+    /// ```
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "bytes far below 2^52")]
-    pub fn mails_per_second(self, bytes: u64) -> f64 {
-        let held = self.mail_bytes() as f64 / bytes.max(1) as f64 / HELD_SECONDS;
-        let share = (f64::from(self.0) / PROCESSOR_MB).min(1.0) * ENVIRONMENTS;
-        let cost = MAIL_MS + MAIL_MS_PER_100_KB * bytes as f64 / 1e5;
-        held.min(share * 1e3 / cost)
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "at most 10,000 mails a second of a megabyte: far below 2^32"
+    )]
+    pub fn needed(per_second: f64, kilobytes: u32) -> Self {
+        let processor_ms = per_second * (MAIL_MS + MAIL_MS_PER_KB * f64::from(kilobytes));
+        let processor = PROCESSOR_MB * processor_ms / 1e3 / PROCESSOR_SHARE;
+        let held = per_second * HELD_SECONDS * f64::from(kilobytes) * 1e3 * COPIES as f64 / 0.75;
+        let room = (PROCESS_BYTES as f64 + held) / MEBIBYTE as f64;
+        Self((processor.max(room).ceil() as u32).max(LEAST_MB))
+    }
+
+    /// The largest mails of which it gets through so many a second, KB; 0 where it gets through none.
+    #[must_use]
+    pub fn largest_kilobytes(self, per_second: f64) -> u32 {
+        let enough = |kilobytes: &u32| Self::needed(per_second, *kilobytes).0 <= self.0;
+        (1..=MOST_KB).rev().find(enough).unwrap_or(0)
+    }
+
+    /// In Lambda's megabytes.
+    #[must_use]
+    pub const fn as_megabytes(self) -> u32 {
+        self.0
     }
 }
 
@@ -83,9 +112,13 @@ mod tests {
         }
 
         #[test]
-        fn larger_mails_never_go_faster(mb in 128_u32..10_240, bytes in 1_u64..1_000_000) {
-            let memory = Memory::megabytes(mb);
-            prop_assert!(memory.mails_per_second(bytes) >= memory.mails_per_second(bytes + 10_000));
+        fn what_is_needed_grows_with_rate_and_size_and_suffices_for_that_size(
+            per_second in 1.0_f64..5_000.0, kilobytes in 1_u32..1_000,
+        ) {
+            let needed = Memory::needed(per_second, kilobytes);
+            prop_assert!(needed.0 <= Memory::needed(per_second + 1.0, kilobytes).0);
+            prop_assert!(needed.0 <= Memory::needed(per_second, kilobytes + 1).0);
+            prop_assert!(needed.largest_kilobytes(per_second) >= kilobytes);
         }
     }
 }

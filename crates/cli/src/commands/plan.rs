@@ -95,6 +95,9 @@ pub struct PlanArgs {
     /// or the stack's]
     #[arg(long, value_name = "LIMITS", value_parser = parsed::<DomainLimits>)]
     domain_limits: Option<DomainLimits>,
+    /// Size of a mail in KB: whether the poller's memory reaches for it
+    #[arg(long, value_name = "KB", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    mail_kb: u32,
     /// When the mails are on their queues, such as `2026-11-20T20:36:07Z` [default: now]
     #[arg(long, value_name = "TIME", value_parser = parsed::<Window>)]
     start: Option<Window>,
@@ -243,6 +246,7 @@ impl PlanArgs {
             scenario.merge = mode == "merge";
         }
         scenario.express = self.express.or(scenario.express);
+        scenario.mail_kb = self.mail_kb;
         self.day(&mut scenario)?;
         Ok(scenario)
     }

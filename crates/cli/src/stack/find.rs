@@ -106,7 +106,11 @@ async fn function(
         timeout_s: answer.timeout().unwrap_or_default(),
     };
     let variables = answer.environment().and_then(|environment| environment.variables().cloned());
-    Ok((function, variables.unwrap_or_default()))
+    let mut variables = variables.unwrap_or_default();
+    // Lambda sets it for the function, and does not list it.
+    let memory = answer.memory_size().map(|megabytes| megabytes.to_string());
+    variables.extend(memory.map(|memory| ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE".to_owned(), memory)));
+    Ok((function, variables))
 }
 
 /// A service's failure, with its code where it told one.

@@ -1,14 +1,8 @@
+use tidegate_core::memory::Memory;
+
 use super::{Facts, Finding, Read, State, unread};
 use crate::format::rate;
 
-/// CPU seconds a mail: what `make bench` allows at most.
-pub const CPU_SECONDS_PER_MAIL: f64 = 0.000_5;
-/// Memory that buys one vCPU, in MB.
-const MB_PER_VCPU: f64 = 1_769.0;
-/// Part of its CPU that a poller may use.
-const CPU_SHARE: f64 = 0.5;
-/// Below, a TLS handshake eats a slot's lateness.
-const LEAST_MB: u32 = 256;
 /// Functions at the same time that Tidegate needs: two pollers overlap, seven at the worst, and two
 /// schedulers.
 const LEAST_CONCURRENCY: i64 = 20;
@@ -30,24 +24,8 @@ pub struct Function {
     pub reserved: Read<Option<i64>>,
 }
 
-/// Memory that a poller needs at so many recipients a second, in MB: 1769 MB × q × CPU seconds a mail
-/// / 0.5, at least 256.
-///
-/// ```
-/// use tidegate_operate::doctor::memory_needed_mb;
-/// assert_eq!(memory_needed_mb(14.0), 256);
-/// assert_eq!(memory_needed_mb(200.0), 354);
-/// ```
-#[must_use]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "at most 10,000 recipients a second: 17,690"
-)]
-pub fn memory_needed_mb(per_second: f64) -> u32 {
-    let needed = MB_PER_VCPU * per_second * CPU_SECONDS_PER_MAIL / CPU_SHARE;
-    (needed.ceil() as u32).max(LEAST_MB)
-}
+/// The size of mails that any poller should have memory for, KB.
+const SMALL_KB: u32 = 2;
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = facts.functions.iter().flat_map(of_function).collect();
@@ -98,15 +76,18 @@ fn of_function(function: &Function) -> Vec<Finding> {
     vec![timeout, retries, reserved]
 }
 
+/// Nobody but the poller knows how large mails are: the finding says up to which size the memory reaches.
 fn memory(poller: &Function, quota: f64) -> Finding {
-    let needed = memory_needed_mb(quota);
+    let needed = Memory::needed(quota, SMALL_KB).as_megabytes();
     let check = "poller: memory against rate";
-    let found = format!("{} MB for {}; needed are {needed} MB", poller.memory_mb, rate(quota));
+    let has = format!("{} MB for {}", poller.memory_mb, rate(quota));
     if poller.memory_mb >= needed {
-        return Finding::ok(check, found);
+        let largest = Memory::megabytes(poller.memory_mb).largest_kilobytes(quota);
+        return Finding::ok(check, format!("{has}, of mails up to {largest} KB"));
     }
     let remedy =
         format!("set PollerMemory to {needed} or more: memory buys CPU, and late sends skip slots");
+    let found = format!("{has}; mails of {SMALL_KB} KB need {needed} MB");
     Finding::of(State::Warning, check, found, remedy)
 }
 

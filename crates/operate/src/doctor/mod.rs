@@ -12,7 +12,7 @@ use tidegate_core::Timestamp;
 
 pub use account::{Account, Sender};
 pub use environments::Environments;
-pub use functions::{CPU_SECONDS_PER_MAIL, Function, memory_needed_mb};
+pub use functions::Function;
 pub use permissions::{Arns, NOT_CHECKED, Needed, Role, poller_needs, scheduler_needs};
 pub use queues::{Attributes, Kind, Queue};
 

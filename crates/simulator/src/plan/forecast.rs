@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use tidegate_core::memory::Memory;
+
 use super::book::count;
 use super::cost::Cost;
 use super::error::PlanError;
@@ -252,7 +254,19 @@ fn warnings(
     if scenario.deployed.is_none() && scenario.quota > 900.0 {
         warnings.push("one poller's window holds 900 sends under way at most: with a slow SES more than that a second is not reached".to_owned());
     }
+    let (needed, has) = (Memory::needed(scenario.quota, scenario.mail_kb), memory(scenario));
+    if needed.as_megabytes() > has.as_megabytes() {
+        warnings.push(format!(
+            "{} mails of {} KB a second need a poller of {} MB (PollerMemory): {} MB are too slow, which is not in the forecast",
+            scenario.quota, scenario.mail_kb, needed.as_megabytes(), has.as_megabytes()
+        ));
+    }
     warnings
+}
+
+/// The poller's memory, as far as it is known: Lambda tells it to the function alone.
+fn memory(scenario: &Scenario) -> Memory {
+    scenario.deployed.as_ref().map_or_else(Memory::default, |deployed| deployed.poller.memory)
 }
 
 /// Mails up to which a run with mails of several recipients is simulated window by window.

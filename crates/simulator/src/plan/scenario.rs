@@ -70,6 +70,8 @@ pub struct Scenario {
     pub domain_limits: Option<DomainLimits>,
     /// What goes wrong.
     pub faults: Vec<PlannedFault>,
+    /// The size of a mail, KB.
+    pub mail_kb: u32,
     /// When the mails are on their queues.
     pub start: Timestamp,
     /// What the functions are configured with; none is the template's defaults.
@@ -97,6 +99,7 @@ impl Scenario {
             domains: Vec::new(),
             domain_limits: None,
             faults: Vec::new(),
+            mail_kb: 2,
             start,
             deployed: None,
             warm: true,
