@@ -361,7 +361,11 @@ impl Intake {
         let together: u64 =
             used.iter().zip(counts).filter(|(_, counts)| **counts).map(|(n, _)| n).sum();
         let weights = |of: fn(&Lane) -> u64| -> Vec<u64> {
-            self.lanes.iter().zip(counts).map(|(l, counts)| if *counts { of(l) } else { 0 }).collect()
+            self.lanes
+                .iter()
+                .zip(counts)
+                .map(|(l, counts)| if *counts { of(l) } else { 0 })
+                .collect()
         };
         let mut parts = weights(|lane| lane.entitled);
         if parts.iter().all(|part| *part == 0) {
