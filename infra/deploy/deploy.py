@@ -25,6 +25,7 @@ INFRA = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(INFRA / "local"), str(INFRA / "parity")]
 
 import sam_template  # noqa: E402
+from stacks import describe  # noqa: E402
 
 TEMPLATE = INFRA / "sam" / "template.yaml"
 FUNCTIONS = ("scheduler", "poller")
@@ -115,20 +116,10 @@ def check_settings(tidegate: Path, found: Mapping[str, Any]) -> None:
         raise Refused("nothing was deployed: the functions would not start with these parameters")
 
 
-def described(cloudformation: Any, stack: str) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
-    except ClientError as error:
-        if "does not exist" in str(error):
-            return None
-        raise
-    return found
-
-
 def check_nothing_is_lost(
     cloudformation: Any, stack: str, wanted: Mapping[str, str], given: set[str], file: str
 ) -> None:
-    found = described(cloudformation, stack)
+    found = describe(cloudformation, stack)
     if found is None or found["StackStatus"] == "REVIEW_IN_PROGRESS":
         return
     summary = cloudformation.get_template_summary(StackName=stack)["Parameters"]
@@ -177,7 +168,7 @@ def deploy(args: argparse.Namespace) -> None:
             "CAPABILITY_IAM", "--no-fail-on-empty-changeset",
             "--confirm-changeset" if args.confirm else "--no-confirm-changeset",
             "--parameter-overrides", f"file://{file_of_all}")  # fmt: skip
-    if described(cloudformation, args.stack) is None:
+    if describe(cloudformation, args.stack) is None:
         raise Refused(f"the change was not confirmed: there is no stack {args.stack}")
     protect(cloudformation, args.stack, args.protect)
 
@@ -190,7 +181,7 @@ def protect(cloudformation: Any, stack: str, on: bool) -> None:
 
 def delete(args: argparse.Namespace) -> None:
     cloudformation = boto3.client("cloudformation", region_name=args.region)
-    found = described(cloudformation, args.stack)
+    found = describe(cloudformation, args.stack)
     if found is None:
         raise Refused(f"there is no stack {args.stack} in {cloudformation.meta.region_name}")
     if found.get("EnableTerminationProtection") and args.protect:
@@ -201,7 +192,7 @@ def delete(args: argparse.Namespace) -> None:
     if not args.protect:
         protect(cloudformation, args.stack, False)
     sam(args, "delete", *([] if args.confirm else ["--no-prompts"]))
-    if args.confirm and described(cloudformation, args.stack) is not None:
+    if args.confirm and describe(cloudformation, args.stack) is not None:
         protect(cloudformation, args.stack, True)
 
 

@@ -28,6 +28,7 @@ import yaml
 import cdk_app
 import packages
 from failure import Failure
+from stacks import describe
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -133,17 +134,6 @@ def stack_parameters(
         for name, value in values.items()
         if name in known
     ]
-
-
-def describe(cloudformation: Any, stack: str) -> dict[str, Any] | None:
-    """The stack, or none when there is no such stack."""
-    try:
-        found: dict[str, Any] = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
-    except ClientError as error:
-        if "does not exist" in str(error):
-            return None
-        raise
-    return None if found["StackStatus"] == "DELETE_COMPLETE" else found
 
 
 def first_failure(cloudformation: Any, stack_id: str) -> str:

@@ -11,117 +11,35 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ScalarAttributeType,
 };
-use aws_sdk_sqs::types::QueueAttributeName;
 use ses_sandbox::{Change, DailyQuota, Quota, Running, Sandbox, SandboxConfig};
-use tidegate_aws::{
-    DynamoLedger, S3Spill, SesAccount, SesMailer, SqsFeedback, SqsQueues, SystemClock,
-};
+use tidegate_aws::{DynamoLedger, S3Spill, SesAccount, SesMailer, SystemClock};
 use tidegate_core::spill::Location;
-use tidegate_delivery::ports::QueueUrl;
-use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
-use tidegate_tests::contract::feedback::{FeedbackRoom, feedback_contract};
+use tidegate_tests::contract::directory::directory_contract;
+use tidegate_tests::contract::feedback::feedback_contract;
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
 use tidegate_tests::contract::mail::{
     Limits, MailRoom, MailSite, Taken, Trouble, account_contract, mailer_contract,
 };
 use tidegate_tests::contract::marks::marks_contract;
-use tidegate_tests::contract::queues::{QueueRoom, queues_contract};
+use tidegate_tests::contract::queues::queues_contract;
 use tidegate_tests::contract::spill::{SpillRoom, spill_contract};
+use tidegate_tests::contract::sqs::SqsRoom;
 use tidegate_tests::local::{Ministack, sdk_config};
-
-struct Queues {
-    client: aws_sdk_sqs::Client,
-    sqs: SqsQueues,
-    made: Cell<u32>,
-}
-
-impl QueueRoom for Queues {
-    type Queues = SqsQueues;
-
-    fn queues(&self) -> &SqsQueues {
-        &self.sqs
-    }
-
-    async fn create(&self, fifo: bool) -> QueueUrl {
-        let number = self.made.replace(self.made.get() + 1);
-        let name = format!("contract-{number}{}", if fifo { ".fifo" } else { "" });
-        let mut call = self.client.create_queue().queue_name(name);
-        call = call.attributes(QueueAttributeName::VisibilityTimeout, "30");
-        if fifo {
-            call = call
-                .attributes(QueueAttributeName::FifoQueue, "true")
-                .attributes(QueueAttributeName::DeduplicationScope, "messageGroup")
-                .attributes(QueueAttributeName::FifoThroughputLimit, "perMessageGroupId");
-        }
-        QueueUrl::new(call.send().await.unwrap().queue_url.unwrap())
-    }
-}
-
-impl DirectoryRoom for Queues {
-    type Directory = SqsQueues;
-
-    fn directory(&self) -> &SqsQueues {
-        &self.sqs
-    }
-
-    async fn create(&self, name: &str) -> QueueUrl {
-        let mut call = self.client.create_queue().queue_name(name);
-        if QueueUrl::new(name).is_fifo() {
-            call = call.attributes(QueueAttributeName::FifoQueue, "true");
-        }
-        QueueUrl::new(call.send().await.unwrap().queue_url.unwrap())
-    }
-
-    async fn tag(&self, queue: &QueueUrl, name: &str, value: Option<&str>) {
-        let url = queue.as_str();
-        let Some(value) = value else {
-            self.client.untag_queue().queue_url(url).tag_keys(name).send().await.unwrap();
-            return;
-        };
-        self.client.tag_queue().queue_url(url).tags(name, value).send().await.unwrap();
-    }
-
-    async fn delete(&self, queue: &QueueUrl) {
-        self.client.delete_queue().queue_url(queue.as_str()).send().await.unwrap();
-    }
-}
 
 #[tokio::test]
 async fn queues_and_their_directory_on_sqs_keep_the_contract() {
     let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
     let client = aws_sdk_sqs::Client::new(&local.sdk_config().await);
-    let sqs = SqsQueues::new(&client);
-    let room = Queues { client, sqs, made: Cell::new(0) };
+    let room = SqsRoom::new(client);
     queues_contract(&room).await;
     directory_contract(&room).await;
-}
-
-impl FeedbackRoom for Queues {
-    type Feedback = SqsFeedback;
-
-    async fn open(&self) -> (SqsFeedback, QueueUrl) {
-        let url = QueueRoom::create(self, false).await;
-        let call = self.client.set_queue_attributes().queue_url(url.as_str());
-        call.attributes(QueueAttributeName::VisibilityTimeout, "1").send().await.unwrap();
-        (self.missing(&url), url)
-    }
-
-    fn missing(&self, url: &QueueUrl) -> SqsFeedback {
-        SqsFeedback::new(&self.client, url.as_str())
-    }
-
-    async fn report(&self, url: &QueueUrl, body: &str) {
-        let call = self.client.send_message().queue_url(url.as_str());
-        call.message_body(body).send().await.unwrap();
-    }
 }
 
 #[tokio::test]
 async fn feedback_on_sqs_keeps_the_contract() {
     let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
     let client = aws_sdk_sqs::Client::new(&local.sdk_config().await);
-    let sqs = SqsQueues::new(&client);
-    feedback_contract(&Queues { client, sqs, made: Cell::new(0) }).await;
+    feedback_contract(&SqsRoom::new(client)).await;
 }
 
 struct Ledgers {

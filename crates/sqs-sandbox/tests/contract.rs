@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
-use std::cell::Cell;
-
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::builders::SendMessageBatchRequestEntryBuilder;
 use aws_sdk_sqs::types::{
@@ -11,59 +9,10 @@ use aws_sdk_sqs::types::{
     SendMessageBatchResultEntry,
 };
 use sqs_sandbox::{Running, Sandbox, SandboxConfig};
-use tidegate_aws::SqsQueues;
-use tidegate_delivery::ports::QueueUrl;
-use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
-use tidegate_tests::contract::queues::{QueueRoom, queues_contract};
+use tidegate_tests::contract::directory::directory_contract;
+use tidegate_tests::contract::queues::queues_contract;
+use tidegate_tests::contract::sqs::SqsRoom;
 use tidegate_tests::local::sdk_config;
-
-struct Room {
-    client: Client,
-    queues: SqsQueues,
-    made: Cell<u32>,
-}
-
-impl QueueRoom for Room {
-    type Queues = SqsQueues;
-
-    fn queues(&self) -> &SqsQueues {
-        &self.queues
-    }
-
-    async fn create(&self, fifo: bool) -> QueueUrl {
-        let number = self.made.replace(self.made.get() + 1);
-        let name = format!("contract-{number}{}", if fifo { ".fifo" } else { "" });
-        let call = self.client.create_queue().queue_name(name);
-        let call = call.attributes(QueueAttributeName::VisibilityTimeout, "30");
-        QueueUrl::new(call.send().await.unwrap().queue_url.unwrap())
-    }
-}
-
-impl DirectoryRoom for Room {
-    type Directory = SqsQueues;
-
-    fn directory(&self) -> &SqsQueues {
-        &self.queues
-    }
-
-    async fn create(&self, name: &str) -> QueueUrl {
-        let call = self.client.create_queue().queue_name(name);
-        QueueUrl::new(call.send().await.unwrap().queue_url.unwrap())
-    }
-
-    async fn tag(&self, queue: &QueueUrl, name: &str, value: Option<&str>) {
-        let url = queue.as_str();
-        let Some(value) = value else {
-            self.client.untag_queue().queue_url(url).tag_keys(name).send().await.unwrap();
-            return;
-        };
-        self.client.tag_queue().queue_url(url).tags(name, value).send().await.unwrap();
-    }
-
-    async fn delete(&self, queue: &QueueUrl) {
-        self.client.delete_queue().queue_url(queue.as_str()).send().await.unwrap();
-    }
-}
 
 async fn started(create: bool) -> (Running, Client) {
     let address = "127.0.0.1:0".parse().unwrap();
@@ -77,8 +26,7 @@ async fn started(create: bool) -> (Running, Client) {
 #[tokio::test]
 async fn queues_and_their_directory_on_the_sandbox_keep_the_contract() {
     let (sandbox, client) = started(false).await;
-    let queues = SqsQueues::new(&client);
-    let room = Room { client, queues, made: Cell::new(0) };
+    let room = SqsRoom::new(client);
     queues_contract(&room).await;
     directory_contract(&room).await;
     sandbox.shutdown().await;

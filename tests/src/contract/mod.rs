@@ -18,6 +18,7 @@ pub mod mail;
 pub mod marks;
 pub mod queues;
 pub mod spill;
+pub mod sqs;
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;

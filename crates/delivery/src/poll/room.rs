@@ -135,7 +135,8 @@ impl Reserved<'_> {
         if let Some(known) = self.room.queues.borrow_mut().get_mut(&self.queue) {
             let before = known.largest.map(|largest| largest - largest.div_ceil(FORGETTING));
             // An empty answer says nothing of sizes.
-            known.largest = sizes.max().max(before).filter(|_| !received.is_empty()).or(known.largest);
+            known.largest =
+                sizes.max().max(before).filter(|_| !received.is_empty()).or(known.largest);
         }
         for message in received {
             let bytes = message.body.len() as u64;
