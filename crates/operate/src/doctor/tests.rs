@@ -186,7 +186,7 @@ fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
     one(Failed, "scheduler: time-out", |f| f.functions[0].timeout_s = 60);
     one(Failed, "poller: retries of events", |f| f.functions[1].retries = Ok(None));
     one(Failed, "poller: reserved concurrency", |f| f.functions[1].reserved = Ok(Some(1)));
-    one(Warning, "poller: memory against rate", |f| f.functions[1].memory_mb = 128);
+    one(Warning, "poller: memory against rate", |f| f.status.quota.in_force = Some(250.0));
     one(Failed, "account: concurrent functions", |f| f.concurrency = Ok(10));
     one(Failed, "ledger: expiry", |f| f.expiry = Ok(false));
     one(Warning, "clock", |f| f.clocks = Ok((NOW, NOW + Duration::from_secs(9))));
@@ -219,7 +219,7 @@ fn the_worst_stands_first_and_the_report_says_how_many() {
     let mut facts = healthy();
     facts.account.as_mut().unwrap().production = false;
     facts.senders[0].verified = Ok(None);
-    facts.functions[1].memory_mb = 128;
+    facts.status.quota.in_force = Some(250.0);
     facts.concurrency = Err("AccessDeniedException on GetAccountSettings".to_owned());
     let report = Report::of(&facts);
     assert!(report.has_failed());
