@@ -152,6 +152,13 @@ impl PlannedDomains {
         demands.iter().filter_map(take).collect()
     }
 
+    /// Recipients by the name of their limit.
+    pub(super) fn by_name(&self, sums: &BTreeMap<usize, u64>) -> BTreeMap<String, u64> {
+        let limits = &self.config.limits;
+        let name = |place: usize| limits.queue_name(place).unwrap_or("none").to_owned();
+        sums.iter().map(|(place, recipients)| (name(*place), *recipients)).collect()
+    }
+
     /// The place of the queue of `*`, where there is one.
     pub(super) fn others(&self) -> Option<usize> {
         let place = self.config.limits.groups().len();

@@ -352,7 +352,7 @@ impl<E: Environment> Poller<E> {
         report.put_back = drained.put_back;
         report.left = drained.left;
         report.late = drained.late;
-        report.domain_fed = by_name(ctx, &domains.fed);
+        report.domain_fed = ctx.plan.domains.by_name(&domains.fed);
         report.domain_left = domains.left.values().sum();
         report.already_sent = drained.already_sent;
         report.parked = drained.parked;
@@ -396,11 +396,4 @@ fn debts(plan: &Plan, fed: &Fed, drained: &Drained) -> BTreeMap<String, i64> {
     let sent = drain::limited_by_lane(plan.lanes(), &drained.limited);
     let changes = intake.debt_changes_beside(&sent, &fed.clogged);
     plan.lanes().map(|campaign| campaign.name.clone()).zip(changes).collect()
-}
-
-/// Recipients by the name of their limit.
-fn by_name<E>(ctx: &Context<'_, E>, sums: &BTreeMap<usize, u64>) -> BTreeMap<String, u64> {
-    let limits = &ctx.config.domains.limits;
-    let name = |place: usize| limits.queue_name(place).unwrap_or("none").to_owned();
-    sums.iter().map(|(place, recipients)| (name(*place), *recipients)).collect()
 }
