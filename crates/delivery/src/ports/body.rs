@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Body {
-    text: Arc<str>,
+    text: Arc<String>,
     /// What ends with the last clone: the room that the body takes in the poller's memory.
     _guard: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -27,7 +27,7 @@ impl Body {
 
     /// The text, for a fake that watches how long it is held.
     #[must_use]
-    pub const fn text(&self) -> &Arc<str> {
+    pub const fn text(&self) -> &Arc<String> {
         &self.text
     }
 }
@@ -40,9 +40,9 @@ impl Deref for Body {
     }
 }
 
-impl<T: Into<Arc<str>>> From<T> for Body {
+impl<T: Into<String>> From<T> for Body {
     fn from(text: T) -> Self {
-        Self { text: text.into(), _guard: None }
+        Self { text: Arc::new(text.into()), _guard: None }
     }
 }
 

@@ -67,7 +67,7 @@ pub struct MemoryQueues {
     queues: Shared<BTreeMap<QueueUrl, Served>>,
     calls: Arc<AtomicU64>,
     /// The bodies that this client was given.
-    given: Shared<Vec<Weak<str>>>,
+    given: Shared<Vec<Weak<String>>>,
     most_held: Arc<AtomicU64>,
     calls_by_kind: Arc<[AtomicU64; 2]>,
 }
