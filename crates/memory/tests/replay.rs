@@ -222,6 +222,7 @@ async fn bounds_are_kept_to_the_mail_and_what_is_left_follows() {
         result.unwrap();
         assert!(done.mails <= mails);
         assert_eq!(world.standing().len(), stand, "the oldest first");
+        assert_eq!(done.is_all(), stand == 38, "an object that is half back is not all");
     }
     world.assert_all_back(&OBJECTS, 0, "bounded");
 }

@@ -1,10 +1,11 @@
 //! Room for mail: how many bytes of bodies an environment holds at once.
 //!
 //! A receive waits until there is room for what it may bring: as many of the largest bodies that its
-//! queue gave lately. A queue that gave none yet is asked by one receive at a time; its mails are taken to
-//! be as large as any queue's, and where it is waited for, which is where it is probably empty, it is asked
-//! for one mail: what is set aside is out of use meanwhile. Where an answer brings more than was thought, it is held all the same and counted: the next
-//! receives wait. One message always fits.
+//! queue gave lately. A queue that never answered is asked by one receive at a time. Mails of one that gave
+//! none yet are taken to be as large as any queue's; where it is waited for, which is where it is probably
+//! empty, it is asked for one mail, since what is set aside is out of use meanwhile. Where an answer brings
+//! more than was thought, it is held all the same and counted: the next receives wait. One message always
+//! fits.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -47,6 +48,8 @@ struct Held {
 struct Known {
     /// The largest body seen lately, bytes.
     largest: Option<u64>,
+    /// It has answered, be it with nothing.
+    answered: bool,
     /// Receives under way.
     under_way: u64,
 }
@@ -111,7 +114,7 @@ impl Room {
         let mut queues = self.queues.borrow_mut();
         let largest_of_all = queues.values().filter_map(|known| known.largest).max();
         let known = queues.entry(queue.clone()).or_default();
-        if known.largest.is_none() && known.under_way > 0 {
+        if !known.answered && known.under_way > 0 {
             return None;
         }
         let unknown = largest_of_all.unwrap_or(self.bytes.most / UNKNOWN_PART / BATCH);
@@ -133,6 +136,7 @@ impl Reserved<'_> {
     pub(super) fn hold(self, received: &mut [Received]) {
         let sizes = received.iter().map(|message| message.body.len() as u64);
         if let Some(known) = self.room.queues.borrow_mut().get_mut(&self.queue) {
+            known.answered = true;
             let before = known.largest.map(|largest| largest - largest.div_ceil(FORGETTING));
             // An empty answer says nothing of sizes.
             known.largest =

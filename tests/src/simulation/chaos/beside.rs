@@ -169,5 +169,5 @@ impl Beside {
 
 /// Queues as SQS may be.
 fn queues() -> QueueSettings {
-    QueueSettings { failing: 0.0, ..QueueSettings::unkind() }
+    QueueSettings::unkind()
 }

@@ -12,7 +12,7 @@ use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{Outgoing, Standing};
-use tidegate_memory::{Counting, Fault, Operation, QueueSettings, Rule};
+use tidegate_memory::{Counting, Fault, Operation, Rule};
 
 use super::mail::produced;
 use super::{EXPRESS, Mail, Settings, World, rate};
@@ -340,10 +340,6 @@ async fn shares(chaos: &Chaos) -> Option<Range<Timestamp>> {
     // What failed comes back within its delays: the queues run empty first.
     world.tick_rate.set(None);
     world.ses.configure(|ses| ses.max_send_rate = rate(quota));
-    // In direct mode a poller still takes an empty short poll for an empty queue, and gives its share away.
-    for url in world.queues.urls() {
-        world.queues.reconfigure(&url, QueueSettings { sampling: 1.0, ..world.settings.queues });
-    }
     world.run(120).await;
     let count = |windows: f64| format!("{:.0}", quota * windows).parse().unwrap_or(0);
     world.put("big", &Mail::several("calm-big", count(50.0), 1)).await;
