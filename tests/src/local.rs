@@ -107,13 +107,11 @@ impl Ministack {
     }
 
     /// Where it answers, such as `http://127.0.0.1:4566`.
-    #[must_use]
     pub fn endpoint(&self) -> String {
         endpoint(self.address)
     }
 
     /// The directory it writes to, its log (`ministack.log`) included.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }

@@ -72,7 +72,6 @@ impl Server {
     }
 
     /// Where it listens.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -81,7 +80,6 @@ impl Server {
     ///
     /// # Panics
     /// On a login that makes none.
-    #[must_use]
     #[expect(clippy::expect_used, reason = "a test's own login")]
     pub fn url(&self, login: &str) -> BucketUrl {
         format!("redis://{login}{}", self.address).parse().expect("a URL")

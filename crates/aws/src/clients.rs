@@ -29,7 +29,6 @@ impl Clients {
     }
 
     /// What [`Clients::connect`] loads, to be changed before: region, profile, endpoint.
-    #[must_use]
     pub fn loader() -> ConfigLoader {
         aws_config::defaults(BehaviorVersion::latest())
             .http_client(Wire::new())
@@ -38,79 +37,66 @@ impl Clients {
     }
 
     /// The adapters of a configuration that [`Clients::loader`] loaded.
-    #[must_use]
     pub fn of(config: SdkConfig) -> Self {
         Self { sqs: config.clone(), ses: config.clone(), config }
     }
 
     /// These, with SQS at another endpoint; `None` leaves it.
-    #[must_use]
     pub fn with_sqs_at(self, url: Option<String>) -> Self {
         Self { sqs: at(self.sqs, url), ..self }
     }
 
     /// These, with SES at another endpoint; `None` leaves it.
-    #[must_use]
     pub fn with_ses_at(self, url: Option<String>) -> Self {
         Self { ses: at(self.ses, url), ..self }
     }
 
     /// The SDK's configuration for SES.
-    #[must_use]
     pub fn ses_config(&self) -> &SdkConfig {
         &self.ses
     }
 
     /// The SDK's configuration for SQS.
-    #[must_use]
     pub fn sqs_config(&self) -> &SdkConfig {
         &self.sqs
     }
 
     /// The SDK's configuration, for any other client.
-    #[must_use]
     pub fn config(&self) -> &SdkConfig {
         &self.config
     }
 
     /// The queues.
-    #[must_use]
     pub fn queues(&self) -> SqsQueues {
         SqsQueues::new(&aws_sdk_sqs::Client::new(&self.sqs))
     }
 
     /// The queues, for whoever is not next to SQS; see [`SqsQueues::patient`].
-    #[must_use]
     pub fn patient_queues(&self) -> SqsQueues {
         SqsQueues::patient(&aws_sdk_sqs::Client::new(&self.sqs))
     }
 
     /// The feedback queue at `url`.
-    #[must_use]
     pub fn feedback(&self, url: &str) -> SqsFeedback {
         SqsFeedback::new(&aws_sdk_sqs::Client::new(&self.sqs), url)
     }
 
     /// A mailer; see [`SesMailer::new`].
-    #[must_use]
     pub fn mailer(&self, clock: SystemClock, send_timeout: Duration) -> SesMailer {
         SesMailer::new(&aws_sdk_sesv2::Client::new(&self.ses), clock, send_timeout)
     }
 
     /// The account.
-    #[must_use]
     pub fn account(&self) -> SesAccount {
         SesAccount::new(&aws_sdk_sesv2::Client::new(&self.ses))
     }
 
     /// The ledger in `table`.
-    #[must_use]
     pub fn ledger(&self, table: impl Into<String>) -> DynamoLedger {
         DynamoLedger::new(&aws_sdk_dynamodb::Client::new(&self.config), table)
     }
 
     /// Deferred mail at `location`.
-    #[must_use]
     pub fn spill(&self, location: Location) -> S3Spill {
         // Whoever stands in for S3 at an endpoint of its own has no name a bucket.
         let own = self.config.endpoint_url().is_some();
@@ -119,7 +105,6 @@ impl Clients {
     }
 
     /// The poller `function`, a name or an ARN.
-    #[must_use]
     pub fn invoke(&self, function: impl Into<String>) -> LambdaInvoke {
         LambdaInvoke::new(&aws_sdk_lambda::Client::new(&self.config), function)
     }

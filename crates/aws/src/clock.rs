@@ -16,7 +16,6 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// The system's clocks; monotonic instants count from now.
-    #[must_use]
     pub fn new() -> Self {
         Self { origin: Instant::now() }
     }

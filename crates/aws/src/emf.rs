@@ -60,14 +60,12 @@ pub struct Line {
 
 impl Line {
     /// A line about what happened at `at`.
-    #[must_use]
     pub fn new(at: Timestamp) -> Self {
         Self { at, dimensions: Vec::new(), metrics: Vec::new(), members: Map::new() }
     }
 
     /// Adds a dimension of all this line's metrics, such as the campaign. An empty value is left
     /// out (`CloudWatch` takes none), as is what exceeds 30 dimensions.
-    #[must_use]
     pub fn dimension(mut self, name: &str, value: &str) -> Self {
         if !value.is_empty() && self.dimensions.len() < MAX_DIMENSIONS {
             self.dimensions.push(name.to_owned());
@@ -77,7 +75,6 @@ impl Line {
     }
 
     /// Adds a metric; what is no finite number, and what exceeds 100 metrics, is left out.
-    #[must_use]
     pub fn metric(mut self, name: &str, unit: Unit, value: f64) -> Self {
         if value.is_finite() && self.metrics.len() < MAX_METRICS {
             self.metrics.push(json!({"Name": name, "Unit": unit.as_str()}));
@@ -87,14 +84,12 @@ impl Line {
     }
 
     /// Adds what is searchable in the log but no metric.
-    #[must_use]
     pub fn property(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.members.insert(name.to_owned(), value.into());
         self
     }
 
     /// The line. It must stand alone in the log, as a JSON object and nothing around it.
-    #[must_use]
     pub fn into_value(self) -> Value {
         let mut members = self.members;
         let directive = json!({

@@ -25,7 +25,6 @@ pub struct LambdaInvoke {
 impl LambdaInvoke {
     /// `function` (a name or an ARN), invoked with `client`, whose retries and time-outs are
     /// replaced.
-    #[must_use]
     pub fn new(client: &Client, function: impl Into<String>) -> Self {
         let timeouts = TimeoutConfig::builder().operation_timeout(TIMEOUT).build();
         // A second Event would be a second tick, and a late one is of no use.

@@ -34,7 +34,6 @@ pub struct LedgerFailures(Arc<AtomicU64>);
 
 impl LedgerFailures {
     /// How many since this was last asked.
-    #[must_use]
     pub fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
@@ -50,7 +49,6 @@ impl LedgerFailures {
 
 impl AnyLedger {
     /// The ledger of `kind`.
-    #[must_use]
     pub fn new(kind: &LedgerKind, clients: &Clients) -> Self {
         let ledger = match kind {
             LedgerKind::Memory => Either::Memory(MemoryLedger::default()),
@@ -67,7 +65,6 @@ impl AnyLedger {
     }
 
     /// The count of its calls that fail.
-    #[must_use]
     pub fn failures(&self) -> LedgerFailures {
         self.failures.clone()
     }

@@ -15,7 +15,6 @@ use std::process::ExitCode;
 
 /// Reads an environment variable; one that is not Unicode counts as its lossy text, so that the
 /// refusal can show it.
-#[must_use]
 pub fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }

@@ -3,7 +3,6 @@ use tidegate_delivery::bucketed::{Bucketed, MaybeBucketed};
 use tidegate_redis::RedisBucket;
 
 /// `mailer`, for what the shared bucket grants, where one is configured.
-#[must_use]
 pub fn bucketed<M>(
     mailer: M,
     shared: Option<&SharedBucketConfig>,

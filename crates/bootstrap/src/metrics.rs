@@ -12,7 +12,6 @@ use tidegate_delivery::schedule::ScheduleReport;
 
 /// The metrics of one window: one line for the function, one a campaign that was sent or fed.
 /// `ledger_failed` are the calls to the ledger that failed.
-#[must_use]
 pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) -> Vec<Value> {
     let is = |end| f64::from(u8::from(report.end == end));
     if report.end == End::Idle && ledger_failed == 0 {
@@ -99,7 +98,6 @@ fn idle_metrics(at: Timestamp, report: &WindowReport) -> Value {
 
 /// The metrics of an invocation of `function` that ended without a report. A scheduler does so only
 /// for want of a quota.
-#[must_use]
 pub fn failed_metrics(at: Timestamp, function: &str, ledger_failed: u64) -> Vec<Value> {
     let line = Line::new(at).dimension("Function", function).metric(
         "LedgerFailed",
@@ -177,7 +175,6 @@ fn spill_metrics(report: &WindowReport, line: Line) -> Line {
 }
 
 /// The metrics of one scheduler run, as [`poller_metrics`].
-#[must_use]
 pub fn scheduler_metrics(
     at: Timestamp,
     report: &ScheduleReport,

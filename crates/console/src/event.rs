@@ -44,7 +44,6 @@ impl Kind {
     ];
 
     /// Its name on the wire.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hold => "hold",
@@ -111,7 +110,6 @@ impl Telemetry {
     pub const ALL: [Self; 4] = [Self::Figures, Self::Replay, Self::Dead, Self::Forecast];
 
     /// Its name on the wire.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Figures => "figures",

@@ -77,7 +77,6 @@ impl Memory {
     }
 
     /// What is remembered; none of a new file, of another stack, or of one that cannot be read.
-    #[must_use]
     pub fn recall(&self) -> Option<(History, Seen)> {
         let text = fs::read_to_string(&self.path).ok()?;
         let remembered: Remembered = serde_json::from_str(&text).ok()?;

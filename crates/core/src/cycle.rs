@@ -75,7 +75,6 @@ impl Cycle {
     }
 
     /// The cycle of one campaign: all slots are its.
-    #[must_use]
     pub fn single() -> Self {
         Self { owners: vec![0], weights: vec![1] }
     }
@@ -101,32 +100,27 @@ impl Cycle {
     }
 
     /// The campaign that slot number `slot` belongs to.
-    #[must_use]
     pub fn owner(&self, slot: u64) -> usize {
         let position = slot % self.length();
         usize::try_from(position).ok().and_then(|at| self.owners.get(at)).map_or(0, |&o| o.into())
     }
 
     /// The cycle's length: the sum of the divided weights.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.owners.len()
     }
 
     /// Never: a cycle has at least one position.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 
     /// The weights, divided by their greatest common divisor.
-    #[must_use]
     pub fn weights(&self) -> &[u64] {
         &self.weights
     }
 
     /// How many of `slots` belong to each campaign.
-    #[must_use]
     pub fn shares(&self, slots: Range<u64>) -> Vec<u64> {
         let count = slots.end.saturating_sub(slots.start);
         let whole = count / self.length();

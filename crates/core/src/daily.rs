@@ -97,7 +97,6 @@ impl Default for DailyPolicy {
 
 impl DailyPolicy {
     /// Recipients of `quota` that campaigns may use.
-    #[must_use]
     pub fn open_to_campaigns(self, quota: u64) -> u64 {
         let reserve = match self.reserve {
             Reserve::Recipients(recipients) => recipients,
@@ -111,7 +110,6 @@ impl DailyPolicy {
 
     /// What the rate is capped at: the quota less the reserve, spread over the day; none at the
     /// full pace. Never below [`Rate::MIN`].
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a daily quota is far below 2^52")]
     pub fn cap(self, quota: u64) -> Option<Rate> {
         let spread = self.open_to_campaigns(quota) as f64 / DAY_SECONDS;
@@ -121,7 +119,6 @@ impl DailyPolicy {
 
     /// Recipients that campaigns may be sent in one window, where the ledger's sum is now `counted`
     /// and `unreported` more, at most, are under way.
-    #[must_use]
     pub fn budget(self, reading: &DailyReading, counted: i64, unreported: u64) -> u64 {
         let since = u64::try_from(counted.saturating_sub(reading.counted)).unwrap_or(0);
         let used = reading.sent.saturating_add(since).saturating_add(unreported);
@@ -129,14 +126,12 @@ impl DailyPolicy {
     }
 
     /// Whether enough is free for campaigns to go on, at a quota of `rate`.
-    #[must_use]
     pub fn frees_campaigns(self, reading: &DailyReading, rate: Rate) -> bool {
         frees(self.open_to_campaigns(reading.quota), reading, rate)
     }
 }
 
 /// Whether enough is free for any mail to go on, at a quota of `rate`.
-#[must_use]
 pub fn frees_all(reading: &DailyReading, rate: Rate) -> bool {
     frees(reading.quota, reading, rate)
 }

@@ -35,7 +35,6 @@ pub enum MarkState {
 
 impl MarkState {
     /// Its name in the ledger.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sending => "sending",
@@ -79,7 +78,6 @@ impl DuplicateGuard {
     /// Longer than the `visibility` timeout nobody sends: a send that could outlast it is not
     /// started. So an older *sending* is a crash, or a lost answer. A parked mail that comes with a
     /// higher pass was replayed by an operator, who had seen it.
-    #[must_use]
     pub fn verdict(self, found: &Mark, pass: u32, now: Timestamp, visibility: Duration) -> Verdict {
         let unknown = if self == Self::Park { Verdict::Park } else { Verdict::TakeOver };
         match found.state {

@@ -59,38 +59,32 @@ impl Default for RateFactor {
 
 impl RateFactor {
     /// The factor in millionths: 50,000 to 1,000,000.
-    #[must_use]
     pub const fn millionths(self) -> u64 {
         self.millionths
     }
 
     /// The rate in force where the quota is `quota`: what refusals leave of the quota or, where it is
     /// less, of the cap; SES refuses a capped rate too while others use up the quota.
-    #[must_use]
     pub fn of(self, quota: Rate) -> Rate {
         self.cap.map_or(quota, |cap| cap.min(quota)).scaled(self.millionths)
     }
 
     /// What an operator allows at most; none: the quota.
-    #[must_use]
     pub const fn cap(self) -> Option<Rate> {
         self.cap
     }
 
     /// The factor with another cap, or none.
-    #[must_use]
     pub const fn capped(self, cap: Option<Rate>) -> Self {
         Self { cap, ..self }
     }
 
     /// Whether refusals keep the rate below the quota.
-    #[must_use]
     pub const fn is_lowered(self) -> bool {
         self.millionths < FULL
     }
 
     /// The factor after SES refused in `window`; `None` where that changes nothing.
-    #[must_use]
     pub fn refused(self, window: Window) -> Option<Self> {
         let never_decreased = self.decreased == Window::default();
         let due = never_decreased || window >= self.decreased.plus(BETWEEN_DECREASES);
@@ -105,7 +99,6 @@ impl RateFactor {
     }
 
     /// The factor after `window` sent without a refusal; `None` where that changes nothing.
-    #[must_use]
     pub fn recovered(self, window: Window) -> Option<Self> {
         (window > self.changed && self.is_lowered()).then(|| Self {
             millionths: (self.millionths + INCREASE).min(FULL),

@@ -18,7 +18,6 @@ use crate::timestamp::Window;
 /// assert_eq!(amount(60, 120), 59);
 /// assert_eq!(amount(60, 150), 30);
 /// ```
-#[must_use]
 pub fn amount(slots: u64, depth: i64) -> u64 {
     let slots = i64::try_from(slots).unwrap_or(i64::MAX / 4);
     let depth = depth.max(0);
@@ -33,7 +32,6 @@ pub fn amount(slots: u64, depth: i64) -> u64 {
 ///
 /// `before` is the pause of last time (0: it had mail then). Gives the next pause and the first
 /// window that asks again.
-#[must_use]
 pub fn pause_after_empty(before: u64, window: Window, most: u64) -> (u64, Window) {
     let pause = before.saturating_mul(2).clamp(1, most.max(1));
     (pause, window.plus(pause))

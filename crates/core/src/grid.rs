@@ -30,26 +30,22 @@ pub struct SlotGrid {
 
 impl SlotGrid {
     /// The grid of `rate` and `guard`.
-    #[must_use]
     pub const fn new(rate: Rate, guard: Guard) -> Self {
         Self { period: rate.period(guard), lateness: guard.lateness() }
     }
 
     /// The distance of two slots, in nanoseconds.
-    #[must_use]
     pub const fn period(self) -> u64 {
         self.period
     }
 
     /// When slot number `slot` stands.
-    #[must_use]
     pub const fn at(self, slot: u64) -> Timestamp {
         Timestamp::from_nanos(slot.saturating_mul(self.period))
     }
 
     /// The latest start of a send in slot number `slot`: g/2 × 1 s after it; below 1/s not after its
     /// window, since where the rate changes a window of quiet is all that parts two grids so slow.
-    #[must_use]
     pub const fn latest(self, slot: u64) -> Timestamp {
         let at = slot.saturating_mul(self.period);
         let latest = at.saturating_add(self.lateness);
@@ -58,19 +54,16 @@ impl SlotGrid {
     }
 
     /// The first slot at or after `at`.
-    #[must_use]
     pub const fn first_from(self, at: Timestamp) -> u64 {
         at.as_nanos().div_ceil(self.period)
     }
 
     /// The last slot at or before `at`.
-    #[must_use]
     pub const fn at_or_before(self, at: Timestamp) -> u64 {
         at.as_nanos() / self.period
     }
 
     /// The slots of `window`: those that stand in its half-open second. May be empty below 1/s.
-    #[must_use]
     pub const fn slots_of(self, window: Window) -> Range<u64> {
         self.first_from(window.opens())..self.first_from(window.closes())
     }
@@ -78,7 +71,6 @@ impl SlotGrid {
     /// The slots of `window` that may be used when the claim before it had `previous`: where the
     /// two grids differ, none of the window's first max(P, P of before), since the phases of two
     /// grids are unrelated.
-    #[must_use]
     pub fn usable(self, window: Window, previous: Option<Self>) -> Range<u64> {
         let slots = self.slots_of(window);
         let start = match previous {

@@ -29,13 +29,11 @@ pub struct Looks {
 impl Looks {
     /// Whether nothing was found in the [`STILL`] windows before `at`. Not where it is not known when
     /// something was.
-    #[must_use]
     pub fn is_still(&self, at: Window) -> bool {
         self.found.is_some_and(|found| found.plus(STILL) <= at)
     }
 
     /// Whether the look of `window` is reported and found nothing, nor any since.
-    #[must_use]
     pub fn confirms(&self, window: Window) -> bool {
         self.empty >= Some(window) && self.found < Some(window)
     }
@@ -46,7 +44,6 @@ impl Looks {
 ///
 /// It does where windows were left out (ticks are few then, or were lost). Else the poller of the
 /// window before may be at it, and has not reported: so every other window does.
-#[must_use]
 pub fn looks(due: Window, previous: Option<Window>, window: Window) -> bool {
     let follows = previous.is_some_and(|previous| previous.plus(1) >= window);
     !follows || (due <= window && window.saturating_since(due).is_multiple_of(2))
@@ -79,7 +76,6 @@ impl Sleep {
     /// `wake` seconds while all is empty; `newest` is the newest claim.
     ///
     /// Where that is as new as can be the run before is still at work: its ticks are left to it.
-    #[must_use]
     pub fn new(first: Window, overlap: u64, wake: u64, newest: Option<Window>) -> Self {
         let at_work = newest.is_some_and(|newest| newest.plus(2) >= first);
         let alone = if at_work { first.plus(overlap + 1) } else { first };
@@ -87,7 +83,6 @@ impl Sleep {
     }
 
     /// What to do where `from` is the first window whose tick can still be sent.
-    #[must_use]
     pub fn next(&self, looks: &Looks, from: Window) -> Next {
         let Some(empty) = looks.empty.filter(|empty| looks.is_still(*empty) && *empty < from)
         else {
@@ -105,7 +100,6 @@ impl Sleep {
     }
 
     /// Whether a window is the run's own, and not of its overlap with the next.
-    #[must_use]
     pub fn owns(&self, window: Window) -> bool {
         window < self.first.plus(RUN)
     }

@@ -22,6 +22,9 @@
 //! | [`config`] | the environment, as typed values |
 //! | [`tagged`] | which queues are campaigns, by their tags |
 
+// Other crates call these: the rest of the workspace needs no docs by rule.
+#![warn(missing_docs)]
+
 pub mod allocation;
 pub mod breaker;
 pub mod bucket;

@@ -38,7 +38,6 @@ impl Default for Memory {
 
 impl Memory {
     /// `megabytes` of memory.
-    #[must_use]
     pub const fn megabytes(megabytes: u32) -> Self {
         Self(megabytes)
     }
@@ -50,7 +49,6 @@ impl Memory {
     /// use tidegate_core::memory::Memory;
     /// assert_eq!(Memory::megabytes(256).mail_bytes() / 1_000_000, 32);
     /// ```
-    #[must_use]
     pub fn mail_bytes(self) -> u64 {
         let all = u64::from(self.0) * MEBIBYTE;
         let free = all.saturating_sub(PROCESS_BYTES) / 4 * 3;
@@ -66,7 +64,6 @@ impl Memory {
     /// assert_eq!(Memory::needed(14.0, 2), Memory::megabytes(128));
     /// assert_eq!(Memory::needed(200.0, 50), Memory::megabytes(614));
     /// ```
-    #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -82,14 +79,12 @@ impl Memory {
     }
 
     /// The largest mails of which it gets through so many a second, KB; 0 where it gets through none.
-    #[must_use]
     pub fn largest_kilobytes(self, per_second: f64) -> u32 {
         let enough = |kilobytes: &u32| Self::needed(per_second, *kilobytes).0 <= self.0;
         (1..=MOST_KB).rev().find(enough).unwrap_or(0)
     }
 
     /// In Lambda's megabytes.
-    #[must_use]
     pub const fn as_megabytes(self) -> u32 {
         self.0
     }

@@ -31,20 +31,17 @@ pub fn counters_of(campaign: &str) -> impl Iterator<Item = String> {
 }
 
 /// The campaign that a counter is kept of; none where it is a total.
-#[must_use]
 pub fn campaign_of(counter: &str) -> Option<&str> {
     KINDS.into_iter().find_map(|kind| counter.strip_prefix(kind))
 }
 
 /// How many parts so many campaigns need: a power of two, 1 to 16.
-#[must_use]
 pub fn parts_for(campaigns: usize) -> u32 {
     let parts = u32::try_from(campaigns.div_ceil(CAMPAIGNS)).unwrap_or(MOST_PARTS);
     parts.clamp(1, MOST_PARTS).next_power_of_two()
 }
 
 /// The part in which what is kept of `campaign` stands, where there are `parts` parts.
-#[must_use]
 pub fn part_of(campaign: &str, parts: u32) -> u32 {
     fnv1a(campaign) % parts.max(1)
 }
@@ -112,7 +109,6 @@ impl Upkeep {
     }
 
     /// The same, leaving alone what else the report adds to.
-    #[must_use]
     pub fn beside(mut self, counters: &BTreeMap<String, i64>) -> Self {
         let touched = |name: &str| counters_of(name).any(|counter| counters.contains_key(&counter));
         self.past.retain(|name| !touched(name));

@@ -47,7 +47,6 @@ pub struct Outlook {
 
 impl Outlook {
     /// The slots just ahead: never fewer than a receive of ten mails fills.
-    #[must_use]
     pub fn slots_ahead(rate: Rate, recipients_per_mail: f64) -> u64 {
         #[expect(clippy::cast_precision_loss, reason = "10")]
         let batch = BATCH as f64 * recipients_per_mail.max(1.0);
@@ -55,7 +54,6 @@ impl Outlook {
     }
 
     /// Recipients of campaign mail to have in hand, those of receives under way included.
-    #[must_use]
     pub fn campaigns_in_hand(&self) -> u64 {
         let free = self.slots_left.saturating_sub(self.express_waiting);
         let ahead = Self::slots_ahead(self.rate, self.recipients_per_mail).min(free);

@@ -64,26 +64,22 @@ impl Rate {
     }
 
     /// Recipients a second.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "at most 1e10, exact in an f64")]
     pub fn as_per_second(self) -> f64 {
         self.0 as f64 / MILLION as f64
     }
 
     /// ⌈q⌉: the most sends that may start in any second.
-    #[must_use]
     pub const fn ceil(self) -> u64 {
         self.0.div_ceil(MILLION)
     }
 
     /// The slots' distance P = (1 + g) / q in nanoseconds, rounded up.
-    #[must_use]
     pub const fn period(self, guard: Guard) -> u64 {
         ((MILLION + guard.0) * SECOND).div_ceil(self.0)
     }
 
     /// This rate times `millionths` / 1,000,000, never below [`Rate::MIN`].
-    #[must_use]
     pub fn scaled(self, millionths: u64) -> Self {
         let scaled = u128::from(self.0) * u128::from(millionths) / u128::from(MILLION);
         Self(u64::try_from(scaled).unwrap_or(u64::MAX)).clamp(Self::MIN, Self::MAX)
@@ -102,13 +98,11 @@ impl Guard {
     }
 
     /// How late after its slot a send may start: g/2 × 1 s, in nanoseconds.
-    #[must_use]
     pub const fn lateness(self) -> u64 {
         self.0 * (SECOND / MILLION) / 2
     }
 
     /// The share of the quota that is held back.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "at most 500,000")]
     pub fn as_share(self) -> f64 {
         self.0 as f64 / MILLION as f64

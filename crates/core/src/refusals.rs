@@ -17,13 +17,11 @@ pub struct Streak {
 
 impl Streak {
     /// Whether it is long enough to hold the campaign.
-    #[must_use]
     pub const fn holds(&self) -> bool {
         self.count >= HOLD_AT
     }
 
     /// The hold's reason, in words.
-    #[must_use]
     pub fn in_words(&self) -> String {
         format!("{HOLD_AT} permanent refusals in a row: {}; see its dead letters", self.code)
     }
@@ -67,13 +65,11 @@ impl Run {
     }
 
     /// The streak at its end.
-    #[must_use]
     pub const fn last(&self) -> Option<&Streak> {
         self.last.as_ref()
     }
 
     /// The streak after this run, where `before` stood.
-    #[must_use]
     pub fn after(&self, before: Option<&Streak>) -> Option<Streak> {
         let before = before.filter(|_| !self.broken);
         match (&self.last, before) {

@@ -19,7 +19,6 @@ const MAX_SECONDS: u64 = 900;
 /// assert_eq!(delay(1, 1.0), Duration::from_secs(60));
 /// assert_eq!(delay(9, 1.0), Duration::from_secs(900));
 /// ```
-#[must_use]
 pub fn delay(attempt: u32, jitter: f64) -> Duration {
     let doublings = attempt.saturating_sub(1).min(16);
     let full = (BASE_SECONDS << doublings).min(MAX_SECONDS);

@@ -123,7 +123,6 @@ impl Tick {
     }
 
     /// Whether this tick's window can be served at `now`.
-    #[must_use]
     pub fn admit(&self, now: Timestamp) -> Admission {
         if now >= self.window.closes() {
             Admission::Expired

@@ -25,44 +25,37 @@ pub struct Timestamp(u64);
 
 impl Timestamp {
     /// The instant `nanos` nanoseconds after the epoch.
-    #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// The instant `millis` milliseconds after the epoch.
-    #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
     /// Nanoseconds since the epoch.
-    #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// Milliseconds since the epoch, rounded down.
-    #[must_use]
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
 
     /// How long after `earlier` this is; zero where it is not after it.
-    #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
     /// `by` earlier than this; the epoch where that would lie before it.
-    #[must_use]
     pub fn saturating_sub(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(by)))
     }
 }
 
 /// A duration in nanoseconds, capped at `u64::MAX` (584 years).
-#[must_use]
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -113,43 +106,36 @@ pub struct InvalidWindow {
 
 impl Window {
     /// The window that opens `second` seconds after the epoch.
-    #[must_use]
     pub const fn from_epoch_second(second: u64) -> Self {
         Self(second)
     }
 
     /// The window that `at` lies in.
-    #[must_use]
     pub const fn containing(at: Timestamp) -> Self {
         Self(at.0 / SECOND)
     }
 
     /// Seconds since the epoch.
-    #[must_use]
     pub const fn epoch_second(self) -> u64 {
         self.0
     }
 
     /// Its first instant.
-    #[must_use]
     pub const fn opens(self) -> Timestamp {
         Timestamp(self.0.saturating_mul(SECOND))
     }
 
     /// The first instant after it.
-    #[must_use]
     pub const fn closes(self) -> Timestamp {
         self.plus(1).opens()
     }
 
     /// The window `windows` seconds later.
-    #[must_use]
     pub const fn plus(self, windows: u64) -> Self {
         Self(self.0.saturating_add(windows))
     }
 
     /// How many windows this is after `earlier`; zero where it is not after it.
-    #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }

@@ -28,13 +28,11 @@ const AHEAD: u64 = 2;
 /// assert!(!are_taken(2, 14) && !are_taken(50, 200));
 /// assert!(are_taken(1_000, 200) && are_taken(21, 14));
 /// ```
-#[must_use]
 pub fn are_taken(campaigns: usize, slots: u64) -> bool {
     campaigns as u64 > FEW.max(slots / 4)
 }
 
 /// How many campaigns that were found empty are asked again in one window, where they take turns.
-#[must_use]
 pub fn probes(slots: u64) -> usize {
     usize::try_from((slots / 5).max(BATCH)).unwrap_or(usize::MAX)
 }
@@ -52,14 +50,12 @@ pub struct Turns {
 
 impl Turns {
     /// All campaigns of the cycle, each by its share.
-    #[must_use]
     pub fn all(cycle: &Cycle, campaigns: usize) -> Self {
         Self { lanes: (0..campaigns).collect(), cycle: cycle.clone(), in_batches: false }
     }
 
     /// Those whose turn the window of `slots` is among those that have mail, and `probes`, which get
     /// what they leave.
-    #[must_use]
     pub fn taken(cycle: &Cycle, has_mail: &[bool], probes: &[usize], slots: Range<u64>) -> Self {
         let count = slots.end.saturating_sub(slots.start).max(BATCH);
         let owners = owners(cycle, has_mail, slots.start..slots.start + AHEAD * count);

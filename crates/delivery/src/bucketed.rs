@@ -39,7 +39,6 @@ enum Leave {
 
 impl<M, B> Bucketed<M, B> {
     /// `mailer`, for what `bucket` grants; `lost` says what becomes of mail while it does not answer.
-    #[must_use]
     pub fn new(mailer: M, bucket: B, lost: BucketLost) -> Self {
         Self { mailer, bucket, lost, state: Mutex::default() }
     }

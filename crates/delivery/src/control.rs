@@ -24,7 +24,6 @@ pub enum Changed {
 
 impl Changed {
     /// What stood before and what stands now, where it was made.
-    #[must_use]
     pub fn made(self) -> Option<(Control, Control)> {
         match self {
             Self::Made { before, after } => Some((before, after)),

@@ -5,6 +5,9 @@
 //! Each use case is one future without spawned tasks: dropping it anywhere is a crash there, which
 //! is how a simulation proves that nothing is lost.
 
+// Other crates call these: the rest of the workspace needs no docs by rule.
+#![warn(missing_docs)]
+
 mod account;
 mod beside;
 pub mod bucketed;

@@ -279,7 +279,6 @@ fn is_held(campaign: &Campaign, standing: &Standing) -> bool {
 }
 
 /// Where deferred mail may go back to, of these campaigns.
-#[must_use]
 pub fn destinations(campaigns: &[Campaign], standing: &Standing) -> Destinations {
     let queue = |c: &Campaign| (c.name.clone(), QueueUrl::new(c.queue_url.as_str()));
     let held = campaigns.iter().filter(|campaign| is_held(campaign, standing));

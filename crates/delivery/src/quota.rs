@@ -8,13 +8,11 @@ use crate::ports::AccountStatus;
 
 /// The account's quota: a `MaxSendRate` above 10,000 counts as 10,000; one that is no rate (0, in an
 /// account that may not send) gives none.
-#[must_use]
 pub fn of_account(status: &AccountStatus) -> Option<Rate> {
     Rate::per_second(status.max_send_rate.min(Rate::MAX.as_per_second())).ok()
 }
 
 /// The daily quota in recipients; none where there is no limit.
-#[must_use]
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -25,14 +23,12 @@ pub fn of_day(status: &AccountStatus) -> Option<u64> {
 }
 
 /// The quota in force while SES tells it.
-#[must_use]
 pub fn told(status: &AccountStatus, cap: &Cap) -> Option<Rate> {
     of_account(status).map(|account| cap.of(account, of_day(status)))
 }
 
 /// The quota where SES does not tell it: the last known, else the configured cap, else nothing is
 /// sent.
-#[must_use]
 pub fn remembered(control: Option<&Control>, cap: &Cap) -> Option<Rate> {
     let known = control.and_then(|control| control.last_known_quota);
     let day = control.and_then(|control| control.daily).map(|reading| reading.quota);

@@ -86,14 +86,12 @@ pub struct BroughtBack {
 
 impl BroughtBack {
     /// Whether an object is left that needs somebody: it does not come back by waiting.
-    #[must_use]
     pub fn needs_somebody(&self) -> bool {
         let waits = |why: &Why| matches!(why, Why::Taken | Why::Held);
         self.left.iter().any(|left| !waits(&left.why))
     }
 
     /// Whether nothing that could be brought back is left.
-    #[must_use]
     pub fn is_all(&self) -> bool {
         self.through && self.left.is_empty()
     }

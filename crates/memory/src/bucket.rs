@@ -38,7 +38,6 @@ struct Kept {
 
 impl MemoryBucket {
     /// Empty buckets: nothing is known of any.
-    #[must_use]
     pub fn new(universe: Universe) -> Self {
         Self { universe, state: Shared::new(State::default()) }
     }
@@ -54,7 +53,6 @@ impl MemoryBucket {
     }
 
     /// How many takes it was asked for.
-    #[must_use]
     pub fn asked(&self) -> u64 {
         self.state.with(|state| state.asked)
     }

@@ -19,19 +19,16 @@ pub struct Universe {
 
 impl Universe {
     /// A universe in which it is `epoch` now. Must be called inside a tokio runtime.
-    #[must_use]
     pub fn starting_at(epoch: Timestamp) -> Self {
         Self { origin: Instant::now(), epoch }
     }
 
     /// The true time.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.epoch + self.elapsed()
     }
 
     /// How long the universe exists.
-    #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.origin.elapsed()
     }
@@ -45,13 +42,11 @@ impl Universe {
     }
 
     /// An environment's clock that is right.
-    #[must_use]
     pub fn clock(&self) -> SimClock {
         self.clock_with_offset(0)
     }
 
     /// An environment's clock whose wall is `offset_nanos` ahead of true time (behind, if negative).
-    #[must_use]
     pub fn clock_with_offset(&self, offset_nanos: i64) -> SimClock {
         SimClock {
             universe: *self,
@@ -101,13 +96,11 @@ impl SimClock {
     }
 
     /// How far the wall is ahead of true time, in nanoseconds.
-    #[must_use]
     pub fn offset_nanos(&self) -> i64 {
         self.offset_nanos.with(|offset| *offset)
     }
 
     /// The universe it lives in.
-    #[must_use]
     pub fn universe(&self) -> Universe {
         self.universe
     }

@@ -18,19 +18,16 @@ pub struct SeededEntropy(Shared<Xoshiro256PlusPlus>);
 
 impl SeededEntropy {
     /// The randomness of `seed`.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Shared::new(Xoshiro256PlusPlus::seed_from_u64(seed)))
     }
 
     /// A new, unrelated randomness, as reproducible as this one: for another environment.
-    #[must_use]
     pub fn fork(&self) -> Self {
         Self::new(self.bits())
     }
 
     /// 64 random bits.
-    #[must_use]
     pub fn bits(&self) -> u64 {
         self.0.with(Rng::next_u64)
     }

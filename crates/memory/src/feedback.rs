@@ -32,7 +32,6 @@ pub struct MemoryFeedback {
 
 impl MemoryFeedback {
     /// The queue at `url`, which `queues` must have.
-    #[must_use]
     pub fn new(queues: MemoryQueues, url: QueueUrl) -> Self {
         Self { queues, queue: url }
     }

@@ -22,7 +22,6 @@ pub struct MemoryInvoke {
 
 impl MemoryInvoke {
     /// An invoker without latency, and the ticks it accepts.
-    #[must_use]
     pub fn new(universe: Universe, seed: u64) -> (Self, UnboundedReceiver<Tick>) {
         let (hand_over, ticks) = mpsc::unbounded_channel();
         let invoke = Self {
@@ -41,7 +40,6 @@ impl MemoryInvoke {
     }
 
     /// The ticks accepted so far, with the true time of each.
-    #[must_use]
     pub fn accepted(&self) -> Vec<(Timestamp, Tick)> {
         self.accepted.with(|accepted| accepted.clone())
     }

@@ -35,20 +35,17 @@ impl Latency {
     pub const NONE: Self = Self::always(Duration::ZERO);
 
     /// Always `duration`.
-    #[must_use]
     pub const fn always(duration: Duration) -> Self {
         Self { least: duration, most: duration, skewed: false }
     }
 
     /// Evenly from `least` to `most`; always `least` where that is the larger.
-    #[must_use]
     pub const fn between(least: Duration, most: Duration) -> Self {
         Self { least, most, skewed: false }
     }
 
     /// Log-normally, by its median and its 99th percentile; always `p50` where that is the larger,
     /// and never longer than an hour.
-    #[must_use]
     pub const fn log_normal(p50: Duration, p99: Duration) -> Self {
         Self { least: p50, most: p99, skewed: true }
     }

@@ -80,13 +80,11 @@ impl Default for MemoryLedger {
 
 impl MemoryLedger {
     /// What its calls would have cost so far, marks left out.
-    #[must_use]
     pub fn units(&self) -> LedgerUnits {
         self.0.with(|state| state.units)
     }
 
     /// How large its items would be, by key; marks and the history of changes left out.
-    #[must_use]
     pub fn sizes(&self) -> BTreeMap<String, usize> {
         self.0.with(|state| {
             let parts = state.parts.iter();

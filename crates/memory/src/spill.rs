@@ -42,13 +42,11 @@ impl Default for MemorySpill {
 
 impl MemorySpill {
     /// This store, with pages of so many objects.
-    #[must_use]
     pub fn with_pages_of(self, page: usize) -> Self {
         Self { page: page.max(1), ..self }
     }
 
     /// Every object, the oldest first, with its bytes; what is no object's name is left out.
-    #[must_use]
     pub fn contents(&self) -> Vec<(ObjectName, Vec<u8>)> {
         self.state.with(|state| {
             let named =

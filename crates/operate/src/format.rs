@@ -10,7 +10,6 @@ use tidegate_core::identity::EpochMillis;
 /// ```
 /// assert_eq!(tidegate_operate::format::count(1_234_567), "1,234,567");
 /// ```
-#[must_use]
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -33,7 +32,6 @@ pub fn count(count: u64) -> String {
 /// assert_eq!(span(Duration::from_secs(7_500)), "2 h 05 min");
 /// assert_eq!(span(Duration::from_secs(90_000)), "1 d 01 h");
 /// ```
-#[must_use]
 pub fn span(span: Duration) -> String {
     let seconds = span.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
@@ -52,7 +50,6 @@ pub fn span(span: Duration) -> String {
 /// let time = EpochMillis::new(1_795_206_967_042);
 /// assert_eq!(tidegate_operate::format::time(time), "2026-11-20 20:36:07 UTC");
 /// ```
-#[must_use]
 pub fn time(at: EpochMillis) -> String {
     let text = at.to_string();
     let seconds = text.get(..19).unwrap_or(&text);
@@ -65,20 +62,17 @@ pub fn time(at: EpochMillis) -> String {
 /// use tidegate_operate::format::rate;
 /// assert_eq!((rate(14.0).as_str(), rate(13.72).as_str(), rate(0.5).as_str()), ("14/s", "13.72/s", "0.5/s"));
 /// ```
-#[must_use]
 pub fn rate(per_second: f64) -> String {
     let text = format!("{per_second:.2}");
     format!("{}/s", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A share as a percentage with one decimal.
-#[must_use]
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
 /// `count` of something: `1 mail`, `2,000 mails`.
-#[must_use]
 pub fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
 }
@@ -89,7 +83,6 @@ pub fn counted(number: u64, thing: &str) -> String {
 /// use tidegate_operate::format::bytes;
 /// assert_eq!((bytes(512).as_str(), bytes(1_434).as_str()), ("512 bytes", "1.4 KiB"));
 /// ```
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 pub fn bytes(count: u64) -> String {
     match count {
@@ -101,7 +94,6 @@ pub fn bytes(count: u64) -> String {
 }
 
 /// The error with its causes; what a cause repeats is said once.
-#[must_use]
 pub fn in_full(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     let mut said: Vec<String> = Vec::new();

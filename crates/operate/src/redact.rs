@@ -25,7 +25,6 @@ impl Addresses {
     /// assert_eq!(Addresses::Masked.one("ada%40example.com"), "***@example.com");
     /// assert_eq!(Addresses::Masked.one("no address"), "***");
     /// ```
-    #[must_use]
     pub fn one(self, address: &str) -> String {
         if self == Self::Shown {
             return address.to_owned();
@@ -43,7 +42,6 @@ impl Addresses {
     /// let said = "Address <ada@example.com> is on the suppression list";
     /// assert_eq!(Addresses::Masked.within(said), "Address ***@example.com is on the suppression list");
     /// ```
-    #[must_use]
     pub fn within(self, text: &str) -> String {
         if self == Self::Shown || !holds(text) {
             return text.to_owned();
@@ -64,7 +62,6 @@ impl Addresses {
     /// let identity = Identity::from_body_id("news", "ada@example.com");
     /// assert_eq!(Addresses::Masked.identity(&identity), "news/id/***@example.com");
     /// ```
-    #[must_use]
     pub fn identity(self, identity: &Identity) -> String {
         let (text, id) = (identity.as_str(), identity.id());
         if self == Self::Shown || !holds(&id) {

@@ -26,13 +26,11 @@ pub struct RedisBucket {
 impl RedisBucket {
     /// The bucket at `url` whose keys begin with `prefix`. Where that is `rediss`, the system's certificate authorities are
     /// read here.
-    #[must_use]
     pub fn new(url: BucketUrl, prefix: KeyPrefix) -> Self {
         Self::trusting(url, prefix, Trust::System)
     }
 
     /// As [`RedisBucket::new`], with other certificate authorities.
-    #[must_use]
     pub fn trusting(url: BucketUrl, prefix: KeyPrefix, trust: Trust) -> Self {
         let link = Link::new(Connector::new(url, trust));
         Self { link, script: Script::new(SCRIPT), prefix }

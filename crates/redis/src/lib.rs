@@ -31,7 +31,6 @@ pub const TIME_LIMIT: Duration = Duration::from_millis(300);
 const _: () = assert!(TIME_LIMIT.as_millis() <= LAST_START.as_millis());
 
 /// The script's digest, by which `EVALSHA` calls it.
-#[must_use]
 pub fn digest() -> String {
     redis::Script::new(SCRIPT).get_hash().to_owned()
 }

@@ -58,7 +58,6 @@ impl Listener {
     }
 
     /// `http`, or `https` where it has a certificate.
-    #[must_use]
     pub fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }

@@ -41,7 +41,6 @@ impl Stream {
     }
 
     /// The TCP connection beneath.
-    #[must_use]
     pub fn tcp(&self) -> &TcpStream {
         match &self.transport {
             Transport::Tcp(tcp) => tcp,

@@ -35,7 +35,6 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// Reads the wall clock.
-    #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the adapter that reads the clock")]
     pub fn start() -> Self {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

@@ -165,7 +165,6 @@ impl Change {
 
 impl SandboxConfig {
     /// This configuration with a change made.
-    #[must_use]
     pub fn changed(mut self, change: Change) -> Self {
         fn set<T>(setting: &mut T, value: Option<T>) {
             if let Some(value) = value {

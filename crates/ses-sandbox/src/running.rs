@@ -127,25 +127,21 @@ pub struct Running {
 
 impl Running {
     /// The address it is bound to.
-    #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
     /// The endpoint for an SDK, such as `http://127.0.0.1:4579`.
-    #[must_use]
     pub fn url(&self) -> String {
         self.url.clone()
     }
 
     /// Settings and figures.
-    #[must_use]
     pub fn control(&self) -> Control {
         Control { shared: Arc::clone(&self.shared) }
     }
 
     /// The mails that were accepted.
-    #[must_use]
     pub fn mailbox(&self) -> Mailbox {
         Mailbox { shared: Arc::clone(&self.shared) }
     }
@@ -180,19 +176,16 @@ pub struct Control {
 
 impl Control {
     /// The settings in force.
-    #[must_use]
     pub fn config(&self) -> SandboxConfig {
         self.shared.engine().config().clone()
     }
 
     /// Changes settings, all at once, and returns those now in force.
-    #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
     pub fn change(&self, change: Change) -> SandboxConfig {
         self.shared.change(change)
     }
 
     /// Figures of what arrived.
-    #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
@@ -206,13 +199,11 @@ pub struct Mailbox {
 
 impl Mailbox {
     /// Up to `limit` mails that came after the mail numbered `seq`; 0 for the oldest kept.
-    #[must_use]
     pub fn after(&self, seq: u64, limit: usize) -> Vec<Arc<Mail>> {
         self.shared.engine().mails().after(seq, limit)
     }
 
     /// A mail by its number, and its request's body while that is kept.
-    #[must_use]
     pub fn get(&self, seq: u64) -> Option<(Arc<Mail>, Option<Bytes>)> {
         self.shared.engine().mails().get(seq)
     }

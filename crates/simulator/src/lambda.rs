@@ -70,7 +70,6 @@ pub struct Started {
 
 impl Started {
     /// Its report, where it came to one.
-    #[must_use]
     pub fn report(&self) -> Option<&WindowReport> {
         match &self.start {
             Start::Reported(report) => Some(report),
@@ -81,7 +80,6 @@ impl Started {
 
 impl Environment {
     /// Environment number `number` of `world`, whose wall clock is `ahead` nanoseconds ahead of true time.
-    #[must_use]
     pub fn new(world: &World, number: usize, ahead: i64) -> Self {
         let clock = world.universe.clock_with_offset(ahead);
         let poller = world.poller.borrow().clone();
@@ -115,7 +113,6 @@ impl Environment {
     }
 
     /// Whether it serves a window now.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         self.busy.get()
     }
@@ -226,7 +223,6 @@ impl World {
     }
 
     /// The warm environments.
-    #[must_use]
     pub fn warm(&self) -> Vec<Rc<Environment>> {
         self.environments.borrow().iter().flatten().cloned().collect()
     }

@@ -21,42 +21,36 @@ pub struct Mail {
 
 impl Mail {
     /// A mail of one recipient.
-    #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
         let domain = "example.com".to_owned();
         Self { id: id.into(), recipients: 1, priority: None, domain, text: 5 }
     }
 
     /// `count` mails of `recipients` each, `prefix-0` and so on.
-    #[must_use]
     pub fn several(prefix: &str, count: usize, recipients: u32) -> Vec<Self> {
         let numbered = |n| Self { recipients, ..Self::new(format!("{prefix}-{n}")) };
         (0..count).map(numbered).collect()
     }
 
     /// This mail at a priority.
-    #[must_use]
     pub fn at(mut self, priority: &'static str) -> Self {
         self.priority = Some(priority);
         self
     }
 
     /// This mail to recipients of a domain.
-    #[must_use]
     pub fn to(mut self, domain: &str) -> Self {
         domain.clone_into(&mut self.domain);
         self
     }
 
     /// This mail with a text of so many bytes.
-    #[must_use]
     pub fn of_bytes(mut self, bytes: usize) -> Self {
         self.text = bytes;
         self
     }
 
     /// Its body.
-    #[must_use]
     pub fn body(&self) -> String {
         let (id, domain, text) = (&self.id, &self.domain, "Text.".repeat(self.text.div_ceil(5)));
         let to: Vec<String> =
@@ -70,7 +64,6 @@ impl Mail {
 }
 
 /// `body` as a producer sends it.
-#[must_use]
 pub fn produced(body: impl Into<Body>) -> Outgoing {
     Outgoing { body: body.into(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
 }

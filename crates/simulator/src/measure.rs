@@ -13,20 +13,17 @@ use tidegate_memory::{Arrival, QueuedMessage};
 use crate::world::{DEAD_LETTERS, World, url};
 
 /// A span of windows, from the opening of the first to the opening of the one after the last.
-#[must_use]
 pub fn span(first: Window, windows: Range<u64>) -> Range<Timestamp> {
     first.plus(windows.start).opens()..first.plus(windows.end).opens()
 }
 
 /// Recipients that SES accepted within `span`.
-#[must_use]
 pub fn sent(arrivals: &[Arrival], span: &Range<Timestamp>) -> u64 {
     let within = arrivals.iter().filter(|a| a.verdict.is_ok() && span.contains(&a.at));
     within.map(|arrival| u64::from(arrival.recipients)).sum()
 }
 
 /// A campaign's share of the recipients that SES accepted within `span`, 0.0 to 1.0.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 pub fn share(arrivals: &[Arrival], campaign: &str, span: &Range<Timestamp>) -> f64 {
     let own: Vec<Arrival> = arrivals.iter().filter(|a| a.campaign == campaign).cloned().collect();
@@ -34,7 +31,6 @@ pub fn share(arrivals: &[Arrival], campaign: &str, span: &Range<Timestamp>) -> f
 }
 
 /// The most recipients that arrived in any half-open second, refused ones included.
-#[must_use]
 pub fn worst_second(arrivals: &[Arrival]) -> u64 {
     let (mut worst, mut sum) = (0, 0);
     let mut oldest = arrivals.iter().peekable();
@@ -49,7 +45,6 @@ pub fn worst_second(arrivals: &[Arrival]) -> u64 {
 }
 
 /// What arrived for recipients of these domains, each arrival with those recipients alone.
-#[must_use]
 pub fn to_domains(arrivals: &[Arrival], domains: &[&str]) -> Vec<Arrival> {
     let of = |address: &&String| {
         address.rsplit_once('@').is_some_and(|(_, domain)| domains.contains(&domain))
@@ -64,7 +59,6 @@ pub fn to_domains(arrivals: &[Arrival], domains: &[&str]) -> Vec<Arrival> {
 
 impl World {
     /// Mails that SES accepted, by id, with how often.
-    #[must_use]
     pub fn accepted(&self) -> BTreeMap<String, u32> {
         let mut counts = BTreeMap::new();
         for arrival in self.ses.accepted() {
@@ -74,14 +68,12 @@ impl World {
     }
 
     /// Mails that SES accepted more than once.
-    #[must_use]
     pub fn duplicates(&self) -> Vec<String> {
         let twice = self.accepted().into_iter().filter(|(_, count)| *count > 1);
         twice.map(|(id, _)| id).collect()
     }
 
     /// Mails that stand on some queue, by id, dead letters included, or are deferred.
-    #[must_use]
     pub fn waiting(&self) -> BTreeSet<String> {
         let standing = self.queues.urls().into_iter().flat_map(|url| self.queues.contents(&url));
         let standing = standing.filter_map(|message| id_of(&message));
@@ -90,7 +82,6 @@ impl World {
 
     /// Mails that stand in the store of deferred mail, with their bodies, the oldest object first; what
     /// cannot be read there is left out.
-    #[must_use]
     pub fn deferred(&self) -> Vec<(String, String)> {
         let objects = self.spill.contents().into_iter();
         let mails = objects.filter_map(|(_, bytes)| unpack(&bytes).ok()).flatten();
@@ -98,7 +89,6 @@ impl World {
     }
 
     /// Whether nothing stands on any queue but dead letters, and nothing is deferred.
-    #[must_use]
     pub fn is_drained(&self) -> bool {
         if !self.spill.contents().is_empty() {
             return false;
@@ -108,13 +98,11 @@ impl World {
     }
 
     /// The ids of all mails that were put on a queue.
-    #[must_use]
     pub fn enqueued(&self) -> Vec<String> {
         self.enqueued.borrow().keys().cloned().collect()
     }
 
     /// Mails that were put on a queue, that SES did not accept, and that stand nowhere.
-    #[must_use]
     pub fn lost(&self) -> Vec<String> {
         let (accepted, waiting) = (self.accepted(), self.waiting());
         let gone = |id: &&String| !accepted.contains_key(*id) && !waiting.contains(*id);
@@ -122,13 +110,11 @@ impl World {
     }
 
     /// Mails that SES refused, for whatever reason.
-    #[must_use]
     pub fn refused(&self) -> usize {
         self.ses.arrivals().iter().filter(|arrival| arrival.verdict.is_err()).count()
     }
 
     /// The reports so far, by window.
-    #[must_use]
     pub fn reports(&self) -> Vec<WindowReport> {
         let mut reports: Vec<_> =
             self.starts().iter().filter_map(|start| start.report().cloned()).collect();
@@ -137,7 +123,6 @@ impl World {
     }
 
     /// The report of the poller that had this window, where one served it.
-    #[must_use]
     pub fn report_of(&self, window: Window) -> Option<WindowReport> {
         let reports = self.reports().into_iter().filter(|report| report.window == window);
         reports.max_by_key(|report| report.slots)

@@ -61,7 +61,6 @@ pub struct Settings {
 impl Settings {
     /// Two campaigns, 90 and 10; SES answers in about 80 ms and counts every sliding second; SQS
     /// in 5 to 15 ms.
-    #[must_use]
     pub fn new(quota: f64, merge: bool) -> Self {
         let ms = Duration::from_millis;
         Self {
@@ -85,7 +84,6 @@ impl Settings {
     }
 
     /// These settings with other campaigns.
-    #[must_use]
     pub fn campaigns<N: AsRef<str>>(mut self, campaigns: &[(N, u32)]) -> Self {
         let owned = campaigns.iter().map(|(name, weight)| (name.as_ref().to_owned(), *weight));
         self.campaigns = owned.collect();
@@ -93,7 +91,6 @@ impl Settings {
     }
 
     /// These settings with one more of the functions' variables.
-    #[must_use]
     pub fn variable(mut self, name: &'static str, value: impl std::fmt::Display) -> Self {
         self.variables.push((name, format!("{value}")));
         self

@@ -44,13 +44,11 @@ pub const FEEDBACK: &str = "feedback.events";
 const DOMAIN: &str = "domain.";
 
 /// The name of the recipient domain's queue at `place`, from 0.
-#[must_use]
 pub fn domain_queue(place: usize) -> String {
     format!("{DOMAIN}{}", place + 1)
 }
 
 /// The URL of the queue of this name; a campaign's queue has the campaign's name.
-#[must_use]
 pub(crate) fn url(name: &str) -> QueueUrl {
     QueueUrl::new(format!("https://sqs.example/{name}"))
 }
@@ -157,7 +155,6 @@ impl World {
     }
 
     /// How many recipient domains' queues there are.
-    #[must_use]
     pub fn domain_queues(&self) -> usize {
         self.poller.borrow().domains.queues.len()
     }
@@ -237,25 +234,21 @@ impl World {
     }
 
     /// What stands on the queue of this name.
-    #[must_use]
     pub fn standing(&self, queue: &str) -> Vec<QueuedMessage> {
         self.queues.contents(&url(queue))
     }
 
     /// The mails that ever came to stand on the queue of this name with an identity, and when.
-    #[must_use]
     pub fn taken(&self, queue: &str) -> Vec<(Timestamp, String)> {
         self.queues.taken(&url(queue))
     }
 
     /// The tick of a window at the quota.
-    #[must_use]
     pub fn tick(&self, window: Window) -> Tick {
         Tick { window, rate: self.tick_rate.get().unwrap_or(self.rate) }
     }
 
     /// The next window that a scheduler starting now would send a tick for.
-    #[must_use]
     pub fn next_window(&self) -> Window {
         let lead = self.scheduler.lead;
         Window::containing(self.universe.now() + lead).plus(1)
@@ -267,7 +260,6 @@ impl World {
     }
 
     /// All pollers that ended, in that order.
-    #[must_use]
     pub fn starts(&self) -> RefMut<'_, Vec<Started>> {
         self.started.borrow_mut()
     }

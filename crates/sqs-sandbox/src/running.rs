@@ -109,19 +109,16 @@ pub struct Running {
 
 impl Running {
     /// The address it is bound to.
-    #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
     /// The endpoint for an SDK, such as `http://127.0.0.1:4580`.
-    #[must_use]
     pub fn url(&self) -> String {
         self.url.clone()
     }
 
     /// What was asked so far, and what lies on the queues.
-    #[must_use]
     pub async fn stats(&self) -> Stats {
         self.shared.service.stats().await
     }

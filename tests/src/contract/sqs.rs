@@ -20,7 +20,6 @@ pub struct SqsRoom {
 
 impl SqsRoom {
     /// On the endpoint that the client calls.
-    #[must_use]
     pub fn new(client: Client) -> Self {
         Self { queues: SqsQueues::new(&client), client, made: Cell::new(0) }
     }

@@ -12,7 +12,6 @@ use super::World;
 ///
 /// # Panics
 /// Where `windows` are fewer than `length`.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 pub fn utilisation(world: &World, first: Window, windows: Range<u64>, length: u64) -> f64 {
     let arrivals = world.ses.arrivals();

@@ -15,7 +15,6 @@ pub use world::World;
 ///
 /// # Panics
 /// On a number that is no rate.
-#[must_use]
 #[expect(clippy::unwrap_used, reason = "a test's own constant")]
 pub fn rate(per_second: f64) -> Rate {
     Rate::per_second(per_second).unwrap()

@@ -33,7 +33,6 @@ impl World {
     ///
     /// # Panics
     /// On settings that make none.
-    #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self(tidegate_simulator::World::new(settings).unwrap())
     }
@@ -82,7 +81,6 @@ impl World {
     ///
     /// # Panics
     /// On a message of the dead-letter queue that is none.
-    #[must_use]
     pub fn dead_letters(&self) -> Vec<DeadLetter> {
         let read = |message: QueuedMessage| {
             let attribute = |name: &str| message.attributes.get(name).map(String::as_str);

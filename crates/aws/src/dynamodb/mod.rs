@@ -117,7 +117,6 @@ impl Table {
 
 impl DynamoLedger {
     /// The ledger in `table`, reached with `client`, whose retries and time-outs are replaced.
-    #[must_use]
     pub fn new(client: &Client, table: impl Into<String>) -> Self {
         let name = table.into();
         let reached = |retries: RetryConfig, whole: Duration, attempt: Duration| {

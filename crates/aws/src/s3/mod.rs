@@ -31,7 +31,6 @@ pub struct S3Spill {
 
 impl S3Spill {
     /// At `location`, reached with `client`, whose retries and time-outs are replaced.
-    #[must_use]
     pub fn new(client: &Client, location: Location) -> Self {
         let config = client
             .config()
@@ -48,7 +47,6 @@ impl S3Spill {
     }
 
     /// This store, with pages of so many objects (1 to 1,000).
-    #[must_use]
     pub fn with_pages_of(self, page: i32) -> Self {
         Self { page: page.clamp(1, PAGE), ..self }
     }

@@ -37,7 +37,6 @@ impl SesMailer {
     /// A mailer on `client`, whose retries and time-outs are replaced. `clock` is the one that the
     /// `latest` instants of [`Mailer::send`] are of; `send_timeout` is what a send may take from the
     /// call to SES's answer.
-    #[must_use]
     pub fn new(client: &Client, clock: SystemClock, send_timeout: Duration) -> Self {
         let config = client.config().to_builder().retry_config(RetryConfig::disabled());
         let config = config.timeout_config(TimeoutConfig::disabled()).build();
@@ -45,7 +44,6 @@ impl SesMailer {
     }
 
     /// This mailer with a configuration set for mails that name none.
-    #[must_use]
     pub fn with_configuration_set(self, configuration_set: Option<String>) -> Self {
         Self { configuration_set, ..self }
     }
@@ -72,7 +70,6 @@ pub struct SesAccount {
 
 impl SesAccount {
     /// The account that `client`'s credentials belong to; its retries and time-outs are replaced.
-    #[must_use]
     pub fn new(client: &Client) -> Self {
         let timeouts = TimeoutConfig::builder()
             .operation_timeout(ACCOUNT_TIMEOUT)

@@ -21,7 +21,6 @@ pub struct SqsFeedback {
 
 impl SqsFeedback {
     /// The queue at `url`, reached with `client`, whose retries and time-outs are replaced.
-    #[must_use]
     pub fn new(client: &Client, url: &str) -> Self {
         Self { queues: SqsQueues::new(client), queue: QueueUrl::new(url) }
     }

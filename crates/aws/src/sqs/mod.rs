@@ -52,13 +52,11 @@ pub struct SqsQueues {
 
 impl SqsQueues {
     /// Queues reached with `client`, whose retries and time-outs are replaced.
-    #[must_use]
     pub fn new(client: &Client) -> Self {
         Self::within(client, QUEUE_CALL, ATTEMPT_TIMEOUT)
     }
 
     /// As [`SqsQueues::new`], for whoever is not next to SQS: 25 s a call.
-    #[must_use]
     pub fn patient(client: &Client) -> Self {
         Self::within(client, PATIENT_TIMEOUT, PATIENT_TIMEOUT)
     }

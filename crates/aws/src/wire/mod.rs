@@ -49,7 +49,6 @@ pub struct Wire {
 impl Wire {
     /// A client that trusts the system's certificate authorities (`SSL_CERT_FILE` overrides them).
     /// Where there are none it still serves `http` endpoints.
-    #[must_use]
     pub fn new() -> Self {
         Self::within(Budget::default())
     }

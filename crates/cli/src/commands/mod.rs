@@ -99,7 +99,6 @@ pub enum Command {
 
 impl Command {
     /// How it speaks.
-    #[must_use]
     pub fn output(&self) -> Option<OutputArgs> {
         match self {
             Self::Send(args) => Some(args.on.output),

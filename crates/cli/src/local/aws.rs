@@ -173,37 +173,31 @@ impl LocalAws {
     }
 
     /// Where ministack answers, such as `http://127.0.0.1:4566`.
-    #[must_use]
     pub fn endpoint(&self) -> &str {
         self.ministack.base()
     }
 
     /// Where the queues answer: ministack, or the SQS sandbox.
-    #[must_use]
     pub fn sqs_endpoint(&self) -> &str {
         &self.sdk.sqs_endpoint
     }
 
     /// The folder with the logs.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// The sandbox: mailbox, figures, settings.
-    #[must_use]
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
 
     /// What was deployed.
-    #[must_use]
     pub fn stack(&self) -> &Stack {
         &self.stack
     }
 
     /// The queues.
-    #[must_use]
     pub fn queues(&self) -> &SqsQueues {
         &self.sdk.queues
     }
@@ -217,7 +211,6 @@ impl LocalAws {
     }
 
     /// The process group of all programs: what the functions' processes are found by.
-    #[must_use]
     pub fn group(&self) -> Option<i32> {
         self.crew.group()
     }
@@ -246,7 +239,6 @@ impl LocalAws {
 
     /// When EventBridge will fire the scheduler first. ministack looks at its rules every 10 s, and
     /// a rule of one minute is due a minute after it was made.
-    #[must_use]
     pub fn first_trigger(&self) -> Instant {
         let due = (self.deployed + RULE_PERIOD).duration_since(self.started).as_secs();
         let tick = RULES_TICK.as_secs();

@@ -32,14 +32,12 @@ struct Seen {
 
 impl FunctionWatch {
     /// Watches the processes of `group`.
-    #[must_use]
     pub fn new(group: i32) -> Self {
         Self { group, seen: BTreeMap::new() }
     }
 
     /// What the processes used whose function's name ends with `name`, those that have ended
     /// included; none where nothing was seen of it.
-    #[must_use]
     pub fn usage(&self, name: &str) -> Option<Usage> {
         let of_it = self
             .seen

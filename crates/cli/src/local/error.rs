@@ -98,7 +98,6 @@ pub enum LocalError {
 
 impl LocalError {
     /// Whether it is about what is given or missing, not about what happened.
-    #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -23,7 +23,6 @@ fn key(campaign: &Campaign, number: u64) -> String {
 }
 
 /// Whether `key` is the first recipient of one of the plan's mails.
-#[must_use]
 pub fn is_of_plan(plan: &Plan, campaign: &str, key: &str) -> bool {
     let Some(campaign) = plan.campaigns.iter().find(|known| known.name == campaign) else {
         return false;
@@ -36,7 +35,6 @@ pub fn is_of_plan(plan: &Plan, campaign: &str, key: &str) -> bool {
 
 /// The body of a campaign's `number`th mail: the short form, or the long one where it has several
 /// recipients.
-#[must_use]
 pub fn body(campaign: &Campaign, number: u64) -> Value {
     let name = &campaign.name;
     let subject = format!("News {number} of {name}");

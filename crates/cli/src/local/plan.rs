@@ -21,7 +21,6 @@ pub struct Campaign {
 
 impl Campaign {
     /// Recipients of all its mails.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.mails * u64::from(self.recipients)
     }
@@ -38,25 +37,21 @@ pub struct Plan {
 
 impl Plan {
     /// Recipients of all campaigns.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.campaigns.iter().map(Campaign::total).sum()
     }
 
     /// Mails of all campaigns.
-    #[must_use]
     pub fn mails(&self) -> u64 {
         self.campaigns.iter().map(|campaign| campaign.mails).sum()
     }
 
     /// A campaign's place in the list.
-    #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
         self.campaigns.iter().position(|campaign| campaign.name == name)
     }
 
     /// A campaign's share of the quota while all have mails waiting, 0 to 1.
-    #[must_use]
     pub fn share(&self, campaign: usize) -> f64 {
         let weights: u32 = self.campaigns.iter().map(|campaign| campaign.weight).sum();
         let weight = self.campaigns.get(campaign).map_or(0, |campaign| campaign.weight);
@@ -97,7 +92,6 @@ impl std::fmt::Display for Weights {
 /// use tidegate_cli::local::{Weights, split};
 /// assert_eq!(split(1_000, Weights(90, 10)), (940, 60));
 /// ```
-#[must_use]
 pub fn split(mails: u64, weights: Weights) -> (u64, u64) {
     let (big, small) = (u64::from(weights.0), u64::from(weights.1));
     let few = (mails * small * 3 / ((big + small) * 5)).clamp(mails.min(1), mails.max(2) - 1);

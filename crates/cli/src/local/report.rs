@@ -131,13 +131,11 @@ pub struct Report {
 
 impl Report {
     /// Whether every promise was kept.
-    #[must_use]
     pub fn is_kept(&self) -> bool {
         self.promises.iter().all(|promise| promise.kept)
     }
 
     /// Refusals of all codes.
-    #[must_use]
     pub fn refused(&self) -> u64 {
         self.sandbox.refused.values().sum()
     }

@@ -44,13 +44,11 @@ struct Mail {
 
 impl Sandbox {
     /// The sandbox at `url`, such as `http://127.0.0.1:4579`.
-    #[must_use]
     pub fn at(url: &str) -> Self {
         Self { http: Http::new(url) }
     }
 
     /// Its address, which is also that of the mailbox to look at.
-    #[must_use]
     pub fn url(&self) -> &str {
         self.http.base()
     }

@@ -19,7 +19,6 @@ pub enum Mode {
 
 impl Mode {
     /// Its name, as the template has it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Merge => "merge",

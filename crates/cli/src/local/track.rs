@@ -56,7 +56,6 @@ pub struct CampaignProgress {
 
 impl Tracker {
     /// Nothing has arrived of `plan`.
-    #[must_use]
     pub fn new(plan: Plan) -> Self {
         Self {
             done: vec![0; plan.campaigns.len()],
@@ -98,31 +97,26 @@ impl Tracker {
     }
 
     /// Everything that arrived, in order.
-    #[must_use]
     pub fn arrivals(&self) -> &[Arrival] {
         &self.arrivals
     }
 
     /// What is planned.
-    #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
     /// Mails of the plan that arrived.
-    #[must_use]
     pub fn arrived(&self) -> u64 {
         self.done.iter().sum()
     }
 
     /// Whether every mail of the plan has arrived.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.arrived() == self.plan.mails()
     }
 
     /// How things stand at `now_ns` since the epoch.
-    #[must_use]
     pub fn progress(&self, now_ns: u64) -> Progress {
         let now = now_ns / 1_000_000_000;
         let first = self.arrivals.first().map_or(now, Arrival::second);

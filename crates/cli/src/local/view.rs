@@ -25,7 +25,6 @@ pub struct Backlog {
 
 impl Backlog {
     /// What waits to be sent.
-    #[must_use]
     pub fn waiting(&self) -> u64 {
         self.campaigns.iter().sum::<u64>() + self.merge.unwrap_or_default()
     }

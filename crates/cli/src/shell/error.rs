@@ -55,7 +55,6 @@ pub enum CommandError {
 impl CommandError {
     /// The program's exit code: 2 where an option or a file is wrong and nothing was done, else 3; of
     /// a local run 1.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Input(_) | Self::Refused(_) => 2,

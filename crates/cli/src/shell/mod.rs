@@ -28,7 +28,6 @@ pub enum Ended {
 
 impl Ended {
     /// The program's exit code.
-    #[must_use]
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -51,7 +50,6 @@ pub struct Shell {
 
 impl Shell {
     /// A shell whose interruptions are counted in `interrupts`.
-    #[must_use]
     pub const fn new(output: Output, interrupts: watch::Receiver<u64>) -> Self {
         Self { output, interrupts, told: Cell::new(0) }
     }

@@ -40,7 +40,6 @@ pub struct Output {
 
 impl Output {
     /// As the options say; colours are the whole program's.
-    #[must_use]
     pub fn new(args: OutputArgs) -> Self {
         let choice = match args.color {
             Colour::Auto => anstream::ColorChoice::Auto,
@@ -53,25 +52,21 @@ impl Output {
     }
 
     /// Text, addresses masked: of commands that have no report.
-    #[must_use]
     pub const fn plain() -> Self {
         Self { json: false, addresses: Addresses::Masked }
     }
 
     /// Whether the report is JSON.
-    #[must_use]
     pub const fn is_json(&self) -> bool {
         self.json
     }
 
     /// Whether addresses are shown.
-    #[must_use]
     pub const fn addresses(&self) -> Addresses {
         self.addresses
     }
 
     /// Whether progress can be shown: standard error is a terminal.
-    #[must_use]
     pub fn shows_progress(&self) -> bool {
         io::stderr().is_terminal()
     }

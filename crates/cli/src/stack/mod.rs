@@ -60,43 +60,36 @@ pub struct Stack {
 
 impl Stack {
     /// Whether it is a local AWS.
-    #[must_use]
     pub const fn is_local(&self) -> bool {
         self.run.is_some()
     }
 
     /// The SDK's clients.
-    #[must_use]
     pub fn clients(&self) -> &Clients {
         &self.clients
     }
 
     /// The queues.
-    #[must_use]
     pub fn queues(&self) -> SqsQueues {
         self.clients.patient_queues()
     }
 
     /// The ledger, its marks and its history.
-    #[must_use]
     pub fn ledger(&self) -> DynamoLedger {
         self.clients.ledger(&self.table)
     }
 
     /// The account.
-    #[must_use]
     pub fn account(&self) -> SesAccount {
         self.clients.account()
     }
 
     /// Time.
-    #[must_use]
     pub fn clock(&self) -> SystemClock {
         SystemClock::new()
     }
 
     /// The campaigns: the configured ones, or the ledger's list where that is in force.
-    #[must_use]
     pub fn campaigns(&self, control: &Control) -> Vec<Campaign> {
         self.poller.campaigns.in_force(control)
     }
@@ -112,19 +105,16 @@ impl Stack {
     }
 
     /// The merge queue; none in direct mode.
-    #[must_use]
     pub fn merge(&self) -> Option<QueueUrl> {
         self.poller.merge_queue_url.as_deref().map(QueueUrl::new)
     }
 
     /// The express queue; none where there is none.
-    #[must_use]
     pub fn express(&self) -> Option<QueueUrl> {
         self.poller.express_queue_url.as_deref().map(QueueUrl::new)
     }
 
     /// The dead-letter queue.
-    #[must_use]
     pub fn dead_letter(&self) -> QueueUrl {
         QueueUrl::new(self.poller.dead_letter_queue_url.as_str())
     }

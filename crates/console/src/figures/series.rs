@@ -52,7 +52,6 @@ impl Series {
     }
 
     /// As JSON.
-    #[must_use]
     pub fn to_json(&self) -> String {
         let names = self.0.iter().flat_map(|point| point.campaigns.keys());
         let mut campaigns: BTreeMap<String, Vec<Option<f64>>> =

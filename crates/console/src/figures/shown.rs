@@ -109,7 +109,6 @@ impl Recently {
 
 impl Figures {
     /// What `board` shows.
-    #[must_use]
     pub fn of(board: &Board, recently: &Recently) -> Self {
         let status = board.status().clone();
         let row = |row: tidegate_operate::top::Row| {

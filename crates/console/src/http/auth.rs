@@ -35,13 +35,11 @@ pub struct InvalidToken(usize);
 
 impl Token {
     /// A new one, of 256 random bits.
-    #[must_use]
     pub fn random() -> Self {
         Self(BASE64.encode(rand::random::<[u8; 32]>()))
     }
 
     /// Its characters, for the link that logs in.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -27,7 +27,6 @@ pub struct Address(IpAddr);
 
 impl Address {
     /// The one that `ip` counts to.
-    #[must_use]
     pub fn of(ip: IpAddr) -> Self {
         match ip.to_canonical() {
             IpAddr::V4(v4) => Self(IpAddr::V4(v4)),
@@ -77,7 +76,6 @@ pub struct Addresses {
 
 impl Addresses {
     /// None yet. Each may have `most_of_one` streams, all together `most_of_all`.
-    #[must_use]
     pub const fn new(allowance: Allowance, most_of_one: usize, most_of_all: usize) -> Self {
         Self {
             allowance,
@@ -127,7 +125,6 @@ impl Addresses {
     }
 
     /// How many addresses are known.
-    #[must_use]
     pub fn known(&self) -> usize {
         self.entries.len()
     }

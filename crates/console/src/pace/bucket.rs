@@ -41,13 +41,11 @@ impl Allowance {
     }
 
     /// How many tokens there are at most.
-    #[must_use]
     pub const fn burst(self) -> u32 {
         self.burst
     }
 
     /// How long a token takes to come.
-    #[must_use]
     pub const fn period(self) -> Duration {
         self.period
     }
@@ -75,14 +73,12 @@ pub struct TokenBucket {
 
 impl TokenBucket {
     /// A full bucket.
-    #[must_use]
     pub const fn full(allowance: Allowance, now: Monotonic) -> Self {
         Self { allowance, full_at: now }
     }
 
     /// From when on there are `tokens`; of more than it holds, when as many could have been taken one
     /// by one.
-    #[must_use]
     pub fn ready_at(&self, tokens: u32) -> Monotonic {
         let Allowance { period, burst } = self.allowance;
         let missing = self.full_at + period.saturating_mul(tokens);
@@ -90,7 +86,6 @@ impl TokenBucket {
     }
 
     /// Whether nothing is missing: then it is the same as a new one.
-    #[must_use]
     pub fn is_full(&self, now: Monotonic) -> bool {
         self.full_at <= now
     }

@@ -30,7 +30,6 @@ impl Counts {
     }
 
     /// Tokens taken: of the streams' buckets together, and as many of the addresses'.
-    #[must_use]
     pub fn tokens(&self) -> u64 {
         self.sent.values().sum()
     }

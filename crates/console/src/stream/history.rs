@@ -78,7 +78,6 @@ pub struct History {
 impl History {
     /// A history of this name, with the changes that are known of it, the oldest first; of more than
     /// are kept, the newest.
-    #[must_use]
     pub fn new(name: String, changes: Vec<Change>) -> Self {
         Self::of_most(name, changes, KEPT)
     }
@@ -91,13 +90,11 @@ impl History {
     }
 
     /// Its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The place of the newest change; 0 where there was none.
-    #[must_use]
     pub const fn last(&self) -> u64 {
         self.next - 1
     }
@@ -114,13 +111,11 @@ impl History {
     }
 
     /// All that are kept, the oldest first.
-    #[must_use]
     pub fn all(&self) -> impl DoubleEndedIterator<Item = &Arc<Kept>> + ExactSizeIterator {
         self.kept.iter()
     }
 
     /// What came after `cursor`, and what of it is not kept any more.
-    #[must_use]
     pub fn after(&self, cursor: &Cursor) -> (Vec<Arc<Kept>>, Option<Gap>) {
         if cursor.history != self.name || cursor.seq > self.last() {
             return (Vec::new(), Some(Gap::Unknown));

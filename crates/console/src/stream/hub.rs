@@ -29,7 +29,6 @@ struct Inner {
 
 impl Hub {
     /// Around a switchboard whose time begins now.
-    #[must_use]
     pub fn new(board: Switchboard) -> Self {
         let inner = Mutex::new(Inner { board, wakers: BTreeMap::new() });
         Self { started: Instant::now(), inner, opened: Notify::new(), watched: Notify::new() }

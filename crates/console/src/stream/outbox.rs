@@ -40,7 +40,6 @@ pub enum Due {
 impl Outbox {
     /// Of a stream that is new, whose client knows every change up to `known` but for those in a gap: the
     /// whole state first.
-    #[must_use]
     pub fn opened(known: u64, gap: Option<Gap>) -> Self {
         Self { heard: known, gap, known_before_gap: known, state: true, ..Self::default() }
     }
@@ -73,7 +72,6 @@ impl Outbox {
     }
 
     /// Whether nothing waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.state
             && self.gap.is_none()
@@ -82,7 +80,6 @@ impl Outbox {
     }
 
     /// How many changes wait.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.changes.len()
     }
@@ -91,7 +88,6 @@ impl Outbox {
     /// that still waits, or of which it must be told that it is missing. Weightier ones may have overtaken
     /// it, and come twice after a reconnection. None where the client must first be told that nobody knows
     /// what it missed: until then it goes by what it knew elsewhere.
-    #[must_use]
     pub fn known(&self) -> Option<u64> {
         let oldest = self.changes.keys().map(|(_, seq)| seq.saturating_sub(1)).min();
         let known = oldest.map_or(self.heard, |before| before.min(self.heard));

@@ -78,7 +78,6 @@ pub struct Switchboard {
 
 impl Switchboard {
     /// Without a stream.
-    #[must_use]
     pub fn new(limits: Limits, history: History) -> Self {
         Self {
             limits,
@@ -216,7 +215,6 @@ impl Switchboard {
     }
 
     /// The whole state: the newest of everything.
-    #[must_use]
     pub fn state(&self) -> String {
         let recent: Vec<&Arc<Kept>> = self.history.all().rev().take(RECENT).collect();
         let recent: Vec<&str> = recent.into_iter().rev().map(|kept| &*kept.json).collect();
@@ -227,37 +225,31 @@ impl Switchboard {
     }
 
     /// The changes that are kept, the oldest first.
-    #[must_use]
     pub fn history(&self) -> &History {
         &self.history
     }
 
     /// What the streams came to.
-    #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
     /// How many streams there may be.
-    #[must_use]
     pub const fn most_streams(&self) -> usize {
         self.limits.streams
     }
 
     /// How many streams are open.
-    #[must_use]
     pub fn streams(&self) -> usize {
         self.streams.len()
     }
 
     /// How many addresses are known.
-    #[must_use]
     pub fn addresses(&self) -> usize {
         self.addresses.known()
     }
 
     /// How many changes wait for all streams together, and for the one that most wait for.
-    #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
         let waiting = || self.streams.values().map(|stream| stream.outbox.waiting());
         (waiting().sum(), waiting().max().unwrap_or(0))

@@ -42,7 +42,6 @@ fn of_campaign(campaign: Option<&str>, change: Change) -> Change {
 
 impl Seen {
     /// What stands, without telling anything of it: of a console that looks for the first time.
-    #[must_use]
     pub fn first(status: &Status) -> Self {
         let mut seen = Self::default();
         seen.changes(status, true);

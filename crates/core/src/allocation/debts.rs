@@ -8,7 +8,6 @@ impl Intake {
     /// empty loses a quarter of its credit, and keeps its debt: being idle earns nothing. (Up to three
     /// windows know the same credit: whole, it would be taken from it three times.) Those that owe it
     /// owe as much less, so that the debts of all are 0 together.
-    #[must_use]
     pub fn debt_changes(&self) -> Vec<i64> {
         self.debt_changes_beside(&[], &[])
     }
@@ -16,7 +15,6 @@ impl Intake {
     /// As [`Intake::debt_changes`], where `sent` recipients of each campaign were sent beside what is
     /// taken in here, and some campaigns were `clogged`: they had mail, and none for these slots. Such
     /// a campaign earns nothing by what it could not use.
-    #[must_use]
     pub fn debt_changes_beside(&self, sent: &[u64], clogged: &[bool]) -> Vec<i64> {
         let used: Vec<u64> = self
             .lanes

@@ -6,7 +6,6 @@
 /// assert_eq!(divide(13, &[90, 10]), [12, 1]);
 /// assert_eq!(divide(7, &[0, 5]), [0, 7]);
 /// ```
-#[must_use]
 pub fn divide(total: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|&w| u128::from(w)).sum();
     if sum == 0 {

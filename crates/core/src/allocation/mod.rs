@@ -73,7 +73,6 @@ pub struct Intake {
 impl Intake {
     /// An intake of `total` recipients, shared as `slots` of the cycle are; `debts` in thousandths
     /// of a recipient and the mean recipients a mail, both by campaign.
-    #[must_use]
     pub fn new(
         cycle: &Cycle,
         slots: std::ops::Range<u64>,
@@ -85,7 +84,6 @@ impl Intake {
     }
 
     /// An intake of `total` recipients from campaigns that may take turns; `debts` and means by lane.
-    #[must_use]
     pub fn of_turns(
         turns: &Turns,
         slots: std::ops::Range<u64>,
@@ -289,31 +287,26 @@ impl Intake {
     }
 
     /// Recipients expected of receives under way.
-    #[must_use]
     pub fn under_way(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.expected).sum()
     }
 
     /// Recipients still wanted, those of receives under way included.
-    #[must_use]
     pub fn still_wanted(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.wanted.saturating_sub(lane.taken)).sum()
     }
 
     /// Whether a campaign had nothing more to give.
-    #[must_use]
     pub fn is_dry(&self, lane: usize) -> bool {
         self.lanes.get(lane).is_some_and(|lane| lane.dry)
     }
 
     /// Whether a campaign beside `lane` may have mail.
-    #[must_use]
     pub fn others_may_give(&self, lane: usize) -> bool {
         self.lanes.iter().enumerate().any(|(other, state)| other != lane && !state.dry)
     }
 
     /// Whether every campaign is dry.
-    #[must_use]
     pub fn all_dry(&self) -> bool {
         self.lanes.iter().all(|lane| lane.dry)
     }

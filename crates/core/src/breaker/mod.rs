@@ -98,19 +98,16 @@ impl Default for Breaker {
 
 impl Breaker {
     /// Whether it allows, and has no reason not to.
-    #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
     /// Whether it allows.
-    #[must_use]
     pub const fn is_allowing(&self) -> bool {
         matches!(self, Self::Allowing { .. })
     }
 
     /// How long nothing has been sent but probes.
-    #[must_use]
     pub fn blocked_for(&self, now: Window) -> Option<Duration> {
         match self {
             Self::Allowing { .. } => None,
@@ -121,7 +118,6 @@ impl Breaker {
     }
 
     /// What the poller of `window` may do.
-    #[must_use]
     pub fn permit(&self, window: Window, policy: &BreakerPolicy) -> Permit {
         let due = match self {
             Self::Allowing { .. } => return Permit::Send,
@@ -133,7 +129,6 @@ impl Breaker {
 
     /// Whether mails that fail in `window` fail with SES, and not by themselves: it is too early to
     /// block, on too few outcomes, and a mail's last attempt is not to be spent on it.
-    #[must_use]
     pub fn suspects_an_outage(&self, window: Window, policy: &BreakerPolicy) -> bool {
         match self {
             Self::Allowing { watch } => watch.is_some_and(|watch| watch.is_outage(window, policy)),
@@ -142,7 +137,6 @@ impl Breaker {
     }
 
     /// The state after `window` had these outcomes; `None` where that changes nothing.
-    #[must_use]
     pub fn observed(
         &self,
         window: Window,
@@ -164,7 +158,6 @@ impl Breaker {
 
     /// The state in which the poller of `window`, whose claim has this token, is the prober;
     /// `None` where it may not become it.
-    #[must_use]
     pub fn probing(&self, window: Window, token: &str, policy: &BreakerPolicy) -> Option<Self> {
         let (Self::Blocking { since: blocked, .. } | Self::Probing { blocked, .. }) = self else {
             return None;
@@ -178,7 +171,6 @@ impl Breaker {
 
     /// The state after the probe of the poller with this token, in `window`; `None` where another
     /// has taken its place.
-    #[must_use]
     pub fn probed(
         &self,
         window: Window,

@@ -38,13 +38,11 @@ pub const REFUSED: &str = "SharedBucketRefused";
 pub const LOST: &str = "SharedBucketLost";
 
 /// Whether a send was not made for want of the shared bucket's leave.
-#[must_use]
 pub fn withheld(failure: &Failure) -> bool {
     lost(failure) || is_not_sent(failure, REFUSED)
 }
 
 /// Whether a send was not made since the bucket does not answer.
-#[must_use]
 pub fn lost(failure: &Failure) -> bool {
     is_not_sent(failure, LOST)
 }
@@ -108,7 +106,6 @@ pub enum Decision {
 
 impl Terms {
     /// The terms of `pace`.
-    #[must_use]
     pub const fn of(pace: Pace) -> Self {
         Self {
             period: pace.rate.period(pace.guard).div_ceil(1_000),
@@ -119,14 +116,12 @@ impl Terms {
     /// The terms of a domain's bucket of `rate`, of takers that pace the account at `pace`: its mail goes at
     /// one of the account's slots, so it may be a period of the account later than its own time. The bound is
     /// ⌈q⌉ + 1 then, as that of the domain's own slots.
-    #[must_use]
     pub const fn of_domain(rate: Rate, pace: Pace) -> Self {
         let (own, account) = (Self::of(Pace { rate, guard: pace.guard }), Self::of(pace));
         Self { period: own.period, tolerance: own.tolerance + account.period }
     }
 
     /// The most recipients in any half-open second, with blocks of up to `largest`.
-    #[must_use]
     pub const fn most_in_a_second(self, largest: u64) -> u64 {
         match (SECOND_MICROS + self.tolerance).div_ceil(self.period) {
             0 | 1 => largest, // no two blocks fit
@@ -135,20 +130,17 @@ impl Terms {
     }
 
     /// In how many microseconds a take may be granted, of a bucket that is `full_at` then; 0 now.
-    #[must_use]
     pub const fn wait(self, full_at: FullAt, now: u64) -> u64 {
         full_at.saturating_sub(now.saturating_add(self.tolerance))
     }
 
     /// How many takes of one recipient would be granted now.
-    #[must_use]
     pub const fn free(self, full_at: FullAt, now: u64) -> u64 {
         if self.wait(full_at, now) > 0 { 0 } else { self.fit(self.from(full_at, now, 1), now) }
     }
 
     /// For how many microseconds from now the bucket has something to say: until nothing can be
     /// saved up before `full_at` any more, and no second reaches back to what it granted.
-    #[must_use]
     pub const fn kept(self, full_at: FullAt, now: u64) -> u64 {
         let saved = (LARGEST_BLOCK - 1) * self.period;
         let longest = if saved > SECOND_MICROS { saved } else { SECOND_MICROS };
@@ -182,7 +174,6 @@ impl Terms {
 
 /// Takes from all buckets or from none: each demand with how its bucket stands. Of the first as many as
 /// are there, between its `least` and its `wanted`; of the others their `wanted`.
-#[must_use]
 pub fn take(buckets: &[(FullAt, Demand)], now: u64) -> Decision {
     let mut granted = 0;
     let mut longest = (0, 0);

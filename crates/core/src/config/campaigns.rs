@@ -24,7 +24,6 @@ pub struct Campaign {
 }
 
 /// Whether a campaign may have this name: 1 to 64 letters, digits, `-` and `_`, not `express`.
-#[must_use]
 pub fn is_campaign_name(name: &str) -> bool {
     is_word(name) && name != EXPRESS
 }
@@ -51,7 +50,6 @@ pub enum Campaigns {
 
 impl Campaigns {
     /// The campaigns in force: those listed, or those of the ledger's control record.
-    #[must_use]
     pub fn in_force(&self, control: &Control) -> Vec<Campaign> {
         match self {
             Self::Listed(list) => list.clone(),
@@ -70,7 +68,6 @@ impl Campaigns {
 
 impl Campaign {
     /// Whether `list` is what is allowed: names and queues each once, weights that give a cycle.
-    #[must_use]
     pub fn valid(list: &[Self]) -> bool {
         let names: BTreeSet<_> = list.iter().map(|campaign| &campaign.name).collect();
         let queues: BTreeSet<_> = list.iter().map(|campaign| &campaign.queue_url).collect();

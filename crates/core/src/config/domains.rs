@@ -13,7 +13,6 @@ pub struct DomainsConfig {
 
 impl DomainsConfig {
     /// The queue of the group at `place`.
-    #[must_use]
     pub fn queue(&self, place: usize) -> Option<&str> {
         self.queues.get(place).map(String::as_str)
     }

@@ -83,7 +83,6 @@ pub struct Cap {
 
 impl Cap {
     /// The quota in force, of an account with this quota a second and this daily quota, if any.
-    #[must_use]
     pub fn of(&self, account: Rate, daily_quota: Option<u64>) -> Rate {
         let day = daily_quota.and_then(|quota| self.daily.cap(quota));
         [self.quota, day].into_iter().flatten().fold(account, Rate::min)

@@ -78,13 +78,11 @@ pub struct InvalidKeyPrefix(pub String);
 
 impl BucketUrl {
     /// The password, for the server alone.
-    #[must_use]
     pub fn password(&self) -> Option<&str> {
         self.password.as_deref()
     }
 
     /// `host:port`, as messages name it.
-    #[must_use]
     pub fn authority(&self) -> String {
         let host = &self.host;
         let port = self.port;
@@ -192,7 +190,6 @@ impl fmt::Debug for BucketUrl {
 
 impl KeyPrefix {
     /// The key of the account's bucket, or of a domain's.
-    #[must_use]
     pub fn key(&self, domain: Option<&str>) -> String {
         match domain {
             None => format!("{{{}}}:account", self.0),

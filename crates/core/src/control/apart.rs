@@ -90,7 +90,6 @@ impl StoredControl {
     }
 
     /// How long its inline members are as a text.
-    #[must_use]
     pub fn inline_bytes(&self) -> usize {
         serde_json::to_string(&self.inline).map_or(0, |text| text.len())
     }
@@ -105,7 +104,6 @@ impl StoredControl {
 }
 
 /// A member's text, cut into pages between characters.
-#[must_use]
 pub fn pages(text: &str) -> Vec<&str> {
     let (mut pages, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {

@@ -30,7 +30,6 @@ pub enum HoldReason {
 
 impl HoldReason {
     /// Its name in the control record and in logs.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Paused => "paused",
@@ -45,7 +44,6 @@ impl HoldReason {
     }
 
     /// Whether express mail is sent all the same.
-    #[must_use]
     pub const fn spares_express(self) -> bool {
         matches!(self, Self::DailyBudget)
     }
@@ -68,13 +66,11 @@ const MAX_DETAIL: usize = 256;
 
 impl Hold {
     /// A hold since `since`; of `detail` the first 256 characters.
-    #[must_use]
     pub fn new(detail: &str, since: impl Into<EpochMillis>) -> Self {
         Self { detail: detail.chars().take(MAX_DETAIL).collect(), since: since.into(), until: None }
     }
 
     /// This hold, letting go by itself at `until`.
-    #[must_use]
     pub fn until(self, until: Option<EpochMillis>) -> Self {
         Self { until, ..self }
     }
@@ -136,25 +132,21 @@ impl Holds {
     }
 
     /// The hold of this reason.
-    #[must_use]
     pub fn get(&self, reason: HoldReason) -> Option<&Hold> {
         self.0.get(&Reason::Known(reason))
     }
 
     /// How many reasons there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether nothing is held.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether express mail is held too.
-    #[must_use]
     pub fn stop_express(&self) -> bool {
         let spared =
             |reason: &Reason| matches!(reason, Reason::Known(known) if known.spares_express());

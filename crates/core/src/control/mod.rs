@@ -75,25 +75,21 @@ pub struct Control {
 
 impl Control {
     /// The weight in force for `campaign`, whose configured weight is `configured`.
-    #[must_use]
     pub fn weight(&self, campaign: &str, configured: u32) -> u32 {
         self.weights.get(campaign).copied().unwrap_or(configured)
     }
 
     /// Whether `campaign` alone is held.
-    #[must_use]
     pub fn holds_campaign(&self, campaign: &str) -> bool {
         self.campaign_holds.get(campaign).is_some_and(|holds| !holds.is_empty())
     }
 
     /// The level of back-pressure that counts at `now`.
-    #[must_use]
     pub fn level(&self, now: EpochMillis) -> Level {
         self.pressure.map_or(Level::Clear, |reading| reading.level_at(now))
     }
 
     /// How many holds stand, on all sending and on campaigns.
-    #[must_use]
     pub fn standing_holds(&self) -> usize {
         self.holds.len() + self.campaign_holds.values().map(Holds::len).sum::<usize>()
     }
@@ -106,7 +102,6 @@ impl Control {
     }
 
     /// The holds on a campaign, or on all sending.
-    #[must_use]
     pub fn holds_on(&self, campaign: Option<&str>) -> Option<&Holds> {
         match campaign {
             Some(name) => self.campaign_holds.get(name),

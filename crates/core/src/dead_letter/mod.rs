@@ -59,7 +59,6 @@ pub struct DeadLetterMessage {
 
 impl DeadLetterMessage {
     /// What SQS counts: the body and each attribute's name, type and value.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let attributes = self.attributes.iter().map(|(n, v)| attribute_bytes(n, v));
         self.body.len() + attributes.sum::<usize>()

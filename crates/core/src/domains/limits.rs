@@ -28,7 +28,6 @@ pub enum Limit {
 impl Limit {
     /// Recipients a second, of an account with this quota (before the rate factor: what a provider
     /// bears does not fall with what SES refuses).
-    #[must_use]
     pub fn rate(self, quota: Rate) -> Rate {
         match self {
             Self::Rate(rate) => rate,
@@ -47,13 +46,11 @@ pub struct DomainGroup {
 
 impl DomainGroup {
     /// Its first domain.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.domains.first().map_or("", String::as_str)
     }
 
     /// Its domains, in lower case.
-    #[must_use]
     pub fn domains(&self) -> &[String] {
         &self.domains
     }
@@ -118,31 +115,26 @@ pub enum DomainLimitsError {
 
 impl DomainLimits {
     /// Whether nothing is limited.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.others.is_none()
     }
 
     /// The listed groups.
-    #[must_use]
     pub fn groups(&self) -> &[DomainGroup] {
         &self.groups
     }
 
     /// What every other domain may be sent, where that is limited.
-    #[must_use]
     pub const fn others(&self) -> Option<Limit> {
         self.others
     }
 
     /// The queues it needs: one a group, and one that all other domains share.
-    #[must_use]
     pub fn queues(&self) -> usize {
         self.groups.len() + usize::from(self.others.is_some())
     }
 
     /// The place of the queue of `key` among them: the groups in their order, then `*`.
-    #[must_use]
     pub const fn queue_of(&self, key: &DomainKey) -> usize {
         match key {
             DomainKey::Group(index) => *index,
@@ -152,14 +144,12 @@ impl DomainLimits {
 
     /// The name of the queue at `place`, for counters and people: the group's first domain,
     /// [`OTHERS`], or for a queue beyond them none.
-    #[must_use]
     pub fn queue_name(&self, place: usize) -> Option<&str> {
         let others = (place == self.groups.len() && self.others.is_some()).then_some(OTHERS);
         self.groups.get(place).map(DomainGroup::name).or(others)
     }
 
     /// The limit that `domain` falls under. Case does not count; a subdomain is another domain.
-    #[must_use]
     pub fn key_of(&self, domain: &str) -> Option<DomainKey> {
         let is_listed =
             |group: &DomainGroup| group.domains.iter().any(|d| d.eq_ignore_ascii_case(domain));
@@ -170,7 +160,6 @@ impl DomainLimits {
     }
 
     /// What people call it: a group's first domain, or the domain itself.
-    #[must_use]
     pub fn name<'a>(&'a self, key: &'a DomainKey) -> &'a str {
         match key {
             DomainKey::Group(index) => self.groups.get(*index).map_or("", DomainGroup::name),
@@ -179,7 +168,6 @@ impl DomainLimits {
     }
 
     /// The limit of `key`.
-    #[must_use]
     pub fn limit(&self, key: &DomainKey) -> Option<Limit> {
         match key {
             DomainKey::Group(index) => self.groups.get(*index).map(|group| group.limit),
@@ -189,13 +177,11 @@ impl DomainLimits {
 
     /// Recipients a second that `key` allows, of an account with this quota; none where that is no
     /// less than the quota: the account's own grid keeps it then.
-    #[must_use]
     pub fn rate(&self, key: &DomainKey, quota: Rate) -> Option<Rate> {
         self.limit(key).map(|limit| limit.rate(quota)).filter(|rate| *rate < quota)
     }
 
     /// A number that tells these limits from others: what a claim says of them. 0 for none.
-    #[must_use]
     pub fn digest(&self) -> u64 {
         if self.is_empty() {
             return 0;

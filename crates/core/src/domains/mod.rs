@@ -26,7 +26,6 @@ pub struct Demands(Vec<(DomainKey, u32)>);
 
 impl Demands {
     /// What `email` asks of the groups of `limits`.
-    #[must_use]
     pub fn of(email: &Email, limits: &DomainLimits) -> Self {
         if limits.is_empty() {
             return Self::default();
@@ -43,7 +42,6 @@ impl Demands {
     }
 
     /// Whether no limit is touched.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

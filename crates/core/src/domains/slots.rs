@@ -37,7 +37,6 @@ pub struct DomainSlots {
 impl DomainSlots {
     /// The slots of a limit of `rate` in `window`, of an account with the grid `account`; `before` is
     /// the account's grid in the window before, where that is known.
-    #[must_use]
     pub fn new(
         rate: Rate,
         guard: Guard,
@@ -56,7 +55,6 @@ impl DomainSlots {
     }
 
     /// None: the limit changed, and this window is quiet.
-    #[must_use]
     pub const fn quiet(self) -> Self {
         Self { next: self.end, owned: 0, ..self }
     }
@@ -71,20 +69,17 @@ impl DomainSlots {
     }
 
     /// How many recipients the limit lets through in this window, in all.
-    #[must_use]
     pub const fn owned_slots(&self) -> u64 {
         self.owned
     }
 
     /// How many it still lets through at `now` or after.
-    #[must_use]
     pub fn left(&self, now: Timestamp) -> u64 {
         self.end.saturating_sub(self.next.max(self.grid.at_or_before(now)))
     }
 
     /// `delay` (whole seconds), set so that what comes back after it is at hand for the poller that has the
     /// limit's next slot, from its lead on: below one slot a second most windows have none.
-    #[must_use]
     pub fn aligned(&self, now: Timestamp, delay: Duration, most: Duration) -> Duration {
         /// A poller asks its queues from before its window on; what it gets must be read before its slot.
         const LEAD: Duration = Duration::from_millis(300);
@@ -106,7 +101,6 @@ impl DomainSlots {
     }
 
     /// Whether a mail with `recipients` under this limit may start at the account's slot `slot`.
-    #[must_use]
     pub fn admits(&self, slot: u64, recipients: u32) -> bool {
         let current = self.current(slot);
         (self.next..self.end).contains(&current) && self.spends(current, recipients).end <= self.end
@@ -133,7 +127,6 @@ impl DomainSlots {
     }
 
     /// Whether `recipients` under this limit fit into what is left at `now`, beside those that wait.
-    #[must_use]
     pub fn fits(&self, now: Timestamp, waiting: u64, recipients: u32) -> bool {
         let recipients = u64::from(recipients).max(1);
         let left = self.left(now);

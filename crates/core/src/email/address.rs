@@ -83,25 +83,21 @@ impl Address {
     }
 
     /// The display name, unquoted.
-    #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
     /// `local@domain`, without the display name.
-    #[must_use]
     pub fn addr_spec(&self) -> &str {
         &self.addr_spec
     }
 
     /// What stands after the last `@`, as written.
-    #[must_use]
     pub fn domain(&self) -> &str {
         self.addr_spec.rsplit('@').next().unwrap_or_default()
     }
 
     /// For logs: the domain alone, `***@example.com`.
-    #[must_use]
     pub fn redacted(&self) -> String {
         format!("***@{}", self.domain())
     }
@@ -112,7 +108,6 @@ impl Address {
     }
 
     /// As SES must get it: all ASCII, a display name in other scripts as RFC 2047 encoded words.
-    #[must_use]
     pub fn header_value(&self) -> String {
         match &self.name {
             Some(name) if !name.is_ascii() => {

@@ -25,7 +25,6 @@ pub enum EmailErrorKind {
 
 impl EmailErrorKind {
     /// The name as it stands in a dead letter's `last_error.code`.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::NotJson => "NotJson",
@@ -76,46 +75,39 @@ impl EmailError {
     }
 
     /// Adds the text found, shortened and with control characters escaped.
-    #[must_use]
     pub(super) fn with_value(mut self, text: &str) -> Self {
         self.value = Some(format!("{:?}", shorten(text)));
         self
     }
 
     /// Adds what was found where it is no text ("a list", `42`).
-    #[must_use]
     pub(super) fn with_found(mut self, found: impl Into<String>) -> Self {
         self.value = Some(found.into());
         self
     }
 
     /// The kind of fault.
-    #[must_use]
     pub const fn kind(&self) -> EmailErrorKind {
         self.kind
     }
 
     /// The field, with its index in a list: `to[3]`, `attachments[0].content`; `body` is the
     /// whole body where it is no JSON object. Never holds a value.
-    #[must_use]
     pub fn field(&self) -> &str {
         &self.field
     }
 
     /// What is allowed there ("must …"). Never holds a value.
-    #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem
     }
 
     /// What stands there, shortened: a text in quotes, or what else it is. It may be an address.
-    #[must_use]
     pub fn value(&self) -> Option<&str> {
         self.value.as_deref()
     }
 
     /// The error without the value: for logs, which must not hold recipients.
-    #[must_use]
     pub fn redacted(&self) -> String {
         format!("{}: {}", self.field, self.problem)
     }

@@ -60,13 +60,11 @@ pub struct ListUnsubscribe {
 
 impl ListUnsubscribe {
     /// The https address that the recipient's mail program posts to.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
     /// The `mailto:` for programs that cannot post, where there is one.
-    #[must_use]
     pub fn mailto(&self) -> Option<&str> {
         self.mailto.as_deref()
     }

@@ -82,56 +82,47 @@ impl Email {
     }
 
     /// How many recipients SES counts, and so slots the mail spends: 1 to 50.
-    #[must_use]
     pub fn recipients(&self) -> u32 {
         // At most 50, so this never saturates.
         u32::try_from(self.to.len() + self.cc.len() + self.bcc.len()).unwrap_or(u32::MAX)
     }
 
     /// The producer's own id, where given: 1 to 256 characters.
-    #[must_use]
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
     /// How urgent it is within its campaign.
-    #[must_use]
     pub const fn priority(&self) -> Priority {
         self.priority
     }
 
     /// The sender.
-    #[must_use]
     pub const fn from(&self) -> &Address {
         &self.from
     }
 
     /// The recipients in `to`.
-    #[must_use]
     pub fn to(&self) -> &[Address] {
         &self.to
     }
 
     /// The recipients in `cc`.
-    #[must_use]
     pub fn cc(&self) -> &[Address] {
         &self.cc
     }
 
     /// The recipients in `bcc`.
-    #[must_use]
     pub fn bcc(&self) -> &[Address] {
         &self.bcc
     }
 
     /// Where answers go, where that is not the sender.
-    #[must_use]
     pub fn reply_to(&self) -> &[Address] {
         &self.reply_to
     }
 
     /// Subject and body, or a template.
-    #[must_use]
     pub const fn content(&self) -> &Content {
         &self.content
     }
@@ -144,25 +135,21 @@ impl Email {
     }
 
     /// The files that go with it.
-    #[must_use]
     pub fn attachments(&self) -> &[Attachment] {
         &self.attachments
     }
 
     /// The SES configuration set, where given.
-    #[must_use]
     pub fn configuration_set(&self) -> Option<&str> {
         self.configuration_set.as_deref()
     }
 
     /// Where a recipient unsubscribes with one click, where given.
-    #[must_use]
     pub const fn list_unsubscribe(&self) -> Option<&ListUnsubscribe> {
         self.list_unsubscribe.as_ref()
     }
 
     /// The producer's SES tags: at most 48, none of Tidegate's own.
-    #[must_use]
     pub const fn tags(&self) -> &BTreeMap<String, String> {
         &self.tags
     }

@@ -29,7 +29,6 @@ impl Priority {
     pub const ALL: [Self; 4] = [Self::Critical, Self::High, Self::Normal, Self::Low];
 
     /// The name as it stands in a message.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Critical => "critical",

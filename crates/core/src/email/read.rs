@@ -168,7 +168,6 @@ fn read_configuration_set(members: &mut Members) -> Result<Option<String>, Email
 /// To whom a body says it goes, as far as that can be read: for the dead-letter entry of a body
 /// that [`Email::parse`] refuses. The texts of `to` or `to_address`, unchecked; none where the
 /// body is no JSON object.
-#[must_use]
 pub fn addressed_to(body: &str) -> Vec<String> {
     let Ok(mut members) = Node::read(body).and_then(|node| Members::any("", node)) else {
         return Vec::new();

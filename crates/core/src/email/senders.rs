@@ -41,7 +41,6 @@ pub struct AllowedSenders {
 
 impl AllowedSenders {
     /// No limit: what `*` says.
-    #[must_use]
     pub const fn everyone() -> Self {
         Self { everyone: true, addresses: Vec::new(), domains: Vec::new() }
     }
@@ -52,14 +51,12 @@ impl AllowedSenders {
     }
 
     /// Whether `local@domain` may send.
-    #[must_use]
     pub fn allows(&self, addr_spec: &str) -> bool {
         self.spelling(addr_spec).is_some()
     }
 
     /// How `local@domain` is spelt where it may send: as the list spells it, if the list does in
     /// any way.
-    #[must_use]
     pub fn spelling<'a>(&self, addr_spec: &'a str) -> Option<Cow<'a, str>> {
         let as_it_is = Some(Cow::Borrowed(addr_spec));
         if self.everyone {

@@ -60,7 +60,6 @@ fn is_ses_word(text: &str) -> bool {
 /// assert!(ses_tag_value("order 7").starts_with("order_7-"));
 /// assert_ne!(ses_tag_value("order 7"), ses_tag_value("order/7"));
 /// ```
-#[must_use]
 pub fn ses_tag_value(text: &str) -> Cow<'_, str> {
     if is_ses_word(text) {
         return Cow::Borrowed(text);

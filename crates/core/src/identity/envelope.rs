@@ -80,7 +80,6 @@ pub enum EnvelopeError {
 
 impl Envelope {
     /// The envelope of a mail that comes fresh from its producer.
-    #[must_use]
     pub fn fresh(campaign: &str, identity: Identity, enqueued_at: EpochMillis) -> Self {
         Self {
             campaign: campaign.to_owned(),
@@ -94,7 +93,6 @@ impl Envelope {
     }
 
     /// The most bytes that its attributes can have on its way, as SQS counts them.
-    #[must_use]
     pub fn most_bytes(&self) -> usize {
         let fullest = Self {
             pass: u32::MAX,
@@ -107,20 +105,17 @@ impl Envelope {
     }
 
     /// As it goes back to its campaign queue without a failed send (a pause, a replay).
-    #[must_use]
     pub fn put_back(self) -> Self {
         Self { pass: self.pass.saturating_add(1), ..self }
     }
 
     /// As it goes to the dead-letter queue where nobody knows whether it was sent: beyond every pass
     /// that a copy of it may have reached by itself, so that only its replay is known as one.
-    #[must_use]
     pub fn parked(self) -> Self {
         Self { pass: self.pass | PASSES_BY_ITSELF, ..self }
     }
 
     /// As it goes back to its campaign queue after a send at `at` failed with `error`.
-    #[must_use]
     pub fn put_back_failed(self, at: EpochMillis, error: &str) -> Self {
         let attempt = self.next_attempt();
         Self { attempt, ..self.put_back_uncounted(at, error) }
@@ -128,7 +123,6 @@ impl Envelope {
 
     /// As [`Envelope::put_back_failed`], where the send was no attempt (the circuit breaker did not
     /// allow, or it was its probe).
-    #[must_use]
     pub fn put_back_uncounted(self, at: EpochMillis, error: &str) -> Self {
         Self {
             first_attempt_at: self.first_attempt_at.or(Some(at)),
@@ -139,7 +133,6 @@ impl Envelope {
 
     /// Names and values as SQS takes them: none empty, no character it refuses, together less
     /// than [`MAX_ATTRIBUTE_BYTES`]. `last_error` is cut to 256 bytes.
-    #[must_use]
     pub fn to_attributes(&self) -> Vec<(&'static str, String)> {
         let last_error = self.last_error.as_deref().map(|e| sqs_text(e, MAX_LAST_ERROR_BYTES));
         let all = [
@@ -157,7 +150,6 @@ impl Envelope {
     }
 
     /// The number of its next attempt, or of the one under way; counted from 1.
-    #[must_use]
     pub const fn next_attempt(&self) -> u32 {
         self.attempt.saturating_add(1)
     }

@@ -40,13 +40,11 @@ impl EpochMillis {
     pub const MAX: Self = Self(253_402_300_799_999);
 
     /// The time `millis` milliseconds after the epoch; [`EpochMillis::MAX`] for any later one.
-    #[must_use]
     pub const fn new(millis: u64) -> Self {
         if millis > Self::MAX.0 { Self::MAX } else { Self(millis) }
     }
 
     /// Milliseconds since the epoch.
-    #[must_use]
     pub const fn as_millis(self) -> u64 {
         self.0
     }

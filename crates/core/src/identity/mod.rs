@@ -54,13 +54,11 @@ pub struct IdentityError {
 
 impl Identity {
     /// The identity of a mail whose producer gave it an `id`.
-    #[must_use]
     pub fn from_body_id(campaign: &str, id: &str) -> Self {
         Self::new(campaign, BODY_ID, id)
     }
 
     /// The identity of a mail without an `id`: its first SQS message id.
-    #[must_use]
     pub fn from_message_id(campaign: &str, message_id: &str) -> Self {
         Self::new(campaign, MESSAGE_ID, message_id)
     }
@@ -74,13 +72,11 @@ impl Identity {
     }
 
     /// As it stands in the attribute `identity`.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The producer's id or the message id in it (of an over-long one, the hash).
-    #[must_use]
     pub fn id(&self) -> Cow<'_, str> {
         let encoded = self.0.rsplit('/').next().unwrap_or_default();
         decode(encoded).map_or(Cow::Borrowed(encoded), Cow::Owned)
@@ -93,7 +89,6 @@ impl Identity {
     /// let identity = Identity::from_body_id("news", "7");
     /// assert_eq!(identity.campaign().as_deref(), Some("news"));
     /// ```
-    #[must_use]
     pub fn campaign(&self) -> Option<String> {
         let mut parts = self.0.split('/');
         let campaign = decode(parts.next()?);
@@ -139,14 +134,12 @@ impl fmt::Display for Identity {
 
 /// The `MessageGroupId` in the merge queue: a group a message, so that nothing waits behind
 /// another. 64 hex digits.
-#[must_use]
 pub fn group_id(identity: &Identity) -> String {
     sha256_hex(&[&identity.0])
 }
 
 /// The `MessageDeduplicationId` in the merge queue: SHA-256 of identity and pass, 64 hex digits.
 /// Never of the content: two equal bodies are two e-mails.
-#[must_use]
 pub fn deduplication_id(identity: &Identity, pass: u32) -> String {
     // An identity holds no line feed, so no other pair gives this text.
     sha256_hex(&[&identity.0, "\n", &pass.to_string()])

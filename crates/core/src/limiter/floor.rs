@@ -45,13 +45,11 @@ impl FromStr for Floor {
 
 impl Floor {
     /// Parts per hundred, 0 to 90; 0 is no floor.
-    #[must_use]
     pub const fn percent(self) -> u8 {
         self.0
     }
 
     /// Whether campaigns' mail goes before express mail at this slot.
-    #[must_use]
     pub fn is_first_for_campaigns(self, slot: u64) -> bool {
         self.before(slot.saturating_add(1)) > self.before(slot)
     }
@@ -63,7 +61,6 @@ impl Floor {
     /// assert_eq!("20%".parse::<Floor>()?.count(3..13), 2);
     /// # Ok::<(), tidegate_core::limiter::InvalidFloor>(())
     /// ```
-    #[must_use]
     pub fn count(self, slots: Range<u64>) -> u64 {
         self.before(slots.end).saturating_sub(self.before(slots.start))
     }
@@ -76,28 +73,24 @@ impl Floor {
 
 impl<T: Copy> Limiter<T> {
     /// This limiter with a floor for the campaigns.
-    #[must_use]
     pub const fn with_floor(mut self, floor: Floor) -> Self {
         self.floor = floor;
         self
     }
 
     /// Slots, of the next `within` that can be acquired, that are first the campaigns'.
-    #[must_use]
     pub fn floor_ahead(&self, within: u64) -> u64 {
         let end = self.cursor.saturating_add(within).min(self.end);
         self.floor.count(self.cursor..end.max(self.cursor))
     }
 
     /// Recipients of the express mails that wait or are placed.
-    #[must_use]
     pub fn express_waiting(&self) -> u64 {
         let placed = self.placed.filter(|placed| placed.message.line == Line::Express);
         self.express.recipients() + placed.map_or(0, |placed| u64::from(placed.message.recipients))
     }
 
     /// Recipients of the campaigns' mails that wait or are placed, but for those of domains' queues.
-    #[must_use]
     pub fn campaigns_waiting(&self) -> u64 {
         let own = |message: &Waiting<T>| matches!(message.line, Line::Campaign(_));
         let placed = self.placed.filter(|placed| own(&placed.message));

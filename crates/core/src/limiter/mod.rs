@@ -122,7 +122,6 @@ pub struct Limiter<T> {
 
 impl<T: Copy> Limiter<T> {
     /// A limiter over `slots` of `grid`, which belong to campaigns as `cycle` says.
-    #[must_use]
     pub fn new(grid: SlotGrid, slots: Range<u64>, cycle: Cycle) -> Self {
         let campaigns = cycle.weights().len();
         Self {
@@ -144,7 +143,6 @@ impl<T: Copy> Limiter<T> {
 
     /// With these turns for the mail of the domains' queues: whose slot is whose among all campaigns;
     /// `lines` says of each which lane may hold other mail of it: that of merged mail, or its own.
-    #[must_use]
     pub fn with_turns(mut self, cycle: Cycle, lines: Vec<Option<usize>>) -> Self {
         self.limited = Turns::new(cycle, lines);
         self
@@ -245,13 +243,11 @@ impl<T: Copy> Limiter<T> {
     }
 
     /// Slots that can still be acquired.
-    #[must_use]
     pub fn slots_left(&self) -> u64 {
         self.end.saturating_sub(self.cursor)
     }
 
     /// The slots' state and the waiters by priority.
-    #[must_use]
     pub fn state(&self) -> State {
         let lanes = self.lanes.iter().chain(self.limited.lanes());
         let waiting = lanes.fold([0; 4], |mut sums, lane| {
@@ -269,7 +265,6 @@ impl<T: Copy> Limiter<T> {
     }
 
     /// Whether a message that fits waits for its gate alone.
-    #[must_use]
     pub fn waits_for_a_gate(&self) -> bool {
         let left = self.slots_left();
         let mut lanes = self.lanes.iter().chain([&self.express]).chain(self.limited.lanes());
@@ -277,7 +272,6 @@ impl<T: Copy> Limiter<T> {
     }
 
     /// Recipients of all that wait or are placed.
-    #[must_use]
     pub fn recipients_waiting(&self) -> u64 {
         let lanes = self.lanes.iter().chain(self.limited.lanes());
         let lanes = lanes.map(Lane::recipients).sum::<u64>();

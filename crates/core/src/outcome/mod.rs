@@ -64,7 +64,6 @@ pub enum HoldScope {
 
 impl Outcome {
     /// The name in logs, metrics and holds.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::RateExceeded => "rate_exceeded",
@@ -81,19 +80,16 @@ impl Outcome {
 
     /// Whether the send counts towards `TIDEGATE_MAX_ATTEMPTS`: only where the mail itself, or
     /// its way to SES, failed.
-    #[must_use]
     pub const fn counts_as_attempt(self) -> bool {
         matches!(self, Self::Permanent | Self::Transient | Self::Ambiguous)
     }
 
     /// Whether sending stops until someone or something lifts the hold.
-    #[must_use]
     pub const fn is_hold(self) -> bool {
         self.hold_scope().is_some()
     }
 
     /// What is held, where something is.
-    #[must_use]
     pub const fn hold_scope(self) -> Option<HoldScope> {
         match self {
             Self::DailyQuotaExceeded | Self::AccountPaused | Self::Credentials => {
@@ -105,7 +101,6 @@ impl Outcome {
     }
 
     /// Whether SES may have sent the mail all the same.
-    #[must_use]
     pub const fn possibly_sent(self) -> bool {
         matches!(self, Self::Ambiguous)
     }
@@ -184,7 +179,6 @@ const UNREAD: [&str; 4] =
 /// };
 /// assert_eq!(classify(&failure), Outcome::RateExceeded);
 /// ```
-#[must_use]
 pub fn classify(failure: &Failure) -> Outcome {
     match failure.stage {
         Stage::NotSent => Outcome::NotSent,

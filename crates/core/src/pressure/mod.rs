@@ -56,7 +56,6 @@ impl Level {
     pub const ALL: [Self; 3] = [Self::Clear, Self::Busy, Self::Overloaded];
 
     /// Whether mail of this priority is deferred. High and critical never are.
-    #[must_use]
     pub const fn defers(self, priority: Priority) -> bool {
         match self {
             Self::Clear => false,
@@ -66,7 +65,6 @@ impl Level {
     }
 
     /// The name as it is written.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Clear => "clear",
@@ -76,7 +74,6 @@ impl Level {
     }
 
     /// 0 clear, 1 busy, 2 overloaded: the metric.
-    #[must_use]
     pub const fn as_number(self) -> u8 {
         match self {
             Self::Clear => 0,
@@ -131,7 +128,6 @@ pub struct Figures {
 impl Figures {
     /// The share of `refused` in all sends, in millionths; none of none. Of fewer than
     /// [`LEAST_SENDS`] it is not judged: 0.
-    #[must_use]
     pub fn refused_share(refused: u64, sent: u64) -> Option<u64> {
         let all = refused.saturating_add(sent);
         match all {
@@ -162,26 +158,22 @@ pub struct Reading {
 
 impl Reading {
     /// The level that counts at `now`: clear where the reading is older than [`KEPT`].
-    #[must_use]
     pub fn level_at(&self, now: EpochMillis) -> Level {
         if self.is_old(now) { Level::Clear } else { self.level }
     }
 
     /// Whether it is older than [`KEPT`] at `now`.
-    #[must_use]
     pub fn is_old(&self, now: EpochMillis) -> bool {
         since(self.read_at, now) > KEPT
     }
 
     /// How long the level was clear at `now`; none where it is not, or is not known to be.
-    #[must_use]
     pub fn clear_for(&self, now: EpochMillis) -> Option<Duration> {
         (self.level == Level::Clear && !self.is_old(now)).then(|| since(self.since, now))
     }
 
     /// Whether it must be written where `before` stands: it says something else, or that is as old as
     /// [`RENEWED`].
-    #[must_use]
     pub fn is_news(&self, before: Option<&Self>) -> bool {
         before.is_none_or(|before| {
             (before.level, before.calm_since.is_some()) != (self.level, self.calm_since.is_some())
@@ -218,7 +210,6 @@ impl Default for Policy {
 
 impl Policy {
     /// The thresholds of a level; of clear none.
-    #[must_use]
     pub const fn of(&self, level: Level) -> Option<&Thresholds> {
         match level {
             Level::Clear => None,
@@ -260,7 +251,6 @@ impl Policy {
     /// let clear = policy.judge(Some(&calm), backlog(9), at(6)); // … for five minutes
     /// assert_eq!((clear.level, clear.since), (Level::Clear, at(6)));
     /// ```
-    #[must_use]
     pub fn judge(&self, before: Option<&Reading>, figures: Figures, now: EpochMillis) -> Reading {
         let before = before.filter(|before| !before.is_old(now));
         let (stood, stood_since) = before.map_or((Level::Clear, now), |b| (b.level, b.since));
@@ -283,7 +273,6 @@ impl Policy {
     /// Mails that may be brought back in a minute, of `mails_per_minute` that the quota in force allows:
     /// a quarter of them, and no more than keeps the backlog under half of what makes the level busy.
     /// So what was deferred never raises the level again by itself.
-    #[must_use]
     pub fn allowance(&self, figures: &Figures, mails_per_minute: u64) -> u64 {
         let quarter = (mails_per_minute / 4).max(1);
         let thresholds = [self.busy.depth, self.overloaded.depth];

@@ -33,7 +33,6 @@ impl Thresholds {
     /// assert_eq!(read.to_string(), "age=90m,refused=2.5%");
     /// assert_eq!(Thresholds::parse("depth=4"), None);
     /// ```
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut read = Self::default();
         if text == "off" {
@@ -71,7 +70,6 @@ impl Thresholds {
     }
 
     /// These, each raised to its fellow in `lower` where it lies below.
-    #[must_use]
     pub fn at_least(&self, lower: &Self) -> Self {
         let of = |upper: Option<u64>, lower: Option<u64>| upper.map(|upper| Some(upper).max(lower));
         Self {
@@ -82,7 +80,6 @@ impl Thresholds {
     }
 
     /// Whether none of these lies below its fellow in `lower`.
-    #[must_use]
     pub fn is_above(&self, lower: &Self) -> bool {
         let parts = |t: &Self| [t.depth, t.age, t.refused];
         parts(self).into_iter().zip(parts(lower)).all(|pair| match pair {

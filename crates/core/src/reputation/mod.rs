@@ -110,7 +110,6 @@ pub struct Heard {
 
 /// What is remembered of a message: 32 bits of its id's hash. That a new message has the mark of one
 /// of the 50 remembered is as likely as one in 86 million; it is then not counted.
-#[must_use]
 pub fn mark(message_id: &str) -> u32 {
     fnv1a(message_id)
 }
@@ -223,7 +222,6 @@ impl Tally {
 
     /// The figures of the running period and the one before; `sum` is the campaign's sum of recipients
     /// sent to since ever.
-    #[must_use]
     pub fn figures(&self, sum: u64) -> Figures {
         let running = self.running(sum);
         Figures {
@@ -236,7 +234,6 @@ impl Tally {
 
 impl ReputationPolicy {
     /// Why these figures hold a campaign, in words; none where they do not.
-    #[must_use]
     pub fn verdict(&self, figures: &Figures) -> Option<String> {
         let Figures { sent, bounced, complained } = *figures;
         let judged = sent >= self.minimum;

@@ -19,7 +19,6 @@ pub struct Location {
 
 impl Location {
     /// Reads `s3://bucket/prefix`; see [`ALLOWED`].
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("s3://")?;
         let (bucket, prefix) = rest.split_once('/').map_or((rest, None), |(b, p)| (b, Some(p)));
@@ -40,19 +39,16 @@ impl Location {
     }
 
     /// The bucket.
-    #[must_use]
     pub fn bucket(&self) -> &str {
         &self.bucket
     }
 
     /// What keys begin with, without a slash at its end; may be empty.
-    #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// The key of `name` in the folder `folder`.
-    #[must_use]
     pub fn key(&self, folder: &str, name: &str) -> String {
         match self.prefix.as_str() {
             "" => format!("{folder}/{name}"),

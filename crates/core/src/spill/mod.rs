@@ -62,7 +62,6 @@ pub enum Unreadable {
 
 impl Line {
     /// The line of a mail.
-    #[must_use]
     pub fn of(body: String, envelope: &Envelope) -> Self {
         let named = |(name, value): (&str, String)| (name.to_owned(), value);
         Self { body, attributes: envelope.to_attributes().into_iter().map(named).collect() }
@@ -156,19 +155,16 @@ impl Progress {
     }
 
     /// Whether a line stands in its queue.
-    #[must_use]
     pub fn has(&self, line: usize) -> bool {
         line < self.through || self.beyond.contains(&line)
     }
 
     /// Lines that do.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.through + self.beyond.len()
     }
 
     /// Whether another than `me` is at it at `now`.
-    #[must_use]
     pub fn is_taken(&self, me: &str, now: EpochMillis) -> bool {
         self.by != me && self.until.is_some_and(|until| until > now)
     }

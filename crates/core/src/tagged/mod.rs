@@ -99,7 +99,6 @@ pub struct Listing {
 ///     "queue mail-campaign-fall: tag tidegate:weight is \"lots\"; allowed is a whole number from 1 to 10000"
 /// );
 /// ```
-#[must_use]
 pub fn listing(
     prefix: &str,
     queues: &[TaggedQueue],
@@ -127,13 +126,11 @@ pub fn listing(
 }
 
 /// The queue's name: what its URL ends in.
-#[must_use]
 pub fn queue_name(url: &str) -> &str {
     url.rsplit('/').next().unwrap_or(url)
 }
 
 /// Whether both lists say the same, in whatever order.
-#[must_use]
 pub fn same(one: &[Campaign], other: &[Campaign]) -> bool {
     let by_name = |list: &[Campaign]| {
         let mut list = list.to_vec();

@@ -71,7 +71,6 @@ pub(super) fn counters(place: usize) -> [String; 2] {
 }
 
 /// Recipients that wait in the recipient domain's queue at `place` (from 0), as the reports' sums tell.
-#[must_use]
 pub fn domain_waiting(sums: &BTreeMap<String, i64>, place: usize) -> u64 {
     let [fed, taken] = counters(place).map(|name| sums.get(&name).copied().unwrap_or(0));
     u64::try_from(fed - taken).unwrap_or(0)

@@ -92,7 +92,6 @@ pub struct Poller<E> {
 
 impl<E: Environment> Poller<E> {
     /// A poller on `env`.
-    #[must_use]
     pub fn new(env: E, config: PollerConfig) -> Self {
         let learned = Learned::nothing(config.memory.mail_bytes());
         Self { env, config, learned }

@@ -119,7 +119,6 @@ pub struct WindowReport {
 
 impl WindowReport {
     /// The report of a window in which nothing happened yet.
-    #[must_use]
     pub fn new(window: Window, end: End) -> Self {
         Self {
             window,
@@ -183,19 +182,16 @@ impl WindowReport {
     }
 
     /// Mails of which nobody knows whether SES took them: no answer came.
-    #[must_use]
     pub fn possibly_sent(&self) -> u64 {
         self.failed.get(Outcome::Ambiguous.as_str()).copied().unwrap_or(0)
     }
 
     /// Recipients sent, of all campaigns.
-    #[must_use]
     pub fn sent_total(&self) -> u64 {
         self.sent.values().sum()
     }
 
     /// Recipients fed, of all campaigns.
-    #[must_use]
     pub fn fed_total(&self) -> u64 {
         self.fed.values().sum()
     }

@@ -26,7 +26,6 @@ impl Body {
     }
 
     /// The text, for a fake that watches how long it is held.
-    #[must_use]
     pub const fn text(&self) -> &Arc<String> {
         &self.text
     }

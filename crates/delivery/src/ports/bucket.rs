@@ -33,7 +33,6 @@ pub struct DomainTake {
 
 impl DomainTake {
     /// The bucket's terms, of a taker at this pace.
-    #[must_use]
     pub const fn terms(&self, pace: Pace) -> Terms {
         Terms::of_domain(self.rate, pace)
     }

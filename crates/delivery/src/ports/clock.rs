@@ -12,25 +12,21 @@ pub struct Monotonic(Duration);
 
 impl Monotonic {
     /// `since_origin` after the clock's origin.
-    #[must_use]
     pub const fn from_origin(since_origin: Duration) -> Self {
         Self(since_origin)
     }
 
     /// How long after the clock's origin this is.
-    #[must_use]
     pub const fn since_origin(self) -> Duration {
         self.0
     }
 
     /// `by` earlier than this; the clock's origin where that would lie before it.
-    #[must_use]
     pub const fn before(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(by))
     }
 
     /// How long after `earlier` this is; zero where it is not after it.
-    #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

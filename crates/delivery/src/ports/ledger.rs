@@ -59,7 +59,6 @@ pub struct PreviousClaim {
 
 impl PreviousClaim {
     /// The rate it was served at.
-    #[must_use]
     pub fn rate_in_force(&self) -> Rate {
         self.factor.of(self.rate)
     }

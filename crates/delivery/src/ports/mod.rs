@@ -76,7 +76,6 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// Whether the same call may succeed a moment later.
-    #[must_use]
     pub const fn may_pass(&self) -> bool {
         !matches!(self, Self::NotFound | Self::Denied(_))
     }

@@ -31,7 +31,6 @@ pub struct PartChange {
 
 impl LedgerReport {
     /// What it changes, by part. Queues that are no campaign's belong to part 0, as totals do.
-    #[must_use]
     pub fn by_part(&self) -> BTreeMap<u32, PartChange> {
         let Upkeep { parts, left, back, past } = &self.upkeep;
         let place = |campaign: &str| part_of(campaign, *parts);
@@ -62,7 +61,6 @@ impl LedgerReport {
 
 impl Standing {
     /// Adds what the parts hold, where there are `count` of them.
-    #[must_use]
     pub fn with_parts(mut self, parts: BTreeMap<u32, Part>, count: u32) -> Self {
         self.parts = parts.keys().next_back().map_or(0, |last| last + 1);
         for (place, part) in parts {

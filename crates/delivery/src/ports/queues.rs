@@ -21,25 +21,21 @@ pub struct QueueUrl(Arc<str>);
 
 impl QueueUrl {
     /// The queue at `url`.
-    #[must_use]
     pub fn new(url: impl Into<Arc<str>>) -> Self {
         Self(url.into())
     }
 
     /// The URL as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The queue's name: what its URL ends in.
-    #[must_use]
     pub fn name(&self) -> &str {
         queue_name(&self.0)
     }
 
     /// Whether it is a FIFO queue: SQS demands the ending `.fifo` of those, and of no other.
-    #[must_use]
     pub fn is_fifo(&self) -> bool {
         self.0.ends_with(".fifo")
     }
@@ -83,7 +79,6 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// Its size as SQS counts it: body, attribute names, their type `String`, and values.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let attributes = self.attributes.iter();
         self.body.len()
@@ -118,7 +113,6 @@ pub struct EntryError {
 impl EntryError {
     /// Whether the same entry may succeed a moment later: not where SQS does not know the receipt, or
     /// knows that it expired.
-    #[must_use]
     pub fn may_pass(&self) -> bool {
         !["ReceiptHandleIsInvalid", "InvalidParameterValue"].contains(&self.code.as_str())
     }

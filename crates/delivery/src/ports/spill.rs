@@ -10,13 +10,11 @@ pub struct Version(String);
 
 impl Version {
     /// The version that the store calls so.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
     /// As the store calls it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -65,7 +65,6 @@ struct Counted<E> {
 
 impl<E: Clone> FaultPlan<E> {
     /// A plan without faults.
-    #[must_use]
     pub fn new(universe: Universe, seed: u64) -> Self {
         let state = State { rules: Vec::new(), strikes: Vec::new() };
         let entropy = SeededEntropy::new(seed);
@@ -83,7 +82,6 @@ impl<E: Clone> FaultPlan<E> {
     }
 
     /// The faults that struck so far.
-    #[must_use]
     pub fn strikes(&self) -> Vec<Strike> {
         self.state.with(|state| state.strikes.clone())
     }

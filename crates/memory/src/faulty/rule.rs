@@ -111,41 +111,35 @@ pub struct Rule<E> {
 
 impl<E> Rule<E> {
     /// `fault` at every call.
-    #[must_use]
     pub const fn new(fault: Fault<E>) -> Self {
         Self { fault, operations: Vec::new(), resource: None, nth: None, chance: 1.0, during: None }
     }
 
     /// At calls of `operation` only; called again, of that one too.
-    #[must_use]
     pub fn on(mut self, operation: Operation) -> Self {
         self.operations.push(operation);
         self
     }
 
     /// Only at calls whose resource contains `part`.
-    #[must_use]
     pub fn at(mut self, part: &str) -> Self {
         self.resource = Some(part.to_owned());
         self
     }
 
     /// Only at the `nth` call (from 1) that the other conditions let through.
-    #[must_use]
     pub const fn nth(mut self, nth: u64) -> Self {
         self.nth = Some(nth);
         self
     }
 
     /// Only with this likelihood, 0.0 to 1.0, drawn from the plan's seed.
-    #[must_use]
     pub const fn chance(mut self, share: f64) -> Self {
         self.chance = share;
         self
     }
 
     /// Only while true time is within `span`.
-    #[must_use]
     pub const fn during(mut self, span: Range<Timestamp>) -> Self {
         self.during = Some(span);
         self

@@ -74,7 +74,6 @@ pub struct MemoryQueues {
 
 impl MemoryQueues {
     /// No queues yet, calls without latency.
-    #[must_use]
     pub fn new(universe: Universe, seed: u64) -> Self {
         Self {
             universe,
@@ -94,14 +93,12 @@ impl MemoryQueues {
     }
 
     /// Another client of the same queues, which counts its own calls.
-    #[must_use]
     pub fn client(&self) -> Self {
         Self { calls: Arc::default(), given: Shared::new(Vec::new()), ..self.clone() }
     }
 
     /// The most bytes of received bodies that any one client has held at once: of each, from SQS's
     /// answer until it was dropped.
-    #[must_use]
     pub fn most_held(&self) -> u64 {
         self.most_held.load(Ordering::Relaxed)
     }
@@ -140,7 +137,6 @@ impl MemoryQueues {
 
     /// All messages of a queue, the oldest first, without receiving them; none where there is no
     /// such queue.
-    #[must_use]
     pub fn contents(&self, url: &QueueUrl) -> Vec<QueuedMessage> {
         let now = self.universe.now();
         self.queues
@@ -149,7 +145,6 @@ impl MemoryQueues {
     }
 
     /// How deep a queue really is, without a call; empty where there is no such queue.
-    #[must_use]
     pub fn standing(&self, url: &QueueUrl) -> Depth {
         let now = self.universe.now();
         self.queues
@@ -158,7 +153,6 @@ impl MemoryQueues {
     }
 
     /// The calls of all clients so far: to standard queues, and to FIFO queues, which cost more.
-    #[must_use]
     pub fn calls_by_kind(&self) -> (u64, u64) {
         let [standard, fifo] = &*self.calls_by_kind;
         (standard.load(Ordering::Relaxed), fifo.load(Ordering::Relaxed))
@@ -173,7 +167,6 @@ impl MemoryQueues {
 
     /// The mails that ever came to stand on a queue with an identity (not fresh from their producer),
     /// and when.
-    #[must_use]
     pub fn taken(&self, url: &QueueUrl) -> Vec<(Timestamp, String)> {
         self.queues
             .with(|queues| queues.get(url).map(|served| served.queue.taken().to_vec()))
@@ -182,7 +175,6 @@ impl MemoryQueues {
 
     /// The bodies of the messages that a queue gave once more than need be
     /// ([`QueueSettings::doubled`]), and when that was decided.
-    #[must_use]
     pub fn doubled(&self, url: &QueueUrl) -> Vec<(Timestamp, String)> {
         self.queues
             .with(|queues| queues.get(url).map(|served| served.queue.doubled().to_vec()))
@@ -190,7 +182,6 @@ impl MemoryQueues {
     }
 
     /// The queues there are.
-    #[must_use]
     pub fn urls(&self) -> Vec<QueueUrl> {
         self.queues.with(|queues| queues.keys().cloned().collect())
     }

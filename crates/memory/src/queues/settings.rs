@@ -32,7 +32,6 @@ pub struct QueueSettings {
 
 impl QueueSettings {
     /// All that AWS's documentation allows SQS, more often than SQS does it.
-    #[must_use]
     pub fn unkind() -> Self {
         Self {
             sampling: 0.3,

@@ -16,31 +16,26 @@ fn unanswered(stage: Stage, message: &str) -> Failure {
 }
 
 /// Over the rate: 429, "Maximum sending rate exceeded."
-#[must_use]
 pub fn rate_exceeded() -> Failure {
     answered(429, "TooManyRequestsException", "Maximum sending rate exceeded.")
 }
 
 /// Over the daily quota: 429, "Daily message quota exceeded."
-#[must_use]
 pub fn daily_quota_exceeded() -> Failure {
     answered(429, "TooManyRequestsException", "Daily message quota exceeded.")
 }
 
 /// The account is paused.
-#[must_use]
 pub fn sending_paused() -> Failure {
     answered(400, "SendingPausedException", "Sending paused for this account.")
 }
 
 /// SES does not want this mail, now or ever.
-#[must_use]
 pub fn rejected() -> Failure {
     answered(400, "MessageRejected", "Address is on the suppression list for your account.")
 }
 
 /// The sender is not verified.
-#[must_use]
 pub fn not_verified() -> Failure {
     let message = "Email address is not verified. The following identities failed the check in \
                    region US-EAST-1: news@example.org";
@@ -48,13 +43,11 @@ pub fn not_verified() -> Failure {
 }
 
 /// SES does not know our permission.
-#[must_use]
 pub fn access_denied() -> Failure {
     answered(403, "AccessDeniedException", "User is not authorized to perform: ses:SendEmail")
 }
 
 /// SES has a fault of its own: 500.
-#[must_use]
 pub fn server_error() -> Failure {
     answered(
         500,
@@ -64,19 +57,16 @@ pub fn server_error() -> Failure {
 }
 
 /// No connection.
-#[must_use]
 pub fn connection_refused() -> Failure {
     unanswered(Stage::Connect, "connection refused")
 }
 
 /// The request was written; no answer came.
-#[must_use]
 pub fn answer_lost() -> Failure {
     unanswered(Stage::AfterWrite, "connection reset by peer")
 }
 
 /// Its slot had passed before the request was written.
-#[must_use]
 pub fn too_late() -> Failure {
     unanswered(Stage::NotSent, "its slot had passed before the request was written")
 }

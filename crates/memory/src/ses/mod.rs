@@ -41,7 +41,6 @@ pub struct SesSettings {
 impl SesSettings {
     /// An enabled account of `max_send_rate` that answers at once, with a bucket of one second and
     /// no daily quota.
-    #[must_use]
     pub const fn of_rate(max_send_rate: Rate) -> Self {
         Self {
             max_send_rate,
@@ -92,7 +91,6 @@ struct State {
 
 impl MemorySes {
     /// An account that has sent nothing.
-    #[must_use]
     pub fn new(universe: Universe, seed: u64, settings: SesSettings) -> Self {
         let quota = Quota::new(settings.max_send_rate, universe.now());
         let state = State {
@@ -106,19 +104,16 @@ impl MemorySes {
     }
 
     /// The mailer of the environment whose clock is `clock`: `latest` is read on that clock.
-    #[must_use]
     pub fn mailer(&self, clock: &SimClock) -> MemoryMailer {
         self.mailer_of(0, clock)
     }
 
     /// As [`MemorySes::mailer`], of an environment whose number its arrivals show.
-    #[must_use]
     pub fn mailer_of(&self, environment: usize, clock: &SimClock) -> MemoryMailer {
         MemoryMailer { ses: self.clone(), clock: clock.clone(), environment }
     }
 
     /// The account's status.
-    #[must_use]
     pub fn account(&self) -> MemoryAccount {
         MemoryAccount(self.clone())
     }
@@ -149,19 +144,16 @@ impl MemorySes {
     }
 
     /// Every mail that reached SES, accepted or not, in order of arrival.
-    #[must_use]
     pub fn arrivals(&self) -> Vec<Arrival> {
         self.state.with(|state| state.arrivals.clone())
     }
 
     /// As [`MemorySes::arrivals`], and forgets them: a long run need not keep what was read.
-    #[must_use]
     pub fn take_arrivals(&self) -> Vec<Arrival> {
         self.state.with(|state| std::mem::take(&mut state.arrivals))
     }
 
     /// The mails it accepted, in order of arrival.
-    #[must_use]
     pub fn accepted(&self) -> Vec<Arrival> {
         let mut arrivals = self.arrivals();
         arrivals.retain(|arrival| arrival.verdict.is_ok());
@@ -169,7 +161,6 @@ impl MemorySes {
     }
 
     /// The most recipients that arrived in any half-open second, refused ones included.
-    #[must_use]
     pub fn worst_second(&self) -> u64 {
         self.state.with(|state| {
             let arrivals = state.arrivals.iter();
@@ -178,7 +169,6 @@ impl MemorySes {
     }
 
     /// How many connections were asked for in advance, in all.
-    #[must_use]
     pub fn warmed(&self) -> usize {
         self.state.with(|state| state.warmed)
     }

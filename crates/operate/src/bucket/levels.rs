@@ -34,7 +34,6 @@ pub struct Level {
 
 impl Levels {
     /// `levels` at `now`, in microseconds of the server's clock.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shown with two or three decimals")]
     pub fn of(now: u64, levels: &[BucketLevel]) -> Self {
         let at = |micros: u64| Timestamp::from_nanos(micros.saturating_mul(1_000)).to_string();

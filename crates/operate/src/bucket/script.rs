@@ -23,7 +23,6 @@ pub struct Script {
 
 impl Script {
     /// `script` with its digest, called at `pace`.
-    #[must_use]
     pub fn of(script: &str, sha1: String, prefix: &KeyPrefix, pace: Pace) -> Self {
         let Terms { period, tolerance } = Terms::of(pace);
         let key = prefix.key(None);

@@ -27,13 +27,11 @@ pub struct Filter {
 
 impl Filter {
     /// Whether it lets every letter through.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// Whether `letter` is meant.
-    #[must_use]
     pub fn admits(&self, letter: &Letter) -> bool {
         let any = |values: &[String], is: &dyn Fn(&str) -> bool| {
             values.is_empty() || values.iter().any(|value| is(value))

@@ -48,7 +48,6 @@ pub enum Doubt {
 
 impl Letter {
     /// Reads a received message.
-    #[must_use]
     pub fn of(received: &Received) -> Self {
         let attribute = |name: &str| received.attributes.get(name).map(String::as_str);
         let content = match DeadLetter::from_queue_message(&received.body, attribute) {
@@ -66,7 +65,6 @@ impl Letter {
     }
 
     /// The dead letter; none where it is none of Tidegate's.
-    #[must_use]
     pub fn entry(&self) -> Option<&DeadLetter> {
         match &self.content {
             Content::Entry(entry) => Some(entry),
@@ -75,13 +73,11 @@ impl Letter {
     }
 
     /// Why it was given up, as a code.
-    #[must_use]
     pub fn code(&self) -> Option<&str> {
         self.entry()?.last_error.code.as_deref()
     }
 
     /// Who the mail is: as its envelope says, else as a poller would have found it.
-    #[must_use]
     pub fn identity(&self) -> Option<Identity> {
         if let Some(envelope) = &self.envelope {
             return Some(envelope.identity.clone());
@@ -95,14 +91,12 @@ impl Letter {
     }
 
     /// The mail's `id`, or the SQS message id that stands for it.
-    #[must_use]
     pub fn id(&self) -> String {
         self.identity()
             .map_or_else(|| self.message_id.clone(), |identity| identity.id().into_owned())
     }
 
     /// Whether `text` means it: the mail's id, its whole identity, or one of its SQS message ids.
-    #[must_use]
     pub fn is(&self, text: &str) -> bool {
         let identity = self.identity();
         let identity = identity.as_ref();
@@ -112,7 +106,6 @@ impl Letter {
     }
 
     /// Whether the mail may have been sent, as far as the entry tells.
-    #[must_use]
     pub fn doubt(&self) -> Doubt {
         let Some(entry) = self.entry() else { return Doubt::None };
         if entry.last_error.code.as_deref() == Some(UNKNOWN) {

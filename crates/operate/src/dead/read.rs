@@ -37,13 +37,11 @@ pub struct Coverage {
 
 impl Coverage {
     /// Whether everything that stands on the queue was read, as far as that can be known.
-    #[must_use]
     pub const fn is_whole(&self) -> bool {
         !self.limited && !self.interrupted && self.hidden_before == 0
     }
 
     /// How many messages were not read, approximately.
-    #[must_use]
     pub const fn unread(&self) -> u64 {
         self.hidden_before.saturating_add(self.beyond)
     }

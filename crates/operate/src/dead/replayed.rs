@@ -41,7 +41,6 @@ pub struct Replayed {
 
 impl Replayed {
     /// Whether all was done that was to be done.
-    #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.sent == self.of
             && self.not_deleted == 0

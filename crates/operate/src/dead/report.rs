@@ -141,7 +141,6 @@ fn row(letter: &Letter, now: EpochMillis, addresses: Addresses) -> Row {
 }
 
 /// The letters that `filter` means.
-#[must_use]
 pub fn list(reading: &Reading, filter: &Filter, now: EpochMillis, addresses: Addresses) -> List {
     let meant = reading.letters.iter().filter(|letter| filter.admits(letter));
     List {
@@ -152,7 +151,6 @@ pub fn list(reading: &Reading, filter: &Filter, now: EpochMillis, addresses: Add
 }
 
 /// The letters that `id` means, whole; the original body only where `body` is true.
-#[must_use]
 pub fn show(
     reading: &Reading,
     id: &str,
@@ -184,7 +182,6 @@ pub fn show(
 }
 
 /// The letters that `filter` means, by what they have in common.
-#[must_use]
 pub fn groups(reading: &Reading, filter: &Filter, by: By, addresses: Addresses) -> Groups {
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();
     let mut letters = 0;

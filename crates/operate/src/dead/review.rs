@@ -98,7 +98,6 @@ pub struct Review {
 
 impl Review {
     /// How many mails would be sent.
-    #[must_use]
     pub fn to_send(&self) -> u64 {
         self.orders.len() as u64
     }

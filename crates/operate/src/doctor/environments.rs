@@ -17,7 +17,6 @@ pub struct Environments {
 
 impl Report {
     /// Whether both functions of `stack` would start, by their own parsers.
-    #[must_use]
     pub fn of_environments(stack: &str, given: &Environments) -> Self {
         let scheduler = SchedulerConfig::from_variables(|name| given.scheduler.get(name).cloned());
         let poller = PollerConfig::from_variables(|name| given.poller.get(name).cloned());

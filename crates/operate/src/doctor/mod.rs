@@ -103,7 +103,6 @@ pub struct Report {
 
 impl Report {
     /// Judges `facts`.
-    #[must_use]
     pub fn of(facts: &Facts) -> Self {
         let mut findings = account::judge(facts);
         findings.extend(functions::judge(facts));
@@ -115,7 +114,6 @@ impl Report {
     }
 
     /// Whether anything does not work, or will not.
-    #[must_use]
     pub fn has_failed(&self) -> bool {
         self.findings.iter().any(|finding| finding.state == State::Failed)
     }

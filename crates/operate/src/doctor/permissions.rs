@@ -76,7 +76,6 @@ pub const NOT_CHECKED: [&str; 10] = [
 ];
 
 /// What a poller does.
-#[must_use]
 pub fn poller_needs(arns: Arns<'_>) -> Vec<Needed> {
     let mail = [
         "sqs:ReceiveMessage",
@@ -110,7 +109,6 @@ pub fn poller_needs(arns: Arns<'_>) -> Vec<Needed> {
 }
 
 /// What a scheduler does.
-#[must_use]
 pub fn scheduler_needs(arns: Arns<'_>) -> Vec<Needed> {
     let ledger = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem"];
     let mut all = vec![

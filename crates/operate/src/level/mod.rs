@@ -73,7 +73,6 @@ pub struct LevelReport {
 
 impl LevelReport {
     /// Of what stands in the control record, if anything does.
-    #[must_use]
     pub fn of(
         reading: Option<&Reading>,
         policy: Option<&Policy>,

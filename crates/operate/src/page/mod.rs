@@ -33,7 +33,6 @@ pub enum Tone {
 
 impl Tone {
     /// As a terminal shows it.
-    #[must_use]
     pub const fn style(self) -> Style {
         match self {
             Self::Plain => Style::new(),
@@ -57,7 +56,6 @@ pub struct Span {
 
 impl Span {
     /// `text` in this tone; control characters are shown as `\u{…}`, so that no message steers a terminal.
-    #[must_use]
     pub fn new(tone: Tone, text: impl Display) -> Self {
         let given = text.to_string();
         let text = if given.chars().any(char::is_control) {
@@ -133,7 +131,6 @@ impl Page {
     }
 
     /// Without colours.
-    #[must_use]
     pub fn plain(&self) -> String {
         let mut text = String::new();
         for line in &self.lines {
@@ -146,7 +143,6 @@ impl Page {
     }
 
     /// What `view` writes, without colours.
-    #[must_use]
     pub fn of(view: &impl View) -> Self {
         let mut page = Self::default();
         view.view(&mut page);

@@ -11,20 +11,17 @@ pub struct Table {
 
 impl Table {
     /// A table with these column names.
-    #[must_use]
     pub fn new<'a>(columns: impl IntoIterator<Item = &'a str>) -> Self {
         let names = columns.into_iter().map(|name| Span::new(Tone::Faint, name)).collect();
         Self { rows: vec![names], right: Vec::new() }
     }
 
     /// A table without column names.
-    #[must_use]
     pub fn bare() -> Self {
         Self::default()
     }
 
     /// This table with the column of this index, from 0, set to the right: numbers.
-    #[must_use]
     pub fn right(mut self, column: usize) -> Self {
         self.right.push(column);
         self

@@ -17,7 +17,6 @@ pub struct Reconciliation {
 
 impl Reconciliation {
     /// Whether every campaign's mails are accounted for, within what the counts may be off by.
-    #[must_use]
     pub fn balances(&self) -> bool {
         self.accounts.iter().all(Account::balances)
     }
@@ -100,13 +99,11 @@ pub struct Run {
 
 impl Account {
     /// The largest difference that the counts may have by themselves.
-    #[must_use]
     pub fn tolerance(&self) -> u64 {
         self.allowances.iter().fold(0, |sum, allowance| sum.saturating_add(allowance.mails))
     }
 
     /// Whether the difference is within that.
-    #[must_use]
     pub fn balances(&self) -> bool {
         self.difference.unsigned_abs() <= self.tolerance()
     }

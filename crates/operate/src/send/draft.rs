@@ -251,7 +251,6 @@ fn for_sqs(json: String) -> String {
 }
 
 /// What a content is known by: its SHA-256 in hex.
-#[must_use]
 pub fn fingerprint(content: &[u8]) -> String {
     hex(&Sha256::digest(content))
 }

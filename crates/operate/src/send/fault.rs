@@ -42,7 +42,6 @@ pub struct Place {
 
 impl Fault {
     /// A fault with a value.
-    #[must_use]
     pub fn new(
         file: &str,
         line: u64,
@@ -59,7 +58,6 @@ impl Fault {
     }
 
     /// A fault without a value: nothing stands there, or it must not be shown.
-    #[must_use]
     pub fn bare(
         file: &str,
         line: u64,
@@ -78,21 +76,18 @@ impl Fault {
     }
 
     /// What the poller would have refused.
-    #[must_use]
     pub fn of_mail(file: &str, line: u64, error: &EmailError) -> Self {
         let bare = Self::bare(file, line, error.field(), error.problem());
         Self { value: error.value().map(str::to_owned), ..bare }
     }
 
     /// With the addresses in its value shown or masked.
-    #[must_use]
     pub fn shown(mut self, addresses: Addresses) -> Self {
         self.value = self.value.map(|value| masked(addresses, &value));
         self
     }
 
     /// Whether `other` is the same fault of the same template, in another row.
-    #[must_use]
     pub fn repeats(&self, other: &Self) -> bool {
         self.template.is_some()
             && self.template == other.template

@@ -53,7 +53,6 @@ pub struct PreviewedMail {
 
 impl Preview {
     /// A preview of the first `most` mails.
-    #[must_use]
     pub fn new(most: usize, addresses: Addresses) -> Self {
         Self { mails: Vec::new(), most, addresses }
     }

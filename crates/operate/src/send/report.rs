@@ -94,13 +94,11 @@ impl SendReport {
     }
 
     /// Rows that do not stand on the queue, as far as is known.
-    #[must_use]
     pub const fn left(&self) -> u64 {
         self.rows.saturating_sub(self.enqueued_before + self.enqueued)
     }
 
     /// What the program ends with where rows are left.
-    #[must_use]
     pub fn unfinished(&self) -> Unfinished {
         Unfinished { left: self.left(), command: self.command() }
     }
@@ -225,7 +223,6 @@ pub struct Estimate {
 impl Estimate {
     /// Seconds until the last of `rows` has gone out, with the whole quota and with the share alone;
     /// none where they never will.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn seconds(&self, rows: u64) -> Option<(f64, Option<f64>)> {
         let quota = self.quota_per_second.filter(|quota| *quota > 0.0)?;
@@ -277,7 +274,6 @@ pub struct DryRun {
 impl DryRun {
     /// What the run of `header` over `file` would do; `kept` is how long the duplicate guard knows an
     /// id, none where it is off.
-    #[must_use]
     pub fn new(
         (file, journal): (&str, &str),
         header: &Header,
@@ -313,7 +309,6 @@ impl DryRun {
     }
 
     /// What is asked before anything is sent.
-    #[must_use]
     pub fn question(&self) -> String {
         let left = self.rows.saturating_sub(self.enqueued_before);
         let more = if self.enqueued_before > 0 { " more" } else { "" };

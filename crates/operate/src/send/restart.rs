@@ -27,7 +27,6 @@ pub struct Resume {
 
 impl Resume {
     /// Goes on with `run`, whose `journal` is not the usual one.
-    #[must_use]
     pub fn new(run: &str, journal: Option<&Path>) -> Self {
         Self { run: run.to_owned(), journal: journal.map(|path| path.display().to_string()) }
     }

@@ -37,7 +37,6 @@ pub struct Row {
 impl Row {
     /// The column of this name, in upper or lower case, and its value as text; none where it is not
     /// there, or neither text nor number.
-    #[must_use]
     pub fn text(&self, column: &str) -> Option<String> {
         match self.value(column)? {
             Value::String(text) => Some(text.clone()),

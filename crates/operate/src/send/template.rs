@@ -19,7 +19,6 @@ pub struct Source {
 
 impl Source {
     /// A template that is called `name`.
-    #[must_use]
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { name: name.into(), text: text.into() }
     }
@@ -32,7 +31,6 @@ impl Source {
     /// assert_eq!(html.title().unwrap().text, "\nHello {{ name }} & all");
     /// assert_eq!(Source::new("mail.html", "<p>Hello</p>").title(), None);
     /// ```
-    #[must_use]
     pub fn title(&self) -> Option<Self> {
         let lower = self.text.to_ascii_lowercase();
         let open = lower.find("<title")?;
@@ -69,7 +67,6 @@ pub enum Part {
 
 impl Part {
     /// The option that gives it.
-    #[must_use]
     pub const fn option(self) -> &'static str {
         match self {
             Self::Subject => "--subject",
@@ -125,7 +122,6 @@ impl Templates {
     }
 
     /// Whether there is one.
-    #[must_use]
     pub fn has(&self, part: Part) -> bool {
         self.names.iter().any(|(named, _)| *named == part)
     }
@@ -158,7 +154,6 @@ pub struct Columns(minijinja::Value);
 
 impl Columns {
     /// The columns of `row`.
-    #[must_use]
     pub fn of(row: &Row) -> Self {
         let value = |value: &serde_json::Value| match value {
             serde_json::Value::String(text) => minijinja::Value::from(text.as_str()),

@@ -93,7 +93,6 @@ pub async fn gather(
 
 impl Facts {
     /// The quota and what lowers it.
-    #[must_use]
     pub fn quota(&self) -> Quota {
         let (cap, control) = (&self.settings.cap, &self.standing.control);
         let told = self.account.as_ref();
@@ -117,7 +116,6 @@ impl Facts {
     }
 
     /// What recipient domains may be sent, and what waits for it.
-    #[must_use]
     pub fn domains(&self) -> Vec<DomainStatus> {
         let limits = &self.settings.domains;
         let told = self.account.as_ref();

@@ -152,7 +152,6 @@ pub struct LevelStatus {
 
 impl LevelStatus {
     /// What it defers, in words; none where it is clear.
-    #[must_use]
     pub fn in_words(&self) -> Option<String> {
         let deferred = match self.level {
             Level::Clear => return None,
@@ -190,7 +189,6 @@ pub struct QueueDepth {
 
 impl QueueDepth {
     /// All of it.
-    #[must_use]
     pub const fn all(self) -> u64 {
         self.visible + self.in_flight + self.delayed
     }
@@ -204,7 +202,6 @@ impl From<Depth> for QueueDepth {
 
 impl Status {
     /// What `facts` come to.
-    #[must_use]
     pub fn of(facts: &Facts) -> Self {
         let now = EpochMillis::from(facts.at);
         let mut control = facts.standing.control.clone();
@@ -236,7 +233,6 @@ impl Status {
     }
 
     /// A sum since the ledger began.
-    #[must_use]
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).map_or(0, |sum| u64::try_from(*sum).unwrap_or(0))
     }

@@ -81,7 +81,6 @@ impl Status {
     }
 
     /// Whether mail goes out now, and if not why, in a few words.
-    #[must_use]
     pub fn sending(&self) -> Span {
         let held = self.holds.iter().find(|hold| hold.campaign.is_none());
         let ago = |at: Option<EpochMillis>| {
@@ -114,7 +113,6 @@ impl Status {
     }
 
     /// The quota in force, and what lowers it.
-    #[must_use]
     pub fn quota_line(&self) -> Span {
         let Some(in_force) = self.quota.in_force else {
             return Span::new(Tone::Bad, "unknown: SES does not tell it, and none is configured");
@@ -179,7 +177,6 @@ fn row(hold: &HoldStatus) -> [Span; 6] {
 }
 
 /// Changes by operators as a table.
-#[must_use]
 pub fn changes(changes: &[ChangeRecord]) -> Table {
     let mut table = Table::new(["when", "who", "what", "of", "", "why"]);
     for change in changes {

@@ -48,7 +48,6 @@ pub enum SteerError {
 
 impl SteerError {
     /// Whether it is about what was asked for: nothing was changed, and trying again is of no use.
-    #[must_use]
     pub const fn is_input(&self) -> bool {
         !matches!(self, Self::Outrun | Self::Ledger(_))
     }

@@ -53,7 +53,6 @@ pub struct Board {
 
 impl Board {
     /// A board that shows `facts`.
-    #[must_use]
     pub fn new(facts: &Facts) -> Self {
         let mut board = Self {
             status: Status::of(facts),
@@ -109,31 +108,26 @@ impl Board {
     }
 
     /// What stands.
-    #[must_use]
     pub fn status(&self) -> &Status {
         &self.status
     }
 
     /// The selected row's index.
-    #[must_use]
     pub fn selected(&self) -> usize {
         self.selected
     }
 
     /// What is being asked.
-    #[must_use]
     pub fn prompt(&self) -> Option<&Prompt> {
         self.prompt.as_ref()
     }
 
     /// What was said last, of a change.
-    #[must_use]
     pub fn said(&self) -> Option<&str> {
         self.said.as_deref()
     }
 
     /// Why the newest look failed.
-    #[must_use]
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
@@ -151,7 +145,6 @@ impl Board {
     }
 
     /// Recipients sent to a second, over the last ten seconds.
-    #[must_use]
     pub fn rate(&self) -> Option<f64> {
         let (newest, before, seconds) = self.lately()?;
         Some(precise(newest.total.saturating_sub(before.total)) / seconds)
@@ -159,7 +152,6 @@ impl Board {
 
     /// Recipients of express mail sent to a second in the last ten seconds, and how long it had waited
     /// on average; none where none was sent. Sums give a mean, no percentile.
-    #[must_use]
     pub fn express(&self) -> Option<(f64, Duration)> {
         let (newest, before, seconds) = self.lately()?;
         let grown = |of: fn(&Sample) -> &BTreeMap<String, u64>| {
@@ -172,14 +164,12 @@ impl Board {
     }
 
     /// Mails that SES refused for the rate since the board's first look.
-    #[must_use]
     pub fn refused(&self) -> u64 {
         let ends = self.samples.front().zip(self.samples.back());
         ends.map_or(0, |(first, last)| last.refused.saturating_sub(first.refused))
     }
 
     /// Recipients sent to a second in each of the last `points` spans of `span`, the oldest first.
-    #[must_use]
     pub fn curve(&self, points: usize, span: Duration) -> Vec<f64> {
         let Some(newest) = self.samples.back() else { return Vec::new() };
         let step = |point: usize| span.saturating_mul(u32::try_from(point).unwrap_or(u32::MAX));
@@ -204,7 +194,6 @@ impl Board {
     }
 
     /// The campaigns.
-    #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         let lately = self.lately();
         let sent = |name: &str| {

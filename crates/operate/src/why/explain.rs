@@ -22,7 +22,6 @@ const LATE: &str = "SQS counts its messages approximately, and up to a minute la
 const LONGEST_RETRY: Duration = Duration::from_mins(15);
 
 /// Where the mail is, which limit holds it, and when that lets go.
-#[must_use]
 pub fn explain(facts: &Facts) -> Explanation {
     let status = Status::of(&facts.status);
     let known = which(facts, &status).or_else(|| known(facts, &status));

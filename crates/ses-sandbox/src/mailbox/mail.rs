@@ -75,61 +75,51 @@ pub struct Mail {
 impl Mail {
     /// The mail's number; numbers rise by one and never start again, not even when the mailbox
     /// is emptied.
-    #[must_use]
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
     /// When its request was fully read, in nanoseconds since the Unix epoch.
-    #[must_use]
     pub fn arrived_ns(&self) -> u64 {
         self.arrived_ns
     }
 
     /// The sender, as given.
-    #[must_use]
     pub fn from(&self) -> &str {
         &self.draft.from
     }
 
     /// The recipients in `To`, as given.
-    #[must_use]
     pub fn to(&self) -> &[String] {
         &self.draft.to
     }
 
     /// Recipients in To, Cc and Bcc.
-    #[must_use]
     pub fn recipients(&self) -> u32 {
         self.draft.recipients()
     }
 
     /// The subject; a template's name in brackets.
-    #[must_use]
     pub fn subject(&self) -> &str {
         &self.draft.subject
     }
 
     /// The value of one of its tags.
-    #[must_use]
     pub fn tag(&self, name: &str) -> Option<&str> {
         self.draft.tag(name)
     }
 
     /// How its content was given.
-    #[must_use]
     pub fn kind(&self) -> MailKind {
         self.draft.kind
     }
 
     /// What its sender heard.
-    #[must_use]
     pub fn status(&self) -> MailStatus {
         self.status
     }
 
     /// The id that SES would give it: the millisecond of its arrival, and its number.
-    #[must_use]
     pub fn message_id(&self) -> String {
         let (millis, seq) = (self.arrived_ns / 1_000_000, self.seq);
         let (low, high) = (seq & 0xffff_ffff_ffff, seq >> 48);

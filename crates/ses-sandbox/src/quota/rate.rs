@@ -35,7 +35,6 @@ impl Quota {
     }
 
     /// Recipients per second.
-    #[must_use]
     pub fn as_f64(self) -> f64 {
         from_nano(self.0)
     }
@@ -68,7 +67,6 @@ impl BucketSeconds {
     }
 
     /// Seconds' worth of quota.
-    #[must_use]
     pub fn as_f64(self) -> f64 {
         from_nano(self.0)
     }

@@ -38,7 +38,6 @@ impl Format {
     pub const ALLOWED: &str = ".svg or .png";
 
     /// By a file's ending, without its dot.
-    #[must_use]
     pub fn of_ending(ending: &str) -> Option<Self> {
         match ending.to_ascii_lowercase().as_str() {
             "svg" => Some(Self::Svg),

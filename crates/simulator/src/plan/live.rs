@@ -6,7 +6,6 @@ use crate::settings::Deployed;
 impl Scenario {
     /// What stands on a stack's queues, with its settings, weights and quota: mails of one recipient each,
     /// since SQS counts messages. A campaign that is held has no weight.
-    #[must_use]
     pub fn standing(facts: &Facts, deployed: Deployed) -> Self {
         let mut scenario = Self::new(facts.at);
         let control = &facts.standing.control;

@@ -93,7 +93,6 @@ pub struct Forecast {
 
 impl Forecast {
     /// What limits longest.
-    #[must_use]
     pub fn mostly(&self) -> Option<Limit> {
         let mut seconds: BTreeMap<Limit, f64> = BTreeMap::new();
         for phase in &self.phases {
@@ -112,7 +111,6 @@ pub struct PlanReport {
 
 impl PlanReport {
     /// Whether every campaign's mails are sent in every forecast, and none is left or a dead letter.
-    #[must_use]
     pub fn all_end(&self) -> bool {
         self.forecasts.iter().all(|forecast| {
             let left = forecast.campaigns.iter().any(|campaign| campaign.left > 0);

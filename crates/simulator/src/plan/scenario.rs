@@ -83,7 +83,6 @@ pub struct Scenario {
 impl Scenario {
     /// A running stack of the template's defaults in merge mode: 14 recipients a second, no daily quota,
     /// SES answers in 80 ms, SQS in 5 to 15 ms. Without campaigns.
-    #[must_use]
     pub fn new(start: Timestamp) -> Self {
         let ms = Duration::from_millis;
         Self {
@@ -107,20 +106,17 @@ impl Scenario {
     }
 
     /// All mails of all campaigns; of more than fit the most that do.
-    #[must_use]
     pub fn mails(&self) -> u64 {
         self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(load.mails))
     }
 
     /// All their recipients.
-    #[must_use]
     pub fn recipients(&self) -> u64 {
         let of = |load: &Load| load.mails.saturating_mul(u64::from(load.recipients));
         self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(of(load)))
     }
 
     /// Whether a recipient domain's limit may hold back some of the mails.
-    #[must_use]
     pub fn is_limited_by_domain(&self) -> bool {
         let deployed = self.deployed.as_ref().map(|deployed| &deployed.poller.domains.limits);
         let limits = self.domain_limits.as_ref().or(deployed);

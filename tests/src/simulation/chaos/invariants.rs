@@ -21,7 +21,6 @@ const A_POLLERS_LIFE: Duration = Duration::from_secs(15);
 
 impl Chaos {
     /// What does not hold, in words.
-    #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         self.nothing_is_lost_or_in_flight_for_ever(&mut broken);

@@ -224,7 +224,6 @@ impl DeadArgs {
     }
 
     /// How it speaks.
-    #[must_use]
     pub fn output(&self) -> OutputArgs {
         self.on().output
     }

@@ -32,7 +32,6 @@ pub struct Arrival {
 
 impl Arrival {
     /// The whole second since the epoch in which it arrived.
-    #[must_use]
     pub fn second(&self) -> u64 {
         self.at_ns / SECOND_NS
     }
@@ -64,7 +63,6 @@ pub struct Figures {
 
 /// The figures of `arrivals`, which stand in the order of their times. `mine` tells whether a key is
 /// of the plan.
-#[must_use]
 pub fn figures(plan: &Plan, arrivals: &[Arrival], mine: impl Fn(&str, &str) -> bool) -> Figures {
     let mut first_of = HashMap::new();
     let (mut duplicates, mut foreign) = (0, 0);

@@ -18,7 +18,6 @@ pub struct Series {
 
 impl Series {
     /// The series of `arrivals`, which stand in the order of their times.
-    #[must_use]
     pub fn of(plan: &Plan, arrivals: &[Arrival]) -> Self {
         let campaigns: Vec<_> = plan.campaigns.iter().map(|c| c.name.clone()).collect();
         let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
@@ -38,7 +37,6 @@ impl Series {
     }
 
     /// The rows of the seconds `from..to` since the epoch, as far as there are any.
-    #[must_use]
     pub fn rows(&self, from: u64, to: u64) -> &[Vec<u64>] {
         let place = |second: u64| {
             let row = usize::try_from(second.saturating_sub(self.start)).unwrap_or(usize::MAX);

@@ -13,7 +13,6 @@ use super::SECOND_NS;
 /// let arrivals = [(0, 1), (999_999_999, 1), (1_000_000_000, 1)];
 /// assert_eq!(worst_second(arrivals.into_iter()), 2);
 /// ```
-#[must_use]
 pub fn worst_second(arrivals: impl Iterator<Item = (u64, u32)>) -> u64 {
     let mut second = VecDeque::new();
     let (mut held, mut worst) = (0, 0);

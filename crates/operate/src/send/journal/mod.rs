@@ -64,7 +64,6 @@ pub struct Before {
 
 impl Header {
     /// A header in today's format.
-    #[must_use]
     pub fn new(campaign: &str, queue: &str, run: &str, by: &str, at: EpochMillis) -> Self {
         Self {
             tidegate_journal: VERSION,
@@ -80,7 +79,6 @@ impl Header {
     }
 
     /// What is not the same in `now`, by name: what was, and what is.
-    #[must_use]
     pub fn differences(&self, now: &Self) -> Vec<Difference> {
         let mut differences = Vec::new();
         let mut compare = |name: &str, was: Option<&str>, is: Option<&str>| {
@@ -147,7 +145,6 @@ pub struct Acknowledged {
 
 impl Acknowledged {
     /// These rows, given in ascending order, and their ids.
-    #[must_use]
     pub fn of<'a>(rows: impl IntoIterator<Item = (u64, &'a str)>) -> Self {
         let mut acknowledged = Self::default();
         for (row, id) in rows {

@@ -33,13 +33,11 @@ impl Ranges {
     }
 
     /// Whether `row` is in it.
-    #[must_use]
     pub fn contains(&self, row: u64) -> bool {
         self.stretches.range(..=row).next_back().is_some_and(|(_, last)| *last >= row)
     }
 
     /// How many rows are in it.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.stretches.iter().map(|(first, last)| last - first + 1).sum()
     }

@@ -77,7 +77,6 @@ impl<R: BufRead> Records<R> {
     }
 
     /// What was read so far.
-    #[must_use]
     pub const fn contents(&self) -> &Contents {
         &self.contents
     }
