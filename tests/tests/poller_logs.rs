@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_delivery::ports::Queues as _;
 use tidegate_memory::{Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
-use tidegate_tests::simulation::{FEEDBACK, Settings, World};
+use tidegate_tests::simulation::{FEEDBACK, World, WorldSettings};
 
 /// A log in memory.
 #[derive(Clone, Default)]
@@ -42,7 +42,7 @@ impl Log {
 #[tokio::test(start_paused = true)]
 async fn a_message_received_more_than_a_hundred_times_is_an_alarm_and_no_dead_letter() {
     let (log, _guard) = logged();
-    let world = World::new(Settings::new(20.0, false).campaigns(&[("news", 1)]));
+    let world = World::new(WorldSettings::new(20.0, false).campaigns(&[("news", 1)]));
     world.fill("news", 1).await;
     let queue =
         world.queues.urls().into_iter().find(|url| url.as_str().ends_with("/news")).unwrap();
@@ -66,7 +66,7 @@ async fn a_message_received_more_than_a_hundred_times_is_an_alarm_and_no_dead_le
 #[tokio::test(start_paused = true)]
 async fn no_event_of_a_refused_a_held_or_a_sent_mail_holds_an_address() {
     let (log, _guard) = logged();
-    let world = World::new(Settings::new(20.0, true));
+    let world = World::new(WorldSettings::new(20.0, true));
     world.fill("big", 60).await;
     world.fill("small", 20).await;
     let unverified = Rule::new(Fault::Before(failures::not_verified())).on(Operation::Mail);
@@ -83,7 +83,7 @@ async fn no_event_of_a_refused_a_held_or_a_sent_mail_holds_an_address() {
 #[tokio::test(start_paused = true)]
 async fn feedback_that_is_none_is_deleted_and_logged_without_an_address() {
     let (log, _guard) = logged();
-    let world = World::new(Settings::new(20.0, true).variable("TIDEGATE_FEEDBACK", "hold"));
+    let world = World::new(WorldSettings::new(20.0, true).variable("TIDEGATE_FEEDBACK", "hold"));
     let bodies = [
         r#"{"bounce": {"bouncedRecipients": [{"emailAddress": "ada@example.com"}]}}"#,
         r#"{"kind": "bounce", "campaign": "ada@example.com", "id": "1"}"#,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use futures_util::future::LocalBoxFuture;
 use tidegate_delivery::ports::QueueUrl;
 use tidegate_memory::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
-use tidegate_operate::redact::Addresses;
-use tidegate_operate::status::Settings as StatusSettings;
-use tidegate_simulator::{DEAD_LETTERS, MERGE, Settings, World};
+use tidegate_operate::redact::AddressVisibility;
+use tidegate_operate::status::StatusSettings;
+use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
 
 use crate::engine::{Engine, Shared, Site};
 use crate::memory::Memory;
@@ -28,7 +28,7 @@ pub(crate) fn limits() -> Limits {
 
 /// Two campaigns, `big` and `small`, at 20 recipients a second.
 pub(crate) fn world() -> World {
-    World::new(Settings::new(20.0, true)).unwrap()
+    World::new(WorldSettings::new(20.0, true)).unwrap()
 }
 
 pub(crate) fn site(world: &World) -> MemorySite {
@@ -50,7 +50,7 @@ pub(crate) fn site_with<L>(
             guard: poller.guard,
             domains: poller.domains.limits.clone(),
             idle_wake: scheduler.idle_wake,
-            addresses: Addresses::Masked,
+            addresses: AddressVisibility::Masked,
             changes: 20,
         },
         operator: "ops".to_owned(),

@@ -8,7 +8,7 @@ use tidegate_delivery::ports::{
 use tokio::time::sleep;
 
 use crate::clock::Universe;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
 /// The time limit of a take.
 const TIME_LIMIT: Duration = Duration::from_millis(300);
@@ -17,20 +17,20 @@ const TIME_LIMIT: Duration = Duration::from_millis(300);
 #[derive(Clone, Debug)]
 pub struct MemoryBucket {
     universe: Universe,
-    state: Shared<State>,
+    state: SharedState<BucketState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BucketState {
     /// The account's under `None`.
-    buckets: BTreeMap<Option<String>, Kept>,
+    buckets: BTreeMap<Option<String>, StoredBucket>,
     latency: Duration,
     lost: bool,
     asked: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct StoredBucket {
     full_at: FullAt,
     terms: Terms,
     until: u64,
@@ -39,7 +39,7 @@ struct Kept {
 impl MemoryBucket {
     /// Empty buckets: nothing is known of any.
     pub fn new(universe: Universe) -> Self {
-        Self { universe, state: Shared::new(State::default()) }
+        Self { universe, state: SharedState::new(BucketState::default()) }
     }
 
     /// From now on a take is answered after `latency`; half of it is the way there.
@@ -76,7 +76,7 @@ impl MemoryBucket {
     }
 }
 
-impl State {
+impl BucketState {
     fn take(&mut self, request: &TakeRequest<'_>, now: u64) -> Answer {
         self.buckets.retain(|_, kept| kept.until > now);
         let account = Demand {
@@ -91,14 +91,14 @@ impl State {
         };
         let demands: Vec<_> =
             std::iter::once((None, account)).chain(request.domains.iter().map(domain)).collect();
-        let full_at = |name| self.buckets.get(name).map_or(0, |kept: &Kept| kept.full_at);
+        let full_at = |name| self.buckets.get(name).map_or(0, |kept: &StoredBucket| kept.full_at);
         let stand: Vec<_> = demands.iter().map(|(name, demand)| (full_at(name), *demand)).collect();
         match take(&stand, now) {
             Decision::Granted(granted, after) => {
                 for ((name, demand), full_at) in demands.into_iter().zip(after) {
                     let terms = demand.terms;
                     let until = now + terms.kept(full_at, now);
-                    self.buckets.insert(name, Kept { full_at, terms, until });
+                    self.buckets.insert(name, StoredBucket { full_at, terms, until });
                 }
                 Answer::Granted(u32::try_from(granted).unwrap_or(u32::MAX))
             }
@@ -126,7 +126,7 @@ impl BucketLevels for MemoryBucket {
     async fn levels(&self) -> Result<(u64, Vec<BucketLevel>), PortError> {
         self.reach("levels").await?;
         let now = self.now();
-        let level = |(name, kept): (&Option<String>, &Kept)| BucketLevel {
+        let level = |(name, kept): (&Option<String>, &StoredBucket)| BucketLevel {
             name: name.clone(),
             full_at: kept.full_at,
             terms: kept.terms,

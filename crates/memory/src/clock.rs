@@ -4,7 +4,7 @@ use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{Clock, Monotonic};
 use tokio::time::Instant;
 
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
 /// True time: what a perfect clock shows. Services live by it; an environment sees it through a
 /// [`SimClock`] that may be wrong.
@@ -51,8 +51,8 @@ impl Universe {
         SimClock {
             universe: *self,
             started: Instant::now(),
-            offset_nanos: Shared::new(offset_nanos),
-            pause: Shared::new(Duration::ZERO),
+            offset_nanos: SharedState::new(offset_nanos),
+            pause: SharedState::new(Duration::ZERO),
         }
     }
 }
@@ -78,9 +78,9 @@ impl Universe {
 pub struct SimClock {
     universe: Universe,
     started: Instant,
-    offset_nanos: Shared<i64>,
+    offset_nanos: SharedState<i64>,
     /// How long ago the next reading was.
-    pause: Shared<Duration>,
+    pause: SharedState<Duration>,
 }
 
 impl SimClock {

@@ -2,7 +2,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 use tidegate_delivery::ports::Entropy;
 
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
 /// Randomness that repeats itself: the same seed draws the same. A clone continues the same draw.
 ///
@@ -14,12 +14,12 @@ use crate::shared::Shared;
 /// assert_ne!(a.token(), a.token());
 /// ```
 #[derive(Clone, Debug)]
-pub struct SeededEntropy(Shared<Xoshiro256PlusPlus>);
+pub struct SeededEntropy(SharedState<Xoshiro256PlusPlus>);
 
 impl SeededEntropy {
     /// The randomness of `seed`.
     pub fn new(seed: u64) -> Self {
-        Self(Shared::new(Xoshiro256PlusPlus::seed_from_u64(seed)))
+        Self(SharedState::new(Xoshiro256PlusPlus::seed_from_u64(seed)))
     }
 
     /// A new, unrelated randomness, as reproducible as this one: for another environment.

@@ -6,7 +6,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use crate::clock::Universe;
 use crate::entropy::SeededEntropy;
 use crate::latency::Latency;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
 /// Asynchronous invokes in memory: every accepted tick is recorded and handed, in order, to the
 /// receiver that [`MemoryInvoke::new`] gave. Who reads it decides when, whether, and how often the
@@ -15,8 +15,8 @@ use crate::shared::Shared;
 pub struct MemoryInvoke {
     universe: Universe,
     entropy: SeededEntropy,
-    latency: Shared<Latency>,
-    accepted: Shared<Vec<(Timestamp, Tick)>>,
+    latency: SharedState<Latency>,
+    accepted: SharedState<Vec<(Timestamp, Tick)>>,
     hand_over: UnboundedSender<Tick>,
 }
 
@@ -27,8 +27,8 @@ impl MemoryInvoke {
         let invoke = Self {
             universe,
             entropy: SeededEntropy::new(seed),
-            latency: Shared::new(Latency::NONE),
-            accepted: Shared::new(Vec::new()),
+            latency: SharedState::new(Latency::NONE),
+            accepted: SharedState::new(Vec::new()),
             hand_over,
         };
         (invoke, ticks)

@@ -14,7 +14,7 @@ use tidegate_delivery::ports::{
 };
 
 use crate::ledger_size::{LARGEST, LedgerUnits, of_claim, of_part};
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
 /// The ledger in memory: good for the pollers of one process. A clone is the same ledger.
 ///
@@ -37,10 +37,10 @@ use crate::shared::Shared;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct MemoryLedger(Shared<State>);
+pub struct MemoryLedger(SharedState<LedgerState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct LedgerState {
     newest: Option<NewestClaim>,
     factor: RateFactor,
     control: StoredControl,
@@ -51,13 +51,13 @@ struct State {
     /// How many there are, as the newest report says.
     count: u32,
     looks: Looks,
-    marks: BTreeMap<Identity, Kept>,
+    marks: BTreeMap<Identity, StoredMark>,
     changes: Vec<ChangeRecord>,
 }
 
 /// A mark, and until when it is kept.
 #[derive(Debug)]
-struct Kept {
+struct StoredMark {
     mark: Mark,
     until: Timestamp,
 }
@@ -74,7 +74,7 @@ struct NewestClaim {
 
 impl Default for MemoryLedger {
     fn default() -> Self {
-        Self(Shared::new(State::default()))
+        Self(SharedState::new(LedgerState::default()))
     }
 }
 
@@ -97,7 +97,7 @@ impl MemoryLedger {
     }
 }
 
-impl State {
+impl LedgerState {
     fn claim(&mut self, request: &ClaimRequest) -> Claim {
         let claim = PreviousClaim {
             window: request.window,
@@ -190,7 +190,7 @@ impl State {
 
     fn mark(&mut self, request: &MarkRequest) -> Marked {
         let found = self.marks.get(&request.identity).filter(|kept| kept.until > request.now);
-        if let Some(Kept { mark, .. }) = found
+        if let Some(StoredMark { mark, .. }) = found
             && request.replaces.as_ref() != Some(&mark.token)
         {
             return if mark.token == request.token {
@@ -205,7 +205,7 @@ impl State {
             pass: request.pass,
             since: EpochMillis::from(request.now),
         };
-        let kept = Kept { mark, until: request.now + request.kept };
+        let kept = StoredMark { mark, until: request.now + request.kept };
         self.marks.insert(request.identity.clone(), kept);
         Marked::Ours
     }
@@ -217,7 +217,7 @@ impl State {
 
     fn set_parked(&mut self, identity: &Identity, token: &str, pass: u32) -> bool {
         match self.marks.get_mut(identity) {
-            Some(Kept { mark, .. }) if mark.token == token => {
+            Some(StoredMark { mark, .. }) if mark.token == token => {
                 (mark.state, mark.pass) = (MarkState::Parked, pass);
                 true
             }
@@ -226,7 +226,8 @@ impl State {
     }
 
     fn unmark(&mut self, identity: &Identity, token: &str) -> bool {
-        let ours = |kept: &Kept| kept.mark.token == token && kept.mark.state == MarkState::Sending;
+        let ours =
+            |kept: &StoredMark| kept.mark.token == token && kept.mark.state == MarkState::Sending;
         let stands = self.marks.get(identity).is_some_and(ours);
         if stands {
             self.marks.remove(identity);
@@ -358,7 +359,7 @@ impl Marks for MemoryLedger {
     }
 
     async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
-        let found = |state: &mut State| {
+        let found = |state: &mut LedgerState| {
             let mark = |identity| Some(state.marks.get(identity)?.mark.clone());
             identities.iter().map(mark).collect()
         };

@@ -41,6 +41,8 @@ pub use invoke::MemoryInvoke;
 pub use latency::Latency;
 pub use ledger::MemoryLedger;
 pub use ledger_size::LedgerUnits;
-pub use queues::{MemoryQueues, Place, QueueSettings, QueuedMessage};
-pub use ses::{Arrival, Counting, MemoryAccount, MemoryMailer, MemorySes, SesSettings, failures};
+pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
+pub use ses::{
+    Counting, MemoryAccount, MemoryMailer, MemorySes, SesArrival, SesSettings, failures,
+};
 pub use spill::MemorySpill;

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// State that every handle of one service shares. A clone is another handle.
 ///
 /// A mutex rather than a cell, so that the handles can cross threads; it is never held while waiting.
-pub(crate) struct Shared<T>(Arc<Mutex<T>>);
+pub(crate) struct SharedState<T>(Arc<Mutex<T>>);
 
-impl<T> Shared<T> {
+impl<T> SharedState<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(Arc::new(Mutex::new(value)))
     }
@@ -18,13 +18,13 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Clone for Shared<T> {
+impl<T> Clone for SharedState<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T> fmt::Debug for Shared<T> {
+impl<T> fmt::Debug for SharedState<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Shared")
     }

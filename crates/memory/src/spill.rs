@@ -4,7 +4,7 @@ use std::ops::Bound;
 use tidegate_core::spill::{ObjectName, Progress};
 use tidegate_delivery::ports::{FailureKind, PortError, Spill, SpillPage, Spilled, Version};
 
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
 /// Objects of a page, as S3 gives at most.
 const PAGE: usize = 1_000;
@@ -23,12 +23,12 @@ const PAGE: usize = 1_000;
 /// ```
 #[derive(Clone, Debug)]
 pub struct MemorySpill {
-    state: Shared<State>,
+    state: SharedState<StoreState>,
     page: usize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StoreState {
     objects: BTreeMap<String, Vec<u8>>,
     progress: BTreeMap<String, (Progress, u64)>,
     writes: u64,
@@ -36,7 +36,7 @@ struct State {
 
 impl Default for MemorySpill {
     fn default() -> Self {
-        Self { state: Shared::new(State::default()), page: PAGE }
+        Self { state: SharedState::new(StoreState::default()), page: PAGE }
     }
 }
 

@@ -7,7 +7,7 @@ const AT: [&str; 3] = ["@", "%40", r"\u0040"];
 
 /// Whether addresses are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Addresses {
+pub enum AddressVisibility {
     /// Only the domain: `***@example.com`.
     #[default]
     Masked,
@@ -15,7 +15,7 @@ pub enum Addresses {
     Shown,
 }
 
-impl Addresses {
+impl AddressVisibility {
     /// An address as it is shown: masked, all but what follows the last `@` (or `%40`, as in a URL).
     ///
     /// ```
@@ -83,19 +83,19 @@ mod tests {
 
     #[test]
     fn an_address_is_masked_however_its_at_is_written() {
-        let masked = Addresses::Masked;
+        let masked = AddressVisibility::Masked;
         assert_eq!(masked.within("id ada%40example.com is"), "id ***@example.com is");
         assert_eq!(masked.within(r"ada\u0040example.com"), "***@example.com");
         assert_eq!(masked.one("a@example.net%40example.com"), "***@example.com");
         assert_eq!(masked.within("one\nada@example.com\n\ttwo"), "one\n***@example.com\n\ttwo");
         assert_eq!(masked.within("40% of 4711"), "40% of 4711");
-        let shown = Addresses::Shown.within("ada%40example.com");
+        let shown = AddressVisibility::Shown.within("ada%40example.com");
         assert_eq!(shown, "ada%40example.com");
     }
 
     #[test]
     fn an_identity_keeps_its_campaign() {
-        let of = |id| Addresses::Masked.identity(&Identity::from_body_id("news", id));
+        let of = |id| AddressVisibility::Masked.identity(&Identity::from_body_id("news", id));
         assert_eq!(of("ada%40example.com"), "news/id/***@example.com");
         assert_eq!(of("11/ada@example.com"), "news/id/***@example.com");
         assert_eq!(of("11/4711"), "news/id/11%2F4711");

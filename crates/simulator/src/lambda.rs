@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use crate::world::World;
 
 /// What one execution environment's poller runs on.
-pub type Env = Ports<
+pub type SimulatedPorts = Ports<
     Faulty<MemoryQueues>,
     MaybeBucketed<Faulty<MemoryMailer, Failure>, MemoryBucket>,
     Faulty<MemoryAccount>,
@@ -31,9 +31,9 @@ pub type Env = Ports<
 
 /// An execution environment: a poller that serves one window at a time.
 #[derive(Debug)]
-pub struct Environment {
+pub struct LambdaEnvironment {
     /// The poller.
-    pub poller: Poller<Env>,
+    pub poller: Poller<SimulatedPorts>,
     /// Its clock.
     pub clock: SimClock,
     busy: Cell<bool>,
@@ -44,7 +44,7 @@ pub struct Environment {
 
 /// How a poller's start ended.
 #[derive(Debug)]
-pub enum Start {
+pub enum PollerEnd {
     /// With a report.
     Reported(Box<WindowReport>),
     /// With an error.
@@ -55,7 +55,7 @@ pub enum Start {
 
 /// One start of a poller.
 #[derive(Debug)]
-pub struct Started {
+pub struct PollerRun {
     /// The tick it was started with.
     pub tick: Option<Tick>,
     /// When, on the true clock.
@@ -65,20 +65,20 @@ pub struct Started {
     /// Which environment it ran in, in the order of their making.
     pub environment: usize,
     /// How it ended.
-    pub start: Start,
+    pub start: PollerEnd,
 }
 
-impl Started {
+impl PollerRun {
     /// Its report, where it came to one.
     pub fn report(&self) -> Option<&WindowReport> {
         match &self.start {
-            Start::Reported(report) => Some(report),
-            Start::Failed(_) | Start::Crashed => None,
+            PollerEnd::Reported(report) => Some(report),
+            PollerEnd::Failed(_) | PollerEnd::Crashed => None,
         }
     }
 }
 
-impl Environment {
+impl LambdaEnvironment {
     /// Environment number `number` of `world`, whose wall clock is `ahead` nanoseconds ahead of true time.
     pub fn new(world: &World, number: usize, ahead: i64) -> Self {
         let clock = world.universe.clock_with_offset(ahead);
@@ -130,7 +130,7 @@ impl World {
     }
 
     /// A free environment: the first warm one, else a new one.
-    fn environment(&self) -> (usize, Rc<Environment>) {
+    fn environment(&self) -> (usize, Rc<LambdaEnvironment>) {
         let mut environments = self.environments.borrow_mut();
         let free = environments.iter().position(|e| e.as_ref().is_some_and(|e| !e.is_busy()));
         if let Some(index) = free
@@ -140,7 +140,7 @@ impl World {
         }
         let index = environments.len();
         let ahead = self.settings.clocks.get(index).copied().unwrap_or(0);
-        let environment = Rc::new(Environment::new(self, index, ahead));
+        let environment = Rc::new(LambdaEnvironment::new(self, index, ahead));
         environments.push(Some(Rc::clone(&environment)));
         (index, environment)
     }
@@ -153,21 +153,21 @@ impl World {
         let at = self.universe.now();
         let start = tokio::select! {
             biased;
-            () = environment.crash.notified() => Start::Crashed,
-            () = tokio::time::sleep(POLLER_TIMEOUT) => Start::Crashed,
+            () = environment.crash.notified() => PollerEnd::Crashed,
+            () = tokio::time::sleep(POLLER_TIMEOUT) => PollerEnd::Crashed,
             served = Box::pin(environment.poller.serve(tick)) => match served {
-                Ok(report) => Start::Reported(Box::new(report)),
-                Err(error) => Start::Failed(error),
+                Ok(report) => PollerEnd::Reported(Box::new(report)),
+                Err(error) => PollerEnd::Failed(error),
             },
         };
         environment.busy.set(false);
-        if (matches!(start, Start::Crashed) || environment.retired.get())
+        if (matches!(start, PollerEnd::Crashed) || environment.retired.get())
             && let Some(gone) = self.environments.borrow_mut().get_mut(index)
         {
             *gone = None; // Lambda starts a new one
         }
         let ended = self.universe.now();
-        self.started.borrow_mut().push(Started { tick, at, ended, environment: index, start });
+        self.started.borrow_mut().push(PollerRun { tick, at, ended, environment: index, start });
     }
 
     /// Kills every poller that is serving: their futures are dropped where they stand.
@@ -223,7 +223,7 @@ impl World {
     }
 
     /// The warm environments.
-    pub fn warm(&self) -> Vec<Rc<Environment>> {
+    pub fn warm(&self) -> Vec<Rc<LambdaEnvironment>> {
         self.environments.borrow().iter().flatten().cloned().collect()
     }
 }

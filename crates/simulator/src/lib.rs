@@ -31,7 +31,7 @@ mod settings;
 mod world;
 
 pub use error::{PutError, SettingsError};
-pub use lambda::{Env, Environment, Start, Started};
-pub use mail::Mail;
-pub use settings::{Deployed, Settings};
+pub use lambda::{LambdaEnvironment, PollerEnd, PollerRun, SimulatedPorts};
+pub use mail::ProducedMail;
+pub use settings::{Deployment, WorldSettings};
 pub use world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, World, domain_queue};

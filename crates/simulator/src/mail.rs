@@ -6,7 +6,7 @@ use tidegate_delivery::ports::{Body, Outgoing};
 
 /// A mail to be put on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mail {
+pub struct ProducedMail {
     /// Its body's `id`.
     pub id: String,
     /// How many recipients it has.
@@ -19,7 +19,7 @@ pub struct Mail {
     pub text: usize,
 }
 
-impl Mail {
+impl ProducedMail {
     /// A mail of one recipient.
     pub fn new(id: impl Into<String>) -> Self {
         let domain = "example.com".to_owned();

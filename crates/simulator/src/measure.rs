@@ -8,7 +8,7 @@ use tidegate_core::identity::Identity;
 use tidegate_core::spill::unpack;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::WindowReport;
-use tidegate_memory::{Arrival, QueuedMessage};
+use tidegate_memory::{QueuedMessage, SesArrival};
 
 use crate::world::{DEAD_LETTERS, World, url};
 
@@ -18,20 +18,21 @@ pub fn span(first: Window, windows: Range<u64>) -> Range<Timestamp> {
 }
 
 /// Recipients that SES accepted within `span`.
-pub fn sent(arrivals: &[Arrival], span: &Range<Timestamp>) -> u64 {
+pub fn sent(arrivals: &[SesArrival], span: &Range<Timestamp>) -> u64 {
     let within = arrivals.iter().filter(|a| a.verdict.is_ok() && span.contains(&a.at));
     within.map(|arrival| u64::from(arrival.recipients)).sum()
 }
 
 /// A campaign's share of the recipients that SES accepted within `span`, 0.0 to 1.0.
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-pub fn share(arrivals: &[Arrival], campaign: &str, span: &Range<Timestamp>) -> f64 {
-    let own: Vec<Arrival> = arrivals.iter().filter(|a| a.campaign == campaign).cloned().collect();
+pub fn share(arrivals: &[SesArrival], campaign: &str, span: &Range<Timestamp>) -> f64 {
+    let own: Vec<SesArrival> =
+        arrivals.iter().filter(|a| a.campaign == campaign).cloned().collect();
     sent(&own, span) as f64 / sent(arrivals, span).max(1) as f64
 }
 
 /// The most recipients that arrived in any half-open second, refused ones included.
-pub fn worst_second(arrivals: &[Arrival]) -> u64 {
+pub fn worst_second(arrivals: &[SesArrival]) -> u64 {
     let (mut worst, mut sum) = (0, 0);
     let mut oldest = arrivals.iter().peekable();
     for arrival in arrivals {
@@ -45,14 +46,14 @@ pub fn worst_second(arrivals: &[Arrival]) -> u64 {
 }
 
 /// What arrived for recipients of these domains, each arrival with those recipients alone.
-pub fn to_domains(arrivals: &[Arrival], domains: &[&str]) -> Vec<Arrival> {
+pub fn to_domains(arrivals: &[SesArrival], domains: &[&str]) -> Vec<SesArrival> {
     let of = |address: &&String| {
         address.rsplit_once('@').is_some_and(|(_, domain)| domains.contains(&domain))
     };
     let own = arrivals.iter().map(|arrival| {
         let addresses: Vec<String> = arrival.addresses.iter().filter(of).cloned().collect();
         let recipients = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-        Arrival { addresses, recipients, ..arrival.clone() }
+        SesArrival { addresses, recipients, ..arrival.clone() }
     });
     own.filter(|arrival| arrival.recipients > 0).collect()
 }

@@ -13,16 +13,16 @@ const LIMITS: &str = "TIDEGATE_DOMAIN_LIMITS";
 
 /// What the functions of a stack are configured with.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Deployed {
+pub struct Deployment {
     /// The poller.
     pub poller: PollerConfig,
     /// The scheduler.
     pub scheduler: SchedulerConfig,
 }
 
-/// What a world is like. Made with [`Settings::new`] and changed by its fields.
+/// What a world is like. Made with [`WorldSettings::new`] and changed by its fields.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct WorldSettings {
     /// The account's quota, recipients a second: what SES tells, and by default what it enforces.
     pub quota: f64,
     /// What SES really lets through, where that differs.
@@ -46,7 +46,7 @@ pub struct Settings {
     /// More of the functions' variables, by name.
     pub variables: Vec<(&'static str, String)>,
     /// What the functions are configured with but for their queues; the variables that are given go first.
-    pub deployed: Option<Box<Deployed>>,
+    pub deployed: Option<Box<Deployment>>,
     /// `TIDEGATE_OVERLAP_WINDOWS`.
     pub overlap_windows: u64,
     /// The wall clocks of the environments, by the order of their start, in nanoseconds ahead of
@@ -58,7 +58,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Settings {
+impl WorldSettings {
     /// Two campaigns, 90 and 10; SES answers in about 80 ms and counts every sliding second; SQS
     /// in 5 to 15 ms.
     pub fn new(quota: f64, merge: bool) -> Self {

@@ -27,9 +27,9 @@ use tidegate_memory::{
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::error::{PutError, SettingsError};
-use crate::lambda::{Environment, Started};
-use crate::mail::{Mail, produced};
-use crate::settings::Settings;
+use crate::lambda::{LambdaEnvironment, PollerRun};
+use crate::mail::{ProducedMail, produced};
+use crate::settings::WorldSettings;
 
 /// The merge queue's name. No campaign's name has a dot in it.
 pub const MERGE: &str = "merge.fifo";
@@ -64,7 +64,7 @@ fn create(queues: &MemoryQueues, name: &str, settings: QueueSettings) {
 #[derive(Debug)]
 pub struct World {
     /// What it is like.
-    pub settings: Settings,
+    pub settings: WorldSettings,
     /// True time.
     pub universe: Universe,
     /// The queues, without faults.
@@ -100,8 +100,8 @@ pub struct World {
     gauge: Gauge,
     rate: Rate,
     pub(crate) entropy: SeededEntropy,
-    pub(crate) environments: RefCell<Vec<Option<Rc<Environment>>>>,
-    pub(crate) started: RefCell<Vec<Started>>,
+    pub(crate) environments: RefCell<Vec<Option<Rc<LambdaEnvironment>>>>,
+    pub(crate) started: RefCell<Vec<PollerRun>>,
     pub(crate) enqueued: RefCell<BTreeMap<String, u32>>,
     ticks: RefCell<Option<UnboundedReceiver<Tick>>>,
 }
@@ -111,7 +111,7 @@ impl World {
     ///
     /// # Errors
     /// [`SettingsError`] on settings that the functions or SES would refuse.
-    pub fn new(settings: Settings) -> Result<Self, SettingsError> {
+    pub fn new(settings: WorldSettings) -> Result<Self, SettingsError> {
         let (poller, scheduler) = (settings.poller()?, settings.scheduler()?);
         let (ses, rate) = (settings.ses()?, Rate::per_second(settings.quota)?);
         let universe = Universe::starting_at(settings.epoch);
@@ -178,7 +178,7 @@ impl World {
     ///
     /// # Errors
     /// [`PutError`] where the queue does not take them.
-    pub async fn put(&self, queue: &str, mails: &[Mail]) -> Result<(), PutError> {
+    pub async fn put(&self, queue: &str, mails: &[ProducedMail]) -> Result<(), PutError> {
         let bodies: Vec<Outgoing> = mails.iter().map(|mail| produced(mail.body())).collect();
         self.put_raw(queue, &bodies).await?;
         let mut enqueued = self.enqueued.borrow_mut();
@@ -230,7 +230,7 @@ impl World {
     /// # Errors
     /// [`PutError`] where the queue does not take them.
     pub async fn fill(&self, campaign: &str, count: usize) -> Result<(), PutError> {
-        self.put(campaign, &Mail::several(campaign, count, 1)).await
+        self.put(campaign, &ProducedMail::several(campaign, count, 1)).await
     }
 
     /// What stands on the queue of this name.
@@ -260,7 +260,7 @@ impl World {
     }
 
     /// All pollers that ended, in that order.
-    pub fn starts(&self) -> RefMut<'_, Vec<Started>> {
+    pub fn starts(&self) -> RefMut<'_, Vec<PollerRun>> {
         self.started.borrow_mut()
     }
 

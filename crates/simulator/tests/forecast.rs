@@ -6,8 +6,8 @@ use tidegate_core::Timestamp;
 use tidegate_core::daily::Pace;
 use tidegate_operate::page::Page;
 use tidegate_simulator::plan::{
-    Daily, Forecast, Limit, Options, PlanError, PlanReport, Scenario, Variant, WeightList, chart,
-    forecast,
+    Bottleneck, DailyQuotaSettings, Forecast, ForecastOptions, PlanError, PlanReport, Scenario,
+    Variant, WeightList, chart, forecast,
 };
 
 fn scenario(campaigns: &[&str], weights: &str) -> Scenario {
@@ -22,7 +22,7 @@ fn changed(scenario: &Scenario, changes: &str) -> Scenario {
 }
 
 fn forecast_of(scenario: &Scenario, every_window: bool) -> Forecast {
-    forecast(scenario, Options { seeds: 3, every_window }, &|_| true).unwrap()
+    forecast(scenario, ForecastOptions { seeds: 3, every_window }, &|_| true).unwrap()
 }
 
 /// That each campaign's end differs by no more than this share and three seconds from that of a run of
@@ -95,7 +95,7 @@ fn mails_refused_for_good_and_lost_answers_agree() {
 #[track_caller]
 fn assert_agree_in_one_run(scenario: &Scenario) {
     let [quick, full] = [false, true].map(|every_window| {
-        forecast(scenario, Options { seeds: 1, every_window }, &|_| true).unwrap()
+        forecast(scenario, ForecastOptions { seeds: 1, every_window }, &|_| true).unwrap()
     });
     let [quick_end, full_end] =
         [&quick, &full].map(|forecast| forecast.ends_after_seconds.unwrap().expected);
@@ -110,28 +110,28 @@ fn assert_agree_in_one_run(scenario: &Scenario) {
 #[test]
 fn the_daily_quota_ends_each_day_and_frees_up_a_day_later() {
     let mut daily = scenario(&["big=12k", "small=2k"], "big=90,small=10");
-    daily.daily = Some(Daily { quota: 8_000, sent: 0, pace: Pace::Full });
+    daily.daily = Some(DailyQuotaSettings { quota: 8_000, sent: 0, pace: Pace::Full });
     let forecast = forecast_of(&daily, false);
     let end = forecast.ends_after_seconds.unwrap();
     // 7,920 may be sent a day; 6,080 are left for the second day, and that takes 443 s at 13.7.
     assert!((86_400.0 + 440.0..86_400.0 + 560.0).contains(&end.expected), "{end:?}");
-    assert!(forecast.phases.iter().any(|phase| phase.limit == Limit::DailyQuota));
+    assert!(forecast.phases.iter().any(|phase| phase.limit == Bottleneck::DailyQuota));
     assert!(forecast.simulation.simulated_windows < 30_000, "{:?}", forecast.simulation);
     let spread = forecast_of(&changed(&daily, "daily=spread"), false);
     let end = spread.ends_after_seconds.unwrap();
     // 14,000 at 7,920 a day, of which the guard keeps a fiftieth free.
     let due = 14_000.0 / 7_920.0 * 86_400.0 * 1.02;
     assert!((end.expected - due).abs() < 0.01 * due, "{end:?}, {due} is due");
-    assert_eq!(spread.mostly(), Some(Limit::DailyQuota));
+    assert_eq!(spread.mostly(), Some(Bottleneck::DailyQuota));
 }
 
 #[test]
 fn what_was_sent_before_the_start_is_off_the_day() {
     let mut daily = scenario(&["big=3k"], "big=1");
-    daily.daily = Some(Daily { quota: 8_000, sent: 6_000, pace: Pace::Full });
+    daily.daily = Some(DailyQuotaSettings { quota: 8_000, sent: 6_000, pace: Pace::Full });
     let end = forecast_of(&daily, false).ends_after_seconds.unwrap();
     assert!(end.expected > 86_400.0, "{end:?}");
-    daily.daily = Some(Daily { quota: 8_000, sent: 4_000, pace: Pace::Full });
+    daily.daily = Some(DailyQuotaSettings { quota: 8_000, sent: 4_000, pace: Pace::Full });
     let end = forecast_of(&daily, false).ends_after_seconds.unwrap();
     assert!(end.latest < 250.0, "{end:?}");
 }
@@ -189,7 +189,7 @@ fn a_recipient_domains_limit_is_what_a_campaign_ends_by() {
     let mut too_much = scenario(&["big=5"], "big=1");
     too_much.domains =
         ["a.example=60%", "b.example=50%"].map(|text| text.parse().unwrap()).to_vec();
-    let said = forecast(&too_much, Options::default(), &|_| true).unwrap_err().to_string();
+    let said = forecast(&too_much, ForecastOptions::default(), &|_| true).unwrap_err().to_string();
     assert!(said.starts_with("domain is `110"), "{said}");
 }
 
@@ -197,7 +197,7 @@ fn a_recipient_domains_limit_is_what_a_campaign_ends_by() {
 fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
     let good = scenario(&["big=500"], "big=1");
     let said = |scenario: &Scenario| {
-        forecast(scenario, Options::default(), &|_| true).unwrap_err().to_string()
+        forecast(scenario, ForecastOptions::default(), &|_| true).unwrap_err().to_string()
     };
     let quota = Scenario { quota: 0.0, ..good.clone() };
     assert_eq!(said(&quota), "quota is `0`; allowed is 0.001 to 10000 recipients a second");
@@ -215,7 +215,7 @@ fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
     assert_eq!(unknown.to_string(), "a weight names the campaign `bulk`; there is big");
     let huge = scenario(&["big=18446744073709551615", "other=1x50"], "big=1");
     assert!(said(&huge).starts_with("mails of campaign big is `18446744073709551615`; allowed"));
-    let day = Daily { quota: 1_000, sent: u64::MAX, pace: Pace::Full };
+    let day = DailyQuotaSettings { quota: 1_000, sent: u64::MAX, pace: Pace::Full };
     let day = Scenario { daily: Some(day), ..good.clone() };
     assert!(said(&day).starts_with("sent today is `18446744073709551615`; allowed is 0 to"));
     // With the guard 13.72 a second may be sent.
@@ -231,7 +231,7 @@ fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
 #[test]
 fn a_forecast_that_is_stopped_ends_at_once() {
     let million = scenario(&["big=900k"], "big=1");
-    let options = Options { seeds: 3, every_window: true };
+    let options = ForecastOptions { seeds: 3, every_window: true };
     let stopped = forecast(&million, options, &|_| false);
     assert!(matches!(stopped, Err(PlanError::Stopped)), "{stopped:?}");
 }
@@ -247,10 +247,10 @@ fn the_recorded_example_is_what_is_said() {
     let report = PlanReport { forecasts };
     let page = Page::of(&report);
     snapbox::assert_data_eq!(page.plain(), snapbox::file!["golden/plan.txt"]);
-    let svg = chart::draw(&report, chart::Format::Svg).unwrap();
+    let svg = chart::draw(&report, chart::ChartFormat::Svg).unwrap();
     let svg = String::from_utf8(svg).unwrap();
     // Of the PNG its reader: 1,000 pixels wide, and neither blank nor without text in the quota's red.
-    let picture = chart::draw(&report, chart::Format::Png).unwrap();
+    let picture = chart::draw(&report, chart::ChartFormat::Png).unwrap();
     let mut reader = png::Decoder::new(std::io::Cursor::new(picture)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();

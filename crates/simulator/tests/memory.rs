@@ -3,11 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test's own settings, and memory adapters that answer")]
 
 use tidegate_core::memory::Memory;
-use tidegate_simulator::{Mail, Settings, World, measure};
+use tidegate_simulator::{ProducedMail, World, WorldSettings, measure};
 
 const MODES: [bool; 2] = [true, false];
 
-async fn run(settings: Settings, mails: Vec<Mail>, windows: u64) -> World {
+async fn run(settings: WorldSettings, mails: Vec<ProducedMail>, windows: u64) -> World {
     let world = World::new(settings).unwrap();
     for mail in mails {
         world.put("big", &[mail]).await.unwrap();
@@ -18,8 +18,8 @@ async fn run(settings: Settings, mails: Vec<Mail>, windows: u64) -> World {
     world
 }
 
-fn settings(quota: f64, merge: bool, memory_mb: u32) -> Settings {
-    Settings::new(quota, merge).variable("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", memory_mb)
+fn settings(quota: f64, merge: bool, memory_mb: u32) -> WorldSettings {
+    WorldSettings::new(quota, merge).variable("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", memory_mb)
 }
 
 #[tokio::test(start_paused = true)]
@@ -28,7 +28,7 @@ async fn a_poller_never_holds_more_mail_than_its_memory_has_room_for_and_goes_on
     let most = Memory::megabytes(MEMORY_MB).mail_bytes();
     for merge in MODES {
         for (quota, bytes, count) in [(100.0, 900_000, 250), (200.0, 250_000, 700)] {
-            let mails: Vec<Mail> = Mail::several("big", count, 1)
+            let mails: Vec<ProducedMail> = ProducedMail::several("big", count, 1)
                 .into_iter()
                 .map(|mail| mail.of_bytes(bytes))
                 .collect();
@@ -48,7 +48,7 @@ async fn a_poller_never_holds_more_mail_than_its_memory_has_room_for_and_goes_on
 async fn small_mails_are_received_as_if_there_were_all_the_memory() {
     for merge in MODES {
         let sent = async |memory_mb| {
-            let mails = Mail::several("big", 1_500, 1);
+            let mails = ProducedMail::several("big", 1_500, 1);
             let world = run(settings(200.0, merge, memory_mb), mails, 8).await;
             (world.accepted().len(), world.queues.calls_by_kind())
         };
@@ -67,7 +67,7 @@ async fn newsletters_go_as_fast_as_with_all_the_memory() {
         let sent = async |memory_mb| {
             let world = World::new(settings(quota, merge, memory_mb)).unwrap();
             for (campaign, count) in [("big", 1_600), ("small", 300)] {
-                for mail in Mail::several(campaign, count, 1) {
+                for mail in ProducedMail::several(campaign, count, 1) {
                     world.put(campaign, &[mail.of_bytes(kilobytes * 1_000)]).await.unwrap();
                 }
             }

@@ -8,27 +8,27 @@ use tidegate_core::Window;
 use tidegate_core::pressure::Level;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Operation, Rule};
-use tidegate_simulator::{Mail, Settings, World, measure};
+use tidegate_simulator::{ProducedMail, World, WorldSettings, measure};
 
 /// Windows of a minute.
 const MINUTE: u64 = 60;
 
 /// Busy from a minute of backlog on, overloaded from four.
-fn settings(merge: bool) -> Settings {
-    Settings::new(14.0, merge)
+fn settings(merge: bool) -> WorldSettings {
+    WorldSettings::new(14.0, merge)
         .variable("TIDEGATE_PRESSURE_BUSY", "depth=1m")
         .variable("TIDEGATE_PRESSURE_OVERLOADED", "depth=4m")
         .variable("TIDEGATE_SPILL", "s3://tides/spill")
 }
 
 /// `count` mails, `PRIORITY-0` and so on.
-fn mails(priority: &'static str, count: usize) -> Vec<Mail> {
-    let named = |mail: Mail| if priority == "normal" { mail } else { mail.at(priority) };
-    Mail::several(priority, count, 1).into_iter().map(named).collect()
+fn mails(priority: &'static str, count: usize) -> Vec<ProducedMail> {
+    let named = |mail: ProducedMail| if priority == "normal" { mail } else { mail.at(priority) };
+    ProducedMail::several(priority, count, 1).into_iter().map(named).collect()
 }
 
 /// One of each in turn, so that no priority stands before the others.
-fn mixed(lists: &[Vec<Mail>]) -> Vec<Mail> {
+fn mixed(lists: &[Vec<ProducedMail>]) -> Vec<ProducedMail> {
     let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
     let each = |n: usize| lists.iter().filter_map(move |list| list.get(n * list.len() / longest));
     let mut seen = std::collections::BTreeSet::new();
@@ -133,7 +133,7 @@ async fn direct_mode_defers_as_well() {
 async fn deferring_costs_no_slot() {
     let mut sent = Vec::new();
     for shedding in [true, false] {
-        let settings = if shedding { settings(true) } else { Settings::new(14.0, true) };
+        let settings = if shedding { settings(true) } else { WorldSettings::new(14.0, true) };
         let world = World::new(settings).unwrap();
         let all = mixed(&[mails("low", 4_000), mails("high", 4_000)]);
         world.put("big", &all).await.unwrap();
@@ -148,7 +148,7 @@ async fn deferring_costs_no_slot() {
 #[tokio::test(start_paused = true)]
 async fn a_campaign_of_nothing_else_is_moved_once_and_leaves_its_slots_to_the_others() {
     let world = World::new(settings(true)).unwrap();
-    let low: Vec<Mail> = mails("low", 3_000);
+    let low: Vec<ProducedMail> = mails("low", 3_000);
     world.put("big", &low).await.unwrap();
     world.put("small", &mails("high", 1_000)).await.unwrap();
     // No quota is known in the first minute there ever was: its backlog is not judged.

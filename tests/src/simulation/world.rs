@@ -6,7 +6,7 @@ use tidegate_core::control::Control;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_delivery::ports::{Outgoing, Standing};
 use tidegate_memory::QueuedMessage;
-use tidegate_simulator::{DEAD_LETTERS, Mail, Settings, measure};
+use tidegate_simulator::{DEAD_LETTERS, ProducedMail, WorldSettings, measure};
 
 use super::rate;
 
@@ -33,7 +33,7 @@ impl World {
     ///
     /// # Panics
     /// On settings that make none.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: WorldSettings) -> Self {
         Self(tidegate_simulator::World::new(settings).unwrap())
     }
 
@@ -41,7 +41,7 @@ impl World {
     ///
     /// # Panics
     /// Where the queue does not take them.
-    pub async fn put(&self, queue: &str, mails: &[Mail]) {
+    pub async fn put(&self, queue: &str, mails: &[ProducedMail]) {
         self.0.put(queue, mails).await.unwrap();
     }
 

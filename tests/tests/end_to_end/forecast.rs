@@ -2,7 +2,7 @@
 
 use tidegate_cli::local::{Figures, Plan};
 use tidegate_core::Timestamp;
-use tidegate_simulator::plan::{Load, Options, Scenario, forecast};
+use tidegate_simulator::plan::{CampaignLoad, ForecastOptions, Scenario, forecast};
 
 use crate::site::{GUARD, RATE};
 
@@ -18,14 +18,14 @@ pub(crate) fn assert_forecast(plan: &Plan, figures: &Figures) {
     scenario.campaigns = plan
         .campaigns
         .iter()
-        .map(|campaign| Load {
+        .map(|campaign| CampaignLoad {
             name: campaign.name.clone(),
             weight: campaign.weight,
             mails: campaign.mails,
             recipients: campaign.recipients,
         })
         .collect();
-    let told = forecast(&scenario, Options::default(), &|_| true).unwrap();
+    let told = forecast(&scenario, ForecastOptions::default(), &|_| true).unwrap();
     let first = told.first_mail_after_seconds.unwrap();
     let last = figures.ended_after_seconds.values().copied().fold(0.0, f64::max);
     for campaign in &told.campaigns {

@@ -6,7 +6,7 @@ use tidegate_core::breaker::Breaker;
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{FailureKind, Ledger as _, LedgerReport};
 use tidegate_memory::{Counting, Fault, Latency, Operation, Rule, failures};
-use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World, measure};
+use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
@@ -26,7 +26,7 @@ async fn outage(world: &World, length: u64, windows: u64) -> tidegate_core::Wind
 #[tokio::test(start_paused = true)]
 async fn an_hour_of_5xx_dead_letters_nothing_with_a_large_backlog() {
     for merge in MODES {
-        let world = World::new(Settings::new(14.0, merge));
+        let world = World::new(WorldSettings::new(14.0, merge));
         world.fill("big", 3_000).await;
         world.fill("small", 300).await;
         outage(&world, HOUR, HOUR + 2_400).await;
@@ -42,7 +42,7 @@ async fn an_hour_of_5xx_dead_letters_nothing_with_a_large_backlog() {
 async fn an_hour_of_5xx_dead_letters_nothing_with_a_backlog_of_two_or_more() {
     for merge in MODES {
         for backlog in [2, 3, 4, 5, 8, 30] {
-            let world = World::new(Settings::new(14.0, merge).campaigns(&[("news", 1)]));
+            let world = World::new(WorldSettings::new(14.0, merge).campaigns(&[("news", 1)]));
             // The first windows are idle: the outage is there before the mails.
             world
                 .play(HOUR + 2_400, async |first| {
@@ -64,9 +64,9 @@ async fn an_hour_of_5xx_dead_letters_nothing_with_a_backlog_of_two_or_more() {
 #[tokio::test(start_paused = true)]
 async fn it_blocks_a_minute_into_an_outage_and_probes_with_one_mail_in_thirty_seconds() {
     for merge in MODES {
-        let world = World::new(Settings { express: true, ..Settings::new(14.0, merge) });
+        let world = World::new(WorldSettings { express: true, ..WorldSettings::new(14.0, merge) });
         world.fill("big", 4_000).await;
-        world.put(EXPRESS, &Mail::several("express", 30, 1)).await;
+        world.put(EXPRESS, &ProducedMail::several("express", 30, 1)).await;
         let first = outage(&world, 600, 700).await;
         world.assert_nothing_lost();
         let failed = world.mail_faults.strikes();
@@ -93,7 +93,7 @@ async fn it_blocks_a_minute_into_an_outage_and_probes_with_one_mail_in_thirty_se
 #[tokio::test(start_paused = true)]
 async fn failures_while_it_does_not_allow_are_no_attempts_nor_are_probes() {
     for merge in MODES {
-        let settings = Settings::new(14.0, merge).variable("TIDEGATE_MAX_ATTEMPTS", 3);
+        let settings = WorldSettings::new(14.0, merge).variable("TIDEGATE_MAX_ATTEMPTS", 3);
         let world = World::new(settings.campaigns(&[("news", 1)]));
         world.fill("news", 40).await;
         world
@@ -123,7 +123,7 @@ async fn failures_while_it_does_not_allow_are_no_attempts_nor_are_probes() {
 #[tokio::test(start_paused = true)]
 async fn failures_that_come_in_after_it_blocked_are_no_attempts() {
     // Each send times out after five seconds: as it blocks, five windows' mails are still in flight.
-    let world = World::new(Settings::new(14.0, true).campaigns(&[("news", 1)]));
+    let world = World::new(WorldSettings::new(14.0, true).campaigns(&[("news", 1)]));
     world.fill("news", 2_000).await;
     let slow = Latency::between(MS(4_990), MS(5_000));
     let mut blocked = None;
@@ -155,7 +155,7 @@ async fn failures_that_come_in_after_it_blocked_are_no_attempts() {
 /// a probe was neither fed nor found, for ever.
 #[tokio::test(start_paused = true)]
 async fn a_probe_is_found_however_wrong_the_reported_depth_is() {
-    let world = World::new(Settings::new(14.0, true).campaigns(&[("news", 1)]));
+    let world = World::new(WorldSettings::new(14.0, true).campaigns(&[("news", 1)]));
     world.fill("news", 100).await;
     outage(&world, 150, 100).await;
     let wrong =
@@ -170,14 +170,14 @@ async fn a_probe_is_found_however_wrong_the_reported_depth_is() {
 #[tokio::test(start_paused = true)]
 async fn for_a_probe_no_more_is_received_than_one_mail_of_each_queue() {
     for merge in MODES {
-        let settings = Settings { express: true, ..Settings::new(14.0, merge) };
+        let settings = WorldSettings { express: true, ..WorldSettings::new(14.0, merge) };
         let world = World::new(settings.variable("TIDEGATE_DUPLICATE_GUARD", "park"));
         // Both mails are there before the first one's prober is decided on.
         let slow = Latency::between(MS(100), MS(101));
         world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::SetControl));
         world.fill("big", 3_000).await;
         outage(&world, 300, 100).await;
-        world.put(EXPRESS, &Mail::several("express", 30, 1)).await;
+        world.put(EXPRESS, &ProducedMail::several("express", 30, 1)).await;
         let (before, failed) = (world.reports().len(), world.mail_faults.strikes().len());
         world.run(150).await;
         assert!(world.mail_faults.strikes().len() >= failed + 4, "merge {merge}: no probes");
@@ -193,7 +193,7 @@ async fn for_a_probe_no_more_is_received_than_one_mail_of_each_queue() {
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_ses_answers_with_a_hold_shows_that_it_works() {
     for merge in MODES {
-        let world = World::new(Settings::new(14.0, merge).campaigns(&[("news", 1)]));
+        let world = World::new(WorldSettings::new(14.0, merge).campaigns(&[("news", 1)]));
         world.fill("news", 500).await;
         outage(&world, 300, 80).await;
         assert!(!world.ledger_now().await.control.breaker.is_allowing());
@@ -210,7 +210,7 @@ async fn a_probe_that_ses_answers_with_a_hold_shows_that_it_works() {
 #[tokio::test(start_paused = true)]
 async fn a_prober_that_crashes_is_replaced_after_fifteen_seconds() {
     for merge in MODES {
-        let world = World::new(Settings::new(14.0, merge).campaigns(&[("news", 1)]));
+        let world = World::new(WorldSettings::new(14.0, merge).campaigns(&[("news", 1)]));
         world.fill("news", 400).await;
         let probing = |breaker: &Breaker| match breaker {
             Breaker::Probing { since, .. } => Some(*since),
@@ -252,7 +252,7 @@ async fn a_prober_that_crashes_is_replaced_after_fifteen_seconds() {
 #[tokio::test(start_paused = true)]
 async fn a_tenth_of_failures_and_a_rate_refused_by_half_do_not_block() {
     for merge in MODES {
-        let world = World::new(Settings::new(20.0, merge));
+        let world = World::new(WorldSettings::new(20.0, merge));
         world.fill("big", 4_000).await;
         let some = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
         world.mail_faults.add(some.chance(0.1));
@@ -260,8 +260,9 @@ async fn a_tenth_of_failures_and_a_rate_refused_by_half_do_not_block() {
         world.assert_nothing_lost();
         assert!(world.reports().iter().all(|report| report.end != End::Blocked), "merge {merge}");
 
-        let settings = Settings { counting: Counting::Bucket, ..Settings::new(40.0, merge) };
-        let world = World::new(Settings { real_quota: Some(20.0), ..settings });
+        let settings =
+            WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(40.0, merge) };
+        let world = World::new(WorldSettings { real_quota: Some(20.0), ..settings });
         world.tick_rate.set(Some(tidegate_tests::simulation::rate(40.0)));
         world.fill("big", 8_000).await;
         world.run(200).await;
@@ -272,7 +273,7 @@ async fn a_tenth_of_failures_and_a_rate_refused_by_half_do_not_block() {
 #[tokio::test(start_paused = true)]
 async fn a_third_failing_blocks_it_and_a_healthy_ses_opens_it_again() {
     for merge in MODES {
-        let world = World::new(Settings::new(14.0, merge));
+        let world = World::new(WorldSettings::new(14.0, merge));
         world.fill("big", 3_000).await;
         let mut blocked = false;
         world
@@ -296,7 +297,7 @@ async fn a_third_failing_blocks_it_and_a_healthy_ses_opens_it_again() {
 
 #[tokio::test(start_paused = true)]
 async fn while_it_blocks_nothing_is_fed_and_no_queue_is_touched() {
-    let world = World::new(Settings { express: true, ..Settings::new(14.0, true) });
+    let world = World::new(WorldSettings { express: true, ..WorldSettings::new(14.0, true) });
     world.fill("big", 3_000).await;
     world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive));
     let first = outage(&world, 200, 130).await;
@@ -324,7 +325,7 @@ async fn while_it_blocks_nothing_is_fed_and_no_queue_is_touched() {
 #[tokio::test(start_paused = true)]
 async fn with_the_ledger_out_of_reach_nobody_probes() {
     for merge in MODES {
-        let world = World::new(Settings::new(14.0, merge).campaigns(&[("news", 1)]));
+        let world = World::new(WorldSettings::new(14.0, merge).campaigns(&[("news", 1)]));
         world.fill("news", 1_000).await;
         world
             .play(200, async |first| {
@@ -352,7 +353,7 @@ async fn with_the_ledger_out_of_reach_nobody_probes() {
 #[tokio::test(start_paused = true)]
 async fn where_the_ledger_does_not_say_whether_it_still_allows_a_failure_is_an_attempt() {
     for merge in MODES {
-        let world = World::new(Settings::new(14.0, merge).campaigns(&[("news", 1)]));
+        let world = World::new(WorldSettings::new(14.0, merge).campaigns(&[("news", 1)]));
         world.fill("news", 150).await;
         world
             .play(20, async |first| {

@@ -11,8 +11,8 @@ use tidegate_core::Timestamp;
 use tidegate_core::bucket::Pace;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::{Answer, Bucket as _, DomainTake, TakeRequest};
-use tidegate_memory::{Arrival, MemoryBucket};
-use tidegate_tests::simulation::{Settings, World, measure};
+use tidegate_memory::{MemoryBucket, SesArrival};
+use tidegate_tests::simulation::{World, WorldSettings, measure};
 use tokio::time::sleep;
 
 use crate::{MODES, MS};
@@ -21,13 +21,13 @@ const QUOTA: f64 = 14.0;
 /// From a take to SES, as the pollers' mails need it in the middle.
 const WAY: Duration = Duration::from_millis(40);
 
-fn settings(merge: bool, lost: &str) -> Settings {
-    let settings = Settings::new(QUOTA, merge);
+fn settings(merge: bool, lost: &str) -> WorldSettings {
+    let settings = WorldSettings::new(QUOTA, merge);
     let settings = settings.variable("TIDEGATE_SHARED_BUCKET", "redis://bucket.example");
     settings.variable("TIDEGATE_SHARED_BUCKET_LOST", lost)
 }
 
-async fn world(settings: Settings, mails: usize) -> World {
+async fn world(settings: WorldSettings, mails: usize) -> World {
     let world = World::new(settings);
     world.bucket.set_latency(Duration::from_millis(2));
     world.fill("big", mails).await;
@@ -39,7 +39,7 @@ async fn other(
     bucket: MemoryBucket,
     every: Duration,
     domains: &[DomainTake],
-    sent: &RefCell<Vec<Arrival>>,
+    sent: &RefCell<Vec<SesArrival>>,
 ) {
     let pace = Pace { rate: Rate::per_second(QUOTA).unwrap(), guard: Guard::default() };
     let request = TakeRequest { pace, wanted: 1, least: 1, domains };
@@ -47,7 +47,7 @@ async fn other(
         match bucket.take(&request).await.unwrap() {
             taken if taken.answer == Answer::Granted(1) => {
                 let at = Timestamp::from_nanos(taken.at_micros * 1_000) + WAY;
-                sent.borrow_mut().push(Arrival {
+                sent.borrow_mut().push(SesArrival {
                     at,
                     campaign: "other".to_owned(),
                     id: String::new(),

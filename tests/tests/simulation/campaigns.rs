@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_core::allocation::BATCH;
 use tidegate_core::tagged::WEIGHT_TAG;
 use tidegate_memory::QueueSettings;
-use tidegate_tests::simulation::{Mail, Settings, World, measure};
+use tidegate_tests::simulation::{ProducedMail, World, WorldSettings, measure};
 
 use crate::MODES;
 
@@ -30,7 +30,7 @@ async fn world(merge: bool, seconds: u32, has_mail: impl Fn(u32) -> bool) -> Wor
         depth_lag: Duration::from_mins(1),
         ..QueueSettings::default()
     };
-    let settings = Settings { queues: queue, ..Settings::new(200.0, merge) }
+    let settings = WorldSettings { queues: queue, ..WorldSettings::new(200.0, merge) }
         .campaigns(&queues)
         .variable("TIDEGATE_CAMPAIGNS", "ledger")
         .variable("TIDEGATE_CAMPAIGN_QUEUES", "campaign-");
@@ -41,7 +41,9 @@ async fn world(merge: bool, seconds: u32, has_mail: impl Fn(u32) -> bool) -> Wor
         world.tag(&queue, WEIGHT_TAG, Some(&weight(campaign).to_string()));
         if has_mail(campaign) {
             let mails = 200 * seconds * weight(campaign) / weights + 40;
-            world.put(&queue, &Mail::several(&queue, usize::try_from(mails).unwrap_or(0), 1)).await;
+            world
+                .put(&queue, &ProducedMail::several(&queue, usize::try_from(mails).unwrap_or(0), 1))
+                .await;
         }
     }
     world

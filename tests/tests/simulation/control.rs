@@ -4,7 +4,7 @@ use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::poll::End;
 use tidegate_memory::{Fault, Latency, Operation, Rule};
-use tidegate_tests::simulation::{MERGE, Settings, World, measure};
+use tidegate_tests::simulation::{MERGE, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
@@ -21,7 +21,7 @@ fn resume(control: &mut Control, campaign: Option<&str>) {
 #[tokio::test(start_paused = true)]
 async fn a_paused_campaign_stops_with_mail_in_merge_and_loses_nothing() {
     for merge in MODES {
-        let world = World::new(Settings::new(50.0, merge));
+        let world = World::new(WorldSettings::new(50.0, merge));
         world.fill("big", 1_500).await;
         world.fill("small", 1_400).await;
         let first = world
@@ -58,7 +58,7 @@ async fn a_paused_campaign_stops_with_mail_in_merge_and_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn mail_of_a_paused_campaign_is_put_back_with_a_higher_pass_every_time() {
-    let world = World::new(Settings::new(20.0, true).campaigns(&[("big", 1)]));
+    let world = World::new(WorldSettings::new(20.0, true).campaigns(&[("big", 1)]));
     world.fill("big", 200).await;
     let highest_pass = || {
         let standing = world.standing("big").into_iter();
@@ -83,7 +83,7 @@ async fn mail_of_a_paused_campaign_is_put_back_with_a_higher_pass_every_time() {
 /// Regression: a hold was looked up among the listed campaigns only.
 #[tokio::test(start_paused = true)]
 async fn a_campaign_that_is_held_and_no_longer_listed_is_not_sent() {
-    let settings = Settings::new(20.0, true);
+    let settings = WorldSettings::new(20.0, true);
     let without = settings.clone().campaigns(&[("big", 90)]).poller().unwrap();
     let world = World::new(settings);
     world.fill("small", 400).await;
@@ -103,7 +103,7 @@ async fn a_campaign_that_is_held_and_no_longer_listed_is_not_sent() {
 #[tokio::test(start_paused = true)]
 async fn while_all_is_paused_no_queue_is_touched_and_nothing_is_sent() {
     for merge in MODES {
-        let world = World::new(Settings { express: true, ..Settings::new(50.0, merge) });
+        let world = World::new(WorldSettings { express: true, ..WorldSettings::new(50.0, merge) });
         world.fill("big", 1_500).await;
         world.fill("express", 0).await;
         // A fault that changes nothing: its strikes are the receives.
@@ -135,7 +135,7 @@ async fn while_all_is_paused_no_queue_is_touched_and_nothing_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn what_is_put_on_a_paused_campaign_waits_for_it() {
     for merge in MODES {
-        let world = World::new(Settings::new(50.0, merge));
+        let world = World::new(WorldSettings::new(50.0, merge));
         world.control(|control| pause(control, Some("small"))).await;
         world.fill("small", 100).await;
         world.run(10).await;

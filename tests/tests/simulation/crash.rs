@@ -4,18 +4,18 @@ use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use tidegate_memory::{Counting, Fault, Operation, Rule, failures};
-use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World};
+use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings};
 
 use crate::{MODES, MS};
 
 /// Two campaigns and express, a few mails each, and one that is no mail; small enough for two
 /// windows.
 async fn small_world(merge: bool) -> World {
-    let settings = Settings { express: true, ..Settings::new(10.0, merge) };
-    let world = World::new(Settings { counting: Counting::Bucket, ..settings });
+    let settings = WorldSettings { express: true, ..WorldSettings::new(10.0, merge) };
+    let world = World::new(WorldSettings { counting: Counting::Bucket, ..settings });
     world.fill("big", 6).await;
     world.fill("small", 2).await;
-    world.put(EXPRESS, &[Mail::new("express")]).await;
+    world.put(EXPRESS, &[ProducedMail::new("express")]).await;
     let bad = tidegate_tests::simulation::mail::produced(r#"{"id": "bad"}"#.to_owned());
     world.put_raw("big", &[bad]).await;
     world
@@ -116,7 +116,7 @@ async fn a_crash_at_any_change_of_the_ledger_loses_nothing_and_holds_nothing_for
                     world.mail_faults.add(once(failures::not_verified()).nth(2));
                     world.mail_faults.add(once(failures::rate_exceeded()).nth(4));
                     if operation == Operation::Advance {
-                        let large = Mail { recipients: 30, ..Mail::new("large") };
+                        let large = ProducedMail { recipients: 30, ..ProducedMail::new("large") };
                         world.put(EXPRESS, &[large]).await;
                     }
                     world.faults.add(Rule::new(fault.clone()).on(operation).nth(nth));
@@ -174,8 +174,10 @@ async fn a_crash_at_any_await_point_loses_nothing() {
 #[tokio::test(start_paused = true)]
 async fn pollers_killed_in_mid_window_again_and_again_lose_nothing() {
     for merge in MODES {
-        let world =
-            World::new(Settings { counting: Counting::Bucket, ..Settings::new(50.0, merge) });
+        let world = World::new(WorldSettings {
+            counting: Counting::Bucket,
+            ..WorldSettings::new(50.0, merge)
+        });
         world.fill("big", 900).await;
         world.fill("small", 90).await;
         world

@@ -6,12 +6,12 @@ use futures_util::future::join;
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_delivery::poll::End;
 use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
-use tidegate_tests::simulation::{EXPRESS, MERGE, Mail, Settings, World, measure};
+use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
-fn limited(merge: bool, reserve: &str) -> Settings {
-    Settings { express: true, daily_quota: Some(1_000), ..Settings::new(20.0, merge) }
+fn limited(merge: bool, reserve: &str) -> WorldSettings {
+    WorldSettings { express: true, daily_quota: Some(1_000), ..WorldSettings::new(20.0, merge) }
         .variable("TIDEGATE_DAILY_RESERVE", reserve)
 }
 
@@ -29,7 +29,7 @@ async fn campaigns_stop_at_the_reserve_which_express_mail_may_use() {
                 assert!((835..=900).contains(&of_campaigns), "merge {merge}: {of_campaigns}");
                 let holds = world.ledger_now().await.control.holds;
                 assert!(holds.get(HoldReason::DailyBudget).is_some(), "merge {merge}: {holds:?}");
-                world.put(EXPRESS, &Mail::several("express", 60, 1)).await;
+                world.put(EXPRESS, &ProducedMail::several("express", 60, 1)).await;
             })
             .await;
         world.assert_clean();
@@ -63,9 +63,9 @@ async fn the_hold_is_lifted_when_the_quota_frees_up_and_campaigns_go_on() {
 
 #[tokio::test(start_paused = true)]
 async fn within_any_day_no_more_than_the_quota_less_the_reserve_is_sent_for_days_on() {
-    let world = World::new(Settings {
+    let world = World::new(WorldSettings {
         daily_quota: Some(2_000),
-        ..Settings::new(1.0, true).campaigns(&[("news", 1)])
+        ..WorldSettings::new(1.0, true).campaigns(&[("news", 1)])
     });
     world.fill("news", 5_000).await;
     // Two days in strides: each an hour of ticks, then half an hour without a trigger.
@@ -120,7 +120,8 @@ async fn when_ses_says_that_the_day_is_used_up_all_is_held_and_nothing_is_an_att
 async fn spread_over_the_day_the_rate_is_capped_and_the_end_is_never_reached() {
     for merge in MODES {
         // 1.5 a second would use it up within a sixth of the day.
-        let settings = Settings { daily_quota: Some(22_400), ..Settings::new(1.5, merge) };
+        let settings =
+            WorldSettings { daily_quota: Some(22_400), ..WorldSettings::new(1.5, merge) };
         let settings =
             settings.variable("TIDEGATE_DAILY", "spread").variable("TIDEGATE_DAILY_RESERVE", "800");
         let world = World::new(settings);
@@ -137,7 +138,7 @@ async fn spread_over_the_day_the_rate_is_capped_and_the_end_is_never_reached() {
 #[tokio::test(start_paused = true)]
 async fn an_account_that_ses_pauses_is_held_and_goes_on_within_a_minute_of_its_release() {
     for merge in MODES {
-        let world = World::new(Settings::new(20.0, merge));
+        let world = World::new(WorldSettings::new(20.0, merge));
         world.fill("big", 1_000).await;
         let first = world
             .play(240, async |first| {
@@ -162,7 +163,7 @@ async fn an_account_that_ses_pauses_is_held_and_goes_on_within_a_minute_of_its_r
 /// SES's answer may be older than the cause of the hold.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_comes_while_ses_is_asked_stays_until_it_is_asked_again() {
-    let world = World::new(Settings::new(20.0, true));
+    let world = World::new(WorldSettings::new(20.0, true));
     let slow = Latency::between(MS(2_000), MS(2_001));
     world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Account).nth(1));
     let held = async || world.ledger_now().await.control.holds.get(HoldReason::Account).is_some();
@@ -181,7 +182,7 @@ async fn a_hold_that_comes_while_ses_is_asked_stays_until_it_is_asked_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_ses_told_is_kept_though_another_changes_the_record_meanwhile() {
-    let world = World::new(Settings::new(20.0, true));
+    let world = World::new(WorldSettings::new(20.0, true));
     world.ses.configure(|settings| settings.sending_enabled = false);
     let slow = Latency::between(MS(500), MS(501));
     world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::SetControl));
@@ -204,7 +205,7 @@ async fn while_the_days_hold_stands_what_little_frees_up_is_left_to_express_mail
         let hold = Hold::new("", world.universe.now());
         world.control(|control| assert!(control.hold(None, HoldReason::DailyBudget, hold))).await;
         world.fill("big", 50).await;
-        world.put(EXPRESS, &Mail::several("express", 5, 1)).await;
+        world.put(EXPRESS, &ProducedMail::several("express", 5, 1)).await;
         world.run(20).await;
         assert_eq!(world.accepted().len(), 5, "merge {merge}");
         assert!(world.standing(MERGE).is_empty(), "fed what may not be sent");
@@ -253,7 +254,7 @@ async fn a_mail_too_large_for_what_is_left_of_the_day_ends_it() {
         world.ses.send_as_another(935);
         world.schedule().await;
         // Five are free, beside what may be under way.
-        world.put("big", &Mail::several("large", 3, 10)).await;
+        world.put("big", &ProducedMail::several("large", 3, 10)).await;
         world.run(5).await;
         let holds = world.ledger_now().await.control.holds;
         assert!(holds.get(HoldReason::DailyBudget).is_some(), "merge {merge}: {holds:?}");

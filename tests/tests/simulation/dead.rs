@@ -6,7 +6,7 @@ use tidegate_core::duplicate_guard::DuplicateGuard;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{MarkRequest, Marked, Marks as _, Outgoing, Queues as _};
 use tidegate_memory::{Fault, Operation, Rule, failures};
-use tidegate_tests::simulation::{Mail, Settings, World};
+use tidegate_tests::simulation::{ProducedMail, World, WorldSettings};
 
 use crate::MODES;
 use crate::operator_site::{replay, review, url};
@@ -19,7 +19,7 @@ const GUARDS: [(&str, DuplicateGuard); 3] = [
 
 /// A world with five mails, of which SES refused one for good.
 async fn with_a_dead_letter(merge: bool, guard: &str) -> World {
-    let settings = Settings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", guard);
+    let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", guard);
     let world = World::new(settings);
     let rejected = Rule::new(Fault::Before(failures::rejected())).on(Operation::Mail);
     world.mail_faults.add(rejected.at("big/big-3"));
@@ -82,7 +82,7 @@ async fn a_replay_that_is_run_twice_is_sent_once_by_merge_queue_or_guard() {
 #[tokio::test(start_paused = true)]
 async fn a_parked_mail_is_replayed_when_asked_for_and_one_that_was_sent_never() {
     for merge in MODES {
-        let settings = Settings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
         let world = World::new(settings);
         let identity = Identity::from_body_id("big", "m");
         let request = MarkRequest {
@@ -94,7 +94,7 @@ async fn a_parked_mail_is_replayed_when_asked_for_and_one_that_was_sent_never() 
             replaces: None,
         };
         assert_eq!(world.ledger.mark(&request).await.unwrap(), Marked::Ours);
-        world.put("big", &[Mail::new("m")]).await;
+        world.put("big", &[ProducedMail::new("m")]).await;
         world.run(6).await;
         assert_eq!(world.dead_letters()[0].last_error.code.as_deref(), Some("unknown"));
         assert_eq!(review(&world, DuplicateGuard::Park, false).await.to_send(), 0);

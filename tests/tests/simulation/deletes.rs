@@ -4,20 +4,20 @@
 use tidegate_core::config::SETTLED;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Counting, Fault, Operation, Rule, failures};
-use tidegate_tests::simulation::{EXPRESS, Mail, Settings, Start, World};
+use tidegate_tests::simulation::{EXPRESS, PollerEnd, ProducedMail, World, WorldSettings};
 
 use crate::{MODES, MS};
 
 /// 720 mails of two campaigns, express and a limited domain. Some fail once and go back, one is refused
 /// for good: so there are deletes after moves, too.
 async fn mixed(merge: bool) -> World {
-    let settings = Settings { express: true, ..Settings::new(20.0, merge) };
+    let settings = WorldSettings { express: true, ..WorldSettings::new(20.0, merge) };
     let world = World::new(settings.variable("TIDEGATE_DOMAIN_LIMITS", "gmail.com=4/s"));
-    let mut big = Mail::several("big", 600, 1);
+    let mut big = ProducedMail::several("big", 600, 1);
     big.iter_mut().step_by(10).for_each(|mail| "gmail.com".clone_into(&mut mail.domain));
     world.put("big", &big).await;
     world.fill("small", 60).await;
-    world.put(EXPRESS, &Mail::several("express", 60, 1)).await;
+    world.put(EXPRESS, &ProducedMail::several("express", 60, 1)).await;
     for id in ["big/big-1", "big/big-10", "small/small-2", "express/express-3"] {
         let broken = Rule::new(Fault::Before(failures::server_error()));
         world.mail_faults.add(broken.on(Operation::Mail).at(id).nth(1));
@@ -73,7 +73,8 @@ async fn a_batch_of_deletes_that_fails_for_seconds_is_made_good_by_the_same_poll
 #[tokio::test(start_paused = true)]
 async fn a_delete_is_not_tried_for_longer_than_its_poller_lives() {
     for merge in MODES {
-        let settings = Settings { counting: Counting::Bucket, ..Settings::new(20.0, merge) };
+        let settings =
+            WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(20.0, merge) };
         let world = World::new(settings.campaigns(&[("news", 1)]));
         world.fill("news", 100).await;
         let failed = deletes(Fault::Before(FailureKind::Unreachable));
@@ -88,7 +89,7 @@ async fn a_delete_is_not_tried_for_longer_than_its_poller_lives() {
         let twice = world.duplicates().len() as u64;
         assert!(gave_up > 0 && twice <= gave_up, "{twice} twice, {gave_up} deletes failed");
         for start in world.starts().iter() {
-            assert!(!matches!(start.start, Start::Crashed), "killed at its time-out");
+            assert!(!matches!(start.start, PollerEnd::Crashed), "killed at its time-out");
             let Some(report) = start.report() else { continue };
             let settled = start.ended.saturating_since(report.window.closes());
             assert!(settled < SETTLED, "merge {merge}: settled {settled:?} after the window");
@@ -99,7 +100,7 @@ async fn a_delete_is_not_tried_for_longer_than_its_poller_lives() {
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_cannot_succeed_is_not_tried_again() {
     for merge in MODES {
-        let world = World::new(Settings::new(20.0, merge).campaigns(&[("news", 1)]));
+        let world = World::new(WorldSettings::new(20.0, merge).campaigns(&[("news", 1)]));
         world.fill("news", 10).await;
         let denied = FailureKind::Denied("AccessDenied".to_owned());
         world.faults.add(deletes(Fault::Before(denied)));

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use tidegate_core::Window;
 use tidegate_core::domains::DomainLimits;
 use tidegate_memory::Counting;
-use tidegate_operate::why::Verdict;
+use tidegate_operate::why::MailVerdict;
 use tidegate_tests::simulation::{
-    DEAD_LETTERS, EXPRESS, MERGE, Mail, Settings, World, domain_queue, measure,
+    DEAD_LETTERS, EXPRESS, MERGE, ProducedMail, World, WorldSettings, domain_queue, measure,
 };
 
 use crate::MODES;
@@ -15,12 +15,12 @@ use crate::operator_site::why;
 
 const LIMITS: &str = "TIDEGATE_DOMAIN_LIMITS";
 
-fn limited(quota: f64, merge: bool, limits: &str) -> Settings {
-    Settings::new(quota, merge).variable(LIMITS, limits)
+fn limited(quota: f64, merge: bool, limits: &str) -> WorldSettings {
+    WorldSettings::new(quota, merge).variable(LIMITS, limits)
 }
 
-fn mails(prefix: &str, count: usize, domain: &str) -> Vec<Mail> {
-    Mail::several(prefix, count, 1).into_iter().map(|mail| mail.to(domain)).collect()
+fn mails(prefix: &str, count: usize, domain: &str) -> Vec<ProducedMail> {
+    ProducedMail::several(prefix, count, 1).into_iter().map(|mail| mail.to(domain)).collect()
 }
 
 /// How often each mail came to stand on a queue after its first.
@@ -149,7 +149,7 @@ async fn a_backlog_of_one_campaign_at_a_provider_does_not_hold_up_another_campai
         let got = used(&world, &["gmail.com"], 10.0, first, 10..60);
         assert!(got >= 0.95, "merge {merge}: {got:.3} of the limit");
         let answer = why(&world, Some("big"), "g-2999").await;
-        assert_eq!(answer.verdict, Verdict::DomainLimit, "{}", answer.summary);
+        assert_eq!(answer.verdict, MailVerdict::DomainLimit, "{}", answer.summary);
         assert!(
             answer.summary.contains("to gmail.com (10/s: the last goes in about"),
             "{}",
@@ -161,7 +161,7 @@ async fn a_backlog_of_one_campaign_at_a_provider_does_not_hold_up_another_campai
 #[tokio::test(start_paused = true)]
 async fn express_mail_keeps_the_limits_too_and_one_domains_flood_keeps_out_no_other() {
     for merge in MODES {
-        let settings = Settings { express: true, ..limited(20.0, merge, "gmail.com=2/s") };
+        let settings = WorldSettings { express: true, ..limited(20.0, merge, "gmail.com=2/s") };
         let world = World::new(settings);
         world.put("big", &mails("o", 900, "example.com")).await;
         world.put(EXPRESS, &mails("g", 100, "gmail.com")).await;
@@ -187,8 +187,8 @@ async fn express_mail_keeps_the_limits_too_and_one_domains_flood_keeps_out_no_ot
 async fn mails_to_several_providers_keep_each_limit() {
     for merge in MODES {
         let settings = limited(50.0, merge, "gmail.com=10/s, yahoo.com=5/s");
-        let world = World::new(Settings { counting: Counting::Bucket, ..settings });
-        let three = |mail: Mail| Mail { recipients: 3, ..mail };
+        let world = World::new(WorldSettings { counting: Counting::Bucket, ..settings });
+        let three = |mail: ProducedMail| ProducedMail { recipients: 3, ..mail };
         world
             .put("big", &mails("g", 100, "gmail.com").into_iter().map(three).collect::<Vec<_>>())
             .await;

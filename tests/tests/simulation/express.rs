@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::Entropy as _;
-use tidegate_memory::{Arrival, SeededEntropy};
-use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World, measure};
+use tidegate_memory::{SeededEntropy, SesArrival};
+use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
@@ -40,8 +40,10 @@ impl Case {
     }
 
     async fn run(self) -> Ran {
-        let settings =
-            Settings { express: true, ..Settings::new(f64::from(self.quota), self.merge) };
+        let settings = WorldSettings {
+            express: true,
+            ..WorldSettings::new(f64::from(self.quota), self.merge)
+        };
         let settings = match self.variable {
             Some((name, value)) => settings.variable(name, value),
             None => settings,
@@ -63,7 +65,7 @@ impl Case {
                     // At random: the gaps of a Poisson process.
                     let mut mails = Vec::new();
                     while due < end && (mails.is_empty() || due <= world.universe.now()) {
-                        let mail = Mail::new(format!("express-{}", put.len()));
+                        let mail = ProducedMail::new(format!("express-{}", put.len()));
                         put.insert(mail.id.clone(), due);
                         mails.push(mail);
                         world.universe.sleep_until(due).await;
@@ -94,7 +96,7 @@ impl Ran {
     fn sent(&self, windows: Range<u64>) -> (u64, u64) {
         let span = measure::span(self.first, windows);
         let arrivals = self.world.ses.arrivals();
-        let (express, bulk): (Vec<Arrival>, _) =
+        let (express, bulk): (Vec<SesArrival>, _) =
             arrivals.into_iter().partition(|arrival| arrival.campaign == EXPRESS);
         (measure::sent(&bulk, &span), measure::sent(&express, &span))
     }
@@ -220,9 +222,9 @@ async fn under_a_flood_the_floor_is_the_campaigns_to_the_slot_and_without_one_th
 #[tokio::test(start_paused = true)]
 async fn a_floor_costs_express_nothing_where_campaigns_have_no_mail() {
     for merge in MODES {
-        let settings = Settings { express: true, ..Settings::new(50.0, merge) };
+        let settings = WorldSettings { express: true, ..WorldSettings::new(50.0, merge) };
         let world = World::new(settings.variable("TIDEGATE_CAMPAIGN_FLOOR", "90%"));
-        world.put(EXPRESS, &Mail::several("express", 1_000, 1)).await;
+        world.put(EXPRESS, &ProducedMail::several("express", 1_000, 1)).await;
         let first = world.run(26).await;
         world.assert_clean();
         assert_eq!(world.accepted().len(), 1_000, "merge {merge}");

@@ -5,8 +5,8 @@
 use tidegate_core::Window;
 use tidegate_core::config::Campaign;
 use tidegate_delivery::ports::{Ledger as _, LedgerReport};
-use tidegate_memory::Place;
-use tidegate_tests::simulation::{MERGE, Mail, Settings, World, measure};
+use tidegate_memory::MessageState;
+use tidegate_tests::simulation::{MERGE, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
@@ -19,7 +19,7 @@ fn last_of(world: &World, campaign: &str, first: Window) -> u64 {
 
 /// Runs until one campaign has ended and some windows more; the other takes all that is left.
 async fn one_ends_first(merge: bool, big: usize, small: usize, ends: &str) {
-    let world = World::new(Settings::new(100.0, merge));
+    let world = World::new(WorldSettings::new(100.0, merge));
     world.fill("big", big).await;
     world.fill("small", small).await;
     let first = world.run(24).await;
@@ -52,7 +52,7 @@ async fn when_the_big_campaign_ends_the_small_one_takes_its_share_at_once() {
 async fn one_campaign_alone_gets_the_whole_quota() {
     for merge in MODES {
         for alone in ["big", "small"] {
-            let world = World::new(Settings::new(50.0, merge));
+            let world = World::new(WorldSettings::new(50.0, merge));
             world.fill(alone, 2_000).await;
             let first = world.run(36).await;
             world.assert_clean();
@@ -65,14 +65,14 @@ async fn one_campaign_alone_gets_the_whole_quota() {
 #[tokio::test(start_paused = true)]
 async fn a_campaign_that_fills_again_has_its_share_within_its_idle_windows_and_four_more() {
     for merge in MODES {
-        let world = World::new(Settings::new(100.0, merge));
+        let world = World::new(WorldSettings::new(100.0, merge));
         world.fill("big", 6_000).await;
         world.fill("small", 30).await;
         let first = world.next_window();
         world
             .play(56, async |first| {
                 world.until(first, 20, MS(300)).await;
-                world.put("small", &Mail::several("again", 600, 1)).await;
+                world.put("small", &ProducedMail::several("again", 600, 1)).await;
             })
             .await;
         world.assert_clean();
@@ -87,7 +87,7 @@ async fn a_campaign_that_fills_again_has_its_share_within_its_idle_windows_and_f
 #[tokio::test(start_paused = true)]
 async fn the_merge_queue_stays_near_one_window_deep() {
     for quota in [14.0, 200.0] {
-        let world = World::new(Settings::new(quota, true));
+        let world = World::new(WorldSettings::new(quota, true));
         let count = format!("{}", quota * 40.0).parse().unwrap();
         world.fill("big", count).await;
         world.fill("small", count / 5).await;
@@ -97,7 +97,7 @@ async fn the_merge_queue_stays_near_one_window_deep() {
                     for part in [250, 750] {
                         world.until(first, number, MS(part)).await;
                         let standing = world.standing(MERGE);
-                        let ready = standing.iter().filter(|m| m.place == Place::Visible);
+                        let ready = standing.iter().filter(|m| m.place == MessageState::Visible);
                         let depth = u32::try_from(ready.count()).unwrap();
                         let windows = f64::from(depth) / quota;
                         assert!(windows <= 2.5, "{windows:.2} windows deep in window {number}");
@@ -113,7 +113,7 @@ async fn the_merge_queue_stays_near_one_window_deep() {
 #[tokio::test(start_paused = true)]
 async fn a_reported_depth_that_is_wrong_is_set_right_by_counting() {
     for (quota, error) in [(5.0, 18), (14.0, 35), (14.0, -30), (100.0, 290), (100.0, -300)] {
-        let world = World::new(Settings::new(quota, true));
+        let world = World::new(WorldSettings::new(quota, true));
         let count: usize = format!("{}", quota * 60.0).parse().unwrap();
         world.fill("big", count).await;
         world.fill("small", count / 8).await;
@@ -132,7 +132,7 @@ async fn a_reported_depth_that_is_wrong_is_set_right_by_counting() {
 #[tokio::test(start_paused = true)]
 async fn new_weights_act_on_a_backlog_within_four_seconds() {
     for merge in MODES {
-        let world = World::new(Settings::new(100.0, merge));
+        let world = World::new(WorldSettings::new(100.0, merge));
         world.fill("big", 2_600).await;
         world.fill("small", 1_500).await;
         let first = world.next_window();
@@ -159,7 +159,7 @@ async fn new_weights_act_on_a_backlog_within_four_seconds() {
 #[tokio::test(start_paused = true)]
 async fn a_new_campaign_acts_within_four_seconds() {
     for merge in MODES {
-        let settings = Settings::new(100.0, merge).variable("TIDEGATE_CAMPAIGNS", "ledger");
+        let settings = WorldSettings::new(100.0, merge).variable("TIDEGATE_CAMPAIGNS", "ledger");
         let world = World::new(settings);
         let listed = |name: &str, weight| Campaign {
             name: name.into(),

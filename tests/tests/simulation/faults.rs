@@ -10,7 +10,9 @@ use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::Outgoing;
 use tidegate_memory::{Counting, Fault, Latency, Operation, QueueSettings, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
-use tidegate_tests::simulation::{DEAD_LETTERS, Mail, Settings, Start, World, measure};
+use tidegate_tests::simulation::{
+    DEAD_LETTERS, PollerEnd, ProducedMail, World, WorldSettings, measure,
+};
 
 use crate::{MODES, MS};
 
@@ -18,7 +20,7 @@ use crate::{MODES, MS};
 async fn a_deployment_in_mid_window_with_old_and_new_pollers_side_by_side_is_harmless() {
     for merge in MODES {
         // The new pollers have another guard, hence another grid, and treat what is unsent otherwise.
-        let settings = Settings::new(40.0, merge);
+        let settings = WorldSettings::new(40.0, merge);
         let new = settings
             .clone()
             .variable("TIDEGATE_GUARD", 0.05)
@@ -52,7 +54,7 @@ async fn a_deployment_in_mid_window_with_old_and_new_pollers_side_by_side_is_har
 #[tokio::test(start_paused = true)]
 async fn ticks_that_come_in_another_order_cost_their_windows_only() {
     for merge in MODES {
-        let world = World::new(Settings::new(20.0, merge));
+        let world = World::new(WorldSettings::new(20.0, merge));
         world.fill("big", 700).await;
         world
             .play(60, async |first| {
@@ -75,8 +77,8 @@ async fn ticks_that_come_in_another_order_cost_their_windows_only() {
 
 #[tokio::test(start_paused = true)]
 async fn two_messages_of_one_id_are_one_mail_when_merged_and_of_two_campaigns_two() {
-    let world = World::new(Settings::new(20.0, true));
-    let again = [Mail::new("order-7")];
+    let world = World::new(WorldSettings::new(20.0, true));
+    let again = [ProducedMail::new("order-7")];
     world.put("big", &again).await;
     world.put("big", &again).await;
     world.put("small", &again).await;
@@ -93,7 +95,7 @@ async fn two_messages_of_one_id_are_one_mail_when_merged_and_of_two_campaigns_tw
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_replayed_within_five_minutes_is_sent() {
     for merge in MODES {
-        let world = World::new(Settings::new(20.0, merge));
+        let world = World::new(WorldSettings::new(20.0, merge));
         world.fill("big", 3).await;
         world.ses.refuse_address("big-1.0@example.com", failures::rejected());
         world.run(4).await;
@@ -124,7 +126,8 @@ async fn a_dead_letter_replayed_within_five_minutes_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_receipt_that_expires_before_its_delete_brings_the_mail_again_and_a_guard_knows_it() {
     for (guard, merge) in [("off", true), ("park", true), ("off", false), ("park", false)] {
-        let settings = Settings { counting: Counting::Bucket, ..Settings::new(10.0, merge) };
+        let settings =
+            WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(10.0, merge) };
         let settings = settings.campaigns(&[("news", 1)]);
         let world = World::new(settings.variable("TIDEGATE_DUPLICATE_GUARD", guard));
         let brief = QueueSettings { visibility: MS(4_000), ..QueueSettings::default() };
@@ -151,8 +154,10 @@ async fn a_receipt_that_expires_before_its_delete_brings_the_mail_again_and_a_gu
 #[tokio::test(start_paused = true)]
 async fn a_poller_killed_at_its_time_out_in_mid_window_loses_nothing() {
     for merge in MODES {
-        let world =
-            World::new(Settings { counting: Counting::Bucket, ..Settings::new(20.0, merge) });
+        let world = World::new(WorldSettings {
+            counting: Counting::Bucket,
+            ..WorldSettings::new(20.0, merge)
+        });
         world.fill("big", 400).await;
         // Deletes are never answered: the pollers are still there as Lambda's time-out comes.
         let silent = Rule::new(Fault::HangBefore).on(Operation::Delete);
@@ -163,7 +168,8 @@ async fn a_poller_killed_at_its_time_out_in_mid_window_loses_nothing() {
             })
             .await;
         world.assert_nothing_lost();
-        let killed = world.starts().iter().filter(|s| matches!(s.start, Start::Crashed)).count();
+        let killed =
+            world.starts().iter().filter(|s| matches!(s.start, PollerEnd::Crashed)).count();
         assert!((2..=4).contains(&killed), "{first}: {killed} killed");
         world.run(30).await;
         assert!(world.is_drained(), "merge {merge}");
@@ -179,7 +185,8 @@ async fn moves_that_fail_in_part_leave_the_mail_where_it_is_until_they_are_done(
     for merge in MODES {
         for part in [Fault::RefuseEntries(0.5), Fault::LoseEntries(0.5)] {
             let lost = matches!(part, Fault::LoseEntries(_));
-            let settings = Settings { counting: Counting::Bucket, ..Settings::new(20.0, merge) };
+            let settings =
+                WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(20.0, merge) };
             let world = World::new(settings.campaigns(&[("news", 1)]));
             world.fill("news", 60).await;
             // All fail once, and go back; a permanent one goes to the dead letters.
@@ -217,7 +224,7 @@ async fn a_body_goes_back_to_its_campaign_however_large_or_is_refused_at_once() 
     };
     for merge in MODES {
         for (bytes, fits) in [(1_031_000, true), (1_032_100, false)] {
-            let world = World::new(Settings::new(20.0, merge).campaigns(&[("news", 1)]));
+            let world = World::new(WorldSettings::new(20.0, merge).campaigns(&[("news", 1)]));
             let long = "x".repeat(400);
             let failure = Failure { message: long, ..failures::server_error() };
             let broken = Rule::new(Fault::Before(failure)).on(Operation::Mail);
@@ -240,7 +247,7 @@ async fn a_body_goes_back_to_its_campaign_however_large_or_is_refused_at_once() 
 #[tokio::test(start_paused = true)]
 async fn a_body_too_large_to_be_wrapped_is_dead_lettered_whole_with_its_entry_beside_it() {
     for merge in MODES {
-        let world = World::new(Settings::new(20.0, merge).campaigns(&[("news", 1)]));
+        let world = World::new(WorldSettings::new(20.0, merge).campaigns(&[("news", 1)]));
         let text = r"\n".repeat(510_000);
         let body = format!(
             r#"{{"id": "large", "to": "large.0@example.com", "from": "news@example.org", "subject": "S", "text": "{text}"}}"#
@@ -271,7 +278,7 @@ async fn the_slowest_poller_settles_its_mail_before_its_time_out() {
         (false, 5_200, true),
         (false, 100, true),
     ] {
-        let settings = Settings::new(14.0, merge)
+        let settings = WorldSettings::new(14.0, merge)
             .variable("TIDEGATE_SEND_TIMEOUT_MS", send_timeout)
             .variable("TIDEGATE_DUPLICATE_GUARD", "resend");
         let world = World::new(settings);

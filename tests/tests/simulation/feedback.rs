@@ -10,12 +10,12 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Latency, Operation, Rule};
 use tidegate_tests::simulation::mail::produced;
-use tidegate_tests::simulation::{FEEDBACK, Settings, World, measure};
+use tidegate_tests::simulation::{FEEDBACK, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
-fn settings(quota: f64, merge: bool, mode: &'static str) -> Settings {
-    Settings::new(quota, merge).variable("TIDEGATE_FEEDBACK", mode)
+fn settings(quota: f64, merge: bool, mode: &'static str) -> WorldSettings {
+    WorldSettings::new(quota, merge).variable("TIDEGATE_FEEDBACK", mode)
 }
 
 /// SES reports, and EventBridge puts it on the queue.
@@ -141,7 +141,7 @@ async fn counting_holds_nothing_and_off_reads_nothing() {
         assert_eq!((minutes[0].feedback.bounced["big"], minutes[0].holds), (900, Some(0)));
         assert_eq!(minutes[0].feedback.complained["small"], 3);
     }
-    let off = World::new(Settings::new(50.0, true));
+    let off = World::new(WorldSettings::new(50.0, true));
     off.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::ReceiveFeedback));
     off.run(60).await;
     assert!(off.faults.strikes().is_empty());

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_memory::{Arrival, Fault, Latency, Operation, Rule};
-use tidegate_tests::simulation::{EXPRESS, MERGE, Mail, Settings, World, measure};
+use tidegate_memory::{Fault, Latency, Operation, Rule, SesArrival};
+use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
@@ -14,7 +14,8 @@ use crate::{MODES, MS};
 async fn express_mail_is_sent_within_a_second_and_a_half_before_a_full_backlog() {
     for merge in MODES {
         for quota in [14.0, 200.0] {
-            let world = World::new(Settings { express: true, ..Settings::new(quota, merge) });
+            let world =
+                World::new(WorldSettings { express: true, ..WorldSettings::new(quota, merge) });
             let backlog = format!("{}", quota * 60.0).parse().unwrap();
             world.fill("big", backlog).await;
             world.fill("small", backlog / 5).await;
@@ -23,7 +24,7 @@ async fn express_mail_is_sent_within_a_second_and_a_half_before_a_full_backlog()
                 .play(50, async |first| {
                     world.until(first, 5, MS(0)).await;
                     for n in 0..140 {
-                        let mail = Mail::new(format!("express-{n}"));
+                        let mail = ProducedMail::new(format!("express-{n}"));
                         put.borrow_mut().insert(mail.id.clone(), world.universe.now());
                         world.put(EXPRESS, &[mail]).await;
                         tokio::time::sleep(MS(287)).await;
@@ -49,17 +50,17 @@ async fn express_mail_is_sent_within_a_second_and_a_half_before_a_full_backlog()
 #[tokio::test(start_paused = true)]
 async fn a_burst_of_express_takes_every_slot_until_it_is_sent() {
     for merge in MODES {
-        let world = World::new(Settings { express: true, ..Settings::new(50.0, merge) });
+        let world = World::new(WorldSettings { express: true, ..WorldSettings::new(50.0, merge) });
         world.fill("big", 1_500).await;
         let first = world
             .play(20, async |first| {
                 world.until(first, 6, MS(200)).await;
-                world.put(EXPRESS, &Mail::several("express", 150, 1)).await;
+                world.put(EXPRESS, &ProducedMail::several("express", 150, 1)).await;
             })
             .await;
         world.assert_clean();
         let arrivals = world.ses.arrivals();
-        let is_express = |arrival: &&Arrival| arrival.campaign == "express";
+        let is_express = |arrival: &&SesArrival| arrival.campaign == "express";
         let from = arrivals.iter().position(|arrival| is_express(&arrival)).unwrap();
         let burst = arrivals.iter().skip(from).take(150);
         assert_eq!(burst.filter(is_express).count(), 150, "merge {merge}: bulk in between");
@@ -72,10 +73,12 @@ async fn a_burst_of_express_takes_every_slot_until_it_is_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn within_a_campaign_the_urgent_go_first_of_those_that_wait() {
-    let world = World::new(Settings::new(14.0, false).campaigns(&[("only", 1)]));
-    let mails: Vec<Mail> = ["low", "normal", "high", "critical"]
+    let world = World::new(WorldSettings::new(14.0, false).campaigns(&[("only", 1)]));
+    let mails: Vec<ProducedMail> = ["low", "normal", "high", "critical"]
         .iter()
-        .flat_map(|priority| (0..3).map(move |n| Mail::new(format!("{priority}-{n}")).at(priority)))
+        .flat_map(|priority| {
+            (0..3).map(move |n| ProducedMail::new(format!("{priority}-{n}")).at(priority))
+        })
         .collect();
     world.put("only", &mails).await;
     let window = world.next_window();
@@ -90,7 +93,7 @@ async fn within_a_campaign_the_urgent_go_first_of_those_that_wait() {
 #[tokio::test(start_paused = true)]
 async fn an_idle_poller_receives_at_most_once_a_queue_and_window_and_ends_early() {
     for merge in MODES {
-        let world = World::new(Settings { express: true, ..Settings::new(200.0, merge) });
+        let world = World::new(WorldSettings { express: true, ..WorldSettings::new(200.0, merge) });
         // A fault that changes nothing: its strikes are the receives.
         world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive));
         let windows = 60;
@@ -119,7 +122,7 @@ async fn an_idle_poller_receives_at_most_once_a_queue_and_window_and_ends_early(
 #[tokio::test(start_paused = true)]
 async fn a_poller_that_runs_dry_ends_early_and_idles_as_cheaply() {
     for merge in MODES {
-        let world = World::new(Settings { express: true, ..Settings::new(50.0, merge) });
+        let world = World::new(WorldSettings { express: true, ..WorldSettings::new(50.0, merge) });
         world.fill("big", 200).await;
         world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive));
         let first = world.run(40).await;

@@ -5,7 +5,7 @@ use tidegate_core::pressure::Level;
 use tidegate_delivery::ports::Outgoing;
 use tidegate_memory::{Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
-use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World};
+use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings};
 
 use crate::{MODES, MS};
 
@@ -14,7 +14,7 @@ const LONG_AGO: &str = "1970-01-01T00:00:00.000Z";
 /// A mail with these attributes.
 fn forged(id: &str, attributes: &[(&'static str, &str)]) -> Outgoing {
     let attributes = attributes.iter().map(|(name, value)| (*name, (*value).to_owned()));
-    Outgoing { attributes: attributes.collect(), ..produced(Mail::new(id).body()) }
+    Outgoing { attributes: attributes.collect(), ..produced(ProducedMail::new(id).body()) }
 }
 
 /// The attributes of an envelope as only a poller should write it.
@@ -34,13 +34,13 @@ async fn a_producer_that_forges_another_campaigns_identities_suppresses_none_of_
     for (merge, guard) in [(true, "off"), (true, "park"), (false, "park"), (false, "resend")] {
         for pass in [0, 1] {
             for queue in ["big", EXPRESS] {
-                let settings = Settings { express: true, ..Settings::new(20.0, merge) };
+                let settings = WorldSettings { express: true, ..WorldSettings::new(20.0, merge) };
                 let settings = settings.variable("TIDEGATE_DUPLICATE_GUARD", guard);
                 let world = World::new(settings.campaigns(&[("big", 1), ("small", 1)]));
-                let own = Mail::several("small", 60, 1);
+                let own = ProducedMail::several("small", 60, 1);
                 let forged = own.iter().enumerate().map(|(number, mail)| Outgoing {
                     attributes: envelope("small", &mail.id, pass, 0),
-                    ..produced(Mail::new(format!("forged-{number}")).body())
+                    ..produced(ProducedMail::new(format!("forged-{number}")).body())
                 });
                 world.put_raw(queue, &forged.collect::<Vec<_>>()).await;
                 world.run(8).await;
@@ -59,7 +59,7 @@ async fn a_producer_that_forges_another_campaigns_identities_suppresses_none_of_
 #[tokio::test(start_paused = true)]
 async fn mail_that_claims_to_be_of_1970_does_not_raise_the_level() {
     for merge in MODES {
-        let settings = Settings::new(20.0, merge).variable("TIDEGATE_PRESSURE_BUSY", "age=2m");
+        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_PRESSURE_BUSY", "age=2m");
         let world = World::new(settings);
         world
             .play(300, async |first| {
@@ -90,7 +90,7 @@ async fn attempts_that_a_producer_claims_neither_overflow_nor_spend_those_of_its
     let most = u32::MAX;
     for merge in MODES {
         for (pass, attempt) in [(0, most), (1, most), (most, most), (most, 0), (0, 4), (9, 7)] {
-            let settings = Settings { express: true, ..Settings::new(20.0, merge) };
+            let settings = WorldSettings { express: true, ..WorldSettings::new(20.0, merge) };
             let world = World::new(settings);
             for queue in ["big", EXPRESS] {
                 let id = format!("of-{queue}");
@@ -115,7 +115,7 @@ async fn attempts_that_a_producer_claims_neither_overflow_nor_spend_those_of_its
 #[tokio::test(start_paused = true)]
 async fn a_producers_own_attributes_under_our_names_have_no_effect() {
     for merge in MODES {
-        let world = World::new(Settings { express: true, ..Settings::new(20.0, merge) });
+        let world = World::new(WorldSettings { express: true, ..WorldSettings::new(20.0, merge) });
         let attached: [&[(&'static str, &str)]; 5] = [
             &[("identity", "order 7")],
             &[("identity", "big/id/other"), ("campaign", "spring sale")],

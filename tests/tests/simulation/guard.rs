@@ -9,12 +9,14 @@ use tidegate_core::duplicate_guard::MarkState;
 use tidegate_core::identity::{Envelope, Identity};
 use tidegate_delivery::ports::{FailureKind, MarkRequest, Marked, Marks as _, Outgoing};
 use tidegate_memory::{Counting, Fault, Latency, Operation, Rule, failures};
-use tidegate_tests::simulation::{DEAD_LETTERS, EXPRESS, Mail, Settings, World, measure};
+use tidegate_tests::simulation::{
+    DEAD_LETTERS, EXPRESS, ProducedMail, World, WorldSettings, measure,
+};
 
 use crate::{MODES, MS};
 
-fn guarded(quota: f64, merge: bool, guard: &str) -> Settings {
-    Settings::new(quota, merge).variable("TIDEGATE_DUPLICATE_GUARD", guard)
+fn guarded(quota: f64, merge: bool, guard: &str) -> WorldSettings {
+    WorldSettings::new(quota, merge).variable("TIDEGATE_DUPLICATE_GUARD", guard)
 }
 
 /// The ids of the mails that were parked.
@@ -91,11 +93,11 @@ async fn wherever_a_poller_dies_a_parking_guard_sends_nothing_twice_and_loses_no
 const MAILS: usize = 7;
 
 async fn small_world(merge: bool, guard: &str) -> World {
-    let settings = Settings { express: true, ..guarded(10.0, merge, guard) };
-    let world = World::new(Settings { counting: Counting::Bucket, ..settings });
+    let settings = WorldSettings { express: true, ..guarded(10.0, merge, guard) };
+    let world = World::new(WorldSettings { counting: Counting::Bucket, ..settings });
     world.fill("big", 5).await;
     world.fill("small", 1).await;
-    world.put(EXPRESS, &[Mail::new("express")]).await;
+    world.put(EXPRESS, &[ProducedMail::new("express")]).await;
     // One of them fails once: its mark is taken away again.
     let broken = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
     world.mail_faults.add(broken.at("big-1").nth(1));
@@ -291,7 +293,7 @@ async fn with_the_marks_refused_at_once_no_more_is_received_than_the_slots_would
 #[tokio::test(start_paused = true)]
 async fn what_failed_or_got_no_slot_is_unmarked_and_sent_later() {
     for merge in MODES {
-        let world = World::new(Settings { express: true, ..guarded(20.0, merge, "park") });
+        let world = World::new(WorldSettings { express: true, ..guarded(20.0, merge, "park") });
         world.fill("big", 200).await;
         let broken = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
         world.mail_faults.add(broken.chance(0.1));
@@ -301,7 +303,7 @@ async fn what_failed_or_got_no_slot_is_unmarked_and_sent_later() {
             .play(300, async |first| {
                 // Express takes the slots of what was received for them.
                 world.until(first, 3, MS(20)).await;
-                world.put(EXPRESS, &Mail::several("express", 15, 1)).await;
+                world.put(EXPRESS, &ProducedMail::several("express", 15, 1)).await;
                 world.until(first, 60, MS(0)).await;
                 world.mail_faults.clear();
             })
@@ -319,7 +321,7 @@ async fn what_failed_or_got_no_slot_is_unmarked_and_sent_later() {
 async fn two_messages_of_one_id_are_one_mail_for_as_long_as_the_mark_is_kept() {
     for merge in MODES {
         let world = World::new(guarded(20.0, merge, "park"));
-        let again = [Mail::new("order-7")];
+        let again = [ProducedMail::new("order-7")];
         world.put("big", &again).await;
         world.run(5).await;
         tokio::time::sleep(Duration::from_hours(2)).await;

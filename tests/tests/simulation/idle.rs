@@ -12,7 +12,7 @@ use tidegate_core::idle::STILL;
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{FailureKind, Fifo, Ledger as _, LedgerReport, Outgoing};
 use tidegate_memory::{Fault, Latency, Operation, QueueSettings, Rule, failures};
-use tidegate_tests::simulation::{EXPRESS, MERGE, Mail, Settings, World, measure};
+use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
@@ -23,13 +23,13 @@ const WAKE_AND: Duration = Duration::from_millis(1_500);
 const WAKE_AND_FAILED: Duration = Duration::from_millis(3_500);
 
 fn asleep(wake: u64, merge: bool) -> World {
-    World::new(Settings::new(20.0, merge).variable("TIDEGATE_IDLE_WAKE_SECONDS", wake))
+    World::new(WorldSettings::new(20.0, merge).variable("TIDEGATE_IDLE_WAKE_SECONDS", wake))
 }
 
 /// Puts one mail on `queue`, and gives how long it took to SES, within two minutes.
 async fn found_after(world: &World, queue: &str, id: &str) -> Duration {
     let put = world.universe.now();
-    world.put(queue, &[Mail::new(id)]).await;
+    world.put(queue, &[ProducedMail::new(id)]).await;
     arrived_after(world, id, put).await
 }
 
@@ -54,7 +54,7 @@ fn ticks_within(world: &World, first: Window, windows: std::ops::Range<u64>) -> 
 #[tokio::test(start_paused = true)]
 async fn an_idle_stack_ends_most_windows_at_once_and_looks_into_all_queues_by_long_polls() {
     for merge in MODES {
-        let world = World::new(Settings::new(200.0, merge));
+        let world = World::new(WorldSettings::new(200.0, merge));
         world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive));
         let first = world.run(120).await;
         let idle = measure::span(first, 20..120);
@@ -84,7 +84,7 @@ async fn an_idle_stack_ends_most_windows_at_once_and_looks_into_all_queues_by_lo
 #[tokio::test(start_paused = true)]
 async fn an_express_queue_is_asked_every_window_and_alone_tells_nothing() {
     for merge in MODES {
-        let world = World::new(Settings { express: true, ..Settings::new(200.0, merge) });
+        let world = World::new(WorldSettings { express: true, ..WorldSettings::new(200.0, merge) });
         world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive).at(EXPRESS));
         let told = async || world.ledger_now().await.counters["windows"];
         let first = world
@@ -111,7 +111,7 @@ async fn mail_in_an_idle_stack_is_found_within_the_idle_windows_by_the_window_th
     for merge in MODES {
         for most in [1_u64, 5, 9] {
             let world =
-                World::new(Settings::new(20.0, merge).variable("TIDEGATE_IDLE_WINDOWS", most));
+                World::new(WorldSettings::new(20.0, merge).variable("TIDEGATE_IDLE_WINDOWS", most));
             world
                 .play(180, async |first| {
                     for n in 0..8 {
@@ -132,7 +132,7 @@ async fn a_backlog_that_comes_to_an_idle_stack_is_sent_at_the_quota_from_the_win
 {
     for merge in MODES {
         for wake in [1, 10] {
-            let settings = Settings::new(50.0, merge);
+            let settings = WorldSettings::new(50.0, merge);
             let world = World::new(settings.variable("TIDEGATE_IDLE_WAKE_SECONDS", wake));
             let first = world
                 .play(200, async |first| {
@@ -160,7 +160,7 @@ fn merged(id: &str, now: tidegate_core::Timestamp) -> Outgoing {
     let fifo = Fifo { group: group_id(&identity), deduplication: id.to_owned() };
     let attributes = Envelope::fresh("big", identity, now.into()).to_attributes();
     Outgoing {
-        body: Mail::new(id).body().into(),
+        body: ProducedMail::new(id).body().into(),
         attributes,
         delay: Duration::ZERO,
         fifo: Some(fifo),
@@ -170,7 +170,7 @@ fn merged(id: &str, now: tidegate_core::Timestamp) -> Outgoing {
 #[tokio::test(start_paused = true)]
 async fn a_reported_depth_that_is_wrong_hides_no_mail_and_does_not_keep_the_stack_awake() {
     for error in [3, 18, -30, -400] {
-        let world = World::new(Settings::new(20.0, true));
+        let world = World::new(WorldSettings::new(20.0, true));
         let mut report = LedgerReport::default();
         report.counters.insert("fed".into(), error);
         world.ledger.report(&report).await.unwrap();
@@ -198,7 +198,7 @@ async fn a_reported_depth_that_is_wrong_hides_no_mail_and_does_not_keep_the_stac
 #[tokio::test(start_paused = true)]
 async fn a_lone_message_on_queues_that_sample_is_found_by_the_look() {
     for merge in MODES {
-        let world = World::new(Settings::new(20.0, merge));
+        let world = World::new(WorldSettings::new(20.0, merge));
         for url in world.queues.urls() {
             let sampling = QueueSettings { sampling: 0.2, ..QueueSettings::default() };
             world.queues.reconfigure(&url, sampling);
@@ -341,7 +341,7 @@ async fn a_retry_that_becomes_visible_while_the_stack_sleeps_is_sent_within_the_
         world
             .play(1_500, async |first| {
                 world.until(first, 2, MS(0)).await;
-                world.put("big", &[Mail::new("again")]).await;
+                world.put("big", &[ProducedMail::new("again")]).await;
                 let rule = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
                 world.mail_faults.add(rule.during(first.opens()..first.plus(200).opens()));
             })
@@ -360,7 +360,7 @@ async fn a_hold_keeps_the_ticks_coming_and_what_waited_goes_as_it_is_lifted() {
             world.until(first, 190, MS(500)).await;
             let hold = Hold::new("", world.universe.now());
             world.control(|control| assert!(control.hold(None, HoldReason::Paused, hold))).await;
-            world.put("big", &[Mail::new("held")]).await;
+            world.put("big", &[ProducedMail::new("held")]).await;
             world.until(first, 320, MS(500)).await;
             assert!(world.ses.arrivals().is_empty());
             world.control(|control| assert!(control.lift(None, HoldReason::Paused))).await;

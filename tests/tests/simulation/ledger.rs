@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_core::Window;
 use tidegate_core::parts::{Upkeep, counters_of};
 use tidegate_delivery::ports::{Ledger as _, LedgerReport};
-use tidegate_tests::simulation::{Settings, World};
+use tidegate_tests::simulation::{World, WorldSettings};
 
 use crate::{MODES, MS};
 
@@ -31,7 +31,7 @@ async fn units(world: &World) -> (f64, f64) {
 #[tokio::test(start_paused = true)]
 async fn a_window_of_two_campaigns_costs_a_write_for_its_claim_and_one_for_its_report() {
     for merge in MODES {
-        let world = World::new(Settings::new(50.0, merge));
+        let world = World::new(WorldSettings::new(50.0, merge));
         world.fill("big", 4_000).await;
         world.fill("small", 600).await;
         let (written, read) = units(&world).await;
@@ -43,7 +43,7 @@ async fn a_window_of_two_campaigns_costs_a_write_for_its_claim_and_one_for_its_r
 /// Five hundred campaigns that are no more cost their sums until four days are over, and nothing then.
 #[tokio::test(start_paused = true)]
 async fn campaigns_that_are_past_cost_nothing_in_the_end() {
-    let world = World::new(Settings::new(50.0, true));
+    let world = World::new(WorldSettings::new(50.0, true));
     let left: Vec<String> = (0..500).map(|number| format!("past-{number:0>58}")).collect();
     let counters = left.iter().flat_map(|name| counters_of(name)).map(|name| (name, 987_654));
     let counters: BTreeMap<String, i64> = counters.collect();

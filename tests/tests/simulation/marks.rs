@@ -8,7 +8,7 @@ use tidegate_core::control::{Control, Hold, HoldReason, HoldReason::Paused};
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{MarkRequest, Marked, Marks as _, PortError};
 use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
-use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World, measure};
+use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
@@ -28,13 +28,14 @@ async fn mark(world: &World, campaign: &str, id: &str, ago: Duration) -> Result<
 #[tokio::test(start_paused = true)]
 async fn of_two_copies_that_take_over_an_old_mark_at_once_one_is_sent() {
     for merge in MODES {
-        let settings = Settings::new(14.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "resend");
-        let world = World::new(Settings { express: true, ..settings });
+        let settings =
+            WorldSettings::new(14.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "resend");
+        let world = World::new(WorldSettings { express: true, ..settings });
         let slow = Latency::between(MS(50), MS(51));
         world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mark));
         let made = mark(&world, EXPRESS, "copy", Duration::from_mins(1)).await;
         assert_eq!(made.ok(), Some(Marked::Ours));
-        world.put(EXPRESS, &[Mail::new("copy"), Mail::new("copy")]).await;
+        world.put(EXPRESS, &[ProducedMail::new("copy"), ProducedMail::new("copy")]).await;
         world.run(50).await;
         assert!(world.is_drained());
         assert_eq!(world.ses.accepted().len(), 1, "merge {merge}");
@@ -44,8 +45,9 @@ async fn of_two_copies_that_take_over_an_old_mark_at_once_one_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn slots_that_copies_do_not_use_go_to_other_mail() {
     for sent in [true, false] {
-        let world =
-            World::new(Settings::new(20.0, false).variable("TIDEGATE_DUPLICATE_GUARD", "park"));
+        let world = World::new(
+            WorldSettings::new(20.0, false).variable("TIDEGATE_DUPLICATE_GUARD", "park"),
+        );
         for number in 0..200 {
             let (copy, fresh) = (format!("copy-{number}"), format!("fresh-{number}"));
             // Sent before, or perhaps just being sent.
@@ -55,7 +57,7 @@ async fn slots_that_copies_do_not_use_go_to_other_mail() {
                 let identity = Identity::from_body_id("big", &copy);
                 assert_eq!(world.ledger.set_sent(&identity).await.ok(), Some(true));
             }
-            world.put("big", &[Mail::new(copy), Mail::new(fresh)]).await;
+            world.put("big", &[ProducedMail::new(copy), ProducedMail::new(fresh)]).await;
         }
         let first = world.run(10).await;
         let used = measure::utilisation(&world, first, 1..9, 1);
@@ -67,9 +69,9 @@ async fn slots_that_copies_do_not_use_go_to_other_mail() {
 /// would fall short for as long.
 #[tokio::test(start_paused = true)]
 async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
-    let guarded = Settings::new(20.0, true).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+    let guarded = WorldSettings::new(20.0, true).variable("TIDEGATE_DUPLICATE_GUARD", "park");
     for case in ["sent", "sending", "unknown", "paused", "displaced"] {
-        let world = World::new(Settings { express: true, ..guarded.clone() });
+        let world = World::new(WorldSettings { express: true, ..guarded.clone() });
         for number in 0..20 {
             let (id, old) = (format!("m-{number}"), Duration::from_mins(1));
             match case {
@@ -85,12 +87,14 @@ async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
             }
         }
         let marked = ["sent", "sending", "unknown"].contains(&case);
-        world.put("big", &Mail::several("m", if marked { 20 } else { 200 }, 1)).await;
+        world.put("big", &ProducedMail::several("m", if marked { 20 } else { 200 }, 1)).await;
         world
             .play(100, async |first| {
                 world.until(first, 3, MS(20)).await;
                 match case {
-                    "displaced" => world.put(EXPRESS, &Mail::several("express", 15, 1)).await,
+                    "displaced" => {
+                        world.put(EXPRESS, &ProducedMail::several("express", 15, 1)).await
+                    }
                     "paused" => {
                         let hold = Hold::new("", world.universe.now());
                         let change = |c: &mut Control| assert!(c.hold(Some("big"), Paused, hold));
@@ -111,13 +115,13 @@ async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
 #[tokio::test(start_paused = true)]
 async fn what_may_just_be_sent_is_left_to_its_visibility_timeout_and_does_not_spin() {
     for merge in MODES {
-        let settings = Settings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
         let world = World::new(settings.variable("TIDEGATE_UNSENT", "release"));
         for number in 0..5 {
             let made = mark(&world, "big", &format!("m-{number}"), Duration::ZERO).await;
             assert_eq!(made.ok(), Some(Marked::Ours));
         }
-        world.put("big", &Mail::several("m", 5, 1)).await;
+        world.put("big", &ProducedMail::several("m", 5, 1)).await;
         world.run(20).await;
         let left: u64 = world.reports().iter().map(|report| report.left).sum();
         assert_eq!(left, 5, "merge {merge}: each was received once");
@@ -127,7 +131,7 @@ async fn what_may_just_be_sent_is_left_to_its_visibility_timeout_and_does_not_sp
 #[tokio::test(start_paused = true)]
 async fn what_ses_refused_for_good_or_its_campaigns_hold_kept_back_is_unmarked() {
     for merge in MODES {
-        let settings = Settings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
         let world = World::new(settings.campaigns(&[("news", 1)]));
         world.fill("news", 60).await;
         let rejected = Rule::new(Fault::Before(failures::rejected())).on(Operation::Mail);
@@ -157,11 +161,11 @@ async fn what_ses_refused_for_good_or_its_campaigns_hold_kept_back_is_unmarked()
 async fn of_a_burst_of_express_no_more_is_received_than_its_slots_however_long_marks_take() {
     for merge in MODES {
         for guard in ["off", "park"] {
-            let settings = Settings { express: true, ..Settings::new(14.0, merge) };
+            let settings = WorldSettings { express: true, ..WorldSettings::new(14.0, merge) };
             let world = World::new(settings.variable("TIDEGATE_DUPLICATE_GUARD", guard));
             let slow = Latency::between(MS(20), MS(30));
             world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mark));
-            world.put(EXPRESS, &Mail::several("express", 140, 1)).await;
+            world.put(EXPRESS, &ProducedMail::several("express", 140, 1)).await;
             let first = world.run(13).await;
             let left: u64 = world.reports().iter().map(|report| report.left).sum();
             assert!(left <= 10, "merge {merge}, guard {guard}: {left} received and left");
@@ -174,7 +178,7 @@ async fn of_a_burst_of_express_no_more_is_received_than_its_slots_however_long_m
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_the_ledger_never_answers_for_is_retried_and_unmarked_all_the_same() {
     for merge in MODES {
-        let settings = Settings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
         let world = World::new(settings.campaigns(&[("news", 1)]));
         world.fill("news", 10).await;
         let (policy, failing) = (BreakerPolicy::default(), Outcomes { all: 10, failures: 10 });

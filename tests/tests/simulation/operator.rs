@@ -6,7 +6,7 @@ use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::Ledger as _;
-use tidegate_tests::simulation::{Settings, World, measure, rate};
+use tidegate_tests::simulation::{World, WorldSettings, measure, rate};
 
 use crate::{MODES, MS};
 
@@ -18,7 +18,7 @@ async fn cap(world: &World, cap: Option<Rate>) {
 #[tokio::test(start_paused = true)]
 async fn a_cap_holds_within_two_seconds_and_goes_as_fast() {
     for merge in MODES {
-        let world = World::new(Settings::new(50.0, merge));
+        let world = World::new(WorldSettings::new(50.0, merge));
         world.fill("big", 3_000).await;
         world.fill("small", 600).await;
         let first = world
@@ -41,7 +41,7 @@ async fn a_cap_holds_within_two_seconds_and_goes_as_fast() {
 
 #[tokio::test(start_paused = true)]
 async fn at_every_moment_of_a_capped_rate_s_changes_no_second_holds_more_than_the_quota() {
-    let world = World::new(Settings::new(14.0, true));
+    let world = World::new(WorldSettings::new(14.0, true));
     world.fill("big", 1_200).await;
     world
         .play(80, async |first| {
@@ -62,7 +62,7 @@ async fn at_every_moment_of_a_capped_rate_s_changes_no_second_holds_more_than_th
 async fn a_pause_with_an_end_ends_by_itself_at_that_second() {
     for merge in MODES {
         for campaign in [None, Some("big")] {
-            let world = World::new(Settings::new(50.0, merge));
+            let world = World::new(WorldSettings::new(50.0, merge));
             world.fill("big", 2_500).await;
             let mut until = None;
             let first = world

@@ -8,11 +8,14 @@ use std::future::pending;
 use tidegate_core::config::{Campaign, Campaigns, EXPRESS};
 use tidegate_core::duplicate_guard::DuplicateGuard;
 use tidegate_delivery::ports::QueueUrl;
-use tidegate_operate::dead::{self, Filter, Options, Pace, Reading, Replayed, Review, Site};
-use tidegate_operate::redact::Addresses;
-use tidegate_operate::status::{self, Settings as StatusSettings};
+use tidegate_operate::dead::{
+    self, LetterFilter, LetterSnapshot, ReplayPace, ReplayPorts, ReplayReport, Review,
+    ReviewOptions,
+};
+use tidegate_operate::redact::AddressVisibility;
+use tidegate_operate::status::{self, StatusSettings};
 use tidegate_operate::steer::Author;
-use tidegate_operate::why::{Asked, Explanation, explain, gather};
+use tidegate_operate::why::{Explanation, MailQuery, explain, gather};
 use tidegate_tests::simulation::{DEAD_LETTERS, MERGE, World};
 
 pub(crate) fn url(name: &str) -> QueueUrl {
@@ -27,7 +30,7 @@ fn campaigns(world: &World) -> Vec<Campaign> {
 }
 
 /// What stands on the dead-letter queue.
-pub(crate) async fn dead_letters(world: &World) -> Reading {
+pub(crate) async fn dead_letters(world: &World) -> LetterSnapshot {
     let (clock, queue) = (world.universe.clock(), url(DEAD_LETTERS));
     dead::read(&world.queues, &clock, &queue, 1_000, pending(), |_| {}).await.unwrap()
 }
@@ -35,8 +38,8 @@ pub(crate) async fn dead_letters(world: &World) -> Reading {
 /// What `tidegate dead replay` would do of all dead letters.
 pub(crate) async fn review(world: &World, guard: DuplicateGuard, include_unknown: bool) -> Review {
     let home = |campaign: Campaign| (campaign.name, QueueUrl::new(campaign.queue_url));
-    let options = Options {
-        filter: Filter::default(),
+    let options = ReviewOptions {
+        filter: LetterFilter::default(),
         include_unknown,
         drop_sent: false,
         homes: campaigns(world).into_iter().map(home).collect(),
@@ -48,12 +51,16 @@ pub(crate) async fn review(world: &World, guard: DuplicateGuard, include_unknown
 }
 
 /// `tidegate dead replay --go`.
-pub(crate) async fn replay(world: &World, review: &Review) -> Replayed {
+pub(crate) async fn replay(world: &World, review: &Review) -> ReplayReport {
     let (clock, queue) = (world.universe.clock(), url(DEAD_LETTERS));
-    let site =
-        Site { queues: &world.queues, dead_letters: &queue, ledger: &world.ledger, clock: &clock };
+    let site = ReplayPorts {
+        queues: &world.queues,
+        dead_letters: &queue,
+        ledger: &world.ledger,
+        clock: &clock,
+    };
     let author = Author { by: "user/ada".to_owned(), reason: "corrected".to_owned() };
-    let pace = Pace { per_second: 10.0, backlog: 1_000 };
+    let pace = ReplayPace { per_second: 10.0, backlog: 1_000 };
     dead::replay(&site, review, &author, pace, pending(), |_| {}).await.unwrap()
 }
 
@@ -67,7 +74,7 @@ pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Expl
         guard: poller.guard,
         domains: poller.domains.limits.clone(),
         idle_wake: scheduler.idle_wake,
-        addresses: Addresses::Masked,
+        addresses: AddressVisibility::Masked,
         changes: 0,
     };
     let mut places = BTreeMap::from([("dead_letters", url(DEAD_LETTERS))]);
@@ -81,6 +88,6 @@ pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Expl
             .await
             .unwrap();
     let reading = dead_letters(world).await;
-    let asked = Asked { id: id.to_owned(), campaign: campaign.map(str::to_owned) };
+    let asked = MailQuery { id: id.to_owned(), campaign: campaign.map(str::to_owned) };
     explain(&gather(asked, status, poller, &reading, &world.ledger).await.unwrap())
 }

@@ -6,14 +6,16 @@ use tidegate_core::control::{HoldReason, Holds};
 use tidegate_core::factor::RateFactor;
 use tidegate_delivery::poll::{End, PollError};
 use tidegate_delivery::ports::{FailureKind, Ledger as _};
-use tidegate_memory::{Counting, Fault, Latency, Operation, Place, Rule, failures};
+use tidegate_memory::{Counting, Fault, Latency, MessageState, Operation, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
-use tidegate_tests::simulation::{EXPRESS, Mail, Settings, Start, World, measure, rate};
+use tidegate_tests::simulation::{
+    EXPRESS, PollerEnd, ProducedMail, World, WorldSettings, measure, rate,
+};
 
 use crate::{MODES, MS};
 
-fn one(merge: bool) -> Settings {
-    Settings::new(14.0, merge).campaigns(&[("news", 1)])
+fn one(merge: bool) -> WorldSettings {
+    WorldSettings::new(14.0, merge).campaigns(&[("news", 1)])
 }
 
 #[tokio::test(start_paused = true)]
@@ -27,7 +29,7 @@ async fn with_the_ledger_out_of_reach_nothing_is_received_or_sent() {
         world.run(5).await;
         assert_eq!(world.starts().len(), 5);
         for start in world.starts().iter() {
-            let failed = matches!(start.start, Start::Failed(PollError::Ledger { .. }));
+            let failed = matches!(start.start, PollerEnd::Failed(PollError::Ledger { .. }));
             assert!(failed, "{:?}", start.start);
         }
         let strikes = world.faults.strikes();
@@ -43,8 +45,9 @@ async fn with_the_ledger_out_of_reach_nothing_is_received_or_sent() {
 #[tokio::test(start_paused = true)]
 async fn where_ses_gives_half_the_quota_the_rate_falls_and_recovers_and_nothing_is_lost() {
     for merge in MODES {
-        let settings = Settings { counting: Counting::Bucket, ..Settings::new(40.0, merge) };
-        let world = World::new(Settings { real_quota: Some(20.0), ..settings });
+        let settings =
+            WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(40.0, merge) };
+        let world = World::new(WorldSettings { real_quota: Some(20.0), ..settings });
         world.tick_rate.set(Some(rate(40.0)));
         world.fill("big", 8_000).await;
         let mut lowest = 1_000_000;
@@ -144,7 +147,9 @@ async fn a_transient_failure_is_retried_later_and_dead_lettered_when_its_attempt
                     (&*waiting.attributes["attempt"], &*waiting.attributes["pass"]),
                     ("1", "1")
                 );
-                let Place::Delayed(until) = waiting.place else { panic!("{:?}", waiting.place) };
+                let MessageState::Delayed(until) = waiting.place else {
+                    panic!("{:?}", waiting.place)
+                };
                 let wait = until.saturating_since(first.opens());
                 assert!(wait >= MS(30_000) && wait <= MS(63_000), "{wait:?}");
             })
@@ -158,7 +163,7 @@ async fn a_transient_failure_is_retried_later_and_dead_lettered_when_its_attempt
         assert_eq!(entry.to, ["news-7.0@example.com"]);
         assert_eq!(entry.last_error.code.as_deref(), Some("InternalFailure"));
         assert_eq!(entry.last_error.http_status, Some(500));
-        assert_eq!(entry.message, Mail::new("news-7").body());
+        assert_eq!(entry.message, ProducedMail::new("news-7").body());
         assert!(entry.first_attempt_at.unwrap() < entry.last_attempt_at.unwrap());
         let reports = world.reports();
         assert_eq!(
@@ -214,7 +219,7 @@ async fn bodies_that_are_no_mail_are_dead_lettered_with_field_and_fault() {
         ];
         for (number, (body, ..)) in bad.iter().enumerate() {
             world.put_raw("news", &[produced(body.clone())]).await;
-            world.put("news", &Mail::several(&format!("good{number}"), 2, 1)).await;
+            world.put("news", &ProducedMail::several(&format!("good{number}"), 2, 1)).await;
         }
         world.run(8).await;
         world.assert_clean();
@@ -233,7 +238,7 @@ async fn bodies_that_are_no_mail_are_dead_lettered_with_field_and_fault() {
 #[tokio::test(start_paused = true)]
 async fn a_deployment_error_holds_its_campaign_only() {
     for merge in MODES {
-        let world = World::new(Settings::new(20.0, merge));
+        let world = World::new(WorldSettings::new(20.0, merge));
         world.fill("big", 200).await;
         world.fill("small", 60).await;
         let unverified = Rule::new(Fault::Before(failures::not_verified())).on(Operation::Mail);
@@ -262,7 +267,7 @@ async fn an_account_that_is_paused_or_used_up_or_denied_holds_all() {
         (failures::access_denied(), HoldReason::Credentials),
     ];
     for (failure, reason) in cases {
-        let world = World::new(Settings::new(20.0, true));
+        let world = World::new(WorldSettings::new(20.0, true));
         world.fill("big", 200).await;
         world.mail_faults.add(Rule::new(Fault::Before(failure)).on(Operation::Mail));
         world.run(10).await;
@@ -299,9 +304,9 @@ async fn a_lost_answer_is_retried_and_counted_as_possibly_sent() {
 #[tokio::test(start_paused = true)]
 async fn express_mail_that_fails_goes_back_to_its_queue_until_its_attempts_are_spent() {
     for merge in MODES {
-        let settings = Settings { express: true, ..one(merge) };
+        let settings = WorldSettings { express: true, ..one(merge) };
         let world = World::new(settings.variable("TIDEGATE_MAX_ATTEMPTS", 2));
-        world.put(EXPRESS, &[Mail::new("bad"), Mail::new("good")]).await;
+        world.put(EXPRESS, &[ProducedMail::new("bad"), ProducedMail::new("good")]).await;
         let broken = Rule::new(Fault::Before(failures::server_error())).on(Operation::Mail);
         world.mail_faults.add(broken.at("express/bad"));
         world.run(90).await;

@@ -1,21 +1,21 @@
 //! What is left unsent, and what queues do that a poller must bear.
 
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Counting, Fault, Latency, Operation, Place, QueueSettings, Rule};
-use tidegate_tests::simulation::{EXPRESS, MERGE, Mail, Settings, World, measure};
+use tidegate_memory::{Counting, Fault, Latency, MessageState, Operation, QueueSettings, Rule};
+use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
 /// A direct world in which one window received five mails that express then kept from their slots.
 async fn displaced(unsent: &str) -> World {
-    let settings = Settings { express: true, ..Settings::new(14.0, false) };
+    let settings = WorldSettings { express: true, ..WorldSettings::new(14.0, false) };
     let settings = settings.campaigns(&[("news", 1)]).variable("TIDEGATE_UNSENT", unsent);
     let world = World::new(settings);
     world.fill("news", 40).await;
     world
         .play(1, async |first| {
             world.until(first, 0, MS(100)).await; // once the whole window's mail is received
-            world.put(EXPRESS, &Mail::several("express", 5, 1)).await;
+            world.put(EXPRESS, &ProducedMail::several("express", 5, 1)).await;
         })
         .await;
     assert_eq!(world.reports()[0].left, 5);
@@ -27,7 +27,7 @@ async fn what_is_unsent_is_left_to_the_visibility_timeout_and_then_sent_once() {
     let world = displaced("timeout").await;
     let hidden = |world: &World| {
         let standing = world.standing("news");
-        standing.iter().filter(|m| matches!(m.place, Place::InFlight(_))).count()
+        standing.iter().filter(|m| matches!(m.place, MessageState::InFlight(_))).count()
     };
     assert_eq!(hidden(&world), 5);
     tokio::time::sleep(MS(27_000)).await;
@@ -43,7 +43,7 @@ async fn what_is_unsent_is_left_to_the_visibility_timeout_and_then_sent_once() {
 async fn what_is_unsent_is_visible_at_once_where_that_is_asked_for() {
     let world = displaced("release").await;
     let standing = world.standing("news");
-    assert!(standing.iter().all(|message| message.place == Place::Visible));
+    assert!(standing.iter().all(|message| message.place == MessageState::Visible));
     world.run(6).await;
     world.assert_clean();
     assert_eq!(world.accepted().len(), 45);
@@ -51,7 +51,8 @@ async fn what_is_unsent_is_visible_at_once_where_that_is_asked_for() {
 
 /// A backlog under a fault of a batch operation; then long enough without it.
 async fn batches_fail(merge: bool, operation: Operation, fault: Fault<FailureKind>) -> World {
-    let world = World::new(Settings { counting: Counting::Bucket, ..Settings::new(50.0, merge) });
+    let world =
+        World::new(WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(50.0, merge) });
     world.fill("big", 600).await;
     world.fill("small", 60).await;
     let from = world.universe.now();
@@ -85,7 +86,7 @@ async fn entries_of_a_send_that_fail_stay_in_their_campaign_and_are_sent_once() 
 async fn receives_that_fail_lose_nothing_and_send_nothing_twice() {
     for merge in MODES {
         for fault in [Fault::Before(FailureKind::TimedOut), Fault::After(FailureKind::TimedOut)] {
-            let world = World::new(Settings::new(50.0, merge));
+            let world = World::new(WorldSettings::new(50.0, merge));
             world.fill("big", 600).await;
             world.faults.add(Rule::new(fault).on(Operation::Receive).chance(0.3));
             world
@@ -102,7 +103,7 @@ async fn receives_that_fail_lose_nothing_and_send_nothing_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_of_a_standard_queue_is_sent_once_when_merged_within_five_minutes() {
-    let world = World::new(Settings::new(50.0, true));
+    let world = World::new(WorldSettings::new(50.0, true));
     world.fill("big", 300).await;
     let again = Fault::Duplicate(Latency::between(MS(0), MS(20_000)));
     world.faults.add(Rule::new(again).on(Operation::Receive).at("/big").chance(0.5));
@@ -113,7 +114,8 @@ async fn a_duplicate_of_a_standard_queue_is_sent_once_when_merged_within_five_mi
 
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_of_a_standard_queue_is_at_most_sent_twice_when_direct() {
-    let world = World::new(Settings { counting: Counting::Bucket, ..Settings::new(50.0, false) });
+    let world =
+        World::new(WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(50.0, false) });
     world.fill("big", 300).await;
     let again = Fault::Duplicate(Latency::between(MS(0), MS(20_000)));
     world.faults.add(Rule::new(again).on(Operation::Receive).at("/big").nth(3));
@@ -126,7 +128,7 @@ async fn a_duplicate_of_a_standard_queue_is_at_most_sent_twice_when_direct() {
 #[tokio::test(start_paused = true)]
 async fn an_empty_poll_of_a_queue_that_is_not_empty_costs_windows_not_mail() {
     for merge in MODES {
-        let world = World::new(Settings::new(20.0, merge));
+        let world = World::new(WorldSettings::new(20.0, merge));
         world.fill("big", 400).await;
         world.fill("small", 40).await;
         world.faults.add(Rule::new(Fault::Nothing).on(Operation::Receive).chance(0.2));
@@ -139,7 +141,7 @@ async fn an_empty_poll_of_a_queue_that_is_not_empty_costs_windows_not_mail() {
 #[tokio::test(start_paused = true)]
 async fn short_polls_that_see_few_servers_empty_a_queue_all_the_same() {
     for merge in MODES {
-        let world = World::new(Settings::new(20.0, merge));
+        let world = World::new(WorldSettings::new(20.0, merge));
         let sampling = QueueSettings { sampling: 0.3, ..QueueSettings::default() };
         for url in world.queues.urls() {
             world.queues.reconfigure(&url, sampling);
@@ -155,7 +157,8 @@ async fn short_polls_that_see_few_servers_empty_a_queue_all_the_same() {
 #[tokio::test(start_paused = true)]
 async fn a_latency_that_grows_to_five_seconds_and_falls_again_loses_nothing() {
     for merge in MODES {
-        let settings = Settings { counting: Counting::Bucket, ..Settings::new(50.0, merge) };
+        let settings =
+            WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(50.0, merge) };
         let settings = settings.variable("TIDEGATE_SEND_TIMEOUT_MS", 5_200);
         let world = World::new(settings);
         world.ses.configure(|ses| ses.latency = Latency::always(MS(50)));

@@ -4,12 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
 use tidegate_core::Window;
-use tidegate_tests::simulation::{Settings, World, measure};
+use tidegate_tests::simulation::{World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
 /// All campaigns backlogged for so many windows.
-async fn backlogged(settings: Settings, windows: u32) -> (World, Window) {
+async fn backlogged(settings: WorldSettings, windows: u32) -> (World, Window) {
     let world = World::new(settings);
     let total: u32 = world.settings.campaigns.iter().map(|(_, weight)| weight).sum();
     for (name, weight) in world.settings.campaigns.clone() {
@@ -46,7 +46,7 @@ fn assert_regulated(world: &World, first: Window, windows: u32, length: u32, tol
 
 async fn regulated(quota: f64, windows: u32, length: u32) {
     for merge in MODES {
-        let (world, first) = backlogged(Settings::new(quota, merge), windows).await;
+        let (world, first) = backlogged(WorldSettings::new(quota, merge), windows).await;
         assert_regulated(&world, first, windows, length, 0.01);
     }
 }
@@ -80,7 +80,7 @@ async fn at_one_in_two_seconds_the_quota_is_used_and_never_exceeded() {
 async fn three_campaigns_get_their_shares_at_once() {
     for merge in MODES {
         let campaigns = [("news", 50), ("offers", 30), ("notes", 20)];
-        let settings = Settings::new(50.0, merge).campaigns(&campaigns);
+        let settings = WorldSettings::new(50.0, merge).campaigns(&campaigns);
         let (world, first) = backlogged(settings, 60).await;
         assert_regulated(&world, first, 60, 30, 0.01);
     }
@@ -89,9 +89,9 @@ async fn three_campaigns_get_their_shares_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_guard_of_one_and_of_five_hundredths_gives_99_and_95_percent() {
     for (guard, least, most) in [("0.01", 0.985, 0.992), ("0.05", 0.947, 0.955)] {
-        let settings = Settings::new(200.0, true).variable("TIDEGATE_GUARD", guard);
+        let settings = WorldSettings::new(200.0, true).variable("TIDEGATE_GUARD", guard);
         // A guard of 0.01 leaves the network half of what 0.02 leaves it: 5 ms.
-        let settings = Settings {
+        let settings = WorldSettings {
             latency: tidegate_memory::Latency::always(std::time::Duration::from_millis(80)),
             ..settings
         };
@@ -105,7 +105,7 @@ async fn a_guard_of_one_and_of_five_hundredths_gives_99_and_95_percent() {
 #[tokio::test(start_paused = true)]
 async fn a_mail_costs_at_most_56_hundredths_of_a_call_merged_and_25_direct() {
     for (merge, most) in [(true, 0.56), (false, 0.25)] {
-        let (world, _) = backlogged(Settings::new(200.0, merge), 24).await;
+        let (world, _) = backlogged(WorldSettings::new(200.0, merge), 24).await;
         let reports = world.reports();
         let steady = || reports.iter().skip(4);
         let calls: u64 = steady().map(|report| report.sqs_calls).sum();
@@ -120,7 +120,7 @@ async fn a_mail_costs_at_most_56_hundredths_of_a_call_merged_and_25_direct() {
 #[tokio::test(start_paused = true)]
 async fn a_pause_between_the_two_clocks_shifts_no_slot() {
     for merge in MODES {
-        let world = World::new(Settings::new(40.0, merge));
+        let world = World::new(WorldSettings::new(40.0, merge));
         world.fill("big", 1_600).await;
         let first = world
             .play(40, async |first| {

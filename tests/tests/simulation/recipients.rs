@@ -5,23 +5,26 @@ use std::time::Duration;
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Counting, Fault, Operation, Rule};
-use tidegate_tests::simulation::{Mail, Settings, World, measure};
+use tidegate_tests::simulation::{ProducedMail, World, WorldSettings, measure};
 
 use crate::MODES;
 
 /// `recipients` in mails of the given sizes by turns.
-fn mails(campaign: &str, recipients: u32, sizes: &[u32]) -> Vec<Mail> {
+fn mails(campaign: &str, recipients: u32, sizes: &[u32]) -> Vec<ProducedMail> {
     let rounds = recipients / sizes.iter().sum::<u32>();
     let sizes = (0..rounds).flat_map(|_| sizes.iter().copied());
-    let numbered = |(n, recipients)| Mail { recipients, ..Mail::new(format!("{campaign}-{n}")) };
+    let numbered = |(n, recipients)| ProducedMail {
+        recipients,
+        ..ProducedMail::new(format!("{campaign}-{n}"))
+    };
     sizes.enumerate().map(numbered).collect()
 }
 
 /// Shares in recipients over 300 windows, the bound with its term, and the quota used but for what
 /// a window's end is too short for.
 async fn shares_hold(quota: u32, merge: bool, big: &[u32], small: &[u32]) {
-    let settings = Settings::new(f64::from(quota), merge);
-    let world = World::new(Settings { counting: Counting::Bucket, ..settings });
+    let settings = WorldSettings::new(f64::from(quota), merge);
+    let world = World::new(WorldSettings { counting: Counting::Bucket, ..settings });
     world.put("big", &mails("big", quota * 290, big)).await;
     world.put("small", &mails("small", quota * 60, small)).await;
     let first = world.run(306).await;
@@ -52,9 +55,10 @@ async fn mails_of_one_and_of_ten_recipients_share_by_recipients() {
 #[tokio::test(start_paused = true)]
 async fn a_mail_of_more_recipients_than_the_quota_takes_the_windows_it_is_owed() {
     for merge in MODES {
-        let settings = Settings { counting: Counting::Bucket, ..Settings::new(2.0, merge) };
+        let settings =
+            WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(2.0, merge) };
         let world = World::new(settings);
-        world.put("big", &[Mail { recipients: 50, ..Mail::new("large") }]).await;
+        world.put("big", &[ProducedMail { recipients: 50, ..ProducedMail::new("large") }]).await;
         world.fill("big", 40).await;
         let first = world.run(75).await;
         assert_eq!(world.lost(), Vec::<String>::new());
@@ -78,9 +82,10 @@ async fn a_mail_of_more_recipients_than_the_quota_takes_the_windows_it_is_owed()
 #[tokio::test(start_paused = true)]
 async fn a_mail_whose_windows_cannot_be_had_is_left_until_they_can() {
     for merge in MODES {
-        let settings = Settings { counting: Counting::Bucket, ..Settings::new(5.0, merge) };
+        let settings =
+            WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(5.0, merge) };
         let world = World::new(settings);
-        world.put("big", &[Mail { recipients: 12, ..Mail::new("large") }]).await;
+        world.put("big", &[ProducedMail { recipients: 12, ..ProducedMail::new("large") }]).await;
         let gone = Rule::new(Fault::Before(FailureKind::Unreachable)).on(Operation::Advance);
         world.faults.add(gone);
         world.run(40).await;
@@ -96,11 +101,12 @@ async fn a_mail_whose_windows_cannot_be_had_is_left_until_they_can() {
 #[tokio::test(start_paused = true)]
 async fn two_mails_of_fifty_side_by_side_are_each_sent_once() {
     for merge in MODES {
-        let settings = Settings { counting: Counting::Bucket, ..Settings::new(14.0, merge) };
+        let settings =
+            WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(14.0, merge) };
         // A mark that was left behind would park its mail.
         let world = World::new(settings.variable("TIDEGATE_DUPLICATE_GUARD", "park"));
-        world.put("big", &Mail::several("large", 4, 50)).await;
-        world.put("small", &Mail::several("also", 2, 50)).await;
+        world.put("big", &ProducedMail::several("large", 4, 50)).await;
+        world.put("small", &ProducedMail::several("also", 2, 50)).await;
         world.fill("big", 100).await;
         // One at a time: the others are left to their visibility timeout.
         world.run(220).await;

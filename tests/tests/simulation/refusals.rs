@@ -3,7 +3,7 @@
 use tidegate_core::control::HoldReason;
 use tidegate_core::outcome::Failure;
 use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
-use tidegate_tests::simulation::{EXPRESS, Mail, Settings, World};
+use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings};
 
 use crate::{MODES, MS};
 
@@ -16,7 +16,7 @@ async fn ten_permanent_refusals_in_a_row_hold_the_campaign_and_no_other() {
     for merge in MODES {
         for quota in [1.0, 50.0] {
             let world =
-                World::new(Settings::new(quota, merge).campaigns(&[("big", 1), ("small", 1)]));
+                World::new(WorldSettings::new(quota, merge).campaigns(&[("big", 1), ("small", 1)]));
             world.fill("big", 100).await;
             world.fill("small", 100).await;
             let bad = Rule::new(refused("MessageRejected")).on(Operation::Mail);
@@ -55,7 +55,7 @@ async fn refusals_that_are_not_in_a_row_or_of_several_codes_hold_nothing() {
         let cases: [&dyn Fn(u64) -> Option<&'static str>; 2] =
             [&broken_by_acceptances, &of_two_codes];
         for (case, code_of) in cases.into_iter().enumerate() {
-            let world = World::new(Settings::new(20.0, merge).campaigns(&[("news", 1)]));
+            let world = World::new(WorldSettings::new(20.0, merge).campaigns(&[("news", 1)]));
             world.fill("news", 120).await;
             for number in 1..=120 {
                 if let Some(code) = code_of(number) {
@@ -79,9 +79,9 @@ async fn refusals_that_are_not_in_a_row_or_of_several_codes_hold_nothing() {
 #[tokio::test(start_paused = true)]
 async fn express_mail_is_held_apart_from_the_campaigns() {
     for merge in MODES {
-        let world = World::new(Settings { express: true, ..Settings::new(20.0, merge) });
+        let world = World::new(WorldSettings { express: true, ..WorldSettings::new(20.0, merge) });
         world.fill("big", 100).await;
-        world.put(EXPRESS, &Mail::several("express", 40, 1)).await;
+        world.put(EXPRESS, &ProducedMail::several("express", 40, 1)).await;
         let unverified = Rule::new(Fault::Before(failures::not_verified())).on(Operation::Mail);
         world.mail_faults.add(unverified.at("express/"));
         world.run(40).await;
@@ -103,7 +103,7 @@ async fn once_its_hold_is_lifted_a_campaigns_refusals_count_anew() {
     for merge in MODES {
         // Ten in a row over several windows; and nine, then a hold for another reason.
         for (refused_before, reason) in [(10, HoldReason::Refusals), (9, HoldReason::Deployment)] {
-            let world = World::new(Settings::new(2.0, merge).campaigns(&[("news", 1)]));
+            let world = World::new(WorldSettings::new(2.0, merge).campaigns(&[("news", 1)]));
             world.fill("news", refused_before).await;
             let bad = Rule::new(refused("MessageRejected")).on(Operation::Mail);
             world.mail_faults.add(bad.clone().at("news/news"));
@@ -112,11 +112,11 @@ async fn once_its_hold_is_lifted_a_campaigns_refusals_count_anew() {
             world.mail_faults.add(unverified.on(Operation::Mail).at("news/unverified").nth(1));
             world.run(20).await;
             if reason == HoldReason::Deployment {
-                world.put("news", &[Mail::new("unverified")]).await;
+                world.put("news", &[ProducedMail::new("unverified")]).await;
                 world.run(10).await;
             }
             world.control(|control| assert!(control.lift(Some("news"), reason))).await;
-            world.put("news", &Mail::several("again", 8, 1)).await;
+            world.put("news", &ProducedMail::several("again", 8, 1)).await;
             // A campaign found empty is asked for ten at once: what gets no slot comes back in 30 s.
             world.run(150).await;
             let control = world.ledger_now().await.control;
@@ -130,11 +130,11 @@ async fn once_its_hold_is_lifted_a_campaigns_refusals_count_anew() {
 #[tokio::test(start_paused = true)]
 async fn a_mail_that_is_accepted_ends_the_refusals_of_the_windows_before() {
     for merge in MODES {
-        let world = World::new(Settings::new(2.0, merge).campaigns(&[("news", 1)]));
+        let world = World::new(WorldSettings::new(2.0, merge).campaigns(&[("news", 1)]));
         let bad = Rule::new(refused("MessageRejected")).on(Operation::Mail);
         world.mail_faults.add(bad.at("news/bad"));
         for (name, count) in [("bad-a", 9), ("good", 1), ("bad-b", 9)] {
-            world.put("news", &Mail::several(name, count, 1)).await;
+            world.put("news", &ProducedMail::several(name, count, 1)).await;
             world.run(150).await;
         }
         let control = world.ledger_now().await.control;
@@ -146,7 +146,7 @@ async fn a_mail_that_is_accepted_ends_the_refusals_of_the_windows_before() {
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_after_the_ten_that_held_the_campaign_counts_for_nothing() {
     for merge in MODES {
-        let world = World::new(Settings::new(50.0, merge).campaigns(&[("news", 1)]));
+        let world = World::new(WorldSettings::new(50.0, merge).campaigns(&[("news", 1)]));
         world.fill("news", 40).await;
         world.mail_faults.add(Rule::new(refused("MessageRejected")).on(Operation::Mail));
         let slow = Latency::between(MS(80), MS(81));

@@ -3,7 +3,7 @@
 use tidegate_core::Window;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Operation, QueueSettings, Rule};
-use tidegate_tests::simulation::{Settings, World, measure};
+use tidegate_tests::simulation::{World, WorldSettings, measure};
 
 use crate::MODES;
 
@@ -19,7 +19,8 @@ const WINDOWS: u64 = 45;
 /// A run of a stack with mail enough, in which something befalls the receives.
 async fn run(stack: (u32, bool, bool), befall: impl Fn(&World)) -> (World, Window) {
     let (quota, merge, express) = stack;
-    let world = World::new(Settings { express, ..Settings::new(f64::from(quota), merge) });
+    let world =
+        World::new(WorldSettings { express, ..WorldSettings::new(f64::from(quota), merge) });
     befall(&world);
     let mails = usize::try_from(u64::from(quota) * (WINDOWS + 5)).unwrap_or(0);
     world.fill("big", mails).await;

@@ -8,7 +8,7 @@ use tidegate_core::tagged::{CAMPAIGN_TAG, WEIGHT_TAG};
 use tidegate_delivery::ports::{Directory, FailureKind, PortError, QueueUrl};
 use tidegate_delivery::schedule;
 use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
-use tidegate_tests::simulation::{MERGE, Settings, World, measure};
+use tidegate_tests::simulation::{MERGE, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
@@ -19,7 +19,7 @@ fn weigh(world: &World, campaign: &str, weight: Option<&str>) {
 
 /// A world whose campaigns `big` and `small`, 90 and 10, are found by tag.
 fn tagged(merge: bool) -> World {
-    let settings = Settings::new(20.0, merge)
+    let settings = WorldSettings::new(20.0, merge)
         .campaigns(&[("campaign-big", 1), ("campaign-small", 1)])
         .variable("TIDEGATE_CAMPAIGNS", "ledger")
         .variable("TIDEGATE_CAMPAIGN_QUEUES", "campaign-");

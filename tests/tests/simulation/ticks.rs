@@ -10,12 +10,12 @@ use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Counting, Fault, Latency, Operation, Rule};
-use tidegate_tests::simulation::{Settings, World, measure, rate};
+use tidegate_tests::simulation::{World, WorldSettings, measure, rate};
 
 use crate::MS;
 
 /// Both campaigns filled for `windows` windows at the settings' quota.
-async fn filled(settings: Settings, windows: u32) -> World {
+async fn filled(settings: WorldSettings, windows: u32) -> World {
     let world = World::new(settings);
     let count = format!("{:.0}", world.settings.quota * f64::from(windows));
     let count: usize = count.parse().unwrap();
@@ -32,7 +32,7 @@ fn ends(world: &World, window: Window) -> Vec<End> {
 #[tokio::test(start_paused = true)]
 async fn a_doubled_tick_finds_its_window_claimed() {
     for merge in [true, false] {
-        let world = filled(Settings::new(50.0, merge), 30).await;
+        let world = filled(WorldSettings::new(50.0, merge), 30).await;
         world.faults.add(Rule::new(Fault::Duplicate(Latency::NONE)).on(Operation::Tick));
         let first = world.run(20).await;
         world.assert_clean();
@@ -48,7 +48,7 @@ async fn a_doubled_tick_finds_its_window_claimed() {
 #[tokio::test(start_paused = true)]
 async fn a_tick_late_by_600_ms_serves_the_rest_of_its_window_within_the_bound() {
     for merge in [true, false] {
-        let world = filled(Settings::new(100.0, merge), 30).await;
+        let world = filled(WorldSettings::new(100.0, merge), 30).await;
         let first = world
             .play(24, async |first| {
                 world.until(first, 9, MS(0)).await;
@@ -73,7 +73,7 @@ async fn a_tick_late_by_600_ms_serves_the_rest_of_its_window_within_the_bound() 
 
 #[tokio::test(start_paused = true)]
 async fn a_tick_whose_window_is_over_is_expired_and_touches_nothing() {
-    let world = filled(Settings::new(20.0, true), 20).await;
+    let world = filled(WorldSettings::new(20.0, true), 20).await;
     world.tick_delay.set(MS(1_500));
     let first = world.run(6).await;
     assert!(world.ses.arrivals().is_empty());
@@ -86,7 +86,7 @@ async fn a_tick_whose_window_is_over_is_expired_and_touches_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tick_more_than_a_second_and_a_half_ahead_is_early_and_touches_nothing() {
-    let world = filled(Settings::new(20.0, true), 20).await;
+    let world = filled(WorldSettings::new(20.0, true), 20).await;
     let window = world.next_window().plus(2);
     world.serve(Some(world.tick(window))).await;
     assert_eq!(ends(&world, window), [End::Early]);
@@ -96,7 +96,7 @@ async fn a_tick_more_than_a_second_and_a_half_ahead_is_early_and_touches_nothing
 #[tokio::test(start_paused = true)]
 async fn an_empty_tick_serves_the_next_whole_second_at_the_accounts_quota() {
     for merge in [true, false] {
-        let world = filled(Settings::new(20.0, merge), 20).await;
+        let world = filled(WorldSettings::new(20.0, merge), 20).await;
         let window = Window::containing(world.universe.now()).plus(1);
         world.serve(None).await;
         assert_eq!(ends(&world, window), [End::Served]);
@@ -109,7 +109,8 @@ async fn an_empty_tick_serves_the_next_whole_second_at_the_accounts_quota() {
 
 #[tokio::test(start_paused = true)]
 async fn empty_ticks_keep_what_ses_tells_once_a_minute_and_while_a_hold_waits_for_it() {
-    let world = World::new(Settings { daily_quota: Some(1_000), ..Settings::new(20.0, true) });
+    let world =
+        World::new(WorldSettings { daily_quota: Some(1_000), ..WorldSettings::new(20.0, true) });
     let after = async |pause: u64| {
         tokio::time::sleep(Duration::from_secs(pause)).await;
         world.serve(None).await;
@@ -129,7 +130,7 @@ async fn empty_ticks_keep_what_ses_tells_once_a_minute_and_while_a_hold_waits_fo
 
 #[tokio::test(start_paused = true)]
 async fn lost_ticks_and_a_failing_invoke_cost_their_own_windows_only() {
-    let world = filled(Settings::new(50.0, true), 50).await;
+    let world = filled(WorldSettings::new(50.0, true), 50).await;
     world.faults.add(Rule::new(Fault::Nothing).on(Operation::Tick).nth(8));
     world.faults.add(Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::Tick).nth(12));
     let slow = Fault::Slow(Latency::always(Duration::from_secs(20)));
@@ -145,7 +146,7 @@ async fn lost_ticks_and_a_failing_invoke_cost_their_own_windows_only() {
 
 #[tokio::test(start_paused = true)]
 async fn overlapping_schedulers_are_harmless() {
-    let world = filled(Settings::new(50.0, true), 50).await;
+    let world = filled(WorldSettings::new(50.0, true), 50).await;
     let first = world
         .play(40, async |first| {
             world.until(first, 5, MS(130)).await;
@@ -165,7 +166,7 @@ async fn overlapping_schedulers_are_harmless() {
 
 #[tokio::test(start_paused = true)]
 async fn a_scheduler_missing_for_a_minute_costs_that_minute_and_no_more() {
-    let world = filled(Settings::new(14.0, true), 200).await;
+    let world = filled(WorldSettings::new(14.0, true), 200).await;
     let first = world
         .play(180, async |first| {
             world.until(first, 30, MS(0)).await;
@@ -184,7 +185,7 @@ async fn a_scheduler_missing_for_a_minute_costs_that_minute_and_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_trigger_that_comes_seconds_late_leaves_no_gap() {
-    let settings = Settings { overlap_windows: 5, ..Settings::new(14.0, true) };
+    let settings = WorldSettings { overlap_windows: 5, ..WorldSettings::new(14.0, true) };
     let world = filled(settings, 150).await;
     let first = world
         .play(110, async |first| {
@@ -202,8 +203,11 @@ async fn a_trigger_that_comes_seconds_late_leaves_no_gap() {
 async fn clocks_400_ms_apart_keep_the_bound_with_its_term() {
     for (quota, merge) in [(14.0, true), (100.0, false), (100.0, true)] {
         let clocks = vec![-200_000_000, 200_000_000, -200_000_000, 200_000_000];
-        let settings =
-            Settings { clocks, counting: Counting::Bucket, ..Settings::new(quota, merge) };
+        let settings = WorldSettings {
+            clocks,
+            counting: Counting::Bucket,
+            ..WorldSettings::new(quota, merge)
+        };
         let world = filled(settings, 40).await;
         let first = world.run(40).await;
         assert_eq!(world.lost(), Vec::<String>::new());
@@ -221,7 +225,8 @@ async fn clocks_400_ms_apart_keep_the_bound_with_its_term() {
 #[tokio::test(start_paused = true)]
 async fn a_wall_clock_that_steps_back_moves_no_slot_of_a_window_under_way() {
     for back in [-200_000_000_i32, -1_000_000_000] {
-        let settings = Settings { counting: Counting::Bucket, ..Settings::new(50.0, true) };
+        let settings =
+            WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(50.0, true) };
         let world = filled(settings, 40).await;
         let first = world
             .play(30, async |first| {
@@ -248,7 +253,7 @@ async fn a_wall_clock_that_steps_back_moves_no_slot_of_a_window_under_way() {
 #[tokio::test(start_paused = true)]
 async fn a_change_of_quota_keeps_the_larger_one_in_every_second() {
     for merge in [true, false] {
-        let settings = Settings { real_quota: Some(20.0), ..Settings::new(14.0, merge) };
+        let settings = WorldSettings { real_quota: Some(20.0), ..WorldSettings::new(14.0, merge) };
         let world = filled(settings, 60).await;
         let first = world
             .play(30, async |first| {
@@ -278,7 +283,7 @@ async fn a_change_of_quota_keeps_the_larger_one_in_every_second() {
 
 #[tokio::test(start_paused = true)]
 async fn where_ses_does_not_tell_the_quota_the_last_known_counts() {
-    let world = filled(Settings::new(20.0, true), 140).await;
+    let world = filled(WorldSettings::new(20.0, true), 140).await;
     let first = world
         .play(120, async |first| {
             world.until(first, 30, MS(0)).await;
@@ -295,7 +300,7 @@ async fn where_ses_does_not_tell_the_quota_the_last_known_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_quota_that_is_slow_to_read_costs_the_windows_that_passed_and_delays_no_other() {
-    let world = World::new(Settings::new(14.0, true));
+    let world = World::new(WorldSettings::new(14.0, true));
     let slow = Latency::between(MS(5_000), MS(5_001));
     world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Account));
     let started = world.universe.now();

@@ -6,14 +6,14 @@ use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{MarkRequest, Marks as _};
 use tidegate_memory::{Fault, Operation, Rule, failures};
-use tidegate_operate::why::Verdict;
-use tidegate_tests::simulation::{Mail, Settings, World};
+use tidegate_operate::why::MailVerdict;
+use tidegate_tests::simulation::{ProducedMail, World, WorldSettings};
 
 use crate::MODES;
 use crate::operator_site::why;
 
-fn guarded(merge: bool) -> Settings {
-    Settings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park")
+fn guarded(merge: bool) -> WorldSettings {
+    WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park")
 }
 
 /// SES fails mails of this resource so.
@@ -29,17 +29,17 @@ async fn what_is_paused_held_or_without_share_is_named() {
         world.control(|c| assert!(c.hold(Some("small"), HoldReason::Paused, hold))).await;
         world.fill("small", 3).await;
         world.run(5).await;
-        assert_eq!(why(&world, Some("small"), "small-1").await.verdict, Verdict::Paused);
+        assert_eq!(why(&world, Some("small"), "small-1").await.verdict, MailVerdict::Paused);
         world.control(|c| assert!(c.lift(Some("small"), HoldReason::Paused))).await;
         world.run(20).await;
-        assert_eq!(why(&world, Some("small"), "small-1").await.verdict, Verdict::Sent);
+        assert_eq!(why(&world, Some("small"), "small-1").await.verdict, MailVerdict::Sent);
 
         let world = World::new(guarded(merge));
         fail(&world, failures::not_verified(), "small/");
         world.fill("small", 3).await;
         world.run(40).await;
         let held = why(&world, Some("small"), "small-1").await;
-        assert_eq!(held.verdict, Verdict::Held, "merge {merge}: {held:?}");
+        assert_eq!(held.verdict, MailVerdict::Held, "merge {merge}: {held:?}");
         assert!(held.lets_go.unwrap().contains("`tidegate lift deployment`"));
 
         let world = World::new(guarded(merge));
@@ -47,7 +47,7 @@ async fn what_is_paused_held_or_without_share_is_named() {
         world.fill("big", 100).await;
         world.fill("small", 3).await;
         world.run(10).await;
-        assert_eq!(why(&world, Some("small"), "small-1").await.verdict, Verdict::NoShare);
+        assert_eq!(why(&world, Some("small"), "small-1").await.verdict, MailVerdict::NoShare);
     }
 }
 
@@ -59,21 +59,21 @@ async fn an_outage_a_day_used_up_and_a_scheduler_that_does_not_run_are_named() {
         world.fill("big", 3_000).await;
         world.run(75).await;
         let breaker = why(&world, Some("big"), "big-2999").await;
-        assert_eq!(breaker.verdict, Verdict::Breaker, "merge {merge}: {breaker:?}");
+        assert_eq!(breaker.verdict, MailVerdict::Breaker, "merge {merge}: {breaker:?}");
 
-        let world = World::new(Settings { daily_quota: Some(400), ..guarded(merge) });
+        let world = World::new(WorldSettings { daily_quota: Some(400), ..guarded(merge) });
         world.fill("big", 1_000).await;
         world.run(60).await;
         let accepted = world.accepted();
         let left = world.enqueued().into_iter().find(|id| !accepted.contains_key(id)).unwrap();
         let day = why(&world, Some("big"), &left).await;
-        assert_eq!(day.verdict, Verdict::DailyQuota, "merge {merge}: {day:?}");
+        assert_eq!(day.verdict, MailVerdict::DailyQuota, "merge {merge}: {day:?}");
 
         let world = World::new(guarded(merge));
         world.run(5).await;
         world.fill("big", 10).await;
         tokio::time::sleep(Duration::from_mins(5)).await;
-        assert_eq!(why(&world, Some("big"), "big-1").await.verdict, Verdict::NotServed);
+        assert_eq!(why(&world, Some("big"), "big-1").await.verdict, MailVerdict::NotServed);
     }
 }
 
@@ -82,10 +82,10 @@ async fn a_mail_to_be_retried_one_given_up_and_one_of_which_nobody_knows_are_nam
     for merge in MODES {
         let world = World::new(guarded(merge));
         fail(&world, failures::server_error(), "big/retried");
-        world.put("big", &[Mail::new("retried")]).await;
+        world.put("big", &[ProducedMail::new("retried")]).await;
         world.run(6).await;
         let retried = why(&world, Some("big"), "retried").await;
-        assert_eq!(retried.verdict, Verdict::Retry, "merge {merge}: {retried:?}");
+        assert_eq!(retried.verdict, MailVerdict::Retry, "merge {merge}: {retried:?}");
         // And it is right about when.
         world.mail_faults.clear();
         let until = retried.until.unwrap();
@@ -94,10 +94,10 @@ async fn a_mail_to_be_retried_one_given_up_and_one_of_which_nobody_knows_are_nam
         assert!(world.ses.accepted()[0].at <= until.into());
 
         fail(&world, failures::rejected(), "big/refused");
-        world.put("big", &[Mail::new("refused")]).await;
+        world.put("big", &[ProducedMail::new("refused")]).await;
         world.run(20).await;
         let dead = why(&world, None, "refused").await;
-        assert_eq!(dead.verdict, Verdict::Dead);
+        assert_eq!(dead.verdict, MailVerdict::Dead);
         assert!(dead.summary.contains("MessageRejected"), "{}", dead.summary);
 
         let parked = MarkRequest {
@@ -109,13 +109,13 @@ async fn a_mail_to_be_retried_one_given_up_and_one_of_which_nobody_knows_are_nam
             replaces: None,
         };
         drop(world.ledger.mark(&parked).await);
-        assert_eq!(why(&world, None, "parked").await.verdict, Verdict::Unknown);
-        world.put("big", &[Mail::new("parked")]).await;
+        assert_eq!(why(&world, None, "parked").await.verdict, MailVerdict::Unknown);
+        world.put("big", &[ProducedMail::new("parked")]).await;
         world.run(20).await;
         let dead = why(&world, None, "parked").await;
-        assert_eq!(dead.verdict, Verdict::Dead);
+        assert_eq!(dead.verdict, MailVerdict::Dead);
         assert!(dead.summary.contains("unknown"), "{}", dead.summary);
-        assert_eq!(why(&world, Some("big"), "never").await.verdict, Verdict::Nowhere);
+        assert_eq!(why(&world, Some("big"), "never").await.verdict, MailVerdict::Nowhere);
     }
 }
 
@@ -128,7 +128,7 @@ async fn a_mail_that_waits_for_its_turn_is_sent_by_the_time_that_is_told() {
         world.fill("small", 150).await;
         world.run(5).await;
         let waiting = why(&world, Some("small"), "small-149").await;
-        assert_eq!(waiting.verdict, Verdict::Waiting, "merge {merge}: {waiting:?}");
+        assert_eq!(waiting.verdict, MailVerdict::Waiting, "merge {merge}: {waiting:?}");
         let until = waiting.until.unwrap();
         world.run(130).await;
         let accepted = world.ses.accepted();
@@ -140,16 +140,16 @@ async fn a_mail_that_waits_for_its_turn_is_sent_by_the_time_that_is_told() {
         let took = last.saturating_since(accepted[0].at);
         let told = tidegate_core::Timestamp::from(until).saturating_since(accepted[0].at);
         assert!(told <= 3 * took, "merge {merge}: told {told:?}, took {took:?}");
-        assert_eq!(why(&world, Some("small"), "small-149").await.verdict, Verdict::Sent);
+        assert_eq!(why(&world, Some("small"), "small-149").await.verdict, MailVerdict::Sent);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_the_guard_what_is_not_there_was_sent_or_never_came_and_that_is_said() {
-    let world = World::new(Settings::new(20.0, true));
+    let world = World::new(WorldSettings::new(20.0, true));
     world.fill("big", 5).await;
     world.run(5).await;
     let gone = why(&world, Some("big"), "big-1").await;
-    assert_eq!(gone.verdict, Verdict::Nowhere);
+    assert_eq!(gone.verdict, MailVerdict::Nowhere);
     assert!(gone.not_known.iter().any(|text| text.contains("duplicate guard is off")));
 }

@@ -12,7 +12,7 @@ use tidegate_console::pace::Allowance;
 use tidegate_console::stream::Limits;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::page::{Page, Tone, View};
-use tidegate_operate::redact::Addresses;
+use tidegate_operate::redact::AddressVisibility;
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -97,7 +97,7 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<Ended, Comm
         region: stack.region.clone(),
         is_local: stack.is_local(),
         operator: site.operator.clone(),
-        shows_addresses: shell.output.addresses() == Addresses::Shown,
+        shows_addresses: shell.output.addresses() == AddressVisibility::Shown,
     };
     let (engine, shared) = Engine::start(site, args.limits(), memory).await?;
     let running = Running::of(&stack, &access);
@@ -121,7 +121,7 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<Ended, Comm
 /// The stack, as a console sees it.
 async fn site(
     stack: &Stack,
-    addresses: Addresses,
+    addresses: AddressVisibility,
 ) -> Site<SqsQueues, DynamoLedger, SesAccount, SystemClock> {
     Site {
         settings: status::settings(stack, addresses, CHANGES),

@@ -8,10 +8,10 @@ use tidegate_aws::SystemClock;
 use tidegate_core::Window;
 use tidegate_core::domains::DomainLimits;
 use tidegate_delivery::ports::Clock as _;
-use tidegate_simulator::Deployed;
+use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{
-    self, Daily, DomainShare, Forecast, Load, Options, PlanError, PlanReport, PlannedFault,
-    Scenario, Variant, WeightList, chart,
+    self, CampaignLoad, DailyQuotaSettings, DomainShare, Forecast, ForecastOptions, PlanError,
+    PlanReport, PlannedFault, Scenario, Variant, WeightList, chart,
 };
 
 use super::{OnStack, status};
@@ -47,8 +47,8 @@ pub struct PlanArgs {
     pub(crate) on: OnStack,
     /// A campaign and its mails, such as `big=40000`, `news=20k`, or `teams=500x8` for mails of 8
     /// recipients each; may be given many times
-    #[arg(long = "campaign", value_name = "NAME=MAILS", required_unless_present = "live", value_parser = parsed::<Load>)]
-    campaigns: Vec<Load>,
+    #[arg(long = "campaign", value_name = "NAME=MAILS", required_unless_present = "live", value_parser = parsed::<CampaignLoad>)]
+    campaigns: Vec<CampaignLoad>,
     /// Forecast what stands on the stack's queues now, with its weights, quota and settings; mails of
     /// --campaign come on top
     #[arg(long)]
@@ -133,7 +133,7 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<Ended, Command
     for scenario in &all {
         scenario.check().map_err(refused)?;
     }
-    let options = Options { seeds: args.runs, every_window: args.every_window };
+    let options = ForecastOptions { seeds: args.runs, every_window: args.every_window };
     let Some(forecasts) = forecasts(all, options, shell).await? else {
         return Ok(Ended::Interrupted);
     };
@@ -152,10 +152,10 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<Ended, Command
     Ok(if report.all_end() { Ended::Done } else { Ended::Found })
 }
 
-fn format_of(path: &Path) -> Result<chart::Format, CommandError> {
+fn format_of(path: &Path) -> Result<chart::ChartFormat, CommandError> {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    chart::Format::of_ending(ending).ok_or_else(|| {
-        let allowed = chart::Format::ALLOWED;
+    chart::ChartFormat::of_ending(ending).ok_or_else(|| {
+        let allowed = chart::ChartFormat::ALLOWED;
         CommandError::Input(format!(
             "--chart is `{}`; allowed is a file that ends in {allowed}",
             path.display()
@@ -166,7 +166,7 @@ fn format_of(path: &Path) -> Result<chart::Format, CommandError> {
 /// The forecasts; none where it was interrupted.
 async fn forecasts(
     scenarios: Vec<Scenario>,
-    options: Options,
+    options: ForecastOptions,
     shell: &Shell,
 ) -> Result<Option<Vec<Forecast>>, CommandError> {
     let bar = if shell.output.shows_progress() {
@@ -255,7 +255,7 @@ impl PlanArgs {
         if let Some(quota) = self.daily_quota {
             let pace = scenario.daily.map(|daily| daily.pace).unwrap_or_default();
             let sent = scenario.daily.map_or(0, |daily| daily.sent);
-            scenario.daily = Some(Daily { quota, sent, pace });
+            scenario.daily = Some(DailyQuotaSettings { quota, sent, pace });
         }
         let Some(daily) = &mut scenario.daily else {
             if self.daily.is_some() || self.sent_today.is_some() {
@@ -276,7 +276,7 @@ impl PlanArgs {
         let stack = self.on.stack.open().await?;
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
         let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
-        let standing = Scenario::standing(&facts, Deployed { poller, scheduler });
+        let standing = Scenario::standing(&facts, Deployment { poller, scheduler });
         *scenario = Scenario { start: scenario.start, ..standing };
         Ok(())
     }

@@ -11,9 +11,10 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::PortError;
 use tidegate_operate::dead;
 use tidegate_operate::reconcile::{
-    DeadLetters, Journal, Ports, ReconcileError, Stack as Reconciled, reconcile,
+    DeadLetters, JournalSource, ReconcileError, ReconcilePorts, StackSettings as Reconciled,
+    reconcile,
 };
-use tidegate_operate::send::{JournalError, Records};
+use tidegate_operate::send::{JournalError, JournalReader};
 use tidegate_operate::status::Status;
 
 use super::send::progress::Bar;
@@ -51,7 +52,7 @@ pub struct ReconcileArgs {
 /// A journal's file.
 struct Kept(PathBuf);
 
-impl Journal for Kept {
+impl JournalSource for Kept {
     fn path(&self) -> String {
         self.0.display().to_string()
     }
@@ -79,7 +80,7 @@ pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<Ended, Co
         quota_per_second,
     };
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
-    let ports = Ports { queues: &queues, ledger: &ledger, clock: &clock };
+    let ports = ReconcilePorts { queues: &queues, ledger: &ledger, clock: &clock };
     let bar = Bar::new(shell.output, mails, 0);
     // Until the letters are visible again an interruption is the reading's own.
     let reading = Cell::new(true);
@@ -125,7 +126,7 @@ fn journals(args: &ReconcileArgs) -> Result<(Vec<Kept>, u64), CommandError> {
             doing: "cannot be opened",
             source,
         })?;
-        let records = Records::new(&shown, BufReader::new(file)).map_err(unusable)?;
+        let records = JournalReader::new(&shown, BufReader::new(file)).map_err(unusable)?;
         let Some(header) = &records.contents().header else { continue };
         if args.campaign.as_ref().is_none_or(|asked| *asked == header.campaign) {
             rows += header.rows;

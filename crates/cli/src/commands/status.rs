@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use tidegate_operate::redact::Addresses;
-use tidegate_operate::status::{Facts, Places, Settings, Status, gather};
+use tidegate_operate::redact::AddressVisibility;
+use tidegate_operate::status::{OtherQueues, StackFacts, Status, StatusSettings, gather};
 
 use super::OnStack;
 use crate::shell::{CommandError, Ended, Shell};
@@ -31,9 +31,9 @@ pub(super) async fn run(args: &StatusArgs, shell: &Shell) -> Result<Ended, Comma
 /// What stands, with so many changes by operators.
 pub(crate) async fn facts(
     stack: &Stack,
-    addresses: Addresses,
+    addresses: AddressVisibility,
     changes: usize,
-) -> Result<Facts, CommandError> {
+) -> Result<StackFacts, CommandError> {
     let read = stack.standing().await?;
     let settings = settings(stack, addresses, changes);
     let (queues, account) = (stack.queues(), stack.account());
@@ -42,8 +42,12 @@ pub(crate) async fn facts(
     Ok(gather(settings, read, &places, &queues, &account, &ledger, &stack.clock()).await?)
 }
 
-pub(crate) fn settings(stack: &Stack, addresses: Addresses, changes: usize) -> Settings {
-    Settings {
+pub(crate) fn settings(
+    stack: &Stack,
+    addresses: AddressVisibility,
+    changes: usize,
+) -> StatusSettings {
+    StatusSettings {
         stack: stack.name.clone(),
         cap: stack.poller.cap,
         guard: stack.poller.guard,
@@ -54,7 +58,7 @@ pub(crate) fn settings(stack: &Stack, addresses: Addresses, changes: usize) -> S
     }
 }
 
-pub(crate) fn places(stack: &Stack) -> Places {
+pub(crate) fn places(stack: &Stack) -> OtherQueues {
     let mut places = BTreeMap::from([("dead_letters", stack.dead_letter())]);
     places.extend(stack.merge().map(|url| ("merge", url)));
     places.extend(stack.express().map(|url| ("express", url)));

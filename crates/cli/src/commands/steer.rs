@@ -8,7 +8,7 @@ use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::page::{Page, Table, View};
 use tidegate_operate::status::Status;
-use tidegate_operate::steer::{Action, Author, SteerError, steer};
+use tidegate_operate::steer::{Author, SteerAction, SteerError, steer};
 
 use super::{OnStack, declined, status};
 use crate::shell::{Ask, CommandError, Ended, Shell};
@@ -139,14 +139,14 @@ pub struct RateArgs {
 pub(super) async fn pause(args: &PauseArgs, shell: &Shell) -> Result<Ended, CommandError> {
     let stack = args.on.stack.open().await?;
     let until = args.length.map(|length| EpochMillis::from(stack.clock().wall() + length));
-    let action = Action::Pause { campaign: args.campaign.clone(), until };
+    let action = SteerAction::Pause { campaign: args.campaign.clone(), until };
     change(&stack, &action, author(&stack, &args.why.reason, args.why.by.as_ref()).await, shell)
         .await
 }
 
 pub(super) async fn resume(args: &ResumeArgs, shell: &Shell) -> Result<Ended, CommandError> {
     let stack = args.on.stack.open().await?;
-    let action = Action::Resume { campaign: args.campaign.clone() };
+    let action = SteerAction::Resume { campaign: args.campaign.clone() };
     change(&stack, &action, author(&stack, &args.why.reason, args.why.by.as_ref()).await, shell)
         .await
 }
@@ -158,7 +158,7 @@ pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<Ended, Comman
     if let Some(ended) = declined(args.ask, shell, &question).await? {
         return Ok(ended);
     }
-    let action = Action::Lift { campaign: args.campaign.clone(), reason: args.hold.clone() };
+    let action = SteerAction::Lift { campaign: args.campaign.clone(), reason: args.hold.clone() };
     change(&stack, &action, author(&stack, &args.why.reason, args.why.by.as_ref()).await, shell)
         .await
 }
@@ -166,7 +166,7 @@ pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<Ended, Comman
 pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<Ended, CommandError> {
     let stack = args.on.stack.open().await?;
     let action = if args.reset {
-        Action::ResetWeights
+        SteerAction::ResetWeights
     } else if args.weights.is_empty() {
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
         let shown = Weights(Status::of(&facts).campaigns);
@@ -177,7 +177,7 @@ pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<Ended, 
         if weights.len() < args.weights.len() {
             return Err(CommandError::Input("a campaign's weight is given twice".to_owned()));
         }
-        Action::Weights(weights)
+        SteerAction::Weights(weights)
     };
     let author = needed(&stack, &args.why).await?;
     change(&stack, &action, author, shell).await
@@ -192,7 +192,7 @@ pub(super) async fn rate(args: &RateArgs, shell: &Shell) -> Result<Ended, Comman
         return Ok(Ended::Done);
     }
     let author = needed(&stack, &args.why).await?;
-    change(&stack, &Action::Cap(args.cap), author, shell).await
+    change(&stack, &SteerAction::Cap(args.cap), author, shell).await
 }
 
 async fn author(stack: &Stack, reason: &str, by: Option<&String>) -> Author {
@@ -214,7 +214,7 @@ async fn needed(stack: &Stack, why: &WhyIfChanged) -> Result<Author, CommandErro
 
 async fn change(
     stack: &Stack,
-    action: &Action,
+    action: &SteerAction,
     author: Author,
     shell: &Shell,
 ) -> Result<Ended, CommandError> {

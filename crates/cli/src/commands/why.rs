@@ -1,5 +1,5 @@
 use clap::Args;
-use tidegate_operate::why::{Asked, explain, gather};
+use tidegate_operate::why::{MailQuery, explain, gather};
 
 use super::OnStack;
 use super::dead::read;
@@ -38,7 +38,7 @@ pub(super) async fn run(args: &WhyArgs, shell: &Shell) -> Result<Ended, CommandE
     if reading.coverage.interrupted {
         return Ok(Ended::Interrupted);
     }
-    let asked = Asked { id: args.id.clone(), campaign: args.campaign.clone() };
+    let asked = MailQuery { id: args.id.clone(), campaign: args.campaign.clone() };
     let poller = stack.poller.clone();
     let facts = gather(asked, status, poller, &reading, &stack.ledger()).await?;
     shell.output.show(&explain(&facts)).map_err(CommandError::Terminal)?;

@@ -3,7 +3,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tidegate_operate::page::{Page, View};
-use tidegate_operate::redact::Addresses;
+use tidegate_operate::redact::AddressVisibility;
 
 /// How a command speaks.
 #[derive(Clone, Copy, Debug, Args)]
@@ -35,7 +35,7 @@ pub enum Colour {
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     json: bool,
-    addresses: Addresses,
+    addresses: AddressVisibility,
 }
 
 impl Output {
@@ -47,13 +47,14 @@ impl Output {
             Colour::Never => anstream::ColorChoice::Never,
         };
         choice.write_global();
-        let addresses = if args.show_addresses { Addresses::Shown } else { Addresses::Masked };
+        let addresses =
+            if args.show_addresses { AddressVisibility::Shown } else { AddressVisibility::Masked };
         Self { json: args.json, addresses }
     }
 
     /// Text, addresses masked: of commands that have no report.
     pub const fn plain() -> Self {
-        Self { json: false, addresses: Addresses::Masked }
+        Self { json: false, addresses: AddressVisibility::Masked }
     }
 
     /// Whether the report is JSON.
@@ -62,7 +63,7 @@ impl Output {
     }
 
     /// Whether addresses are shown.
-    pub const fn addresses(&self) -> Addresses {
+    pub const fn addresses(&self) -> AddressVisibility {
         self.addresses
     }
 

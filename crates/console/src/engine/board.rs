@@ -1,4 +1,4 @@
-use tidegate_operate::status::Facts;
+use tidegate_operate::status::StackFacts;
 use tidegate_operate::top;
 
 use crate::event::Change;
@@ -19,8 +19,8 @@ pub struct Shown {
 /// What was read, and what was seen of it.
 #[derive(Debug)]
 pub(super) struct Board {
-    facts: Facts,
-    top: top::Board,
+    facts: StackFacts,
+    top: top::Dashboard,
     recently: Recently,
     series: Series,
     seen: Seen,
@@ -28,8 +28,8 @@ pub(super) struct Board {
 
 impl Board {
     /// The first look: what changed since `seen`, which a console of before remembered.
-    pub(super) fn new(facts: Facts, seen: Option<Seen>) -> (Self, Vec<Change>) {
-        let top = top::Board::new(&facts);
+    pub(super) fn new(facts: StackFacts, seen: Option<Seen>) -> (Self, Vec<Change>) {
+        let top = top::Dashboard::new(&facts);
         let mut recently = Recently::default();
         recently.see(&facts);
         let mut changes = Vec::new();
@@ -44,7 +44,7 @@ impl Board {
     }
 
     /// Takes a look; `counted` where the queues were counted for it.
-    pub(super) fn see(&mut self, facts: Facts, counted: bool) -> Vec<Change> {
+    pub(super) fn see(&mut self, facts: StackFacts, counted: bool) -> Vec<Change> {
         self.top.see(&facts);
         self.recently.see(&facts);
         self.facts = facts;
@@ -58,7 +58,7 @@ impl Board {
         self.top.miss(why);
     }
 
-    pub(super) fn facts(&self) -> &Facts {
+    pub(super) fn facts(&self) -> &StackFacts {
         &self.facts
     }
 

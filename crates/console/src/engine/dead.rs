@@ -3,9 +3,11 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, PortError, Queues};
-use tidegate_operate::dead::{By, Filter, Group, Reading, Row, groups, list};
+use tidegate_operate::dead::{
+    Grouping, LetterFilter, LetterGroup, LetterSnapshot, LetterSummary, groups, list,
+};
 use tidegate_operate::format::in_full;
-use tidegate_operate::redact::Addresses;
+use tidegate_operate::redact::AddressVisibility;
 use tokio::time::sleep;
 
 use super::site::LETTERS;
@@ -31,14 +33,18 @@ pub struct Dead {
     /// How many were not, about.
     pub unread: u64,
     /// By the reason they were given up for, the most first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<LetterGroup>,
     /// The newest.
-    pub letters: Vec<Row>,
+    pub letters: Vec<LetterSummary>,
 }
 
 impl Dead {
-    pub(super) fn of(reading: &Reading, now: EpochMillis, addresses: Addresses) -> Self {
-        let all = Filter::default();
+    pub(super) fn of(
+        reading: &LetterSnapshot,
+        now: EpochMillis,
+        addresses: AddressVisibility,
+    ) -> Self {
+        let all = LetterFilter::default();
         let mut letters = list(reading, &all, now, addresses).letters;
         letters.reverse();
         letters.truncate(SHOWN);
@@ -47,7 +53,7 @@ impl Dead {
             whole: reading.coverage.is_whole(),
             read: reading.coverage.read,
             unread: reading.coverage.unread(),
-            groups: groups(reading, &all, By::Code, addresses).groups,
+            groups: groups(reading, &all, Grouping::Code, addresses).groups,
             letters,
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, Queues};
-use tidegate_simulator::Deployed;
-use tidegate_simulator::plan::{self, Options, PlanError, Scenario, Span};
+use tidegate_simulator::Deployment;
+use tidegate_simulator::plan::{self, EndEstimate, ForecastOptions, PlanError, Scenario};
 use tokio::time::sleep;
 
 use super::{Engine, to_json};
@@ -59,8 +59,8 @@ impl Shown {
             let after = Duration::try_from_secs_f64(seconds).unwrap_or_default();
             EpochMillis::from(start + after)
         };
-        let ends = |span: Option<Span>| {
-            let of = |end: fn(&Span) -> f64| span.as_ref().map(end).map(at);
+        let ends = |span: Option<EndEstimate>| {
+            let of = |end: fn(&EndEstimate) -> f64| span.as_ref().map(end).map(at);
             (of(|span| span.expected), of(|span| span.earliest), of(|span| span.latest))
         };
         let (ends_at, earliest, latest) = ends(forecast.ends_after_seconds);
@@ -133,7 +133,7 @@ where
         let scenario = {
             let board = self.board.borrow();
             let (poller, scheduler) = (self.site.poller.clone(), self.site.scheduler.clone());
-            Scenario::standing(board.facts(), Deployed { poller, scheduler })
+            Scenario::standing(board.facts(), Deployment { poller, scheduler })
         };
         if scenario.mails() == 0 {
             return Shown::without("none", "nothing waits");
@@ -144,7 +144,7 @@ where
         let go_on = GoOn(Arc::new(AtomicBool::new(true)));
         let told = Arc::clone(&go_on.0);
         let simulating = tokio::task::spawn_blocking(move || {
-            plan::forecast(&scenario, Options::default(), &|_| told.load(Ordering::Relaxed))
+            plan::forecast(&scenario, ForecastOptions::default(), &|_| told.load(Ordering::Relaxed))
         });
         match simulating.await {
             Ok(Ok(forecast)) => Shown::of(&forecast),

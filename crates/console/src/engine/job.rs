@@ -1,9 +1,9 @@
 use serde::Serialize;
 use thiserror::Error;
 use tidegate_delivery::ports::PortError;
-use tidegate_operate::dead::{Refusal, ReviewGroup};
-use tidegate_operate::steer::{Action, Author, SteerError, Steered};
-use tidegate_operate::why::{Asked, Explanation};
+use tidegate_operate::dead::{ReviewGroup, ReviewRefusal};
+use tidegate_operate::steer::{Author, SteerAction, SteerError, SteerReport};
+use tidegate_operate::why::{Explanation, MailQuery};
 use tokio::sync::{mpsc, oneshot};
 
 use super::dead::Dead;
@@ -42,7 +42,7 @@ pub struct Reviewed {
     /// The letters, by campaign and code.
     pub groups: Vec<ReviewGroup>,
     /// Why some would not be sent.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<ReviewRefusal>,
     /// Mails that would be sent.
     pub to_send: u64,
     /// Letters that would be deleted, since their mails were sent.
@@ -68,9 +68,9 @@ pub struct ReplayAsked {
 #[derive(Debug)]
 pub enum Job {
     /// To change something.
-    Steer(Action, Author, Answer<Steered>),
+    Steer(SteerAction, Author, Answer<SteerReport>),
     /// Where a mail is.
-    Why(Asked, Answer<Explanation>),
+    Why(MailQuery, Answer<Explanation>),
     /// To read the dead letters now.
     ReadDead(Answer<Dead>),
     /// What a replay would do.

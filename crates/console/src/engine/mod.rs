@@ -194,9 +194,9 @@ where
 
     async fn steer(
         &self,
-        action: &tidegate_operate::steer::Action,
+        action: &tidegate_operate::steer::SteerAction,
         author: &Author,
-    ) -> Result<tidegate_operate::steer::Steered, JobError> {
+    ) -> Result<tidegate_operate::steer::SteerReport, JobError> {
         let campaigns = self.board.borrow().facts().campaigns.clone();
         let Site { ledger, clock, .. } = &self.site;
         let steered =
@@ -216,7 +216,7 @@ where
 
     async fn why(
         &self,
-        asked: tidegate_operate::why::Asked,
+        asked: tidegate_operate::why::MailQuery,
     ) -> Result<tidegate_operate::why::Explanation, JobError> {
         let status = self.site.look().await?;
         let reading = self.read().await?;
@@ -227,7 +227,7 @@ where
     }
 
     /// What stands on the dead-letter queue; one reads at a time.
-    async fn read(&self) -> Result<tidegate_operate::dead::Reading, PortError> {
+    async fn read(&self) -> Result<tidegate_operate::dead::LetterSnapshot, PortError> {
         let _reader = self.reader.lock().await;
         self.site.read_dead_letters(self.ended()).await
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, Queues};
 use tidegate_operate::dead::{
-    self, Done, Filter, Options, Pace, ReplayError, Replayed, Review, review,
+    self, LetterFilter, ReplayError, ReplayPace, ReplayProgress, ReplayReport, Review,
+    ReviewOptions, review,
 };
 use tidegate_operate::format::{count, counted, in_full};
 use tokio::sync::{Notify, oneshot};
@@ -87,12 +88,12 @@ where
     pub(super) async fn review(&self, asked: ReviewAsked) -> Result<Reviewed, JobError> {
         let reading = self.read().await?;
         let campaigns = self.board.borrow().facts().campaigns.clone();
-        let options = Options {
-            filter: Filter {
+        let options = ReviewOptions {
+            filter: LetterFilter {
                 ids: asked.id.into_iter().collect(),
                 campaigns: asked.campaign.into_iter().collect(),
                 codes: asked.code.into_iter().collect(),
-                ..Filter::default()
+                ..LetterFilter::default()
             },
             include_unknown: asked.include_unknown,
             drop_sent: asked.drop_sent,
@@ -148,14 +149,14 @@ where
         let ended = {
             let _reader = self.reader.lock().await;
             let queue = self.site.dead_letters();
-            let site = dead::Site {
+            let site = dead::ReplayPorts {
                 queues: &self.site.queues,
                 dead_letters: &queue,
                 ledger: &self.site.ledger,
                 clock: &self.site.clock,
             };
             let per_second = asked.per_second.unwrap_or(kept.per_second);
-            let pace = Pace { per_second, backlog: BACKLOG };
+            let pace = ReplayPace { per_second, backlog: BACKLOG };
             let author = self.author(asked.author);
             let stopped = async {
                 tokio::select! {
@@ -163,7 +164,7 @@ where
                     () = self.ended() => {}
                 }
             };
-            let progress = |done: Done| {
+            let progress = |done: ReplayProgress| {
                 show(&Shown { sent: done.sent, of: done.of, waits: done.waits, ..running.clone() });
             };
             dead::replay(&site, &kept.review, &author, pace, stopped, progress).await
@@ -189,8 +190,8 @@ where
     }
 }
 
-fn shown(ended: &Result<Replayed, ReplayError>, of: u64) -> Shown {
-    let none = Replayed::default();
+fn shown(ended: &Result<ReplayReport, ReplayError>, of: u64) -> Shown {
+    let none = ReplayReport::default();
     let (replayed, error) = match ended {
         Ok(replayed) => (replayed, None),
         Err(ReplayError::Broken { replayed, source }) => {
@@ -208,7 +209,7 @@ fn shown(ended: &Result<Replayed, ReplayError>, of: u64) -> Shown {
     }
 }
 
-fn words(replayed: &Replayed, of: u64) -> String {
+fn words(replayed: &ReplayReport, of: u64) -> String {
     let mut said = vec![format!("{} of {} sent", count(replayed.sent), counted(of, "mail"))];
     for (number, what) in [
         (replayed.dropped, "deleted, whose mails had been sent"),

@@ -5,9 +5,9 @@ use tidegate_core::config::{Campaign, EXPRESS, PollerConfig, SchedulerConfig};
 use tidegate_delivery::ports::{
     Account, Clock, History, Ledger, Marks, PortError, QueueUrl, Queues,
 };
-use tidegate_operate::dead::{self, Reading};
-use tidegate_operate::redact::Addresses;
-use tidegate_operate::status::{Facts, Places, Settings, gather};
+use tidegate_operate::dead::{self, LetterSnapshot};
+use tidegate_operate::redact::AddressVisibility;
+use tidegate_operate::status::{OtherQueues, StackFacts, StatusSettings, gather};
 
 /// Letters that are read at most for the page.
 pub(super) const LETTERS: usize = 1_000;
@@ -16,7 +16,7 @@ pub(super) const LETTERS: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct Site<Q, L, A, C> {
     /// What `tidegate status` is told by.
-    pub settings: Settings,
+    pub settings: StatusSettings,
     /// Who runs the console.
     pub operator: String,
     /// What the pollers are configured with.
@@ -24,7 +24,7 @@ pub struct Site<Q, L, A, C> {
     /// What the scheduler is configured with.
     pub scheduler: SchedulerConfig,
     /// The queues beside the campaigns'.
-    pub places: Places,
+    pub places: OtherQueues,
     /// The queues.
     pub queues: Q,
     /// The ledger, its marks and its history.
@@ -43,7 +43,7 @@ where
     C: Clock,
 {
     /// Whether addresses of recipients are shown.
-    pub(crate) fn addresses(&self) -> Addresses {
+    pub(crate) fn addresses(&self) -> AddressVisibility {
         self.settings.addresses
     }
 
@@ -51,7 +51,7 @@ where
     ///
     /// # Errors
     /// [`PortError`] of ledger or queues.
-    pub async fn look(&self) -> Result<Facts, PortError> {
+    pub async fn look(&self) -> Result<StackFacts, PortError> {
         let (queues, account, history) = (&self.queues, &self.account, &self.ledger);
         let read = self.standing().await?;
         gather(self.settings.clone(), read, &self.places, queues, account, history, &self.clock)
@@ -59,9 +59,9 @@ where
     }
 
     /// The ledger as it stands now; all else as it was `before`.
-    pub(crate) async fn look_again(&self, before: &Facts) -> Result<Facts, PortError> {
+    pub(crate) async fn look_again(&self, before: &StackFacts) -> Result<StackFacts, PortError> {
         let (standing, campaigns) = self.standing().await?;
-        Ok(Facts { at: self.clock.wall(), standing, campaigns, ..before.clone() })
+        Ok(StackFacts { at: self.clock.wall(), standing, campaigns, ..before.clone() })
     }
 
     async fn standing(
@@ -80,7 +80,7 @@ where
     pub(crate) async fn read_dead_letters(
         &self,
         stop: impl Future<Output = ()>,
-    ) -> Result<Reading, PortError> {
+    ) -> Result<LetterSnapshot, PortError> {
         let queue = self.dead_letters();
         dead::read(&self.queues, &self.clock, &queue, LETTERS, stop, |_| {}).await
     }

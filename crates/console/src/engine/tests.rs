@@ -5,8 +5,8 @@ use serde_json::Value;
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Faulty, Operation, Rule, failures};
-use tidegate_operate::steer::{Action, Author};
-use tidegate_operate::why::Asked;
+use tidegate_operate::steer::{Author, SteerAction};
+use tidegate_operate::why::MailQuery;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
@@ -77,7 +77,7 @@ async fn a_change_is_made_kept_in_the_history_and_told_to_every_page_at_once() {
     on(&world, None, async |shared| {
         let (mut one, mut two) = (watch(&shared), watch(&shared));
         let begun = Instant::now();
-        let pause = Action::Pause { campaign: Some("big".to_owned()), until: None };
+        let pause = SteerAction::Pause { campaign: Some("big".to_owned()), until: None };
         let author = author("ada", "typo in the subject");
         let made = shared.jobs.ask(|answer| Job::Steer(pause, author, answer)).await.unwrap();
         assert!(made.changed && made.recorded);
@@ -102,7 +102,7 @@ async fn a_change_is_made_kept_in_the_history_and_told_to_every_page_at_once() {
 async fn without_a_reason_nothing_is_changed() {
     let world = world();
     on(&world, None, async |shared| {
-        let pause = Action::Pause { campaign: None, until: None };
+        let pause = SteerAction::Pause { campaign: None, until: None };
         let asked = shared.jobs.ask(|answer| Job::Steer(pause, author("", " "), answer)).await;
         assert!(matches!(asked, Err(JobError::Steer(_))), "{asked:?}");
     })
@@ -160,7 +160,7 @@ async fn a_forecast_is_made_of_what_stands_and_again_after_a_change() {
         assert_eq!((&forecast["state"], &forecast["why"]), (&"ready".into(), &Value::Null));
         assert_eq!(forecast["campaigns"][0]["name"], "big");
         assert!(forecast["ends_at"].is_string() && forecast["per_second"]["big"][0].is_number());
-        let pause = Action::Pause { campaign: None, until: None };
+        let pause = SteerAction::Pause { campaign: None, until: None };
         shared.jobs.ask(|answer| Job::Steer(pause, author("", "x"), answer)).await.unwrap();
         let forecast = next(&mut stream, "forecast").await;
         assert_eq!(
@@ -254,9 +254,9 @@ async fn a_console_that_ends_while_it_reads_lets_go_of_the_letters() {
 async fn why_a_mail_waits_is_answered() {
     let world = with_a_dead_letter().await;
     on(&world, None, async |shared| {
-        let asked = Asked { id: "big-3".to_owned(), campaign: None };
+        let asked = MailQuery { id: "big-3".to_owned(), campaign: None };
         let why = shared.jobs.ask(|answer| Job::Why(asked, answer)).await.unwrap();
-        assert_eq!(why.verdict, tidegate_operate::why::Verdict::Dead);
+        assert_eq!(why.verdict, tidegate_operate::why::MailVerdict::Dead);
     })
     .await;
 }
@@ -267,10 +267,11 @@ async fn after_a_restart_a_page_is_told_what_it_missed_and_what_happened_meanwhi
     let folder =
         std::env::temp_dir().join(format!("tidegate-console-restart-{}", std::process::id()));
     let memory = || Memory::open(&folder.join("console.json"), "simulated").ok();
-    let steer = async |shared: &Shared, action: Action| {
+    let steer = async |shared: &Shared, action: SteerAction| {
         shared.jobs.ask(|answer| Job::Steer(action, author("", "x"), answer)).await.unwrap()
     };
-    let pause = |campaign: &str| Action::Pause { campaign: Some(campaign.to_owned()), until: None };
+    let pause =
+        |campaign: &str| SteerAction::Pause { campaign: Some(campaign.to_owned()), until: None };
     let last = on(&world, memory(), async |shared| {
         let mut stream = watch(&shared);
         steer(&shared, pause("big")).await;

@@ -4,8 +4,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
-use tidegate_operate::status::{Facts, Status};
-use tidegate_operate::top::Board;
+use tidegate_operate::status::{StackFacts, Status};
+use tidegate_operate::top::Dashboard;
 
 /// What "now" means of slots, as of every other rate.
 const NOW: Duration = Duration::from_secs(10);
@@ -80,7 +80,7 @@ pub struct Recently(VecDeque<(Timestamp, u64, u64)>);
 
 impl Recently {
     /// Takes a look.
-    pub fn see(&mut self, facts: &Facts) {
+    pub fn see(&mut self, facts: &StackFacts) {
         let sum = |name: &str| facts.standing.counters.get(name).copied().unwrap_or(0);
         let sum = |name: &str| u64::try_from(sum(name)).unwrap_or(0);
         self.0.push_back((facts.at, sum("skipped"), sum("unused")));
@@ -109,9 +109,9 @@ impl Recently {
 
 impl Figures {
     /// What `board` shows.
-    pub fn of(board: &Board, recently: &Recently) -> Self {
+    pub fn of(board: &Dashboard, recently: &Recently) -> Self {
         let status = board.status().clone();
-        let row = |row: tidegate_operate::top::Row| {
+        let row = |row: tidegate_operate::top::CampaignRow| {
             let (sent, waiting) = (row.status.sent, row.status.backlog.all());
             let all = sent + waiting;
             Row {

@@ -68,29 +68,29 @@ fn slots_a_second_are_of_the_last_ten_seconds() {
         facts.standing.counters.insert("unused".to_owned(), 2 * unused);
         recently.see(&facts);
     }
-    let board = tidegate_operate::top::Board::new(&facts);
+    let board = tidegate_operate::top::Dashboard::new(&facts);
     let shown = Figures::of(&board, &recently).slots;
     assert_eq!((shown.unused, shown.unused_now, shown.skipped), (28, 2.0, 0));
 }
 
-fn facts_at(seconds: u64) -> tidegate_operate::status::Facts {
+fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {
     use std::collections::BTreeMap;
     use tidegate_core::config::Cap;
     use tidegate_core::daily::DailyPolicy;
     use tidegate_core::domains::DomainLimits;
     use tidegate_core::rate::Guard;
     use tidegate_delivery::ports::Standing;
-    use tidegate_operate::redact::Addresses;
-    use tidegate_operate::status::{Facts, Settings};
-    Facts {
+    use tidegate_operate::redact::AddressVisibility;
+    use tidegate_operate::status::{StackFacts, StatusSettings};
+    StackFacts {
         at: Timestamp::from_millis(1_795_206_967_000 + seconds * 1_000),
-        settings: Settings {
+        settings: StatusSettings {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             guard: Guard::default(),
             domains: DomainLimits::default(),
             idle_wake: 1,
-            addresses: Addresses::Masked,
+            addresses: AddressVisibility::Masked,
             changes: 20,
         },
         standing: Standing::default(),

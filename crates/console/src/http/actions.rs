@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
-use tidegate_operate::steer::{Action, Author, Steered};
-use tidegate_operate::why::{Asked, Explanation};
+use tidegate_operate::steer::{Author, SteerAction, SteerReport};
+use tidegate_operate::why::{Explanation, MailQuery};
 
 use super::App;
 use super::refusal::Refusal;
@@ -59,29 +59,29 @@ fn author(by: Option<String>, reason: String) -> Result<Author, Refusal> {
 }
 
 impl SteerAsked {
-    fn put(self, now: EpochMillis) -> Result<(Action, Author), Refusal> {
+    fn put(self, now: EpochMillis) -> Result<(SteerAction, Author), Refusal> {
         Ok(match self {
             Self::Pause { campaign, for_s, reason, by } => {
                 let until = for_s.map(|seconds| end(seconds, now)).transpose()?;
-                (Action::Pause { campaign, until }, author(by, reason)?)
+                (SteerAction::Pause { campaign, until }, author(by, reason)?)
             }
             Self::Resume { campaign, reason, by } => {
-                (Action::Resume { campaign }, author(by, reason)?)
+                (SteerAction::Resume { campaign }, author(by, reason)?)
             }
             Self::Lift { campaign, hold, reason, by } => {
-                (Action::Lift { campaign, reason: hold }, author(by, reason)?)
+                (SteerAction::Lift { campaign, reason: hold }, author(by, reason)?)
             }
             Self::Weights { weights, reason, by } => {
-                (Action::Weights(weights), author(by, reason)?)
+                (SteerAction::Weights(weights), author(by, reason)?)
             }
-            Self::ResetWeights { reason, by } => (Action::ResetWeights, author(by, reason)?),
+            Self::ResetWeights { reason, by } => (SteerAction::ResetWeights, author(by, reason)?),
             Self::Rate { cap, reason, by } => {
                 let rate = |cap: f64| {
                     let said =
                         format!("the cap is {cap}; allowed is 0.001 to 10000 recipients a second");
                     Rate::per_second(cap).map_err(|_| Refusal::input("cap", said))
                 };
-                (Action::Cap(cap.map(rate).transpose()?), author(by, reason)?)
+                (SteerAction::Cap(cap.map(rate).transpose()?), author(by, reason)?)
             }
         })
     }
@@ -100,7 +100,7 @@ fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, Refusal> {
 pub(super) async fn steer(
     State(app): State<Arc<App>>,
     asked: Body<SteerAsked>,
-) -> Result<Json<Steered>, Refusal> {
+) -> Result<Json<SteerReport>, Refusal> {
     let now = (app.now)();
     let (action, author) = body(asked)?.put(now)?;
     let steered = app.shared.jobs.ask(|answer| Job::Steer(action, author, answer)).await?;
@@ -124,7 +124,7 @@ pub(super) async fn why(
         let said = format!("the id has {} bytes; allowed are 1 to {MOST_ID}", id.len());
         return Err(Refusal::input("id", said));
     }
-    let asked = Asked { id, campaign: campaign.filter(|name| !name.is_empty()) };
+    let asked = MailQuery { id, campaign: campaign.filter(|name| !name.is_empty()) };
     Ok(Json(app.shared.jobs.ask(|answer| Job::Why(asked, answer)).await?))
 }
 

@@ -12,7 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use tidegate_operate::status::QueueDepth;
+use tidegate_operate::status::QueueStatus;
 
 use super::App;
 use super::refusal::Refusal;
@@ -269,7 +269,7 @@ fn states<'a>(
 type Depth<'a> = ([(&'a str, &'a str); 2], f64);
 
 fn depths(status: &tidegate_operate::status::Status) -> Vec<Depth<'_>> {
-    let parts = |depth: QueueDepth| {
+    let parts = |depth: QueueStatus| {
         [("visible", depth.visible), ("in_flight", depth.in_flight), ("delayed", depth.delayed)]
     };
     let campaigns =

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::identity::EpochMillis;
-use tidegate_operate::status::{HoldStatus, Quota};
+use tidegate_operate::status::{HoldStatus, QuotaStatus};
 
 /// Which hold: of a campaign or of all, and its reason. No campaign's name has a slash in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(super) struct QuotaSeen {
 }
 
 impl QuotaSeen {
-    pub(super) fn of(quota: &Quota) -> Self {
+    pub(super) fn of(quota: &QuotaStatus) -> Self {
         Self {
             account: quota.account_per_second,
             configured_cap: quota.configured_cap,

@@ -4,7 +4,8 @@ use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::pressure::Level;
 use tidegate_operate::status::{
-    BreakerStatus, CampaignStatus, HoldStatus, LevelStatus, QueueDepth, Quota, Serving, Status,
+    BreakerStatus, CampaignStatus, HoldStatus, LevelStatus, QueueStatus, QuotaStatus,
+    ServingStatus, Status,
 };
 
 use super::*;
@@ -17,7 +18,7 @@ pub(crate) fn status() -> Status {
     Status {
         stack: "tidegate".to_owned(),
         at: at(0),
-        quota: Quota {
+        quota: QuotaStatus {
             account_per_second: Some(14.0),
             configured_cap: None,
             operator_cap: None,
@@ -27,7 +28,7 @@ pub(crate) fn status() -> Status {
             daily: None,
             sending_enabled: Some(true),
         },
-        serving: Serving { state: "serving", last_window: Some(at(0)) },
+        serving: ServingStatus { state: "serving", last_window: Some(at(0)) },
         breaker: BreakerStatus { state: "allowing", since: None, until: None },
         holds: Vec::new(),
         campaigns: vec![CampaignStatus {
@@ -36,7 +37,7 @@ pub(crate) fn status() -> Status {
             weight: 90,
             share: 1.0,
             sent: 100,
-            backlog: QueueDepth { visible: 900, ..QueueDepth::default() },
+            backlog: QueueStatus { visible: 900, ..QueueStatus::default() },
             held: false,
         }],
         level: LevelStatus { level: Level::Clear, since: None },

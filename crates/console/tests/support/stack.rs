@@ -11,9 +11,9 @@ use tidegate_console::stream::{Hub, Limits};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::QueueUrl;
 use tidegate_memory::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
-use tidegate_operate::redact::Addresses;
+use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status;
-use tidegate_simulator::{DEAD_LETTERS, MERGE, Settings, World};
+use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -33,7 +33,7 @@ pub(crate) fn defaults() -> Limits {
 
 /// A stack with so many campaigns: the more there are, the larger are its figures.
 pub(crate) fn world(campaigns: usize) -> World {
-    let settings = Settings::new(14.0, true);
+    let settings = WorldSettings::new(14.0, true);
     let named: Vec<(String, u32)> =
         (1..=campaigns).map(|number| (format!("campaign-{number}"), 1)).collect();
     World::new(settings.campaigns(&named)).unwrap()
@@ -44,13 +44,13 @@ fn site(world: &World) -> Site<MemoryQueues, MemoryLedger, MemoryAccount, SimClo
         (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
     let url = |name: &str| QueueUrl::new(format!("https://sqs.example/{name}"));
     Site {
-        settings: status::Settings {
+        settings: status::StatusSettings {
             stack: "tidegate".to_owned(),
             cap: poller.cap,
             guard: poller.guard,
             domains: poller.domains.limits.clone(),
             idle_wake: scheduler.idle_wake,
-            addresses: Addresses::Masked,
+            addresses: AddressVisibility::Masked,
             changes: 20,
         },
         operator: "ada".to_owned(),

@@ -26,7 +26,7 @@ use tidegate_delivery::ports::{
 pub use plan::{FaultPlan, Strike};
 pub use rule::{Fault, Operation, Rule};
 
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use queues::Echo;
 
 /// A port that fails as its plan says. Over whatever adapter: it knows only the trait.
@@ -37,15 +37,20 @@ pub struct Faulty<T, E = FailureKind> {
     inner: T,
     plan: FaultPlan<E>,
     /// Messages to be given once more.
-    echoes: Shared<Vec<Echo>>,
+    echoes: SharedState<Vec<Echo>>,
     /// Calls that were refused before they reached the adapter.
-    unseen_calls: Shared<u64>,
+    unseen_calls: SharedState<u64>,
 }
 
 impl<T, E> Faulty<T, E> {
     /// `inner`, failing by `plan`.
     pub fn new(inner: T, plan: FaultPlan<E>) -> Self {
-        Self { inner, plan, echoes: Shared::new(Vec::new()), unseen_calls: Shared::new(0) }
+        Self {
+            inner,
+            plan,
+            echoes: SharedState::new(Vec::new()),
+            unseen_calls: SharedState::new(0),
+        }
     }
 
     /// What is decorated.

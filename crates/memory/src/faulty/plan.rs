@@ -9,7 +9,7 @@ use super::rule::{Fault, Operation, Rule};
 use crate::clock::Universe;
 use crate::entropy::SeededEntropy;
 use crate::latency::{Latency, pass};
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
 /// A fault that struck.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,19 +46,19 @@ pub struct Strike {
 pub struct FaultPlan<E = FailureKind> {
     universe: Universe,
     entropy: SeededEntropy,
-    state: Shared<State<E>>,
+    state: SharedState<PlanState<E>>,
     hung: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct State<E> {
-    rules: Vec<Counted<E>>,
+struct PlanState<E> {
+    rules: Vec<CountedRule<E>>,
     strikes: Vec<Strike>,
 }
 
 /// A rule, and how many calls it matched.
 #[derive(Debug)]
-struct Counted<E> {
+struct CountedRule<E> {
     rule: Rule<E>,
     matched: u64,
 }
@@ -66,14 +66,14 @@ struct Counted<E> {
 impl<E: Clone> FaultPlan<E> {
     /// A plan without faults.
     pub fn new(universe: Universe, seed: u64) -> Self {
-        let state = State { rules: Vec::new(), strikes: Vec::new() };
+        let state = PlanState { rules: Vec::new(), strikes: Vec::new() };
         let entropy = SeededEntropy::new(seed);
-        Self { universe, entropy, state: Shared::new(state), hung: Arc::default() }
+        Self { universe, entropy, state: SharedState::new(state), hung: Arc::default() }
     }
 
     /// Adds a rule; a later one of the same kind overrides an earlier.
     pub fn add(&self, rule: Rule<E>) {
-        self.state.with(|state| state.rules.push(Counted { rule, matched: 0 }));
+        self.state.with(|state| state.rules.push(CountedRule { rule, matched: 0 }));
     }
 
     /// Takes all rules away: from now on nothing fails. Calls that hang go on hanging.
@@ -93,10 +93,10 @@ impl<E: Clone> FaultPlan<E> {
     }
 
     /// What befalls one call.
-    pub(super) fn decide(&self, operation: Operation, resource: &str) -> Decision<E> {
+    pub(super) fn decide(&self, operation: Operation, resource: &str) -> CallFaults<E> {
         let now = self.universe.now();
         self.state.with(|state| {
-            let mut decision = Decision::default();
+            let mut decision = CallFaults::default();
             for counted in &mut state.rules {
                 let rule = &counted.rule;
                 if !rule.covers(operation, resource) || !holds(rule.during.as_ref(), now) {
@@ -128,7 +128,7 @@ impl<E: Clone> FaultPlan<E> {
     /// One call under `decision`: `act` does it, `error` makes of `E` what its caller expects.
     pub(super) async fn around<R, X>(
         &self,
-        decision: Decision<E>,
+        decision: CallFaults<E>,
         act: impl Future<Output = Result<R, X>>,
         error: impl Fn(E) -> X,
     ) -> Result<R, X> {
@@ -147,7 +147,7 @@ impl<E: Clone> FaultPlan<E> {
     }
 
     /// What comes before anything is done: a delay, or a hang.
-    pub(super) async fn lead_in(&self, decision: &Decision<E>) {
+    pub(super) async fn lead_in(&self, decision: &CallFaults<E>) {
         pass(decision.slow.draw(&self.entropy)).await;
         if decision.hang_before {
             self.hang().await;
@@ -166,7 +166,7 @@ fn holds(during: Option<&Range<Timestamp>>, now: Timestamp) -> bool {
 
 /// All the faults of one call.
 #[derive(Debug)]
-pub(super) struct Decision<E> {
+pub(super) struct CallFaults<E> {
     pub(super) slow: Latency,
     pub(super) before: Option<E>,
     pub(super) after: Option<E>,
@@ -178,7 +178,7 @@ pub(super) struct Decision<E> {
     pub(super) nothing: bool,
 }
 
-impl<E> Default for Decision<E> {
+impl<E> Default for CallFaults<E> {
     fn default() -> Self {
         Self {
             slow: Latency::NONE,
@@ -194,7 +194,7 @@ impl<E> Default for Decision<E> {
     }
 }
 
-impl<E> Decision<E> {
+impl<E> CallFaults<E> {
     fn take(&mut self, fault: Fault<E>) {
         match fault {
             Fault::Before(said) => self.before = Some(said),

@@ -5,7 +5,7 @@ use tidegate_delivery::ports::{
     Depth, Entry, EntryError, FailureKind, Outgoing, PortError, QueueUrl, Queues, Received,
 };
 
-use super::plan::Decision;
+use super::plan::CallFaults;
 use super::{Faulty, Operation, failed};
 
 /// A message that a standard queue gives once more.
@@ -17,7 +17,7 @@ pub(super) struct Echo {
 }
 
 impl<Q: Queues> Faulty<Q> {
-    fn decide(&self, operation: Operation, queue: &QueueUrl) -> Decision<FailureKind> {
+    fn decide(&self, operation: Operation, queue: &QueueUrl) -> CallFaults<FailureKind> {
         let decision = self.plan.decide(operation, queue.as_str());
         if decision.before.is_some() {
             self.unseen_calls.with(|calls| *calls += 1);

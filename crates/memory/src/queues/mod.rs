@@ -21,17 +21,17 @@ use tidegate_delivery::ports::{
 };
 use tokio::sync::Notify;
 
-pub use settings::{Place, QueueSettings, QueuedMessage};
+pub use settings::{MessageState, QueueSettings, QueuedMessage};
 
 use crate::clock::Universe;
 use crate::entropy::SeededEntropy;
 use crate::latency::Latency;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use queue::{ALL_SERVERS, Queue, SERVERS};
 
 /// A queue, and who waits for a message of it.
 #[derive(Debug)]
-struct Served {
+struct QueueEntry {
     queue: Queue,
     changed: Arc<Notify>,
     tags: BTreeMap<String, String>,
@@ -63,11 +63,11 @@ struct Served {
 pub struct MemoryQueues {
     universe: Universe,
     entropy: SeededEntropy,
-    latency: Shared<Latency>,
-    queues: Shared<BTreeMap<QueueUrl, Served>>,
+    latency: SharedState<Latency>,
+    queues: SharedState<BTreeMap<QueueUrl, QueueEntry>>,
     calls: Arc<AtomicU64>,
     /// The bodies that this client was given.
-    given: Shared<Vec<Weak<String>>>,
+    given: SharedState<Vec<Weak<String>>>,
     most_held: Arc<AtomicU64>,
     calls_by_kind: Arc<[AtomicU64; 2]>,
 }
@@ -78,10 +78,10 @@ impl MemoryQueues {
         Self {
             universe,
             entropy: SeededEntropy::new(seed),
-            latency: Shared::new(Latency::NONE),
-            queues: Shared::new(BTreeMap::new()),
+            latency: SharedState::new(Latency::NONE),
+            queues: SharedState::new(BTreeMap::new()),
             calls: Arc::default(),
-            given: Shared::new(Vec::new()),
+            given: SharedState::new(Vec::new()),
             most_held: Arc::default(),
             calls_by_kind: Arc::default(),
         }
@@ -94,7 +94,7 @@ impl MemoryQueues {
 
     /// Another client of the same queues, which counts its own calls.
     pub fn client(&self) -> Self {
-        Self { calls: Arc::default(), given: Shared::new(Vec::new()), ..self.clone() }
+        Self { calls: Arc::default(), given: SharedState::new(Vec::new()), ..self.clone() }
     }
 
     /// The most bytes of received bodies that any one client has held at once: of each, from SQS's
@@ -116,7 +116,7 @@ impl MemoryQueues {
     /// Makes a queue, FIFO where its name ends in `.fifo`; an existing one is emptied.
     pub fn create(&self, url: &QueueUrl, settings: QueueSettings) {
         let queue = Queue::new(settings, url.is_fifo(), self.entropy.bits());
-        let served = Served { queue, changed: Arc::default(), tags: BTreeMap::new() };
+        let served = QueueEntry { queue, changed: Arc::default(), tags: BTreeMap::new() };
         self.queues.with(|queues| queues.insert(url.clone(), served));
     }
 

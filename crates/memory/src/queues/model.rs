@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A message of the model; `hidden_until` of one that was received is its visibility.
 #[derive(Debug)]
-struct Plain {
+struct ModelMessage {
     group: Option<u8>,
     hidden_until: Timestamp,
     received: u32,
@@ -50,12 +50,12 @@ struct Plain {
 struct Model {
     fifo: bool,
     now: Timestamp,
-    messages: Vec<Plain>,
+    messages: Vec<ModelMessage>,
     accepted: Vec<(u8, u8, Timestamp)>,
 }
 
 impl Model {
-    fn in_flight(&self, message: &Plain) -> bool {
+    fn in_flight(&self, message: &ModelMessage) -> bool {
         !message.deleted && message.received > 0 && message.hidden_until > self.now
     }
 
@@ -71,14 +71,14 @@ impl Model {
         }
         let hidden_until = self.now + Duration::from_secs(delay);
         let group = self.fifo.then_some(group);
-        self.messages.push(Plain { group, hidden_until, received: 0, deleted: false });
+        self.messages.push(ModelMessage { group, hidden_until, received: 0, deleted: false });
     }
 
     fn receive(&mut self, max: usize) -> Vec<(usize, u32)> {
         let locked: Vec<Option<u8>> =
             self.messages.iter().filter(|m| self.in_flight(m)).map(|m| m.group).collect();
-        let ready = |m: &Plain| !m.deleted && m.hidden_until <= self.now;
-        let free = |m: &Plain| m.group.is_none() || !locked.contains(&m.group);
+        let ready = |m: &ModelMessage| !m.deleted && m.hidden_until <= self.now;
+        let free = |m: &ModelMessage| m.group.is_none() || !locked.contains(&m.group);
         let ready = self.messages.iter().map(|m| ready(m) && free(m)).collect::<Vec<_>>();
         let taken = ready.iter().enumerate().filter(|(_, ready)| **ready).map(|(i, _)| i).take(max);
         let until = self.now + QueueSettings::default().visibility;
@@ -113,7 +113,7 @@ impl Model {
     }
 
     fn depth(&self) -> Depth {
-        let hidden = |m: &&Plain| !m.deleted && m.hidden_until > self.now;
+        let hidden = |m: &&ModelMessage| !m.deleted && m.hidden_until > self.now;
         let count = |n: usize| n as u64;
         let in_flight = self.messages.iter().filter(|m| self.in_flight(m)).count();
         let delayed = self.messages.iter().filter(hidden).count() - in_flight;

@@ -9,7 +9,7 @@ use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{Body, Depth, Entry, EntryError, Outgoing, Received};
 
 use super::check;
-use super::settings::{Place, QueueSettings, QueuedMessage};
+use super::settings::{MessageState, QueueSettings, QueuedMessage};
 
 /// How long a deduplication id is remembered, deleted or not.
 pub(super) const DEDUPLICATION_INTERVAL: Duration = Duration::from_mins(5);
@@ -21,10 +21,10 @@ pub(super) const SERVERS: u32 = 10;
 pub(super) const ALL_SERVERS: u16 = (1 << SERVERS) - 1;
 
 /// What a deduplication id is looked up by (`DeduplicationScope=messageGroup`).
-type Deduplication = (String, String);
+type DeduplicationKey = (String, String);
 
 #[derive(Debug)]
-struct Stored {
+struct StoredMessage {
     id: String,
     body: Arc<str>,
     attributes: BTreeMap<String, String>,
@@ -33,7 +33,7 @@ struct Stored {
     /// The bit of the server it stands on.
     server: u16,
     receive_count: u32,
-    place: Place,
+    place: MessageState,
 }
 
 /// A queue. Every method is told the time, which must not go back.
@@ -44,15 +44,15 @@ pub(super) struct Queue {
     /// Tells its receipts from those of other queues.
     tag: u64,
     next: u64,
-    messages: BTreeMap<u64, Stored>,
+    messages: BTreeMap<u64, StoredMessage>,
     visible: BTreeSet<u64>,
     /// Delayed and in flight, by when they become visible.
     hidden: BTreeSet<(Timestamp, u64)>,
     in_flight: usize,
     /// Messages in flight by group: a group with any gives out no other.
     locks: HashMap<String, usize>,
-    remembered: HashMap<Deduplication, Timestamp>,
-    forgetting: VecDeque<(Timestamp, Deduplication)>,
+    remembered: HashMap<DeduplicationKey, Timestamp>,
+    forgetting: VecDeque<(Timestamp, DeduplicationKey)>,
     /// What is shown as its depth, and until when.
     shown_depth: (Depth, Timestamp),
     /// What came to stand here, by the attribute `identity`, and when.
@@ -102,7 +102,7 @@ impl Queue {
         let group = message.fifo.as_ref().map(|fifo| fifo.group.clone());
         self.messages.insert(
             sequence,
-            Stored {
+            StoredMessage {
                 id,
                 // As over a wire: nobody shares it.
                 body: Arc::from(&*message.body),
@@ -111,12 +111,12 @@ impl Queue {
                 server: self.server(sequence, group.as_ref()),
                 group,
                 receive_count: 0,
-                place: Place::Visible,
+                place: MessageState::Visible,
             },
         );
         self.visible.insert(sequence);
         if !message.delay.is_zero() {
-            self.put(sequence, Place::Delayed(now + message.delay));
+            self.put(sequence, MessageState::Delayed(now + message.delay));
         }
         Ok(())
     }
@@ -159,7 +159,7 @@ impl Queue {
     pub(super) fn receive(&mut self, now: Timestamp, max: usize, asked: u16) -> Vec<Received> {
         self.advance(now);
         let room = self.settings.max_in_flight.saturating_sub(self.in_flight);
-        let seen = |stored: &Stored| {
+        let seen = |stored: &StoredMessage| {
             let group = stored.group.as_ref();
             stored.server & asked != 0 && group.is_none_or(|group| !self.locks.contains_key(group))
         };
@@ -175,7 +175,7 @@ impl Queue {
     }
 
     fn take(&mut self, sequence: u64, until: Timestamp) -> Option<Received> {
-        self.put(sequence, Place::InFlight(until));
+        self.put(sequence, MessageState::InFlight(until));
         let tag = self.tag;
         let stored = self.messages.get_mut(&sequence)?;
         stored.receive_count += 1;
@@ -198,7 +198,7 @@ impl Queue {
         let (sequence, delivery) = self.read_receipt(receipt)?;
         let Some(stored) = self.messages.get(&sequence) else { return Ok(()) };
         let newest = stored.receive_count == delivery;
-        if self.fifo && !(newest && matches!(stored.place, Place::InFlight(_))) {
+        if self.fifo && !(newest && matches!(stored.place, MessageState::InFlight(_))) {
             let said = "The receipt handle has expired";
             return Err(check::entry_error("ReceiptHandleIsInvalid", said));
         }
@@ -221,7 +221,7 @@ impl Queue {
         self.advance(now);
         let (sequence, delivery) = self.read_receipt(receipt)?;
         let in_flight = self.messages.get(&sequence).is_some_and(|stored| {
-            stored.receive_count == delivery && matches!(stored.place, Place::InFlight(_))
+            stored.receive_count == delivery && matches!(stored.place, MessageState::InFlight(_))
         });
         if !in_flight {
             let said = format!(
@@ -230,7 +230,11 @@ impl Queue {
             );
             return Err(check::entry_error("InvalidParameterValue", said));
         }
-        let place = if after.is_zero() { Place::Visible } else { Place::InFlight(now + after) };
+        let place = if after.is_zero() {
+            MessageState::Visible
+        } else {
+            MessageState::InFlight(now + after)
+        };
         self.put(sequence, place);
         Ok(())
     }
@@ -240,7 +244,7 @@ impl Queue {
         let Ok((sequence, _)) = self.read_receipt(receipt) else { return };
         if let Some(stored) = self.messages.get(&sequence).filter(|_| !self.fifo) {
             self.doubled.push((now, stored.body.to_string()));
-            self.put(sequence, Place::InFlight(now + after));
+            self.put(sequence, MessageState::InFlight(now + after));
         }
     }
 
@@ -292,7 +296,7 @@ impl Queue {
     /// All its messages, the oldest first.
     pub(super) fn contents(&mut self, now: Timestamp) -> Vec<QueuedMessage> {
         self.advance(now);
-        let standing = |stored: &Stored| QueuedMessage {
+        let standing = |stored: &StoredMessage| QueuedMessage {
             message_id: stored.id.clone(),
             body: stored.body.to_string(),
             attributes: stored.attributes.clone(),
@@ -321,7 +325,7 @@ impl Queue {
         while let Some(&(at, sequence)) = self.hidden.first()
             && at <= now
         {
-            self.put(sequence, Place::Visible);
+            self.put(sequence, MessageState::Visible);
         }
         while let Some((until, _)) = self.forgetting.front()
             && *until <= now
@@ -333,27 +337,30 @@ impl Queue {
     }
 
     /// Moves a message to `place`: the only way its place, the sets and the locks change.
-    fn put(&mut self, sequence: u64, place: Place) {
+    fn put(&mut self, sequence: u64, place: MessageState) {
         let Some(stored) = self.messages.get_mut(&sequence) else { return };
         let left = std::mem::replace(&mut stored.place, place);
         let group = stored.group.clone();
         match left {
-            Place::Visible => {
+            MessageState::Visible => {
                 self.visible.remove(&sequence);
             }
-            Place::Delayed(at) | Place::InFlight(at) => {
+            MessageState::Delayed(at) | MessageState::InFlight(at) => {
                 self.hidden.remove(&(at, sequence));
             }
         }
         match place {
-            Place::Visible => {
+            MessageState::Visible => {
                 self.visible.insert(sequence);
             }
-            Place::Delayed(at) | Place::InFlight(at) => {
+            MessageState::Delayed(at) | MessageState::InFlight(at) => {
                 self.hidden.insert((at, sequence));
             }
         }
-        match (matches!(left, Place::InFlight(_)), matches!(place, Place::InFlight(_))) {
+        match (
+            matches!(left, MessageState::InFlight(_)),
+            matches!(place, MessageState::InFlight(_)),
+        ) {
             (false, true) => self.lock(group),
             (true, false) => self.unlock(group),
             _ => {}
@@ -361,7 +368,7 @@ impl Queue {
     }
 
     fn remove(&mut self, sequence: u64) {
-        self.put(sequence, Place::Visible);
+        self.put(sequence, MessageState::Visible);
         self.visible.remove(&sequence);
         self.messages.remove(&sequence);
     }

@@ -59,7 +59,7 @@ impl Default for QueueSettings {
 
 /// Where a message stands on its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MessageState {
     /// Ready to be received.
     Visible,
     /// Sent with a delay, ready at this true time.
@@ -80,5 +80,5 @@ pub struct QueuedMessage {
     /// How often it was received.
     pub receive_count: u32,
     /// Where it stands.
-    pub place: Place,
+    pub place: MessageState,
 }

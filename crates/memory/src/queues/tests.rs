@@ -250,8 +250,15 @@ async fn contents_show_where_each_message_stands_without_touching_it() {
     let later = Outgoing { delay: Duration::from_secs(5), ..message("c") };
     queues.send(&url, &[later]).await.unwrap();
     queues.receive(&url, 1, Duration::ZERO).await.unwrap();
-    let places: Vec<Place> = queues.contents(&url).into_iter().map(|m| m.place).collect();
-    assert_eq!(places, [Place::InFlight(at(30_000)), Place::Visible, Place::Delayed(at(5_000))]);
+    let places: Vec<MessageState> = queues.contents(&url).into_iter().map(|m| m.place).collect();
+    assert_eq!(
+        places,
+        [
+            MessageState::InFlight(at(30_000)),
+            MessageState::Visible,
+            MessageState::Delayed(at(5_000))
+        ]
+    );
     queues.remove(&url);
     assert!(queues.contents(&url).is_empty() && queues.urls().is_empty());
     let error = queues.depth(&url).await.unwrap_err();

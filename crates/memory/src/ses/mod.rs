@@ -18,8 +18,8 @@ pub use quota::Counting;
 use crate::clock::{SimClock, Universe};
 use crate::entropy::SeededEntropy;
 use crate::latency::{Latency, pass};
-use crate::shared::Shared;
-use quota::{OverQuota, Quota};
+use crate::shared::SharedState;
+use quota::{QuotaExcess, SesQuota};
 
 /// The account, and how it answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +55,7 @@ impl SesSettings {
 
 /// A mail that reached SES.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct SesArrival {
     /// When, on the true clock.
     pub at: Timestamp,
     /// Its campaign.
@@ -77,30 +77,30 @@ pub struct Arrival {
 pub struct MemorySes {
     universe: Universe,
     entropy: SeededEntropy,
-    state: Shared<State>,
+    state: SharedState<SesState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct SesState {
     settings: SesSettings,
-    quota: Quota,
+    quota: SesQuota,
     refused_addresses: BTreeMap<String, Failure>,
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<SesArrival>,
     warmed: usize,
 }
 
 impl MemorySes {
     /// An account that has sent nothing.
     pub fn new(universe: Universe, seed: u64, settings: SesSettings) -> Self {
-        let quota = Quota::new(settings.max_send_rate, universe.now());
-        let state = State {
+        let quota = SesQuota::new(settings.max_send_rate, universe.now());
+        let state = SesState {
             settings,
             quota,
             refused_addresses: BTreeMap::new(),
             arrivals: Vec::new(),
             warmed: 0,
         };
-        Self { universe, entropy: SeededEntropy::new(seed), state: Shared::new(state) }
+        Self { universe, entropy: SeededEntropy::new(seed), state: SharedState::new(state) }
     }
 
     /// The mailer of the environment whose clock is `clock`: `latest` is read on that clock.
@@ -144,17 +144,17 @@ impl MemorySes {
     }
 
     /// Every mail that reached SES, accepted or not, in order of arrival.
-    pub fn arrivals(&self) -> Vec<Arrival> {
+    pub fn arrivals(&self) -> Vec<SesArrival> {
         self.state.with(|state| state.arrivals.clone())
     }
 
     /// As [`MemorySes::arrivals`], and forgets them: a long run need not keep what was read.
-    pub fn take_arrivals(&self) -> Vec<Arrival> {
+    pub fn take_arrivals(&self) -> Vec<SesArrival> {
         self.state.with(|state| std::mem::take(&mut state.arrivals))
     }
 
     /// The mails it accepted, in order of arrival.
-    pub fn accepted(&self) -> Vec<Arrival> {
+    pub fn accepted(&self) -> Vec<SesArrival> {
         let mut arrivals = self.arrivals();
         arrivals.retain(|arrival| arrival.verdict.is_ok());
         arrivals
@@ -180,7 +180,7 @@ impl MemorySes {
             let addresses = addresses(mail.email);
             let recipients = mail.email.recipients();
             let verdict = state.judge(at, recipients, &addresses).map(|()| message_id);
-            state.arrivals.push(Arrival {
+            state.arrivals.push(SesArrival {
                 at,
                 campaign: mail.campaign.to_owned(),
                 id: mail.id.to_owned(),
@@ -198,7 +198,7 @@ impl MemorySes {
     }
 }
 
-impl State {
+impl SesState {
     fn judge(&mut self, at: Timestamp, recipients: u32, to: &[String]) -> Result<(), Failure> {
         if !self.settings.sending_enabled {
             return Err(failures::sending_paused());
@@ -209,8 +209,8 @@ impl State {
         let SesSettings { counting, max_24_hour_send, .. } = self.settings;
         self.quota.admit(at, u64::from(recipients), counting, max_24_hour_send).map_err(|over| {
             match over {
-                OverQuota::Rate => failures::rate_exceeded(),
-                OverQuota::Daily => failures::daily_quota_exceeded(),
+                QuotaExcess::Rate => failures::rate_exceeded(),
+                QuotaExcess::Daily => failures::daily_quota_exceeded(),
             }
         })
     }

@@ -25,13 +25,13 @@ pub enum Counting {
 
 /// Recipients within the last `span`.
 #[derive(Clone, Debug)]
-pub(super) struct Sliding {
+pub(super) struct SlidingSum {
     span: Duration,
     passed: VecDeque<(Timestamp, u64)>,
     sum: u64,
 }
 
-impl Sliding {
+impl SlidingSum {
     fn new(span: Duration) -> Self {
         Self { span, passed: VecDeque::new(), sum: 0 }
     }
@@ -54,12 +54,12 @@ impl Sliding {
 
 /// Starts full. A mail larger than the bucket passes when it is full and leaves it in debt.
 #[derive(Clone, Debug)]
-struct Bucket {
+struct RateBucket {
     level: i128,
     refilled: Timestamp,
 }
 
-impl Bucket {
+impl RateBucket {
     fn depth(rate: Rate) -> i128 {
         millionths(rate) * i128::from(nanos(SECOND))
     }
@@ -82,30 +82,30 @@ fn millionths(rate: Rate) -> i128 {
 
 /// The quota that a mail goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OverQuota {
+pub(super) enum QuotaExcess {
     Rate,
     Daily,
 }
 
 /// Admits mails. Both ways of counting are kept, so that the way can change while it runs.
 #[derive(Clone, Debug)]
-pub(super) struct Quota {
+pub(super) struct SesQuota {
     rate: Rate,
-    bucket: Bucket,
-    second: Sliding,
+    bucket: RateBucket,
+    second: SlidingSum,
     /// Until when a mail larger than a whole second is paid for, where seconds are counted.
     owed_until: Timestamp,
-    day: Sliding,
+    day: SlidingSum,
 }
 
-impl Quota {
+impl SesQuota {
     pub(super) fn new(rate: Rate, now: Timestamp) -> Self {
         Self {
             rate,
-            bucket: Bucket { level: Bucket::depth(rate), refilled: now },
-            second: Sliding::new(SECOND),
+            bucket: RateBucket { level: RateBucket::depth(rate), refilled: now },
+            second: SlidingSum::new(SECOND),
             owed_until: Timestamp::default(),
-            day: Sliding::new(DAY),
+            day: SlidingSum::new(DAY),
         }
     }
 
@@ -123,9 +123,9 @@ impl Quota {
         recipients: u64,
         counting: Counting,
         daily: Option<u64>,
-    ) -> Result<(), OverQuota> {
+    ) -> Result<(), QuotaExcess> {
         if daily.is_some_and(|most| self.sent_last_day(now).saturating_add(recipients) > most) {
-            return Err(OverQuota::Daily);
+            return Err(QuotaExcess::Daily);
         }
         self.bucket.refill(now, self.rate);
         let fits = match counting {
@@ -133,7 +133,7 @@ impl Quota {
             Counting::SlidingSecond => self.fits_second(now, recipients),
         };
         if !fits {
-            return Err(OverQuota::Rate);
+            return Err(QuotaExcess::Rate);
         }
         if recipients > self.rate.ceil() {
             let seconds = u32::try_from(recipients).map_or(f64::MAX, f64::from);
@@ -162,7 +162,7 @@ impl Quota {
 
 /// The most recipients that any half-open second of `arrivals` (in order of time) holds.
 pub(super) fn worst_second(arrivals: impl Iterator<Item = (Timestamp, u64)>) -> u64 {
-    let mut second = Sliding::new(SECOND);
+    let mut second = SlidingSum::new(SECOND);
     let counted = arrivals.map(|(at, recipients)| {
         second.add(at, recipients);
         second.sum(at)
@@ -180,7 +180,7 @@ mod tests {
 
     fn passed(counting: Counting) -> usize {
         let start = Timestamp::from_millis(5_000);
-        let mut quota = Quota::new(rate(10.0), start);
+        let mut quota = SesQuota::new(rate(10.0), start);
         let offers = (0..100).map(|i| start + Duration::from_nanos(i * 9_999_999));
         offers.filter(|now| quota.admit(*now, 1, counting, None).is_ok()).count()
     }
@@ -195,39 +195,39 @@ mod tests {
     fn a_mail_larger_than_a_second_passes_alone_and_is_paid_for_by_silence() {
         for counting in [Counting::Bucket, Counting::SlidingSecond] {
             let at = |ms: u64| Timestamp::from_millis(5_000 + ms);
-            let mut quota = Quota::new(rate(10.0), at(0));
+            let mut quota = SesQuota::new(rate(10.0), at(0));
             let mut admit = |ms, recipients| quota.admit(at(ms), recipients, counting, None);
             assert_eq!(admit(0, 1), Ok(()));
-            assert_eq!(admit(50, 25), Err(OverQuota::Rate));
+            assert_eq!(admit(50, 25), Err(QuotaExcess::Rate));
             assert_eq!(admit(1_000, 25), Ok(()));
-            assert_eq!(admit(2_400, 1), Err(OverQuota::Rate));
+            assert_eq!(admit(2_400, 1), Err(QuotaExcess::Rate));
             assert_eq!(admit(3_500, 1), Ok(()));
         }
     }
 
     #[test]
     fn the_daily_quota_frees_up_a_day_later_and_refused_mails_spend_nothing() {
-        let mut quota = Quota::new(rate(100.0), Timestamp::from_millis(0));
+        let mut quota = SesQuota::new(rate(100.0), Timestamp::from_millis(0));
         let mut admit = |second: u64, recipients| {
             let now = Timestamp::from_millis(second * 1_000);
             quota.admit(now, recipients, Counting::Bucket, Some(5))
         };
         assert_eq!(admit(0, 4), Ok(()));
-        assert_eq!(admit(1, 2), Err(OverQuota::Daily));
+        assert_eq!(admit(1, 2), Err(QuotaExcess::Daily));
         assert_eq!(admit(2, 1), Ok(()));
-        assert_eq!(admit(86_399, 1), Err(OverQuota::Daily));
+        assert_eq!(admit(86_399, 1), Err(QuotaExcess::Daily));
         assert_eq!(admit(86_400, 4), Ok(()));
     }
 
     #[test]
     fn a_changed_rate_holds_from_the_change_on() {
         let at = Timestamp::from_millis;
-        let mut quota = Quota::new(rate(10.0), at(0));
+        let mut quota = SesQuota::new(rate(10.0), at(0));
         assert_eq!(quota.admit(at(0), 10, Counting::Bucket, None), Ok(()));
         quota.set_rate(at(500), rate(2.0));
         // Five were earned, a bucket of two keeps two.
         assert_eq!(quota.admit(at(500), 2, Counting::Bucket, None), Ok(()));
-        assert_eq!(quota.admit(at(999), 1, Counting::Bucket, None), Err(OverQuota::Rate));
+        assert_eq!(quota.admit(at(999), 1, Counting::Bucket, None), Err(QuotaExcess::Rate));
         assert_eq!(quota.admit(at(1_000), 1, Counting::Bucket, None), Ok(()));
     }
 

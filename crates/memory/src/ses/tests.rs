@@ -31,7 +31,7 @@ async fn a_mail_is_recorded_with_its_arrival_on_the_true_clock() {
     ses.configure(|settings| settings.latency = Latency::always(Duration::from_millis(80)));
     let email = email(r#""ada@example.com", "bob@example.com""#);
     let message_id = ses.mailer(&clock).send(mail(&email), NEVER).await.unwrap();
-    let arrival = Arrival {
+    let arrival = SesArrival {
         at: Timestamp::from_millis(100_040),
         campaign: "big".into(),
         id: "42".into(),

@@ -6,16 +6,16 @@ use super::ACCOUNT;
 
 /// How the buckets stand.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Levels {
+pub struct BucketsReport {
     /// The server's time.
     pub at: String,
     /// Each bucket that says something: the account's first.
-    pub buckets: Vec<Level>,
+    pub buckets: Vec<BucketStatus>,
 }
 
 /// How one bucket stands, as its last taker would find it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Level {
+pub struct BucketStatus {
     /// `account`, or a domain's name.
     pub bucket: String,
     /// Recipients a second that it lets through: the rate less the guard.
@@ -32,14 +32,14 @@ pub struct Level {
     pub tolerance_us: u64,
 }
 
-impl Levels {
+impl BucketsReport {
     /// `levels` at `now`, in microseconds of the server's clock.
     #[expect(clippy::cast_precision_loss, reason = "shown with two or three decimals")]
     pub fn of(now: u64, levels: &[BucketLevel]) -> Self {
         let at = |micros: u64| Timestamp::from_nanos(micros.saturating_mul(1_000)).to_string();
         let level = |level: &BucketLevel| {
             let wait = level.terms.wait(level.full_at, now);
-            Level {
+            BucketStatus {
                 bucket: level.name.clone().unwrap_or_else(|| ACCOUNT.to_owned()),
                 per_second: (1e9 / level.terms.period as f64).round() / 1e3,
                 free_now: level.terms.free(level.full_at, now),

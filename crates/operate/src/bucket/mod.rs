@@ -5,9 +5,9 @@ mod script;
 mod take;
 mod view;
 
-pub use levels::{Level, Levels};
-pub use script::Script;
-pub use take::{Asked, Refusal, TakeReport};
+pub use levels::{BucketStatus, BucketsReport};
+pub use script::TakeScript;
+pub use take::{TakeOptions, TakeRefusal, TakeReport};
 
 use tidegate_delivery::ports::{Bucket, BucketLevels, Clock, PortError};
 
@@ -21,7 +21,7 @@ const ACCOUNT: &str = "account";
 pub async fn take(
     bucket: &impl Bucket,
     clock: &impl Clock,
-    asked: &Asked,
+    asked: &TakeOptions,
 ) -> Result<TakeReport, PortError> {
     take::take(bucket, clock, asked).await
 }
@@ -30,7 +30,7 @@ pub async fn take(
 ///
 /// # Errors
 /// [`PortError`].
-pub async fn levels(bucket: &impl BucketLevels) -> Result<Levels, PortError> {
+pub async fn levels(bucket: &impl BucketLevels) -> Result<BucketsReport, PortError> {
     let (now, levels) = bucket.levels().await?;
-    Ok(Levels::of(now, &levels))
+    Ok(BucketsReport::of(now, &levels))
 }

@@ -4,7 +4,7 @@ use tidegate_core::config::KeyPrefix;
 
 /// The script, and a call of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Script {
+pub struct TakeScript {
     /// What the server runs.
     pub script: String,
     /// Its digest, for `EVALSHA`.
@@ -21,7 +21,7 @@ pub struct Script {
     pub example: String,
 }
 
-impl Script {
+impl TakeScript {
     /// `script` with its digest, called at `pace`.
     pub fn of(script: &str, sha1: String, prefix: &KeyPrefix, pace: Pace) -> Self {
         let Terms { period, tolerance } = Terms::of(pace);

@@ -10,7 +10,7 @@ use super::ACCOUNT;
 
 /// What is to be taken, and how long to wait for it.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct TakeOptions {
     /// The account's rate and guard.
     pub pace: Pace,
     /// So many recipients.
@@ -41,12 +41,12 @@ pub struct TakeReport {
     pub waited_ms: u64,
     /// Why not, where it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused: Option<Refusal>,
+    pub refused: Option<TakeRefusal>,
 }
 
 /// A refused take.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Refusal {
+pub struct TakeRefusal {
     /// Whose bucket waits longest: a domain's name, or `account`.
     pub by: String,
     /// Earlier than after this it would be refused again, milliseconds.
@@ -56,9 +56,9 @@ pub struct Refusal {
 pub(super) async fn take(
     bucket: &impl Bucket,
     clock: &impl Clock,
-    asked: &Asked,
+    asked: &TakeOptions,
 ) -> Result<TakeReport, PortError> {
-    let Asked { pace, wanted, least, ref domains, patience } = *asked;
+    let TakeOptions { pace, wanted, least, ref domains, patience } = *asked;
     let request = TakeRequest { pace, wanted, least, domains };
     let began = clock.monotonic();
     // What refusals were waited out, without the calls.
@@ -83,7 +83,7 @@ pub(super) async fn take(
             Answer::Refused { after, by } if took + after > patience => {
                 let by = by.unwrap_or_else(|| ACCOUNT.to_owned());
                 let again_after_ms = after.as_secs_f64() * 1e3;
-                return Ok(report(0, Some(Refusal { by, again_after_ms })));
+                return Ok(report(0, Some(TakeRefusal { by, again_after_ms })));
             }
             Answer::Refused { after, .. } => {
                 clock.sleep_until(clock.monotonic() + after).await;

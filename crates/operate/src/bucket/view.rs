@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Level, Levels, Script, TakeReport};
+use super::{BucketStatus, BucketsReport, TakeReport, TakeScript};
 use crate::format::{count, counted, rate, span};
 use crate::page::{Page, Span, Table, Tone, View};
 
@@ -41,7 +41,7 @@ impl View for TakeReport {
     }
 }
 
-impl View for Levels {
+impl View for BucketsReport {
     fn view(&self, page: &mut Page) {
         if self.buckets.is_empty() {
             page.line(Tone::Plain, "Every bucket is full: nobody takes from any.");
@@ -57,7 +57,7 @@ impl View for Levels {
     }
 }
 
-fn row(level: &Level) -> [Span; 4] {
+fn row(level: &BucketStatus) -> [Span; 4] {
     let wait = Duration::from_secs_f64(level.next_free_ms / 1e3);
     let (tone, next) =
         if wait.is_zero() { (Tone::Good, "now".to_owned()) } else { (Tone::Plain, soon(wait)) };
@@ -83,7 +83,7 @@ const fn ms_of(ms: u64) -> Duration {
 }
 
 /// The script itself, to be loaded as it is.
-impl View for Script {
+impl View for TakeScript {
     fn view(&self, page: &mut Page) {
         for line in self.script.lines() {
             page.line(Tone::Plain, line);
@@ -91,7 +91,7 @@ impl View for Script {
     }
 }
 
-impl Script {
+impl TakeScript {
     /// How to call it: said beside the script.
     pub fn say_how(&self, page: &mut Page) {
         page.heading("To take one recipient of the account");

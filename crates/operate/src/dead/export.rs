@@ -3,16 +3,16 @@ use std::io::{self, Write};
 use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
 
-use super::filter::Filter;
+use super::filter::LetterFilter;
 use super::letter::Doubt;
-use super::read::{Coverage, Reading};
+use super::read::{Coverage, LetterSnapshot};
 use super::report::show;
 use crate::page::{Page, Tone, View};
-use crate::redact::Addresses;
+use crate::redact::AddressVisibility;
 
 /// What was exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Exported {
+pub struct ExportReport {
     /// Letters written, one a line.
     pub letters: u64,
     /// Of these, mails that may have been sent all the same.
@@ -31,17 +31,17 @@ pub struct Exported {
 /// # Errors
 /// The writer's.
 pub fn export(
-    reading: &Reading,
-    filter: &Filter,
+    reading: &LetterSnapshot,
+    filter: &LetterFilter,
     now: EpochMillis,
     whole: bool,
     to: &mut impl Write,
-) -> io::Result<Exported> {
-    let addresses = if whole { Addresses::Shown } else { Addresses::Masked };
+) -> io::Result<ExportReport> {
+    let addresses = if whole { AddressVisibility::Shown } else { AddressVisibility::Masked };
     let mut exported =
-        Exported { letters: 0, perhaps_sent: 0, foreign: 0, whole, coverage: reading.coverage };
+        ExportReport { letters: 0, perhaps_sent: 0, foreign: 0, whole, coverage: reading.coverage };
     for letter in reading.letters.iter().filter(|letter| filter.admits(letter)) {
-        let one = Reading { letters: vec![letter.clone()], coverage: reading.coverage };
+        let one = LetterSnapshot { letters: vec![letter.clone()], coverage: reading.coverage };
         for line in show(&one, &letter.message_id, now, addresses, whole) {
             serde_json::to_writer(&mut *to, &line)?;
             to.write_all(b"\n")?;
@@ -54,7 +54,7 @@ pub fn export(
     Ok(exported)
 }
 
-impl View for Exported {
+impl View for ExportReport {
     fn view(&self, page: &mut Page) {
         page.line(Tone::Good, format!("{} letters exported", self.letters));
         if self.whole {

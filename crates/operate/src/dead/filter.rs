@@ -8,7 +8,7 @@ use super::letter::{Doubt, Letter};
 /// Which letters are meant: those that meet every condition. Of one condition any of its values will
 /// do; a condition without a value is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Filter {
+pub struct LetterFilter {
     /// Mails' ids, identities, or SQS message ids.
     pub ids: Vec<String>,
     /// Campaigns.
@@ -25,7 +25,7 @@ pub struct Filter {
     pub unknown: bool,
 }
 
-impl Filter {
+impl LetterFilter {
     /// Whether it lets every letter through.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -64,7 +64,7 @@ pub(super) fn domains(letter: &Letter) -> Vec<String> {
     domains
 }
 
-impl Display for Filter {
+impl Display for LetterFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut said: Vec<String> = Vec::new();
         let lists = [

@@ -14,9 +14,9 @@ const RENEWED_BEFORE: Duration = Duration::from_secs(12);
 
 /// Hidden messages, by SQS's id: the newest receipt, and until when it hides.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held(BTreeMap<String, (String, Monotonic)>);
+pub(super) struct HiddenMessages(BTreeMap<String, (String, Monotonic)>);
 
-impl Held {
+impl HiddenMessages {
     /// Notes what was received by a call that was made at `since`; gives whether it was not held.
     pub(super) fn note(&mut self, received: &Received, since: Monotonic) -> bool {
         let held = (received.receipt.clone(), since + VISIBILITY_TIMEOUT);

@@ -15,14 +15,14 @@ pub struct Letter {
     /// When it was put here.
     pub since: EpochMillis,
     /// What it says.
-    pub content: Content,
+    pub content: LetterContent,
     /// The mail's envelope; none of a message that had none, or one that cannot be read.
     pub envelope: Option<Envelope>,
 }
 
 /// What a message of the dead-letter queue says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum LetterContent {
     /// A dead letter.
     Entry(Box<DeadLetter>),
     /// None that Tidegate wrote.
@@ -51,9 +51,9 @@ impl Letter {
     pub fn of(received: &Received) -> Self {
         let attribute = |name: &str| received.attributes.get(name).map(String::as_str);
         let content = match DeadLetter::from_queue_message(&received.body, attribute) {
-            Ok(entry) => Content::Entry(Box::new(entry)),
+            Ok(entry) => LetterContent::Entry(Box::new(entry)),
             Err(error) => {
-                Content::Foreign { why: error.to_string(), body: received.body.to_string() }
+                LetterContent::Foreign { why: error.to_string(), body: received.body.to_string() }
             }
         };
         Self {
@@ -67,8 +67,8 @@ impl Letter {
     /// The dead letter; none where it is none of Tidegate's.
     pub fn entry(&self) -> Option<&DeadLetter> {
         match &self.content {
-            Content::Entry(entry) => Some(entry),
-            Content::Foreign { .. } => None,
+            LetterContent::Entry(entry) => Some(entry),
+            LetterContent::Foreign { .. } => None,
         }
     }
 

@@ -14,14 +14,17 @@ mod report;
 mod review;
 mod view;
 
-pub use export::{Exported, export};
-pub use filter::Filter;
-pub use letter::{Content, Doubt, Letter};
-pub use read::{Coverage, Progress, Reading, read};
-pub use replay::{Done, Pace, Site, replay};
-pub use replayed::{ReplayError, Replayed};
-pub use report::{By, Group, Groups, List, Row, Whole, groups, list, show};
-pub use review::{Options, Order, Refusal, Review, ReviewGroup, review};
+pub use export::{ExportReport, export};
+pub use filter::LetterFilter;
+pub use letter::{Doubt, Letter, LetterContent};
+pub use read::{Coverage, LetterSnapshot, ReadProgress, read};
+pub use replay::{ReplayPace, ReplayPorts, ReplayProgress, replay};
+pub use replayed::{ReplayError, ReplayReport};
+pub use report::{
+    Grouping, LetterDetails, LetterGroup, LetterGroups, LetterList, LetterSummary, groups, list,
+    show,
+};
+pub use review::{ReplayMail, Review, ReviewGroup, ReviewOptions, ReviewRefusal, review};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use futures_util::future::{Either, join_all, select};
 use serde::Serialize;
 use tidegate_delivery::ports::{Clock, Depth, Monotonic, PortError, QueueUrl, Queues, Received};
 
-use super::held::Held;
+use super::held::HiddenMessages;
 use super::letter::Letter;
 
 const BATCH: usize = 10;
@@ -49,7 +49,7 @@ impl Coverage {
 
 /// What stands on the dead-letter queue.
 #[derive(Clone, Debug, Default)]
-pub struct Reading {
+pub struct LetterSnapshot {
     /// The letters, the oldest first, each once.
     pub letters: Vec<Letter>,
     /// What of the queue they are.
@@ -58,7 +58,7 @@ pub struct Reading {
 
 /// How far a reading is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct ReadProgress {
     /// Messages read.
     pub read: u64,
     /// Messages that the queue held at the beginning, approximately.
@@ -76,10 +76,10 @@ pub async fn read(
     queue: &QueueUrl,
     limit: usize,
     stop: impl Future<Output = ()>,
-    mut progress: impl FnMut(Progress),
-) -> Result<Reading, PortError> {
+    mut progress: impl FnMut(ReadProgress),
+) -> Result<LetterSnapshot, PortError> {
     let depth = queues.depth(queue).await?;
-    let mut held = Held::default();
+    let mut held = HiddenMessages::default();
     let mut letters = BTreeMap::new();
     let mut coverage = Coverage { hidden_before: depth.in_flight, ..Coverage::default() };
     let rounds =
@@ -100,7 +100,7 @@ pub async fn read(
         coverage.beyond = depth.visible.saturating_sub(coverage.read);
     }
     letters.sort_by(|a, b| (a.since, &a.message_id).cmp(&(b.since, &b.message_id)));
-    Ok(Reading { letters, coverage })
+    Ok(LetterSnapshot { letters, coverage })
 }
 
 async fn rounds(
@@ -108,9 +108,9 @@ async fn rounds(
     clock: &impl Clock,
     queue: &QueueUrl,
     (limit, depth): (usize, Depth),
-    held: &mut Held,
+    held: &mut HiddenMessages,
     letters: &mut BTreeMap<String, Letter>,
-    progress: &mut impl FnMut(Progress),
+    progress: &mut impl FnMut(ReadProgress),
 ) -> Result<(), PortError> {
     let mut empty = 0;
     while letters.len() < limit && empty < EMPTY_ROUNDS {
@@ -135,7 +135,7 @@ async fn rounds(
             return Err(error);
         }
         empty = if letters.len() > before { 0 } else { empty + 1 };
-        progress(Progress {
+        progress(ReadProgress {
             read: letters.len() as u64,
             of: depth.visible.max(letters.len() as u64),
         });
@@ -148,7 +148,7 @@ fn standing(depth: Depth) -> usize {
 }
 
 /// What a receive brought, and when it was made.
-type Round = (Result<Vec<Received>, PortError>, Monotonic);
+type ReceiveResult = (Result<Vec<Received>, PortError>, Monotonic);
 
 /// So many receives at once, of `left` messages at most together.
 async fn receive(
@@ -157,7 +157,7 @@ async fn receive(
     queue: &QueueUrl,
     calls: usize,
     left: usize,
-) -> Vec<Round> {
+) -> Vec<ReceiveResult> {
     let one = |number: usize| async move {
         let since = clock.monotonic();
         let max = left.saturating_sub(number * BATCH).clamp(1, BATCH);

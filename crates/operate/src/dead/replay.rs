@@ -12,9 +12,9 @@ use tidegate_delivery::ports::{
     VISIBILITY_TIMEOUT,
 };
 
-use super::held::Held;
-use super::replayed::{ReplayError, Replayed};
-use super::review::{Order, Review};
+use super::held::HiddenMessages;
+use super::replayed::{ReplayError, ReplayReport};
+use super::review::{ReplayMail, Review};
 use crate::steer::{Author, MAX_REASON_CHARS};
 
 const BATCH: usize = 10;
@@ -34,7 +34,7 @@ const MAX_DETAIL: usize = 300;
 
 /// How fast a replay goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
+pub struct ReplayPace {
     /// Mails a second, above 0.
     pub per_second: f64,
     /// It waits while a campaign's queue is so many messages deeper than it was at the beginning.
@@ -43,7 +43,7 @@ pub struct Pace {
 
 /// Where letters are replayed.
 #[derive(Debug)]
-pub struct Site<'a, Q, L, C> {
+pub struct ReplayPorts<'a, Q, L, C> {
     /// The queues.
     pub queues: &'a Q,
     /// The dead-letter queue.
@@ -56,7 +56,7 @@ pub struct Site<'a, Q, L, C> {
 
 /// How far a replay is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct ReplayProgress {
     /// Mails sent to their campaigns' queues.
     pub sent: u64,
     /// Mails to be sent.
@@ -75,14 +75,14 @@ pub struct Done {
 /// # Errors
 /// [`ReplayError`].
 pub async fn replay(
-    site: &Site<'_, impl Queues, impl Marks + History, impl Clock>,
+    site: &ReplayPorts<'_, impl Queues, impl Marks + History, impl Clock>,
     review: &Review,
     author: &Author,
-    pace: Pace,
+    pace: ReplayPace,
     stop: impl Future<Output = ()>,
-    progress: impl FnMut(Done),
-) -> Result<Replayed, ReplayError> {
-    let Site { queues, dead_letters, ledger, clock } = *site;
+    progress: impl FnMut(ReplayProgress),
+) -> Result<ReplayReport, ReplayError> {
+    let ReplayPorts { queues, dead_letters, ledger, clock } = *site;
     let length = author.reason.trim().chars().count();
     if !(1..=MAX_REASON_CHARS).contains(&length) {
         return Err(ReplayError::Reason(length));
@@ -102,7 +102,7 @@ pub async fn replay(
     let begun = format!("begun: {sends} to send, {drops} to delete ({})", review.filter);
     ledger.add(&record(begun)).await.map_err(ReplayError::NotRecorded)?;
     let began = clock.monotonic();
-    let mut run = Run {
+    let mut run = ReplayRun {
         queues,
         dead_letters,
         marks: ledger,
@@ -110,13 +110,13 @@ pub async fn replay(
         guarded: review.guarded,
         orders: review.orders.clone(),
         drops: review.drops.clone(),
-        held: Held::default(),
-        replayed: Replayed {
+        held: HiddenMessages::default(),
+        replayed: ReplayReport {
             filter: review.filter.clone(),
             by: author.by.clone(),
             reason: author.reason.trim().to_owned(),
             of: sends,
-            ..Replayed::default()
+            ..ReplayReport::default()
         },
         began: EpochMillis::from(clock.wall()),
         progress,
@@ -133,22 +133,22 @@ pub async fn replay(
     }
 }
 
-struct Run<'a, Q, M, C, P> {
+struct ReplayRun<'a, Q, M, C, P> {
     queues: &'a Q,
     dead_letters: &'a QueueUrl,
     marks: &'a M,
     clock: &'a C,
     guarded: bool,
-    orders: BTreeMap<String, Order>,
+    orders: BTreeMap<String, ReplayMail>,
     drops: Vec<String>,
-    held: Held,
-    replayed: Replayed,
+    held: HiddenMessages,
+    replayed: ReplayReport,
     began: EpochMillis,
     progress: P,
 }
 
 /// What a receive brought.
-struct Dealt {
+struct BatchResult {
     /// Letters that were reviewed.
     meant: usize,
     /// Others.
@@ -158,16 +158,16 @@ struct Dealt {
 }
 
 /// A letter in hand, whose mail is to be sent.
-struct Taken {
+struct ReceivedLetter {
     message_id: String,
     receipt: String,
-    order: Order,
+    order: ReplayMail,
 }
 
-impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
+impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M, C, P> {
     async fn go(
         &mut self,
-        pace: Pace,
+        pace: ReplayPace,
         mut stop: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), PortError> {
         let depths = self.depths().await?;
@@ -222,7 +222,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
     }
 
     fn tell(&mut self, waits: bool) {
-        (self.progress)(Done { sent: self.replayed.sent, of: self.replayed.of, waits });
+        (self.progress)(ReplayProgress { sent: self.replayed.sent, of: self.replayed.of, waits });
     }
 
     /// The depths of the queues that mails go to.
@@ -255,7 +255,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
         &mut self,
         received: Vec<Received>,
         since: Monotonic,
-    ) -> Result<Dealt, PortError> {
+    ) -> Result<BatchResult, PortError> {
         let (mut mails, mut drops) = (Vec::new(), Vec::new());
         let (all, mut on) = (received.len(), false);
         for message in received {
@@ -263,16 +263,16 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
             on |= self.held.note(&message, since) && is_old;
             if let Some(order) = self.orders.get(&message.message_id) {
                 let (message_id, receipt) = (message.message_id, message.receipt);
-                mails.push(Taken { message_id, receipt, order: order.clone() });
+                mails.push(ReceivedLetter { message_id, receipt, order: order.clone() });
             } else if self.drops.contains(&message.message_id) {
                 drops.push((message.message_id, message.receipt));
             }
         }
         let meant = mails.len() + drops.len();
-        let dealt = Dealt { meant, others: all - meant, on: on || meant > 0 };
+        let dealt = BatchResult { meant, others: all - meant, on: on || meant > 0 };
         self.replayed.dropped += self.delete(drops).await;
         let mails = self.not_sent(mails).await?;
-        let mut by_queue: BTreeMap<QueueUrl, Vec<Taken>> = BTreeMap::new();
+        let mut by_queue: BTreeMap<QueueUrl, Vec<ReceivedLetter>> = BTreeMap::new();
         for mail in mails {
             by_queue.entry(mail.order.queue.clone()).or_default().push(mail);
         }
@@ -285,7 +285,10 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
     }
 
     /// Those that the guard does not know as sent: the review may be old.
-    async fn not_sent(&mut self, mails: Vec<Taken>) -> Result<Vec<Taken>, PortError> {
+    async fn not_sent(
+        &mut self,
+        mails: Vec<ReceivedLetter>,
+    ) -> Result<Vec<ReceivedLetter>, PortError> {
         if !self.guarded || mails.is_empty() {
             return Ok(mails);
         }
@@ -309,7 +312,11 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(Done)> Run<'_, Q, M, C, P> {
         Ok(kept)
     }
 
-    async fn send(&mut self, queue: &QueueUrl, batch: Vec<Taken>) -> Result<(), PortError> {
+    async fn send(
+        &mut self,
+        queue: &QueueUrl,
+        batch: Vec<ReceivedLetter>,
+    ) -> Result<(), PortError> {
         let messages: Vec<Outgoing> = batch.iter().map(|mail| mail.order.message.clone()).collect();
         let entries = match self.queues.send(queue, &messages).await {
             Ok(entries) => entries,
@@ -375,8 +382,8 @@ fn seconds(mails: usize, per_second: f64) -> Duration {
 }
 
 /// Batches of at most 1 MiB; never more than a receive's ten.
-fn pack(mails: Vec<Taken>) -> Vec<Vec<Taken>> {
-    let mut batches: Vec<Vec<Taken>> = Vec::new();
+fn pack(mails: Vec<ReceivedLetter>) -> Vec<Vec<ReceivedLetter>> {
+    let mut batches: Vec<Vec<ReceivedLetter>> = Vec::new();
     let mut bytes = 0;
     for mail in mails {
         let size = mail.order.message.bytes();

@@ -6,7 +6,7 @@ use crate::steer::MAX_REASON_CHARS;
 
 /// What a replay came to. Whatever was not sent stands on the dead-letter queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Replayed {
+pub struct ReplayReport {
     /// Which letters, in words.
     pub filter: String,
     /// Who replayed them.
@@ -39,7 +39,7 @@ pub struct Replayed {
     pub took_s: u64,
 }
 
-impl Replayed {
+impl ReplayReport {
     /// Whether all was done that was to be done.
     pub const fn is_whole(&self) -> bool {
         self.sent == self.of
@@ -66,7 +66,7 @@ pub enum ReplayError {
     #[error("{} of {} were replayed; run it again to go on", replayed.sent, replayed.of)]
     Broken {
         /// What was done.
-        replayed: Box<Replayed>,
+        replayed: Box<ReplayReport>,
         /// What failed.
         source: PortError,
     },

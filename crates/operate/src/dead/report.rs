@@ -4,14 +4,14 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
 
-use super::filter::{Filter, domains};
-use super::letter::{Content, Doubt, Letter};
-use super::read::{Coverage, Reading};
-use crate::redact::Addresses;
+use super::filter::{LetterFilter, domains};
+use super::letter::{Doubt, Letter, LetterContent};
+use super::read::{Coverage, LetterSnapshot};
+use crate::redact::AddressVisibility;
 
 /// A letter in a few words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct LetterSummary {
     /// When it was dead-lettered.
     pub since: EpochMillis,
     /// How long it has been there, seconds.
@@ -36,21 +36,21 @@ pub struct Row {
 
 /// Letters, one a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct List {
+pub struct LetterList {
     /// Which letters were asked for, in words.
     pub filter: String,
     /// What was read.
     pub coverage: Coverage,
     /// The letters, the oldest first.
-    pub letters: Vec<Row>,
+    pub letters: Vec<LetterSummary>,
 }
 
 /// One letter, whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Whole {
+pub struct LetterDetails {
     /// What the list says of it.
     #[serde(flatten)]
-    pub row: Row,
+    pub row: LetterSummary,
     /// SQS's id of the dead letter.
     pub message_id: String,
     /// The SQS message id under which the mail was last received.
@@ -77,7 +77,7 @@ pub struct Whole {
 /// By what letters are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum By {
+pub enum Grouping {
     /// Why they were given up.
     Code,
     /// The domains of their recipients: a letter to several counts in each.
@@ -88,7 +88,7 @@ pub enum By {
 
 /// Letters that have something in common.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Group {
+pub struct LetterGroup {
     /// What they have in common.
     pub key: String,
     /// How many they are.
@@ -105,9 +105,9 @@ pub struct Group {
 
 /// Letters by what they have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Groups {
+pub struct LetterGroups {
     /// By what.
-    pub by: By,
+    pub by: Grouping,
     /// Which letters were asked for, in words.
     pub filter: String,
     /// What was read.
@@ -115,18 +115,18 @@ pub struct Groups {
     /// How many letters there are.
     pub letters: u64,
     /// The groups, the largest first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<LetterGroup>,
 }
 
-fn row(letter: &Letter, now: EpochMillis, addresses: Addresses) -> Row {
+fn row(letter: &Letter, now: EpochMillis, addresses: AddressVisibility) -> LetterSummary {
     let entry = letter.entry();
     let to = entry.map(|entry| entry.to.iter().map(|to| addresses.one(to)).collect());
     let foreign = match &letter.content {
-        Content::Foreign { why, .. } => Some(addresses.within(why)),
-        Content::Entry(_) => None,
+        LetterContent::Foreign { why, .. } => Some(addresses.within(why)),
+        LetterContent::Entry(_) => None,
     };
     let age = Duration::from_millis(now.as_millis().saturating_sub(letter.since.as_millis()));
-    Row {
+    LetterSummary {
         since: letter.since,
         age_s: age.as_secs(),
         id: addresses.within(&letter.id()),
@@ -141,9 +141,14 @@ fn row(letter: &Letter, now: EpochMillis, addresses: Addresses) -> Row {
 }
 
 /// The letters that `filter` means.
-pub fn list(reading: &Reading, filter: &Filter, now: EpochMillis, addresses: Addresses) -> List {
+pub fn list(
+    reading: &LetterSnapshot,
+    filter: &LetterFilter,
+    now: EpochMillis,
+    addresses: AddressVisibility,
+) -> LetterList {
     let meant = reading.letters.iter().filter(|letter| filter.admits(letter));
-    List {
+    LetterList {
         filter: filter.to_string(),
         coverage: reading.coverage,
         letters: meant.map(|letter| row(letter, now, addresses)).collect(),
@@ -152,19 +157,19 @@ pub fn list(reading: &Reading, filter: &Filter, now: EpochMillis, addresses: Add
 
 /// The letters that `id` means, whole; the original body only where `body` is true.
 pub fn show(
-    reading: &Reading,
+    reading: &LetterSnapshot,
     id: &str,
     now: EpochMillis,
-    addresses: Addresses,
+    addresses: AddressVisibility,
     body: bool,
-) -> Vec<Whole> {
+) -> Vec<LetterDetails> {
     let whole = |letter: &Letter| {
         let (entry, envelope) = (letter.entry(), letter.envelope.as_ref());
         let original = match &letter.content {
-            Content::Entry(entry) => &entry.message,
-            Content::Foreign { body, .. } => body,
+            LetterContent::Entry(entry) => &entry.message,
+            LetterContent::Foreign { body, .. } => body,
         };
-        Whole {
+        LetterDetails {
             row: row(letter, now, addresses),
             message_id: letter.message_id.clone(),
             mail_message_id: entry.map(|entry| entry.message_id.clone()),
@@ -182,25 +187,30 @@ pub fn show(
 }
 
 /// The letters that `filter` means, by what they have in common.
-pub fn groups(reading: &Reading, filter: &Filter, by: By, addresses: Addresses) -> Groups {
-    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+pub fn groups(
+    reading: &LetterSnapshot,
+    filter: &LetterFilter,
+    by: Grouping,
+    addresses: AddressVisibility,
+) -> LetterGroups {
+    let mut groups: BTreeMap<String, LetterGroup> = BTreeMap::new();
     let mut letters = 0;
     for letter in reading.letters.iter().filter(|letter| filter.admits(letter)) {
         letters += 1;
         let entry = letter.entry();
         let keys = match by {
-            By::Code => vec![letter.code().unwrap_or(none(letter)).to_owned()],
-            By::Campaign => {
+            Grouping::Code => vec![letter.code().unwrap_or(none(letter)).to_owned()],
+            Grouping::Campaign => {
                 vec![entry.map_or(none(letter), |entry| entry.campaign.as_str()).to_owned()]
             }
-            By::Domain => match domains(letter) {
+            Grouping::Domain => match domains(letter) {
                 domains if domains.is_empty() => vec![none(letter).to_owned()],
                 domains => domains,
             },
         };
         let said = entry.map_or("", |entry| entry.last_error.provider_message.as_str());
         for key in keys {
-            let group = groups.entry(key.clone()).or_insert_with(|| Group {
+            let group = groups.entry(key.clone()).or_insert_with(|| LetterGroup {
                 key,
                 letters: 0,
                 perhaps_sent: 0,
@@ -215,15 +225,15 @@ pub fn groups(reading: &Reading, filter: &Filter, by: By, addresses: Addresses) 
             group.said = addresses.within(said);
         }
     }
-    let mut groups: Vec<Group> = groups.into_values().collect();
+    let mut groups: Vec<LetterGroup> = groups.into_values().collect();
     groups.sort_by(|a, b| b.letters.cmp(&a.letters).then_with(|| a.key.cmp(&b.key)));
-    Groups { by, filter: filter.to_string(), coverage: reading.coverage, letters, groups }
+    LetterGroups { by, filter: filter.to_string(), coverage: reading.coverage, letters, groups }
 }
 
 /// What stands for a letter's key where it has none.
 fn none(letter: &Letter) -> &'static str {
     match letter.content {
-        Content::Entry(_) => "(none)",
-        Content::Foreign { .. } => "(no dead letter of Tidegate's)",
+        LetterContent::Entry(_) => "(none)",
+        LetterContent::Foreign { .. } => "(no dead letter of Tidegate's)",
     }
 }

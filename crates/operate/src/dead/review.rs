@@ -9,9 +9,9 @@ use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, Outgoing, PortError, QueueUrl, VISIBILITY_TIMEOUT};
 
-use super::filter::Filter;
+use super::filter::LetterFilter;
 use super::letter::{Doubt, Letter};
-use super::read::{Coverage, Reading};
+use super::read::{Coverage, LetterSnapshot};
 
 /// Why a letter is not replayed whose mail has another: each would be a pass, so a mail, of its own.
 const OLDER: &str =
@@ -19,9 +19,9 @@ const OLDER: &str =
 
 /// What a replay goes by.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ReviewOptions {
     /// Which letters.
-    pub filter: Filter,
+    pub filter: LetterFilter,
     /// Also mails of which nobody knows whether they were sent.
     pub include_unknown: bool,
     /// Letters of mails that were sent are deleted.
@@ -36,7 +36,7 @@ pub struct Options {
 
 /// A mail to be sent to its campaign's queue again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct ReplayMail {
     /// Who the mail is.
     pub identity: Identity,
     /// Its campaign's queue.
@@ -66,7 +66,7 @@ pub struct ReviewGroup {
 
 /// Why letters would not be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Refusal {
+pub struct ReviewRefusal {
     /// Why.
     pub why: String,
     /// How many.
@@ -85,12 +85,12 @@ pub struct Review {
     /// The letters by campaign and code.
     pub groups: Vec<ReviewGroup>,
     /// Why some would not be sent.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<ReviewRefusal>,
     /// Letters of mails that were sent, which would be deleted.
     pub to_drop: u64,
     /// The mails that would be sent, by the dead letter's message id.
     #[serde(skip)]
-    pub orders: BTreeMap<String, Order>,
+    pub orders: BTreeMap<String, ReplayMail>,
     /// The letters that would be deleted: message ids.
     #[serde(skip)]
     pub drops: Vec<String>,
@@ -104,8 +104,8 @@ impl Review {
 }
 
 /// What becomes of one letter.
-enum Verdict {
-    Send(Box<Order>),
+enum LetterVerdict {
+    Send(Box<ReplayMail>),
     Sent,
     Perhaps(&'static str),
     Cannot(String),
@@ -116,8 +116,8 @@ enum Verdict {
 /// # Errors
 /// [`PortError`] of the marks.
 pub async fn review(
-    reading: &Reading,
-    options: &Options,
+    reading: &LetterSnapshot,
+    options: &ReviewOptions,
     marks: &impl Marks,
     now: Timestamp,
 ) -> Result<Review, PortError> {
@@ -142,9 +142,9 @@ pub async fn review(
         let is_newest =
             identity.is_none_or(|identity| newest.get(&identity) == Some(&rank(letter)));
         let verdict = match judge(letter, mark, options, now) {
-            verdict @ Verdict::Sent => verdict,
+            verdict @ LetterVerdict::Sent => verdict,
             verdict if is_newest => verdict,
-            _ => Verdict::Cannot(OLDER.to_owned()),
+            _ => LetterVerdict::Cannot(OLDER.to_owned()),
         };
         review.note(letter, verdict, options.drop_sent);
     }
@@ -162,7 +162,7 @@ fn rank(letter: &Letter) -> Rank<'_> {
 }
 
 /// The newest letter of each mail, among all that were read: what was filtered out counts too.
-fn newest(reading: &Reading) -> BTreeMap<Identity, Rank<'_>> {
+fn newest(reading: &LetterSnapshot) -> BTreeMap<Identity, Rank<'_>> {
     let mut newest = BTreeMap::new();
     for letter in &reading.letters {
         if let Some(identity) = letter.identity() {
@@ -190,40 +190,53 @@ async fn find(
     Ok(marked)
 }
 
-fn judge(letter: &Letter, mark: Option<&Mark>, options: &Options, now: Timestamp) -> Verdict {
+fn judge(
+    letter: &Letter,
+    mark: Option<&Mark>,
+    options: &ReviewOptions,
+    now: Timestamp,
+) -> LetterVerdict {
     let Some(entry) = letter.entry() else {
-        return Verdict::Cannot("no dead letters of Tidegate's".to_owned());
+        return LetterVerdict::Cannot("no dead letters of Tidegate's".to_owned());
     };
     let old = |mark: &Mark| now.saturating_since(mark.since.into()) > VISIBILITY_TIMEOUT;
     match mark.map(|mark| (mark.state, old(mark))) {
-        Some((MarkState::Sent, _)) => return Verdict::Sent,
+        Some((MarkState::Sent, _)) => return LetterVerdict::Sent,
         Some((MarkState::Sending, false)) => {
-            return Verdict::Cannot(
+            return LetterVerdict::Cannot(
                 "a copy is perhaps just being sent; look again in 30 s".to_owned(),
             );
         }
         Some((MarkState::Sending | MarkState::Parked, _)) if !options.include_unknown => {
-            return Verdict::Perhaps("the duplicate guard does not know whether they were sent");
+            return LetterVerdict::Perhaps(
+                "the duplicate guard does not know whether they were sent",
+            );
         }
         _ => {}
     }
     match letter.doubt() {
         Doubt::Unknown if !options.include_unknown => {
-            return Verdict::Perhaps("the duplicate guard did not know whether they were sent");
+            return LetterVerdict::Perhaps(
+                "the duplicate guard did not know whether they were sent",
+            );
         }
         Doubt::Perhaps if !options.include_unknown => {
-            return Verdict::Perhaps("SES did not answer their last send");
+            return LetterVerdict::Perhaps("SES did not answer their last send");
         }
         _ => {}
     }
     match order(letter, entry, options) {
-        Ok(order) => Verdict::Send(Box::new(order)),
-        Err(why) => Verdict::Cannot(why),
+        Ok(order) => LetterVerdict::Send(Box::new(order)),
+        Err(why) => LetterVerdict::Cannot(why),
     }
 }
 
 /// The mail one pass on, all its attempts before it; its identity stays.
-fn order(letter: &Letter, entry: &DeadLetter, options: &Options) -> Result<Order, String> {
+fn order(
+    letter: &Letter,
+    entry: &DeadLetter,
+    options: &ReviewOptions,
+) -> Result<ReplayMail, String> {
     let Some(queue) = options.homes.get(&entry.campaign) else {
         return Err(format!("there is no campaign {} any more", entry.campaign));
     };
@@ -248,11 +261,11 @@ fn order(letter: &Letter, entry: &DeadLetter, options: &Options) -> Result<Order
     if message.body.len() + envelope.most_bytes() > CAMPAIGN_QUEUE_BYTES {
         return Err("too large for a campaign's queue with Tidegate's attributes".to_owned());
     }
-    Ok(Order { identity, queue: queue.clone(), message })
+    Ok(ReplayMail { identity, queue: queue.clone(), message })
 }
 
 impl Review {
-    fn note(&mut self, letter: &Letter, verdict: Verdict, drop_sent: bool) {
+    fn note(&mut self, letter: &Letter, verdict: LetterVerdict, drop_sent: bool) {
         let campaign = letter.entry().map_or("-", |entry| entry.campaign.as_str()).to_owned();
         let code = letter.code().unwrap_or("-").to_owned();
         let at = self.groups.iter().position(|g| g.campaign == campaign && g.code == code);
@@ -272,11 +285,11 @@ impl Review {
         let Some(group) = self.groups.get_mut(at) else { return };
         group.letters += 1;
         match verdict {
-            Verdict::Send(order) => {
+            LetterVerdict::Send(order) => {
                 group.to_send += 1;
                 self.orders.insert(letter.message_id.clone(), *order);
             }
-            Verdict::Sent => {
+            LetterVerdict::Sent => {
                 group.sent_already += 1;
                 if drop_sent {
                     self.to_drop += 1;
@@ -287,11 +300,11 @@ impl Review {
                     );
                 }
             }
-            Verdict::Perhaps(why) => {
+            LetterVerdict::Perhaps(why) => {
                 group.perhaps_sent += 1;
                 self.refuse(&format!("{why}; --include-unknown replays them"));
             }
-            Verdict::Cannot(why) => {
+            LetterVerdict::Cannot(why) => {
                 group.cannot += 1;
                 self.refuse(&why);
             }
@@ -301,7 +314,7 @@ impl Review {
     fn refuse(&mut self, why: &str) {
         match self.refusals.iter_mut().find(|refusal| refusal.why == why) {
             Some(refusal) => refusal.letters += 1,
-            None => self.refusals.push(Refusal { why: why.to_owned(), letters: 1 }),
+            None => self.refusals.push(ReviewRefusal { why: why.to_owned(), letters: 1 }),
         }
     }
 }

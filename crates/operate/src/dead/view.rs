@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::letter::Doubt;
 use super::read::Coverage;
-use super::replayed::Replayed;
-use super::report::{By, Groups, List, Row, Whole};
+use super::replayed::ReplayReport;
+use super::report::{Grouping, LetterDetails, LetterGroups, LetterList, LetterSummary};
 use super::review::Review;
 use crate::format::{count, span, time};
 use crate::page::{Page, Span, Table, Tone, View};
@@ -38,7 +38,7 @@ impl View for Coverage {
     }
 }
 
-impl View for List {
+impl View for LetterList {
     fn view(&self, page: &mut Page) {
         let of = if self.filter == "all" { String::new() } else { format!(" ({})", self.filter) };
         page.heading(format!("Dead letters: {}{of}", count(self.letters.len() as u64)));
@@ -52,7 +52,7 @@ impl View for List {
     }
 }
 
-fn cells(letter: &Row) -> [Span; 9] {
+fn cells(letter: &LetterSummary) -> [Span; 9] {
     let others = letter.to.len().saturating_sub(1);
     let to = letter.to.first().map_or("-", String::as_str);
     let to = if others > 0 { format!("{to} +{others}") } else { to.to_owned() };
@@ -70,7 +70,7 @@ fn cells(letter: &Row) -> [Span; 9] {
     ]
 }
 
-fn remark(letter: &Row) -> Span {
+fn remark(letter: &LetterSummary) -> Span {
     match letter.doubt {
         _ if letter.foreign.is_some() => Span::new(Tone::Warning, "no dead letter of Tidegate's"),
         Doubt::Unknown => Span::new(Tone::Warning, "nobody knows whether it was sent"),
@@ -79,7 +79,7 @@ fn remark(letter: &Row) -> Span {
     }
 }
 
-impl View for Whole {
+impl View for LetterDetails {
     fn view(&self, page: &mut Page) {
         let row = &self.row;
         page.heading(format!("{} of {}", row.id, row.campaign.as_deref().unwrap_or("-")));
@@ -120,7 +120,7 @@ impl View for Whole {
     }
 }
 
-impl View for Vec<Whole> {
+impl View for Vec<LetterDetails> {
     fn view(&self, page: &mut Page) {
         for letter in self {
             letter.view(page);
@@ -128,12 +128,12 @@ impl View for Vec<Whole> {
     }
 }
 
-impl View for Groups {
+impl View for LetterGroups {
     fn view(&self, page: &mut Page) {
         let by = match self.by {
-            By::Code => "code",
-            By::Domain => "domain",
-            By::Campaign => "campaign",
+            Grouping::Code => "code",
+            Grouping::Domain => "domain",
+            Grouping::Campaign => "campaign",
         };
         page.heading(format!("Dead letters by {by}: {}", count(self.letters)));
         if !self.groups.is_empty() {
@@ -208,7 +208,7 @@ impl View for Review {
     }
 }
 
-impl View for Replayed {
+impl View for ReplayReport {
     fn view(&self, page: &mut Page) {
         let tone = if self.is_whole() { Tone::Good } else { Tone::Warning };
         let (sent, of) = (count(self.sent), count(self.of));

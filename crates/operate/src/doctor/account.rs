@@ -1,9 +1,9 @@
-use super::{Facts, Finding, Read, State, unread};
+use super::{CheckState, DeploymentFacts, Finding, ReadResult, unread};
 use crate::format::{count, rate};
 
 /// SES's account.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Account {
+pub struct AccountHealth {
     /// Out of the sandbox (`ProductionAccessEnabled`).
     pub production: bool,
     /// `SendingEnabled`.
@@ -18,14 +18,14 @@ pub struct Account {
 
 /// An identity that mails may come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sender {
+pub struct SenderIdentity {
     /// The address or domain.
     pub identity: String,
     /// Whether SES has verified it; none where SES does not know it.
-    pub verified: Read<Option<bool>>,
+    pub verified: ReadResult<Option<bool>>,
 }
 
-pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+pub(super) fn judge(facts: &DeploymentFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     match &facts.account {
         Ok(account) => findings.extend(of_account(account)),
@@ -34,7 +34,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings.extend(facts.senders.iter().map(of_sender));
     if facts.senders.is_empty() {
         findings.push(Finding::of(
-            State::Warning,
+            CheckState::Warning,
             "senders",
             "any sender is allowed (TIDEGATE_ALLOWED_SENDERS is not set), so none is checked",
             "set AllowedSenders to the addresses or domains that may send",
@@ -45,7 +45,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         findings.push(match there {
             Ok(true) => Finding::ok(check, "there"),
             Ok(false) => Finding::of(
-                State::Failed,
+                CheckState::Failed,
                 check,
                 "SES does not know it: every mail that names none is refused",
                 "create it, or deploy without TIDEGATE_CONFIGURATION_SET",
@@ -56,12 +56,12 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn of_account(account: &Account) -> Vec<Finding> {
+fn of_account(account: &AccountHealth) -> Vec<Finding> {
     let mut findings = vec![if account.production {
         Finding::ok("SES production access", "granted")
     } else {
         Finding::of(
-            State::Failed,
+            CheckState::Failed,
             "SES production access",
             "the account is in SES's sandbox: 1 recipient a second, 200 a day, verified recipients only",
             "request production access: SES console, Account dashboard",
@@ -70,13 +70,13 @@ fn of_account(account: &Account) -> Vec<Finding> {
     findings.push(match (account.sending, account.enforcement.as_str()) {
         (true, "HEALTHY" | "") => Finding::ok("SES sending", "enabled"),
         (true, status) => Finding::of(
-            State::Warning,
+            CheckState::Warning,
             "SES sending",
             format!("enabled, but the account's status is {status}"),
             "look at the reputation dashboard: SES may pause the account",
         ),
         (false, status) => Finding::of(
-            State::Failed,
+            CheckState::Failed,
             "SES sending",
             format!("paused by SES ({status})"),
             "answer the case in the Support Center; the hold `account` goes when SES lets go",
@@ -90,7 +90,7 @@ fn of_account(account: &Account) -> Vec<Finding> {
     findings.push(if account.max_send_rate > 0.0 {
         Finding::ok("SES quota", format!("{}, {daily}", rate(account.max_send_rate)))
     } else {
-        Finding::of(State::Failed, "SES quota", "0/s", "ask SES for a sending quota")
+        Finding::of(CheckState::Failed, "SES quota", "0/s", "ask SES for a sending quota")
     });
     findings
 }
@@ -104,18 +104,18 @@ fn whole(recipients: f64) -> u64 {
     recipients as u64
 }
 
-fn of_sender(sender: &Sender) -> Finding {
+fn of_sender(sender: &SenderIdentity) -> Finding {
     let check = format!("sender {}", sender.identity);
     match &sender.verified {
         Ok(Some(true)) => Finding::ok(check, "verified"),
         Ok(Some(false)) => Finding::of(
-            State::Failed,
+            CheckState::Failed,
             check,
             "SES has not verified it: its mails are refused",
             "publish the DKIM records that SES shows for it, or follow the link in SES's mail",
         ),
         Ok(None) => Finding::of(
-            State::Failed,
+            CheckState::Failed,
             check,
             "SES does not know this identity in this region: its mails are refused",
             "create the identity in SES, in the stack's region, or verify its domain",

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use tidegate_core::config::{ConfigError, InvalidVariable, PollerConfig, SchedulerConfig};
 
-use super::{Finding, Report, State};
+use super::{CheckState, DoctorReport, Finding};
 
 /// The functions' environments, each variable with its value, before they are deployed.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Environments {
     pub poller: BTreeMap<String, String>,
 }
 
-impl Report {
+impl DoctorReport {
     /// Whether both functions of `stack` would start, by their own parsers.
     pub fn of_environments(stack: &str, given: &Environments) -> Self {
         let scheduler = SchedulerConfig::from_variables(|name| given.scheduler.get(name).cloned());
@@ -32,7 +32,7 @@ fn judged(function: &str, error: Option<ConfigError>) -> Vec<Finding> {
     };
     let finding = |InvalidVariable { name, value, allowed }| {
         let check = format!("{function}: {name}");
-        Finding::of(State::Failed, check, value, format!("allowed is {allowed}"))
+        Finding::of(CheckState::Failed, check, value, format!("allowed is {allowed}"))
     };
     invalid.into_iter().map(finding).collect()
 }
@@ -51,11 +51,11 @@ mod tests {
         given.scheduler.insert("TIDEGATE_POLLER_FUNCTION".into(), "poller".into());
         let dead = ("TIDEGATE_DEAD_LETTER_QUEUE_URL".into(), "https://sqs/1/dead".into());
         given.poller.extend([dead]);
-        assert!(!Report::of_environments("mail", &given).has_failed());
+        assert!(!DoctorReport::of_environments("mail", &given).has_failed());
 
         given.poller.insert("TIDEGATE_MAX_IN_FLIGHT".into(), "950".into());
         given.scheduler.insert("TIDEGATE_QUOTA_PER_SECOND".into(), "0".into());
-        let report = Report::of_environments("mail", &given);
+        let report = DoctorReport::of_environments("mail", &given);
         let found: Vec<_> =
             report.findings.iter().map(|f| (f.check.as_str(), f.remedy.as_str())).collect();
         assert_eq!(

@@ -1,6 +1,6 @@
 use tidegate_core::memory::Memory;
 
-use super::{Facts, Finding, Read, State, unread};
+use super::{CheckState, DeploymentFacts, Finding, ReadResult, unread};
 use crate::format::rate;
 
 /// Functions at the same time that Tidegate needs: two pollers overlap, seven at the worst, and two
@@ -9,7 +9,7 @@ const LEAST_CONCURRENCY: i64 = 20;
 
 /// A function, as Lambda tells it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Function {
+pub struct FunctionSettings {
     /// `scheduler` or `poller`.
     pub kind: &'static str,
     /// Its memory in MB.
@@ -19,15 +19,15 @@ pub struct Function {
     /// The time-out it was made for.
     pub expected_timeout_s: u32,
     /// How often Lambda retries an asynchronous invocation; none where that was never set (then twice).
-    pub retries: Read<Option<i32>>,
+    pub retries: ReadResult<Option<i32>>,
     /// Environments kept for it alone; none where none are.
-    pub reserved: Read<Option<i64>>,
+    pub reserved: ReadResult<Option<i64>>,
 }
 
 /// The size of mails that any poller should have memory for, KB.
 const SMALL_KB: u32 = 2;
 
-pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+pub(super) fn judge(facts: &DeploymentFacts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = facts.functions.iter().flat_map(of_function).collect();
     if let (Some(poller), Some(quota)) = (
         facts.functions.iter().find(|function| function.kind == "poller"),
@@ -39,7 +39,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn of_function(function: &Function) -> Vec<Finding> {
+fn of_function(function: &FunctionSettings) -> Vec<Finding> {
     let kind = function.kind;
     let check = format!("{kind}: time-out");
     let (has, expected) = (function.timeout_s, function.expected_timeout_s);
@@ -47,13 +47,13 @@ fn of_function(function: &Function) -> Vec<Finding> {
         Finding::ok(check, format!("{has} s"))
     } else {
         let remedy = "deploy the template again: sends are timed to end within it";
-        Finding::of(State::Failed, check, format!("{has} s, expected {expected} s"), remedy)
+        Finding::of(CheckState::Failed, check, format!("{has} s, expected {expected} s"), remedy)
     };
     let check = format!("{kind}: retries of events");
     let retries = match &function.retries {
         Ok(Some(0)) => Finding::ok(check, "none"),
         Ok(found) => Finding::of(
-            State::Failed,
+            CheckState::Failed,
             check,
             format!("{}, expected 0", found.unwrap_or(2)),
             "set MaximumRetryAttempts to 0: a tick that is repeated later is worth nothing",
@@ -66,7 +66,7 @@ fn of_function(function: &Function) -> Vec<Finding> {
         Ok(None) => Finding::ok(check, "none: the account's is shared"),
         Ok(Some(found)) if *found >= least => Finding::ok(check, found.to_string()),
         Ok(Some(found)) => Finding::of(
-            State::Failed,
+            CheckState::Failed,
             check,
             format!("{found}, expected {least} or more"),
             "raise ReservedConcurrency, or take it away (0)",
@@ -77,7 +77,7 @@ fn of_function(function: &Function) -> Vec<Finding> {
 }
 
 /// Nobody but the poller knows how large mails are: the finding says up to which size the memory reaches.
-fn memory(poller: &Function, quota: f64) -> Finding {
+fn memory(poller: &FunctionSettings, quota: f64) -> Finding {
     let needed = Memory::needed(quota, SMALL_KB).as_megabytes();
     let check = "poller: memory against rate";
     let has = format!("{} MB for {}", poller.memory_mb, rate(quota));
@@ -88,15 +88,15 @@ fn memory(poller: &Function, quota: f64) -> Finding {
     let remedy =
         format!("set PollerMemory to {needed} or more: memory buys CPU, and late sends skip slots");
     let found = format!("{has}; mails of {SMALL_KB} KB need {needed} MB");
-    Finding::of(State::Warning, check, found, remedy)
+    Finding::of(CheckState::Warning, check, found, remedy)
 }
 
-fn concurrency(found: &Read<i64>) -> Finding {
+fn concurrency(found: &ReadResult<i64>) -> Finding {
     let check = "account: concurrent functions";
     match found {
         Ok(found) if *found >= LEAST_CONCURRENCY => Finding::ok(check, found.to_string()),
         Ok(found) => Finding::of(
-            State::Failed,
+            CheckState::Failed,
             check,
             format!("{found}, needed are {LEAST_CONCURRENCY}"),
             "ask for more in Service Quotas, Lambda, Concurrent executions",

@@ -10,18 +10,20 @@ mod view;
 use serde::Serialize;
 use tidegate_core::Timestamp;
 
-pub use account::{Account, Sender};
+pub use account::{AccountHealth, SenderIdentity};
 pub use environments::Environments;
-pub use functions::Function;
-pub use permissions::{Arns, NOT_CHECKED, Needed, Role, poller_needs, scheduler_needs};
-pub use queues::{Attributes, Kind, Queue};
+pub use functions::FunctionSettings;
+pub use permissions::{
+    NOT_CHECKED, Permission, RolePermissions, StackArns, poller_needs, scheduler_needs,
+};
+pub use queues::{DeployedQueue, QueueAttributes, QueueKind};
 
 use crate::status::Status;
 
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum CheckState {
     /// As it should be.
     Ok,
     /// It could not be checked.
@@ -38,7 +40,7 @@ pub struct Finding {
     /// What was checked, such as `queue big: visibility timeout`.
     pub check: String,
     /// How it ended.
-    pub state: State,
+    pub state: CheckState,
     /// What was found, and what is allowed.
     pub found: String,
     /// What to do about it; empty where nothing has to be done.
@@ -49,11 +51,11 @@ pub struct Finding {
 impl Finding {
     pub(crate) fn ok(check: impl Into<String>, found: impl Into<String>) -> Self {
         let (check, found) = (check.into(), found.into());
-        Self { check, state: State::Ok, found, remedy: String::new() }
+        Self { check, state: CheckState::Ok, found, remedy: String::new() }
     }
 
     pub(crate) fn of(
-        state: State,
+        state: CheckState,
         check: impl Into<String>,
         found: impl Into<String>,
         remedy: impl Into<String>,
@@ -63,47 +65,47 @@ impl Finding {
 }
 
 /// What could not be read, and why: a check that cannot be made is no check passed.
-pub type Read<T> = Result<T, String>;
+pub type ReadResult<T> = Result<T, String>;
 
 /// All that is looked at.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct DeploymentFacts {
     /// What stands.
     pub status: Status,
     /// SES's account.
-    pub account: Read<Account>,
+    pub account: ReadResult<AccountHealth>,
     /// Who may be a sender, and whether SES has verified it.
-    pub senders: Vec<Sender>,
+    pub senders: Vec<SenderIdentity>,
     /// The configuration set of mails that name none, and whether SES has it.
-    pub configuration_set: Option<(String, Read<bool>)>,
+    pub configuration_set: Option<(String, ReadResult<bool>)>,
     /// The queues.
-    pub queues: Vec<Queue>,
+    pub queues: Vec<DeployedQueue>,
     /// Scheduler and poller.
-    pub functions: Vec<Function>,
+    pub functions: Vec<FunctionSettings>,
     /// Functions of the account that may run at the same time, in this region.
-    pub concurrency: Read<i64>,
+    pub concurrency: ReadResult<i64>,
     /// What the functions' roles may do.
-    pub roles: Vec<Role>,
+    pub roles: Vec<RolePermissions>,
     /// Whether the ledger's table deletes expired marks.
-    pub expiry: Read<bool>,
+    pub expiry: ReadResult<bool>,
     /// Whether marks are written: the duplicate guard is on.
     pub guarded: bool,
     /// This machine's clock, and AWS's at the same moment.
-    pub clocks: Read<(Timestamp, Timestamp)>,
+    pub clocks: ReadResult<(Timestamp, Timestamp)>,
 }
 
 /// What a doctor found, the worst first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct DoctorReport {
     /// The stack.
     pub stack: String,
     /// What was found.
     pub findings: Vec<Finding>,
 }
 
-impl Report {
+impl DoctorReport {
     /// Judges `facts`.
-    pub fn of(facts: &Facts) -> Self {
+    pub fn of(facts: &DeploymentFacts) -> Self {
         let mut findings = account::judge(facts);
         findings.extend(functions::judge(facts));
         findings.extend(queues::judge(facts));
@@ -115,10 +117,10 @@ impl Report {
 
     /// Whether anything does not work, or will not.
     pub fn has_failed(&self) -> bool {
-        self.findings.iter().any(|finding| finding.state == State::Failed)
+        self.findings.iter().any(|finding| finding.state == CheckState::Failed)
     }
 
-    fn count(&self, state: State) -> usize {
+    fn count(&self, state: CheckState) -> usize {
         self.findings.iter().filter(|finding| finding.state == state).count()
     }
 }
@@ -127,7 +129,7 @@ impl Report {
 const CLOCK_OFF_MS: u64 = 1_000;
 
 /// Ledger, windows, holds, clock.
-fn running(facts: &Facts) -> Vec<Finding> {
+fn running(facts: &DeploymentFacts) -> Vec<Finding> {
     let mut findings = vec![expiry(facts), clock(facts)];
     let serving = &facts.status.serving;
     let said = facts.status.sending().text;
@@ -135,13 +137,13 @@ fn running(facts: &Facts) -> Vec<Finding> {
         "serving" | "idle" => Finding::ok("windows", said),
         // As for a minute after the first deployment.
         "never" => Finding::of(
-            State::Warning,
+            CheckState::Warning,
             "windows",
             said,
             "ask again in two minutes; if none was served then, enable the scheduler's EventBridge rule, and read the scheduler's and the poller's logs",
         ),
         _ => Finding::of(
-            State::Failed,
+            CheckState::Failed,
             "windows",
             said,
             "enable the scheduler's EventBridge rule, and read the scheduler's and the poller's logs",
@@ -152,7 +154,7 @@ fn running(facts: &Facts) -> Vec<Finding> {
         let check = format!("hold on {of}");
         let found = format!("{}: {}", hold.reason, hold.detail);
         findings.push(Finding::of(
-            State::Warning,
+            CheckState::Warning,
             check,
             found,
             format!("lifted by {}", hold.lifted_by),
@@ -164,13 +166,13 @@ fn running(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn expiry(facts: &Facts) -> Finding {
+fn expiry(facts: &DeploymentFacts) -> Finding {
     let check = "ledger: expiry";
     match &facts.expiry {
         Ok(true) => Finding::ok(check, "on"),
         Ok(false) => {
             // Without the guard nothing in the table ends.
-            let state = if facts.guarded { State::Failed } else { State::Warning };
+            let state = if facts.guarded { CheckState::Failed } else { CheckState::Warning };
             let remedy = "turn the table's time to live on, for the attribute expires_at";
             Finding::of(state, check, "off: marks of the duplicate guard are never deleted", remedy)
         }
@@ -178,7 +180,7 @@ fn expiry(facts: &Facts) -> Finding {
     }
 }
 
-fn clock(facts: &Facts) -> Finding {
+fn clock(facts: &DeploymentFacts) -> Finding {
     let check = "clock";
     match &facts.clocks {
         Ok((here, there)) => {
@@ -188,7 +190,7 @@ fn clock(facts: &Facts) -> Finding {
                 Finding::ok(check, "this machine and AWS agree within 2 s")
             } else {
                 Finding::of(
-                    State::Warning,
+                    CheckState::Warning,
                     check,
                     format!(
                         "this machine is {:.1} s off AWS's time",
@@ -205,7 +207,7 @@ fn clock(facts: &Facts) -> Finding {
 /// A check that could not be made.
 pub(crate) fn unread(check: impl Into<String>, why: &str) -> Finding {
     let remedy = "grant the caller the permission to read it, or check it by hand";
-    Finding::of(State::Unknown, check, format!("not checked: {why}"), remedy)
+    Finding::of(CheckState::Unknown, check, format!("not checked: {why}"), remedy)
 }
 
 #[cfg(test)]

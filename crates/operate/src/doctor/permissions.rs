@@ -1,8 +1,8 @@
-use super::{Facts, Finding, Read, State, unread};
+use super::{CheckState, DeploymentFacts, Finding, ReadResult, unread};
 
 /// Actions on one resource that a function needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Needed {
+pub struct Permission {
     /// Its ARN, or `*`.
     pub resource: String,
     /// What it is, in words.
@@ -13,16 +13,16 @@ pub struct Needed {
 
 /// A function's role, and the actions that it is denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Role {
+pub struct RolePermissions {
     /// `scheduler` or `poller`.
     pub kind: &'static str,
     /// What it needs, each with the actions that IAM denies.
-    pub denied: Read<Vec<(Needed, Vec<String>)>>,
+    pub denied: ReadResult<Vec<(Permission, Vec<String>)>>,
 }
 
 /// What stands in a stack, as ARNs.
 #[derive(Clone, Copy, Debug)]
-pub struct Arns<'a> {
+pub struct StackArns<'a> {
     /// The campaigns' queues.
     pub campaigns: &'a [String],
     /// The express queue.
@@ -49,15 +49,15 @@ pub struct Arns<'a> {
     pub identities: &'a [String],
 }
 
-impl Arns<'_> {
+impl StackArns<'_> {
     /// The queues that producers send to.
     fn producers(&self) -> impl Iterator<Item = &str> {
         self.campaigns.iter().map(String::as_str).chain(self.express)
     }
 }
 
-fn needed(resource: &str, what: &str, actions: &[&'static str]) -> Needed {
-    Needed { resource: resource.to_owned(), what: what.to_owned(), actions: actions.to_vec() }
+fn needed(resource: &str, what: &str, actions: &[&'static str]) -> Permission {
+    Permission { resource: resource.to_owned(), what: what.to_owned(), actions: actions.to_vec() }
 }
 
 /// Roles need these too, and they are not asked about: the log group, X-Ray and network interfaces are
@@ -76,7 +76,7 @@ pub const NOT_CHECKED: [&str; 10] = [
 ];
 
 /// What a poller does.
-pub fn poller_needs(arns: Arns<'_>) -> Vec<Needed> {
+pub fn poller_needs(arns: StackArns<'_>) -> Vec<Permission> {
     let mail = [
         "sqs:ReceiveMessage",
         "sqs:SendMessage",
@@ -86,7 +86,7 @@ pub fn poller_needs(arns: Arns<'_>) -> Vec<Needed> {
     let send = ["ses:SendEmail", "ses:SendRawEmail", "ses:SendTemplatedEmail"];
     let ledger =
         ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"];
-    let mut all: Vec<Needed> =
+    let mut all: Vec<Permission> =
         arns.producers().map(|queue| needed(queue, "a queue of mails", &mail)).collect();
     let domains = arns.domains.iter().map(|queue| (queue.as_str(), "a recipient domain's queue"));
     for (queue, what) in
@@ -109,7 +109,7 @@ pub fn poller_needs(arns: Arns<'_>) -> Vec<Needed> {
 }
 
 /// What a scheduler does.
-pub fn scheduler_needs(arns: Arns<'_>) -> Vec<Needed> {
+pub fn scheduler_needs(arns: StackArns<'_>) -> Vec<Permission> {
     let ledger = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem"];
     let mut all = vec![
         needed(arns.poller, "the poller", &["lambda:InvokeFunction"]),
@@ -143,11 +143,11 @@ pub fn scheduler_needs(arns: Arns<'_>) -> Vec<Needed> {
     all
 }
 
-pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+pub(super) fn judge(facts: &DeploymentFacts) -> Vec<Finding> {
     facts.roles.iter().flat_map(of_role).collect()
 }
 
-fn of_role(role: &Role) -> Vec<Finding> {
+fn of_role(role: &RolePermissions) -> Vec<Finding> {
     let check = format!("{}: permissions", role.kind);
     let denied = match &role.denied {
         Ok(denied) => denied,
@@ -158,7 +158,7 @@ fn of_role(role: &Role) -> Vec<Finding> {
         .map(|(needed, actions)| {
             let found = format!("denied on {} ({}): {}", needed.what, needed.resource, actions.join(", "));
             let remedy = "deploy the template again, or look for a permissions boundary or an organization's policy";
-            Finding::of(State::Failed, check.clone(), found, remedy)
+            Finding::of(CheckState::Failed, check.clone(), found, remedy)
         })
         .collect();
     if findings.is_empty() {

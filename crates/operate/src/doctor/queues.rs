@@ -2,14 +2,14 @@ use tidegate_core::dead_letter::SQS_LIMIT_BYTES;
 use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
 use tidegate_delivery::ports::VISIBILITY_TIMEOUT;
 
-use super::{Facts, Finding, Read, State, unread};
+use super::{CheckState, DeploymentFacts, Finding, ReadResult, unread};
 
 /// SQS's longest, 14 days.
 const RETENTION_S: u64 = 1_209_600;
 
 /// What a queue is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum QueueKind {
     /// A campaign's: producers send to it.
     Campaign,
     /// The express queue: producers send to it.
@@ -24,18 +24,18 @@ pub enum Kind {
 
 /// A queue and its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Queue {
+pub struct DeployedQueue {
     /// Its name, as it is shown.
     pub name: String,
     /// What it is for.
-    pub kind: Kind,
+    pub kind: QueueKind,
     /// What SQS tells of it.
-    pub attributes: Read<Attributes>,
+    pub attributes: ReadResult<QueueAttributes>,
 }
 
 /// A queue's attributes, as SQS tells them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
+pub struct QueueAttributes {
     /// `VisibilityTimeout`, seconds.
     pub visibility_s: u64,
     /// `MessageRetentionPeriod`, seconds.
@@ -50,11 +50,11 @@ pub struct Attributes {
     pub encrypted: bool,
 }
 
-pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+pub(super) fn judge(facts: &DeploymentFacts) -> Vec<Finding> {
     facts.queues.iter().flat_map(of_queue).collect()
 }
 
-fn of_queue(queue: &Queue) -> Vec<Finding> {
+fn of_queue(queue: &DeployedQueue) -> Vec<Finding> {
     let check = |what: &str| format!("queue {}: {what}", queue.name);
     let attributes = match &queue.attributes {
         Ok(attributes) => attributes,
@@ -74,35 +74,36 @@ fn of_queue(queue: &Queue) -> Vec<Finding> {
     if wrong.is_empty() { vec![Finding::ok(check("attributes"), "as deployed")] } else { wrong }
 }
 
-fn visibility(queue: &Queue, found: &Attributes, check: String) -> Option<Finding> {
+fn visibility(queue: &DeployedQueue, found: &QueueAttributes, check: String) -> Option<Finding> {
     let expected = VISIBILITY_TIMEOUT.as_secs();
     let said = format!("{} s, expected {expected} s", found.visibility_s);
     // Nobody sends from there, so nothing is sent twice.
-    let state = if queue.kind == Kind::DeadLetter { State::Warning } else { State::Failed };
+    let state =
+        if queue.kind == QueueKind::DeadLetter { CheckState::Warning } else { CheckState::Failed };
     let remedy = "set it to 30: shorter sends mails twice, longer keeps unsent mail back";
     (found.visibility_s != expected).then(|| Finding::of(state, check, said, remedy))
 }
 
-fn size(queue: &Queue, found: &Attributes, check: String) -> Option<Finding> {
-    let campaign = matches!(queue.kind, Kind::Campaign | Kind::Express);
+fn size(queue: &DeployedQueue, found: &QueueAttributes, check: String) -> Option<Finding> {
+    let campaign = matches!(queue.kind, QueueKind::Campaign | QueueKind::Express);
     let expected = if campaign { CAMPAIGN_QUEUE_BYTES } else { SQS_LIMIT_BYTES } as u64;
     let said = format!("{} bytes, expected {expected}", found.max_bytes);
     match found.max_bytes.cmp(&expected) {
         std::cmp::Ordering::Equal => None,
         std::cmp::Ordering::Greater => Some(Finding::of(
-            State::Warning,
+            CheckState::Warning,
             check,
             said,
             "lower it: a larger mail has no room for its attributes, and is dead-lettered",
         )),
         std::cmp::Ordering::Less if campaign => Some(Finding::of(
-            State::Warning,
+            CheckState::Warning,
             check,
             said,
             "raise it where producers send larger mails: SQS refuses them",
         )),
         std::cmp::Ordering::Less => Some(Finding::of(
-            State::Failed,
+            CheckState::Failed,
             check,
             said,
             "raise it: a mail that a campaign's queue took does not fit here",
@@ -110,11 +111,11 @@ fn size(queue: &Queue, found: &Attributes, check: String) -> Option<Finding> {
     }
 }
 
-fn fifo(queue: &Queue, found: &Attributes, check: String) -> Option<Finding> {
-    let slow = queue.kind == Kind::Merge && !found.high_throughput;
+fn fifo(queue: &DeployedQueue, found: &QueueAttributes, check: String) -> Option<Finding> {
+    let slow = queue.kind == QueueKind::Merge && !found.high_throughput;
     slow.then(|| {
         Finding::of(
-            State::Failed,
+            CheckState::Failed,
             check,
             "not high-throughput: 300 calls a second for all groups together",
             "set FifoThroughputLimit to perMessageGroupId and DeduplicationScope to messageGroup",
@@ -122,10 +123,10 @@ fn fifo(queue: &Queue, found: &Attributes, check: String) -> Option<Finding> {
     })
 }
 
-fn redrive(found: &Attributes, check: String) -> Option<Finding> {
+fn redrive(found: &QueueAttributes, check: String) -> Option<Finding> {
     found.redrive.as_ref().map(|policy| {
         Finding::of(
-            State::Failed,
+            CheckState::Failed,
             check,
             policy.clone(),
             "take it away: mail that waits is received again and again, and SQS would move it, without a reason, to the dead letters",
@@ -133,17 +134,17 @@ fn redrive(found: &Attributes, check: String) -> Option<Finding> {
     })
 }
 
-fn retention(found: &Attributes, check: String) -> Option<Finding> {
+fn retention(found: &QueueAttributes, check: String) -> Option<Finding> {
     (found.retention_s < RETENTION_S).then(|| {
         let said = format!("{} s, expected {RETENTION_S} s (14 days)", found.retention_s);
-        Finding::of(State::Warning, check, said, "raise it: SQS deletes what waits longer")
+        Finding::of(CheckState::Warning, check, said, "raise it: SQS deletes what waits longer")
     })
 }
 
-fn encryption(found: &Attributes, check: String) -> Option<Finding> {
+fn encryption(found: &QueueAttributes, check: String) -> Option<Finding> {
     (!found.encrypted).then(|| {
         Finding::of(
-            State::Warning,
+            CheckState::Warning,
             check,
             "off",
             "turn SQS's own encryption on (SqsManagedSseEnabled)",

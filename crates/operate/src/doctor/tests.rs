@@ -5,20 +5,20 @@ use super::*;
 use crate::page::Page;
 use crate::status::tests::{NOW, facts as standing};
 
-fn queue(name: &str, kind: Kind) -> Queue {
-    let attributes = Attributes {
+fn queue(name: &str, kind: QueueKind) -> DeployedQueue {
+    let attributes = QueueAttributes {
         visibility_s: 30,
         retention_s: 1_209_600,
-        max_bytes: if kind == Kind::Campaign { 1_032_192 } else { 1_048_576 },
-        high_throughput: kind == Kind::Merge,
+        max_bytes: if kind == QueueKind::Campaign { 1_032_192 } else { 1_048_576 },
+        high_throughput: kind == QueueKind::Merge,
         redrive: None,
         encrypted: true,
     };
-    Queue { name: name.to_owned(), kind, attributes: Ok(attributes) }
+    DeployedQueue { name: name.to_owned(), kind, attributes: Ok(attributes) }
 }
 
-fn function(kind: &'static str, timeout_s: u32) -> Function {
-    Function {
+fn function(kind: &'static str, timeout_s: u32) -> FunctionSettings {
+    FunctionSettings {
         kind,
         memory_mb: 256,
         timeout_s,
@@ -28,8 +28,8 @@ fn function(kind: &'static str, timeout_s: u32) -> Function {
     }
 }
 
-fn everything(some: &[String]) -> Arns<'_> {
-    Arns {
+fn everything(some: &[String]) -> StackArns<'_> {
+    StackArns {
         campaigns: some,
         express: Some("arn:express"),
         merge: Some("arn:merge"),
@@ -85,7 +85,7 @@ fn every_action_of_the_templates_roles_is_checked_or_told_as_not_checked() {
 fn the_spill_bucket_domains_express_and_tags_are_asked_about_where_the_stack_uses_them() {
     let queues = ["arn:queue".to_owned()];
     let all = everything(&queues);
-    let asked = |needs: Vec<Needed>, resource: &str| -> Vec<&str> {
+    let asked = |needs: Vec<Permission>, resource: &str| -> Vec<&str> {
         let of = needs.into_iter().filter(|need| need.resource == resource);
         of.flat_map(|need| need.actions).collect()
     };
@@ -93,9 +93,9 @@ fn the_spill_bucket_domains_express_and_tags_are_asked_about_where_the_stack_use
     assert_eq!(asked(poller_needs(all), "arn:express").len(), 4);
     assert_eq!(asked(scheduler_needs(all), "arn:bucket"), ["s3:ListBucket"]);
     assert_eq!(asked(scheduler_needs(all), "*"), ["ses:GetAccount", "sqs:ListQueues"]);
-    let domain = Arns { campaigns: &[], identities: &[], ..all };
+    let domain = StackArns { campaigns: &[], identities: &[], ..all };
     assert_eq!(asked(poller_needs(domain), "arn:queue").len(), 5);
-    let plain = Arns { express: None, spill: None, tags: false, domains: &[], ..all };
+    let plain = StackArns { express: None, spill: None, tags: false, domains: &[], ..all };
     for needs in [scheduler_needs(plain), poller_needs(plain)] {
         let unused = |action: &&str| action.starts_with("s3:") || action.starts_with("sqs:List");
         assert!(!needs.iter().flat_map(|need| &need.actions).any(unused), "{needs:?}");
@@ -103,32 +103,35 @@ fn the_spill_bucket_domains_express_and_tags_are_asked_about_where_the_stack_use
     }
 }
 
-fn healthy() -> Facts {
+fn healthy() -> DeploymentFacts {
     let queues = ["arn:queue".to_owned()];
     let arns = everything(&queues);
     let allowed =
-        |needs: Vec<Needed>| Ok(needs.into_iter().map(|need| (need, Vec::new())).collect());
-    Facts {
+        |needs: Vec<Permission>| Ok(needs.into_iter().map(|need| (need, Vec::new())).collect());
+    DeploymentFacts {
         status: Status::of(&standing()),
-        account: Ok(Account {
+        account: Ok(AccountHealth {
             production: true,
             sending: true,
             enforcement: "HEALTHY".to_owned(),
             max_send_rate: 14.0,
             max_24_hour_send: 50_000.0,
         }),
-        senders: vec![Sender { identity: "example.com".to_owned(), verified: Ok(Some(true)) }],
+        senders: vec![SenderIdentity {
+            identity: "example.com".to_owned(),
+            verified: Ok(Some(true)),
+        }],
         configuration_set: Some(("tidegate".to_owned(), Ok(true))),
         queues: vec![
-            queue("big", Kind::Campaign),
-            queue("merge", Kind::Merge),
-            queue("dead letters", Kind::DeadLetter),
+            queue("big", QueueKind::Campaign),
+            queue("merge", QueueKind::Merge),
+            queue("dead letters", QueueKind::DeadLetter),
         ],
         functions: vec![function("scheduler", 90), function("poller", 15)],
         concurrency: Ok(1_000),
         roles: vec![
-            Role { kind: "scheduler", denied: allowed(scheduler_needs(arns)) },
-            Role { kind: "poller", denied: allowed(poller_needs(arns)) },
+            RolePermissions { kind: "scheduler", denied: allowed(scheduler_needs(arns)) },
+            RolePermissions { kind: "poller", denied: allowed(poller_needs(arns)) },
         ],
         expiry: Ok(true),
         guarded: true,
@@ -137,31 +140,31 @@ fn healthy() -> Facts {
 }
 
 /// What is found, but for what is as it should be.
-fn found(change: impl FnOnce(&mut Facts)) -> Vec<(State, String)> {
+fn found(change: impl FnOnce(&mut DeploymentFacts)) -> Vec<(CheckState, String)> {
     let mut facts = healthy();
     change(&mut facts);
-    let report = Report::of(&facts);
-    let wrong = report.findings.into_iter().filter(|finding| finding.state != State::Ok);
+    let report = DoctorReport::of(&facts);
+    let wrong = report.findings.into_iter().filter(|finding| finding.state != CheckState::Ok);
     let wrong: Vec<Finding> = wrong.collect();
     assert!(wrong.iter().all(|finding| !finding.remedy.is_empty()), "{wrong:?}");
     wrong.into_iter().map(|finding| (finding.state, finding.check)).collect()
 }
 
-fn attributes(facts: &mut Facts, queue: usize) -> &mut Attributes {
+fn attributes(facts: &mut DeploymentFacts, queue: usize) -> &mut QueueAttributes {
     facts.queues[queue].attributes.as_mut().unwrap()
 }
 
 #[test]
 fn a_healthy_stack_passes_every_check() {
-    let report = Report::of(&healthy());
-    assert!(report.findings.iter().all(|finding| finding.state == State::Ok), "{report:?}");
+    let report = DoctorReport::of(&healthy());
+    assert!(report.findings.iter().all(|finding| finding.state == CheckState::Ok), "{report:?}");
     assert!(!report.has_failed());
 }
 
 #[test]
 fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
-    use State::{Failed, Warning};
-    let one = |state, check: &str, change: fn(&mut Facts)| {
+    use CheckState::{Failed, Warning};
+    let one = |state, check: &str, change: fn(&mut DeploymentFacts)| {
         assert_eq!(found(change), [(state, check.to_owned())], "{check}");
     };
     one(Failed, "SES production access", |f| f.account.as_mut().unwrap().production = false);
@@ -211,7 +214,7 @@ fn what_cannot_be_read_is_unknown_and_not_ok() {
         facts.clocks = Err(why());
     });
     assert_eq!(wrong.len(), 8);
-    assert!(wrong.iter().all(|(state, _)| *state == State::Unknown), "{wrong:?}");
+    assert!(wrong.iter().all(|(state, _)| *state == CheckState::Unknown), "{wrong:?}");
 }
 
 #[test]
@@ -221,7 +224,7 @@ fn the_worst_stands_first_and_the_report_says_how_many() {
     facts.senders[0].verified = Ok(None);
     facts.status.quota.in_force = Some(250.0);
     facts.concurrency = Err("AccessDeniedException on GetAccountSettings".to_owned());
-    let report = Report::of(&facts);
+    let report = DoctorReport::of(&facts);
     assert!(report.has_failed());
     snapbox::assert_data_eq!(
         Page::of(&report).plain(),

@@ -1,15 +1,15 @@
-use super::{Report, State};
+use super::{CheckState, DoctorReport};
 use crate::page::{Page, Span, Tone, View};
 
-impl View for Report {
+impl View for DoctorReport {
     fn view(&self, page: &mut Page) {
         page.heading(format!("{}: {}", self.stack, self.in_short()));
         for finding in &self.findings {
             let (mark, tone) = match finding.state {
-                State::Ok => ("ok      ", Tone::Good),
-                State::Unknown => ("unknown ", Tone::Faint),
-                State::Warning => ("warning ", Tone::Warning),
-                State::Failed => ("failed  ", Tone::Bad),
+                CheckState::Ok => ("ok      ", Tone::Good),
+                CheckState::Unknown => ("unknown ", Tone::Faint),
+                CheckState::Warning => ("warning ", Tone::Warning),
+                CheckState::Failed => ("failed  ", Tone::Bad),
             };
             page.spans([
                 Span::from("  "),
@@ -24,10 +24,13 @@ impl View for Report {
     }
 }
 
-impl Report {
+impl DoctorReport {
     fn in_short(&self) -> String {
-        let named =
-            [(State::Failed, "failed"), (State::Warning, "warning"), (State::Unknown, "unknown")];
+        let named = [
+            (CheckState::Failed, "failed"),
+            (CheckState::Warning, "warning"),
+            (CheckState::Unknown, "unknown"),
+        ];
         let counts = named.map(|(state, name)| (self.count(state), name));
         let words: Vec<String> = counts
             .iter()

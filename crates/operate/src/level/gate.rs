@@ -11,7 +11,7 @@ use crate::format::span;
 const ASKED_EVERY: Duration = Duration::from_secs(15);
 
 /// Whoever tells the level.
-pub trait Gate {
+pub trait LevelSource {
     /// The level that counts now.
     ///
     /// # Errors
@@ -20,7 +20,7 @@ pub trait Gate {
 }
 
 /// Nobody judges: always clear.
-impl Gate for () {
+impl LevelSource for () {
     async fn level(&self) -> Result<Level, PortError> {
         Ok(Level::Clear)
     }
@@ -28,14 +28,14 @@ impl Gate for () {
 
 /// The ledger tells it.
 #[derive(Clone, Copy, Debug)]
-pub struct LevelOf<'a, L, C> {
+pub struct LedgerLevel<'a, L, C> {
     /// The ledger.
     pub ledger: &'a L,
     /// Time.
     pub clock: &'a C,
 }
 
-impl<L: Ledger, C: Clock> Gate for LevelOf<'_, L, C> {
+impl<L: Ledger, C: Clock> LevelSource for LedgerLevel<'_, L, C> {
     async fn level(&self) -> Result<Level, PortError> {
         super::level(self.ledger, self.clock).await
     }
@@ -43,7 +43,7 @@ impl<L: Ledger, C: Clock> Gate for LevelOf<'_, L, C> {
 
 /// How a run obeys the level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Obedience {
+pub struct LevelPolicy {
     /// It sends whatever the level.
     pub ignores: bool,
     /// How long it waits in all; none is as long as it takes.
@@ -56,24 +56,24 @@ pub struct Obedience {
     "the level is {level}, which defers mail of {priority} priority; waited for {}: run it again later, or with --even-if-deferred",
     span(*.waited)
 )]
-pub struct WaitedOut {
+pub struct LevelTimeout {
     level: Level,
     priority: Priority,
     waited: Duration,
 }
 
 /// Whether rows of one priority are held back.
-pub(crate) struct HeldBack<'a, G> {
+pub(crate) struct LevelGate<'a, G> {
     gate: &'a G,
     priority: Priority,
-    obedience: Obedience,
+    obedience: LevelPolicy,
     /// Not asked again before.
     next: Option<Monotonic>,
     since: Option<Monotonic>,
 }
 
-impl<'a, G: Gate> HeldBack<'a, G> {
-    pub(crate) fn new(gate: &'a G, priority: Priority, obedience: Obedience) -> Self {
+impl<'a, G: LevelSource> LevelGate<'a, G> {
+    pub(crate) fn new(gate: &'a G, priority: Priority, obedience: LevelPolicy) -> Self {
         Self { gate, priority, obedience, next: None, since: None }
     }
 
@@ -81,11 +81,11 @@ impl<'a, G: Gate> HeldBack<'a, G> {
     /// does not answer holds nothing back: the queue is there to take it.
     ///
     /// # Errors
-    /// [`WaitedOut`].
+    /// [`LevelTimeout`].
     pub(crate) async fn until(
         &mut self,
         clock: &impl Clock,
-    ) -> Result<Option<(Monotonic, Level)>, WaitedOut> {
+    ) -> Result<Option<(Monotonic, Level)>, LevelTimeout> {
         let now = clock.monotonic();
         if self.obedience.ignores || (self.since.is_none() && self.next.is_some_and(|n| now < n)) {
             return Ok(None);
@@ -101,7 +101,7 @@ impl<'a, G: Gate> HeldBack<'a, G> {
         let Some(most) = self.obedience.most else { return Ok(Some((next, level))) };
         let waited = now.saturating_since(since);
         if waited >= most {
-            return Err(WaitedOut { level, priority: self.priority, waited });
+            return Err(LevelTimeout { level, priority: self.priority, waited });
         }
         Ok(Some((next.min(since + most), level)))
     }

@@ -11,8 +11,8 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::pressure::{Figures, Level, Policy, Reading};
 use tidegate_delivery::ports::{Clock, Ledger, PortError};
 
-pub(crate) use gate::HeldBack;
-pub use gate::{Gate, LevelOf, Obedience, WaitedOut};
+pub(crate) use gate::LevelGate;
+pub use gate::{LedgerLevel, LevelPolicy, LevelSource, LevelTimeout};
 
 /// The level that counts now: one read of the ledger. What it [defers](Level::defers) a producer
 /// should hold back, and ask again a minute later.

@@ -59,12 +59,12 @@ async fn rows_are_held_back_while_their_priority_is_deferred() {
     let universe = Universe::starting_at(Timestamp::from(at(40)));
     let clock = universe.clock();
     let ledger = ledger(Level::Busy, &clock).await;
-    let gate = LevelOf { ledger: &ledger, clock: &clock };
-    let free = Obedience::default();
-    assert!(HeldBack::new(&gate, Priority::Normal, free).until(&clock).await.unwrap().is_none());
-    let ignores = Obedience { ignores: true, most: None };
-    assert!(HeldBack::new(&gate, Priority::Low, ignores).until(&clock).await.unwrap().is_none());
-    let mut held = HeldBack::new(&gate, Priority::Low, free);
+    let gate = LedgerLevel { ledger: &ledger, clock: &clock };
+    let free = LevelPolicy::default();
+    assert!(LevelGate::new(&gate, Priority::Normal, free).until(&clock).await.unwrap().is_none());
+    let ignores = LevelPolicy { ignores: true, most: None };
+    assert!(LevelGate::new(&gate, Priority::Low, ignores).until(&clock).await.unwrap().is_none());
+    let mut held = LevelGate::new(&gate, Priority::Low, free);
     for _ in 0..20 {
         let (next, level) = held.until(&clock).await.unwrap().unwrap();
         assert_eq!(level, Level::Busy);
@@ -79,9 +79,9 @@ async fn a_bounded_wait_ends_when_it_said() {
     let universe = Universe::starting_at(Timestamp::from(at(40)));
     let clock = universe.clock();
     let ledger = ledger(Level::Busy, &clock).await;
-    let gate = LevelOf { ledger: &ledger, clock: &clock };
+    let gate = LedgerLevel { ledger: &ledger, clock: &clock };
     let most = Some(Duration::from_secs(50));
-    let mut held = HeldBack::new(&gate, Priority::Low, Obedience { ignores: false, most });
+    let mut held = LevelGate::new(&gate, Priority::Low, LevelPolicy { ignores: false, most });
     let started = clock.monotonic();
     let error = loop {
         match held.until(&clock).await {

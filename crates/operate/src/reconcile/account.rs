@@ -5,38 +5,38 @@ use std::time::Duration;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Depth, QueueUrl};
 
-use super::report::{Allowance, Run};
-use crate::send::{Before, Header};
+use super::report::{SendRun, Tolerance};
+use crate::send::{Baseline, JournalHeader};
 
 /// SQS's approximate counts lag by up to a minute, the pollers' reports by their window.
 pub(super) const LAG: Duration = Duration::from_secs(65);
 
 /// A campaign's runs.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(super) struct CampaignRuns {
     pub(super) queue: QueueUrl,
-    pub(super) journals: Vec<Placed>,
+    pub(super) journals: Vec<JournalRun>,
     /// What stood as the first of them began, and when that was.
-    first: Option<(EpochMillis, Before)>,
+    first: Option<(EpochMillis, Baseline)>,
 }
 
 /// A run, and which of the journals it is.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct JournalRun {
     pub(super) position: usize,
-    pub(super) run: Run,
+    pub(super) run: SendRun,
     /// When it began.
     pub(super) began: EpochMillis,
     /// When its journal was last written.
     pub(super) touched: EpochMillis,
 }
 
-impl Runs {
+impl CampaignRuns {
     pub(super) fn new(queue: QueueUrl) -> Self {
         Self { queue, journals: Vec::new(), first: None }
     }
 
-    pub(super) fn add(&mut self, placed: Placed, header: &Header) {
+    pub(super) fn add(&mut self, placed: JournalRun, header: &JournalHeader) {
         self.journals.push(placed);
         if self.first.is_none_or(|(at, _)| header.at < at) {
             self.first = Some((header.at, header.before));
@@ -48,7 +48,7 @@ impl Runs {
         self.first.is_none_or(|(at, _)| age(at, now) < kept)
     }
 
-    pub(super) fn before(&self) -> Before {
+    pub(super) fn before(&self) -> Baseline {
         self.first.map(|(_, before)| before).unwrap_or_default()
     }
 
@@ -59,7 +59,7 @@ impl Runs {
     /// Whether the last of them was less than a minute ago; one that was abandoned ended when its
     /// journal did.
     fn are_recent(&self, now: EpochMillis) -> bool {
-        let last = |placed: &Placed| placed.run.ended.unwrap_or(placed.touched);
+        let last = |placed: &JournalRun| placed.run.ended.unwrap_or(placed.touched);
         self.journals.iter().any(|placed| age(last(placed), now) < LAG)
     }
 
@@ -69,12 +69,12 @@ impl Runs {
         now: EpochMillis,
         moving: bool,
         quota_per_second: Option<f64>,
-    ) -> Option<Allowance> {
+    ) -> Option<Tolerance> {
         let quota = quota_per_second.filter(|_| moving || self.are_recent(now))?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
         let mails = (quota.max(0.0) * LAG.as_secs_f64()).ceil() as u64;
         let why = "mail moves, and SQS's counts lag by up to a minute: so many go out meanwhile";
-        Some(Allowance { mails, why: why.to_owned() })
+        Some(Tolerance { mails, why: why.to_owned() })
     }
 }
 
@@ -84,7 +84,7 @@ fn age(at: EpochMillis, now: EpochMillis) -> Duration {
 
 /// What stands on the queues, approximately.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Queued {
+pub(super) struct QueueCounts {
     /// On the campaign's queue, ready or received.
     pub(super) waiting: u64,
     /// On the campaign's queue with a delay: put back for another attempt.
@@ -93,7 +93,7 @@ pub(super) struct Queued {
     pub(super) merging: u64,
 }
 
-impl Queued {
+impl QueueCounts {
     pub(super) fn of(campaign: Depth, merge: Depth) -> Self {
         Self {
             waiting: campaign.visible + campaign.in_flight,
@@ -110,7 +110,7 @@ impl Queued {
 
 /// What the marks and the dead letters say of the mails that were enqueued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct MailCounts {
     /// SES took them.
     pub(super) sent: u64,
     /// A mail of the same id was sent before their run began: the guard deletes them.

@@ -5,17 +5,17 @@ use std::io::BufRead;
 
 use tidegate_core::identity::{EpochMillis, Identity};
 
-use super::account::{Found, Queued, Runs};
-use super::report::{Account, Allowance, Method};
-use super::{ReconcileError, Stack};
-use crate::send::Records;
+use super::account::{CampaignRuns, MailCounts, QueueCounts};
+use super::report::{CampaignAccount, Method, Tolerance};
+use super::{ReconcileError, StackSettings};
+use crate::send::JournalReader;
 
 /// Counts the mails of `records` that are dead: the dead letters name them.
 pub(super) fn tally<R: BufRead>(
     campaign: &str,
     dead: &BTreeSet<Identity>,
-    mut records: Records<R>,
-    found: &mut Found,
+    mut records: JournalReader<R>,
+    found: &mut MailCounts,
     checked: &impl Fn(u64),
 ) -> Result<(), ReconcileError> {
     while let Some(batch) = records.next_batch()? {
@@ -31,12 +31,12 @@ pub(super) fn tally<R: BufRead>(
 /// The account of a campaign by what the counters grew by, and the depths.
 pub(super) fn account(
     campaign: String,
-    runs: Runs,
-    found: Found,
-    queued: Queued,
+    runs: CampaignRuns,
+    found: MailCounts,
+    queued: QueueCounts,
     merging: u64,
-    (now, stack, counters): (EpochMillis, &Stack, &BTreeMap<String, i64>),
-) -> Account {
+    (now, stack, counters): (EpochMillis, &StackSettings, &BTreeMap<String, i64>),
+) -> CampaignAccount {
     let before = runs.before();
     let grown = |name: &str, from: i64| {
         let now = counters.get(name).copied().unwrap_or(0);
@@ -50,9 +50,9 @@ pub(super) fn account(
         .saturating_sub(signed(sent + found.dead + on_campaign));
     let on_merge = u64::try_from(left).unwrap_or(0).min(merging);
     let difference = left.saturating_sub(signed(on_merge));
-    let allowances: Vec<Allowance> =
+    let allowances: Vec<Tolerance> =
         runs.lag(now, queued.moves(), stack.quota_per_second).into_iter().collect();
-    let account = Account {
+    let account = CampaignAccount {
         campaign,
         method: Method::Counts { queued_before: before.queued },
         enqueued: runs.enqueued(),

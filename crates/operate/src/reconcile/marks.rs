@@ -10,10 +10,10 @@ use tidegate_core::duplicate_guard::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, PortError, VISIBILITY_TIMEOUT};
 
-use super::account::{Found, LAG, Queued, Runs};
-use super::report::{Account, Allowance, Method};
-use super::{ReconcileError, Stack};
-use crate::send::Records;
+use super::account::{CampaignRuns, LAG, MailCounts, QueueCounts};
+use super::report::{CampaignAccount, Method, Tolerance};
+use super::{ReconcileError, StackSettings};
+use crate::send::JournalReader;
 
 /// Marks that are asked for at once.
 const ASKED: usize = 100;
@@ -26,8 +26,8 @@ pub(super) async fn tally<R: BufRead>(
     times: (EpochMillis, EpochMillis),
     campaign: &str,
     dead: &BTreeSet<Identity>,
-    mut records: Records<R>,
-    found: &mut Found,
+    mut records: JournalReader<R>,
+    found: &mut MailCounts,
     checked: &impl Fn(u64),
 ) -> Result<(), ReconcileError> {
     let mut under_way = FuturesUnordered::new();
@@ -71,7 +71,7 @@ async fn find(
 
 /// What one mail is counted as.
 fn count(
-    found: &mut Found,
+    found: &mut MailCounts,
     mark: Option<&Mark>,
     is_dead: bool,
     (began, now): (EpochMillis, EpochMillis),
@@ -101,21 +101,21 @@ fn count(
 /// The account of a campaign whose mails were looked up.
 pub(super) fn account(
     campaign: String,
-    runs: Runs,
-    found: Found,
-    queued: Queued,
+    runs: CampaignRuns,
+    found: MailCounts,
+    queued: QueueCounts,
     merging: u64,
-    (now, stack): (EpochMillis, &Stack),
-) -> Account {
+    (now, stack): (EpochMillis, &StackSettings),
+) -> CampaignAccount {
     let moving = queued.moves() || found.sending > 0;
-    let allowances: Vec<Allowance> =
+    let allowances: Vec<Tolerance> =
         runs.lag(now, moving, stack.quota_per_second).into_iter().collect();
     // What has no mark waits: with a delay for another attempt, on its campaign's queue, in merge.
     let retrying = found.rest.min(queued.retrying);
     let on_campaign = (found.rest - retrying).min(queued.waiting);
     let on_merge = (found.rest - retrying - on_campaign).min(merging);
     let missing = found.rest - retrying - on_campaign - on_merge;
-    Account {
+    CampaignAccount {
         campaign,
         method: Method::Marks,
         enqueued: runs.enqueued(),

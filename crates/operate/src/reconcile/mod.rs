@@ -19,13 +19,13 @@ use tidegate_core::duplicate_guard::DuplicateGuard;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Clock, Depth, Ledger, Marks, PortError, QueueUrl, Queues};
 
-use crate::send::{Header, JournalError, Records};
-use account::{Found, Placed, Queued, Runs};
-pub use report::{Account, Allowance, Method, Reconciliation, Run};
+use crate::send::{JournalError, JournalHeader, JournalReader};
+use account::{CampaignRuns, JournalRun, MailCounts, QueueCounts};
+pub use report::{CampaignAccount, Method, Reconciliation, SendRun, Tolerance};
 
 /// What a reconciliation needs to know of the stack.
 #[derive(Clone, Debug)]
-pub struct Stack {
+pub struct StackSettings {
     /// Its campaigns.
     pub campaigns: Vec<Campaign>,
     /// Its merge queue; none in direct mode.
@@ -40,7 +40,7 @@ pub struct Stack {
 
 /// What it asks.
 #[derive(Clone, Copy, Debug)]
-pub struct Ports<'a, Q, L, C> {
+pub struct ReconcilePorts<'a, Q, L, C> {
     /// The queues.
     pub queues: &'a Q,
     /// The ledger, and its marks.
@@ -61,7 +61,7 @@ pub struct DeadLetters {
 }
 
 /// A journal that can be read from its beginning as often as need be.
-pub trait Journal {
+pub trait JournalSource {
     /// What it is called.
     fn path(&self) -> String;
 
@@ -114,9 +114,9 @@ pub enum ReconcileError {
 ///
 /// # Errors
 /// [`ReconcileError`].
-pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
-    ports: Ports<'_, Q, L, C>,
-    stack: &Stack,
+pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>(
+    ports: ReconcilePorts<'_, Q, L, C>,
+    stack: &StackSettings,
     journals: &[J],
     dead: impl Future<Output = Result<DeadLetters, PortError>>,
     checked: impl Fn(u64),
@@ -137,7 +137,7 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
     for (campaign, runs) in runs {
         let queued = queued.get(&campaign).copied().unwrap_or_default();
         let by_marks = stack.guard != DuplicateGuard::Off && runs.are_marked(now, stack.mark_kept);
-        let mut found = Found::default();
+        let mut found = MailCounts::default();
         for journal in &runs.journals {
             let records = open(&journals[journal.position])?;
             let found = &mut found;
@@ -165,22 +165,22 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: Journal>(
     Ok(Reconciliation { at: now, accounts })
 }
 
-fn open<J: Journal>(journal: &J) -> Result<Records<impl BufRead>, JournalError> {
+fn open<J: JournalSource>(journal: &J) -> Result<JournalReader<impl BufRead>, JournalError> {
     let input = journal.open().map_err(failed(journal, "opened"))?;
-    Records::new(&journal.path(), input)
+    JournalReader::new(&journal.path(), input)
 }
 
-fn failed<J: Journal>(journal: &J, what: &'static str) -> impl Fn(io::Error) -> JournalError {
+fn failed<J: JournalSource>(journal: &J, what: &'static str) -> impl Fn(io::Error) -> JournalError {
     let path = journal.path();
     move |source| JournalError::Io { path: path.clone(), what, source }
 }
 
 /// The journals by campaign; one without a header holds nothing, and is left out.
-fn runs<J: Journal>(
-    stack: &Stack,
+fn runs<J: JournalSource>(
+    stack: &StackSettings,
     journals: &[J],
-) -> Result<BTreeMap<String, Runs>, ReconcileError> {
-    let mut runs: BTreeMap<String, Runs> = BTreeMap::new();
+) -> Result<BTreeMap<String, CampaignRuns>, ReconcileError> {
+    let mut runs: BTreeMap<String, CampaignRuns> = BTreeMap::new();
     for (position, journal) in journals.iter().enumerate() {
         let mut records = open(journal)?;
         let Some(header) = records.contents().header.clone() else { continue };
@@ -192,7 +192,7 @@ fn runs<J: Journal>(
         }
         while records.next_batch()?.is_some() {}
         let contents = records.contents();
-        let run = Run {
+        let run = SendRun {
             run: header.run.clone(),
             journal: journal.path(),
             rows: header.rows,
@@ -200,14 +200,14 @@ fn runs<J: Journal>(
             ended: contents.ended,
         };
         let queue = QueueUrl::new(header.queue.as_str());
-        let known = runs.entry(header.campaign.clone()).or_insert_with(|| Runs::new(queue));
+        let known = runs.entry(header.campaign.clone()).or_insert_with(|| CampaignRuns::new(queue));
         let touched = journal.touched().map_err(failed(journal, "looked at"))?;
-        known.add(Placed { position, run, began: header.at, touched }, &header);
+        known.add(JournalRun { position, run, began: header.at, touched }, &header);
     }
     Ok(runs)
 }
 
-fn stranger(stack: &Stack, journal: String, header: &Header) -> ReconcileError {
+fn stranger(stack: &StackSettings, journal: String, header: &JournalHeader) -> ReconcileError {
     let has: Vec<&str> = stack.campaigns.iter().map(|campaign| campaign.name.as_str()).collect();
     let (campaign, queue) = (header.campaign.clone(), header.queue.clone());
     ReconcileError::Stranger { journal, campaign, queue, has: has.join(", ") }
@@ -217,11 +217,11 @@ fn stranger(stack: &Stack, journal: String, header: &Header) -> ReconcileError {
 /// the merge queue: a mail that was put back in between is on one of them.
 async fn queued_of(
     queues: &impl Queues,
-    stack: &Stack,
+    stack: &StackSettings,
     queue: &QueueUrl,
-) -> Result<Queued, PortError> {
+) -> Result<QueueCounts, PortError> {
     let first = queues.depth(queue).await?;
-    let Some(merge) = &stack.merge else { return Ok(Queued::of(first, Depth::default())) };
+    let Some(merge) = &stack.merge else { return Ok(QueueCounts::of(first, Depth::default())) };
     let merging = queues.depth(merge).await?;
     let second = queues.depth(queue).await?;
     let most = Depth {
@@ -229,5 +229,5 @@ async fn queued_of(
         in_flight: first.in_flight.max(second.in_flight),
         delayed: first.delayed.max(second.delayed),
     };
-    Ok(Queued::of(most, merging))
+    Ok(QueueCounts::of(most, merging))
 }

@@ -12,13 +12,13 @@ pub struct Reconciliation {
     /// When.
     pub at: EpochMillis,
     /// A campaign each.
-    pub accounts: Vec<Account>,
+    pub accounts: Vec<CampaignAccount>,
 }
 
 impl Reconciliation {
     /// Whether every campaign's mails are accounted for, within what the counts may be off by.
     pub fn balances(&self) -> bool {
-        self.accounts.iter().all(Account::balances)
+        self.accounts.iter().all(CampaignAccount::balances)
     }
 }
 
@@ -37,7 +37,7 @@ pub enum Method {
 
 /// What became of a campaign's mails.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Account {
+pub struct CampaignAccount {
     /// The campaign.
     pub campaign: String,
     /// How it was accounted for.
@@ -65,16 +65,16 @@ pub struct Account {
     /// What is left over: positive where mails are missing, negative where there are too many.
     pub difference: i64,
     /// What the difference may come from.
-    pub allowances: Vec<Allowance>,
+    pub allowances: Vec<Tolerance>,
     /// The runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<SendRun>,
     #[serde(skip)]
     pub(super) on_merge: u64,
 }
 
 /// What the counts may be off by, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Allowance {
+pub struct Tolerance {
     /// Mails.
     pub mails: u64,
     /// Why.
@@ -83,7 +83,7 @@ pub struct Allowance {
 
 /// A run of `tidegate send`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Run {
+pub struct SendRun {
     /// What it is called.
     pub run: String,
     /// Its journal.
@@ -97,7 +97,7 @@ pub struct Run {
     pub ended: Option<EpochMillis>,
 }
 
-impl Account {
+impl CampaignAccount {
     /// The largest difference that the counts may have by themselves.
     pub fn tolerance(&self) -> u64 {
         self.allowances.iter().fold(0, |sum, allowance| sum.saturating_add(allowance.mails))
@@ -110,7 +110,7 @@ impl Account {
 
     pub(super) fn allowing(mut self, mails: u64, why: &str) -> Self {
         if mails > 0 {
-            self.allowances.push(Allowance { mails, why: why.to_owned() });
+            self.allowances.push(Tolerance { mails, why: why.to_owned() });
         }
         self
     }
@@ -174,14 +174,14 @@ impl Account {
     }
 }
 
-impl View for Account {
+impl View for CampaignAccount {
     fn view(&self, page: &mut Page) {
         let (tone, verdict) = self.verdict();
         page.heading(format!("Campaign {}", self.campaign));
         page.table(self.equation());
         page.line(tone, format!("  {verdict}"));
         let allowances = self.allowances.iter().filter(|_| self.difference != 0);
-        for Allowance { mails, why } in allowances {
+        for Tolerance { mails, why } in allowances {
             page.line(Tone::Faint, format!("  tolerance: {} {why}", count(*mails)));
         }
         if matches!(self.method, Method::Counts { .. }) {

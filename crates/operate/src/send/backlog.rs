@@ -5,13 +5,13 @@ use std::time::Duration;
 use tidegate_delivery::ports::{Clock, Monotonic, PortError, QueueUrl, Queues};
 
 use super::deliver::is_permanent;
-use super::session::Progress;
+use super::session::SendProgress;
 
 /// The depth is asked this often at most.
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 
 /// Whether a batch may be sent now.
-pub(super) enum Room {
+pub(super) enum BacklogState {
     /// Yes.
     Free,
     /// Not before.
@@ -21,7 +21,7 @@ pub(super) enum Room {
 }
 
 /// How deep the queue is, as far as is known.
-pub(super) struct Backlog<'a, Q, C, P> {
+pub(super) struct BacklogLimit<'a, Q, C, P> {
     pub(super) queues: &'a Q,
     pub(super) clock: &'a C,
     pub(super) progress: &'a P,
@@ -37,7 +37,7 @@ pub(super) struct Backlog<'a, Q, C, P> {
     failing_since: Option<Monotonic>,
 }
 
-impl<'a, Q: Queues, C: Clock, P: Progress> Backlog<'a, Q, C, P> {
+impl<'a, Q: Queues, C: Clock, P: SendProgress> BacklogLimit<'a, Q, C, P> {
     pub(super) fn new(
         (queues, clock, progress): (&'a Q, &'a C, &'a P),
         queue: &'a QueueUrl,
@@ -54,17 +54,17 @@ impl<'a, Q: Queues, C: Clock, P: Progress> Backlog<'a, Q, C, P> {
     }
 
     /// Whether there is room for a batch; asks SQS where that is not known.
-    pub(super) async fn room(&mut self) -> Room {
-        let Some(most) = self.most else { return Room::Free };
+    pub(super) async fn room(&mut self) -> BacklogState {
+        let Some(most) = self.most else { return BacklogState::Free };
         let now = self.clock.monotonic();
         if let Some((at, depth)) = self.asked {
             if depth + self.since < most {
-                return Room::Free;
+                return BacklogState::Free;
             }
             let next = at + ASKED_EVERY;
             if now < next {
                 self.progress.waiting(depth + self.since, most);
-                return Room::Wait(next);
+                return BacklogState::Wait(next);
             }
         }
         match self.queues.depth(self.queue).await {
@@ -72,20 +72,20 @@ impl<'a, Q: Queues, C: Clock, P: Progress> Backlog<'a, Q, C, P> {
                 let depth = depth.visible + depth.in_flight + depth.delayed;
                 (self.asked, self.since, self.failing_since) = (Some((now, depth)), 0, None);
                 if depth < most {
-                    return Room::Free;
+                    return BacklogState::Free;
                 }
                 self.progress.waiting(depth, most);
-                Room::Wait(now + ASKED_EVERY)
+                BacklogState::Wait(now + ASKED_EVERY)
             }
             Err(error) => {
                 let since = *self.failing_since.get_or_insert(now);
                 if is_permanent(&error) || now.saturating_since(since) >= self.patience {
-                    return Room::Unknown(error);
+                    return BacklogState::Unknown(error);
                 }
                 self.progress.retrying(&error);
                 // As deep as may be, until it is known again.
                 (self.asked, self.since) = (Some((now, most)), 0);
-                Room::Wait(now + ASKED_EVERY)
+                BacklogState::Wait(now + ASKED_EVERY)
             }
         }
     }

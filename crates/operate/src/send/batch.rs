@@ -1,6 +1,6 @@
 //! Messages into batches: at most 10 and 1 MiB each.
 
-use super::draft::Message;
+use super::draft::RenderedMessage;
 
 /// Entries of a batch that SQS takes.
 const ENTRIES: usize = 10;
@@ -12,13 +12,13 @@ const CHARGED_BYTES: u64 = 65_536;
 /// Packs messages, in order.
 #[derive(Debug, Default)]
 pub(super) struct Packer {
-    batch: Vec<Message>,
+    batch: Vec<RenderedMessage>,
     bytes: usize,
 }
 
 impl Packer {
     /// Adds a message, and gives the batch before it where it no longer fits.
-    pub(super) fn add(&mut self, message: Message) -> Option<Vec<Message>> {
+    pub(super) fn add(&mut self, message: RenderedMessage) -> Option<Vec<RenderedMessage>> {
         let size = message.body.len();
         let full = self.batch.len() == ENTRIES || self.bytes + size > BYTES;
         let before = if full { self.rest() } else { None };
@@ -28,7 +28,7 @@ impl Packer {
     }
 
     /// What is left.
-    pub(super) fn rest(&mut self) -> Option<Vec<Message>> {
+    pub(super) fn rest(&mut self) -> Option<Vec<RenderedMessage>> {
         self.bytes = 0;
         Some(std::mem::take(&mut self.batch)).filter(|batch| !batch.is_empty())
     }
@@ -64,8 +64,14 @@ mod tests {
 
     use super::*;
 
-    fn message(row: u64, size: usize) -> Message {
-        Message { row, line: row, id: String::new(), id_given: false, body: "x".repeat(size) }
+    fn message(row: u64, size: usize) -> RenderedMessage {
+        RenderedMessage {
+            row,
+            line: row,
+            id: String::new(),
+            id_given: false,
+            body: "x".repeat(size),
+        }
     }
 
     proptest! {
@@ -83,7 +89,7 @@ mod tests {
             batches.extend(packer.rest());
             let rows: Vec<u64> = batches.iter().flatten().map(|message| message.row).collect();
             prop_assert_eq!(rows, (0..sizes.len() as u64).collect::<Vec<_>>());
-            let bytes = |batch: &Vec<Message>| batch.iter().map(|m| m.body.len()).sum::<usize>();
+            let bytes = |batch: &Vec<RenderedMessage>| batch.iter().map(|m| m.body.len()).sum::<usize>();
             prop_assert!(batches.iter().all(|b| (1..=10).contains(&b.len()) && bytes(b) <= BYTES));
             let charged: usize = batches.iter().map(|b| bytes(b).div_ceil(65_536)).sum();
             prop_assert_eq!(counter.charged(), charged as u64);

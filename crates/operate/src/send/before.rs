@@ -2,7 +2,7 @@
 
 use tidegate_delivery::ports::{Depth, Ledger, PortError, QueueUrl, Queues};
 
-use super::journal::Before;
+use super::journal::Baseline;
 
 /// What stands on a queue and in the ledger before a run, for its journal.
 ///
@@ -14,7 +14,7 @@ pub async fn before(
     campaign: &str,
     queue: &QueueUrl,
     merge: Option<&QueueUrl>,
-) -> Result<Before, PortError> {
+) -> Result<Baseline, PortError> {
     let counters = ledger.read().await?.counters;
     let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
     let all = |depth: Depth| depth.visible + depth.in_flight + depth.delayed;
@@ -23,7 +23,7 @@ pub async fn before(
         Some(merge) => all(queues.depth(merge).await?),
         None => 0,
     };
-    Ok(Before {
+    Ok(Baseline {
         sent: counter(&format!("sent.{campaign}")),
         possibly_sent: counter("possibly_sent"),
         queued,

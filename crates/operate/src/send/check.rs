@@ -9,15 +9,15 @@ use sha2::{Digest as _, Sha256};
 use tidegate_core::email::Email;
 
 use super::batch::Counter;
-use super::draft::{Draft, Message, hex};
-use super::fault::Fault;
-use super::rows::{Format, Rows};
+use super::draft::{CampaignDraft, RenderedMessage, hex};
+use super::fault::InputFault;
+use super::rows::{InputFormat, InputRows};
 
 /// What the first pass looks for.
 #[derive(Clone, Copy, Debug)]
-pub struct Checking {
+pub struct CheckOptions {
     /// How the input is written.
-    pub format: Format,
+    pub format: InputFormat,
     /// Faults after which it stops looking for more.
     pub max_faults: usize,
     /// Whether an address may stand in several rows.
@@ -26,7 +26,7 @@ pub struct Checking {
 
 /// An input without a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct InputSummary {
     /// Rows, and so mails and recipients.
     pub rows: u64,
     /// Bytes of all messages.
@@ -48,17 +48,17 @@ pub struct Checked {
 /// It keeps some 40 bytes a row, to know an address or an id that comes twice.
 ///
 /// # Errors
-/// The faults, at most [`Checking::max_faults`].
+/// The faults, at most [`CheckOptions::max_faults`].
 pub fn check<R: Read>(
-    draft: &Draft,
+    draft: &CampaignDraft,
     file: &str,
     input: R,
-    checking: Checking,
-    mut seen: impl FnMut(&Message, &Email),
-) -> Result<Checked, Vec<Fault>> {
-    let mut input = Hashing { input, hash: Sha256::new() };
-    let rows = Rows::new(file, checking.format, &mut input).map_err(|fault| vec![fault])?;
-    let mut pass = Pass::new(file, checking);
+    checking: CheckOptions,
+    mut seen: impl FnMut(&RenderedMessage, &Email),
+) -> Result<InputSummary, Vec<InputFault>> {
+    let mut input = HashingReader { input, hash: Sha256::new() };
+    let rows = InputRows::new(file, checking.format, &mut input).map_err(|fault| vec![fault])?;
+    let mut pass = CheckPass::new(file, checking);
     for row in rows {
         let message = row.and_then(|row| draft.message(file, &row));
         let message = message.and_then(|(message, email)| {
@@ -77,16 +77,16 @@ pub fn check<R: Read>(
         }
     }
     if pass.rows == 0 && pass.faults.is_empty() {
-        pass.fault(Fault::bare(file, 1, "rows", "must be at least one"));
+        pass.fault(InputFault::bare(file, 1, "rows", "must be at least one"));
     }
     if !pass.faults.is_empty() {
         return Err(pass.faults);
     }
     // The readers stop where they have all rows: what follows belongs to the input all the same.
     std::io::copy(&mut input, &mut std::io::sink()).map_err(|error| {
-        vec![Fault::bare(file, 1, "file", format!("must be readable: {error}"))]
+        vec![InputFault::bare(file, 1, "file", format!("must be readable: {error}"))]
     })?;
-    Ok(Checked {
+    Ok(InputSummary {
         rows: pass.rows,
         bytes: pass.bytes,
         largest: pass.largest,
@@ -97,24 +97,24 @@ pub fn check<R: Read>(
     })
 }
 
-struct Pass<'a> {
+struct CheckPass<'a> {
     file: &'a str,
-    checking: Checking,
+    checking: CheckOptions,
     rows: u64,
     bytes: u64,
     largest: u64,
     counter: Counter,
     repeated: u64,
     given_ids: u64,
-    faults: Vec<Fault>,
+    faults: Vec<InputFault>,
     hasher: RandomState,
     /// The first line of each address and id, by their hash.
     addresses: HashMap<u64, u64>,
     ids: HashMap<u64, u64>,
 }
 
-impl<'a> Pass<'a> {
-    fn new(file: &'a str, checking: Checking) -> Self {
+impl<'a> CheckPass<'a> {
+    fn new(file: &'a str, checking: CheckOptions) -> Self {
         Self {
             file,
             checking,
@@ -131,7 +131,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn count(&mut self, message: &Message) {
+    fn count(&mut self, message: &RenderedMessage) {
         let size = message.body.len();
         self.rows += 1;
         self.bytes += size as u64;
@@ -141,20 +141,20 @@ impl<'a> Pass<'a> {
     }
 
     /// A fault of a template in row after row is one fault.
-    fn fault(&mut self, fault: Fault) {
+    fn fault(&mut self, fault: InputFault) {
         match self.faults.iter_mut().find(|known| known.repeats(&fault)) {
             Some(known) => known.rows += 1,
             None => self.faults.push(fault),
         }
     }
 
-    fn twice(&mut self, message: &Message, email: &Email) -> Result<(), Fault> {
+    fn twice(&mut self, message: &RenderedMessage, email: &Email) -> Result<(), InputFault> {
         let line = message.line;
         if message.id_given {
             let first = *self.ids.entry(self.hasher.hash_one(&message.id)).or_insert(line);
             if first != line {
                 let problem = format!("must be another one in each row; line {first} has the same");
-                return Err(Fault::new(self.file, line, "id", problem, &message.id));
+                return Err(InputFault::new(self.file, line, "id", problem, &message.id));
             }
         }
         for to in email.to() {
@@ -169,7 +169,7 @@ impl<'a> Pass<'a> {
                     "must stand in one row only, or with --allow-duplicates; line {first} has the \
                      same"
                 );
-                return Err(Fault::new(self.file, line, "to", problem, to.addr_spec()));
+                return Err(InputFault::new(self.file, line, "to", problem, to.addr_spec()));
             }
         }
         Ok(())
@@ -177,12 +177,12 @@ impl<'a> Pass<'a> {
 }
 
 /// A reader that hashes what is read through it.
-pub(super) struct Hashing<R> {
+pub(super) struct HashingReader<R> {
     pub(super) input: R,
     pub(super) hash: Sha256,
 }
 
-impl<R: Read> Read for Hashing<R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.input.read(buffer)?;
         self.hash.update(&buffer[..read]);

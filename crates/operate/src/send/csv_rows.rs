@@ -5,51 +5,56 @@ use std::io::{self, Read};
 
 use serde_json::Value;
 
-use super::fault::Fault;
-use super::rows::Next;
+use super::fault::InputFault;
+use super::rows::NextRow;
 
 const ONE_LINE: &str = "must be on one line (a quote that is not closed?), or with --multiline";
 
 /// A CSV whose first line was read.
-pub(super) struct Csv<R: Read> {
-    reader: csv::Reader<Closed<R>>,
+pub(super) struct CsvReader<R: Read> {
+    reader: csv::Reader<FinalNewline<R>>,
     columns: Vec<String>,
     multiline: bool,
     // Of bytes: an error about texts would not know the line behind empty ones.
     record: csv::ByteRecord,
 }
 
-impl<R: Read> Csv<R> {
+impl<R: Read> CsvReader<R> {
     /// The records of `input`, called `file` in faults.
     ///
     /// # Errors
     /// A first line that does not name the columns, each once.
-    pub(super) fn new(file: &str, delimiter: u8, multiline: bool, input: R) -> Result<Self, Fault> {
+    pub(super) fn new(
+        file: &str,
+        delimiter: u8,
+        multiline: bool,
+        input: R,
+    ) -> Result<Self, InputFault> {
         let mut builder = csv::ReaderBuilder::new();
         // Ended by LF alone: at a CR its lines would be counted one too few.
         builder.delimiter(delimiter).terminator(csv::Terminator::Any(b'\n')).flexible(true);
-        let mut reader = builder.from_reader(Closed { input, fed: false, over: false });
+        let mut reader = builder.from_reader(FinalNewline { input, fed: false, over: false });
         let columns = columns(file, &mut reader, multiline)?;
         Ok(Self { reader, columns, multiline, record: csv::ByteRecord::new() })
     }
 
-    pub(super) fn next(&mut self, file: &str) -> Next {
+    pub(super) fn next(&mut self, file: &str) -> NextRow {
         loop {
             match self.reader.read_byte_record(&mut self.record) {
-                Ok(false) => return Next::Last(None),
+                Ok(false) => return NextRow::Last(None),
                 // An empty line that ends in CR and LF.
                 Ok(true) if self.record.len() == 1 && &self.record[0] == b"\r" => {}
                 Ok(true) => {
                     let row = self.row(file);
-                    return row.map_or_else(Next::Fault, |(line, row)| Next::Row(line, row));
+                    return row.map_or_else(NextRow::Fault, |(line, row)| NextRow::Row(line, row));
                 }
-                Err(error) => return Next::Last(Some(unreadable(file, &error))),
+                Err(error) => return NextRow::Last(Some(unreadable(file, &error))),
             }
         }
     }
 
     /// The record's line and columns.
-    fn row(&self, file: &str) -> Result<(u64, BTreeMap<String, Value>), Fault> {
+    fn row(&self, file: &str) -> Result<(u64, BTreeMap<String, Value>), InputFault> {
         let Self { columns, record, .. } = self;
         let open = self.reader.get_ref().over;
         let line = self.line(open);
@@ -61,7 +66,7 @@ impl<R: Read> Csv<R> {
         if !self.multiline {
             let broken = values.iter().position(|value| value.contains(&b'\n'));
             if let Some(position) = broken {
-                return Err(Fault::bare(file, line, name(position), ONE_LINE));
+                return Err(InputFault::bare(file, line, name(position), ONE_LINE));
             }
         }
         if open {
@@ -69,13 +74,13 @@ impl<R: Read> Csv<R> {
         }
         if found != expected {
             let problem = format!("must have {expected} fields, as the first line");
-            return Err(Fault::new(file, line, "row", problem, found.to_string()));
+            return Err(InputFault::new(file, line, "row", problem, found.to_string()));
         }
         let mut row = BTreeMap::new();
         for (position, value) in values.into_iter().enumerate() {
             let text = std::str::from_utf8(value).map_err(|_| {
                 let field = format!("field {}", position + 1);
-                Fault::new(file, line, field, "must be UTF-8", "other bytes")
+                InputFault::new(file, line, field, "must be UTF-8", "other bytes")
             })?;
             let is_last = position + 1 == found;
             let text = if is_last { text.strip_suffix('\r').unwrap_or(text) } else { text };
@@ -95,19 +100,20 @@ impl<R: Read> Csv<R> {
 
 fn columns<R: Read>(
     file: &str,
-    reader: &mut csv::Reader<Closed<R>>,
+    reader: &mut csv::Reader<FinalNewline<R>>,
     multiline: bool,
-) -> Result<Vec<String>, Fault> {
+) -> Result<Vec<String>, InputFault> {
     let header = reader.headers().map_err(|error| unreadable(file, &error))?;
     let broken = header.iter().position(|name| name.contains('\n'));
     let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
     if let Some(position) = broken.filter(|_| !multiline) {
-        return Err(Fault::bare(file, 1, format!("column {}", position + 1), ONE_LINE));
+        return Err(InputFault::bare(file, 1, format!("column {}", position + 1), ONE_LINE));
     }
     if reader.get_ref().over && !columns.is_empty() {
         return Err(unclosed(file, 1));
     }
-    let fault = |value: &str, problem: &str| Err(Fault::new(file, 1, "column", problem, value));
+    let fault =
+        |value: &str, problem: &str| Err(InputFault::new(file, 1, "column", problem, value));
     for (position, name) in columns.iter().enumerate() {
         if name.is_empty() {
             let problem = "must have a name: the first line names the columns";
@@ -123,31 +129,31 @@ fn columns<R: Read>(
     Ok(columns)
 }
 
-fn unclosed(file: &str, line: u64) -> Fault {
-    Fault::bare(file, line, "row", "must have its last quote closed")
+fn unclosed(file: &str, line: u64) -> InputFault {
+    InputFault::bare(file, line, "row", "must have its last quote closed")
 }
 
-fn unreadable(file: &str, error: &csv::Error) -> Fault {
+fn unreadable(file: &str, error: &csv::Error) -> InputFault {
     let line = error.position().map_or(1, csv::Position::line);
     match error.kind() {
         csv::ErrorKind::Utf8 { err, .. } => {
             let field = format!("field {}", err.field() + 1);
-            Fault::new(file, line, field, "must be UTF-8", "other bytes")
+            InputFault::new(file, line, field, "must be UTF-8", "other bytes")
         }
-        _ => Fault::new(file, line, "row", "must be readable CSV", error.to_string()),
+        _ => InputFault::new(file, line, "row", "must be readable CSV", error.to_string()),
     }
 }
 
 /// An input that ends in a line feed, whether it does itself or not: each record ends in one, and
 /// one for which the reader went on to the end has a quote that is not closed.
-struct Closed<R> {
+struct FinalNewline<R> {
     input: R,
     fed: bool,
     /// The end was read, after the line feed.
     over: bool,
 }
 
-impl<R: Read> Read for Closed<R> {
+impl<R: Read> Read for FinalNewline<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.fed {
             let read = self.input.read(buffer)?;

@@ -9,9 +9,9 @@ use tidegate_delivery::ports::{
     Clock, Entropy, EntryError, FailureKind, Monotonic, Outgoing, PortError, QueueUrl, Queues,
 };
 
-use super::draft::Message;
-use super::journal::Acknowledged;
-use super::session::Progress;
+use super::draft::RenderedMessage;
+use super::journal::AcknowledgedRows;
+use super::session::SendProgress;
 
 /// The first pause before a batch is tried again; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -62,9 +62,9 @@ fn is_refusal(code: &str) -> bool {
 
 /// What became of a batch.
 #[derive(Debug, Default)]
-pub(super) struct Delivered {
+pub(super) struct BatchReport {
     /// What stands on the queue.
-    pub(super) acknowledged: Acknowledged,
+    pub(super) acknowledged: AcknowledgedRows,
     /// Bytes of it.
     pub(super) bytes: u64,
     /// Calls beyond the first.
@@ -85,15 +85,15 @@ pub(super) struct Deliverer<'a, Q, C, E, P> {
     pub(super) patience: Duration,
 }
 
-impl<Q: Queues, C: Clock, E: Entropy, P: Progress> Deliverer<'_, Q, C, E, P> {
+impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P> {
     /// Sends `batch`; ends early, between two calls, where `stop` is ready.
     pub(super) async fn deliver(
         &self,
-        batch: Vec<Message>,
+        batch: Vec<RenderedMessage>,
         stop: Shared<impl Future<Output = ()>>,
-    ) -> Delivered {
-        let mut delivered = Delivered::default();
-        let mut done: Vec<Message> = Vec::with_capacity(batch.len());
+    ) -> BatchReport {
+        let mut delivered = BatchReport::default();
+        let mut done: Vec<RenderedMessage> = Vec::with_capacity(batch.len());
         let mut left = batch;
         let mut failing_since = None;
         loop {
@@ -116,12 +116,15 @@ impl<Q: Queues, C: Clock, E: Entropy, P: Progress> Deliverer<'_, Q, C, E, P> {
         done.sort_unstable_by_key(|message| message.row);
         delivered.bytes = done.iter().map(|message| message.body.len() as u64).sum();
         delivered.acknowledged =
-            Acknowledged::of(done.iter().map(|message| (message.row, message.id.as_str())));
+            AcknowledgedRows::of(done.iter().map(|message| (message.row, message.id.as_str())));
         delivered
     }
 
     /// One call: what it put on the queue, taken out of `left`; and what went wrong with the rest.
-    async fn attempt(&self, left: &mut Vec<Message>) -> (Vec<Message>, Option<DeliverError>) {
+    async fn attempt(
+        &self,
+        left: &mut Vec<RenderedMessage>,
+    ) -> (Vec<RenderedMessage>, Option<DeliverError>) {
         let outgoing: Vec<Outgoing> = left.iter().map(outgoing).collect();
         let entries = match self.queues.send(self.queue, &outgoing).await {
             Ok(entries) => entries,
@@ -170,7 +173,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: Progress> Deliverer<'_, Q, C, E, P> {
 }
 
 /// As a producer sends it: a body, and nothing beside it.
-fn outgoing(message: &Message) -> Outgoing {
+fn outgoing(message: &RenderedMessage) -> Outgoing {
     let body = message.body.as_str().into();
     Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
 }

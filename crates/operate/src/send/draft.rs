@@ -8,13 +8,13 @@ use sha2::{Digest as _, Sha256};
 use tidegate_core::email::{Address, AllowedSenders, Email, Priority};
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 
-use super::fault::Fault;
-use super::rows::Row;
-use super::template::{Columns, Part, Templates};
+use super::fault::InputFault;
+use super::rows::InputRow;
+use super::template::{Columns, TemplatePart, Templates};
 
 /// What the mails have in common, and where their own comes from.
 #[derive(Debug)]
-pub struct Draft {
+pub struct CampaignDraft {
     /// The campaign's name.
     pub campaign: String,
     /// What the run is called: with the campaign, the row's number and what the mail says it makes
@@ -31,7 +31,7 @@ pub struct Draft {
     /// `configuration_set`.
     pub configuration_set: Option<String>,
     /// What they say.
-    pub content: Words,
+    pub content: DraftContent,
     /// The column of the recipient; none is `to`, or else `email`.
     pub to_column: Option<String>,
     /// The column of the id; none is `id` where there is one.
@@ -42,7 +42,7 @@ pub struct Draft {
 
 /// What the mails say.
 #[derive(Debug)]
-pub enum Words {
+pub enum DraftContent {
     /// Templates, rendered here.
     Here(Templates),
     /// A template of SES's, which gets a row's columns as its data; and the templates for
@@ -57,7 +57,7 @@ pub enum Words {
 
 /// A message, ready for its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct RenderedMessage {
     /// The row's number, from 1.
     pub row: u64,
     /// The line that it begins on.
@@ -71,7 +71,7 @@ pub struct Message {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct MessageJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<&'a str>,
     from: &'a str,
@@ -85,30 +85,30 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     html: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    template: Option<SesTemplate<'a>>,
+    template: Option<SesTemplateJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     configuration_set: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    list_unsubscribe: Option<Unsubscribe>,
+    list_unsubscribe: Option<UnsubscribeJson>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     tags: &'a BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
-struct SesTemplate<'a> {
+struct SesTemplateJson<'a> {
     name: &'a str,
     data: &'a BTreeMap<String, Value>,
 }
 
 #[derive(Serialize)]
-struct Unsubscribe {
+struct UnsubscribeJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mailto: Option<String>,
 }
 
-impl Draft {
+impl CampaignDraft {
     /// How urgent the mails are; one that is no priority is refused with the first row.
     pub(super) fn urgency(&self) -> Priority {
         let given = self.priority.as_deref();
@@ -120,25 +120,34 @@ impl Draft {
     ///
     /// # Errors
     /// What the poller would refuse, a column that is missing, or a template that cannot be rendered.
-    pub fn message(&self, file: &str, row: &Row) -> Result<(Message, Email), Fault> {
+    pub fn message(
+        &self,
+        file: &str,
+        row: &InputRow,
+    ) -> Result<(RenderedMessage, Email), InputFault> {
         let (column, to) = self.recipient(file, row)?;
         let given = self.given_id(file, row)?;
         let body = self.body(file, row, &to)?;
         let id = given.clone().unwrap_or_else(|| self.derived_id(row, &body));
         let body = with_id(&id, &body).map_err(|error| {
-            Fault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
+            InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
         })?;
         let email = self.read(file, row, &body).map_err(|fault| {
             // The input's own words for what the message calls `to`.
-            if fault.field == "to" { Fault { field: column, ..fault } } else { fault }
+            if fault.field == "to" { InputFault { field: column, ..fault } } else { fault }
         })?;
-        let message =
-            Message { row: row.number, line: row.line, id, id_given: given.is_some(), body };
+        let message = RenderedMessage {
+            row: row.number,
+            line: row.line,
+            id,
+            id_given: given.is_some(),
+            body,
+        };
         Ok((message, email))
     }
 
     /// The column of the recipient, and the recipient.
-    fn recipient(&self, file: &str, row: &Row) -> Result<(String, String), Fault> {
+    fn recipient(&self, file: &str, row: &InputRow) -> Result<(String, String), InputFault> {
         const NEEDED: &str = "must be there: the recipient, one address";
         let named = match &self.to_column {
             Some(column) => vec![column.as_str()],
@@ -147,69 +156,74 @@ impl Draft {
         let found = named.iter().find_map(|name| Some(((*name).to_owned(), row.text(name)?)));
         match found {
             Some((column, to)) if to.trim().is_empty() => {
-                Err(Fault::bare(file, row.line, column, NEEDED))
+                Err(InputFault::bare(file, row.line, column, NEEDED))
             }
             // Said before anything is rendered: a template's fault must not hide it.
             Some((column, to)) => match Address::parse(&to) {
                 Ok(_) => Ok((column, to)),
-                Err(error) => Err(Fault::new(file, row.line, column, error.to_string(), to)),
+                Err(error) => Err(InputFault::new(file, row.line, column, error.to_string(), to)),
             },
             None => {
                 let columns: Vec<&str> = row.columns.keys().map(String::as_str).collect();
                 let columns = columns.join(", ");
                 let field = format!("column {}", named.join(" or "));
-                Err(Fault::bare(file, row.line, field, format!("{NEEDED}; there are: {columns}")))
+                Err(InputFault::bare(
+                    file,
+                    row.line,
+                    field,
+                    format!("{NEEDED}; there are: {columns}"),
+                ))
             }
         }
     }
 
     /// The id that the row itself gives.
-    fn given_id(&self, file: &str, row: &Row) -> Result<Option<String>, Fault> {
+    fn given_id(&self, file: &str, row: &InputRow) -> Result<Option<String>, InputFault> {
         let column = self.id_column.as_deref().unwrap_or("id");
         match row.text(column) {
             Some(id) => Ok(Some(id)),
             None if self.id_column.is_none() && !row.columns.contains_key(column) => Ok(None),
             None => {
                 let problem = "must be there: the mail's id, a text or a number";
-                Err(Fault::bare(file, row.line, column, problem))
+                Err(InputFault::bare(file, row.line, column, problem))
             }
         }
     }
 
     /// The message without its id.
-    fn body(&self, file: &str, row: &Row, to: &str) -> Result<String, Fault> {
+    fn body(&self, file: &str, row: &InputRow, to: &str) -> Result<String, InputFault> {
         let (templates, ses) = match &self.content {
-            Words::Here(templates) => (templates, None),
-            Words::AtSes { name, headers } => {
-                (headers, Some(SesTemplate { name, data: &row.columns }))
+            DraftContent::Here(templates) => (templates, None),
+            DraftContent::AtSes { name, headers } => {
+                (headers, Some(SesTemplateJson { name, data: &row.columns }))
             }
         };
         let columns = Columns::of(row);
         let render = |part| templates.render(part, &columns, (file, row));
-        let url = render(Part::UnsubscribeUrl)?;
-        let mailto = render(Part::UnsubscribeMailto)?;
+        let url = render(TemplatePart::UnsubscribeUrl)?;
+        let mailto = render(TemplatePart::UnsubscribeMailto)?;
         let unsubscribing = url.is_some() || mailto.is_some();
-        let body = Body {
+        let body = MessageJson {
             priority: self.priority.as_deref(),
             from: &self.from,
             to,
             reply_to: &self.reply_to,
-            subject: render(Part::Subject)?.map(|subject| subject.trim().to_owned()),
-            text: render(Part::Text)?,
-            html: render(Part::Html)?,
+            subject: render(TemplatePart::Subject)?.map(|subject| subject.trim().to_owned()),
+            text: render(TemplatePart::Text)?,
+            html: render(TemplatePart::Html)?,
             template: ses,
             configuration_set: self.configuration_set.as_deref(),
-            list_unsubscribe: unsubscribing.then_some(Unsubscribe { url, mailto }),
+            list_unsubscribe: unsubscribing.then_some(UnsubscribeJson { url, mailto }),
             tags: &self.tags,
         };
         let json = serde_json::to_string(&body).map_err(|error| {
-            Fault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
+            InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
         })?;
         Ok(for_sqs(json))
     }
 
     /// The same for the same run, row and words: a repeated run gives the same mails.
-    fn derived_id(&self, row: &Row, body: &str) -> String {
+    fn derived_id(&self, row: &InputRow, body: &str) -> String {
         let mut hash = Sha256::new();
         for part in [self.campaign.as_str(), &self.run, &row.number.to_string(), body] {
             hash.update((part.len() as u64).to_le_bytes());
@@ -219,9 +233,9 @@ impl Draft {
     }
 
     /// Reads the body as the poller does.
-    fn read(&self, file: &str, row: &Row, body: &str) -> Result<Email, Fault> {
+    fn read(&self, file: &str, row: &InputRow, body: &str) -> Result<Email, InputFault> {
         let parsed = Email::parse(body).and_then(|email| self.senders.admit(email));
-        let email = parsed.map_err(|error| Fault::of_mail(file, row.line, &error))?;
+        let email = parsed.map_err(|error| InputFault::of_mail(file, row.line, &error))?;
         let identity = Identity::from_body_id(&self.campaign, email.id().unwrap_or_default());
         let envelope = Envelope::fresh(&self.campaign, identity, EpochMillis::MAX);
         let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
@@ -229,8 +243,8 @@ impl Draft {
             let problem = format!(
                 "must be at most {allowed} bytes, so that Tidegate's attributes fit beside it"
             );
-            let bare = Fault::bare(file, row.line, "body", problem);
-            return Err(Fault { value: Some(format!("{} bytes", body.len())), ..bare });
+            let bare = InputFault::bare(file, row.line, "body", problem);
+            return Err(InputFault { value: Some(format!("{} bytes", body.len())), ..bare });
         }
         Ok(email)
     }

@@ -5,21 +5,21 @@ use std::fmt;
 use serde::Serialize;
 use tidegate_core::email::EmailError;
 
-use crate::redact::Addresses;
+use crate::redact::AddressVisibility;
 
 /// Characters of a value that are shown.
 const SHOWN: usize = 60;
 
 /// One fault of the input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Fault {
+pub struct InputFault {
     /// The input's name.
     pub file: String,
     /// The line of it, from 1.
     pub line: u64,
     /// The template and the line of it, where it is one's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<Box<Place>>,
+    pub template: Option<Box<FileLine>>,
     /// The column, or the member of the message.
     pub field: String,
     /// What is allowed.
@@ -33,14 +33,14 @@ pub struct Fault {
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct FileLine {
     /// The file's name.
     pub file: String,
     /// The line, from 1.
     pub line: u64,
 }
 
-impl Fault {
+impl InputFault {
     /// A fault with a value.
     pub fn new(
         file: &str,
@@ -82,7 +82,7 @@ impl Fault {
     }
 
     /// With the addresses in its value shown or masked.
-    pub fn shown(mut self, addresses: Addresses) -> Self {
+    pub fn shown(mut self, addresses: AddressVisibility) -> Self {
         self.value = self.value.map(|value| masked(addresses, &value));
         self
     }
@@ -97,14 +97,14 @@ impl Fault {
 }
 
 /// A quoted value, masked and quoted again.
-fn masked(addresses: Addresses, value: &str) -> String {
+fn masked(addresses: AddressVisibility, value: &str) -> String {
     match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(inner) if inner.contains('@') => format!("\"{}\"", addresses.one(inner)),
         _ => addresses.within(value),
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for InputFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, field, problem, .. } = self;
         match &self.template {

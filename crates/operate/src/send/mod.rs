@@ -25,17 +25,17 @@ mod session;
 mod template;
 
 pub use before::before;
-pub use check::{Checked, Checking, check};
+pub use check::{CheckOptions, InputSummary, check};
 pub use deliver::DeliverError;
-pub use draft::{Draft, Message, Words, fingerprint};
-pub use fault::{Fault, Place};
+pub use draft::{CampaignDraft, DraftContent, RenderedMessage, fingerprint};
+pub use fault::{FileLine, InputFault};
 pub use journal::{
-    Acknowledged, Before, Contents, Difference, Header, JournalError, JournalFile, Log, Ranges,
-    Record, Records, Writer, read,
+    AcknowledgedRows, Baseline, JournalContents, JournalError, JournalFile, JournalHeader,
+    JournalReader, JournalRecord, JournalSink, JournalWriter, RowRanges, SettingDifference, read,
 };
 pub use preview::{Preview, PreviewedMail};
-pub use report::{DryRun, Ended, Estimate, Refused, SendReport, Shown, Unfinished};
+pub use report::{DryRun, Estimate, FaultReport, PreviewReport, RunEnd, SendReport, UnfinishedRun};
 pub use restart::{RestartError, Resume, once_more, restarted};
-pub use rows::{Format, Row, Rows};
-pub use session::{Limits, Ports, Progress, SendError, Session, Standing, standing};
-pub use template::{Columns, Part, Source, Templates};
+pub use rows::{InputFormat, InputRow, InputRows};
+pub use session::{RunState, SendError, SendLimits, SendPorts, SendProgress, Session, standing};
+pub use template::{Columns, TemplatePart, TemplateSource, Templates};

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use tidegate_core::email::{Content, Email};
 
-use super::draft::Message;
+use super::draft::RenderedMessage;
 use crate::page::{Page, Span, Tone, View};
-use crate::redact::Addresses;
+use crate::redact::AddressVisibility;
 
 /// The first mails of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -15,7 +15,7 @@ pub struct Preview {
     #[serde(skip)]
     most: usize,
     #[serde(skip)]
-    addresses: Addresses,
+    addresses: AddressVisibility,
 }
 
 /// A mail as SES will get it.
@@ -53,12 +53,12 @@ pub struct PreviewedMail {
 
 impl Preview {
     /// A preview of the first `most` mails.
-    pub fn new(most: usize, addresses: Addresses) -> Self {
+    pub fn new(most: usize, addresses: AddressVisibility) -> Self {
         Self { mails: Vec::new(), most, addresses }
     }
 
     /// Takes a mail, where it is one of the first.
-    pub fn see(&mut self, message: &Message, email: &Email) {
+    pub fn see(&mut self, message: &RenderedMessage, email: &Email) {
         if self.mails.len() >= self.most {
             return;
         }
@@ -93,7 +93,7 @@ impl Preview {
 }
 
 /// A text of several lines, its addresses shown or masked.
-fn within(addresses: Addresses, text: &str) -> String {
+fn within(addresses: AddressVisibility, text: &str) -> String {
     text.split('\n').map(|line| addresses.within(line)).collect::<Vec<_>>().join("\n")
 }
 

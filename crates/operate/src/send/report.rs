@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::check::Checked;
-use super::fault::Fault;
-use super::journal::Header;
+use super::check::InputSummary;
+use super::fault::InputFault;
+use super::journal::JournalHeader;
 use super::preview::Preview;
 use super::restart::{Resume, days};
-use super::session::Standing;
+use super::session::RunState;
 use crate::format::{bytes, count, counted, rate, span};
 use crate::page::{Page, Span, Tone, View};
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum RunEnd {
     /// Every row stands on the queue.
     Done,
     /// It was interrupted: the rest is for the next run of the same command.
@@ -48,14 +48,14 @@ pub struct SendReport {
     /// How long it took.
     pub seconds: f64,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: RunEnd,
     /// What goes on with it, where the same command would not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<Resume>,
 }
 
 impl SendReport {
-    pub(super) fn new(header: &Header, journal: String, before: u64) -> Self {
+    pub(super) fn new(header: &JournalHeader, journal: String, before: u64) -> Self {
         Self {
             campaign: header.campaign.clone(),
             run: header.run.clone(),
@@ -66,30 +66,30 @@ impl SendReport {
             bytes: 0,
             retries: 0,
             seconds: 0.0,
-            ended: Ended::Done,
+            ended: RunEnd::Done,
             resume: None,
         }
     }
 
     /// The first reason is the one that is said.
     pub(super) fn gave_up(&mut self, error: &(dyn StdError + 'static)) {
-        if self.ended == Ended::Done {
+        if self.ended == RunEnd::Done {
             let causes = std::iter::successors(Some(error), |&error| error.source());
             let said = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-            self.ended = Ended::GaveUp(said);
+            self.ended = RunEnd::GaveUp(said);
         }
     }
 
     pub(super) fn interrupted(&mut self) {
-        if self.ended == Ended::Done {
-            self.ended = Ended::Interrupted;
+        if self.ended == RunEnd::Done {
+            self.ended = RunEnd::Interrupted;
         }
     }
 
     /// An interruption that came after the last row is none.
     pub(super) fn conclude(&mut self) {
         if self.left() == 0 {
-            self.ended = Ended::Done;
+            self.ended = RunEnd::Done;
         }
     }
 
@@ -99,8 +99,8 @@ impl SendReport {
     }
 
     /// What the program ends with where rows are left.
-    pub fn unfinished(&self) -> Unfinished {
-        Unfinished { left: self.left(), command: self.command() }
+    pub fn unfinished(&self) -> UnfinishedRun {
+        UnfinishedRun { left: self.left(), command: self.command() }
     }
 
     /// The command that goes on with it.
@@ -124,9 +124,9 @@ impl View for SendReport {
     fn view(&self, page: &mut Page) {
         let what = counted(self.enqueued, "mail");
         let (tone, said) = match &self.ended {
-            Ended::Done => (Tone::Good, format!("{what} enqueued for campaign {}", self.campaign)),
-            Ended::Interrupted => (Tone::Warning, format!("Interrupted: {what} enqueued")),
-            Ended::GaveUp(why) => (Tone::Bad, format!("Given up after {what}: {why}")),
+            RunEnd::Done => (Tone::Good, format!("{what} enqueued for campaign {}", self.campaign)),
+            RunEnd::Interrupted => (Tone::Warning, format!("Interrupted: {what} enqueued")),
+            RunEnd::GaveUp(why) => (Tone::Bad, format!("Given up after {what}: {why}")),
         };
         page.line(tone, said);
         let mut fields = vec![("run", Span::from(&self.run))];
@@ -144,7 +144,7 @@ impl View for SendReport {
         fields.push(("journal", Span::from(&self.journal)));
         page.fields(fields);
         match self.ended {
-            Ended::Done => page.line(
+            RunEnd::Done => page.line(
                 Tone::Faint,
                 format!("tidegate reconcile {} says what became of them.", self.journal),
             ),
@@ -159,7 +159,7 @@ impl View for SendReport {
 /// Rows are left: what the program ends with after the report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} not enqueued: run {command}", counted(*.left, "mail"))]
-pub struct Unfinished {
+pub struct UnfinishedRun {
     /// How many.
     pub left: u64,
     command: String,
@@ -167,7 +167,7 @@ pub struct Unfinished {
 
 /// A preview, a dry run, or both.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Shown {
+pub struct PreviewReport {
     /// The first mails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
@@ -176,7 +176,7 @@ pub struct Shown {
     pub dry_run: Option<DryRun>,
 }
 
-impl View for Shown {
+impl View for PreviewReport {
     fn view(&self, page: &mut Page) {
         if let Some(preview) = &self.preview {
             preview.view(page);
@@ -189,16 +189,16 @@ impl View for Shown {
 
 /// What is wrong with the input: nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Refused {
+pub struct FaultReport {
     /// The input.
     pub file: String,
     /// The faults, in the order of the input.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<InputFault>,
     /// Whether there may be more: it stopped looking.
     pub more: bool,
 }
 
-impl View for Refused {
+impl View for FaultReport {
     fn view(&self, page: &mut Page) {
         for fault in &self.faults {
             page.line(Tone::Bad, fault);
@@ -276,15 +276,15 @@ impl DryRun {
     /// id, none where it is off.
     pub fn new(
         (file, journal): (&str, &str),
-        header: &Header,
-        standing: &Standing,
-        checked: &Checked,
+        header: &JournalHeader,
+        standing: &RunState,
+        checked: &InputSummary,
         kept: Option<Duration>,
         estimate: Estimate,
     ) -> Self {
         let enqueued_before = match standing {
-            Standing::New => 0,
-            Standing::Interrupted(rows) => rows.count(),
+            RunState::New => 0,
+            RunState::Interrupted(rows) => rows.count(),
         };
         let seconds = estimate.seconds(checked.rows.saturating_sub(enqueued_before));
         Self {

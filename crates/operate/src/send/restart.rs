@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::check::Checked;
+use super::check::InputSummary;
 use super::journal::{JournalError, read};
 use crate::format::counted;
 
@@ -116,7 +116,7 @@ pub fn restarted(
 /// [`RestartError::SameIds`].
 pub fn once_more(
     option: &'static str,
-    checked: &Checked,
+    checked: &InputSummary,
     kept: Option<Duration>,
 ) -> Result<(), RestartError> {
     match kept {

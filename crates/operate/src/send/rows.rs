@@ -5,12 +5,12 @@ use std::io::{BufRead, BufReader, Read};
 
 use serde_json::Value;
 
-use super::csv_rows::Csv;
-use super::fault::Fault;
+use super::csv_rows::CsvReader;
+use super::fault::InputFault;
 
 /// How the input is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum InputFormat {
     /// Comma-separated values with the columns' names in the first line.
     Csv {
         /// What stands between two fields: `,` or `;` or a tab.
@@ -25,7 +25,7 @@ pub enum Format {
 
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct InputRow {
     /// Which one it is, from 1.
     pub number: u64,
     /// The line that it begins on, from 1.
@@ -34,7 +34,7 @@ pub struct Row {
     pub columns: BTreeMap<String, Value>,
 }
 
-impl Row {
+impl InputRow {
     /// The column of this name, in upper or lower case, and its value as text; none where it is not
     /// there, or neither text nor number.
     pub fn text(&self, column: &str) -> Option<String> {
@@ -53,54 +53,54 @@ impl Row {
 
 /// The rows of an input, each or what is wrong with it. After a fault that ends the input there are
 /// no more.
-pub struct Rows<R: Read> {
+pub struct InputRows<R: Read> {
     file: String,
     number: u64,
-    source: Source<R>,
+    source: RowSource<R>,
 }
 
-enum Source<R: Read> {
-    Csv(Box<Csv<R>>),
+enum RowSource<R: Read> {
+    Csv(Box<CsvReader<R>>),
     Lines { reader: BufReader<R>, line: u64 },
     Ended,
 }
 
-impl<R: Read> Rows<R> {
+impl<R: Read> InputRows<R> {
     /// The rows of `input`, which is called `file` in faults.
     ///
     /// # Errors
     /// A CSV without column names, or with one twice.
-    pub fn new(file: &str, format: Format, input: R) -> Result<Self, Fault> {
+    pub fn new(file: &str, format: InputFormat, input: R) -> Result<Self, InputFault> {
         let source = match format {
-            Format::Csv { delimiter, multiline } => {
-                Source::Csv(Box::new(Csv::new(file, delimiter, multiline, input)?))
+            InputFormat::Csv { delimiter, multiline } => {
+                RowSource::Csv(Box::new(CsvReader::new(file, delimiter, multiline, input)?))
             }
-            Format::JsonLines => Source::Lines { reader: BufReader::new(input), line: 0 },
+            InputFormat::JsonLines => RowSource::Lines { reader: BufReader::new(input), line: 0 },
         };
         Ok(Self { file: file.to_owned(), number: 0, source })
     }
 }
 
-impl<R: Read> Iterator for Rows<R> {
-    type Item = Result<Row, Fault>;
+impl<R: Read> Iterator for InputRows<R> {
+    type Item = Result<InputRow, InputFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let found = match &mut self.source {
-            Source::Csv(csv) => csv.next(&self.file),
-            Source::Lines { reader, line } => next_line(&self.file, reader, line),
-            Source::Ended => return None,
+            RowSource::Csv(csv) => csv.next(&self.file),
+            RowSource::Lines { reader, line } => next_line(&self.file, reader, line),
+            RowSource::Ended => return None,
         };
         match found {
-            Next::Row(line, columns) => {
+            NextRow::Row(line, columns) => {
                 self.number += 1;
-                Some(Ok(Row { number: self.number, line, columns }))
+                Some(Ok(InputRow { number: self.number, line, columns }))
             }
-            Next::Fault(fault) => {
+            NextRow::Fault(fault) => {
                 self.number += 1;
                 Some(Err(fault))
             }
-            Next::Last(fault) => {
-                self.source = Source::Ended;
+            NextRow::Last(fault) => {
+                self.source = RowSource::Ended;
                 fault.map(Err)
             }
         }
@@ -108,25 +108,25 @@ impl<R: Read> Iterator for Rows<R> {
 }
 
 /// What is read next.
-pub(super) enum Next {
+pub(super) enum NextRow {
     /// A row's line and columns.
     Row(u64, BTreeMap<String, Value>),
     /// What is wrong with a row.
-    Fault(Fault),
+    Fault(InputFault),
     /// The input ends, where there is a fault with it.
-    Last(Option<Fault>),
+    Last(Option<InputFault>),
 }
 
-fn next_line<R: Read>(file: &str, reader: &mut BufReader<R>, line: &mut u64) -> Next {
+fn next_line<R: Read>(file: &str, reader: &mut BufReader<R>, line: &mut u64) -> NextRow {
     loop {
         let mut bytes = Vec::new();
         *line += 1;
         match reader.read_until(b'\n', &mut bytes) {
-            Ok(0) => return Next::Last(None),
+            Ok(0) => return NextRow::Last(None),
             Ok(_) => {}
             Err(error) => {
                 let problem = "must be readable";
-                return Next::Last(Some(Fault::new(
+                return NextRow::Last(Some(InputFault::new(
                     file,
                     *line,
                     "line",
@@ -140,11 +140,11 @@ fn next_line<R: Read>(file: &str, reader: &mut BufReader<R>, line: &mut u64) -> 
             continue;
         }
         return match serde_json::from_slice(text) {
-            Ok(columns) => Next::Row(*line, columns),
+            Ok(columns) => NextRow::Row(*line, columns),
             Err(error) => {
                 // The parser's message may quote what stands there.
                 let at = format!("another thing at character {}", error.column());
-                Next::Fault(Fault::new(file, *line, "line", "must be one JSON object", at))
+                NextRow::Fault(InputFault::new(file, *line, "line", "must be one JSON object", at))
             }
         };
     }
@@ -154,11 +154,11 @@ fn next_line<R: Read>(file: &str, reader: &mut BufReader<R>, line: &mut u64) -> 
 mod tests {
     use super::*;
 
-    const CSV: Format = Format::Csv { delimiter: b',', multiline: false };
-    const MULTILINE: Format = Format::Csv { delimiter: b',', multiline: true };
+    const CSV: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
+    const MULTILINE: InputFormat = InputFormat::Csv { delimiter: b',', multiline: true };
 
-    fn read(format: Format, text: &[u8]) -> Vec<Result<(u64, u64, String), String>> {
-        let rows = Rows::new("in", format, text).unwrap();
+    fn read(format: InputFormat, text: &[u8]) -> Vec<Result<(u64, u64, String), String>> {
+        let rows = InputRows::new("in", format, text).unwrap();
         rows.map(|row| match row {
             Ok(row) => Ok((row.number, row.line, row.text("to").unwrap_or_default())),
             Err(fault) => Err(fault.to_string()),
@@ -207,7 +207,7 @@ mod tests {
             let read = read(CSV, format!("to,note\n\n{rows}").as_bytes());
             assert_eq!(read[0], Err(said), "{rows}");
         }
-        let header = Rows::new("in", CSV, "to,\"note\na@x.de,Ada\n".as_bytes()).err().unwrap();
+        let header = InputRows::new("in", CSV, "to,\"note\na@x.de,Ada\n".as_bytes()).err().unwrap();
         assert_eq!(header.to_string(), format!("in:1: column 2: {problem}"));
     }
 
@@ -218,7 +218,7 @@ mod tests {
             let read = read(MULTILINE, format!("to,note\n\n{rows}").as_bytes());
             assert_eq!(read, [Err(said.to_owned())], "{rows}");
         }
-        let header = Rows::new("in", MULTILINE, "to,\"note\na@x.de,Ada\n".as_bytes());
+        let header = InputRows::new("in", MULTILINE, "to,\"note\na@x.de,Ada\n".as_bytes());
         let said = "in:1: row: must have its last quote closed";
         assert_eq!(header.err().unwrap().to_string(), said);
     }
@@ -237,7 +237,7 @@ mod tests {
             ("to,\n", "in:1: column: must have a name"),
             ("", "in:1: column: must be named in the first line"),
         ] {
-            let fault = Rows::new("in", CSV, text.as_bytes()).err().unwrap().to_string();
+            let fault = InputRows::new("in", CSV, text.as_bytes()).err().unwrap().to_string();
             assert!(fault.starts_with(said), "{fault}");
         }
     }
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn json_lines_are_objects_and_empty_lines_are_left_out() {
         let text = "{\"To\": \"a@x.de\"}\n\n[1]\n  {\"to\": 7}";
-        let read = read(Format::JsonLines, text.as_bytes());
+        let read = read(InputFormat::JsonLines, text.as_bytes());
         assert_eq!(read[0], Ok((1, 1, "a@x.de".to_owned())));
         assert!(read[1].as_ref().unwrap_err().starts_with("in:3: line: must be one JSON object"));
         assert_eq!(read[2], Ok((3, 4, "7".to_owned())));

@@ -11,21 +11,24 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::pressure::Level;
 use tidegate_delivery::ports::{Clock, Entropy, QueueUrl, Queues};
 
-use super::backlog::{Backlog, Room};
+use super::backlog::{BacklogLimit, BacklogState};
 use super::batch::Packer;
-use super::check::{Checked, Hashing};
-use super::deliver::{Delivered, Deliverer};
-use super::draft::{Draft, Message, hex};
-use super::fault::Fault;
-use super::journal::{Contents, Difference, Header, JournalError, Log, Ranges, Record, Writer};
-use super::report::{Ended, SendReport};
-use super::rows::{Format, Rows};
-use crate::level::{Gate, HeldBack, Obedience};
-use crate::redact::Addresses;
+use super::check::{HashingReader, InputSummary};
+use super::deliver::{BatchReport, Deliverer};
+use super::draft::{CampaignDraft, RenderedMessage, hex};
+use super::fault::InputFault;
+use super::journal::{
+    JournalContents, JournalError, JournalHeader, JournalRecord, JournalSink, JournalWriter,
+    RowRanges, SettingDifference,
+};
+use super::report::{RunEnd, SendReport};
+use super::rows::{InputFormat, InputRows};
+use crate::level::{LevelGate, LevelPolicy, LevelSource};
+use crate::redact::AddressVisibility;
 
 /// Bounds of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct SendLimits {
     /// Batches under way at once, 1 to 64.
     pub parallel: usize,
     /// Messages on the campaign's queue above which nothing is added; none is no limit.
@@ -33,19 +36,19 @@ pub struct Limits {
     /// How long a batch is tried that fails for a passing reason.
     pub patience: Duration,
     /// How the level is obeyed.
-    pub obedience: Obedience,
+    pub obedience: LevelPolicy,
 }
 
-impl Default for Limits {
+impl Default for SendLimits {
     fn default() -> Self {
         let patience = Duration::from_mins(5);
-        let obedience = Obedience::default();
+        let obedience = LevelPolicy::default();
         Self { parallel: 8, max_backlog: Some(100_000), patience, obedience }
     }
 }
 
 /// Is told how a run goes. All do nothing by default.
-pub trait Progress {
+pub trait SendProgress {
     /// So many rows more stand on the queue.
     fn acknowledged(&self, _rows: u64) {}
 
@@ -59,7 +62,7 @@ pub trait Progress {
     fn retrying(&self, _error: &(dyn StdError + 'static)) {}
 }
 
-impl Progress for () {}
+impl SendProgress for () {}
 
 /// Why a run did not begin, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +76,7 @@ pub enum SendError {
         /// The journal.
         journal: String,
         /// What differs.
-        differences: Vec<Difference>,
+        differences: Vec<SettingDifference>,
     },
     /// The journal has its end.
     #[error(
@@ -103,13 +106,14 @@ pub enum SendError {
         /// The journal.
         journal: String,
         /// The first row that can no longer be sent, where one cannot.
-        fault: Option<Box<Fault>>,
+        fault: Option<Box<InputFault>>,
     },
 }
 
-fn names(differences: &[Difference]) -> String {
-    let named =
-        |d: &Difference| format!("{} ({} then, {} now)", d.name, short(&d.was), short(&d.is));
+fn names(differences: &[SettingDifference]) -> String {
+    let named = |d: &SettingDifference| {
+        format!("{} ({} then, {} now)", d.name, short(&d.was), short(&d.is))
+    };
     differences.iter().map(named).collect::<Vec<_>>().join(", ")
 }
 
@@ -120,17 +124,19 @@ fn short(value: &str) -> String {
 }
 
 /// A fault beside an error, masked.
-fn said(fault: Option<&Fault>) -> String {
-    fault.map_or_else(String::new, |fault| format!(" ({})", fault.clone().shown(Addresses::Masked)))
+fn said(fault: Option<&InputFault>) -> String {
+    fault.map_or_else(String::new, |fault| {
+        format!(" ({})", fault.clone().shown(AddressVisibility::Masked))
+    })
 }
 
 /// What stands of a run in its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RunState {
     /// Nothing: it begins.
     New,
     /// These rows were acknowledged, then it was interrupted.
-    Interrupted(Ranges),
+    Interrupted(RowRanges),
 }
 
 /// Where the run of `header` stands, by what its journal holds.
@@ -139,10 +145,10 @@ pub enum Standing {
 /// [`SendError::Changed`] and [`SendError::AlreadySent`].
 pub fn standing(
     journal: &str,
-    contents: &Contents,
-    header: &Header,
-) -> Result<Standing, SendError> {
-    let Some(begun) = &contents.header else { return Ok(Standing::New) };
+    contents: &JournalContents,
+    header: &JournalHeader,
+) -> Result<RunState, SendError> {
+    let Some(begun) = &contents.header else { return Ok(RunState::New) };
     let differences = begun.differences(header);
     let journal = journal.to_owned();
     if !differences.is_empty() {
@@ -151,12 +157,12 @@ pub fn standing(
     if contents.ended.is_some() {
         return Err(SendError::AlreadySent { journal, rows: begun.rows });
     }
-    Ok(Standing::Interrupted(contents.acknowledged.clone()))
+    Ok(RunState::Interrupted(contents.acknowledged.clone()))
 }
 
 /// What a run needs of the outside.
 #[derive(Debug)]
-pub struct Ports<'a, Q, C, E, P, G> {
+pub struct SendPorts<'a, Q, C, E, P, G> {
     /// The queues.
     pub queues: &'a Q,
     /// Time.
@@ -173,19 +179,19 @@ pub struct Ports<'a, Q, C, E, P, G> {
 #[derive(Debug)]
 pub struct Session<'a> {
     /// The mails.
-    pub draft: &'a Draft,
+    pub draft: &'a CampaignDraft,
     /// The input's name.
     pub file: &'a str,
     /// How it is written.
-    pub format: Format,
+    pub format: InputFormat,
     /// What the first pass found.
-    pub checked: &'a Checked,
+    pub checked: &'a InputSummary,
     /// What the journal begins with, where it is new.
-    pub header: &'a Header,
+    pub header: &'a JournalHeader,
     /// Where it stands.
-    pub standing: &'a Standing,
+    pub standing: &'a RunState,
     /// Its bounds.
-    pub limits: Limits,
+    pub limits: SendLimits,
 }
 
 impl Session<'_> {
@@ -194,30 +200,37 @@ impl Session<'_> {
     ///
     /// # Errors
     /// [`SendError`]. A queue that does not take more is no error: the report says how far it came.
-    pub async fn run<Q: Queues, C: Clock, E: Entropy, P: Progress, G: Gate, L: Log>(
+    pub async fn run<
+        Q: Queues,
+        C: Clock,
+        E: Entropy,
+        P: SendProgress,
+        G: LevelSource,
+        L: JournalSink,
+    >(
         &self,
-        ports: Ports<'_, Q, C, E, P, G>,
+        ports: SendPorts<'_, Q, C, E, P, G>,
         input: impl Read,
-        journal: &mut Writer<L>,
+        journal: &mut JournalWriter<L>,
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
-        let nothing = Ranges::default();
+        let nothing = RowRanges::default();
         let before = match self.standing {
-            Standing::New => {
+            RunState::New => {
                 journal.begin(self.header)?;
                 &nothing
             }
-            Standing::Interrupted(acknowledged) => {
+            RunState::Interrupted(acknowledged) => {
                 let at = EpochMillis::from(ports.clock.wall());
-                journal.record(&Record::Resumed { at, by: self.header.by.clone() })?;
+                journal.record(&JournalRecord::Resumed { at, by: self.header.by.clone() })?;
                 acknowledged
             }
         };
         let mut report = SendReport::new(self.header, journal.path(), before.count());
         let started = ports.clock.monotonic();
-        let mut input = Hashing { input, hash: Sha256::new() };
+        let mut input = HashingReader { input, hash: Sha256::new() };
         let queue = QueueUrl::new(self.header.queue.as_str());
-        let rows = Rows::new(self.file, self.format, &mut input)
+        let rows = InputRows::new(self.file, self.format, &mut input)
             .map_err(|fault| self.changed(journal.path(), Some(fault)))?;
         let batches = Batches { session: self, rows, before, packer: Packer::default() };
         let deliverer = Deliverer {
@@ -228,43 +241,50 @@ impl Session<'_> {
             queue: &queue,
             patience: self.limits.patience,
         };
-        let held = HeldBack::new(ports.gate, self.draft.urgency(), self.limits.obedience);
+        let held = LevelGate::new(ports.gate, self.draft.urgency(), self.limits.obedience);
         let fault = self.enqueue((&deliverer, held), batches, journal, stop, &mut report).await?;
         report.seconds = ports.clock.monotonic().saturating_since(started).as_secs_f64();
         if let Some(fault) = fault {
             return Err(self.changed(journal.path(), Some(fault)));
         }
-        if report.ended == Ended::Done {
+        if report.ended == RunEnd::Done {
             let rest = io::copy(&mut input, &mut io::sink());
             rest.map_err(|source| SendError::Input { file: self.file.to_owned(), source })?;
             if hex(&input.hash.finalize()) != self.checked.sha256 {
                 return Err(self.changed(journal.path(), None));
             }
             let at = EpochMillis::from(ports.clock.wall());
-            journal.record(&Record::Ended { at })?;
+            journal.record(&JournalRecord::Ended { at })?;
         }
         Ok(report)
     }
 
-    fn changed(&self, journal: String, fault: Option<Fault>) -> SendError {
+    fn changed(&self, journal: String, fault: Option<InputFault>) -> SendError {
         SendError::InputChanged { file: self.file.to_owned(), journal, fault: fault.map(Box::new) }
     }
 
     /// Sends batches until there are no more, `stop` is ready, or one fails for good: then those
     /// under way are waited for. Gives the row that can no longer be sent, where there is one.
-    async fn enqueue<Q: Queues, C: Clock, E: Entropy, P: Progress, G: Gate, L: Log>(
+    async fn enqueue<
+        Q: Queues,
+        C: Clock,
+        E: Entropy,
+        P: SendProgress,
+        G: LevelSource,
+        L: JournalSink,
+    >(
         &self,
-        (deliverer, mut held): (&Deliverer<'_, Q, C, E, P>, HeldBack<'_, G>),
-        mut batches: impl Iterator<Item = Result<Vec<Message>, Fault>>,
-        journal: &mut Writer<L>,
+        (deliverer, mut held): (&Deliverer<'_, Q, C, E, P>, LevelGate<'_, G>),
+        mut batches: impl Iterator<Item = Result<Vec<RenderedMessage>, InputFault>>,
+        journal: &mut JournalWriter<L>,
         stop: impl Future<Output = ()>,
         report: &mut SendReport,
-    ) -> Result<Option<Fault>, SendError> {
+    ) -> Result<Option<InputFault>, SendError> {
         let Deliverer { queues, clock, progress, queue, patience, .. } = *deliverer;
         let stop = stop.shared();
         let mut stopping = stop.clone();
         let mut backlog =
-            Backlog::new((queues, clock, progress), queue, self.limits.max_backlog, patience);
+            BacklogLimit::new((queues, clock, progress), queue, self.limits.max_backlog, patience);
         let mut under_way = FuturesUnordered::new();
         let (mut going, mut fault) = (true, None);
         loop {
@@ -284,12 +304,12 @@ impl Session<'_> {
                     }
                 }
                 match backlog.room().await {
-                    Room::Free => {}
-                    Room::Wait(until) => {
+                    BacklogState::Free => {}
+                    BacklogState::Wait(until) => {
                         wait = Some(until);
                         break;
                     }
-                    Room::Unknown(error) => {
+                    BacklogState::Unknown(error) => {
                         report.gave_up(&error);
                         going = false;
                         break;
@@ -326,11 +346,11 @@ impl Session<'_> {
 }
 
 /// Writes down what became of a batch.
-fn settle<L: Log>(
-    delivered: Delivered,
-    journal: &mut Writer<L>,
+fn settle<L: JournalSink>(
+    delivered: BatchReport,
+    journal: &mut JournalWriter<L>,
     clock: &impl Clock,
-    progress: &impl Progress,
+    progress: &impl SendProgress,
     report: &mut SendReport,
 ) -> Result<(), SendError> {
     let rows = delivered.acknowledged.ids.len() as u64;
@@ -360,13 +380,13 @@ async fn sleep(clock: &impl Clock, until: Option<tidegate_delivery::ports::Monot
 /// The rows that are not acknowledged, rendered and packed.
 struct Batches<'a, R: Read> {
     session: &'a Session<'a>,
-    rows: Rows<R>,
-    before: &'a Ranges,
+    rows: InputRows<R>,
+    before: &'a RowRanges,
     packer: Packer,
 }
 
 impl<R: Read> Iterator for Batches<'_, R> {
-    type Item = Result<Vec<Message>, Fault>;
+    type Item = Result<Vec<RenderedMessage>, InputFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let Session { draft, file, .. } = self.session;

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 
-use super::fault::{Fault, Place};
-use super::rows::Row;
+use super::fault::{FileLine, InputFault};
+use super::rows::InputRow;
 
 /// A template as given: what it is called in faults, and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct TemplateSource {
     /// The file's name, or the option's.
     pub name: String,
     /// Its text.
     pub text: String,
 }
 
-impl Source {
+impl TemplateSource {
     /// A template that is called `name`.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { name: name.into(), text: text.into() }
@@ -52,7 +52,7 @@ fn unescaped(html: &str) -> String {
 
 /// Which template of a mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TemplatePart {
     /// The subject line.
     Subject,
     /// The HTML body: values are escaped.
@@ -65,7 +65,7 @@ pub enum Part {
     UnsubscribeMailto,
 }
 
-impl Part {
+impl TemplatePart {
     /// The option that gives it.
     pub const fn option(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl Part {
 #[derive(Debug)]
 pub struct Templates {
     environment: Environment<'static>,
-    names: Vec<(Part, String)>,
+    names: Vec<(TemplatePart, String)>,
 }
 
 impl Templates {
@@ -100,13 +100,15 @@ impl Templates {
     ///
     /// # Errors
     /// The first that is no template: its name, the line, and what is wrong there.
-    pub fn compile(parts: impl IntoIterator<Item = (Part, Source)>) -> Result<Self, Fault> {
+    pub fn compile(
+        parts: impl IntoIterator<Item = (TemplatePart, TemplateSource)>,
+    ) -> Result<Self, InputFault> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         // Without it an error does not know where in its template it stands.
         environment.set_debug(true);
         environment.set_auto_escape_callback(|key| {
-            if key == Part::Html.key() { AutoEscape::Html } else { AutoEscape::None }
+            if key == TemplatePart::Html.key() { AutoEscape::Html } else { AutoEscape::None }
         });
         let mut names = Vec::new();
         for (part, source) in parts {
@@ -114,7 +116,7 @@ impl Templates {
             added.map_err(|error| {
                 let line = error.line().unwrap_or(1) as u64;
                 let said = error.detail().unwrap_or("a syntax error").to_owned();
-                Fault::bare(&source.name, line, "template", format!("must be valid: {said}"))
+                InputFault::bare(&source.name, line, "template", format!("must be valid: {said}"))
             })?;
             names.push((part, source.name));
         }
@@ -122,7 +124,7 @@ impl Templates {
     }
 
     /// Whether there is one.
-    pub fn has(&self, part: Part) -> bool {
+    pub fn has(&self, part: TemplatePart) -> bool {
         self.names.iter().any(|(named, _)| *named == part)
     }
 
@@ -132,10 +134,10 @@ impl Templates {
     /// A column that is not there, or whatever else the template does that cannot be done.
     pub fn render(
         &self,
-        part: Part,
+        part: TemplatePart,
         columns: &Columns,
-        (file, row): (&str, &Row),
-    ) -> Result<Option<String>, Fault> {
+        (file, row): (&str, &InputRow),
+    ) -> Result<Option<String>, InputFault> {
         let Some((_, name)) = self.names.iter().find(|(named, _)| *named == part) else {
             return Ok(None);
         };
@@ -154,7 +156,7 @@ pub struct Columns(minijinja::Value);
 
 impl Columns {
     /// The columns of `row`.
-    pub fn of(row: &Row) -> Self {
+    pub fn of(row: &InputRow) -> Self {
         let value = |value: &serde_json::Value| match value {
             serde_json::Value::String(text) => minijinja::Value::from(text.as_str()),
             other => minijinja::Value::from(Serde(other)),
@@ -167,8 +169,8 @@ impl Columns {
     }
 }
 
-fn fault(error: &minijinja::Error, template: &str, file: &str, row: &Row) -> Fault {
-    let at = Place { file: template.to_owned(), line: error.line().unwrap_or(1) as u64 };
+fn fault(error: &minijinja::Error, template: &str, file: &str, row: &InputRow) -> InputFault {
+    let at = FileLine { file: template.to_owned(), line: error.line().unwrap_or(1) as u64 };
     let source = error.template_source().zip(error.range());
     let expression = source.and_then(|(text, range)| text.get(range)).unwrap_or("…").trim();
     let field = format!("{{{{ {expression} }}}}");
@@ -180,7 +182,7 @@ fn fault(error: &minijinja::Error, template: &str, file: &str, row: &Row) -> Fau
         // The detail may quote a value: only what kind of error it is.
         kind => format!("must be what can be rendered: {kind}"),
     };
-    Fault { template: Some(Box::new(at)), ..Fault::bare(file, row.line, field, problem) }
+    InputFault { template: Some(Box::new(at)), ..InputFault::bare(file, row.line, field, problem) }
 }
 
 #[cfg(test)]
@@ -189,14 +191,18 @@ mod tests {
 
     use super::*;
 
-    fn row(columns: &serde_json::Value) -> Row {
+    fn row(columns: &serde_json::Value) -> InputRow {
         let columns: BTreeMap<String, serde_json::Value> =
             serde_json::from_value(columns.clone()).unwrap();
-        Row { number: 1, line: 14, columns }
+        InputRow { number: 1, line: 14, columns }
     }
 
-    fn rendered(part: Part, text: &str, columns: &serde_json::Value) -> Result<String, String> {
-        let templates = Templates::compile([(part, Source::new("mail.html", text))]);
+    fn rendered(
+        part: TemplatePart,
+        text: &str,
+        columns: &serde_json::Value,
+    ) -> Result<String, String> {
+        let templates = Templates::compile([(part, TemplateSource::new("mail.html", text))]);
         let rendered = templates.map_err(|fault| fault.to_string())?;
         let row = row(columns);
         let rendered = rendered.render(part, &Columns::of(&row), ("in.csv", &row));
@@ -206,9 +212,9 @@ mod tests {
     #[test]
     fn values_are_escaped_in_html_and_nowhere_else() {
         let columns = json!({"name": "<b> & \"Ada\""});
-        let html = rendered(Part::Html, "<p>{{ name }}</p>", &columns).unwrap();
+        let html = rendered(TemplatePart::Html, "<p>{{ name }}</p>", &columns).unwrap();
         assert_eq!(html, "<p>&lt;b&gt; &amp; &quot;Ada&quot;</p>");
-        for part in [Part::Text, Part::Subject, Part::UnsubscribeUrl] {
+        for part in [TemplatePart::Text, TemplatePart::Subject, TemplatePart::UnsubscribeUrl] {
             assert_eq!(rendered(part, "{{ name }}", &columns).unwrap(), "<b> & \"Ada\"");
         }
     }
@@ -216,12 +222,13 @@ mod tests {
     #[test]
     fn a_missing_column_is_named_with_the_template_its_line_and_the_inputs_line() {
         for text in ["a\n<p>{{ first }}</p>", "a\n{% if first %}x{% endif %}"] {
-            let fault = rendered(Part::Html, text, &json!({"to": "a@x.de", "name": "A"}));
+            let fault = rendered(TemplatePart::Html, text, &json!({"to": "a@x.de", "name": "A"}));
             let said =
                 "mail.html:2: {{ first }}: must be a column of the row: name, to (in.csv:14)";
             assert_eq!(fault.unwrap_err(), said, "{text}");
         }
-        let nested = rendered(Part::Text, "{{ order.total }}", &json!({"order": {"id": 1}}));
+        let nested =
+            rendered(TemplatePart::Text, "{{ order.total }}", &json!({"order": {"id": 1}}));
         assert!(
             nested.unwrap_err().starts_with("mail.html:1: {{ order.total }}: must be a column")
         );
@@ -230,21 +237,22 @@ mod tests {
     #[test]
     fn a_column_may_be_left_out_where_the_template_says_what_then() {
         let text = "{{ first|default('friend') }}{% if x is defined %}!{% endif %}";
-        assert_eq!(rendered(Part::Text, text, &json!({})).unwrap(), "friend");
+        assert_eq!(rendered(TemplatePart::Text, text, &json!({})).unwrap(), "friend");
     }
 
     #[test]
     fn columns_whose_names_are_no_words_and_values_for_an_address_can_be_rendered() {
         let columns = json!({"first name": "Ada", "token": "a b&c"});
         let text = "{{ row['first name'] }} {{ token|urlencode }}";
-        assert_eq!(rendered(Part::Text, text, &columns).unwrap(), "Ada a%20b%26c");
+        assert_eq!(rendered(TemplatePart::Text, text, &columns).unwrap(), "Ada a%20b%26c");
     }
 
     #[test]
     fn what_is_no_template_is_refused_with_its_line() {
-        let fault = rendered(Part::Text, "a\n{{ name", &json!({})).unwrap_err();
+        let fault = rendered(TemplatePart::Text, "a\n{{ name", &json!({})).unwrap_err();
         assert!(fault.starts_with("mail.html:2: template: must be valid: "), "{fault}");
-        let fault = rendered(Part::Text, "a\n{{ name + 1 }}", &json!({"name": "Ada"})).unwrap_err();
+        let fault =
+            rendered(TemplatePart::Text, "a\n{{ name + 1 }}", &json!({"name": "Ada"})).unwrap_err();
         assert!(fault.starts_with("mail.html:2: {{ name + 1 }}: must be what can be rendered"));
         assert!(!fault.contains("Ada"), "{fault}");
     }

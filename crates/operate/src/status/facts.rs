@@ -11,12 +11,12 @@ use tidegate_delivery::ports::{
 };
 use tidegate_delivery::quota;
 
-use super::{Daily, DomainStatus, Quota};
-use crate::redact::Addresses;
+use super::{DailyQuotaStatus, DomainStatus, QuotaStatus};
+use crate::redact::AddressVisibility;
 
 /// Which stack, and what it is configured with.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct StatusSettings {
     /// The stack's name.
     pub stack: String,
     /// What caps the account's quota.
@@ -28,21 +28,21 @@ pub struct Settings {
     /// `TIDEGATE_IDLE_WAKE_SECONDS`.
     pub idle_wake: u64,
     /// Whether addresses that SES named are shown.
-    pub addresses: Addresses,
+    pub addresses: AddressVisibility,
     /// How many changes by operators are shown.
     pub changes: usize,
 }
 
 /// The queues beside the campaigns', by the names that they are shown under.
-pub type Places = BTreeMap<&'static str, QueueUrl>;
+pub type OtherQueues = BTreeMap<&'static str, QueueUrl>;
 
 /// What was read.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct StackFacts {
     /// When.
     pub at: Timestamp,
     /// The stack's settings.
-    pub settings: Settings,
+    pub settings: StatusSettings,
     /// What stands in the ledger.
     pub standing: Standing,
     /// The campaigns.
@@ -62,14 +62,14 @@ pub struct Facts {
 /// # Errors
 /// [`PortError`] of ledger or queues; an account that does not answer is left out.
 pub async fn gather(
-    settings: Settings,
+    settings: StatusSettings,
     (standing, campaigns): (Standing, Vec<Campaign>),
-    places: &Places,
+    places: &OtherQueues,
     queues: &impl Queues,
     account: &impl Account,
     history: &impl History,
     clock: &impl Clock,
-) -> Result<Facts, PortError> {
+) -> Result<StackFacts, PortError> {
     let mut backlogs = BTreeMap::new();
     for campaign in &campaigns {
         let url = QueueUrl::new(campaign.queue_url.as_str());
@@ -79,7 +79,7 @@ pub async fn gather(
     for (name, url) in places {
         depths.insert(*name, queues.depth(url).await?);
     }
-    Ok(Facts {
+    Ok(StackFacts {
         at: clock.wall(),
         settings,
         standing,
@@ -91,9 +91,9 @@ pub async fn gather(
     })
 }
 
-impl Facts {
+impl StackFacts {
     /// The quota and what lowers it.
-    pub fn quota(&self) -> Quota {
+    pub fn quota(&self) -> QuotaStatus {
         let (cap, control) = (&self.settings.cap, &self.standing.control);
         let told = self.account.as_ref();
         let quota = told.map_or_else(
@@ -103,7 +103,7 @@ impl Facts {
         let in_force = quota.map(|quota| self.standing.factor.of(quota));
         let number = |rate: Rate| rate.as_per_second();
         let period = in_force.map(|rate| rate.period(self.settings.guard));
-        Quota {
+        QuotaStatus {
             account_per_second: told.map(|status| status.max_send_rate),
             configured_cap: cap.quota.map(number),
             operator_cap: self.standing.factor.cap().map(number),
@@ -144,12 +144,12 @@ impl Facts {
         groups.chain(others).map(status).collect()
     }
 
-    fn daily(&self) -> Option<Daily> {
+    fn daily(&self) -> Option<DailyQuotaStatus> {
         let reading = self.standing.control.daily?;
         let counted = self.standing.counters.get("sent").copied().unwrap_or(0);
         let since = u64::try_from(counted.saturating_sub(reading.counted)).unwrap_or(0);
         let policy = self.settings.cap.daily;
-        Some(Daily {
+        Some(DailyQuotaStatus {
             quota: reading.quota,
             sent: reading.sent.saturating_add(since),
             left_for_campaigns: policy.budget(&reading, counted, 0),

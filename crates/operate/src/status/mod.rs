@@ -16,8 +16,8 @@ use tidegate_core::pressure::Level;
 use tidegate_delivery::ports::Depth;
 
 use crate::format::time;
-use crate::redact::Addresses;
-pub use facts::{Facts, Places, Settings, gather};
+use crate::redact::AddressVisibility;
+pub use facts::{OtherQueues, StackFacts, StatusSettings, gather};
 pub use view::changes;
 
 /// Without a claim for so many seconds nobody serves, or every queue is empty.
@@ -31,9 +31,9 @@ pub struct Status {
     /// When it was looked at.
     pub at: EpochMillis,
     /// The quota and what lowers it.
-    pub quota: Quota,
+    pub quota: QuotaStatus,
     /// Whether the pollers serve.
-    pub serving: Serving,
+    pub serving: ServingStatus,
     /// The circuit breaker.
     pub breaker: BreakerStatus,
     /// What holds sending, of all or of single campaigns.
@@ -45,7 +45,7 @@ pub struct Status {
     /// What recipient domains may be sent, and what waits for it.
     pub domains: Vec<DomainStatus>,
     /// The queues beside the campaigns', by name: `merge`, `express`, `dead_letters`.
-    pub queues: BTreeMap<&'static str, QueueDepth>,
+    pub queues: BTreeMap<&'static str, QueueStatus>,
     /// Sums since the ledger began: `sent` and `mails`, `refused`, `failed`, `retried`, `dead`, …
     pub counters: BTreeMap<String, i64>,
     /// The newest changes by operators, the newest first.
@@ -54,7 +54,7 @@ pub struct Status {
 
 /// The quota and what lowers it; recipients a second where nothing else is said.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Quota {
+pub struct QuotaStatus {
     /// What SES allows (`MaxSendRate`); none where it did not tell.
     pub account_per_second: Option<f64>,
     /// The configured cap (`TIDEGATE_QUOTA_PER_SECOND`).
@@ -68,14 +68,14 @@ pub struct Quota {
     /// The slots' rate: what is in force, less the guard.
     pub slots_per_second: Option<f64>,
     /// The daily quota; none where the account has no limit, or SES did not tell.
-    pub daily: Option<Daily>,
+    pub daily: Option<DailyQuotaStatus>,
     /// Whether SES lets the account send; none where it did not tell.
     pub sending_enabled: Option<bool>,
 }
 
 /// The daily quota, in recipients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Daily {
+pub struct DailyQuotaStatus {
     /// `Max24HourSend`.
     pub quota: u64,
     /// Sent in the last 24 hours, as SES and the ledger tell.
@@ -86,7 +86,7 @@ pub struct Daily {
 
 /// Whether the pollers serve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Serving {
+pub struct ServingStatus {
     /// `serving`, `idle` (every queue was found empty), `stopped` (no window was claimed for a while),
     /// `never`.
     pub state: &'static str,
@@ -136,7 +136,7 @@ pub struct CampaignStatus {
     /// Recipients sent to since the ledger began.
     pub sent: u64,
     /// What waits in its queue.
-    pub backlog: QueueDepth,
+    pub backlog: QueueStatus,
     /// Whether it is held by itself.
     pub held: bool,
 }
@@ -178,7 +178,7 @@ pub struct DomainStatus {
 
 /// How deep a queue is, as SQS counts: approximately, up to a minute late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct QueueDepth {
+pub struct QueueStatus {
     /// Ready to be received.
     pub visible: u64,
     /// Received, and neither deleted nor visible again.
@@ -187,14 +187,14 @@ pub struct QueueDepth {
     pub delayed: u64,
 }
 
-impl QueueDepth {
+impl QueueStatus {
     /// All of it.
     pub const fn all(self) -> u64 {
         self.visible + self.in_flight + self.delayed
     }
 }
 
-impl From<Depth> for QueueDepth {
+impl From<Depth> for QueueStatus {
     fn from(depth: Depth) -> Self {
         Self { visible: depth.visible, in_flight: depth.in_flight, delayed: depth.delayed }
     }
@@ -202,7 +202,7 @@ impl From<Depth> for QueueDepth {
 
 impl Status {
     /// What `facts` come to.
-    pub fn of(facts: &Facts) -> Self {
+    pub fn of(facts: &StackFacts) -> Self {
         let now = EpochMillis::from(facts.at);
         let mut control = facts.standing.control.clone();
         control.expire(now);
@@ -241,7 +241,7 @@ impl Status {
 /// Changes as they are shown: whatever a reason says, addresses in it are masked.
 pub fn masked(
     changes: &[ChangeRecord],
-    addresses: Addresses,
+    addresses: AddressVisibility,
 ) -> impl Iterator<Item = ChangeRecord> {
     changes.iter().map(move |change| ChangeRecord {
         detail: addresses.within(&change.detail),
@@ -250,7 +250,7 @@ pub fn masked(
     })
 }
 
-fn serving(facts: &Facts) -> Serving {
+fn serving(facts: &StackFacts) -> ServingStatus {
     let last = facts.standing.previous.map(|claim| claim.window);
     let now = Window::containing(facts.at);
     let recent = |last: Window| now.saturating_since(last) <= SERVED_WITHIN;
@@ -261,7 +261,7 @@ fn serving(facts: &Facts) -> Serving {
         Some(_) if empty && facts.settings.idle_wake > 1 => "idle",
         Some(_) => "stopped",
     };
-    Serving { state, last_window: last.map(|window| window.opens().into()) }
+    ServingStatus { state, last_window: last.map(|window| window.opens().into()) }
 }
 
 fn level(control: &Control, now: EpochMillis) -> LevelStatus {
@@ -298,7 +298,7 @@ fn hold_status(campaign: Option<&String>, reason: &str, hold: &Hold) -> HoldStat
 }
 
 fn campaigns(
-    facts: &Facts,
+    facts: &StackFacts,
     weights: &BTreeMap<String, u32>,
     holds: &BTreeMap<String, Holds>,
 ) -> Vec<CampaignStatus> {

@@ -12,7 +12,7 @@ use tidegate_delivery::ports::{AccountStatus, PreviousClaim, Standing};
 
 use super::*;
 use crate::page::Page;
-use crate::redact::Addresses;
+use crate::redact::AddressVisibility;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_795_206_967_042);
 
@@ -20,7 +20,7 @@ fn rate(rate: f64) -> Rate {
     Rate::per_second(rate).unwrap()
 }
 
-pub(crate) fn facts() -> Facts {
+pub(crate) fn facts() -> StackFacts {
     let window = Window::containing(NOW);
     let mut standing = Standing {
         previous: Some(PreviousClaim {
@@ -48,15 +48,15 @@ pub(crate) fn facts() -> Facts {
         weight,
     };
     let depth = |visible, delayed| Depth { visible, in_flight: 14, delayed };
-    Facts {
+    StackFacts {
         at: NOW,
-        settings: Settings {
+        settings: StatusSettings {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             guard: Guard::default(),
             domains: DomainLimits::default(),
             idle_wake: 1,
-            addresses: Addresses::Masked,
+            addresses: AddressVisibility::Masked,
             changes: 5,
         },
         standing,
@@ -85,7 +85,7 @@ pub(crate) fn facts() -> Facts {
     }
 }
 
-fn page(facts: &Facts) -> String {
+fn page(facts: &StackFacts) -> String {
     Page::of(&Status::of(facts)).plain()
 }
 
@@ -117,20 +117,20 @@ fn holds_are_shown_with_who_lifts_them_and_no_address() {
     assert!(!status.campaigns[1].held, "a pause that is over holds nothing");
     let text = page(&facts);
     assert!(!text.contains("ada@example.com") && text.contains("***@example.com"), "{text}");
-    facts.settings.addresses = Addresses::Shown;
+    facts.settings.addresses = AddressVisibility::Shown;
     assert!(page(&facts).contains("ada@example.com"));
 }
 
 #[test]
 fn what_keeps_mail_from_going_out_is_said_first() {
-    let said = |change: &dyn Fn(&mut Facts)| {
+    let said = |change: &dyn Fn(&mut StackFacts)| {
         let mut facts = facts();
         change(&mut facts);
         Status::of(&facts).sending().text
     };
     assert_eq!(said(&|_| {}), "yes");
     assert_eq!(said(&|facts| facts.standing.previous = None), "no window was ever served");
-    let long_ago = |facts: &mut Facts| facts.at = facts.at + Duration::from_secs(700);
+    let long_ago = |facts: &mut StackFacts| facts.at = facts.at + Duration::from_secs(700);
     assert!(said(&long_ago).starts_with("no: no window was served for 11 min 40 s"));
     let window = Window::containing(NOW);
     let blocks = Breaker::Blocking { since: window, until: window.plus(60) };

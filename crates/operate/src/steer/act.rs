@@ -9,7 +9,7 @@ use tidegate_core::rate::Rate;
 use tidegate_delivery::control::{Changed, change};
 use tidegate_delivery::ports::{Clock, History, Ledger, PortError};
 
-use super::{Action, Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS, SteerError, Steered};
+use super::{Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS, SteerAction, SteerError, SteerReport};
 use crate::format::{rate, time};
 
 /// How often a change of the cap is tried anew when a poller changed the factor.
@@ -20,12 +20,12 @@ const TRIES: usize = 8;
 /// # Errors
 /// [`SteerError`]: nothing was changed; but after a lost answer of the ledger's it may be.
 pub async fn steer(
-    action: &Action,
+    action: &SteerAction,
     author: &Author,
     campaigns: &[Campaign],
     ledger: &(impl Ledger + History),
     clock: &impl Clock,
-) -> Result<Steered, SteerError> {
+) -> Result<SteerReport, SteerError> {
     let now = EpochMillis::from(clock.wall());
     let length = author.reason.trim().chars().count();
     if !(1..=MAX_REASON_CHARS).contains(&length) {
@@ -33,7 +33,7 @@ pub async fn steer(
     }
     check(action, campaigns, now)?;
     let (changed, detail, still_held) = match action {
-        Action::Cap(cap) => {
+        SteerAction::Cap(cap) => {
             let (changed, detail) = set_cap(ledger, *cap).await?;
             (changed, detail, Vec::new())
         }
@@ -50,44 +50,44 @@ pub async fn steer(
     // The change stands; that nobody noted it is said, and no reason to say it failed.
     let recorded = changed && ledger.add(&record).await.is_ok();
     let in_force_within_s = IN_FORCE_WITHIN_S;
-    Ok(Steered { changed, record, still_held, in_force_within_s, recorded })
+    Ok(SteerReport { changed, record, still_held, in_force_within_s, recorded })
 }
 
-fn name(action: &Action) -> &'static str {
+fn name(action: &SteerAction) -> &'static str {
     match action {
-        Action::Pause { .. } => "pause",
-        Action::Resume { .. } => "resume",
-        Action::Lift { .. } => "lift",
-        Action::Weights(_) | Action::ResetWeights => "weights",
-        Action::Cap(_) => "rate",
+        SteerAction::Pause { .. } => "pause",
+        SteerAction::Resume { .. } => "resume",
+        SteerAction::Lift { .. } => "lift",
+        SteerAction::Weights(_) | SteerAction::ResetWeights => "weights",
+        SteerAction::Cap(_) => "rate",
     }
 }
 
-fn campaign(action: &Action) -> Option<&str> {
+fn campaign(action: &SteerAction) -> Option<&str> {
     match action {
-        Action::Pause { campaign, .. }
-        | Action::Resume { campaign }
-        | Action::Lift { campaign, .. } => campaign.as_deref(),
-        Action::Weights(_) | Action::ResetWeights | Action::Cap(_) => None,
+        SteerAction::Pause { campaign, .. }
+        | SteerAction::Resume { campaign }
+        | SteerAction::Lift { campaign, .. } => campaign.as_deref(),
+        SteerAction::Weights(_) | SteerAction::ResetWeights | SteerAction::Cap(_) => None,
     }
 }
 
-fn check(action: &Action, campaigns: &[Campaign], now: EpochMillis) -> Result<(), SteerError> {
+fn check(action: &SteerAction, campaigns: &[Campaign], now: EpochMillis) -> Result<(), SteerError> {
     let known = || campaigns.iter().map(|campaign| campaign.name.as_str());
     let unknown = |name: &str| SteerError::NoCampaign {
         name: name.to_owned(),
         known: known().map(str::to_owned).collect(),
     };
     match action {
-        Action::Pause { campaign: Some(name), .. }
+        SteerAction::Pause { campaign: Some(name), .. }
             if name != EXPRESS && !known().any(|other| other == name) =>
         {
             Err(unknown(name))
         }
-        Action::Pause { until: Some(until), .. } if *until <= now => {
+        SteerAction::Pause { until: Some(until), .. } if *until <= now => {
             Err(SteerError::Past(time(*until)))
         }
-        Action::Weights(weights) => {
+        SteerAction::Weights(weights) => {
             let stranger = weights.keys().find(|name| !known().any(|other| other == *name));
             stranger.map_or(Ok(()), |name| Err(unknown(name)))
         }
@@ -97,15 +97,15 @@ fn check(action: &Action, campaigns: &[Campaign], now: EpochMillis) -> Result<()
 }
 
 /// Whether anything changed, what in words, and what still holds what was resumed.
-type Made = (bool, String, Vec<String>);
+type ControlChange = (bool, String, Vec<String>);
 
 async fn set_control(
-    action: &Action,
+    action: &SteerAction,
     author: &Author,
     campaigns: &[Campaign],
     ledger: &impl Ledger,
     now: EpochMillis,
-) -> Result<Made, SteerError> {
+) -> Result<ControlChange, SteerError> {
     let standing = ledger.read().await?;
     let mut before = standing.control;
     // Looked at once before: what it cannot do is an error, not a change.
@@ -132,7 +132,7 @@ async fn set_control(
         Changed::Outrun => return Err(SteerError::Outrun),
     };
     let still_held = match action {
-        Action::Resume { .. } | Action::Lift { .. } => holding(&after, campaign(action)),
+        SteerAction::Resume { .. } | SteerAction::Lift { .. } => holding(&after, campaign(action)),
         _ => Vec::new(),
     };
     Ok((changed, words(action, campaigns, &before, &after), still_held))
@@ -147,13 +147,13 @@ fn holding(control: &Control, campaign: Option<&str>) -> Vec<String> {
 
 fn apply(
     control: &mut Control,
-    action: &Action,
+    action: &SteerAction,
     author: &Author,
     campaigns: &[Campaign],
     now: EpochMillis,
 ) -> Result<(), SteerError> {
     match action {
-        Action::Pause { campaign, until } => {
+        SteerAction::Pause { campaign, until } => {
             let detail = format!("by {}: {}", author.by, author.reason.trim());
             let stands = control.holds_on(campaign.as_deref());
             let stands = stands.and_then(|holds| holds.get(HoldReason::Paused));
@@ -165,10 +165,10 @@ fn apply(
             control.lift(campaign.as_deref(), HoldReason::Paused);
             control.hold(campaign.as_deref(), HoldReason::Paused, hold);
         }
-        Action::Resume { campaign } => {
+        SteerAction::Resume { campaign } => {
             control.lift(campaign.as_deref(), HoldReason::Paused);
         }
-        Action::Lift { campaign, reason } => {
+        SteerAction::Lift { campaign, reason } => {
             if !control.lift_named(campaign.as_deref(), reason) {
                 let holds = control.holds_on(campaign.as_deref());
                 return Err(SteerError::NoHold {
@@ -178,7 +178,7 @@ fn apply(
                 });
             }
         }
-        Action::Weights(weights) => {
+        SteerAction::Weights(weights) => {
             for (name, weight) in weights {
                 let configured = campaigns.iter().find(|campaign| campaign.name == *name);
                 if configured.is_some_and(|campaign| campaign.weight == *weight) {
@@ -193,19 +193,24 @@ fn apply(
                 .collect();
             Cycle::new(&in_force).map_err(|error| SteerError::Weights(error.to_string()))?;
         }
-        Action::ResetWeights => control.weights.clear(),
-        Action::Cap(_) => {}
+        SteerAction::ResetWeights => control.weights.clear(),
+        SteerAction::Cap(_) => {}
     }
     Ok(())
 }
 
-fn words(action: &Action, campaigns: &[Campaign], before: &Control, after: &Control) -> String {
+fn words(
+    action: &SteerAction,
+    campaigns: &[Campaign],
+    before: &Control,
+    after: &Control,
+) -> String {
     match action {
-        Action::Pause { until, .. } => until
+        SteerAction::Pause { until, .. } => until
             .map_or_else(|| "until resumed".to_owned(), |until| format!("until {}", time(until))),
-        Action::Resume { .. } => "not paused any more".to_owned(),
-        Action::Lift { reason, .. } => reason.clone(),
-        Action::Weights(_) | Action::ResetWeights => {
+        SteerAction::Resume { .. } => "not paused any more".to_owned(),
+        SteerAction::Lift { reason, .. } => reason.clone(),
+        SteerAction::Weights(_) | SteerAction::ResetWeights => {
             let weights = |control: &Control| -> BTreeMap<&str, u32> {
                 let weight = |c: &Campaign| control.weight(&c.name, c.weight);
                 campaigns.iter().map(|c| (c.name.as_str(), weight(c))).collect()
@@ -218,7 +223,7 @@ fn words(action: &Action, campaigns: &[Campaign], before: &Control, after: &Cont
             let words: Vec<String> = words.collect();
             if words.is_empty() { "as before".to_owned() } else { words.join(", ") }
         }
-        Action::Cap(_) => String::new(),
+        SteerAction::Cap(_) => String::new(),
     }
 }
 

@@ -24,7 +24,7 @@ pub const IN_FORCE_WITHIN_S: u64 = 2;
 
 /// What to change.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum SteerAction {
     /// Stop a campaign, or all sending.
     Pause {
         /// The campaign, or `express`; none stops all.
@@ -63,7 +63,7 @@ pub struct Author {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Steered {
+pub struct SteerReport {
     /// Whether anything had to be changed.
     pub changed: bool,
     /// The change, as the history keeps it.

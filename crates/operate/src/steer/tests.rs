@@ -31,11 +31,11 @@ fn ada() -> Author {
     Author { by: "ada".to_owned(), reason: "typo in the subject".to_owned() }
 }
 
-async fn done(ledger: &MemoryLedger, action: Action) -> Steered {
+async fn done(ledger: &MemoryLedger, action: SteerAction) -> SteerReport {
     steer(&action, &ada(), &campaigns(), ledger, &universe().clock()).await.unwrap()
 }
 
-async fn refused(ledger: &MemoryLedger, action: Action) -> String {
+async fn refused(ledger: &MemoryLedger, action: SteerAction) -> String {
     let before = (ledger.read().await.unwrap(), ledger.changes().await.unwrap());
     let error = steer(&action, &ada(), &campaigns(), ledger, &universe().clock()).await;
     let error = error.unwrap_err();
@@ -53,18 +53,18 @@ fn big() -> String {
 async fn a_pause_holds_names_who_and_why_and_ends_by_itself_or_by_hand() {
     let ledger = MemoryLedger::default();
     let until = Some(EpochMillis::new(EPOCH + 7_200_000));
-    let paused = done(&ledger, Action::Pause { campaign: Some(big()), until }).await;
+    let paused = done(&ledger, SteerAction::Pause { campaign: Some(big()), until }).await;
     assert!(paused.changed && paused.recorded);
     let control = ledger.read().await.unwrap().control;
     let hold = control.campaign_holds["big"].get(HoldReason::Paused).unwrap();
     assert_eq!((&*hold.detail, hold.until), ("by ada: typo in the subject", until));
     // Once more, with another end: it stands since the first.
-    let later = done(&ledger, Action::Pause { campaign: Some(big()), until: None }).await;
+    let later = done(&ledger, SteerAction::Pause { campaign: Some(big()), until: None }).await;
     assert!(later.changed);
-    let resumed = done(&ledger, Action::Resume { campaign: Some(big()) }).await;
+    let resumed = done(&ledger, SteerAction::Resume { campaign: Some(big()) }).await;
     assert!(resumed.changed && resumed.still_held.is_empty());
     assert!(ledger.read().await.unwrap().control.campaign_holds.is_empty());
-    let again = done(&ledger, Action::Resume { campaign: Some(big()) }).await;
+    let again = done(&ledger, SteerAction::Resume { campaign: Some(big()) }).await;
     assert!(!again.changed);
     let actions: Vec<_> = ledger.changes().await.unwrap().into_iter().map(|c| c.action).collect();
     assert_eq!(actions, ["resume", "pause", "pause"], "what changed nothing is no change");
@@ -78,10 +78,10 @@ async fn what_is_held_for_more_than_a_pause_stays_held_and_says_so() {
     let mut control = ledger.read().await.unwrap().control;
     control.hold(None, HoldReason::Credentials, Hold::new("403", EpochMillis::new(0)));
     assert!(ledger.set_control(0, &control).await.unwrap());
-    done(&ledger, Action::Pause { campaign: None, until: None }).await;
-    let resumed = done(&ledger, Action::Resume { campaign: None }).await;
+    done(&ledger, SteerAction::Pause { campaign: None, until: None }).await;
+    let resumed = done(&ledger, SteerAction::Resume { campaign: None }).await;
     assert_eq!(resumed.still_held, ["credentials"]);
-    let lift = |reason: &str| Action::Lift { campaign: None, reason: reason.to_owned() };
+    let lift = |reason: &str| SteerAction::Lift { campaign: None, reason: reason.to_owned() };
     let error = refused(&ledger, lift("refusals")).await;
     assert_eq!(error, "all sending is not held for refusals; it is held for credentials");
     assert!(done(&ledger, lift("credentials")).await.still_held.is_empty());
@@ -91,12 +91,12 @@ async fn what_is_held_for_more_than_a_pause_stays_held_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_short_pause_ends_nobody_s_open_one_and_resuming_tells_what_holds_all() {
     let ledger = MemoryLedger::default();
-    done(&ledger, Action::Pause { campaign: Some(big()), until: None }).await;
+    done(&ledger, SteerAction::Pause { campaign: Some(big()), until: None }).await;
     let until = Some(EpochMillis::new(EPOCH + 600_000));
-    let error = refused(&ledger, Action::Pause { campaign: Some(big()), until }).await;
+    let error = refused(&ledger, SteerAction::Pause { campaign: Some(big()), until }).await;
     assert!(error.contains("by ada: typo in the subject"), "{error}");
-    done(&ledger, Action::Pause { campaign: None, until }).await;
-    let resumed = done(&ledger, Action::Resume { campaign: Some(big()) }).await;
+    done(&ledger, SteerAction::Pause { campaign: None, until }).await;
+    let resumed = done(&ledger, SteerAction::Resume { campaign: Some(big()) }).await;
     assert_eq!(resumed.still_held, ["paused (all sending)"]);
 }
 
@@ -108,7 +108,7 @@ async fn of_two_operators_none_writes_weights_that_nobody_checked() {
     let slow = tidegate_memory::Latency::between(Duration::from_secs(5), Duration::from_secs(5));
     plan.add(Rule::new(Fault::Slow(slow)).on(Operation::SetControl));
     let slow = Faulty::new(ledger.clone(), plan);
-    let weights = |name: &str| Action::Weights([(name.to_owned(), 0)].into());
+    let weights = |name: &str| SteerAction::Weights([(name.to_owned(), 0)].into());
     let (ada, clock, campaigns) = (ada(), universe().clock(), campaigns());
     let (big, small) = (weights("big"), weights("small"));
     let ours = steer(&big, &ada, &campaigns, &slow, &clock);
@@ -127,7 +127,7 @@ async fn weights_are_overridden_one_by_one_and_reset() {
     let ledger = MemoryLedger::default();
     let weights = |pairs: &[(&str, u32)]| {
         let pairs = pairs.iter().map(|(name, weight)| ((*name).to_owned(), *weight));
-        Action::Weights(pairs.collect::<BTreeMap<_, _>>())
+        SteerAction::Weights(pairs.collect::<BTreeMap<_, _>>())
     };
     let changed = done(&ledger, weights(&[("big", 80), ("small", 20)])).await;
     assert_eq!(changed.record.detail, "big 90 -> 80, small 10 -> 20");
@@ -139,7 +139,7 @@ async fn weights_are_overridden_one_by_one_and_reset() {
     assert!(error.contains("0 to 10000, not all 0"), "{error}");
     let error = refused(&ledger, weights(&[("bgi", 1)])).await;
     assert_eq!(error, "there is no campaign bgi; there is big, small");
-    done(&ledger, Action::ResetWeights).await;
+    done(&ledger, SteerAction::ResetWeights).await;
     assert!(ledger.read().await.unwrap().control.weights.is_empty());
 }
 
@@ -150,22 +150,23 @@ async fn a_cap_stands_beside_the_rate_factor() {
     let lowered = full.refused(tidegate_core::Window::from_epoch_second(9)).unwrap();
     assert!(ledger.set_factor(full, lowered).await.unwrap());
     let cap = Rate::per_second(5.5).ok();
-    let capped = done(&ledger, Action::Cap(cap)).await;
+    let capped = done(&ledger, SteerAction::Cap(cap)).await;
     assert_eq!(capped.record.detail, "cap none -> 5.5/s");
     assert_eq!(ledger.read().await.unwrap().factor, lowered.capped(cap));
-    assert!(!done(&ledger, Action::Cap(cap)).await.changed);
-    done(&ledger, Action::Cap(None)).await;
+    assert!(!done(&ledger, SteerAction::Cap(cap)).await.changed);
+    done(&ledger, SteerAction::Cap(None)).await;
     assert_eq!(ledger.read().await.unwrap().factor, lowered);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_allowed_changes_nothing_and_says_what_is() {
     let ledger = MemoryLedger::default();
-    let pause = |campaign: &str| Action::Pause { campaign: Some(campaign.to_owned()), until: None };
+    let pause =
+        |campaign: &str| SteerAction::Pause { campaign: Some(campaign.to_owned()), until: None };
     let error = refused(&ledger, pause("bgi")).await;
     assert_eq!(error, "there is no campaign bgi; there is big, small");
     let until = Some(EpochMillis::new(EPOCH));
-    let error = refused(&ledger, Action::Pause { campaign: None, until }).await;
+    let error = refused(&ledger, SteerAction::Pause { campaign: None, until }).await;
     assert_eq!(error, "the pause would end at 2026-11-20 20:36:07 UTC, which has passed");
     for reason in [String::new(), " ".repeat(9), "x".repeat(201)] {
         let author = Author { by: "ada".to_owned(), reason };
@@ -183,7 +184,7 @@ async fn a_change_that_the_history_missed_stands_and_says_so() {
     let error = tidegate_delivery::ports::FailureKind::TimedOut;
     plan.add(Rule::new(Fault::Before(error)).on(Operation::AddChange));
     let ledger = Faulty::new(MemoryLedger::default(), plan);
-    let pause = Action::Pause { campaign: None, until: None };
+    let pause = SteerAction::Pause { campaign: None, until: None };
     let clock = universe().clock();
     let paused = steer(&pause, &ada(), &campaigns(), &ledger, &clock).await.unwrap();
     assert!(paused.changed && !paused.recorded);

@@ -1,7 +1,7 @@
-use super::Steered;
+use super::SteerReport;
 use crate::page::{Page, Span, Tone, View};
 
-impl View for Steered {
+impl View for SteerReport {
     fn view(&self, page: &mut Page) {
         let of = self.record.campaign.as_deref().unwrap_or("all");
         let what = format!("{} {of}: {}", self.record.action, self.record.detail);

@@ -4,8 +4,8 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::config::EXPRESS;
 
-use super::prompt::{Key, Prompt, Told};
-use crate::status::{CampaignStatus, Facts, Status, precise};
+use super::prompt::{Key, KeyRequest, Prompt};
+use crate::status::{CampaignStatus, StackFacts, Status, precise};
 
 /// How far back the curve goes.
 const HISTORY: Duration = Duration::from_mins(10);
@@ -27,7 +27,7 @@ struct Sample {
 
 /// A campaign as it is shown.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct CampaignRow {
     /// What stands of it.
     pub status: CampaignStatus,
     /// Recipients a second, over the last ten seconds; none until two looks were taken.
@@ -42,7 +42,7 @@ pub struct Row {
 
 /// A live view: what was read, and what is being asked.
 #[derive(Clone, Debug)]
-pub struct Board {
+pub struct Dashboard {
     status: Status,
     samples: VecDeque<Sample>,
     selected: usize,
@@ -51,9 +51,9 @@ pub struct Board {
     failed: Option<String>,
 }
 
-impl Board {
+impl Dashboard {
     /// A board that shows `facts`.
-    pub fn new(facts: &Facts) -> Self {
+    pub fn new(facts: &StackFacts) -> Self {
         let mut board = Self {
             status: Status::of(facts),
             samples: VecDeque::new(),
@@ -67,7 +67,7 @@ impl Board {
     }
 
     /// Takes what was read now.
-    pub fn see(&mut self, facts: &Facts) {
+    pub fn see(&mut self, facts: &StackFacts) {
         self.status = Status::of(facts);
         self.failed = None;
         self.selected = self.selected.min(self.status.campaigns.len().saturating_sub(1));
@@ -84,7 +84,7 @@ impl Board {
         self.said = Some(what);
     }
 
-    fn keep(&mut self, facts: &Facts) {
+    fn keep(&mut self, facts: &StackFacts) {
         let sum = |name: &str| facts.standing.counters.get(name).copied().unwrap_or(0);
         let sum = |name: &str| u64::try_from(sum(name)).unwrap_or(0);
         let names = self.status.campaigns.iter().map(|campaign| campaign.name.as_str());
@@ -194,7 +194,7 @@ impl Board {
     }
 
     /// The campaigns.
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<CampaignRow> {
         let lately = self.lately();
         let sent = |name: &str| {
             let (newest, before, _) = lately?;
@@ -218,7 +218,7 @@ impl Board {
                     Duration::from_secs(sum(newest).saturating_sub(sum(before)) / sent)
                 },
             );
-            Row {
+            CampaignRow {
                 age,
                 status: status.clone(),
                 rate,
@@ -230,7 +230,7 @@ impl Board {
     }
 
     /// Takes a key: what it asks for, where it asks for anything.
-    pub fn press(&mut self, key: Key) -> Told {
+    pub fn press(&mut self, key: Key) -> KeyRequest {
         if let Some(prompt) = self.prompt.take() {
             let (prompt, told) = prompt.press(key);
             self.prompt = prompt;
@@ -241,13 +241,13 @@ impl Board {
         match key {
             Key::Up => self.selected = self.selected.saturating_sub(1),
             Key::Down => self.selected = (self.selected + 1).min(last),
-            Key::Char('q') | Key::Esc => return Told::Quit,
+            Key::Char('q') | Key::Esc => return KeyRequest::Quit,
             Key::Char(letter) => {
                 let selected = self.status.campaigns.get(self.selected);
                 self.prompt = Prompt::of(letter, selected);
             }
             Key::Enter | Key::Backspace => {}
         }
-        Told::Nothing
+        KeyRequest::Nothing
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use crate::status::CampaignStatus;
-use crate::steer::{Action, MAX_REASON_CHARS};
+use crate::steer::{MAX_REASON_CHARS, SteerAction};
 
 /// A key, as a board knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Key {
 
 /// What a key asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum KeyRequest {
     /// Nothing.
     Nothing,
     /// To end.
@@ -30,7 +30,7 @@ pub enum Told {
     /// To change something, and why.
     Steer {
         /// What.
-        action: Action,
+        action: SteerAction,
         /// Why.
         reason: String,
     },
@@ -46,13 +46,13 @@ pub struct Prompt {
     pub text: String,
     /// What is wrong with it.
     pub wrong: Option<String>,
-    asked: Asked,
+    asked: Question,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Asked {
+enum Question {
     /// The reason of this change.
-    Reason(Action),
+    Reason(SteerAction),
     /// The new weight of this campaign, whose weight is this.
     Weight(String, u32),
 }
@@ -61,8 +61,8 @@ impl Prompt {
     /// What the key of this letter asks, with this campaign selected; none where it means nothing.
     pub(super) fn of(letter: char, selected: Option<&CampaignStatus>) -> Option<Self> {
         let name = selected.map(|campaign| campaign.name.clone());
-        let pause = |campaign| Action::Pause { campaign, until: None };
-        let resume = |campaign| Action::Resume { campaign };
+        let pause = |campaign| SteerAction::Pause { campaign, until: None };
+        let resume = |campaign| SteerAction::Resume { campaign };
         match letter {
             'p' => name.map(|name| Self::why(&format!("Pause {name}"), pause(Some(name)))),
             'P' => Some(Self::why("Pause all sending", pause(None))),
@@ -72,51 +72,51 @@ impl Prompt {
                 question: format!("New weight of {} (now {})", campaign.name, campaign.weight),
                 text: String::new(),
                 wrong: None,
-                asked: Asked::Weight(campaign.name.clone(), campaign.weight),
+                asked: Question::Weight(campaign.name.clone(), campaign.weight),
             }),
             _ => None,
         }
     }
 
-    fn why(what: &str, action: Action) -> Self {
+    fn why(what: &str, action: SteerAction) -> Self {
         Self {
             question: format!("{what}. Why? (Enter does it, Esc leaves it)"),
             text: String::new(),
             wrong: None,
-            asked: Asked::Reason(action),
+            asked: Question::Reason(action),
         }
     }
 
     /// What is asked next, and what was told.
-    pub(super) fn press(mut self, key: Key) -> (Option<Self>, Told) {
+    pub(super) fn press(mut self, key: Key) -> (Option<Self>, KeyRequest) {
         match key {
-            Key::Esc => return (None, Told::Nothing),
+            Key::Esc => return (None, KeyRequest::Nothing),
             Key::Char(c) if self.text.chars().count() < MAX_REASON_CHARS => self.text.push(c),
             Key::Backspace => drop(self.text.pop()),
             Key::Enter => return self.enter(),
             Key::Char(_) | Key::Up | Key::Down => {}
         }
         self.wrong = None;
-        (Some(self), Told::Nothing)
+        (Some(self), KeyRequest::Nothing)
     }
 
-    fn enter(mut self) -> (Option<Self>, Told) {
+    fn enter(mut self) -> (Option<Self>, KeyRequest) {
         let text = self.text.trim().to_owned();
         match self.asked.clone() {
-            Asked::Reason(_) if text.is_empty() => {
+            Question::Reason(_) if text.is_empty() => {
                 self.wrong = Some("a reason is needed: 1 to 200 characters".to_owned());
-                (Some(self), Told::Nothing)
+                (Some(self), KeyRequest::Nothing)
             }
-            Asked::Reason(action) => (None, Told::Steer { action, reason: text }),
-            Asked::Weight(name, now) => match text.parse::<u32>() {
+            Question::Reason(action) => (None, KeyRequest::Steer { action, reason: text }),
+            Question::Weight(name, now) => match text.parse::<u32>() {
                 Ok(weight) if weight <= 10_000 => {
                     let what = format!("Weight of {name}: {now} -> {weight}");
-                    let action = Action::Weights(BTreeMap::from([(name, weight)]));
-                    (Some(Self::why(&what, action)), Told::Nothing)
+                    let action = SteerAction::Weights(BTreeMap::from([(name, weight)]));
+                    (Some(Self::why(&what, action)), KeyRequest::Nothing)
                 }
                 _ => {
                     self.wrong = Some("allowed is a whole number from 0 to 10000".to_owned());
-                    (Some(self), Told::Nothing)
+                    (Some(self), KeyRequest::Nothing)
                 }
             },
         }

@@ -4,12 +4,12 @@ use std::time::Duration;
 use tidegate_delivery::ports::Standing;
 
 use super::*;
-use crate::status::Facts;
+use crate::status::StackFacts;
 use crate::status::tests::{NOW, facts};
-use crate::steer::Action;
+use crate::steer::SteerAction;
 
 /// What is read `seconds` later, with so many recipients sent to of each campaign since.
-fn later(seconds: u64, big: i64, small: i64) -> Facts {
+fn later(seconds: u64, big: i64, small: i64) -> StackFacts {
     let mut facts = facts();
     facts.at = NOW + Duration::from_secs(seconds);
     let Standing { counters, .. } = &mut facts.standing;
@@ -22,8 +22,8 @@ fn later(seconds: u64, big: i64, small: i64) -> Facts {
 }
 
 /// A board that looked once a second for 20 s at 9 and 1 recipients a second.
-fn board() -> Board {
-    let mut board = Board::new(&later(0, 0, 0));
+fn board() -> Dashboard {
+    let mut board = Dashboard::new(&later(0, 0, 0));
     for second in 1..=20 {
         let sent = i64::try_from(second).unwrap();
         board.see(&later(second, 9 * sent, sent));
@@ -31,9 +31,9 @@ fn board() -> Board {
     board
 }
 
-fn type_in(board: &mut Board, text: &str) {
+fn type_in(board: &mut Dashboard, text: &str) {
     for letter in text.chars() {
-        assert_eq!(board.press(Key::Char(letter)), Told::Nothing);
+        assert_eq!(board.press(Key::Char(letter)), KeyRequest::Nothing);
     }
 }
 
@@ -44,11 +44,11 @@ fn a_report_that_comes_in_time_for_a_look_raises_no_rate() {
         facts.standing.counters.insert("windows".to_owned(), windows);
         facts
     };
-    let mut board = Board::new(&sent(0, 0));
+    let mut board = Dashboard::new(&sent(0, 0));
     board.see(&sent(10, 11));
     assert_eq!(board.rate(), Some(10.0));
     // Fewer windows than seconds are served less.
-    let mut board = Board::new(&sent(0, 0));
+    let mut board = Dashboard::new(&sent(0, 0));
     board.see(&sent(10, 5));
     assert_eq!(board.rate(), Some(5.0));
 }
@@ -84,7 +84,7 @@ fn express_mail_is_told_with_its_mean_wait_while_there_is_some() {
 
 #[test]
 fn a_first_look_claims_no_rate() {
-    let board = Board::new(&facts());
+    let board = Dashboard::new(&facts());
     assert_eq!(board.rate(), None);
     assert!(board.rows().iter().all(|row| row.rate.is_none() && row.eta.is_none()));
     assert!(board.curve(10, Duration::from_secs(1)).is_empty());
@@ -102,7 +102,7 @@ fn the_curve_is_what_was_sent_in_each_span_and_goes_no_further_back_than_was_loo
 
 #[test]
 fn ten_minutes_are_kept_and_no_more() {
-    let mut board = Board::new(&later(0, 0, 0));
+    let mut board = Dashboard::new(&later(0, 0, 0));
     for second in 1..=1_500_u64 {
         board.see(&later(second, i64::try_from(second).unwrap(), 0));
     }
@@ -112,18 +112,18 @@ fn ten_minutes_are_kept_and_no_more() {
 #[test]
 fn a_pause_is_made_only_with_a_reason_and_enter() {
     let mut board = board();
-    assert_eq!(board.press(Key::Down), Told::Nothing);
-    assert_eq!(board.press(Key::Char('p')), Told::Nothing);
+    assert_eq!(board.press(Key::Down), KeyRequest::Nothing);
+    assert_eq!(board.press(Key::Char('p')), KeyRequest::Nothing);
     assert!(board.prompt().unwrap().question.starts_with("Pause small. Why?"));
-    assert_eq!(board.press(Key::Enter), Told::Nothing);
+    assert_eq!(board.press(Key::Enter), KeyRequest::Nothing);
     assert_eq!(
         board.prompt().unwrap().wrong.as_deref(),
         Some("a reason is needed: 1 to 200 characters")
     );
     type_in(&mut board, "qp");
     board.press(Key::Backspace);
-    let action = Action::Pause { campaign: Some("small".to_owned()), until: None };
-    assert_eq!(board.press(Key::Enter), Told::Steer { action, reason: "q".to_owned() });
+    let action = SteerAction::Pause { campaign: Some("small".to_owned()), until: None };
+    assert_eq!(board.press(Key::Enter), KeyRequest::Steer { action, reason: "q".to_owned() });
     assert!(board.prompt().is_none());
 }
 
@@ -133,11 +133,11 @@ fn esc_leaves_everything_as_it_is() {
     for letter in ['p', 'P', 'r', 'R', 'w'] {
         board.press(Key::Char(letter));
         assert!(board.prompt().is_some(), "{letter}");
-        assert_eq!(board.press(Key::Esc), Told::Nothing);
+        assert_eq!(board.press(Key::Esc), KeyRequest::Nothing);
         assert!(board.prompt().is_none());
     }
-    assert_eq!(board.press(Key::Char('x')), Told::Nothing);
-    assert_eq!(board.press(Key::Char('q')), Told::Quit);
+    assert_eq!(board.press(Key::Char('x')), KeyRequest::Nothing);
+    assert_eq!(board.press(Key::Char('q')), KeyRequest::Quit);
 }
 
 #[test]
@@ -149,9 +149,12 @@ fn a_weight_is_typed_then_reasoned() {
     assert!(board.prompt().unwrap().wrong.is_some());
     (0..5).for_each(|_| drop(board.press(Key::Backspace)));
     type_in(&mut board, "80");
-    assert_eq!(board.press(Key::Enter), Told::Nothing);
+    assert_eq!(board.press(Key::Enter), KeyRequest::Nothing);
     assert!(board.prompt().unwrap().question.starts_with("Weight of big: 90 -> 80. Why?"));
     type_in(&mut board, "small is late");
-    let action = Action::Weights(BTreeMap::from([("big".to_owned(), 80)]));
-    assert_eq!(board.press(Key::Enter), Told::Steer { action, reason: "small is late".to_owned() });
+    let action = SteerAction::Weights(BTreeMap::from([("big".to_owned(), 80)]));
+    assert_eq!(
+        board.press(Key::Enter),
+        KeyRequest::Steer { action, reason: "small is late".to_owned() }
+    );
 }

@@ -8,10 +8,10 @@ use tidegate_delivery::ports::VISIBILITY_TIMEOUT;
 
 use super::limits::limits;
 use super::waiting::{at_its_limit, backlog, limit_in_words, limited, merged, turn};
-use super::{Explanation, Facts, Limit, Said, Verdict};
+use super::{Explanation, MailFacts, MailVerdict, Obstacle, Statement};
 use crate::dead::Letter;
 use crate::format::{count, rate, span, time};
-use crate::status::{QueueDepth, Status};
+use crate::status::{QueueStatus, Status};
 
 const UNSEARCHABLE: &str = "SQS cannot be searched by id: that the mail stands on a queue is inferred from what was ruled out";
 const UNRECORDED: &str =
@@ -22,7 +22,7 @@ const LATE: &str = "SQS counts its messages approximately, and up to a minute la
 const LONGEST_RETRY: Duration = Duration::from_mins(15);
 
 /// Where the mail is, which limit holds it, and when that lets go.
-pub fn explain(facts: &Facts) -> Explanation {
+pub fn explain(facts: &MailFacts) -> Explanation {
     let status = Status::of(&facts.status);
     let known = which(facts, &status).or_else(|| known(facts, &status));
     let mut answer = known.unwrap_or_else(|| inferred(facts, &status));
@@ -31,7 +31,7 @@ pub fn explain(facts: &Facts) -> Explanation {
 }
 
 impl Explanation {
-    fn new(facts: &Facts, verdict: Verdict, summary: impl Into<String>) -> Self {
+    fn new(facts: &MailFacts, verdict: MailVerdict, summary: impl Into<String>) -> Self {
         Self {
             id: facts.asked.id.clone(),
             campaign: facts.asked.campaign.clone(),
@@ -58,12 +58,12 @@ impl Explanation {
     }
 
     fn rule_out(&mut self, of: &'static str, what: impl Into<String>) {
-        self.ruled_out.push(Said { of, what: what.into() });
+        self.ruled_out.push(Statement { of, what: what.into() });
     }
 }
 
 /// Marks and letters of several campaigns are of several mails: ids are a campaign's own.
-fn which(facts: &Facts, status: &Status) -> Option<Explanation> {
+fn which(facts: &MailFacts, status: &Status) -> Option<Explanation> {
     let marked = facts.marks.iter().filter_map(|(identity, _)| identity.campaign());
     let dead = facts.letters.iter().filter_map(|letter| Some(letter.entry()?.campaign.clone()));
     let campaigns: BTreeSet<String> = marked.chain(dead).collect();
@@ -71,21 +71,23 @@ fn which(facts: &Facts, status: &Status) -> Option<Explanation> {
         return None;
     }
     let summary = "Several campaigns have a mail of this id: name one with --campaign.";
-    let mut answer = Explanation::new(facts, Verdict::WhichCampaign, summary);
+    let mut answer = Explanation::new(facts, MailVerdict::WhichCampaign, summary);
     for campaign in campaigns {
         let mut of_one = facts.clone();
         of_one.marks.retain(|(identity, _)| identity.campaign().as_ref() == Some(&campaign));
         let is_of_one = |letter: &Letter| letter.entry().is_some_and(|e| e.campaign == campaign);
         of_one.letters.retain(is_of_one);
         if let Some(known) = known(&of_one, status) {
-            answer.facts.push(Said { of: "if of", what: format!("{campaign}: {}", known.summary) });
+            answer
+                .facts
+                .push(Statement { of: "if of", what: format!("{campaign}: {}", known.summary) });
         }
     }
     Some(answer)
 }
 
 /// What marks and dead letters tell of this very mail.
-fn known(facts: &Facts, status: &Status) -> Option<Explanation> {
+fn known(facts: &MailFacts, status: &Status) -> Option<Explanation> {
     let newest =
         facts.marks.iter().max_by_key(|(_, mark)| (mark.state == MarkState::Sent, mark.since));
     let letter = facts.letters.last();
@@ -98,7 +100,7 @@ fn known(facts: &Facts, status: &Status) -> Option<Explanation> {
                 "It was sent: a poller set out to send it at {}, and SES took it.",
                 time(mark.since)
             );
-            Some(Explanation::new(facts, Verdict::Sent, summary).of(identity.campaign()))
+            Some(Explanation::new(facts, MailVerdict::Sent, summary).of(identity.campaign()))
         }
         Some((identity, mark))
             if mark.state == MarkState::Sending && age(mark) <= VISIBILITY_TIMEOUT =>
@@ -106,7 +108,8 @@ fn known(facts: &Facts, status: &Status) -> Option<Explanation> {
             let until = EpochMillis::new(mark.since.as_millis() + 30_000);
             let summary = format!("It is being sent: a poller set out to at {}.", time(mark.since));
             let words = format!("by {}; a poller that died is known to have by then", time(until));
-            let answer = Explanation::new(facts, Verdict::Sending, summary).of(identity.campaign());
+            let answer =
+                Explanation::new(facts, MailVerdict::Sending, summary).of(identity.campaign());
             Some(answer.lets_go(words, Some(until)))
         }
         marked => letter
@@ -115,7 +118,7 @@ fn known(facts: &Facts, status: &Status) -> Option<Explanation> {
     }
 }
 
-fn dead(facts: &Facts, letter: &Letter) -> Explanation {
+fn dead(facts: &MailFacts, letter: &Letter) -> Explanation {
     let addresses = facts.status.settings.addresses;
     let said = letter.entry().map_or("", |entry| entry.last_error.provider_message.as_str());
     let code = letter.code().unwrap_or("no code");
@@ -125,7 +128,7 @@ fn dead(facts: &Facts, letter: &Letter) -> Explanation {
         addresses.within(said).trim_end_matches('.')
     );
     let campaign = letter.entry().map(|entry| entry.campaign.clone());
-    let mut answer = Explanation::new(facts, Verdict::Dead, summary).of(campaign);
+    let mut answer = Explanation::new(facts, MailVerdict::Dead, summary).of(campaign);
     if letter.entry().is_none() {
         "It is on the dead-letter queue, and no dead letter of Tidegate's."
             .clone_into(&mut answer.summary);
@@ -133,7 +136,7 @@ fn dead(facts: &Facts, letter: &Letter) -> Explanation {
     answer.lets_go(format!("never by itself: `tidegate dead replay --id {}`", facts.asked.id), None)
 }
 
-fn unknown(facts: &Facts, identity: &Identity, mark: &Mark) -> Explanation {
+fn unknown(facts: &MailFacts, identity: &Identity, mark: &Mark) -> Explanation {
     let began = format!("a poller set out to send it at {}", time(mark.since));
     let (summary, words) = match (mark.state, facts.poller.duplicate_guard) {
         (MarkState::Parked, _) => (
@@ -151,11 +154,13 @@ fn unknown(facts: &Facts, identity: &Identity, mark: &Mark) -> Explanation {
             "when its message is received again (after 30 s, or a retry's delay of at most 15 min): it is then sent again",
         ),
     };
-    Explanation::new(facts, Verdict::Unknown, summary).of(identity.campaign()).lets_go(words, None)
+    Explanation::new(facts, MailVerdict::Unknown, summary)
+        .of(identity.campaign())
+        .lets_go(words, None)
 }
 
 /// What is left after all that can be ruled out.
-fn inferred(facts: &Facts, status: &Status) -> Explanation {
+fn inferred(facts: &MailFacts, status: &Status) -> Explanation {
     let mut names: Vec<&str> = status.campaigns.iter().map(|own| own.name.as_str()).collect();
     names.extend(status.queues.contains_key("express").then_some(EXPRESS));
     let named = Identity::parse(&facts.asked.id).ok().and_then(|identity| identity.campaign());
@@ -163,7 +168,8 @@ fn inferred(facts: &Facts, status: &Status) -> Explanation {
     let answer = match named.as_deref() {
         Some(name) if !names.contains(&name) => {
             let summary = format!("There is no campaign {name}; there is {}.", names.join(", "));
-            let answer = Explanation::new(facts, Verdict::NoCampaign, summary).of(named.clone());
+            let answer =
+                Explanation::new(facts, MailVerdict::NoCampaign, summary).of(named.clone());
             answer.lets_go(
                 "its mail waits in its queue, if that is still there, until it is a campaign again",
                 None,
@@ -176,11 +182,11 @@ fn inferred(facts: &Facts, status: &Status) -> Explanation {
     ruled_out(facts, answer)
 }
 
-fn of_campaign(facts: &Facts, status: &Status, campaign: Option<&str>) -> Explanation {
+fn of_campaign(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Explanation {
     let held = limits(status, campaign);
     let name = campaign.unwrap_or_default();
     // Express mail goes past the merge queue.
-    let merged = if name == EXPRESS { QueueDepth::default() } else { merged(status) };
+    let merged = if name == EXPRESS { QueueStatus::default() } else { merged(status) };
     let own = backlog(status, name);
     let limited = if name == EXPRESS { 0 } else { limited(status) };
     let mut answer = if own.all() + merged.all() + limited == 0 {
@@ -203,7 +209,7 @@ fn of_campaign(facts: &Facts, status: &Status, campaign: Option<&str>) -> Explan
     answer.of(campaign.map(str::to_owned))
 }
 
-fn nowhere(facts: &Facts, empty: &'static str) -> Explanation {
+fn nowhere(facts: &MailFacts, empty: &'static str) -> Explanation {
     let (summary, words) = if facts.poller.duplicate_guard == DuplicateGuard::Off {
         (
             "It stands on no queue: it was sent, or it never came.",
@@ -215,42 +221,42 @@ fn nowhere(facts: &Facts, empty: &'static str) -> Explanation {
             "look at the producer: the id, and the queue that it was put on",
         )
     };
-    let mut answer = Explanation::new(facts, Verdict::Nowhere, summary).lets_go(words, None);
+    let mut answer = Explanation::new(facts, MailVerdict::Nowhere, summary).lets_go(words, None);
     answer.rule_out("waiting", empty);
     answer.not_known.push(LATE);
     answer
 }
 
 /// Nothing of its campaign waits but for limits.
-fn at_a_limit(facts: &Facts, status: &Status) -> Explanation {
+fn at_a_limit(facts: &MailFacts, status: &Status) -> Explanation {
     let waiting = status.domains.iter().filter(|limit| limit.waiting > 0);
     let words: Vec<String> = waiting.clone().map(limit_in_words).collect();
     let summary = format!("It waits for its recipient domain's limit: {}.", words.join("; "));
     let longest = waiting.filter_map(at_its_limit).max().unwrap_or_default().max(LONGEST_RETRY);
     let until = EpochMillis::from(facts.status.at + longest);
-    let answer = Explanation::new(facts, Verdict::DomainLimit, summary);
+    let answer = Explanation::new(facts, MailVerdict::DomainLimit, summary);
     let mut answer =
         answer.lets_go(format!("by about {}, if nothing is added", time(until)), Some(until));
     answer.rule_out("its turn", "its campaign's queue and the merge queue are empty");
     answer
 }
 
-fn retry(facts: &Facts, own: QueueDepth) -> Explanation {
+fn retry(facts: &MailFacts, own: QueueStatus) -> Explanation {
     let summary = format!(
         "It waits for its retry, if it is one of the {} that do; nothing else of its campaign waits.",
         count(own.delayed)
     );
     let until = EpochMillis::from(facts.status.at + LONGEST_RETRY);
-    let answer = Explanation::new(facts, Verdict::Retry, summary);
+    let answer = Explanation::new(facts, MailVerdict::Retry, summary);
     let mut answer = answer
         .lets_go(format!("by {}: a retry is delayed by 15 min at most", time(until)), Some(until));
     answer.rule_out("its turn", "no mail of its campaign is ready to be sent");
     answer
 }
 
-fn waiting(facts: &Facts, status: &Status, campaign: &str, own: QueueDepth) -> Explanation {
+fn waiting(facts: &MailFacts, status: &Status, campaign: &str, own: QueueStatus) -> Explanation {
     let Some(turn) = turn(status, campaign) else {
-        return Explanation::new(facts, Verdict::Waiting, "It waits for its turn.");
+        return Explanation::new(facts, MailVerdict::Waiting, "It waits for its turn.");
     };
     let summary = format!(
         "It waits for its turn: at the present share of {} the {} messages up to the last of its campaign take at most about {}.",
@@ -266,14 +272,14 @@ fn waiting(facts: &Facts, status: &Status, campaign: &str, own: QueueDepth) -> E
             count(own.delayed)
         );
     }
-    Explanation::new(facts, Verdict::Waiting, summary).lets_go(words, Some(until))
+    Explanation::new(facts, MailVerdict::Waiting, summary).lets_go(words, Some(until))
 }
 
 /// It may be of any campaign: what holds for all of them is said, else what each of them comes to.
-fn of_any(facts: &Facts, status: &Status, names: &[&str]) -> Explanation {
+fn of_any(facts: &MailFacts, status: &Status, names: &[&str]) -> Explanation {
     let mut standing: Vec<Explanation> =
         names.iter().map(|name| of_campaign(facts, status, Some(name))).collect();
-    standing.retain(|answer| answer.verdict != Verdict::Nowhere);
+    standing.retain(|answer| answer.verdict != MailVerdict::Nowhere);
     if standing.is_empty() {
         return nowhere(facts, "the campaigns' queues and those that they share are empty");
     }
@@ -285,8 +291,8 @@ fn of_any(facts: &Facts, status: &Status, names: &[&str]) -> Explanation {
         return only;
     }
     // What leaves express mail alone (the daily quota's reserve) does not hold for all.
-    let holds_all = |limit: &Limit| standing.iter().all(|answer| answer.limits.contains(limit));
-    let shared: Vec<Limit> = limits(status, None).into_iter().filter(holds_all).collect();
+    let holds_all = |limit: &Obstacle| standing.iter().all(|answer| answer.limits.contains(limit));
+    let shared: Vec<Obstacle> = limits(status, None).into_iter().filter(holds_all).collect();
     if let Some(first) = shared.first() {
         let summary = format!("It waits: {}.", first.what);
         let mut answer = Explanation::new(facts, first.verdict, summary);
@@ -295,15 +301,15 @@ fn of_any(facts: &Facts, status: &Status, names: &[&str]) -> Explanation {
         return answer;
     }
     let summary = "It may be of several campaigns, and they differ: name its campaign.";
-    let mut answer = Explanation::new(facts, Verdict::WhichCampaign, summary);
+    let mut answer = Explanation::new(facts, MailVerdict::WhichCampaign, summary);
     for other in standing {
         let name = other.campaign.as_deref().unwrap_or_default();
-        answer.facts.push(Said { of: "if of", what: format!("{name}: {}", other.summary) });
+        answer.facts.push(Statement { of: "if of", what: format!("{name}: {}", other.summary) });
     }
     answer
 }
 
-fn ruled_out(facts: &Facts, mut answer: Explanation) -> Explanation {
+fn ruled_out(facts: &MailFacts, mut answer: Explanation) -> Explanation {
     if facts.coverage.is_whole() {
         let read = count(facts.coverage.read);
         answer.rule_out(
@@ -322,16 +328,16 @@ fn ruled_out(facts: &Facts, mut answer: Explanation) -> Explanation {
             format!("the duplicate guard, which keeps marks for {kept}, has none of it"),
         );
     }
-    if answer.verdict != Verdict::Nowhere {
+    if answer.verdict != MailVerdict::Nowhere {
         answer.not_known.push(UNSEARCHABLE);
     }
     answer
 }
 
 /// What was read, in words.
-fn said(facts: &Facts, status: &Status, campaign: Option<&str>) -> Vec<Said> {
+fn said(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Vec<Statement> {
     let mut said = Vec::new();
-    let mut say = |of, what: String| said.push(Said { of, what });
+    let mut say = |of, what: String| said.push(Statement { of, what });
     let addresses = facts.status.settings.addresses;
     for (identity, mark) in &facts.marks {
         say(
@@ -352,7 +358,7 @@ fn said(facts: &Facts, status: &Status, campaign: Option<&str>) -> Vec<Said> {
             format!("{} since {}, message {}", code, time(letter.since), letter.message_id),
         );
     }
-    let depth = |depth: QueueDepth| {
+    let depth = |depth: QueueStatus| {
         format!(
             "{} waiting, {} in flight, {} delayed",
             count(depth.visible),

@@ -2,8 +2,8 @@ use tidegate_core::config::{EXPRESS, PollerConfig};
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{Marks, PortError};
 
-use super::{Asked, Facts};
-use crate::dead::{Letter, Reading};
+use super::{MailFacts, MailQuery};
+use crate::dead::{Letter, LetterSnapshot};
 use crate::status;
 
 /// Reads what is known of the mail: its marks, under any identity that it may have, and its letters.
@@ -11,12 +11,12 @@ use crate::status;
 /// # Errors
 /// [`PortError`] of the marks.
 pub async fn gather(
-    asked: Asked,
-    status: status::Facts,
+    asked: MailQuery,
+    status: status::StackFacts,
     poller: PollerConfig,
-    reading: &Reading,
+    reading: &LetterSnapshot,
     marks: &impl Marks,
-) -> Result<Facts, PortError> {
+) -> Result<MailFacts, PortError> {
     let of_campaign = |letter: &&Letter| {
         let own = letter.entry().map(|entry| entry.campaign.as_str());
         asked.campaign.is_none() || own == asked.campaign.as_deref()
@@ -33,11 +33,11 @@ pub async fn gather(
         let pairs = batch.iter().zip(marks);
         found.extend(pairs.filter_map(|(identity, mark)| Some((identity.clone(), mark?))));
     }
-    Ok(Facts { asked, status, poller, marks: found, letters, coverage: reading.coverage })
+    Ok(MailFacts { asked, status, poller, marks: found, letters, coverage: reading.coverage })
 }
 
 /// The identities that the mail may have.
-fn identities(asked: &Asked, status: &status::Facts) -> Vec<Identity> {
+fn identities(asked: &MailQuery, status: &status::StackFacts) -> Vec<Identity> {
     if let Ok(identity) = Identity::parse(&asked.id) {
         return vec![identity];
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::identity::EpochMillis;
 
-use super::{Limit, Verdict};
+use super::{MailVerdict, Obstacle};
 use crate::format::{span, time};
 use crate::status::{HoldStatus, Status};
 
@@ -16,7 +16,7 @@ const NOT_SERVED: Duration = Duration::from_secs(75);
 const DAY: Duration = Duration::from_hours(24);
 
 /// All that holds mail of `campaign`, the weightiest first.
-pub(super) fn limits(status: &Status, campaign: Option<&str>) -> Vec<Limit> {
+pub(super) fn limits(status: &Status, campaign: Option<&str>) -> Vec<Obstacle> {
     let mut limits = Vec::new();
     limits.extend(serving(status));
     limits.extend(status.holds.iter().filter(|hold| holds(hold, campaign)).map(hold));
@@ -35,7 +35,7 @@ fn holds(hold: &HoldStatus, campaign: Option<&str>) -> bool {
     }
 }
 
-fn hold(hold: &HoldStatus) -> Limit {
+fn hold(hold: &HoldStatus) -> Obstacle {
     let of = hold
         .campaign
         .as_deref()
@@ -43,20 +43,20 @@ fn hold(hold: &HoldStatus) -> Limit {
     let since = time(hold.since);
     let said = if hold.detail.is_empty() { String::new() } else { format!(": {}", hold.detail) };
     let verdict = match hold.reason.as_str() {
-        "paused" => Verdict::Paused,
-        "daily_quota" | "daily_budget" => Verdict::DailyQuota,
-        _ => Verdict::Held,
+        "paused" => MailVerdict::Paused,
+        "daily_quota" | "daily_budget" => MailVerdict::DailyQuota,
+        _ => MailVerdict::Held,
     };
     let what = match verdict {
-        Verdict::Paused => format!("{of} is paused since {since}{said}"),
-        Verdict::DailyQuota => {
+        MailVerdict::Paused => format!("{of} is paused since {since}{said}"),
+        MailVerdict::DailyQuota => {
             format!("{of} is held since {since}: the daily quota is used up{said}")
         }
         _ => format!("{of} is held for {} since {since}{said}", hold.reason),
     };
     let (lets_go, until) = match (verdict, hold.until) {
         (_, Some(until)) => (format!("at {}, or with `tidegate resume`", time(until)), Some(until)),
-        (Verdict::DailyQuota, None) => {
+        (MailVerdict::DailyQuota, None) => {
             let latest = EpochMillis::new(hold.since.as_millis() + millis(DAY));
             let text =
                 "as the sends of the last 24 hours grow older, and the scheduler sees enough free";
@@ -67,17 +67,17 @@ fn hold(hold: &HoldStatus) -> Limit {
         }
         _ => (format!("when an operator lifts it: {}", hold.lifted_by), None),
     };
-    Limit { verdict, what, lets_go, until }
+    Obstacle { verdict, what, lets_go, until }
 }
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn serving(status: &Status) -> Option<Limit> {
+fn serving(status: &Status) -> Option<Obstacle> {
     let remedy = "when a poller serves again: see whether the EventBridge rule is enabled and the scheduler runs (`tidegate doctor`)";
-    let limit = |what: String| Limit {
-        verdict: Verdict::NotServed,
+    let limit = |what: String| Obstacle {
+        verdict: MailVerdict::NotServed,
         what,
         lets_go: remedy.to_owned(),
         until: None,
@@ -94,9 +94,9 @@ fn serving(status: &Status) -> Option<Limit> {
     stopped.then(|| limit(format!("no poller has served a window for {}", span(ago))))
 }
 
-fn quota(status: &Status) -> Option<Limit> {
-    let limit = |what: &str, lets_go: &str| Limit {
-        verdict: Verdict::NoQuota,
+fn quota(status: &Status) -> Option<Obstacle> {
+    let limit = |what: &str, lets_go: &str| Obstacle {
+        verdict: MailVerdict::NoQuota,
         what: what.to_owned(),
         lets_go: lets_go.to_owned(),
         until: None,
@@ -113,7 +113,7 @@ fn quota(status: &Status) -> Option<Limit> {
     })
 }
 
-fn breaker(status: &Status) -> Option<Limit> {
+fn breaker(status: &Status) -> Option<Obstacle> {
     let since = status.breaker.since.map(time).unwrap_or_default();
     let (what, lets_go) = match status.breaker.state {
         "blocking" => {
@@ -134,13 +134,13 @@ fn breaker(status: &Status) -> Option<Limit> {
         _ => return None,
     };
     // The earliest try, not the end: nobody knows when SES works again.
-    Some(Limit { verdict: Verdict::Breaker, what, lets_go, until: None })
+    Some(Obstacle { verdict: MailVerdict::Breaker, what, lets_go, until: None })
 }
 
-fn share(status: &Status, campaign: &str) -> Option<Limit> {
+fn share(status: &Status, campaign: &str) -> Option<Obstacle> {
     let own = status.campaigns.iter().find(|own| own.name == campaign)?;
-    (own.weight == 0).then(|| Limit {
-        verdict: Verdict::NoShare,
+    (own.weight == 0).then(|| Obstacle {
+        verdict: MailVerdict::NoShare,
         what: format!("the campaign {campaign} has the weight 0: it gets no share"),
         lets_go: format!("when it gets one: `tidegate weights {campaign}=N`"),
         until: None,

@@ -23,7 +23,7 @@ pub use gather::gather;
 
 /// The mail that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct MailQuery {
     /// Its `id`, an SQS message id, or a whole identity.
     pub id: String,
     /// Its campaign, where it was named.
@@ -32,11 +32,11 @@ pub struct Asked {
 
 /// What was read.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct MailFacts {
     /// The mail that is asked for.
-    pub asked: Asked,
+    pub asked: MailQuery,
     /// What stands.
-    pub status: status::Facts,
+    pub status: status::StackFacts,
     /// What the pollers are configured with.
     pub poller: PollerConfig,
     /// The marks that stand of it, under any of the identities that it may have.
@@ -50,7 +50,7 @@ pub struct Facts {
 /// Where a mail is, or what holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum MailVerdict {
     /// SES took it.
     Sent,
     /// A poller is sending it, or died within the last 30 s as it did.
@@ -89,9 +89,9 @@ pub enum Verdict {
 
 /// Something that keeps a mail from being sent, and when it lets go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Limit {
+pub struct Obstacle {
     /// What it is.
-    pub verdict: Verdict,
+    pub verdict: MailVerdict,
     /// In words.
     pub what: String,
     /// When it lets go, in words.
@@ -102,7 +102,7 @@ pub struct Limit {
 
 /// A name and what is said of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Said {
+pub struct Statement {
     /// Of what.
     pub of: &'static str,
     /// What.
@@ -117,7 +117,7 @@ pub struct Explanation {
     /// The mail's campaign, where it is known.
     pub campaign: Option<String>,
     /// Where it is, or what holds it.
-    pub verdict: Verdict,
+    pub verdict: MailVerdict,
     /// The verdict in a sentence.
     pub summary: String,
     /// When that lets go, in words.
@@ -125,11 +125,11 @@ pub struct Explanation {
     /// By when it lets go by itself, where that is known.
     pub until: Option<EpochMillis>,
     /// All that holds it: it is sent when the last has let go.
-    pub limits: Vec<Limit>,
+    pub limits: Vec<Obstacle>,
     /// What was read.
-    pub facts: Vec<Said>,
+    pub facts: Vec<Statement>,
     /// What was ruled out, and why.
-    pub ruled_out: Vec<Said>,
+    pub ruled_out: Vec<Statement>,
     /// What cannot be known.
     pub not_known: Vec<&'static str>,
 }

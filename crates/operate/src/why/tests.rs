@@ -15,7 +15,7 @@ use tidegate_delivery::ports::{AccountStatus, Depth, PreviousClaim, Received, St
 
 use super::*;
 use crate::page::Page;
-use crate::redact::Addresses;
+use crate::redact::AddressVisibility;
 
 const NOW: Timestamp = Timestamp::from_millis(1_795_206_967_042);
 
@@ -34,7 +34,7 @@ fn poller(guard: &str) -> PollerConfig {
 }
 
 /// A stack that sends, with mail waiting.
-fn facts(campaign: Option<&str>) -> Facts {
+fn facts(campaign: Option<&str>) -> MailFacts {
     let rate = Rate::per_second(14.0).unwrap();
     let previous = PreviousClaim {
         window: Window::containing(NOW),
@@ -50,17 +50,17 @@ fn facts(campaign: Option<&str>) -> Facts {
         weight,
     };
     let depth = |visible| Depth { visible, ..Depth::default() };
-    Facts {
-        asked: Asked { id: "4711".to_owned(), campaign: campaign.map(str::to_owned) },
-        status: status::Facts {
+    MailFacts {
+        asked: MailQuery { id: "4711".to_owned(), campaign: campaign.map(str::to_owned) },
+        status: status::StackFacts {
             at: NOW,
-            settings: status::Settings {
+            settings: status::StatusSettings {
                 stack: "tidegate".to_owned(),
                 cap: Cap { quota: None, daily: DailyPolicy::default() },
                 guard: Guard::default(),
                 domains: DomainLimits::default(),
                 idle_wake: 1,
-                addresses: Addresses::Masked,
+                addresses: AddressVisibility::Masked,
                 changes: 0,
             },
             standing,
@@ -82,7 +82,7 @@ fn facts(campaign: Option<&str>) -> Facts {
     }
 }
 
-fn hold(facts: &mut Facts, campaign: Option<&str>, reason: HoldReason, hold: Hold) {
+fn hold(facts: &mut MailFacts, campaign: Option<&str>, reason: HoldReason, hold: Hold) {
     assert!(facts.status.standing.control.hold(campaign, reason, hold));
 }
 
@@ -90,7 +90,7 @@ fn ago(span: Duration) -> EpochMillis {
     NOW.saturating_sub(span).into()
 }
 
-fn marked(mut facts: Facts, state: MarkState, since: Duration) -> Facts {
+fn marked(mut facts: MailFacts, state: MarkState, since: Duration) -> MailFacts {
     let mark = Mark { state, token: "a".to_owned(), pass: 0, since: ago(since) };
     facts.marks.push((Identity::from_body_id("small", "4711"), mark));
     facts
@@ -129,18 +129,18 @@ fn letter() -> Letter {
 #[test]
 fn marks_and_dead_letters_tell_of_the_very_mail() {
     let (minute, second) = (Duration::from_mins(1), Duration::from_secs(1));
-    let verdict = |facts: &Facts| explain(facts).verdict;
-    assert_eq!(verdict(&marked(facts(None), MarkState::Sent, minute)), Verdict::Sent);
-    assert_eq!(verdict(&marked(facts(None), MarkState::Sending, second)), Verdict::Sending);
-    assert_eq!(verdict(&marked(facts(None), MarkState::Sending, minute)), Verdict::Unknown);
-    assert_eq!(verdict(&marked(facts(None), MarkState::Parked, minute)), Verdict::Unknown);
+    let verdict = |facts: &MailFacts| explain(facts).verdict;
+    assert_eq!(verdict(&marked(facts(None), MarkState::Sent, minute)), MailVerdict::Sent);
+    assert_eq!(verdict(&marked(facts(None), MarkState::Sending, second)), MailVerdict::Sending);
+    assert_eq!(verdict(&marked(facts(None), MarkState::Sending, minute)), MailVerdict::Unknown);
+    assert_eq!(verdict(&marked(facts(None), MarkState::Parked, minute)), MailVerdict::Unknown);
     let mut both = marked(facts(None), MarkState::Parked, minute);
     both.letters.push(letter());
-    assert_eq!(verdict(&both), Verdict::Dead);
+    assert_eq!(verdict(&both), MailVerdict::Dead);
     // Sent by another copy, whatever stands on the dead-letter queue.
     let mut sent = marked(facts(None), MarkState::Sent, minute);
     sent.letters.push(letter());
-    assert_eq!(verdict(&sent), Verdict::Sent);
+    assert_eq!(verdict(&sent), MailVerdict::Sent);
     assert_eq!(explain(&sent).campaign.as_deref(), Some("small"));
 }
 
@@ -156,17 +156,17 @@ fn mails_of_one_id_in_several_campaigns_are_not_taken_for_each_other() {
     two.marks.push((Identity::from_body_id("big", "4711"), sent));
     two.letters.push(letter());
     let answer = explain(&two);
-    assert_eq!((answer.verdict, answer.campaign), (Verdict::WhichCampaign, None));
+    assert_eq!((answer.verdict, answer.campaign), (MailVerdict::WhichCampaign, None));
     let lines: Vec<_> = answer.facts.iter().filter(|said| said.of == "if of").collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].what.starts_with("big: It was sent: "), "{lines:?}");
     assert!(lines[1].what.starts_with("small: It is dead-lettered since "), "{lines:?}");
     // A letter alone against a mark does the same.
     two.marks.remove(0);
-    assert_eq!(explain(&two).verdict, Verdict::WhichCampaign);
+    assert_eq!(explain(&two).verdict, MailVerdict::WhichCampaign);
     two.asked.campaign = Some("big".to_owned());
     two.letters.clear();
-    assert_eq!(explain(&two).verdict, Verdict::Sent);
+    assert_eq!(explain(&two).verdict, MailVerdict::Sent);
 }
 
 #[test]
@@ -178,33 +178,33 @@ fn every_limit_is_named_with_when_it_lets_go() {
         explain(&facts)
     };
     let paused = held(Some("small"), HoldReason::Paused, None);
-    assert_eq!(paused.verdict, Verdict::Paused);
+    assert_eq!(paused.verdict, MailVerdict::Paused);
     assert!(paused.lets_go.unwrap().contains("`tidegate resume`"));
     let until = EpochMillis::from(NOW + Duration::from_hours(1));
     assert_eq!(held(None, HoldReason::Paused, Some(until)).until, Some(until));
     let daily = held(None, HoldReason::DailyBudget, None);
-    assert_eq!(daily.verdict, Verdict::DailyQuota);
+    assert_eq!(daily.verdict, MailVerdict::DailyQuota);
     assert_eq!(daily.until, Some(EpochMillis::new(since.as_millis() + 86_400_000)));
-    assert_eq!(held(None, HoldReason::Credentials, None).verdict, Verdict::Held);
+    assert_eq!(held(None, HoldReason::Credentials, None).verdict, MailVerdict::Held);
     let refusals = held(Some("small"), HoldReason::Refusals, None);
-    assert_eq!(refusals.verdict, Verdict::Held);
+    assert_eq!(refusals.verdict, MailVerdict::Held);
     assert!(refusals.lets_go.unwrap().contains("`tidegate lift refusals`"));
-    assert_eq!(held(Some("big"), HoldReason::Paused, None).verdict, Verdict::Waiting);
+    assert_eq!(held(Some("big"), HoldReason::Paused, None).verdict, MailVerdict::Waiting);
 
     let mut blocked = facts(Some("small"));
     let at = |second: u64| Window::containing(NOW).plus(second);
     blocked.status.standing.control.breaker = Breaker::Blocking { since: at(0), until: at(30) };
-    assert_eq!(explain(&blocked).verdict, Verdict::Breaker);
+    assert_eq!(explain(&blocked).verdict, MailVerdict::Breaker);
     let mut weightless = facts(Some("small"));
     weightless.status.standing.control.weights.insert("small".to_owned(), 0);
-    assert_eq!(explain(&weightless).verdict, Verdict::NoShare);
+    assert_eq!(explain(&weightless).verdict, MailVerdict::NoShare);
     let mut unserved = facts(Some("small"));
     unserved.status.standing.previous.as_mut().unwrap().window =
         Window::containing(NOW.saturating_sub(Duration::from_mins(4)));
-    assert_eq!(explain(&unserved).verdict, Verdict::NotServed);
+    assert_eq!(explain(&unserved).verdict, MailVerdict::NotServed);
     let mut paused = facts(Some("small"));
     paused.status.account.as_mut().unwrap().sending_enabled = false;
-    assert_eq!(explain(&paused).verdict, Verdict::NoQuota);
+    assert_eq!(explain(&paused).verdict, MailVerdict::NoQuota);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn several_limits_are_all_said_and_the_weightiest_first() {
     hold(&mut facts, Some("small"), HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
     facts.status.standing.control.weights.insert("small".to_owned(), 0);
     let verdicts: Vec<_> = explain(&facts).limits.into_iter().map(|limit| limit.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Paused, Verdict::Held, Verdict::NoShare]);
+    assert_eq!(verdicts, [MailVerdict::Paused, MailVerdict::Held, MailVerdict::NoShare]);
 }
 
 #[test]
@@ -226,31 +226,31 @@ fn what_nothing_holds_waits_or_stands_nowhere() {
         facts.status.depths.insert("merge", Depth { visible: merged, ..Depth::default() });
         explain(&facts)
     };
-    assert_eq!(of(0, 0, 0).verdict, Verdict::Nowhere);
-    assert_eq!(of(0, 3, 0).verdict, Verdict::Retry);
-    assert_eq!(of(0, 0, 5).verdict, Verdict::Waiting);
+    assert_eq!(of(0, 0, 0).verdict, MailVerdict::Nowhere);
+    assert_eq!(of(0, 3, 0).verdict, MailVerdict::Retry);
+    assert_eq!(of(0, 0, 5).verdict, MailVerdict::Waiting);
     // 1,230 at a tenth of 13.73 a second are 896 s; 14 in the merge queue another, and 10 to be found.
     let waiting = explain(&facts(Some("small")));
     let until = waiting.until.unwrap().as_millis() - NOW.as_millis();
-    assert_eq!((waiting.verdict, until), (Verdict::Waiting, 908_000));
+    assert_eq!((waiting.verdict, until), (MailVerdict::Waiting, 908_000));
     // A hold on an empty queue holds nothing.
     let mut empty = facts(Some("small"));
     empty.status.backlogs.clear();
     empty.status.depths.clear();
     hold(&mut empty, Some("small"), HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
-    assert_eq!(explain(&empty).verdict, Verdict::Nowhere);
+    assert_eq!(explain(&empty).verdict, MailVerdict::Nowhere);
 }
 
 #[test]
 fn without_a_campaign_what_holds_for_all_is_said_else_it_asks_for_one() {
-    assert_eq!(explain(&facts(Some("spring"))).verdict, Verdict::NoCampaign);
-    assert_eq!(explain(&facts(None)).verdict, Verdict::WhichCampaign);
+    assert_eq!(explain(&facts(Some("spring"))).verdict, MailVerdict::NoCampaign);
+    assert_eq!(explain(&facts(None)).verdict, MailVerdict::WhichCampaign);
     let mut all = facts(None);
     hold(&mut all, None, HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
-    assert_eq!(explain(&all).verdict, Verdict::Paused);
+    assert_eq!(explain(&all).verdict, MailVerdict::Paused);
     let mut identity = facts(None);
     identity.asked.id = "small/id/4711".to_owned();
-    assert_eq!(explain(&identity).verdict, Verdict::Waiting);
+    assert_eq!(explain(&identity).verdict, MailVerdict::Waiting);
 }
 
 #[test]
@@ -261,12 +261,12 @@ fn express_mail_is_looked_for_and_never_on_the_merge_queue() {
         facts
     };
     // Mail on the merge queue is none of its.
-    assert_eq!(explain(&with_express(Some(EXPRESS), 0)).verdict, Verdict::Nowhere);
-    assert_eq!(explain(&with_express(Some(EXPRESS), 7)).verdict, Verdict::Waiting);
-    assert_eq!(explain(&facts(Some(EXPRESS))).verdict, Verdict::NoCampaign);
-    let lines = |facts: &Facts| {
+    assert_eq!(explain(&with_express(Some(EXPRESS), 0)).verdict, MailVerdict::Nowhere);
+    assert_eq!(explain(&with_express(Some(EXPRESS), 7)).verdict, MailVerdict::Waiting);
+    assert_eq!(explain(&facts(Some(EXPRESS))).verdict, MailVerdict::NoCampaign);
+    let lines = |facts: &MailFacts| {
         let answer = explain(facts);
-        assert_eq!(answer.verdict, Verdict::WhichCampaign);
+        assert_eq!(answer.verdict, MailVerdict::WhichCampaign);
         answer.facts.iter().filter(|said| said.of == "if of").count()
     };
     assert_eq!(lines(&with_express(None, 7)), 3);
@@ -281,7 +281,7 @@ fn express_mail_is_looked_for_and_never_on_the_merge_queue() {
     only.status.backlogs.clear();
     only.status.depths.remove("merge");
     let answer = explain(&only);
-    assert_eq!((answer.verdict, answer.campaign.as_deref()), (Verdict::Waiting, Some(EXPRESS)));
+    assert_eq!((answer.verdict, answer.campaign.as_deref()), (MailVerdict::Waiting, Some(EXPRESS)));
 }
 
 #[test]
@@ -305,13 +305,13 @@ fn an_id_that_is_an_address_is_masked_in_what_was_read() {
     facts.marks.push((Identity::from_body_id("small", "ada@example.com"), mark));
     let read = explain(&facts).facts;
     assert!(read[0].what.starts_with("small/id/***@example.com: sent"), "{read:?}");
-    facts.status.settings.addresses = Addresses::Shown;
+    facts.status.settings.addresses = AddressVisibility::Shown;
     assert!(explain(&facts).facts[0].what.starts_with("small/id/ada@example.com: sent"));
 }
 
 #[test]
 fn the_pages_of_three_verdicts() {
-    let page = |facts: &Facts| Page::of(&explain(facts)).plain();
+    let page = |facts: &MailFacts| Page::of(&explain(facts)).plain();
     snapbox::assert_data_eq!(
         page(&facts(Some("small"))),
         snapbox::file!["../../tests/golden/why_waiting.txt"]

@@ -1,7 +1,7 @@
-use super::{Explanation, Said, Verdict};
+use super::{Explanation, MailVerdict, Statement};
 use crate::page::{Page, Span, Tone, View};
 
-impl Verdict {
+impl MailVerdict {
     const fn tone(self) -> Tone {
         match self {
             Self::Sent => Tone::Good,
@@ -16,7 +16,7 @@ impl View for Explanation {
     fn view(&self, page: &mut Page) {
         page.line(self.verdict.tone(), &self.summary);
         if let Some(lets_go) = &self.lets_go {
-            let when = if self.verdict == Verdict::Nowhere { "next" } else { "lets go" };
+            let when = if self.verdict == MailVerdict::Nowhere { "next" } else { "lets go" };
             page.fields([(when, Span::from(lets_go))]);
         }
         // The first is the verdict.
@@ -38,7 +38,7 @@ impl View for Explanation {
     }
 }
 
-fn section(page: &mut Page, heading: &str, said: &[Said]) {
+fn section(page: &mut Page, heading: &str, said: &[Statement]) {
     if !said.is_empty() {
         page.heading(heading);
         page.fields(said.iter().map(|said| (said.of, Span::from(&said.what))));

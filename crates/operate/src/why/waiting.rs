@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::config::EXPRESS;
 
 use crate::format::{count, span};
-use crate::status::{DomainStatus, QueueDepth, Status, precise};
+use crate::status::{DomainStatus, QueueStatus, Status, precise};
 
 /// A mail that was received and not sent is visible again after so long.
 const VISIBILITY_S: f64 = 30.0;
@@ -14,7 +14,7 @@ const FOUND_WITHIN_S: f64 = 10.0;
 
 /// How long a mail may wait for its turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Turn {
+pub(super) struct TurnEstimate {
     /// Messages that may go before it, its own included.
     pub(super) messages: u64,
     /// What its campaign gets, recipients a second, at least.
@@ -24,7 +24,7 @@ pub(super) struct Turn {
 }
 
 /// How deep the queue of `campaign` is.
-pub(super) fn backlog(status: &Status, campaign: &str) -> QueueDepth {
+pub(super) fn backlog(status: &Status, campaign: &str) -> QueueStatus {
     if campaign == EXPRESS {
         return status.queues.get("express").copied().unwrap_or_default();
     }
@@ -33,7 +33,7 @@ pub(super) fn backlog(status: &Status, campaign: &str) -> QueueDepth {
 }
 
 /// How deep the merge queue is.
-pub(super) fn merged(status: &Status) -> QueueDepth {
+pub(super) fn merged(status: &Status) -> QueueStatus {
     status.queues.get("merge").copied().unwrap_or_default()
 }
 
@@ -72,7 +72,7 @@ pub(super) fn limit_in_words(limit: &DomainStatus) -> String {
 
 /// The longest that the last mail of `campaign` waits at the present share, if nothing changes: every
 /// other campaign that may send is taken to have mail.
-pub(super) fn turn(status: &Status, campaign: &str) -> Option<Turn> {
+pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
     let all = status.quota.slots_per_second.filter(|rate| *rate > 0.0)?;
     let sends = |held: bool, weight: u32| !held && weight > 0;
     let weights = status.campaigns.iter().filter(|other| sends(other.held, other.weight));
@@ -95,7 +95,7 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<Turn> {
         seconds += VISIBILITY_S;
     }
     let most = Duration::try_from_secs_f64((seconds + FOUND_WITHIN_S).ceil()).ok()?;
-    Some(Turn { messages: ahead + merged, rate, most })
+    Some(TurnEstimate { messages: ahead + merged, rate, most })
 }
 
 /// The mean of all mails so far, at least 1.

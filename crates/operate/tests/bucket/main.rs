@@ -11,7 +11,7 @@ use tidegate_core::config::KeyPrefix;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::ports::DomainTake;
 use tidegate_memory::{MemoryBucket, SimClock, Universe};
-use tidegate_operate::bucket::{Asked, Script, TakeReport, levels, take};
+use tidegate_operate::bucket::{TakeOptions, TakeReport, TakeScript, levels, take};
 use tidegate_operate::page::Page;
 
 struct Site {
@@ -32,7 +32,7 @@ fn pace() -> Pace {
     Pace { rate: rate(14.0), guard: Guard::default() }
 }
 
-fn mail(recipients: u32, domains: &[(&str, f64, u32)]) -> Asked {
+fn mail(recipients: u32, domains: &[(&str, f64, u32)]) -> TakeOptions {
     let domain = |&(name, per_second, recipients): &(&str, f64, u32)| DomainTake {
         name: name.to_owned(),
         rate: rate(per_second),
@@ -40,11 +40,11 @@ fn mail(recipients: u32, domains: &[(&str, f64, u32)]) -> Asked {
     };
     let domains = domains.iter().map(domain).collect();
     let patience = Duration::ZERO;
-    Asked { pace: pace(), wanted: recipients, least: recipients, domains, patience }
+    TakeOptions { pace: pace(), wanted: recipients, least: recipients, domains, patience }
 }
 
 impl Site {
-    async fn take(&self, asked: &Asked) -> TakeReport {
+    async fn take(&self, asked: &TakeOptions) -> TakeReport {
         take(&self.bucket, &self.clock, asked).await.unwrap()
     }
 }
@@ -67,7 +67,7 @@ async fn what_was_granted_and_refused_is_said() {
 async fn a_refusal_is_waited_out_as_long_as_patience_lasts() {
     let site = site();
     assert_eq!(site.take(&mail(1, &[])).await.granted, 1);
-    let patient = |millis| Asked { patience: Duration::from_millis(millis), ..mail(1, &[]) };
+    let patient = |millis| TakeOptions { patience: Duration::from_millis(millis), ..mail(1, &[]) };
     let refused = site.take(&patient(62)).await;
     assert_eq!((refused.granted, refused.waited_ms), (0, 0));
     assert_eq!(refused.refused.unwrap().by, "account");
@@ -81,7 +81,7 @@ async fn a_refusal_is_waited_out_as_long_as_patience_lasts() {
 async fn a_claim_gets_what_is_there() {
     let site = site();
     let pace = Pace { rate: rate(1_000.0), guard: Guard::default() };
-    let claim = Asked { pace, wanted: 40, least: 1, ..mail(1, &[]) };
+    let claim = TakeOptions { pace, wanted: 40, least: 1, ..mail(1, &[]) };
     let claimed = site.take(&claim).await;
     assert_eq!((claimed.granted, claimed.wanted), (10, 40));
     assert!(Page::of(&claimed).plain().starts_with("granted 10 recipients of 40, at 2026-11-20"));
@@ -115,7 +115,7 @@ async fn how_each_bucket_stands_is_shown() {
 #[test]
 fn the_script_is_shown_as_it_is_and_a_call_beside_it() {
     let text = "-- a\nreturn 1\n";
-    let script = Script::of(text, "a9993e".to_owned(), &KeyPrefix::default(), pace());
+    let script = TakeScript::of(text, "a9993e".to_owned(), &KeyPrefix::default(), pace());
     assert_eq!(Page::of(&script).plain(), text);
     let mut how = Page::default();
     script.say_how(&mut how);

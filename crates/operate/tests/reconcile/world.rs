@@ -15,14 +15,16 @@ use tidegate_memory::{
     FaultPlan, Faulty, MemoryLedger, MemoryQueues, QueueSettings, SeededEntropy, Universe,
 };
 use tidegate_operate::reconcile::{
-    DeadLetters, Journal, Ports, ReconcileError, Reconciliation, Stack, reconcile,
+    DeadLetters, JournalSource, ReconcileError, ReconcilePorts, Reconciliation, StackSettings,
+    reconcile,
 };
 use tidegate_operate::send::{
-    Checking, Draft, Ended, Format, Header, Limits, Log, Part, Session, Source, Standing,
-    Templates, Words, Writer, before, check,
+    CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalSink,
+    JournalWriter, RunEnd, RunState, SendLimits, Session, TemplatePart, TemplateSource, Templates,
+    before, check,
 };
 
-const FORMAT: Format = Format::Csv { delimiter: b',', multiline: false };
+const FORMAT: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
 
 /// What a poller, or a fault, did with a mail.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +62,7 @@ impl Journalled {
     }
 }
 
-impl Log for &mut Journalled {
+impl JournalSink for &mut Journalled {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
         self.0.extend_from_slice(line);
         Ok(())
@@ -75,7 +77,7 @@ impl Log for &mut Journalled {
     }
 }
 
-impl Journal for &Journalled {
+impl JournalSource for &Journalled {
     fn path(&self) -> String {
         "run.journal".to_owned()
     }
@@ -127,9 +129,9 @@ impl World {
         let lines = (1..=rows).map(|row| format!("ada{row}@example.com"));
         let lines = std::iter::once("to".to_owned()).chain(lines);
         let csv = lines.collect::<Vec<_>>().join("\n");
-        let parts = [(Part::Subject, "Hello"), (Part::Text, "Text.")];
-        let parts = parts.map(|(part, text)| (part, Source::new("t", text)));
-        let draft = Draft {
+        let parts = [(TemplatePart::Subject, "Hello"), (TemplatePart::Text, "Text.")];
+        let parts = parts.map(|(part, text)| (part, TemplateSource::new("t", text)));
+        let draft = CampaignDraft {
             campaign: campaign.to_owned(),
             run: run.to_owned(),
             from: "news@example.org".to_owned(),
@@ -137,16 +139,16 @@ impl World {
             priority: None,
             tags: BTreeMap::new(),
             configuration_set: None,
-            content: Words::Here(Templates::compile(parts).unwrap()),
+            content: DraftContent::Here(Templates::compile(parts).unwrap()),
             to_column: None,
             id_column: None,
             senders: "*".parse().unwrap(),
         };
-        let checking = Checking { format: FORMAT, max_faults: 1, allow_duplicates: false };
+        let checking = CheckOptions { format: FORMAT, max_faults: 1, allow_duplicates: false };
         let checked = check(&draft, "in.csv", csv.as_bytes(), checking, |_, _| {}).unwrap();
         let (queue, clock) = (url(campaign), self.universe.clock());
         let at = EpochMillis::from(clock.wall());
-        let mut header = Header::new(campaign, queue.as_str(), run, "ada", at);
+        let mut header = JournalHeader::new(campaign, queue.as_str(), run, "ada", at);
         header.rows = rows;
         let merge = url("merge.fifo");
         header.before =
@@ -157,10 +159,10 @@ impl World {
             format: FORMAT,
             checked: &checked,
             header: &header,
-            standing: &Standing::New,
-            limits: Limits::default(),
+            standing: &RunState::New,
+            limits: SendLimits::default(),
         };
-        let ports = tidegate_operate::send::Ports {
+        let ports = tidegate_operate::send::SendPorts {
             queues: &self.queues,
             clock: &clock,
             entropy: &SeededEntropy::new(3),
@@ -168,9 +170,9 @@ impl World {
             gate: &(),
         };
         let mut journal = Journalled(Vec::new(), at);
-        let mut writer = Writer::new(&mut journal);
+        let mut writer = JournalWriter::new(&mut journal);
         let run = session.run(ports, csv.as_bytes(), &mut writer, std::future::pending());
-        assert_eq!(run.await.unwrap().ended, Ended::Done);
+        assert_eq!(run.await.unwrap().ended, RunEnd::Done);
         journal.1 = EpochMillis::from(clock.wall());
         journal
     }
@@ -274,7 +276,7 @@ impl World {
             queue_url: url(name).to_string(),
             weight,
         };
-        let stack = Stack {
+        let stack = StackSettings {
             campaigns: vec![campaign("big", 90), campaign("small", 10)],
             merge: Some(url("merge.fifo")),
             guard: self.guard,
@@ -284,7 +286,7 @@ impl World {
         let queues = Faulty::new(self.queues.clone(), self.faults.clone());
         let ledger = Faulty::new(self.ledger.clone(), self.faults.clone());
         let clock = self.universe.clock();
-        let ports = Ports { queues: &queues, ledger: &ledger, clock: &clock };
+        let ports = ReconcilePorts { queues: &queues, ledger: &ledger, clock: &clock };
         let mails = self.dead.borrow().clone();
         let dead = async { Ok(DeadLetters { mails, ..DeadLetters::default() }) };
         reconcile(ports, &stack, journals, dead, |_| {}).await

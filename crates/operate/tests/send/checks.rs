@@ -3,20 +3,22 @@
 use std::collections::BTreeSet;
 
 use tidegate_core::email::Email;
-use tidegate_operate::send::{Checking, Draft, Fault, Format, Part, Words, check};
+use tidegate_operate::send::{
+    CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, TemplatePart, check,
+};
 
 use super::world::{CHECKING, CSV, FILE, checked, draft, recipients, templates};
 
-fn ids(draft: &Draft, csv: &str) -> Vec<String> {
+fn ids(draft: &CampaignDraft, csv: &str) -> Vec<String> {
     let mut ids = Vec::new();
     check(draft, FILE, csv.as_bytes(), CHECKING, |message, _| ids.push(message.id.clone()))
         .unwrap();
     ids
 }
 
-fn first_fault(draft: &Draft, csv: &str) -> String {
+fn first_fault(draft: &CampaignDraft, csv: &str) -> String {
     let faults = checked(draft, csv).unwrap_err();
-    faults.first().map(Fault::to_string).unwrap()
+    faults.first().map(InputFault::to_string).unwrap()
 }
 
 #[test]
@@ -25,15 +27,18 @@ fn ids_are_the_same_for_the_same_run_and_others_for_any_other() {
     let first = ids(&draft(), &csv);
     assert_eq!(ids(&draft(), &csv), first);
     assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 30);
-    let again = Draft { run: "again".to_owned(), ..draft() };
-    let words = templates(&[(Part::Subject, "s", "Hello"), (Part::Text, "t", "Other news.")]);
-    let other = Draft { content: Words::Here(words), ..draft() };
+    let again = CampaignDraft { run: "again".to_owned(), ..draft() };
+    let words = templates(&[
+        (TemplatePart::Subject, "s", "Hello"),
+        (TemplatePart::Text, "t", "Other news."),
+    ]);
+    let other = CampaignDraft { content: DraftContent::Here(words), ..draft() };
     for changed in [again, other] {
         assert!(ids(&changed, &csv).iter().all(|id| !first.contains(id)));
     }
     // A row that is there twice is two mails.
     let twice = "to,first_name,token\na@example.com,A,t\na@example.com,A,t\n";
-    let checking = Checking { allow_duplicates: true, ..CHECKING };
+    let checking = CheckOptions { allow_duplicates: true, ..CHECKING };
     let mut ids = BTreeSet::new();
     let found = check(&draft(), FILE, twice.as_bytes(), checking, |message, _| {
         ids.insert(message.id.clone());
@@ -45,7 +50,7 @@ fn ids_are_the_same_for_the_same_run_and_others_for_any_other() {
 fn an_id_column_is_taken_as_it_is_and_must_not_repeat() {
     let csv = "id,to,first_name,token\n7,a@example.com,A,t\n8,b@example.com,B,t\n";
     assert_eq!(ids(&draft(), csv), ["7", "8"]);
-    let named = Draft { id_column: Some("token".to_owned()), ..draft() };
+    let named = CampaignDraft { id_column: Some("token".to_owned()), ..draft() };
     let csv = "token,to,first_name\nx,a@example.com,A\nx,b@example.com,B\n";
     let said =
         "recipients.csv:3: id: must be another one in each row; line 2 has the same, not \"x\"";
@@ -58,16 +63,16 @@ fn an_id_column_is_taken_as_it_is_and_must_not_repeat() {
 fn what_the_poller_would_refuse_is_refused_here() {
     let csv = "to,first_name,token\na@example.com,A,t\n";
     let senders = "other@example.org".parse().unwrap();
-    let said = first_fault(&Draft { senders, ..draft() }, csv);
+    let said = first_fault(&CampaignDraft { senders, ..draft() }, csv);
     assert!(said.starts_with("recipients.csv:2: from: must be a sender that TIDEGATE_ALLOWED"));
     let priority = Some("soon".to_owned());
-    let said = first_fault(&Draft { priority, ..draft() }, csv);
+    let said = first_fault(&CampaignDraft { priority, ..draft() }, csv);
     assert!(said.contains(": priority: must be one of critical, high, normal, low"), "{said}");
     let csv = "to,first_name,token\na@example.com,\"A\nB\",t\n";
     let checking =
-        Checking { format: Format::Csv { delimiter: b',', multiline: true }, ..CHECKING };
+        CheckOptions { format: InputFormat::Csv { delimiter: b',', multiline: true }, ..CHECKING };
     let faults = check(&draft(), FILE, csv.as_bytes(), checking, |_, _| {}).unwrap_err();
-    let subject = faults.first().map(Fault::to_string).unwrap();
+    let subject = faults.first().map(InputFault::to_string).unwrap();
     assert!(subject.contains(": subject: must not hold CR, LF"), "{subject}");
     let large = format!("to,first_name,token\na@example.com,{},t\n", "x".repeat(600_000));
     let said = first_fault(&draft(), &large);
@@ -94,26 +99,26 @@ fn a_recipient_s_column_may_have_another_name_and_must_be_there() {
     let csv = "address,first_name,token\na@example.com,A,t\n";
     let said = first_fault(&draft(), csv);
     assert!(said.contains("column to or email: must be there: the recipient"), "{said}");
-    let named = Draft { to_column: Some("address".to_owned()), ..draft() };
+    let named = CampaignDraft { to_column: Some("address".to_owned()), ..draft() };
     assert!(checked(&named, csv).is_ok());
     assert!(first_fault(&draft(), "to,first_name,token\n").contains("rows: must be at least one"));
 }
 
 #[test]
 fn json_lines_and_a_template_of_ses_s() {
-    let content = Words::AtSes {
+    let content = DraftContent::AtSes {
         name: "welcome".to_owned(),
         headers: templates(&[(
-            Part::UnsubscribeUrl,
+            TemplatePart::UnsubscribeUrl,
             "--list-unsubscribe",
             "https://example.org/{{ n }}",
         )]),
     };
-    let draft = Draft { content, ..draft() };
+    let draft = CampaignDraft { content, ..draft() };
     let lines = "{\"to\": \"a@example.com\", \"n\": 19.5, \"order\": {\"id\": 7}}\n";
-    let checking = Checking { format: Format::JsonLines, ..CHECKING };
+    let checking = CheckOptions { format: InputFormat::JsonLines, ..CHECKING };
     let mut bodies = Vec::new();
-    let seen = |message: &tidegate_operate::send::Message, _: &Email| {
+    let seen = |message: &tidegate_operate::send::RenderedMessage, _: &Email| {
         bodies.push(message.body.clone());
     };
     check(&draft, "in.jsonl", lines.as_bytes(), checking, seen).unwrap();
@@ -142,7 +147,7 @@ fn an_input_is_known_by_its_bytes() {
         &draft(),
         FILE,
         recipients(4).as_bytes(),
-        Checking { format: CSV, ..CHECKING },
+        CheckOptions { format: CSV, ..CHECKING },
         |_, _| {},
     );
     assert_ne!(first.sha256, other.unwrap().sha256);

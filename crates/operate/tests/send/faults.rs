@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_delivery::ports::{FailureKind, Queues as _};
 use tidegate_memory::{Fault, Latency, Operation, Rule};
-use tidegate_operate::send::{Ended, Progress, SendError};
+use tidegate_operate::send::{RunEnd, SendError, SendProgress};
 
 use super::world::{Journal, World, recipients};
 
@@ -40,7 +40,7 @@ async fn killed_at_any_call_the_next_run_sends_what_was_not_acknowledged_and_not
             let acknowledged = journal.contents().acknowledged;
             world.faults.clear();
             let report = world.run(&csv, &mut journal, pending()).await.unwrap();
-            assert_eq!(report.ended, Ended::Done);
+            assert_eq!(report.ended, RunEnd::Done);
             assert_eq!(report.enqueued_before, acknowledged.count());
             let unacknowledged = |row| !acknowledged.contains(row);
             let doubled = assert_complete(&world, 95, unacknowledged);
@@ -67,7 +67,7 @@ async fn refused_entries_and_lost_answers_are_tried_again_until_all_is_there() {
         world.faults.add(Rule::new(fault.clone()).on(Operation::Send).chance(0.3));
         let mut journal = Journal::default();
         let report = world.run(&recipients(300), &mut journal, pending()).await.unwrap();
-        assert_eq!((report.ended, report.enqueued), (Ended::Done, 300), "{fault:?}");
+        assert_eq!((report.ended, report.enqueued), (RunEnd::Done, 300), "{fault:?}");
         let doubled = assert_complete(&world, 300, |_| doubles);
         assert_eq!(doubled > 0, doubles, "{fault:?}");
         assert!(!world.faults.strikes().is_empty());
@@ -82,10 +82,10 @@ async fn what_sqs_will_never_take_ends_the_run_at_once_and_the_rest_is_for_the_n
         world.faults.add(Rule::new(Fault::Before(kind)).on(Operation::Send).nth(5));
         let mut journal = Journal::default();
         let report = world.run(&recipients(200), &mut journal, pending()).await.unwrap();
-        assert!(matches!(&report.ended, Ended::GaveUp(why) if why.contains("SendMessageBatch")));
+        assert!(matches!(&report.ended, RunEnd::GaveUp(why) if why.contains("SendMessageBatch")));
         assert!(report.seconds < 1.0 && (40..200).contains(&report.enqueued), "{report:?}");
         let report = world.run(&recipients(200), &mut journal, pending()).await.unwrap();
-        assert_eq!(report.ended, Ended::Done);
+        assert_eq!(report.ended, RunEnd::Done);
         assert_eq!(assert_complete(&world, 200, |_| false), 0);
     }
 }
@@ -103,12 +103,12 @@ async fn an_outage_is_waited_for_as_long_as_patience_lasts() {
         world.faults.add(outage(240));
         let mut journal = Journal::default();
         let report = world.run(&recipients(50), &mut journal, pending()).await.unwrap();
-        assert_eq!(report.ended, Ended::Done);
+        assert_eq!(report.ended, RunEnd::Done);
         assert!(report.seconds >= 240.0 && world.faults.strikes().len() > 10, "{report:?}");
         world.faults.clear();
         world.faults.add(outage(3_600));
         let report = world.run(&recipients(60), &mut Journal::default(), pending()).await.unwrap();
-        assert!(matches!(&report.ended, Ended::GaveUp(why) if why.contains("cannot be reached")));
+        assert!(matches!(&report.ended, RunEnd::GaveUp(why) if why.contains("cannot be reached")));
         assert!((300.0..330.0).contains(&report.seconds), "{report:?}");
     }
 }
@@ -120,11 +120,11 @@ async fn an_interruption_waits_for_the_batches_under_way_and_nothing_is_doubled(
     let mut journal = Journal::default();
     let stop = tokio::time::sleep(Duration::from_millis(40));
     let report = world.run(&csv, &mut journal, stop).await.unwrap();
-    assert_eq!(report.ended, Ended::Interrupted);
+    assert_eq!(report.ended, RunEnd::Interrupted);
     assert!((10..500).contains(&report.enqueued), "{report:?}");
     assert_eq!(world.standing().len() as u64, report.enqueued, "one is under way still");
     let report = world.run(&csv, &mut journal, pending()).await.unwrap();
-    assert_eq!((report.ended.clone(), report.left()), (Ended::Done, 0));
+    assert_eq!((report.ended.clone(), report.left()), (RunEnd::Done, 0));
     assert_eq!(assert_complete(&world, 500, |_| false), 0);
 }
 
@@ -134,7 +134,7 @@ async fn an_interruption_does_not_wait_for_an_outage_s_end() {
     world.faults.add(Rule::new(Fault::Before(FailureKind::Unreachable)).on(Operation::Send));
     let stop = tokio::time::sleep(Duration::from_secs(30));
     let report = world.run(&recipients(50), &mut Journal::default(), stop).await.unwrap();
-    assert_eq!(report.ended, Ended::Interrupted);
+    assert_eq!(report.ended, RunEnd::Interrupted);
     assert!(report.seconds < 31.0, "{report:?}");
 }
 
@@ -173,7 +173,7 @@ struct Seen {
     depths: RefCell<Vec<u64>>,
 }
 
-impl Progress for Seen {
+impl SendProgress for Seen {
     fn waiting(&self, depth: u64, _most: u64) {
         self.waits.set(self.waits.get() + 1);
         self.depths.borrow_mut().push(depth);
@@ -208,7 +208,7 @@ async fn a_deep_queue_is_waited_for_and_asked_every_five_seconds_at_most() {
         report = run => report.unwrap(),
         () = consumer => unreachable!(),
     };
-    assert_eq!((report.ended, report.enqueued), (Ended::Done, 1_000));
+    assert_eq!((report.ended, report.enqueued), (RunEnd::Done, 1_000));
     // 20 a second are taken: 900 of the thousand had to go first.
     assert!((42.0..60.0).contains(&report.seconds), "{}", report.seconds);
     let asked: Vec<_> = world.faults.strikes().iter().map(|strike| strike.at).collect();

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use snapbox::{assert_data_eq, file};
 use tidegate_operate::page::Page;
-use tidegate_operate::redact::Addresses;
+use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::send::{
-    Checking, DryRun, Ended, Estimate, Part, Preview, Ranges, Refused, SendReport, Standing, check,
+    CheckOptions, DryRun, Estimate, FaultReport, Preview, RowRanges, RunEnd, RunState, SendReport,
+    TemplatePart, check,
 };
 
 use super::world::{CHECKING, FILE, Journal, KEPT, World, checked, draft, recipients, templates};
 
 #[test]
 fn preview() {
-    let mut preview = Preview::new(1, Addresses::Masked);
+    let mut preview = Preview::new(1, AddressVisibility::Masked);
     let csv = recipients(3);
     check(&draft(), FILE, csv.as_bytes(), CHECKING, |message, email| preview.see(message, email))
         .unwrap();
@@ -28,12 +29,12 @@ async fn dry_run() {
     let header = world.header(&checked);
     let estimate = Estimate { quota_per_second: Some(14.0), share: 0.9, ahead: 250 };
     let journal = ".tidegate/big-recipients.journal";
-    let dry = DryRun::new((FILE, journal), &header, &Standing::New, &checked, None, estimate);
+    let dry = DryRun::new((FILE, journal), &header, &RunState::New, &checked, None, estimate);
     assert_eq!(dry.question(), "Enqueue 20,000 mails for campaign big?");
     assert_data_eq!(Page::of(&dry).plain(), file!["../golden/send-dry-run.txt"]);
-    let mut rows = Ranges::default();
+    let mut rows = RowRanges::default();
     rows.insert(1, 19_999);
-    let standing = Standing::Interrupted(rows);
+    let standing = RunState::Interrupted(rows);
     let dry = DryRun::new((FILE, journal), &header, &standing, &checked, KEPT, estimate);
     assert_eq!(dry.question(), "Enqueue 1 mail more for campaign big?");
     let quota_per_second = Some(13.999_999_999_7);
@@ -45,24 +46,28 @@ async fn dry_run() {
 
 #[test]
 fn faults() {
-    let draft = tidegate_operate::send::Draft {
-        content: tidegate_operate::send::Words::Here(templates(&[
-            (Part::Subject, "--subject", "Hello {{ first_name }}"),
-            (Part::Html, "mail.html", "<p>Dear {{ first_name }},</p>\n<p>{{ offer }}</p>\n"),
+    let draft = tidegate_operate::send::CampaignDraft {
+        content: tidegate_operate::send::DraftContent::Here(templates(&[
+            (TemplatePart::Subject, "--subject", "Hello {{ first_name }}"),
+            (
+                TemplatePart::Html,
+                "mail.html",
+                "<p>Dear {{ first_name }},</p>\n<p>{{ offer }}</p>\n",
+            ),
         ])),
         ..draft()
     };
     let csv = "to,first_name\nada@example.com,Ada\nbob@example,Bob\nada@example.com,Ada\n,Eve\n\
                carol@example.com,Carol,7\n";
     let faults = check(&draft, FILE, csv.as_bytes(), CHECKING, |_, _| {}).unwrap_err();
-    let refused = |faults: Vec<tidegate_operate::send::Fault>, more| Refused {
+    let refused = |faults: Vec<tidegate_operate::send::InputFault>, more| FaultReport {
         file: FILE.to_owned(),
-        faults: faults.into_iter().map(|fault| fault.shown(Addresses::Masked)).collect(),
+        faults: faults.into_iter().map(|fault| fault.shown(AddressVisibility::Masked)).collect(),
         more,
     };
     let page = Page::of(&refused(faults, false)).plain();
     assert_data_eq!(page, file!["../golden/send-faults.txt"]);
-    let checking = Checking { max_faults: 2, ..CHECKING };
+    let checking = CheckOptions { max_faults: 2, ..CHECKING };
     let faults = check(&draft, FILE, csv.as_bytes(), checking, |_, _| {}).unwrap_err();
     assert_eq!(faults.len(), 2);
 }
@@ -74,10 +79,10 @@ async fn report() {
     let mut journal = Journal::default();
     let stop = tokio::time::sleep(Duration::from_millis(100));
     let report = world.run(&csv, &mut journal, stop).await.unwrap();
-    assert_eq!(report.ended, Ended::Interrupted);
+    assert_eq!(report.ended, RunEnd::Interrupted);
     assert_data_eq!(Page::of(&report).plain(), file!["../golden/send-interrupted.txt"]);
     let report = world.run(&csv, &mut journal, std::future::pending()).await.unwrap();
     assert_data_eq!(Page::of(&report).plain(), file!["../golden/send.txt"]);
-    let gave_up = SendReport { ended: Ended::GaveUp("no".to_owned()), enqueued: 7, ..report };
+    let gave_up = SendReport { ended: RunEnd::GaveUp("no".to_owned()), enqueued: 7, ..report };
     assert!(Page::of(&gave_up).plain().starts_with("Given up after 7 mails: no\n"));
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::join;
 use tidegate_core::pressure::Level;
 use tidegate_memory::Latency;
-use tidegate_operate::level::Obedience;
-use tidegate_operate::send::{Ended, Progress};
+use tidegate_operate::level::LevelPolicy;
+use tidegate_operate::send::{RunEnd, SendProgress};
 
 use super::world::{Journal, World, recipients};
 
@@ -16,7 +16,7 @@ use super::world::{Journal, World, recipients};
 #[derive(Default)]
 struct Told(Cell<u32>);
 
-impl Progress for Told {
+impl SendProgress for Told {
     fn held_back(&self, level: Level) {
         assert_eq!(level, Level::Overloaded);
         self.0.set(self.0.get() + 1);
@@ -35,7 +35,7 @@ async fn rows_wait_while_the_level_defers_them_and_go_when_it_does_not() {
     };
     let run = world.run_with(&csv, &mut journal, &told, pending());
     let (report, ()) = join(run, falls).await;
-    assert_eq!(report.unwrap().ended, Ended::Done);
+    assert_eq!(report.unwrap().ended, RunEnd::Done);
     assert_eq!(world.standing().len(), 95);
     assert!((15..30).contains(&told.0.get()), "{}", told.0.get());
 }
@@ -56,7 +56,7 @@ async fn a_level_that_rises_is_heard_between_batches() {
         world.level.set(Level::Clear);
     };
     let (report, ()) = join(world.run(&csv, &mut journal, pending()), rises).await;
-    assert_eq!(report.unwrap().ended, Ended::Done);
+    assert_eq!(report.unwrap().ended, RunEnd::Done);
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,11 +67,11 @@ async fn a_bounded_wait_gives_up_and_the_same_run_goes_on_later() {
     let (csv, mut journal) = (recipients(95), Journal::default());
     let report = world.run(&csv, &mut journal, pending()).await.unwrap();
     assert!(
-        matches!(&report.ended, Ended::GaveUp(why) if why.contains("waited for 10 min 00 s")),
+        matches!(&report.ended, RunEnd::GaveUp(why) if why.contains("waited for 10 min 00 s")),
         "{:?}",
         report.ended
     );
-    world.limits.obedience = Obedience { ignores: true, most: None };
+    world.limits.obedience = LevelPolicy { ignores: true, most: None };
     let report = world.run(&csv, &mut journal, pending()).await.unwrap();
-    assert_eq!((report.ended, world.standing().len()), (Ended::Done, 95));
+    assert_eq!((report.ended, world.standing().len()), (RunEnd::Done, 95));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_operate::page::Page;
 use tidegate_operate::send::{
-    DryRun, Ended, Estimate, RestartError, Resume, SendReport, Standing, once_more, restarted,
+    DryRun, Estimate, RestartError, Resume, RunEnd, RunState, SendReport, once_more, restarted,
 };
 
 use super::world::{FILE, Journal, KEPT, World, checked, draft, recipients};
@@ -52,10 +52,10 @@ async fn interrupted_and_ended() -> (SendReport, Journal, Journal) {
     let mut journal = Journal::default();
     let stop = tokio::time::sleep(Duration::from_millis(20));
     let report = world.run(&csv, &mut journal, stop).await.unwrap();
-    assert_eq!(report.ended, Ended::Interrupted);
+    assert_eq!(report.ended, RunEnd::Interrupted);
     let interrupted = journal.clone();
     let ended = world.run(&csv, &mut journal, pending()).await.unwrap();
-    assert_eq!(ended.ended, Ended::Done);
+    assert_eq!(ended.ended, RunEnd::Done);
     (report, interrupted, journal)
 }
 
@@ -144,7 +144,7 @@ async fn it_is_asked_whether_mails_may_be_deleted_whose_ids_are_the_input_s_own(
     {
         let checked = checked(&draft(), csv).unwrap();
         let header = world.header(&checked);
-        let dry = DryRun::new((FILE, "j"), &header, &Standing::New, &checked, kept, estimate);
+        let dry = DryRun::new((FILE, "j"), &header, &RunState::New, &checked, kept, estimate);
         let said = "2 ids of the input's own: a mail whose id was sent within 15 days is deleted, \
                     not sent";
         assert_eq!(Page::of(&dry).plain().contains(said), deletes);

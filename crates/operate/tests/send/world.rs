@@ -13,16 +13,18 @@ use tidegate_delivery::ports::{Clock as _, PortError, QueueUrl};
 use tidegate_memory::{
     FaultPlan, Faulty, Latency, MemoryQueues, QueueSettings, SeededEntropy, Universe,
 };
-use tidegate_operate::level::Gate;
+use tidegate_operate::level::LevelSource;
 use tidegate_operate::send::{
-    Checked, Checking, Contents, Draft, Fault, Format, Header, Limits, Log, Part, Ports, Progress,
-    SendError, SendReport, Session, Source, Templates, Words, Writer, check, read, standing,
+    CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
+    JournalContents, JournalHeader, JournalSink, JournalWriter, SendError, SendLimits, SendPorts,
+    SendProgress, SendReport, Session, TemplatePart, TemplateSource, Templates, check, read,
+    standing,
 };
 
 pub(crate) const FILE: &str = "recipients.csv";
-pub(crate) const CSV: Format = Format::Csv { delimiter: b',', multiline: false };
-pub(crate) const CHECKING: Checking =
-    Checking { format: CSV, max_faults: 20, allow_duplicates: false };
+pub(crate) const CSV: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
+pub(crate) const CHECKING: CheckOptions =
+    CheckOptions { format: CSV, max_faults: 20, allow_duplicates: false };
 
 /// How long the duplicate guard knows an id.
 pub(crate) const KEPT: Option<Duration> = Some(Duration::from_hours(15 * 24));
@@ -34,23 +36,24 @@ pub(crate) fn recipients(rows: u64) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-pub(crate) fn templates(parts: &[(Part, &str, &str)]) -> Templates {
-    let named = |&(part, name, text): &(Part, &str, &str)| (part, Source::new(name, text));
+pub(crate) fn templates(parts: &[(TemplatePart, &str, &str)]) -> Templates {
+    let named =
+        |&(part, name, text): &(TemplatePart, &str, &str)| (part, TemplateSource::new(name, text));
     Templates::compile(parts.iter().map(named)).unwrap()
 }
 
-pub(crate) fn draft() -> Draft {
-    let content = Words::Here(templates(&[
-        (Part::Subject, "--subject", "Hello {{ first_name }}"),
-        (Part::Html, "mail.html", "<p>Dear {{ first_name }},</p>\n<p>News.</p>\n"),
-        (Part::Text, "mail.txt", "Dear {{ first_name }},\nnews.\n"),
+pub(crate) fn draft() -> CampaignDraft {
+    let content = DraftContent::Here(templates(&[
+        (TemplatePart::Subject, "--subject", "Hello {{ first_name }}"),
+        (TemplatePart::Html, "mail.html", "<p>Dear {{ first_name }},</p>\n<p>News.</p>\n"),
+        (TemplatePart::Text, "mail.txt", "Dear {{ first_name }},\nnews.\n"),
         (
-            Part::UnsubscribeUrl,
+            TemplatePart::UnsubscribeUrl,
             "--list-unsubscribe",
             "https://example.org/out?t={{ token|urlencode }}",
         ),
     ]));
-    Draft {
+    CampaignDraft {
         campaign: "big".to_owned(),
         run: "recipients".to_owned(),
         from: "News <news@example.org>".to_owned(),
@@ -65,7 +68,7 @@ pub(crate) fn draft() -> Draft {
     }
 }
 
-pub(crate) fn checked(draft: &Draft, csv: &str) -> Result<Checked, Vec<Fault>> {
+pub(crate) fn checked(draft: &CampaignDraft, csv: &str) -> Result<InputSummary, Vec<InputFault>> {
     check(draft, FILE, csv.as_bytes(), CHECKING, |_, _| {})
 }
 
@@ -74,12 +77,12 @@ pub(crate) fn checked(draft: &Draft, csv: &str) -> Result<Checked, Vec<Fault>> {
 pub(crate) struct Journal(pub(crate) Vec<u8>);
 
 impl Journal {
-    pub(crate) fn contents(&self) -> Contents {
+    pub(crate) fn contents(&self) -> JournalContents {
         read("journal", self.0.as_slice()).unwrap()
     }
 }
 
-impl Log for &mut Journal {
+impl JournalSink for &mut Journal {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
         self.0.extend_from_slice(line);
         Ok(())
@@ -100,11 +103,11 @@ pub(crate) struct World {
     pub(crate) queues: MemoryQueues,
     pub(crate) faults: FaultPlan,
     pub(crate) queue: QueueUrl,
-    pub(crate) limits: Limits,
+    pub(crate) limits: SendLimits,
     pub(crate) level: Cell<Level>,
 }
 
-impl Gate for World {
+impl LevelSource for World {
     async fn level(&self) -> Result<Level, PortError> {
         Ok(self.level.get())
     }
@@ -124,14 +127,14 @@ impl World {
             queues,
             faults,
             queue,
-            limits: Limits { parallel: 3, ..Limits::default() },
+            limits: SendLimits { parallel: 3, ..SendLimits::default() },
             level: Cell::new(Level::Clear),
         }
     }
 
-    pub(crate) fn header(&self, checked: &Checked) -> Header {
+    pub(crate) fn header(&self, checked: &InputSummary) -> JournalHeader {
         let at = EpochMillis::from(self.universe.clock().wall());
-        let mut header = Header::new("big", self.queue.as_str(), "recipients", "ada", at);
+        let mut header = JournalHeader::new("big", self.queue.as_str(), "recipients", "ada", at);
         header.settings.insert("input".to_owned(), checked.sha256.clone());
         header.rows = checked.rows;
         header
@@ -151,7 +154,7 @@ impl World {
         &self,
         csv: &str,
         journal: &mut Journal,
-        progress: &impl Progress,
+        progress: &impl SendProgress,
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
         self.run_changed(csv, csv, journal, progress, stop).await
@@ -163,7 +166,7 @@ impl World {
         csv: &str,
         later: &str,
         journal: &mut Journal,
-        progress: &impl Progress,
+        progress: &impl SendProgress,
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
         let draft = draft();
@@ -184,8 +187,8 @@ impl World {
         let queues = Faulty::new(self.queues.clone(), self.faults.clone());
         let (clock, entropy) = (self.universe.clock(), SeededEntropy::new(7));
         let ports =
-            Ports { queues: &queues, clock: &clock, entropy: &entropy, progress, gate: self };
-        session.run(ports, later.as_bytes(), &mut Writer::new(journal), stop).await
+            SendPorts { queues: &queues, clock: &clock, entropy: &entropy, progress, gate: self };
+        session.run(ports, later.as_bytes(), &mut JournalWriter::new(journal), stop).await
     }
 
     /// A run that is killed where a call hangs; true where none did and it came to its end.

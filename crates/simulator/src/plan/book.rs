@@ -9,9 +9,9 @@ use tidegate_delivery::ports::Outgoing;
 use super::domains::{DomainShare, domain_of};
 use super::error::PlanError;
 use super::scenario::Scenario;
-use super::tally::{Record, Usage, number};
-use crate::lambda::Started;
-use crate::mail::{Mail, produced};
+use super::tally::{ServiceUsage, WindowRecord, number};
+use crate::lambda::PollerRun;
+use crate::mail::{ProducedMail, produced};
 use crate::world::{EXPRESS, MERGE, World, domain_queue, url};
 
 /// What a window's pollers did is known so many windows later.
@@ -19,7 +19,7 @@ const REPORTED_AFTER: u64 = 3;
 
 /// A campaign's mails on their way.
 #[derive(Clone, Debug)]
-pub(super) struct Lane {
+pub(super) struct CampaignRun {
     pub(super) name: String,
     pub(super) recipients: f64,
     /// Its share of all weights.
@@ -28,7 +28,7 @@ pub(super) struct Lane {
     pub(super) reservoir: u64,
     /// Mails that are put on the queue when fewer than these can be received.
     low: u64,
-    mail: Mail,
+    mail: ProducedMail,
     domains: Vec<DomainShare>,
     numbered: u64,
     /// Of them, those that SES accepted.
@@ -45,14 +45,14 @@ pub(super) struct Lane {
 
 /// One run's state.
 #[derive(Debug)]
-pub(super) struct Book {
-    pub(super) lanes: Vec<Lane>,
+pub(super) struct SimulationState {
+    pub(super) lanes: Vec<CampaignRun>,
     /// Finished windows and stretches, in order.
-    pub(super) records: Vec<Record>,
+    pub(super) records: Vec<WindowRecord>,
     /// Windows that are not finished.
-    open: VecDeque<Record>,
+    open: VecDeque<WindowRecord>,
     /// What belongs to none: never read.
-    stray: Record,
+    stray: WindowRecord,
     pub(super) start: Timestamp,
     /// The window of the start: number 0.
     pub(super) zero: Window,
@@ -67,14 +67,15 @@ pub(super) struct Book {
     pub(super) alike_since: u64,
 }
 
-impl Book {
+impl SimulationState {
     pub(super) fn new(scenario: &Scenario) -> Self {
-        let lanes = scenario.campaigns.iter().map(|load| Lane::new(load, scenario)).collect();
+        let lanes =
+            scenario.campaigns.iter().map(|load| CampaignRun::new(load, scenario)).collect();
         Self {
             lanes,
             records: Vec::new(),
             open: VecDeque::new(),
-            stray: Record::of(0, scenario.campaigns.len() + 1),
+            stray: WindowRecord::of(0, scenario.campaigns.len() + 1),
             start: scenario.start,
             zero: Window::containing(scenario.start),
             first_arrival: None,
@@ -109,7 +110,7 @@ impl Book {
             (record.waiting, record.faults) = (waiting, faults);
         }
         self.arrivals(world);
-        let starts: Vec<Started> = world.starts().drain(..).collect();
+        let starts: Vec<PollerRun> = world.starts().drain(..).collect();
         world.forget_runs();
         for started in &starts {
             self.started(started, scenario.quota);
@@ -140,7 +141,7 @@ impl Book {
         }
     }
 
-    fn started(&mut self, started: &Started, quota: f64) {
+    fn started(&mut self, started: &PollerRun, quota: f64) {
         let of = started.tick.map_or(Window::containing(started.at), |tick| tick.window);
         let record = self.at(number(of, self.zero));
         record.usage.pollers += 1.0;
@@ -159,20 +160,20 @@ impl Book {
     fn calls(&mut self, world: &World, now: u64) {
         let (standard, fifo) = world.queues.calls_by_kind();
         let was = std::mem::replace(&mut self.calls, (standard, fifo));
-        let usage = Usage {
+        let usage = ServiceUsage {
             sqs_standard: count(standard - was.0),
             sqs_fifo: count(fifo - was.1),
-            ..Usage::default()
+            ..ServiceUsage::default()
         };
         self.at(now).usage.add(&usage, 1.0);
     }
 
     /// The record of a window that is not finished; of the oldest one for what comes later than that.
-    fn at(&mut self, window: u64) -> &mut Record {
-        let done = self.records.last().map_or(0, Record::end);
+    fn at(&mut self, window: u64) -> &mut WindowRecord {
+        let done = self.records.last().map_or(0, WindowRecord::end);
         let lanes = self.lanes.len() + 1;
-        let next = self.open.back().map_or(done, Record::end);
-        self.open.extend((next..=window.max(done)).map(|from| Record::of(from, lanes)));
+        let next = self.open.back().map_or(done, WindowRecord::end);
+        self.open.extend((next..=window.max(done)).map(|from| WindowRecord::of(from, lanes)));
         let index = usize::try_from(window.saturating_sub(done)).unwrap_or(usize::MAX);
         let index = index.min(self.open.len().saturating_sub(1));
         self.open.get_mut(index).unwrap_or(&mut self.stray)
@@ -182,7 +183,7 @@ impl Book {
     fn close(&mut self, known: u64) {
         while let Some(record) = self.open.pop_front_if(|record| record.from < known) {
             self.simulated += 1;
-            let alike = |last: &Record| {
+            let alike = |last: &WindowRecord| {
                 (last.waiting, last.faults) == (record.waiting, record.faults)
                     && last.is_held() == record.is_held()
             };
@@ -211,7 +212,7 @@ impl Book {
     }
 
     /// Adds a stretch, into which falls what is not finished: pollers that ended after its begin.
-    pub(super) fn push_over(&mut self, mut record: Record) {
+    pub(super) fn push_over(&mut self, mut record: WindowRecord) {
         for open in self.open.drain(..) {
             record.add(&open, 1.0);
         }
@@ -220,7 +221,7 @@ impl Book {
 
     /// Which campaigns have mail that was not fed, a bit each.
     fn waiting(&self, world: &World) -> u64 {
-        let has_mail = |lane: &Lane| {
+        let has_mail = |lane: &CampaignRun| {
             let depth = world.queues.standing(&url(&lane.name));
             lane.reservoir > 0 || depth.visible + depth.in_flight + depth.delayed > 0
         };
@@ -232,7 +233,7 @@ impl Book {
     /// is passed by for long, which no rate tells.
     pub(super) fn has_last_mails(&self, waiting: u64) -> bool {
         let dead: f64 = self.records.iter().map(|record| record.sums.dead).sum();
-        let fed = |(index, lane): (usize, &Lane)| {
+        let fed = |(index, lane): (usize, &CampaignRun)| {
             waiting >> index & 1 == 0 && lane.arrived < lane.numbered
         };
         dead <= 0.0 && self.lanes.iter().enumerate().any(fed)
@@ -263,7 +264,7 @@ impl Book {
             let mut mails = Vec::new();
             while *due >= 1.0 {
                 (*due, *numbered) = (*due - 1.0, *numbered + 1);
-                mails.push(produced(Mail::new(format!("express-{numbered}")).body()));
+                mails.push(produced(ProducedMail::new(format!("express-{numbered}")).body()));
             }
             world.put_raw(EXPRESS, &mails).await?;
         }
@@ -271,20 +272,20 @@ impl Book {
     }
 }
 
-impl Record {
+impl WindowRecord {
     /// Whether a hold kept everything from being sent.
     pub(super) fn is_held(&self) -> bool {
         self.sums.held > 0.0
     }
 }
 
-impl Lane {
+impl CampaignRun {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "some windows' worth at a rate of at most 10,000"
     )]
-    fn new(load: &super::scenario::Load, scenario: &Scenario) -> Self {
+    fn new(load: &super::scenario::CampaignLoad, scenario: &Scenario) -> Self {
         let weights: u32 = scenario.campaigns.iter().map(|load| load.weight).sum();
         let share = f64::from(load.weight) / f64::from(weights.max(1));
         let recipients = f64::from(load.recipients);
@@ -296,7 +297,7 @@ impl Lane {
             share,
             reservoir: load.mails,
             low: low.ceil() as u64,
-            mail: Mail { recipients: load.recipients, ..Mail::new("") },
+            mail: ProducedMail { recipients: load.recipients, ..ProducedMail::new("") },
             domains: scenario.domains.clone(),
             numbered: 0,
             arrived: 0,
@@ -312,7 +313,7 @@ impl Lane {
         self.reservoir -= taken;
         let numbers = self.numbered..self.numbered + taken;
         self.numbered += taken;
-        let mail = |n: u64| Mail {
+        let mail = |n: u64| ProducedMail {
             id: format!("{}-{n}", self.name),
             domain: domain_of(&self.domains, n),
             ..self.mail.clone()

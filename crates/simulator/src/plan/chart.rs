@@ -26,14 +26,14 @@ const COLOURS: [RGBColor; 7] = [
 
 /// How a chart is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ChartFormat {
     /// As SVG.
     Svg,
     /// As PNG.
     Png,
 }
 
-impl Format {
+impl ChartFormat {
     /// The endings that tell one.
     pub const ALLOWED: &str = ".svg or .png";
 
@@ -56,17 +56,17 @@ pub struct ChartError(String);
 ///
 /// # Errors
 /// [`ChartError`].
-pub fn draw(report: &PlanReport, format: Format) -> Result<Vec<u8>, ChartError> {
+pub fn draw(report: &PlanReport, format: ChartFormat) -> Result<Vec<u8>, ChartError> {
     let height = u32::try_from(report.forecasts.len().clamp(1, 20)).unwrap_or(1) * PANEL;
     match format {
-        Format::Svg => {
+        ChartFormat::Svg => {
             let mut text = String::new();
             let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
             panels(report, &root)?;
             drop(root);
             Ok(text.into_bytes())
         }
-        Format::Png => {
+        ChartFormat::Png => {
             let mut pixels = Vec::new();
             let root = Raster::on(&mut pixels, WIDTH, height).into_drawing_area();
             panels(report, &root)?;

@@ -7,7 +7,7 @@ use tidegate_core::parts::parts_for;
 
 use super::book::count;
 use super::scenario::Scenario;
-use super::tally::{Record, Usage};
+use super::tally::{ServiceUsage, WindowRecord};
 
 /// The prices that `infra/cost/cost.py` reads too.
 const PRICES: &str = include_str!("../../../../infra/cost/prices.json");
@@ -42,37 +42,40 @@ struct Price {
 }
 
 #[derive(Deserialize)]
-struct Measured {
+struct Measurements {
     assumed: BTreeMap<String, f64>,
-    idle_minute: BTreeMap<String, Minute>,
+    idle_minute: BTreeMap<String, IdleMinute>,
 }
 
 #[derive(Deserialize)]
-struct Minute {
-    scheduler: Scheduler,
+struct IdleMinute {
+    scheduler: SchedulerMinute,
 }
 
 #[derive(Deserialize)]
-struct Scheduler {
+struct SchedulerMinute {
     billed_ms: f64,
 }
 
 impl Cost {
     /// Of what a run asked for.
-    pub(super) fn of(scenario: &Scenario, records: &[Record]) -> Result<Self, serde_json::Error> {
+    pub(super) fn of(
+        scenario: &Scenario,
+        records: &[WindowRecord],
+    ) -> Result<Self, serde_json::Error> {
         let prices: BTreeMap<String, Price> = serde_json::from_str(PRICES)?;
-        let measured: Measured = serde_json::from_str(MEASURED)?;
+        let measured: Measurements = serde_json::from_str(MEASURED)?;
         let price = |name: &str| prices.get(name).map_or(0.0, |price| price.dollars);
         let assumed = |name: &str| measured.assumed.get(name).copied().unwrap_or(0.0);
         let minute = measured.idle_minute.get("1");
-        let mut usage = Usage::default();
+        let mut usage = ServiceUsage::default();
         for record in records {
             usage.add(&record.usage, 1.0);
         }
         let windows: u64 = records.iter().map(|record| record.windows).sum();
         let minutes = count(windows) / 60.0;
         // The sum of nothing would be -0.0.
-        let recipients = records.iter().map(Record::total).fold(0.0, |sum, sent| sum + sent);
+        let recipients = records.iter().map(WindowRecord::total).fold(0.0, |sum, sent| sum + sent);
         let scheduler_ms = minute.map_or(0.0, |minute| minute.scheduler.billed_ms) * minutes;
         // As `infra/cost/cost.py` has it, of windows in which each part is written to.
         let parts = f64::from(parts_for(scenario.campaigns.len()));
@@ -118,7 +121,7 @@ mod tests {
         for name in read.iter().chain(&["dynamodb_write", "dynamodb_read", "log_gb"]) {
             assert!(prices[*name].dollars > 0.0, "{name}");
         }
-        let measured: Measured = serde_json::from_str(MEASURED).unwrap();
+        let measured: Measurements = serde_json::from_str(MEASURED).unwrap();
         for name in [
             "ledger_totals_bytes",
             "ledger_campaign_bytes",

@@ -2,10 +2,10 @@
 
 use tidegate_core::daily::DailyPolicy;
 
-use super::book::{Book, count};
+use super::book::{SimulationState, count};
 use super::scenario::Scenario;
 use super::stretch::whole;
-use super::tally::Record;
+use super::tally::WindowRecord;
 use crate::world::World;
 
 /// Windows of a day.
@@ -17,14 +17,14 @@ const BEFORE_THE_END: u64 = 90;
 
 /// The day's quota, where there is one.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Day {
+pub(super) struct DailyLimit {
     /// What of it campaigns may use; none is no limit.
     open: Option<f64>,
     /// What was sent at the start.
     sent: f64,
 }
 
-impl Day {
+impl DailyLimit {
     pub(super) fn of(scenario: &Scenario, world: &World) -> Self {
         let policy = world.settings.poller().map(|config| config.cap.daily);
         let policy: DailyPolicy = policy.unwrap_or_default();
@@ -33,14 +33,14 @@ impl Day {
     }
 
     /// Recipients sent within the day before `window`.
-    fn sum(&self, book: &Book, window: u64) -> f64 {
+    fn sum(&self, book: &SimulationState, window: u64) -> f64 {
         let since = window.saturating_sub(DAY);
         let others = if window < DAY { self.sent } else { 0.0 };
         others + sent_between(&book.records, since, window)
     }
 
     /// Whether the day's quota is, or nearly is, what limits.
-    pub(super) fn is_binding(&self, book: &Book, window: u64) -> bool {
+    pub(super) fn is_binding(&self, book: &SimulationState, window: u64) -> bool {
         self.open.is_some_and(|open| self.sum(book, window) > 0.97 * open)
     }
 
@@ -48,7 +48,7 @@ impl Day {
     /// recipients a window, which `measured` windows showed.
     pub(super) fn lasts(
         &self,
-        book: &Book,
+        book: &SimulationState,
         from: u64,
         windows: u64,
         rate: f64,
@@ -56,7 +56,7 @@ impl Day {
         measured: u64,
     ) -> u64 {
         let Some(open) = self.open else { return windows };
-        let held = book.records.last().is_some_and(Record::is_held);
+        let held = book.records.last().is_some_and(WindowRecord::is_held);
         if held && self.freed(book, from.saturating_sub(2 * STEP), 2 * STEP) > 0.0 {
             return 0; // the hold is about to be lifted
         }
@@ -82,14 +82,14 @@ impl Day {
     }
 
     /// Recipients that `windows` windows from `at` on free.
-    fn freed(&self, book: &Book, at: u64, windows: u64) -> f64 {
+    fn freed(&self, book: &SimulationState, at: u64, windows: u64) -> f64 {
         let others = if at < DAY && at + windows >= DAY { self.sent } else { 0.0 };
         let (from, to) = (at.saturating_sub(DAY), (at + windows).saturating_sub(DAY));
         others + sent_between(&book.records, from, to)
     }
 
     /// For how many windows as much frees up as in those that were measured.
-    fn frees_alike(&self, book: &Book, from: u64, measured: u64) -> u64 {
+    fn frees_alike(&self, book: &SimulationState, from: u64, measured: u64) -> u64 {
         let before = self.freed(book, from.saturating_sub(measured), measured) / count(measured);
         let mut passed = 0;
         while passed < DAY - STEP {
@@ -104,10 +104,10 @@ impl Day {
 }
 
 /// Recipients sent from window `from` up to `to`.
-fn sent_between(records: &[Record], from: u64, to: u64) -> f64 {
+fn sent_between(records: &[WindowRecord], from: u64, to: u64) -> f64 {
     let start = records.partition_point(|record| record.end() <= from);
     let within = records.iter().skip(start).take_while(|record| record.from < to);
-    let part = |record: &Record| {
+    let part = |record: &WindowRecord| {
         let common = record.end().min(to).saturating_sub(record.from.max(from));
         record.total() * count(common) / count(record.windows.max(1))
     };
@@ -115,7 +115,7 @@ fn sent_between(records: &[Record], from: u64, to: u64) -> f64 {
 }
 
 /// The recipients of a stretch, ten windows at a time, as SES counts them into its day.
-pub(super) fn portions(stretch: &Record) -> impl Iterator<Item = (u64, u64)> {
+pub(super) fn portions(stretch: &WindowRecord) -> impl Iterator<Item = (u64, u64)> {
     let total = stretch.total();
     let each = total / count(stretch.windows.max(1));
     let mut told = 0;

@@ -10,11 +10,11 @@ use super::book::count;
 use super::cost::Cost;
 use super::error::PlanError;
 use super::phases::phases;
-use super::report::{CampaignForecast, Forecast, Simulation, Span, Timeline};
-use super::run::{Hooks, Ran, run};
+use super::report::{CampaignForecast, EndEstimate, Forecast, Simulation, Timeline};
+use super::run::{Hooks, RunResult, run};
 use super::scenario::Scenario;
 use super::stretch::{HORIZON, whole};
-use super::tally::Record;
+use super::tally::WindowRecord;
 use tidegate_core::Window;
 use tidegate_core::config::EXPRESS;
 
@@ -27,14 +27,14 @@ const BUCKETS: u64 = 60;
 
 /// How a forecast is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ForecastOptions {
     /// Runs, each with other chance; 1 to 100.
     pub seeds: u64,
     /// Whether every window is simulated, however long that takes.
     pub every_window: bool,
 }
 
-impl Default for Options {
+impl Default for ForecastOptions {
     /// Three runs, stepping over what is alike.
     fn default() -> Self {
         Self { seeds: 3, every_window: false }
@@ -59,7 +59,7 @@ impl Default for Options {
 /// ```
 pub fn forecast(
     scenario: &Scenario,
-    options: Options,
+    options: ForecastOptions,
     progress: &(dyn Fn(f64) -> bool + Sync),
 ) -> Result<Forecast, PlanError> {
     scenario.check()?;
@@ -87,7 +87,7 @@ pub fn forecast(
         }
     };
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-    let results: Vec<Result<Vec<(u64, Ran)>, PlanError>> = thread::scope(|scope| {
+    let results: Vec<Result<Vec<(u64, RunResult)>, PlanError>> = thread::scope(|scope| {
         let workers: Vec<_> = (0..cores.min(seeds)).map(|_| scope.spawn(work)).collect();
         let joined = workers
             .into_iter()
@@ -100,17 +100,17 @@ pub fn forecast(
         runs.extend(result?);
     }
     runs.sort_by_key(|(seed, _)| *seed);
-    let runs: Vec<Ran> = runs.into_iter().map(|(_, run)| run).collect();
+    let runs: Vec<RunResult> = runs.into_iter().map(|(_, run)| run).collect();
     summed_up(scenario, &runs)
 }
 
-fn run_alone(scenario: &Scenario, seed: u64, hooks: Hooks<'_>) -> Result<Ran, PlanError> {
+fn run_alone(scenario: &Scenario, seed: u64, hooks: Hooks<'_>) -> Result<RunResult, PlanError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build()?;
     runtime.block_on(run(scenario, seed, hooks))
 }
 
-fn summed_up(scenario: &Scenario, runs: &[Ran]) -> Result<Forecast, PlanError> {
+fn summed_up(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, PlanError> {
     let campaigns: Vec<CampaignForecast> =
         (0..scenario.campaigns.len()).map(|index| campaign(scenario, runs, index)).collect();
     let ends: Vec<Option<(f64, f64)>> = runs.iter().map(last_end).collect();
@@ -123,7 +123,7 @@ fn summed_up(scenario: &Scenario, runs: &[Ran]) -> Result<Forecast, PlanError> {
     let first = middle.first_arrival;
     let cost = Cost::of(scenario, until_the_end(middle)).map_err(std::io::Error::from)?;
     let ends_after_seconds = span(&ends);
-    let simulated = |of: fn(&Ran) -> u64| runs.iter().map(of).sum::<u64>();
+    let simulated = |of: fn(&RunResult) -> u64| runs.iter().map(of).sum::<u64>();
     Ok(Forecast {
         name: scenario.name.clone(),
         start: Window::containing(scenario.start),
@@ -138,7 +138,7 @@ fn summed_up(scenario: &Scenario, runs: &[Ran]) -> Result<Forecast, PlanError> {
         cost,
         simulation: Simulation {
             seeds: runs.len() as u64,
-            windows: middle.records.last().map_or(0, Record::end),
+            windows: middle.records.last().map_or(0, WindowRecord::end),
             simulated_windows: simulated(|run| run.simulated_windows),
             simulated_mails: simulated(|run| run.simulated_mails),
         },
@@ -146,7 +146,7 @@ fn summed_up(scenario: &Scenario, runs: &[Ran]) -> Result<Forecast, PlanError> {
 }
 
 /// When a run's last campaign ends, and the deviation of that; none where mail is left.
-fn last_end(run: &Ran) -> Option<(f64, f64)> {
+fn last_end(run: &RunResult) -> Option<(f64, f64)> {
     let ends = run.lanes.iter().filter(|lane| lane.accepted > 0.0 || lane.left > 0);
     let ends: Option<Vec<_>> =
         ends.map(|lane| lane.after.map(|after| (after, lane.deviation))).collect();
@@ -154,7 +154,7 @@ fn last_end(run: &Ran) -> Option<(f64, f64)> {
 }
 
 /// The span of several runs' ends: none where one has none.
-fn span(ends: &[Option<(f64, f64)>]) -> Option<Span> {
+fn span(ends: &[Option<(f64, f64)>]) -> Option<EndEstimate> {
     let ends: Vec<(f64, f64)> = ends.iter().copied().collect::<Option<_>>()?;
     let mut sorted: Vec<f64> = ends.iter().map(|end| end.0).collect();
     sorted.sort_by(f64::total_cmp);
@@ -162,10 +162,10 @@ fn span(ends: &[Option<(f64, f64)>]) -> Option<Span> {
     let model = MODEL_ERROR.0.max(expected * MODEL_ERROR.1);
     let early = ends.iter().map(|(at, deviation)| at - 2.0 * deviation).fold(expected, f64::min);
     let late = ends.iter().map(|(at, deviation)| at + 2.0 * deviation).fold(expected, f64::max);
-    Some(Span { earliest: (early - model).max(0.0), expected, latest: late + model })
+    Some(EndEstimate { earliest: (early - model).max(0.0), expected, latest: late + model })
 }
 
-fn campaign(scenario: &Scenario, runs: &[Ran], index: usize) -> CampaignForecast {
+fn campaign(scenario: &Scenario, runs: &[RunResult], index: usize) -> CampaignForecast {
     let load = scenario.campaigns.get(index);
     let lanes: Vec<_> = runs.iter().filter_map(|run| run.lanes.get(index)).collect();
     let ends: Vec<Option<(f64, f64)>> =
@@ -173,7 +173,7 @@ fn campaign(scenario: &Scenario, runs: &[Ran], index: usize) -> CampaignForecast
     let ends_after_seconds = span(&ends);
     let runs = count(lanes.len().max(1) as u64);
     let accepted = lanes.iter().map(|lane| lane.accepted).sum::<f64>() / runs;
-    let at = |span: Span| scenario.start + Duration::from_secs_f64(span.expected);
+    let at = |span: EndEstimate| scenario.start + Duration::from_secs_f64(span.expected);
     CampaignForecast {
         name: load.map(|load| load.name.clone()).unwrap_or_default(),
         weight: load.map_or(0, |load| load.weight),
@@ -187,14 +187,14 @@ fn campaign(scenario: &Scenario, runs: &[Ran], index: usize) -> CampaignForecast
 }
 
 /// A run's records up to its last mail.
-fn until_the_end(run: &Ran) -> &[Record] {
+fn until_the_end(run: &RunResult) -> &[WindowRecord] {
     let last = run.records.iter().rposition(|record| record.total() > 0.0);
     run.records.get(..last.map_or(0, |last| last + 1)).unwrap_or_default()
 }
 
-fn timeline(scenario: &Scenario, records: &[Record]) -> Timeline {
+fn timeline(scenario: &Scenario, records: &[WindowRecord]) -> Timeline {
     const SIZES: [u64; 12] = [1, 2, 5, 10, 30, 60, 300, 900, 1_800, 3_600, 6 * 3_600, 86_400];
-    let end = records.last().map_or(0, Record::end);
+    let end = records.last().map_or(0, WindowRecord::end);
     let fits = |size: &u64| end.div_ceil(*size) <= BUCKETS;
     let size = SIZES.into_iter().find(fits).unwrap_or(7 * 86_400);
     let names = scenario.campaigns.iter().map(|load| load.name.as_str());
@@ -211,10 +211,10 @@ fn timeline(scenario: &Scenario, records: &[Record]) -> Timeline {
     Timeline { bucket_seconds: size, per_minute: per_minute.collect() }
 }
 
-fn sent_within(records: &[Record], lane: usize, from: u64, to: u64) -> f64 {
+fn sent_within(records: &[WindowRecord], lane: usize, from: u64, to: u64) -> f64 {
     let start = records.partition_point(|record| record.end() <= from);
     let within = records.iter().skip(start).take_while(|record| record.from < to);
-    let part = |record: &Record| {
+    let part = |record: &WindowRecord| {
         let common = record.end().min(to).saturating_sub(record.from.max(from));
         record.sent.get(lane).copied().unwrap_or(0.0) * count(common) / count(record.windows.max(1))
     };
@@ -223,9 +223,9 @@ fn sent_within(records: &[Record], lane: usize, from: u64, to: u64) -> f64 {
 
 fn warnings(
     scenario: &Scenario,
-    end: Option<Span>,
+    end: Option<EndEstimate>,
     campaigns: &[CampaignForecast],
-    run: &Ran,
+    run: &RunResult,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let days = |seconds: f64| seconds / 86_400.0;

@@ -1,19 +1,19 @@
-use tidegate_operate::status::Facts;
+use tidegate_operate::status::StackFacts;
 
-use super::scenario::{Daily, Load, Scenario};
-use crate::settings::Deployed;
+use super::scenario::{CampaignLoad, DailyQuotaSettings, Scenario};
+use crate::settings::Deployment;
 
 impl Scenario {
     /// What stands on a stack's queues, with its settings, weights and quota: mails of one recipient each,
     /// since SQS counts messages. A campaign that is held has no weight.
-    pub fn standing(facts: &Facts, deployed: Deployed) -> Self {
+    pub fn standing(facts: &StackFacts, deployed: Deployment) -> Self {
         let mut scenario = Self::new(facts.at);
         let control = &facts.standing.control;
         let load = |campaign: &tidegate_core::config::Campaign| {
             let depth = facts.backlogs.get(&campaign.name).copied().unwrap_or_default();
             let is_held = control.holds_campaign(&campaign.name);
             let weight = control.weight(&campaign.name, campaign.weight);
-            Load {
+            CampaignLoad {
                 name: campaign.name.clone(),
                 weight: if is_held { 0 } else { weight },
                 mails: depth.visible + depth.in_flight + depth.delayed,
@@ -27,7 +27,7 @@ impl Scenario {
         scenario.daily = facts.account.as_ref().and_then(|account| {
             let quota = recipients(account.max_24_hour_send)?;
             let sent = recipients(account.sent_last_24_hours).unwrap_or(0);
-            Some(Daily { quota, sent, pace: policy.pace })
+            Some(DailyQuotaSettings { quota, sent, pace: policy.pace })
         });
         scenario.merge = deployed.poller.merge_queue_url.is_some();
         scenario.express = deployed.poller.express_queue_url.is_some().then_some(0.0);

@@ -22,9 +22,11 @@ mod view;
 pub use cost::Cost;
 pub use domains::DomainShare;
 pub use error::PlanError;
-pub use fault::{PlannedFault, Trouble};
-pub use forecast::{Options, forecast};
+pub use fault::{FaultKind, PlannedFault};
+pub use forecast::{ForecastOptions, forecast};
 pub use parse::{Variant, WeightList, latency, pace};
-pub use phases::{Limit, Phase, PhaseShare};
-pub use report::{CampaignForecast, Forecast, PlanReport, Simulation, Span, Timeline};
-pub use scenario::{Daily, Load, MOST_CAMPAIGNS, MOST_MAILS, MOST_RECIPIENTS, Scenario};
+pub use phases::{Bottleneck, Phase, PhaseShare};
+pub use report::{CampaignForecast, EndEstimate, Forecast, PlanReport, Simulation, Timeline};
+pub use scenario::{
+    CampaignLoad, DailyQuotaSettings, MOST_CAMPAIGNS, MOST_MAILS, MOST_RECIPIENTS, Scenario,
+};

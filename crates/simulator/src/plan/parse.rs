@@ -7,7 +7,7 @@ use tidegate_core::daily::Pace;
 use tidegate_memory::Latency;
 
 use super::error::PlanError;
-use super::scenario::{Daily, Load, Scenario};
+use super::scenario::{CampaignLoad, DailyQuotaSettings, Scenario};
 
 /// A span such as `80ms`, `10m` or `1h 30m`, at most ten years.
 pub(super) fn span(text: &str) -> Option<Duration> {
@@ -67,7 +67,7 @@ fn count(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(times)
 }
 
-impl FromStr for Load {
+impl FromStr for CampaignLoad {
     type Err = PlanError;
 
     /// `NAME=MAILS` or `NAME=MAILSxRECIPIENTS`, such as `news=20k` or `teams=500x8`; the weight is 1.
@@ -208,9 +208,12 @@ impl Variant {
                 "daily-quota" => {
                     let allowed = "a number of recipients in 24 hours, or none";
                     let quota = count(value).ok_or_else(|| refused(setting, value, allowed))?;
-                    let before =
-                        scenario.daily.unwrap_or(Daily { quota, sent: 0, pace: Pace::Full });
-                    scenario.daily = Some(Daily { quota, ..before });
+                    let before = scenario.daily.unwrap_or(DailyQuotaSettings {
+                        quota,
+                        sent: 0,
+                        pace: Pace::Full,
+                    });
+                    scenario.daily = Some(DailyQuotaSettings { quota, ..before });
                 }
                 "mode" => {
                     scenario.merge = match value.as_str() {

@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use super::book::count;
 use super::scenario::Scenario;
-use super::tally::{Record, Sums};
+use super::tally::{ReportSums, WindowRecord};
 
 /// What keeps mail from being sent faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub enum Bottleneck {
     /// The quota a second.
     Quota,
     /// The quota a second, of which other campaigns have their share.
@@ -35,7 +35,7 @@ pub enum Limit {
     NothingLeft,
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for Bottleneck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Quota => "the quota",
@@ -58,7 +58,7 @@ pub struct PhaseShare {
     /// Recipients a second.
     pub per_second: f64,
     /// What limits it.
-    pub limit: Limit,
+    pub limit: Bottleneck,
 }
 
 /// A span of time in which the same campaigns have mail and the same limits them.
@@ -71,16 +71,16 @@ pub struct Phase {
     /// Recipients a second, express mail included.
     pub per_second: f64,
     /// What limits the whole.
-    pub limit: Limit,
+    pub limit: Bottleneck,
     /// By campaign.
     pub campaigns: BTreeMap<String, PhaseShare>,
 }
 
 /// What tells one phase from another.
-type Key = (u64, u64, bool, bool, bool);
+type PhaseKey = (u64, u64, bool, bool, bool);
 
-fn key(record: &Record, first: u64) -> Key {
-    let Sums { held, blocked, .. } = record.sums;
+fn key(record: &WindowRecord, first: u64) -> PhaseKey {
+    let ReportSums { held, blocked, .. } = record.sums;
     let windows = count(record.windows);
     (
         record.waiting,
@@ -92,20 +92,20 @@ fn key(record: &Record, first: u64) -> Key {
 }
 
 /// The phases of a run.
-pub(super) fn phases(scenario: &Scenario, records: &[Record]) -> Vec<Phase> {
+pub(super) fn phases(scenario: &Scenario, records: &[WindowRecord]) -> Vec<Phase> {
     let last = records.iter().rposition(|record| record.total() > 0.0).map_or(0, |last| last + 1);
     let records = records.get(..last).unwrap_or_default();
     let all: u64 = records.iter().map(|record| record.windows).sum();
     let shortest = (all / 20).clamp(3, 10);
     let first = records.iter().find(|record| record.total() > 0.0).map_or(0, |first| first.from);
-    let mut runs: Vec<(Key, Record)> = Vec::new();
+    let mut runs: Vec<(PhaseKey, WindowRecord)> = Vec::new();
     for record in records {
         match runs.last_mut() {
             Some((of, run)) if *of == key(record, first) => grow(run, record),
             _ => runs.push((key(record, first), record.clone())),
         }
     }
-    let mut long: Vec<(Key, Record)> = Vec::new();
+    let mut long: Vec<(PhaseKey, WindowRecord)> = Vec::new();
     for (of, run) in runs {
         match long.last_mut() {
             Some((before, sum)) if *before == of || (run.windows < shortest && !before.4) => {
@@ -123,20 +123,20 @@ pub(super) fn phases(scenario: &Scenario, records: &[Record]) -> Vec<Phase> {
     long.iter().map(|(of, run)| phase(scenario, run, of.4)).collect()
 }
 
-fn grow(run: &mut Record, by: &Record) {
+fn grow(run: &mut WindowRecord, by: &WindowRecord) {
     run.add(by, 1.0);
     run.windows = by.end() - run.from;
 }
 
-fn phase(scenario: &Scenario, run: &Record, starts: bool) -> Phase {
+fn phase(scenario: &Scenario, run: &WindowRecord, starts: bool) -> Phase {
     let windows = count(run.windows.max(1));
-    let limit = if starts { Limit::Start } else { limit(scenario, run) };
+    let limit = if starts { Bottleneck::Start } else { limit(scenario, run) };
     let several = (run.waiting & !weightless(scenario)).count_ones() > 1;
-    let share = |(index, load): (usize, &super::scenario::Load)| {
+    let share = |(index, load): (usize, &super::scenario::CampaignLoad)| {
         let of_it = if run.waiting >> index & 1 == 0 {
-            Limit::NothingLeft
-        } else if load.weight == 0 || (limit == Limit::Quota && several) {
-            Limit::Weight
+            Bottleneck::NothingLeft
+        } else if load.weight == 0 || (limit == Bottleneck::Quota && several) {
+            Bottleneck::Weight
         } else {
             limit
         };
@@ -157,27 +157,31 @@ fn weightless(scenario: &Scenario) -> u64 {
     lanes.filter(|(_, load)| load.weight == 0).fold(0, |bits, (index, _)| bits | 1 << index)
 }
 
-fn limit(scenario: &Scenario, run: &Record) -> Limit {
+fn limit(scenario: &Scenario, run: &WindowRecord) -> Bottleneck {
     let (sums, windows) = (&run.sums, count(run.windows.max(1)));
     let part = |of: f64| of / windows;
     let slots = sums.slots.max(1.0);
     if part(sums.held) > 0.05 || (part(sums.spread) > 0.5 && scenario.daily.is_some()) {
-        return Limit::DailyQuota;
+        return Bottleneck::DailyQuota;
     }
     if part(sums.blocked) > 0.3 {
-        return Limit::Breaker;
+        return Bottleneck::Breaker;
     }
     if run.waiting & !weightless(scenario) == 0 {
-        return Limit::NothingLeft;
+        return Bottleneck::NothingLeft;
     }
     if part(sums.slowed) > 0.5 {
-        return Limit::Throttling;
+        return Bottleneck::Throttling;
     }
     if (sums.failed + sums.refused) / slots > 0.02 {
-        return Limit::Failures;
+        return Bottleneck::Failures;
     }
     if (sums.unused + sums.skipped) / slots > 0.03 {
-        return if sums.skipped + sums.late > sums.unused { Limit::Lateness } else { Limit::Feed };
+        return if sums.skipped + sums.late > sums.unused {
+            Bottleneck::Lateness
+        } else {
+            Bottleneck::Feed
+        };
     }
-    Limit::Quota
+    Bottleneck::Quota
 }

@@ -116,7 +116,7 @@ pub(super) fn png(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png
     Ok(written)
 }
 
-type Drawn = Result<(), DrawingErrorKind<Infallible>>;
+type DrawResult = Result<(), DrawingErrorKind<Infallible>>;
 
 impl DrawingBackend for Raster<'_> {
     type ErrorType = Infallible;
@@ -125,20 +125,25 @@ impl DrawingBackend for Raster<'_> {
         (self.width, self.height)
     }
 
-    fn ensure_prepared(&mut self) -> Drawn {
+    fn ensure_prepared(&mut self) -> DrawResult {
         Ok(())
     }
 
-    fn present(&mut self) -> Drawn {
+    fn present(&mut self) -> DrawResult {
         Ok(())
     }
 
-    fn draw_pixel(&mut self, at: BackendCoord, colour: BackendColor) -> Drawn {
+    fn draw_pixel(&mut self, at: BackendCoord, colour: BackendColor) -> DrawResult {
         self.lay(at, colour.rgb, colour.alpha);
         Ok(())
     }
 
-    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, at: BackendCoord) -> Drawn {
+    fn draw_text<S: BackendTextStyle>(
+        &mut self,
+        text: &str,
+        style: &S,
+        at: BackendCoord,
+    ) -> DrawResult {
         self.write(text, style, at);
         Ok(())
     }

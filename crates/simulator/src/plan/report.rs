@@ -6,11 +6,11 @@ use serde::Serialize;
 use tidegate_core::Window;
 
 use super::cost::Cost;
-use super::phases::{Limit, Phase};
+use super::phases::{Bottleneck, Phase};
 
 /// Seconds after the start, within what is thought likely.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Span {
+pub struct EndEstimate {
     /// Not earlier.
     pub earliest: f64,
     /// In the median of the simulated runs.
@@ -31,7 +31,7 @@ pub struct CampaignForecast {
     /// Recipients of each.
     pub recipients_per_mail: u32,
     /// When its last mail reaches SES, seconds after the start; none where mails are left.
-    pub ends_after_seconds: Option<Span>,
+    pub ends_after_seconds: Option<EndEstimate>,
     /// The second of that.
     pub ends_at: Option<Window>,
     /// Mails that SES accepts.
@@ -72,7 +72,7 @@ pub struct Forecast {
     /// The account's quota, recipients a second.
     pub quota_per_second: f64,
     /// When all is sent; none where mails are left.
-    pub ends_after_seconds: Option<Span>,
+    pub ends_after_seconds: Option<EndEstimate>,
     /// When the first mail reaches SES, seconds after the start.
     pub first_mail_after_seconds: Option<f64>,
     /// The campaigns, in their order.
@@ -93,8 +93,8 @@ pub struct Forecast {
 
 impl Forecast {
     /// What limits longest.
-    pub fn mostly(&self) -> Option<Limit> {
-        let mut seconds: BTreeMap<Limit, f64> = BTreeMap::new();
+    pub fn mostly(&self) -> Option<Bottleneck> {
+        let mut seconds: BTreeMap<Bottleneck, f64> = BTreeMap::new();
         for phase in &self.phases {
             *seconds.entry(phase.limit).or_default() += phase.to_seconds - phase.from_seconds;
         }

@@ -7,12 +7,12 @@ use tidegate_core::Window;
 use tidegate_core::control::{Control, HoldReason, Holds};
 use tidegate_core::identity::Identity;
 
-use super::book::{Book, count};
-use super::daily::{self, Day};
+use super::book::{SimulationState, count};
+use super::daily::{self, DailyLimit};
 use super::error::PlanError;
 use super::scenario::Scenario;
-use super::stretch::{HORIZON, Stretch};
-use super::tally::Record;
+use super::stretch::{HORIZON, Skip};
+use super::tally::WindowRecord;
 use crate::world::{MERGE, World};
 
 /// How long a running stack is without mail before the start.
@@ -22,10 +22,10 @@ const STALLED_AFTER: u64 = 7 * 86_400;
 
 /// How a seed's run went.
 #[derive(Clone, Debug)]
-pub(super) struct Ran {
+pub(super) struct RunResult {
     /// By campaign.
-    pub(super) lanes: Vec<Ended>,
-    pub(super) records: Vec<Record>,
+    pub(super) lanes: Vec<CampaignEnd>,
+    pub(super) records: Vec<WindowRecord>,
     /// Of the first mail, after the start.
     pub(super) first_arrival: Option<f64>,
     pub(super) simulated_windows: u64,
@@ -37,7 +37,7 @@ pub(super) struct Ran {
 
 /// How a campaign's mails ended.
 #[derive(Clone, Debug)]
-pub(super) struct Ended {
+pub(super) struct CampaignEnd {
     /// Seconds after the start of its last mail's arrival; none where mails are left.
     pub(super) after: Option<f64>,
     /// Of that, by the stretches stepped over.
@@ -46,7 +46,7 @@ pub(super) struct Ended {
     pub(super) accepted: f64,
     /// Mails that are left, those in the merge queue included.
     pub(super) left: u64,
-    /// As [`Ran::held`], of the holds on this campaign.
+    /// As [`RunResult::held`], of the holds on this campaign.
     pub(super) held: Vec<String>,
 }
 
@@ -59,9 +59,9 @@ pub(super) struct Hooks<'a> {
     pub(super) every_window: bool,
 }
 
-enum Next {
+enum NextStep {
     Done,
-    StepOver(Box<Stretch>),
+    StepOver(Box<Skip>),
 }
 
 /// Runs `scenario` with the chance of `seed`. Must be called inside a paused tokio runtime.
@@ -69,7 +69,7 @@ pub(super) async fn run(
     scenario: &Scenario,
     seed: u64,
     hooks: Hooks<'_>,
-) -> Result<Ran, PlanError> {
+) -> Result<RunResult, PlanError> {
     let mut settings = scenario.settings(seed);
     // Each seed starts at another point of the scheduler's minute.
     let early = WARM_UP + Duration::from_millis(seed * 7_300 % 30_000);
@@ -77,8 +77,8 @@ pub(super) async fn run(
     settings.epoch = scenario.start.saturating_sub(early);
     let world = World::new(settings)?;
     scenario.faults.iter().for_each(|fault| world.mail_faults.add(fault.rule(scenario.start)));
-    let mut book = Book::new(scenario);
-    let day = Day::of(scenario, &world);
+    let mut book = SimulationState::new(scenario);
+    let day = DailyLimit::of(scenario, &world);
     if !scenario.warm {
         world.universe.sleep_until(scenario.start).await;
     }
@@ -86,8 +86,8 @@ pub(super) async fn run(
     loop {
         let script = async |_| simulate(&world, scenario, &mut book, &day, &mut begun, hooks).await;
         match world.accompany(script).await? {
-            Next::Done => break,
-            Next::StepOver(stretch) => step_over(&world, scenario, &mut book, &stretch).await,
+            NextStep::Done => break,
+            NextStep::StepOver(stretch) => step_over(&world, scenario, &mut book, &stretch).await,
         }
     }
     book.observe(&world, scenario);
@@ -98,11 +98,11 @@ pub(super) async fn run(
 async fn simulate(
     world: &World,
     scenario: &Scenario,
-    book: &mut Book,
-    day: &Day,
+    book: &mut SimulationState,
+    day: &DailyLimit,
     begun: &mut bool,
     hooks: Hooks<'_>,
-) -> Result<Next, PlanError> {
+) -> Result<NextStep, PlanError> {
     if !std::mem::replace(begun, true) {
         world.universe.sleep_until(scenario.start).await;
         world.ses.send_as_another(scenario.daily.map_or(0, |daily| daily.sent));
@@ -114,7 +114,7 @@ async fn simulate(
         world.universe.sleep_until(next.opens()).await;
         book.observe(world, scenario);
         if book.is_done(world) || book.now(world) > HORIZON || book.is_stuck() {
-            return Ok(Next::Done);
+            return Ok(NextStep::Done);
         }
         if !(hooks.progress)(book.progress(scenario)) {
             return Err(PlanError::Stopped);
@@ -122,14 +122,14 @@ async fn simulate(
         if !hooks.every_window
             && let Some(stretch) = book.stretch(world, scenario, day)
         {
-            return Ok(Next::StepOver(Box::new(stretch)));
+            return Ok(NextStep::StepOver(Box::new(stretch)));
         }
         // Whoever steers us is asked now and then.
         tokio::task::yield_now().await;
     }
 }
 
-async fn step_over(world: &World, scenario: &Scenario, book: &mut Book, stretch: &Stretch) {
+async fn step_over(world: &World, scenario: &Scenario, book: &mut SimulationState, stretch: &Skip) {
     book.observe(world, scenario);
     book.close_all(stretch.from);
     book.step_over(stretch);
@@ -146,7 +146,7 @@ async fn step_over(world: &World, scenario: &Scenario, book: &mut Book, stretch:
     world.universe.sleep_until(resume + Duration::from_millis(100)).await;
 }
 
-impl Book {
+impl SimulationState {
     /// The part of the mails that is done.
     fn progress(&self, scenario: &Scenario) -> f64 {
         let accepted: f64 = self.lanes.iter().map(|lane| lane.accepted).sum();
@@ -162,15 +162,15 @@ impl Book {
     }
 }
 
-fn ran(world: &World, book: &Book, control: &Control) -> Ran {
+fn ran(world: &World, book: &SimulationState, control: &Control) -> RunResult {
     let dead: f64 = book.records.iter().map(|record| record.sums.dead).sum();
     let after = |at: tidegate_core::Timestamp| at.saturating_since(book.start).as_secs_f64();
     let merging = merging(world);
-    let ended = |lane: &super::book::Lane| {
+    let ended = |lane: &super::book::CampaignRun| {
         let depth = world.queues.standing(&crate::world::url(&lane.name));
         let queued = depth.visible + depth.in_flight + depth.delayed;
         let left = lane.reservoir + queued + merging.get(&lane.name).copied().unwrap_or(0);
-        Ended {
+        CampaignEnd {
             after: lane.last.filter(|_| left == 0).map(after),
             deviation: lane.variance.sqrt(),
             accepted: lane.accepted,
@@ -178,7 +178,7 @@ fn ran(world: &World, book: &Book, control: &Control) -> Ran {
             held: control.holds_on(Some(&lane.name)).map(lasting).unwrap_or_default(),
         }
     };
-    Ran {
+    RunResult {
         lanes: book.lanes.iter().map(ended).collect(),
         records: book.records.clone(),
         first_arrival: book.first_arrival.map(after),

@@ -10,7 +10,7 @@ use tidegate_memory::{Counting, Latency};
 use super::domains::DomainShare;
 use super::error::PlanError;
 use super::fault::PlannedFault;
-use crate::settings::{Deployed, Settings};
+use crate::settings::{Deployment, WorldSettings};
 
 /// Most mails of a campaign, and most recipients of the day: what a forecast takes.
 pub const MOST_MAILS: u64 = 1_000_000_000;
@@ -21,7 +21,7 @@ pub const MOST_CAMPAIGNS: usize = 32;
 
 /// A campaign's mails.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct CampaignLoad {
     /// Its name.
     pub name: String,
     /// Its weight, 0 (it waits) to 10,000.
@@ -34,7 +34,7 @@ pub struct Load {
 
 /// The daily quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Daily {
+pub struct DailyQuotaSettings {
     /// Recipients in any 24 hours.
     pub quota: u64,
     /// What of it was sent at the start; it frees up 24 hours later, since nobody tells when it was sent.
@@ -49,11 +49,11 @@ pub struct Scenario {
     /// What it is called beside its variants.
     pub name: String,
     /// The campaigns, in their order.
-    pub campaigns: Vec<Load>,
+    pub campaigns: Vec<CampaignLoad>,
     /// Recipients a second.
     pub quota: f64,
     /// The daily quota; none is no limit.
-    pub daily: Option<Daily>,
+    pub daily: Option<DailyQuotaSettings>,
     /// From a mail's hand-over to SES's answer.
     pub latency: Latency,
     /// Of a call to SQS.
@@ -75,7 +75,7 @@ pub struct Scenario {
     /// When the mails are on their queues.
     pub start: Timestamp,
     /// What the functions are configured with; none is the template's defaults.
-    pub deployed: Option<Box<Deployed>>,
+    pub deployed: Option<Box<Deployment>>,
     /// Whether the stack runs since before the start. A new one has no warm poller and knows nothing.
     pub warm: bool,
 }
@@ -112,7 +112,7 @@ impl Scenario {
 
     /// All their recipients.
     pub fn recipients(&self) -> u64 {
-        let of = |load: &Load| load.mails.saturating_mul(u64::from(load.recipients));
+        let of = |load: &CampaignLoad| load.mails.saturating_mul(u64::from(load.recipients));
         self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(of(load)))
     }
 
@@ -193,10 +193,10 @@ impl Scenario {
     }
 
     /// The world of one seed.
-    pub(super) fn settings(&self, seed: u64) -> Settings {
+    pub(super) fn settings(&self, seed: u64) -> WorldSettings {
         let campaigns: Vec<(&str, u32)> =
             self.campaigns.iter().map(|load| (load.name.as_str(), load.weight)).collect();
-        let mut settings = Settings {
+        let mut settings = WorldSettings {
             daily_quota: self.daily.map(|daily| daily.quota),
             latency: self.latency,
             sqs_latency: self.sqs_latency,
@@ -204,7 +204,7 @@ impl Scenario {
             express: self.express.is_some(),
             seed,
             deployed: self.deployed.clone(),
-            ..Settings::new(self.quota, self.merge).campaigns(&campaigns)
+            ..WorldSettings::new(self.quota, self.merge).campaigns(&campaigns)
         };
         if let Some(guard) = self.guard {
             settings = settings.variable("TIDEGATE_GUARD", guard);

@@ -3,11 +3,11 @@
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::{Guard, Rate};
 
-use super::book::{Book, count};
-use super::daily::Day;
-use super::fault::Trouble;
+use super::book::{SimulationState, count};
+use super::daily::DailyLimit;
+use super::fault::FaultKind;
 use super::scenario::Scenario;
-use super::tally::Record;
+use super::tally::WindowRecord;
 use crate::world::World;
 
 /// A stretch shorter than this is simulated like any other.
@@ -26,27 +26,32 @@ const FEWEST_SENT: f64 = 300.0;
 
 /// How many windows pass after a change before it is measured, and how many are measured then.
 #[derive(Clone, Copy, Debug)]
-struct Measure {
+struct MeasureWindows {
     settle: u64,
     windows: u64,
 }
 
 /// Windows that pass alike.
 #[derive(Clone, Debug)]
-pub(super) struct Stretch {
+pub(super) struct Skip {
     /// The first of them.
     pub(super) from: u64,
     /// How many.
     pub(super) windows: u64,
     /// One of them, on average.
-    pub(super) each: Record,
+    pub(super) each: WindowRecord,
     /// The relative standard error of the rate.
     pub(super) error: f64,
 }
 
-impl Book {
+impl SimulationState {
     /// The stretch that may be stepped over now.
-    pub(super) fn stretch(&self, world: &World, scenario: &Scenario, day: &Day) -> Option<Stretch> {
+    pub(super) fn stretch(
+        &self,
+        world: &World,
+        scenario: &Scenario,
+        day: &DailyLimit,
+    ) -> Option<Skip> {
         let last = self.records.last()?;
         if self.has_last_mails(last.waiting) {
             return None;
@@ -62,7 +67,7 @@ impl Book {
             return None;
         }
         let newest = self.records.iter().rev().take_while(|record| record.from >= first);
-        let mut newest: Vec<&Record> = newest.collect();
+        let mut newest: Vec<&WindowRecord> = newest.collect();
         // What comes first may still be on its way to what lasts.
         newest.truncate(newest.len() - newest.len() / 6);
         let (each, error) = self.each(&newest, scenario, world)?;
@@ -83,7 +88,7 @@ impl Book {
             }
         }
         let windows = day.lasts(self, from, windows, each.total(), binding, measure.windows);
-        (windows >= SHORTEST).then_some(Stretch { from, windows, each, error })
+        (windows >= SHORTEST).then_some(Skip { from, windows, each, error })
     }
 
     /// Whether so many windows, in which so much was sent, tell the rate.
@@ -108,13 +113,13 @@ impl Book {
     /// One of the windows to come, by those that were measured; and how sure its rate is.
     fn each(
         &self,
-        measured: &[&Record],
+        measured: &[&WindowRecord],
         scenario: &Scenario,
         world: &World,
-    ) -> Option<(Record, f64)> {
+    ) -> Option<(WindowRecord, f64)> {
         let newest = measured.first()?;
         let windows = count(measured.len() as u64);
-        let mut each = Record::of(0, self.lanes.len() + 1);
+        let mut each = WindowRecord::of(0, self.lanes.len() + 1);
         for record in measured {
             each.add(record, 1.0 / windows);
         }
@@ -137,7 +142,7 @@ impl Book {
     }
 
     /// Whether each campaign with mail had its share, as far as counting whole mails can tell.
-    fn has_its_shares(&self, each: &Record, windows: f64, largest: f64) -> bool {
+    fn has_its_shares(&self, each: &WindowRecord, windows: f64, largest: f64) -> bool {
         let shares = self.shares(each.waiting);
         let campaigns: f64 = each.sent.iter().take(self.lanes.len()).sum::<f64>() * windows;
         each.sent.iter().zip(&shares).all(|(sent, share)| {
@@ -149,7 +154,7 @@ impl Book {
     /// The shares of the campaigns with mail, by their weights.
     fn shares(&self, waiting: u64) -> Vec<f64> {
         let has_mail = |index: usize| waiting >> index & 1 == 1;
-        let share = |(index, lane): (usize, &super::book::Lane)| {
+        let share = |(index, lane): (usize, &super::book::CampaignRun)| {
             if has_mail(index) { lane.share } else { 0.0 }
         };
         let shares: Vec<f64> = self.lanes.iter().enumerate().map(share).collect();
@@ -159,7 +164,7 @@ impl Book {
 
     /// The full rate by exact shares, express mail first: what whole mails in some windows only
     /// show to within a few.
-    fn exactly(&self, each: &mut Record, full: f64, scenario: &Scenario) {
+    fn exactly(&self, each: &mut WindowRecord, full: f64, scenario: &Scenario) {
         let express = scenario.express.unwrap_or(0.0).min(full);
         let shares = self.shares(each.waiting);
         let exact = shares.iter().map(|share| share * (full - express)).chain([express]);
@@ -169,10 +174,10 @@ impl Book {
     }
 
     /// Takes a stretch off the mails still to come.
-    pub(super) fn step_over(&mut self, stretch: &Stretch) {
-        let Stretch { from, windows, each, error } = stretch;
+    pub(super) fn step_over(&mut self, stretch: &Skip) {
+        let Skip { from, windows, each, error } = stretch;
         let times = count(*windows);
-        let mut record = Record { from: *from, windows: *windows, ..each.clone() };
+        let mut record = WindowRecord { from: *from, windows: *windows, ..each.clone() };
         let lost = 1.0 + each.dead_of_a_mail();
         for (lane, sent) in self.lanes.iter_mut().zip(&mut record.sent) {
             let mails = *sent * times / lane.recipients * lost + lane.carry;
@@ -188,8 +193,8 @@ impl Book {
         if let Some(express) = record.sent.last_mut() {
             *express *= times;
         }
-        record.sums = super::tally::Sums::default();
-        record.usage = super::tally::Usage::default();
+        record.sums = super::tally::ReportSums::default();
+        record.usage = super::tally::ServiceUsage::default();
         record.sums.add(&each.sums, times);
         record.usage.add(&each.usage, times);
         self.alike_since = record.end();
@@ -197,7 +202,7 @@ impl Book {
     }
 }
 
-impl Record {
+impl WindowRecord {
     /// Dead letters for each mail that was accepted.
     fn dead_of_a_mail(&self) -> f64 {
         let accepted = self.sums.accepted;
@@ -205,7 +210,7 @@ impl Record {
     }
 }
 
-impl Measure {
+impl MeasureWindows {
     /// Of mails with several recipients those that do not fit come back after a visibility timeout,
     /// with which the rate swings.
     fn of_mails(self, largest: f64) -> Self {
@@ -217,26 +222,26 @@ impl Measure {
 }
 
 /// Whether mails reach SES more than once: what arrives there does not tell what is left.
-fn answers_get_lost(last: &Record, scenario: &Scenario) -> bool {
+fn answers_get_lost(last: &WindowRecord, scenario: &Scenario) -> bool {
     let strikes = |index: usize| last.faults >> index.min(63) & 1 == 1;
     let mut faults = scenario.faults.iter().enumerate();
-    faults.any(|(index, fault)| fault.trouble == Trouble::LostAnswer && strikes(index))
+    faults.any(|(index, fault)| fault.trouble == FaultKind::LostAnswer && strikes(index))
 }
 
-fn measure(last: &Record, binding: bool) -> Measure {
+fn measure(last: &WindowRecord, binding: bool) -> MeasureWindows {
     if last.faults != 0 {
-        Measure { settle: 60, windows: 240 }
+        MeasureWindows { settle: 60, windows: 240 }
     } else if last.is_held() {
-        Measure { settle: 5, windows: 15 }
+        MeasureWindows { settle: 5, windows: 15 }
     } else if binding {
-        Measure { settle: 30, windows: 180 }
+        MeasureWindows { settle: 30, windows: 180 }
     } else {
-        Measure { settle: 12, windows: 30 }
+        MeasureWindows { settle: 12, windows: 30 }
     }
 }
 
 /// How many windows a campaign's mails last that are not on the queue yet.
-fn lane_lasts((lane, sent): (&super::book::Lane, &f64), each: &Record) -> u64 {
+fn lane_lasts((lane, sent): (&super::book::CampaignRun, &f64), each: &WindowRecord) -> u64 {
     let mails = sent / lane.recipients * (1.0 + each.dead_of_a_mail());
     if lane.reservoir == 0 || mails <= 0.0 {
         // One whose last mails are on its queue is about to end.
@@ -254,7 +259,7 @@ fn grid_rate(rate: f64, guard: Guard) -> Option<f64> {
 
 /// Of the mean of all sends, relative to it: by the means of six parts, which are long enough to be
 /// nearly independent.
-fn standard_error(measured: &[&Record]) -> f64 {
+fn standard_error(measured: &[&WindowRecord]) -> f64 {
     const PARTS: usize = 6;
     let size = measured.len().div_ceil(PARTS).max(1);
     let means: Vec<f64> = measured

@@ -5,7 +5,7 @@ use tidegate_delivery::poll::{End, WindowReport};
 
 /// What the services were asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Usage {
+pub(super) struct ServiceUsage {
     /// Calls to standard queues.
     pub(super) sqs_standard: f64,
     /// Calls to FIFO queues.
@@ -22,7 +22,7 @@ pub(super) struct Usage {
 
 /// What pollers reported, summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Sums {
+pub(super) struct ReportSums {
     pub(super) slots: f64,
     pub(super) unused: f64,
     pub(super) skipped: f64,
@@ -44,7 +44,7 @@ pub(super) struct Sums {
 
 /// A window, or several that were stepped over.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Record {
+pub(super) struct WindowRecord {
     /// The first window, counted from the start.
     pub(super) from: u64,
     /// How many windows.
@@ -57,11 +57,11 @@ pub(super) struct Record {
     pub(super) faults: u64,
     /// The rate that its poller served it at, recipients a second; 0 where none said.
     pub(super) rate: f64,
-    pub(super) sums: Sums,
-    pub(super) usage: Usage,
+    pub(super) sums: ReportSums,
+    pub(super) usage: ServiceUsage,
 }
 
-impl Usage {
+impl ServiceUsage {
     pub(super) fn add(&mut self, other: &Self, times: f64) {
         self.sqs_standard += other.sqs_standard * times;
         self.sqs_fifo += other.sqs_fifo * times;
@@ -72,7 +72,7 @@ impl Usage {
     }
 }
 
-impl Sums {
+impl ReportSums {
     pub(super) fn add(&mut self, other: &Self, times: f64) {
         self.slots += other.slots * times;
         self.unused += other.unused * times;
@@ -115,7 +115,7 @@ impl Sums {
     }
 }
 
-impl Record {
+impl WindowRecord {
     pub(super) fn of(from: u64, lanes: usize) -> Self {
         Self { from, windows: 1, sent: vec![0.0; lanes], ..Self::default() }
     }

@@ -2,8 +2,8 @@
 
 use tidegate_operate::page::{Page, Span as Text, Table, Tone, View};
 
-use super::phases::{Limit, Phase};
-use super::report::{Forecast, PlanReport, Span};
+use super::phases::{Bottleneck, Phase};
+use super::report::{EndEstimate, Forecast, PlanReport};
 
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Phases shown; of a forecast of many days the first stand for the rest.
@@ -100,8 +100,8 @@ fn phases(forecast: &Forecast, page: &mut Page) {
     let mut table = Table::new(columns).right(0).right(1).right(2);
     for phase in forecast.phases.iter().take(MOST_PHASES) {
         let tone = match phase.limit {
-            Limit::Breaker | Limit::Failures | Limit::Throttling => Tone::Bad,
-            Limit::DailyQuota | Limit::Feed | Limit::Lateness => Tone::Warning,
+            Bottleneck::Breaker | Bottleneck::Failures | Bottleneck::Throttling => Tone::Bad,
+            Bottleneck::DailyQuota | Bottleneck::Feed | Bottleneck::Lateness => Tone::Warning,
             _ => Tone::Plain,
         };
         let fixed = [
@@ -122,7 +122,7 @@ fn phases(forecast: &Forecast, page: &mut Page) {
 
 fn share(phase: &Phase, name: &str) -> Text {
     let Some(of_it) = phase.campaigns.get(name) else { return Text::from("") };
-    if of_it.per_second <= 0.0 && of_it.limit == Limit::NothingLeft {
+    if of_it.per_second <= 0.0 && of_it.limit == Bottleneck::NothingLeft {
         return Text::new(Tone::Faint, "-");
     }
     let rate = format!("{:.1}", of_it.per_second);
@@ -160,7 +160,7 @@ fn compared(forecasts: &[Forecast], page: &mut Page) {
     }
     table = table.right(names.len() + 3);
     for forecast in forecasts {
-        let end = |span: Option<Span>| match span {
+        let end = |span: Option<EndEstimate>| match span {
             Some(span) => Text::from(told(span.expected)),
             None => Text::new(Tone::Bad, "never"),
         };
@@ -184,7 +184,7 @@ fn mails(mails: u64, recipients: u32) -> Text {
     Text::from(format!("{}{times}", grouped(mails)))
 }
 
-fn between(span: Span) -> String {
+fn between(span: EndEstimate) -> String {
     format!("{} to {}", told(span.earliest), told(span.latest))
 }
 

@@ -7,7 +7,7 @@ use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Operation, QueueSettings, Rule};
 
 use super::super::mail::produced;
-use super::super::{FEEDBACK, Mail, Settings, World};
+use super::super::{FEEDBACK, ProducedMail, World, WorldSettings};
 use super::Chaos;
 use super::draw::Draw;
 
@@ -54,8 +54,8 @@ impl Beside {
     }
 
     /// `settings` with this, on queues as SQS may be.
-    pub(super) fn settings(&self, settings: Settings) -> Settings {
-        let mut settings = Settings { queues: queues(), ..settings };
+    pub(super) fn settings(&self, settings: WorldSettings) -> WorldSettings {
+        let mut settings = WorldSettings { queues: queues(), ..settings };
         if let Some(lost) = self.bucket {
             settings = settings
                 .variable("TIDEGATE_SHARED_BUCKET", "redis://bucket.example")
@@ -87,12 +87,14 @@ impl Beside {
         world.bucket.set_latency(Duration::from_millis(2));
         for n in 0..self.large {
             let text = 200_000 + usize::try_from(self.draw.below(700_000)).unwrap_or(0);
-            world.put("big", &[Mail { text, ..Mail::new(format!("large-{n}")) }]).await;
+            world
+                .put("big", &[ProducedMail { text, ..ProducedMail::new(format!("large-{n}")) }])
+                .await;
         }
         // The day's quota would take weeks for it.
         if self.defers && world.settings.daily_quota.is_none() {
             let count = if world.settings.quota < 4.0 { 400 } else { 1_000 };
-            let low = Mail::several("low", count, 1);
+            let low = ProducedMail::several("low", count, 1);
             world.put("big", &low.into_iter().map(|mail| mail.at("low")).collect::<Vec<_>>()).await;
         }
         let kinds = ["bounce", "complaint"];

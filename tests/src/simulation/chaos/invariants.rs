@@ -8,11 +8,11 @@ use tidegate_core::identity::Identity;
 use tidegate_core::pressure::Level;
 use tidegate_core::reputation::REMEMBERED;
 use tidegate_delivery::poll::{End, WindowReport};
-use tidegate_memory::{Arrival, Operation};
+use tidegate_memory::{Operation, SesArrival};
 
 use super::beside::SPILL;
 use super::{Chaos, DOMAINS};
-use crate::simulation::{EXPRESS, MERGE, Start, Started, domain_queue, measure, rate};
+use crate::simulation::{EXPRESS, MERGE, PollerEnd, PollerRun, domain_queue, measure, rate};
 
 /// How long a merge queue remembers a mail.
 const FORGOTTEN: Duration = Duration::from_mins(5);
@@ -136,7 +136,7 @@ impl Chaos {
 
     /// Each mail that SES accepted twice, one by one: the README's list of what can send twice.
     fn what_was_sent_twice_has_a_cause(&self, broken: &mut Vec<String>) {
-        let mut copies: BTreeMap<(String, String), Vec<Arrival>> = BTreeMap::new();
+        let mut copies: BTreeMap<(String, String), Vec<SesArrival>> = BTreeMap::new();
         for arrival in self.world.ses.accepted() {
             let mail = (arrival.campaign.clone(), arrival.id.clone());
             copies.entry(mail).or_default().push(arrival);
@@ -261,7 +261,7 @@ impl Causes {
         let world = &chaos.world;
         let crashed = {
             let starts = world.starts();
-            let killed = starts.iter().filter(|start| matches!(start.start, Start::Crashed));
+            let killed = starts.iter().filter(|start| matches!(start.start, PollerEnd::Crashed));
             killed.map(|start| (start.environment, start.at, start.ended)).collect()
         };
         let strikes = world.faults.strikes();
@@ -271,7 +271,7 @@ impl Causes {
         };
         let marks = strikes.iter().filter(|strike| strike.operation == Operation::SetMark);
         let failed = world.mail_faults.strikes();
-        let gave_up = |start: &&Started| start.report().is_some_and(|r| r.delete_failed > 0);
+        let gave_up = |start: &&PollerRun| start.report().is_some_and(|r| r.delete_failed > 0);
         let deletes = world.starts().iter().filter(gave_up).map(|start| start.ended).collect();
         Self {
             crashed,
@@ -285,7 +285,7 @@ impl Causes {
     }
 
     /// How often a queue gave this mail once more than need be, before it was last sent.
-    fn doubles(&self, id: &str, copies: &[Arrival]) -> usize {
+    fn doubles(&self, id: &str, copies: &[SesArrival]) -> usize {
         let Some(last) = copies.last() else { return 0 };
         let id = format!(r#""id": "{id}""#);
         self.doubled.iter().filter(|(at, body)| *at <= last.at && body.contains(&id)).count()
@@ -319,7 +319,7 @@ impl Causes {
 }
 
 impl OfMail<'_> {
-    fn explains(&self, first: &Arrival, again: &Arrival) -> bool {
+    fn explains(&self, first: &SesArrival, again: &SesArrival) -> bool {
         let killed = |(environment, from, to): &(usize, Timestamp, Timestamp)| {
             *environment == first.environment && *from <= first.at && first.at <= *to
         };

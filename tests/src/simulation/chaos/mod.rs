@@ -15,7 +15,7 @@ use tidegate_delivery::ports::{Outgoing, Standing};
 use tidegate_memory::{Counting, Fault, Operation, Rule};
 
 use super::mail::produced;
-use super::{EXPRESS, Mail, Settings, World, rate};
+use super::{EXPRESS, ProducedMail, World, WorldSettings, rate};
 use beside::Beside;
 use draw::Draw;
 
@@ -99,12 +99,12 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Beside) {
     let unsent = draw.pick(&["timeout", "timeout", "release"]);
     let apart = Duration::from_millis(draw.pick(&[0, 0, 0, 400]));
     let half = i64::try_from(apart.as_nanos() / 2).unwrap_or(0);
-    let settings = Settings {
+    let settings = WorldSettings {
         express: draw.one_in(2),
         counting: Counting::Bucket,
         clocks: [-half, half].repeat(30),
         seed,
-        ..Settings::new(quota, merge)
+        ..WorldSettings::new(quota, merge)
     };
     let settings = settings
         .variable("TIDEGATE_UNSENT", unsent)
@@ -159,7 +159,7 @@ async fn forge(chaos: &mut Chaos) {
         let fresh = Envelope::fresh("small", claimed, EpochMillis::new(0));
         let (pass, attempt) = (draw.pick(&[0, 1, u32::MAX]), draw.pick(&[0, 1, u32::MAX]));
         let attributes = Envelope { pass, attempt, ..fresh }.to_attributes();
-        let mail = Outgoing { attributes, ..produced(Mail::new(&id).body()) };
+        let mail = Outgoing { attributes, ..produced(ProducedMail::new(&id).body()) };
         world.put_raw(draw.pick(&["big", express]), &[mail]).await;
         chaos.forged.push(id);
     }
@@ -177,7 +177,10 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
         let recipients = if draw.one_in(4) { chaos.largest } else { 1 };
         count += recipients;
         let domain = DOMAINS[mails.len() % 7 % 4];
-        mails.push(Mail { recipients, ..Mail::new(format!("m{}", mails.len())).to(domain) });
+        mails.push(ProducedMail {
+            recipients,
+            ..ProducedMail::new(format!("m{}", mails.len())).to(domain)
+        });
     }
     if draw.one_in(8) {
         // It takes two days.
@@ -191,7 +194,7 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
     world.put("big", big).await;
     world.put("small", small).await;
     if world.settings.express {
-        world.put(EXPRESS, &Mail::several("express", 5, 1)).await;
+        world.put(EXPRESS, &ProducedMail::several("express", 5, 1)).await;
     }
     if draw.one_in(4)
         && let Some(mail) = big.first()
@@ -342,8 +345,8 @@ async fn shares(chaos: &Chaos) -> Option<Range<Timestamp>> {
     world.ses.configure(|ses| ses.max_send_rate = rate(quota));
     world.run(120).await;
     let count = |windows: f64| format!("{:.0}", quota * windows).parse().unwrap_or(0);
-    world.put("big", &Mail::several("calm-big", count(50.0), 1)).await;
-    world.put("small", &Mail::several("calm-small", count(10.0), 1)).await;
+    world.put("big", &ProducedMail::several("calm-big", count(50.0), 1)).await;
+    world.put("small", &ProducedMail::several("calm-small", count(10.0), 1)).await;
     let first = world.run(45).await;
     let control = world.ledger_now().await.control;
     let held = !control.holds.is_empty() || !control.campaign_holds.is_empty();

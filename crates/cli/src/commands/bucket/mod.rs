@@ -7,7 +7,7 @@ use tidegate_core::bucket::Pace;
 use tidegate_core::config::{BucketUrl, KeyPrefix, SharedBucketConfig};
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_delivery::quota;
-use tidegate_operate::bucket::{Asked, Script, levels, take};
+use tidegate_operate::bucket::{TakeOptions, TakeScript, levels, take};
 use tidegate_operate::page::Page;
 use tidegate_redis::{RedisBucket, SCRIPT, digest};
 
@@ -72,7 +72,7 @@ async fn taken(args: &TakeArgs, shell: &Shell) -> Result<Ended, CommandError> {
     let guard: Guard = args.guard.or(poller).unwrap_or_default();
     let (wanted, least) = args.amount();
     let pace = Pace { rate, guard };
-    let asked = Asked { pace, wanted, least, domains, patience: args.wait };
+    let asked = TakeOptions { pace, wanted, least, domains, patience: args.wait };
     let report = take(&bucket, &SystemClock::new(), &asked).await?;
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     Ok(if report.refused.is_none() { Ended::Done } else { Ended::Found })
@@ -90,7 +90,7 @@ async fn in_force(stack: &Stack) -> Result<Rate, CommandError> {
 
 fn script(args: &ScriptArgs, shell: &Shell) -> Result<Ended, CommandError> {
     let pace = Pace { rate: args.rate, guard: args.guard };
-    let script = Script::of(SCRIPT, digest(), &args.prefix, pace);
+    let script = TakeScript::of(SCRIPT, digest(), &args.prefix, pace);
     shell.output.show(&script).map_err(CommandError::Terminal)?;
     let mut how = Page::default();
     script.say_how(&mut how);

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use tidegate_core::identity::EpochMillis;
-use tidegate_operate::dead::{By, Filter};
+use tidegate_operate::dead::{Grouping, LetterFilter};
 
 use crate::commands::OnStack;
 use crate::shell::{Ask, OutputArgs};
@@ -126,7 +126,7 @@ pub(super) enum GroupBy {
     Campaign,
 }
 
-impl From<GroupBy> for By {
+impl From<GroupBy> for Grouping {
     fn from(by: GroupBy) -> Self {
         match by {
             GroupBy::Code => Self::Code,
@@ -228,9 +228,9 @@ impl DeadArgs {
         self.on().output
     }
 
-    pub(super) fn filter(&self, now: EpochMillis) -> Filter {
+    pub(super) fn filter(&self, now: EpochMillis) -> LetterFilter {
         match &self.command {
-            None | Some(DeadCommand::Show(_)) => Filter::default(),
+            None | Some(DeadCommand::Show(_)) => LetterFilter::default(),
             Some(DeadCommand::List(args)) => args.filter.at(now),
             Some(DeadCommand::Groups(args)) => args.filter.at(now),
             Some(DeadCommand::Export(args)) => args.filter.at(now),
@@ -240,7 +240,7 @@ impl DeadArgs {
 }
 
 impl ReplayArgs {
-    pub(super) fn filter(&self, now: EpochMillis) -> Filter {
+    pub(super) fn filter(&self, now: EpochMillis) -> LetterFilter {
         self.filter.at(now)
     }
 
@@ -250,9 +250,9 @@ impl ReplayArgs {
 }
 
 impl FilterArgs {
-    fn at(&self, now: EpochMillis) -> Filter {
+    fn at(&self, now: EpochMillis) -> LetterFilter {
         let at = |when: &Option<When>| when.map(|when| when.before(now));
-        Filter {
+        LetterFilter {
             ids: self.id.clone(),
             campaigns: self.campaign.clone(),
             codes: self.code.clone(),

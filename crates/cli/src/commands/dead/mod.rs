@@ -11,7 +11,9 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Clock as _;
-use tidegate_operate::dead::{By, Filter, Progress, Reading, export, groups, list, show};
+use tidegate_operate::dead::{
+    Grouping, LetterFilter, LetterSnapshot, ReadProgress, export, groups, list, show,
+};
 use tidegate_operate::page::{Page, Tone};
 
 pub use args::DeadArgs;
@@ -30,7 +32,7 @@ pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<Ended, Command
     let reading = read(&stack, args.limit(), shell).await?;
     let addresses = shell.output.addresses();
     let shown = match &args.command {
-        None => shell.output.show(&groups(&reading, &filter, By::Code, addresses)),
+        None => shell.output.show(&groups(&reading, &filter, Grouping::Code, addresses)),
         Some(DeadCommand::List(_)) => shell.output.show(&list(&reading, &filter, now, addresses)),
         Some(DeadCommand::Groups(args)) => {
             shell.output.show(&groups(&reading, &filter, args.by.into(), addresses))
@@ -43,13 +45,13 @@ pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<Ended, Command
     Ok(ended(&reading))
 }
 
-fn ended(reading: &Reading) -> Ended {
+fn ended(reading: &LetterSnapshot) -> Ended {
     if reading.coverage.interrupted { Ended::Interrupted } else { Ended::Done }
 }
 
 fn shown(
     args: &ShowArgs,
-    reading: &Reading,
+    reading: &LetterSnapshot,
     now: EpochMillis,
     shell: &Shell,
 ) -> Result<Ended, CommandError> {
@@ -68,8 +70,8 @@ fn shown(
 
 fn exported(
     args: &ExportArgs,
-    reading: &Reading,
-    filter: &Filter,
+    reading: &LetterSnapshot,
+    filter: &LetterFilter,
     now: EpochMillis,
     shell: &Shell,
 ) -> Result<Ended, CommandError> {
@@ -94,9 +96,9 @@ pub(super) async fn read(
     stack: &Stack,
     limit: u32,
     shell: &Shell,
-) -> Result<Reading, CommandError> {
+) -> Result<LetterSnapshot, CommandError> {
     let bar = bar(shell, "dead letters read");
-    let progress = |progress: Progress| {
+    let progress = |progress: ReadProgress| {
         bar.set_length(progress.of);
         bar.set_position(progress.read);
     };

@@ -4,7 +4,8 @@ use tidegate_core::config::EXPRESS;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
 use tidegate_operate::dead::{
-    Done, Options, Pace, ReplayError, Replayed, Review, Site, replay, review,
+    ReplayError, ReplayPace, ReplayPorts, ReplayProgress, ReplayReport, Review, ReviewOptions,
+    replay, review,
 };
 use tidegate_operate::format::{count, rate, span};
 use tidegate_operate::page::{Page, Tone};
@@ -46,7 +47,7 @@ pub(super) async fn run(
         .map(|campaign| (campaign.name.clone(), url(&campaign.queue_url)))
         .collect();
     homes.extend(stack.express().map(|queue| (EXPRESS.to_owned(), queue)));
-    let options = Options {
+    let options = ReviewOptions {
         filter,
         include_unknown: args.include_unknown,
         drop_sent: args.pace.drop_sent,
@@ -87,10 +88,14 @@ async fn go(
     let author = Author { by, reason: args.reason.clone().unwrap_or_default() };
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
     let dead_letters = stack.dead_letter();
-    let site =
-        Site { queues: &queues, dead_letters: &dead_letters, ledger: &ledger, clock: &clock };
+    let site = ReplayPorts {
+        queues: &queues,
+        dead_letters: &dead_letters,
+        ledger: &ledger,
+        clock: &clock,
+    };
     let bar = bar(shell, "replayed");
-    let progress = |done: Done| {
+    let progress = |done: ReplayProgress| {
         bar.set_length(done.of);
         bar.set_position(done.sent);
         let waits = "replayed (waits for a campaign's queue to shrink)";
@@ -103,7 +108,7 @@ async fn go(
     Ok(end_of(&replayed))
 }
 
-fn end_of(replayed: &Replayed) -> Ended {
+fn end_of(replayed: &ReplayReport) -> Ended {
     match replayed {
         replayed if replayed.interrupted => Ended::Interrupted,
         replayed if replayed.is_whole() => Ended::Done,
@@ -124,7 +129,7 @@ fn failed(shell: &Shell) -> impl Fn(ReplayError) -> CommandError {
     }
 }
 
-async fn pace(args: &ReplayArgs, stack: &Stack, shell: &Shell) -> Result<Pace, CommandError> {
+async fn pace(args: &ReplayArgs, stack: &Stack, shell: &Shell) -> Result<ReplayPace, CommandError> {
     let per_second = match args.pace.rate {
         Some(rate) => rate,
         None => {
@@ -132,10 +137,10 @@ async fn pace(args: &ReplayArgs, stack: &Stack, shell: &Shell) -> Result<Pace, C
             Status::of(&facts).quota.in_force.map_or(SLOW, |in_force| in_force * SHARE)
         }
     };
-    Ok(Pace { per_second, backlog: args.pace.backlog })
+    Ok(ReplayPace { per_second, backlog: args.pace.backlog })
 }
 
-fn question(reviewed: &Review, pace: Pace) -> String {
+fn question(reviewed: &Review, pace: ReplayPace) -> String {
     let mails = reviewed.to_send();
     #[expect(clippy::cast_precision_loss, reason = "a count of mails, far below 2^52")]
     let seconds = std::time::Duration::try_from_secs_f64(mails as f64 / pace.per_second);

@@ -9,7 +9,7 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::ConfigBag;
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::Clock as _;
-use tidegate_operate::doctor::Read;
+use tidegate_operate::doctor::ReadResult;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
@@ -38,7 +38,7 @@ impl Intercept for Date {
 }
 
 /// This machine's time, half way between asking and the answer, and AWS's.
-pub(super) async fn clocks(stack: &Stack) -> Read<(Timestamp, Timestamp)> {
+pub(super) async fn clocks(stack: &Stack) -> ReadResult<(Timestamp, Timestamp)> {
     let date = Date::default();
     let client = aws_sdk_dynamodb::Client::new(stack.clients().config());
     let clock = stack.clock();

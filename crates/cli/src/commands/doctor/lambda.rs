@@ -3,7 +3,7 @@
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::error::ProvideErrorMetadata as _;
 use tidegate_core::config::POLLER_TIMEOUT;
-use tidegate_operate::doctor::{Function, Read};
+use tidegate_operate::doctor::{FunctionSettings, ReadResult};
 
 use super::read;
 use crate::stack::{self, Stack};
@@ -13,7 +13,7 @@ const LATEST: &str = "$LATEST";
 /// The scheduler's time-out in the templates: a minute of ticks, the windows after, and room.
 const SCHEDULER_TIMEOUT_S: u32 = 90;
 
-pub(super) async fn functions(stack: &Stack) -> Vec<Function> {
+pub(super) async fn functions(stack: &Stack) -> Vec<FunctionSettings> {
     let client = Client::new(stack.clients().config());
     let poller = u32::try_from(POLLER_TIMEOUT.as_secs()).unwrap_or(u32::MAX);
     vec![
@@ -27,8 +27,8 @@ async fn function(
     kind: &'static str,
     found: &stack::Function,
     expected_timeout_s: u32,
-) -> Function {
-    Function {
+) -> FunctionSettings {
+    FunctionSettings {
         kind,
         memory_mb: u32::try_from(found.memory_mb).unwrap_or(0),
         timeout_s: u32::try_from(found.timeout_s).unwrap_or(0),
@@ -38,7 +38,7 @@ async fn function(
     }
 }
 
-async fn retries(client: &Client, function: &str) -> Read<Option<i32>> {
+async fn retries(client: &Client, function: &str) -> ReadResult<Option<i32>> {
     let call = client.get_function_event_invoke_config().function_name(function);
     match call.qualifier(LATEST).send().await {
         Ok(config) => Ok(config.maximum_retry_attempts()),
@@ -47,13 +47,13 @@ async fn retries(client: &Client, function: &str) -> Read<Option<i32>> {
     }
 }
 
-async fn reserved(client: &Client, function: &str) -> Read<Option<i64>> {
+async fn reserved(client: &Client, function: &str) -> ReadResult<Option<i64>> {
     let answer = client.get_function_concurrency().function_name(function).send().await;
     let answer = read("GetFunctionConcurrency", function, answer)?;
     Ok(answer.reserved_concurrent_executions().map(i64::from))
 }
 
-pub(super) async fn concurrency(stack: &Stack) -> Read<i64> {
+pub(super) async fn concurrency(stack: &Stack) -> ReadResult<i64> {
     let client = Client::new(stack.clients().config());
     let answer = read("GetAccountSettings", "Lambda", client.get_account_settings().send().await)?;
     let limit = answer.account_limit().map(|limit| i64::from(limit.concurrent_executions()));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tidegate_core::duplicate_guard::DuplicateGuard;
-use tidegate_operate::doctor::{Environments, Facts, Read, Report};
+use tidegate_operate::doctor::{DeploymentFacts, DoctorReport, Environments, ReadResult};
 use tidegate_operate::status::Status;
 
 use super::{OnStack, status};
@@ -41,10 +41,10 @@ pub struct DoctorArgs {
 
 pub(super) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, CommandError> {
     let report = match &args.environments {
-        Some(file) => Report::of_environments(&args.on.stack.stack, &environments(file)?),
+        Some(file) => DoctorReport::of_environments(&args.on.stack.stack, &environments(file)?),
         None => {
             let stack = args.on.stack.open().await?;
-            Report::of(&facts(&stack, shell).await?)
+            DoctorReport::of(&facts(&stack, shell).await?)
         }
     };
     shell.output.show(&report).map_err(CommandError::Terminal)?;
@@ -58,12 +58,12 @@ fn environments(file: &Path) -> Result<Environments, CommandError> {
     serde_json::from_str(&text).map_err(|error| refused(error.to_string()))
 }
 
-async fn facts(stack: &Stack, shell: &Shell) -> Result<Facts, CommandError> {
+async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandError> {
     let standing = status::facts(stack, shell.output.addresses(), 0).await?;
     let queues = queues::read(stack, &standing.campaigns).await;
     let table = permissions::table_arn(stack).await;
     let roles = permissions::roles(stack, &queues, &table).await;
-    Ok(Facts {
+    Ok(DeploymentFacts {
         status: Status::of(&standing),
         account: ses::account(stack).await,
         senders: ses::senders(stack).await,
@@ -91,7 +91,7 @@ fn read<T, E, R>(
     operation: &'static str,
     resource: &str,
     answer: Result<T, aws_sdk_sqs::error::SdkError<E, R>>,
-) -> Read<T>
+) -> ReadResult<T>
 where
     E: std::error::Error + aws_sdk_sqs::error::ProvideErrorMetadata + Send + Sync + 'static,
     R: std::fmt::Debug + Send + Sync + 'static,

@@ -4,14 +4,15 @@ use aws_sdk_iam::Client;
 use aws_sdk_iam::types::{ContextEntry, ContextKeyTypeEnum, PolicyEvaluationDecisionType};
 use tidegate_delivery::ports::QueueUrl;
 use tidegate_operate::doctor::{
-    Arns, Kind, Needed, Queue, Read, Role, poller_needs, scheduler_needs,
+    DeployedQueue, Permission, QueueKind, ReadResult, RolePermissions, StackArns, poller_needs,
+    scheduler_needs,
 };
 
 use super::read;
 use crate::stack::Stack;
 
 /// The ARN of the ledger's table.
-pub(super) async fn table_arn(stack: &Stack) -> Read<String> {
+pub(super) async fn table_arn(stack: &Stack) -> ReadResult<String> {
     let client = aws_sdk_dynamodb::Client::new(stack.clients().config());
     let answer = client.describe_table().table_name(&stack.table).send().await;
     let answer = read("DescribeTable", &stack.table, answer)?;
@@ -20,7 +21,7 @@ pub(super) async fn table_arn(stack: &Stack) -> Read<String> {
 }
 
 /// Whether the ledger's table deletes what has expired.
-pub(super) async fn expiry(stack: &Stack) -> Read<bool> {
+pub(super) async fn expiry(stack: &Stack) -> ReadResult<bool> {
     let client = aws_sdk_dynamodb::Client::new(stack.clients().config());
     let answer = client.describe_time_to_live().table_name(&stack.table).send().await;
     let answer = read("DescribeTimeToLive", &stack.table, answer)?;
@@ -30,21 +31,21 @@ pub(super) async fn expiry(stack: &Stack) -> Read<bool> {
 
 pub(super) async fn roles(
     stack: &Stack,
-    queues: &[(Queue, Option<String>)],
-    table: &Read<String>,
-) -> Vec<Role> {
+    queues: &[(DeployedQueue, Option<String>)],
+    table: &ReadResult<String>,
+) -> Vec<RolePermissions> {
     let arns = |kind| -> Vec<String> {
         let of_kind = queues.iter().filter(|(queue, _)| queue.kind == kind);
         of_kind.filter_map(|(_, arn)| arn.clone()).collect()
     };
     let (campaigns, express, merge) =
-        (arns(Kind::Campaign), arns(Kind::Express), arns(Kind::Merge));
-    let domains = arns(Kind::Domain);
-    let dead = arns(Kind::DeadLetter);
+        (arns(QueueKind::Campaign), arns(QueueKind::Express), arns(QueueKind::Merge));
+    let domains = arns(QueueKind::Domain);
+    let dead = arns(QueueKind::DeadLetter);
     let (Some(dead_letter), Ok(ledger)) = (dead.first(), table) else {
         let why =
             table.clone().err().unwrap_or_else(|| "the queues' ARNs are not known".to_owned());
-        let role = |kind| Role { kind, denied: Err(why.clone()) };
+        let role = |kind| RolePermissions { kind, denied: Err(why.clone()) };
         return vec![role("scheduler"), role("poller")];
     };
     let feedback = feedback_arn(stack, dead_letter);
@@ -56,7 +57,7 @@ pub(super) async fn roles(
         let objects = format!("{bucket}/{}", spill.key("mail", "any"));
         (bucket, objects)
     });
-    let arns = Arns {
+    let arns = StackArns {
         campaigns: &campaigns,
         merge: merge.first().map(String::as_str),
         dead_letter,
@@ -75,7 +76,10 @@ pub(super) async fn roles(
     let (scheduler, poller) = (&stack.scheduler_function.role, &stack.poller_function.role);
     let scheduled = denied(&client, scheduler, scheduler_needs(arns), None).await;
     let polled = denied(&client, poller, poller_needs(arns), sender.as_deref()).await;
-    vec![Role { kind: "scheduler", denied: scheduled }, Role { kind: "poller", denied: polled }]
+    vec![
+        RolePermissions { kind: "scheduler", denied: scheduled },
+        RolePermissions { kind: "poller", denied: polled },
+    ]
 }
 
 /// An address of a listed identity: a domain allows any local part.
@@ -103,9 +107,9 @@ fn ses(beside: &str) -> (String, &str) {
 async fn denied(
     client: &Client,
     role: &str,
-    needs: Vec<Needed>,
+    needs: Vec<Permission>,
     from: Option<&str>,
-) -> Read<Vec<(Needed, Vec<String>)>> {
+) -> ReadResult<Vec<(Permission, Vec<String>)>> {
     let mut found = Vec::new();
     for need in needs {
         let mut call = client

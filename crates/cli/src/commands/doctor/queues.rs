@@ -5,41 +5,46 @@ use std::collections::HashMap;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName as Name;
 use tidegate_core::config::Campaign;
-use tidegate_operate::doctor::{Attributes, Kind, Queue, Read};
+use tidegate_operate::doctor::{DeployedQueue, QueueAttributes, QueueKind, ReadResult};
 
 use super::read as told;
 use crate::stack::Stack;
 
 /// The queues, each with its ARN where SQS told it.
-pub(super) async fn read(stack: &Stack, campaigns: &[Campaign]) -> Vec<(Queue, Option<String>)> {
+pub(super) async fn read(
+    stack: &Stack,
+    campaigns: &[Campaign],
+) -> Vec<(DeployedQueue, Option<String>)> {
     let client = Client::new(stack.clients().sqs_config());
     let named = |name: &str, kind, url: &str| (name.to_owned(), kind, url.to_owned());
-    let mut all: Vec<(String, Kind, String)> =
-        campaigns.iter().map(|c| named(&c.name, Kind::Campaign, &c.queue_url)).collect();
-    all.extend(stack.express().map(|url| named("express", Kind::Express, url.as_str())));
-    all.extend(stack.merge().map(|url| named("merge", Kind::Merge, url.as_str())));
+    let mut all: Vec<(String, QueueKind, String)> =
+        campaigns.iter().map(|c| named(&c.name, QueueKind::Campaign, &c.queue_url)).collect();
+    all.extend(stack.express().map(|url| named("express", QueueKind::Express, url.as_str())));
+    all.extend(stack.merge().map(|url| named("merge", QueueKind::Merge, url.as_str())));
     let domains = stack.poller.domains.queues.iter().zip(1..);
-    all.extend(domains.map(|(url, place)| named(&format!("domain {place}"), Kind::Domain, url)));
-    all.push(named("dead letters", Kind::DeadLetter, stack.dead_letter().as_str()));
+    all.extend(
+        domains.map(|(url, place)| named(&format!("domain {place}"), QueueKind::Domain, url)),
+    );
+    all.push(named("dead letters", QueueKind::DeadLetter, stack.dead_letter().as_str()));
     let mut queues = Vec::new();
     for (name, kind, url) in all {
         let found = attributes(&client, &url).await;
         let arn = found.as_ref().ok().and_then(|all| all.get(&Name::QueueArn).cloned());
-        queues.push((Queue { name, kind, attributes: found.map(|all| of(&all)) }, arn));
+        queues.push((DeployedQueue { name, kind, attributes: found.map(|all| of(&all)) }, arn));
     }
     queues
 }
 
-async fn attributes(client: &Client, url: &str) -> Read<HashMap<Name, String>> {
+async fn attributes(client: &Client, url: &str) -> ReadResult<HashMap<Name, String>> {
     let call = client.get_queue_attributes().queue_url(url).attribute_names(Name::All);
     let answer = told("GetQueueAttributes", url, call.send().await)?;
     Ok(answer.attributes().cloned().unwrap_or_default())
 }
 
-fn of(all: &HashMap<Name, String>) -> Attributes {
+fn of(all: &HashMap<Name, String>) -> QueueAttributes {
     let text = |name: Name| all.get(&name).map(String::as_str).unwrap_or_default();
     let number = |name: Name| text(name).parse().unwrap_or(0);
-    Attributes {
+    QueueAttributes {
         visibility_s: number(Name::VisibilityTimeout),
         retention_s: number(Name::MessageRetentionPeriod),
         max_bytes: number(Name::MaximumMessageSize),

@@ -2,7 +2,7 @@
 
 use aws_sdk_sesv2::Client;
 use aws_sdk_sesv2::error::ProvideErrorMetadata as _;
-use tidegate_operate::doctor::{Account, Read, Sender};
+use tidegate_operate::doctor::{AccountHealth, ReadResult, SenderIdentity};
 
 use super::read;
 use crate::stack::Stack;
@@ -13,10 +13,10 @@ fn client(stack: &Stack) -> Client {
     Client::new(stack.clients().ses_config())
 }
 
-pub(super) async fn account(stack: &Stack) -> Read<Account> {
+pub(super) async fn account(stack: &Stack) -> ReadResult<AccountHealth> {
     let answer = read("GetAccount", "SES", client(stack).get_account().send().await)?;
     let quota = answer.send_quota().ok_or("the answer has no SendQuota")?;
-    Ok(Account {
+    Ok(AccountHealth {
         production: answer.production_access_enabled(),
         sending: answer.sending_enabled(),
         enforcement: answer.enforcement_status().unwrap_or_default().to_owned(),
@@ -25,18 +25,18 @@ pub(super) async fn account(stack: &Stack) -> Read<Account> {
     })
 }
 
-pub(super) async fn senders(stack: &Stack) -> Vec<Sender> {
+pub(super) async fn senders(stack: &Stack) -> Vec<SenderIdentity> {
     let client = client(stack);
     let mut senders = Vec::new();
     for identity in stack.poller.allowed_senders.identities() {
         let verified = verified(&client, identity).await;
-        senders.push(Sender { identity: identity.to_owned(), verified });
+        senders.push(SenderIdentity { identity: identity.to_owned(), verified });
     }
     senders
 }
 
 /// An address is verified by itself, or by its domain; a domain by itself, or by one above it.
-async fn verified(client: &Client, identity: &str) -> Read<Option<bool>> {
+async fn verified(client: &Client, identity: &str) -> ReadResult<Option<bool>> {
     let mut found = None;
     for name in names(identity) {
         let verified = of_identity(client, name).await?;
@@ -56,7 +56,7 @@ fn names(identity: &str) -> Vec<&str> {
     identity.contains('@').then_some(identity).into_iter().chain(above).collect()
 }
 
-async fn of_identity(client: &Client, identity: &str) -> Read<Option<bool>> {
+async fn of_identity(client: &Client, identity: &str) -> ReadResult<Option<bool>> {
     match client.get_email_identity().email_identity(identity).send().await {
         Ok(answer) => Ok(Some(answer.verified_for_sending_status())),
         Err(error) if error.code() == NOT_FOUND => Ok(None),
@@ -64,7 +64,7 @@ async fn of_identity(client: &Client, identity: &str) -> Read<Option<bool>> {
     }
 }
 
-pub(super) async fn configuration_set(stack: &Stack) -> Option<(String, Read<bool>)> {
+pub(super) async fn configuration_set(stack: &Stack) -> Option<(String, ReadResult<bool>)> {
     let name = stack.poller.configuration_set.clone()?;
     let answer = client(stack).get_configuration_set().configuration_set_name(&name).send().await;
     let there = match answer {

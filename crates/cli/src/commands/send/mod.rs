@@ -14,11 +14,12 @@ use tidegate_core::config::Campaign;
 use tidegate_core::duplicate_guard::DuplicateGuard;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
-use tidegate_operate::level::{LevelOf, Obedience};
+use tidegate_operate::level::{LedgerLevel, LevelPolicy};
 use tidegate_operate::send::{
-    Checked, Checking, Contents, Draft, DryRun, Ended as RunEnded, Estimate, Fault, Format, Header,
-    JournalError, JournalFile, Limits, Ports, Preview, Refused, RestartError, Resume, SendError,
-    SendReport, Session, Shown, Standing, Writer, before, check, once_more, read, standing,
+    CampaignDraft, CheckOptions, DryRun, Estimate, FaultReport, InputFault, InputFormat,
+    InputSummary, JournalContents, JournalError, JournalFile, JournalHeader, JournalWriter,
+    Preview, PreviewReport, RestartError, Resume, RunEnd as RunEnded, RunState, SendError,
+    SendLimits, SendPorts, SendReport, Session, before, check, once_more, read, standing,
 };
 use tidegate_operate::status::Status;
 
@@ -30,11 +31,11 @@ use progress::Bar;
 /// A run as it is prepared.
 struct Prepared {
     file: String,
-    format: Format,
-    draft: Draft,
-    checked: Checked,
+    format: InputFormat,
+    draft: CampaignDraft,
+    checked: InputSummary,
     preview: Preview,
-    header: Header,
+    header: JournalHeader,
 }
 
 pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, CommandError> {
@@ -61,7 +62,7 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, Command
     let plan = planned(&stack, &Status::of(&facts), &campaign, &prepared, &journal)?;
     if args.run.dry_run || args.run.preview.is_some() {
         let preview = args.run.preview.map(|_| prepared.preview);
-        let shown = Shown { preview, dry_run: args.run.dry_run.then_some(plan) };
+        let shown = PreviewReport { preview, dry_run: args.run.dry_run.then_some(plan) };
         shell.output.show(&shown).map_err(CommandError::Terminal)?;
         return Ok(Ended::Done);
     }
@@ -86,16 +87,16 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, Command
 /// The first pass; its faults are the report.
 fn checked(
     args: &SendArgs,
-    draft: &Draft,
-    format: Format,
+    draft: &CampaignDraft,
+    format: InputFormat,
     shell: &Shell,
-) -> Result<(Checked, Preview), CommandError> {
+) -> Result<(InputSummary, Preview), CommandError> {
     let output = &shell.output;
     let file = args.file.display().to_string();
     let input = BufReader::new(prepare::open(&args.file)?);
     let max_faults = args.input.max_errors as usize;
     let allow_duplicates = args.input.allow_duplicates;
-    let checking = Checking { format, max_faults, allow_duplicates };
+    let checking = CheckOptions { format, max_faults, allow_duplicates };
     let mut preview = Preview::new(args.run.preview.unwrap_or(0), output.addresses());
     let bar = Bar::checking(*output);
     let checked = check(draft, &file, input, checking, |message, email| {
@@ -107,10 +108,10 @@ fn checked(
         Ok(checked) => Ok((checked, preview)),
         Err(faults) => {
             let more = faults.len() >= max_faults;
-            let shown = |fault: Fault| fault.shown(output.addresses());
-            let faults: Vec<Fault> = faults.into_iter().map(shown).collect();
+            let shown = |fault: InputFault| fault.shown(output.addresses());
+            let faults: Vec<InputFault> = faults.into_iter().map(shown).collect();
             let said = format!("{file}: nothing was sent");
-            output.show(&Refused { file, faults, more }).map_err(CommandError::Terminal)?;
+            output.show(&FaultReport { file, faults, more }).map_err(CommandError::Terminal)?;
             Err(CommandError::Input(said))
         }
     }
@@ -127,7 +128,7 @@ fn planned(
     let shown = journal.display().to_string();
     let contents = match std::fs::File::open(journal) {
         Ok(file) => read(&shown, BufReader::new(file)).map_err(|error| refused(error.into()))?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Contents::default(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => JournalContents::default(),
         Err(error) => return Err(prepare::unreadable(journal, error)),
     };
     let standing = standing(&shown, &contents, &prepared.header).map_err(refused)?;
@@ -169,16 +170,16 @@ async fn enqueue(
     let queue = QueueUrl::new(campaign.queue_url.as_str());
     let merge = stack.merge();
     let stood = before(&queues, &ledger, &campaign.name, &queue, merge.as_ref()).await?;
-    let header = Header { before: stood, ..prepared.header };
+    let header = JournalHeader { before: stood, ..prepared.header };
     let done = match &standing {
-        Standing::New => 0,
-        Standing::Interrupted(rows) => rows.count(),
+        RunState::New => 0,
+        RunState::Interrupted(rows) => rows.count(),
     };
-    let limits = Limits {
+    let limits = SendLimits {
         parallel: usize::from(args.run.parallel),
         max_backlog: args.run.max_backlog.0,
-        obedience: Obedience { ignores: args.run.even_if_deferred, most: args.run.max_wait },
-        ..Limits::default()
+        obedience: LevelPolicy { ignores: args.run.even_if_deferred, most: args.run.max_wait },
+        ..SendLimits::default()
     };
     let session = Session {
         draft: &prepared.draft,
@@ -190,11 +191,11 @@ async fn enqueue(
         limits,
     };
     let bar = Bar::new(shell.output, prepared.checked.rows, done);
-    let gate = LevelOf { ledger: &ledger, clock: &clock };
+    let gate = LedgerLevel { ledger: &ledger, clock: &clock };
     let entropy = &SystemEntropy;
-    let ports = Ports { queues: &queues, clock: &clock, entropy, progress: &bar, gate: &gate };
+    let ports = SendPorts { queues: &queues, clock: &clock, entropy, progress: &bar, gate: &gate };
     let input = BufReader::new(prepare::open(&args.file)?);
-    let mut writer = Writer::new(log);
+    let mut writer = JournalWriter::new(log);
     let run = session.run(ports, input, &mut writer, shell.interrupted());
     Box::pin(run).await.map_err(refused)
 }

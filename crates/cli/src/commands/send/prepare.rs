@@ -8,32 +8,35 @@ use std::path::{Path, PathBuf};
 use tidegate_core::config::Campaign;
 use tidegate_core::email::AllowedSenders;
 use tidegate_operate::send::{
-    Checked, Draft, Fault, Format, Header, Part, Source, Templates, Words, fingerprint, restarted,
+    CampaignDraft, DraftContent, InputFault, InputFormat, InputSummary, JournalHeader,
+    TemplatePart, TemplateSource, Templates, fingerprint, restarted,
 };
 
 use super::args::{InputArgs, MailArgs, SendArgs, Written};
 use crate::shell::CommandError;
 
 /// What an option's template is called in faults.
-const OPTIONS: [(Part, &str); 3] = [
-    (Part::Subject, "--subject"),
-    (Part::UnsubscribeUrl, "--list-unsubscribe"),
-    (Part::UnsubscribeMailto, "--unsubscribe-mailto"),
+const OPTIONS: [(TemplatePart, &str); 3] = [
+    (TemplatePart::Subject, "--subject"),
+    (TemplatePart::UnsubscribeUrl, "--list-unsubscribe"),
+    (TemplatePart::UnsubscribeMailto, "--unsubscribe-mailto"),
 ];
 
 /// The templates that the options name, read.
-pub(super) fn sources(args: &MailArgs) -> Result<Vec<(Part, Source)>, CommandError> {
+pub(super) fn sources(
+    args: &MailArgs,
+) -> Result<Vec<(TemplatePart, TemplateSource)>, CommandError> {
     let mut sources = Vec::new();
-    for (part, path) in [(Part::Html, &args.template), (Part::Text, &args.text)] {
+    for (part, path) in [(TemplatePart::Html, &args.template), (TemplatePart::Text, &args.text)] {
         if let Some(path) = path {
             let text = fs::read_to_string(path).map_err(|source| unreadable(path, source))?;
-            sources.push((part, Source::new(path.display().to_string(), text)));
+            sources.push((part, TemplateSource::new(path.display().to_string(), text)));
         }
     }
     let given = [&args.subject, &args.list_unsubscribe, &args.unsubscribe_mailto];
     for ((part, name), text) in OPTIONS.into_iter().zip(given) {
         if let Some(text) = text {
-            sources.push((part, Source::new(name, text)));
+            sources.push((part, TemplateSource::new(name, text)));
         }
     }
     if args.template_name.is_none() {
@@ -43,20 +46,21 @@ pub(super) fn sources(args: &MailArgs) -> Result<Vec<(Part, Source)>, CommandErr
 }
 
 /// A body, and a subject: the HTML's title where none was given.
-fn complete(sources: &mut Vec<(Part, Source)>) -> Result<(), CommandError> {
-    let has = |part| sources.iter().any(|(named, _): &(Part, Source)| *named == part);
-    if !has(Part::Html) && !has(Part::Text) {
+fn complete(sources: &mut Vec<(TemplatePart, TemplateSource)>) -> Result<(), CommandError> {
+    let has =
+        |part| sources.iter().any(|(named, _): &(TemplatePart, TemplateSource)| *named == part);
+    if !has(TemplatePart::Html) && !has(TemplatePart::Text) {
         let said = "the mail says nothing: --template FILE is its HTML, --text FILE its text, or \
                     --template-name NAME a template in SES";
         return Err(CommandError::Input(said.to_owned()));
     }
-    if !has(Part::Subject) {
-        let html = sources.iter().find(|(part, _)| *part == Part::Html);
+    if !has(TemplatePart::Subject) {
+        let html = sources.iter().find(|(part, _)| *part == TemplatePart::Html);
         let title = html.and_then(|(_, html)| html.title()).ok_or_else(|| {
             let said = "the mail has no subject: --subject TEXT, or a <title> in the HTML template";
             CommandError::Input(said.to_owned())
         })?;
-        sources.push((Part::Subject, title));
+        sources.push((TemplatePart::Subject, title));
     }
     Ok(())
 }
@@ -81,14 +85,14 @@ pub(super) fn open(path: &Path) -> Result<File, CommandError> {
     Ok(file)
 }
 
-pub(super) fn format(args: &InputArgs, path: &Path) -> Format {
+pub(super) fn format(args: &InputArgs, path: &Path) -> InputFormat {
     let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
     let lines = matches!(ending.as_deref(), Some("jsonl" | "ndjson"));
     match args.format {
-        Some(Written::Jsonl) => Format::JsonLines,
-        None if lines => Format::JsonLines,
+        Some(Written::Jsonl) => InputFormat::JsonLines,
+        None if lines => InputFormat::JsonLines,
         Some(Written::Csv) | None => {
-            Format::Csv { delimiter: args.delimiter, multiline: args.multiline }
+            InputFormat::Csv { delimiter: args.delimiter, multiline: args.multiline }
         }
     }
 }
@@ -146,15 +150,15 @@ pub(super) fn draft(
     args: &SendArgs,
     campaign: &str,
     run: &str,
-    sources: Vec<(Part, Source)>,
+    sources: Vec<(TemplatePart, TemplateSource)>,
     senders: AllowedSenders,
-) -> Result<Draft, Fault> {
+) -> Result<CampaignDraft, InputFault> {
     let templates = Templates::compile(sources)?;
     let content = match &args.mail.template_name {
-        Some(name) => Words::AtSes { name: name.clone(), headers: templates },
-        None => Words::Here(templates),
+        Some(name) => DraftContent::AtSes { name: name.clone(), headers: templates },
+        None => DraftContent::Here(templates),
     };
-    Ok(Draft {
+    Ok(CampaignDraft {
         campaign: campaign.to_owned(),
         run: run.to_owned(),
         from: args.mail.from.clone(),
@@ -172,13 +176,13 @@ pub(super) fn draft(
 /// What a resumed run must find as it was: contents as their hash, options as they were given.
 pub(super) fn settings(
     args: &SendArgs,
-    sources: &[(Part, Source)],
-    format: Format,
-    checked: &Checked,
+    sources: &[(TemplatePart, TemplateSource)],
+    format: InputFormat,
+    checked: &InputSummary,
 ) -> BTreeMap<String, String> {
     let written = match format {
-        Format::Csv { delimiter, .. } => format!("Csv {{ delimiter: {delimiter} }}"),
-        Format::JsonLines => "JsonLines".to_owned(),
+        InputFormat::Csv { delimiter, .. } => format!("Csv {{ delimiter: {delimiter} }}"),
+        InputFormat::JsonLines => "JsonLines".to_owned(),
     };
     let mut settings = BTreeMap::from([
         ("input".to_owned(), checked.sha256.clone()),
@@ -212,10 +216,10 @@ pub(super) fn header(
     by: &str,
     at: tidegate_core::identity::EpochMillis,
     settings: BTreeMap<String, String>,
-    checked: &Checked,
-) -> Header {
-    let header = Header::new(&campaign.name, &campaign.queue_url, run, by, at);
-    Header { settings, rows: checked.rows, ..header }
+    checked: &InputSummary,
+) -> JournalHeader {
+    let header = JournalHeader::new(&campaign.name, &campaign.queue_url, run, by, at);
+    JournalHeader { settings, rows: checked.rows, ..header }
 }
 
 #[cfg(test)]
@@ -251,11 +255,11 @@ mod tests {
 
     #[test]
     fn json_lines_are_known_by_their_ending_or_the_option() {
-        let csv = Format::Csv { delimiter: b';', multiline: false };
+        let csv = InputFormat::Csv { delimiter: b';', multiline: false };
         for (line, expected) in [
-            ("a.jsonl", Format::JsonLines),
-            ("a.NDJSON", Format::JsonLines),
-            ("a.txt --format jsonl", Format::JsonLines),
+            ("a.jsonl", InputFormat::JsonLines),
+            ("a.NDJSON", InputFormat::JsonLines),
+            ("a.txt --format jsonl", InputFormat::JsonLines),
             ("a.jsonl --format csv --delimiter ;", csv),
             ("a.csv --delimiter ;", csv),
         ] {
@@ -313,7 +317,7 @@ mod tests {
 
     #[test]
     fn whatever_changes_a_mail_is_among_what_must_stay_as_it_was() {
-        let checked = Checked {
+        let checked = InputSummary {
             rows: 1,
             bytes: 1,
             largest: 1,
@@ -323,8 +327,8 @@ mod tests {
             sha256: "5f".into(),
         };
         let of = |line: &str| {
-            let sources = vec![(Part::Text, Source::new("mail.txt", "Hello"))];
-            settings(&args(line), &sources, Format::JsonLines, &checked)
+            let sources = vec![(TemplatePart::Text, TemplateSource::new("mail.txt", "Hello"))];
+            settings(&args(line), &sources, InputFormat::JsonLines, &checked)
         };
         let plain = of("a.csv");
         for option in [

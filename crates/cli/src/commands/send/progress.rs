@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_core::pressure::Level;
 use tidegate_operate::format::count;
-use tidegate_operate::send::Progress;
+use tidegate_operate::send::SendProgress;
 
 use crate::shell::{Output, in_full};
 
@@ -51,7 +51,7 @@ impl Drop for Bar {
     }
 }
 
-impl Progress for Bar {
+impl SendProgress for Bar {
     fn acknowledged(&self, rows: u64) {
         self.0.set_message("");
         self.0.inc(rows);

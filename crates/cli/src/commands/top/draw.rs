@@ -9,13 +9,13 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState};
 use tidegate_operate::format::{count, percent, rate, span, time};
 use tidegate_operate::page::{self, Tone};
-use tidegate_operate::top::{Board, Row as CampaignRow};
+use tidegate_operate::top::{CampaignRow, Dashboard};
 
 /// What one column of the curve stands for.
 const COLUMN: Duration = Duration::from_secs(2);
 const KEYS: &str = "arrows select  p pause  r resume  w weight  P/R all sending  q end";
 
-pub(super) fn draw(board: &Board, frame: &mut Frame<'_>) {
+pub(super) fn draw(board: &Dashboard, frame: &mut Frame<'_>) {
     let holds = u16::try_from(board.status().holds.len()).unwrap_or(u16::MAX);
     let campaigns = u16::try_from(board.status().campaigns.len()).unwrap_or(u16::MAX);
     let [head, curve, table, held, foot] = Layout::vertical([
@@ -55,7 +55,7 @@ fn toned(tone: Tone, text: String) -> Span<'static> {
     said(page::Span::new(tone, text))
 }
 
-fn head_lines(board: &Board) -> Vec<Line<'static>> {
+fn head_lines(board: &Dashboard) -> Vec<Line<'static>> {
     let status = board.status();
     let title = vec![
         toned(Tone::Strong, status.stack.clone()),
@@ -108,7 +108,7 @@ fn head_lines(board: &Board) -> Vec<Line<'static>> {
     [title, used, quota, counts].map(Line::from).to_vec()
 }
 
-fn draw_curve(board: &Board, frame: &mut Frame<'_>, area: Rect) {
+fn draw_curve(board: &Dashboard, frame: &mut Frame<'_>, area: Rect) {
     let width = usize::from(area.width.saturating_sub(2)).max(1);
     let curve = board.curve(width, COLUMN);
     let top = board.status().quota.in_force.unwrap_or_default();
@@ -131,7 +131,7 @@ fn hundredths(value: f64) -> u64 {
     (value * 100.0).round() as u64
 }
 
-fn draw_table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
+fn draw_table(board: &Dashboard, frame: &mut Frame<'_>, area: Rect) {
     let names =
         ["campaign", "weight", "share now", "rate", "sent", "waiting", "age", "ends in", ""];
     let rows = board.rows();
@@ -179,7 +179,7 @@ fn row(row: &CampaignRow) -> Row<'static> {
     Row::new(cells.chain([Cell::from(Span::styled(held, style(Tone::Bad)))]))
 }
 
-fn hold_lines(board: &Board) -> Vec<Line<'static>> {
+fn hold_lines(board: &Dashboard) -> Vec<Line<'static>> {
     let line = |hold: &tidegate_operate::status::HoldStatus| {
         let of = hold.campaign.clone().unwrap_or_else(|| "all sending".to_owned());
         let until = hold.until.map(|until| format!(" until {}", time(until))).unwrap_or_default();
@@ -193,7 +193,7 @@ fn hold_lines(board: &Board) -> Vec<Line<'static>> {
     std::iter::once(title).chain(board.status().holds.iter().map(line)).collect()
 }
 
-fn foot_lines(board: &Board) -> Vec<Line<'static>> {
+fn foot_lines(board: &Dashboard) -> Vec<Line<'static>> {
     let keys = Line::from(toned(Tone::Faint, KEYS.to_owned()));
     if let Some(prompt) = board.prompt() {
         let wrong = prompt

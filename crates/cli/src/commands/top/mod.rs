@@ -1,4 +1,4 @@
-//! `tidegate top`: the shell around a [`Board`]: reads each second, draws, hands keys over.
+//! `tidegate top`: the shell around a [`Dashboard`]: reads each second, draws, hands keys over.
 
 mod draw;
 #[cfg(test)]
@@ -10,9 +10,9 @@ use std::time::Duration;
 use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use tidegate_operate::status::Facts;
+use tidegate_operate::status::StackFacts;
 use tidegate_operate::steer::{Author, steer};
-use tidegate_operate::top::{Board, Key, Told};
+use tidegate_operate::top::{Dashboard, Key, KeyRequest};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -63,7 +63,7 @@ pub(super) async fn run(args: &TopArgs, shell: &Shell) -> Result<Ended, CommandE
                 .to_owned(),
         ));
     }
-    let mut board = Board::new(&facts);
+    let mut board = Dashboard::new(&facts);
     let mut terminal = ratatui::try_init().map_err(CommandError::Terminal)?;
     let watched = watch(args, shell, &stack, &mut board, facts, &mut terminal).await;
     // The terminal is given back whatever happened.
@@ -75,8 +75,8 @@ async fn watch(
     args: &TopArgs,
     shell: &Shell,
     stack: &Stack,
-    board: &mut Board,
-    mut facts: Facts,
+    board: &mut Dashboard,
+    mut facts: StackFacts,
     terminal: &mut DefaultTerminal,
 ) -> Result<Ended, CommandError> {
     let mut keys = keys();
@@ -104,9 +104,9 @@ async fn watch(
                 Some(Input::Redraw) => {}
                 Some(Input::Interrupt) => return Ok(Ended::Interrupted),
                 Some(Input::Key(key)) => match board.press(key) {
-                    Told::Nothing => {}
-                    Told::Quit => return Ok(Ended::Done),
-                    Told::Steer { action, reason } => {
+                    KeyRequest::Nothing => {}
+                    KeyRequest::Quit => return Ok(Ended::Done),
+                    KeyRequest::Steer { action, reason } => {
                         let author = Author { by: stack.operator().await, reason };
                         let campaigns = &facts.campaigns;
                         let ledger = stack.ledger();
@@ -131,15 +131,15 @@ async fn watch(
 async fn read(
     stack: &Stack,
     shell: &Shell,
-    before: &Facts,
+    before: &StackFacts,
     all: bool,
-) -> Result<Facts, CommandError> {
+) -> Result<StackFacts, CommandError> {
     if all {
         return status::facts(stack, shell.output.addresses(), 5).await;
     }
     let (standing, campaigns) = stack.standing().await?;
     let at = tidegate_delivery::ports::Clock::wall(&stack.clock());
-    Ok(Facts { at, standing, campaigns, ..before.clone() })
+    Ok(StackFacts { at, standing, campaigns, ..before.clone() })
 }
 
 enum Input {

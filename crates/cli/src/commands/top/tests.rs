@@ -13,16 +13,16 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::{Guard, Rate};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{AccountStatus, Depth, PreviousClaim, Standing};
-use tidegate_operate::redact::Addresses;
-use tidegate_operate::status::{Facts, Settings};
-use tidegate_operate::top::{Board, Key};
+use tidegate_operate::redact::AddressVisibility;
+use tidegate_operate::status::{StackFacts, StatusSettings};
+use tidegate_operate::top::{Dashboard, Key};
 
 use super::draw::draw;
 
 const START: Timestamp = Timestamp::from_millis(1_795_206_967_042);
 
 /// What is read `seconds` after the start, about 12.4 and 1.4 recipients sent to a second.
-fn facts(seconds: u64) -> Facts {
+fn facts(seconds: u64) -> StackFacts {
     let at = START + Duration::from_secs(seconds);
     let previous = PreviousClaim {
         window: Window::containing(at),
@@ -42,15 +42,15 @@ fn facts(seconds: u64) -> Facts {
         weight,
     };
     let depth = |visible| Depth { visible, ..Depth::default() };
-    Facts {
+    StackFacts {
         at,
-        settings: Settings {
+        settings: StatusSettings {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
             guard: Guard::default(),
             domains: DomainLimits::default(),
             idle_wake: 1,
-            addresses: Addresses::Masked,
+            addresses: AddressVisibility::Masked,
             changes: 0,
         },
         standing: Standing {
@@ -71,13 +71,13 @@ fn facts(seconds: u64) -> Facts {
     }
 }
 
-fn board() -> Board {
-    let mut board = Board::new(&facts(0));
+fn board() -> Dashboard {
+    let mut board = Dashboard::new(&facts(0));
     (1..=60).for_each(|second| board.see(&facts(second)));
     board
 }
 
-fn drawn(board: &Board, width: u16, height: u16) -> String {
+fn drawn(board: &Dashboard, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(board, frame)).unwrap();
     let buffer = terminal.backend().buffer();

@@ -16,7 +16,7 @@ const OPERATIONS: [Operation; 6] = [
 async fn finish(bench: &Bench) -> BTreeMap<(String, String), u32> {
     bench.plan.clear();
     tokio::time::sleep(Duration::from_secs(31)).await;
-    let review = bench.review(Filter::default(), false).await;
+    let review = bench.review(LetterFilter::default(), false).await;
     bench.replay(&review, FAST).await.unwrap();
     assert!(bench.standing("dead").is_empty());
     bench.mails("big")
@@ -30,7 +30,7 @@ async fn a_crash_at_any_call_loses_nothing_and_doubles_only_what_was_sent_and_no
             for nth in 1..=6 {
                 let bench = Bench::new();
                 bench.put(&several(25)).await;
-                let review = bench.review(Filter::default(), false).await;
+                let review = bench.review(LetterFilter::default(), false).await;
                 let hang = if after { Fault::HangAfter } else { Fault::HangBefore };
                 bench.plan.add(Rule::new(hang).on(operation).nth(nth));
                 let crashed = tokio::select! {
@@ -63,7 +63,7 @@ async fn a_call_that_fails_loses_nothing_and_doubles_only_what_it_says() {
             for nth in 1..=4 {
                 let bench = Bench::new();
                 bench.put(&several(25)).await;
-                let review = bench.review(Filter::default(), false).await;
+                let review = bench.review(LetterFilter::default(), false).await;
                 let said = FailureKind::TimedOut;
                 let fault = if after { Fault::After(said) } else { Fault::Before(said) };
                 bench.plan.add(Rule::new(fault).on(operation).nth(nth));
@@ -72,7 +72,7 @@ async fn a_call_that_fails_loses_nothing_and_doubles_only_what_it_says() {
                     Err(ReplayError::Broken { replayed, .. }) => *replayed,
                     Err(error) => {
                         assert!(matches!(error, ReplayError::NotRecorded(_)), "{error}");
-                        Replayed::default()
+                        ReplayReport::default()
                     }
                 };
                 let mails = finish(&bench).await;
@@ -89,7 +89,7 @@ async fn a_call_that_fails_loses_nothing_and_doubles_only_what_it_says() {
 async fn entries_that_are_refused_stay_and_are_said() {
     let bench = Bench::new();
     bench.put(&several(40)).await;
-    let review = bench.review(Filter::default(), false).await;
+    let review = bench.review(LetterFilter::default(), false).await;
     bench.plan.add(Rule::new(Fault::RefuseEntries(0.3)).on(Operation::Send));
     bench.plan.add(Rule::new(Fault::RefuseEntries(0.7)).on(Operation::Delete));
     let replayed = bench.replay(&review, FAST).await.unwrap();
@@ -105,15 +105,15 @@ async fn entries_that_are_refused_stay_and_are_said() {
 async fn an_interruption_ends_between_two_batches() {
     let bench = Bench::new();
     bench.put(&several(40)).await;
-    let review = bench.review(Filter::default(), false).await;
-    let site = Site {
+    let review = bench.review(LetterFilter::default(), false).await;
+    let site = ReplayPorts {
         queues: &bench.queues,
         dead_letters: &bench.dead,
         ledger: &bench.ledger,
         clock: &bench.clock,
     };
     let stop = tokio::time::sleep(Duration::from_secs(12));
-    let slow = Pace { per_second: 1.0, backlog: 1_000 };
+    let slow = ReplayPace { per_second: 1.0, backlog: 1_000 };
     let replayed = replay(&site, &review, &author(), slow, stop, |_| {}).await.unwrap();
     assert!(replayed.interrupted && replayed.sent == 20, "{replayed:?}");
     let mails = finish(&bench).await;

@@ -21,7 +21,7 @@ use super::*;
 use crate::steer::Author;
 
 const NOW: Timestamp = Timestamp::from_millis(1_795_206_967_042);
-const FAST: Pace = Pace { per_second: 100.0, backlog: 1_000 };
+const FAST: ReplayPace = ReplayPace { per_second: 100.0, backlog: 1_000 };
 
 /// Queues, ledger and clock, with a plan of their faults.
 struct Bench {
@@ -66,12 +66,12 @@ impl Bench {
         }
     }
 
-    async fn read(&self) -> Reading {
+    async fn read(&self) -> LetterSnapshot {
         read(&self.queues, &self.clock, &self.dead, 1_000, pending(), |_| {}).await.unwrap()
     }
 
-    async fn review(&self, filter: Filter, include_unknown: bool) -> Review {
-        let options = Options {
+    async fn review(&self, filter: LetterFilter, include_unknown: bool) -> Review {
+        let options = ReviewOptions {
             filter,
             include_unknown,
             drop_sent: include_unknown,
@@ -83,8 +83,8 @@ impl Bench {
         review(&reading, &options, &self.ledger, self.universe.now()).await.unwrap()
     }
 
-    async fn replay(&self, review: &Review, pace: Pace) -> Result<Replayed, ReplayError> {
-        let site = Site {
+    async fn replay(&self, review: &Review, pace: ReplayPace) -> Result<ReplayReport, ReplayError> {
+        let site = ReplayPorts {
             queues: &self.queues,
             dead_letters: &self.dead,
             ledger: &self.ledger,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::page::Page;
-use crate::redact::Addresses;
+use crate::redact::AddressVisibility;
 
 /// Letters of all kinds, put there within a day.
 async fn day() -> Bench {
@@ -38,9 +38,9 @@ async fn the_pages_of_a_day() {
         view(&mut page);
         page.plain()
     };
-    let masked = Addresses::Masked;
-    let all = Filter::default();
-    let by_code = Page::of(&groups(&reading, &all, By::Code, masked)).plain();
+    let masked = AddressVisibility::Masked;
+    let all = LetterFilter::default();
+    let by_code = Page::of(&groups(&reading, &all, Grouping::Code, masked)).plain();
     snapbox::assert_data_eq!(by_code, snapbox::file!["../../../tests/golden/dead.txt"]);
     let listed = Page::of(&list(&reading, &all, now, masked)).plain();
     snapbox::assert_data_eq!(listed, snapbox::file!["../../../tests/golden/dead_list.txt"]);
@@ -49,14 +49,14 @@ async fn the_pages_of_a_day() {
         page(&|page| crate::page::View::view(&shown, page)),
         snapbox::file!["../../../tests/golden/dead_show.txt"]
     );
-    let by_domain = groups(&reading, &all, By::Domain, masked);
+    let by_domain = groups(&reading, &all, Grouping::Domain, masked);
     assert_eq!((by_domain.groups[0].key.as_str(), by_domain.groups[0].letters), ("example.com", 4));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_page_of_a_dry_run() {
     let bench = day().await;
-    let review = bench.review(Filter::default(), false).await;
+    let review = bench.review(LetterFilter::default(), false).await;
     let page = Page::of(&review).plain();
     snapbox::assert_data_eq!(page, snapbox::file!["../../../tests/golden/dead_replay.txt"]);
 }
@@ -66,14 +66,14 @@ async fn no_page_shows_an_address_or_a_body_unless_asked() {
     let bench = day().await;
     let (reading, now) = (bench.read().await, EpochMillis::new(1_795_300_000_000));
     let mut lines = Vec::new();
-    let exported = export(&reading, &Filter::default(), now, false, &mut lines).unwrap();
+    let exported = export(&reading, &LetterFilter::default(), now, false, &mut lines).unwrap();
     assert_eq!((exported.letters, exported.perhaps_sent, exported.foreign), (5, 2, 1));
     let masked = String::from_utf8(lines).unwrap();
     for text in ["ada@", "order-17@", "a@example", "Text."] {
         assert!(!masked.contains(text), "{text}: {masked}");
     }
     let mut lines = Vec::new();
-    export(&reading, &Filter::default(), now, true, &mut lines).unwrap();
+    export(&reading, &LetterFilter::default(), now, true, &mut lines).unwrap();
     let whole = String::from_utf8(lines).unwrap();
     assert_eq!(whole.lines().count(), 5);
     let first: serde_json::Value = serde_json::from_str(whole.lines().next().unwrap()).unwrap();
@@ -88,13 +88,13 @@ async fn an_id_that_is_an_address_is_masked_as_recipients_are() {
     bench.put(&[refused("big", "bob%40example.net", "MessageRejected")]).await;
     let (mut reading, now) = (bench.read().await, EpochMillis::from(bench.universe.now()));
     for letter in &mut reading.letters {
-        if let Content::Entry(entry) = &mut letter.content {
+        if let LetterContent::Entry(entry) = &mut letter.content {
             // The bench makes them of the ids, SQS does not.
             "sqs-1".clone_into(&mut entry.message_id);
         }
     }
     let of = |addresses| {
-        let listed = list(&reading, &Filter::default(), now, addresses);
+        let listed = list(&reading, &LetterFilter::default(), now, addresses);
         let ids = ["ada@example.net", "bob%40example.net"];
         let shown = ids.map(|id| show(&reading, id, now, addresses, true)).concat();
         assert_eq!(shown.len(), 2);
@@ -105,14 +105,14 @@ async fn an_id_that_is_an_address_is_masked_as_recipients_are() {
         pages += &serde_json::to_string(&(&listed, &shown)).unwrap();
         pages
     };
-    let masked = of(Addresses::Masked);
+    let masked = of(AddressVisibility::Masked);
     for text in ["ada", "bob"] {
         assert!(!masked.contains(&format!("{text}@")), "{masked}");
         assert!(!masked.contains(&format!("{text}%")), "{masked}");
     }
     assert!(masked.contains("big/id/***@example.net"), "{masked}");
-    assert!(of(Addresses::Shown).contains("big/id/ada@example.net"));
+    assert!(of(AddressVisibility::Shown).contains("big/id/ada@example.net"));
     let mut lines = Vec::new();
-    export(&reading, &Filter::default(), now, false, &mut lines).unwrap();
+    export(&reading, &LetterFilter::default(), now, false, &mut lines).unwrap();
     assert!(!String::from_utf8(lines).unwrap().contains("ada"));
 }

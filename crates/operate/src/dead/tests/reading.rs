@@ -1,12 +1,12 @@
 use std::collections::BTreeSet;
 
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Fault, Latency, Operation, Place, Rule};
+use tidegate_memory::{Fault, Latency, MessageState, Operation, Rule};
 
 use super::*;
 
 fn all_visible(bench: &Bench) -> bool {
-    bench.standing("dead").iter().all(|message| message.place == Place::Visible)
+    bench.standing("dead").iter().all(|message| message.place == MessageState::Visible)
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,7 +65,8 @@ async fn an_error_and_an_interruption_leave_all_visible() {
             Err(error) => assert!(!interrupted && error.to_string().contains("denied"), "{error}"),
         }
         // A receive that was called off may have hidden up to ten; nothing else is.
-        let hidden = bench.standing("dead").into_iter().filter(|m| m.place != Place::Visible);
+        let hidden =
+            bench.standing("dead").into_iter().filter(|m| m.place != MessageState::Visible);
         assert!(hidden.count() <= 80);
         tokio::time::sleep(Duration::from_secs(31)).await;
         assert!(all_visible(&bench) && bench.standing("dead").len() == 300);

@@ -29,7 +29,8 @@ async fn a_replayed_mail_keeps_its_identity_and_body_and_has_a_higher_pass_and_a
     let bench = Bench::new();
     bench.put(&several(25)).await;
     bench.put(&[refused("small", "s", "BadRequestException")]).await;
-    let filter = Filter { codes: vec!["messagerejected".to_owned()], ..Filter::default() };
+    let filter =
+        LetterFilter { codes: vec!["messagerejected".to_owned()], ..LetterFilter::default() };
     let review = bench.review(filter, false).await;
     assert_eq!((review.to_send(), bench.standing("big").len()), (25, 0), "a review does nothing");
     let replayed = bench.replay(&review, FAST).await.unwrap();
@@ -65,9 +66,9 @@ async fn what_was_or_may_have_been_sent_is_not_replayed_by_itself() {
         ids.sort();
         ids.join(" ")
     };
-    let careful = bench.review(Filter::default(), false).await;
+    let careful = bench.review(LetterFilter::default(), false).await;
     assert_eq!((ids(&careful).as_str(), careful.to_drop), ("no", 0));
-    let bold = bench.review(Filter::default(), true).await;
+    let bold = bench.review(LetterFilter::default(), true).await;
     assert_eq!((ids(&bold).as_str(), bold.to_drop), ("lost no old parked", 1));
     let replayed = bench.replay(&bold, FAST).await.unwrap();
     assert_eq!((replayed.sent, replayed.dropped), (4, 1));
@@ -80,7 +81,7 @@ async fn what_is_sent_between_review_and_replay_stays() {
     let mut bench = Bench::new();
     bench.guard = DuplicateGuard::Resend;
     bench.put(&several(3)).await;
-    let review = bench.review(Filter::default(), false).await;
+    let review = bench.review(LetterFilter::default(), false).await;
     mark(&bench, "m-1", MarkState::Sent).await;
     let replayed = bench.replay(&review, FAST).await.unwrap();
     assert_eq!((replayed.sent, replayed.sent_meanwhile), (2, 1));
@@ -99,7 +100,7 @@ async fn of_several_letters_of_one_mail_only_the_newest_is_replayed() {
     };
     bench.put(&[at_pass("New", 131_071), at_pass("Old", 65_535)]).await;
     bench.put(&[refused("big", "once", "Old")]).await;
-    let review = bench.review(Filter::default(), true).await;
+    let review = bench.review(LetterFilter::default(), true).await;
     assert_eq!((review.to_send(), review.refusals.len()), (2, 1), "{review:?}");
     assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 2);
     let twice = ("big/id/twice".to_owned(), "131072".to_owned());
@@ -108,20 +109,20 @@ async fn of_several_letters_of_one_mail_only_the_newest_is_replayed() {
     // Nor where the newer one is not meant.
     let bench = Bench::new();
     bench.put(&[at_pass("New", 131_071), at_pass("Old", 65_535)]).await;
-    let old = Filter { codes: vec!["Old".to_owned()], ..Filter::default() };
+    let old = LetterFilter { codes: vec!["Old".to_owned()], ..LetterFilter::default() };
     let review = bench.review(old, true).await;
     assert_eq!((review.to_send(), review.groups[0].cannot), (0, 1));
     // Alike but for SQS's id: one of them.
     let bench = Bench::new();
     bench.put(&[at_pass("Old", 65_535), at_pass("Old", 65_535)]).await;
-    assert_eq!(bench.review(Filter::default(), true).await.to_send(), 1);
+    assert_eq!(bench.review(LetterFilter::default(), true).await.to_send(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn letters_that_came_after_the_review_are_left_alone() {
     let bench = Bench::new();
     bench.put(&several(2)).await;
-    let review = bench.review(Filter::default(), false).await;
+    let review = bench.review(LetterFilter::default(), false).await;
     bench.put(&[refused("big", "new", "MessageRejected")]).await;
     assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 2);
     assert_eq!(bench.read().await.letters[0].id(), "new");
@@ -147,7 +148,7 @@ async fn what_cannot_be_sent_is_said_and_stays() {
     };
     let message = broken.into_queue_message(None, SQS_LIMIT_BYTES).unwrap();
     bench.put(&[raw(message.body, message.attributes)]).await;
-    let review = bench.review(Filter::default(), true).await;
+    let review = bench.review(LetterFilter::default(), true).await;
     assert_eq!(review.to_send(), 0);
     let why: Vec<_> = review.refusals.iter().map(|refusal| refusal.why.as_str()).collect();
     assert_eq!(why[0], "there is no campaign gone any more");
@@ -176,7 +177,7 @@ async fn a_mail_without_an_envelope_gets_the_identity_that_it_would_have_had() {
         let message = entry.into_queue_message(None, SQS_LIMIT_BYTES).unwrap();
         bench.put(&[raw(message.body, message.attributes)]).await;
     }
-    let review = bench.review(Filter::default(), false).await;
+    let review = bench.review(LetterFilter::default(), false).await;
     assert_eq!(bench.replay(&review, FAST).await.unwrap().sent, 2);
     let mails: Vec<_> = bench.mails("big").into_keys().map(|(identity, _)| identity).collect();
     assert_eq!(mails, ["big/id/7", "big/msg/sqs-1"]);
@@ -186,17 +187,17 @@ async fn a_mail_without_an_envelope_gets_the_identity_that_it_would_have_had() {
 async fn it_keeps_its_pace_and_waits_for_a_queue_that_grows() {
     let bench = Bench::new();
     bench.put(&several(60)).await;
-    let review = bench.review(Filter::default(), false).await;
+    let review = bench.review(LetterFilter::default(), false).await;
     let began = bench.universe.now();
-    let slow = Pace { per_second: 2.0, backlog: 1_000 };
+    let slow = ReplayPace { per_second: 2.0, backlog: 1_000 };
     assert_eq!(bench.replay(&review, slow).await.unwrap().sent, 60);
     let took = bench.universe.now().saturating_since(began).as_secs();
     assert!((25..=31).contains(&took), "60 mails at 2/s took {took} s");
     // Nobody takes the mails: it waits until someone does.
     let bench = Bench::new();
     bench.put(&several(60)).await;
-    let review = bench.review(Filter::default(), false).await;
-    let narrow = Pace { per_second: 2.0, backlog: 20 };
+    let review = bench.review(LetterFilter::default(), false).await;
+    let narrow = ReplayPace { per_second: 2.0, backlog: 20 };
     let waits = tokio::time::timeout(Duration::from_mins(2), bench.replay(&review, narrow)).await;
     let sent = bench.standing("big").len();
     assert!(waits.is_err() && (20..=40).contains(&sent), "{sent} were sent");
@@ -205,7 +206,7 @@ async fn it_keeps_its_pace_and_waits_for_a_queue_that_grows() {
 /// What is not meant stands before it, and takes longer to look through than a lost letter is waited for.
 #[tokio::test(start_paused = true)]
 async fn a_letter_is_found_behind_many_that_are_not_meant() {
-    let of = |code: &str| Filter { codes: vec![code.to_owned()], ..Filter::default() };
+    let of = |code: &str| LetterFilter { codes: vec![code.to_owned()], ..LetterFilter::default() };
     for per_second in [100.0, 0.05] {
         let bench = Bench::new();
         bench.put(&several(300)).await;
@@ -213,7 +214,7 @@ async fn a_letter_is_found_behind_many_that_are_not_meant() {
         let review = bench.review(of("Meant"), false).await;
         let slow = Latency::always(Duration::from_secs(2));
         bench.plan.add(Rule::new(Fault::Slow(slow)).on(Operation::Receive));
-        let pace = Pace { per_second, backlog: 1_000 };
+        let pace = ReplayPace { per_second, backlog: 1_000 };
         let replayed = bench.replay(&review, pace).await.unwrap();
         assert_eq!((replayed.sent, replayed.not_found), (2, 0), "at {per_second}: {replayed:?}");
         assert!(replayed.is_whole() && bench.standing("dead").len() == 300);
@@ -228,7 +229,7 @@ async fn a_letter_is_found_behind_many_that_are_not_meant() {
 async fn a_letter_that_is_gone_is_given_up_while_others_come() {
     let bench = Bench::new();
     bench.put(&several(1)).await;
-    let review = bench.review(Filter::default(), false).await;
+    let review = bench.review(LetterFilter::default(), false).await;
     let taken = bench.memory.receive(&bench.dead, 1, Duration::ZERO).await.unwrap();
     bench.memory.delete(&bench.dead, std::slice::from_ref(&taken[0].receipt)).await.unwrap();
     let others = async {
@@ -251,7 +252,7 @@ async fn with_letters_to_delete_that_are_gone_it_is_not_whole() {
     bench.guard = DuplicateGuard::Park;
     bench.put(&several(1)).await;
     mark(&bench, "m-0", MarkState::Sent).await;
-    let review = bench.review(Filter::default(), true).await;
+    let review = bench.review(LetterFilter::default(), true).await;
     assert_eq!((review.to_send(), review.to_drop), (0, 1));
     let taken = bench.memory.receive(&bench.dead, 1, Duration::ZERO).await.unwrap();
     bench.memory.delete(&bench.dead, std::slice::from_ref(&taken[0].receipt)).await.unwrap();
@@ -264,7 +265,7 @@ async fn with_letters_to_delete_that_are_gone_it_is_not_whole() {
 async fn it_begins_only_with_a_reason_and_a_record() {
     let bench = Bench::new();
     bench.put(&several(1)).await;
-    let review = bench.review(Filter::default(), false).await;
+    let review = bench.review(LetterFilter::default(), false).await;
     bench.plan.add(Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::AddChange));
     let error = bench.replay(&review, FAST).await.unwrap_err();
     assert!(matches!(error, ReplayError::NotRecorded(_)), "{error}");

@@ -2,7 +2,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-use super::{Contents, JournalError, Log, read};
+use super::{JournalContents, JournalError, JournalSink, read};
 
 /// A journal's file, locked for this process until it is dropped.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl JournalFile {
     ///
     /// # Errors
     /// [`JournalError`]; [`JournalError::InUse`] while another process has it.
-    pub fn open(path: &Path) -> Result<(Self, Contents), JournalError> {
+    pub fn open(path: &Path) -> Result<(Self, JournalContents), JournalError> {
         let shown = path.display().to_string();
         let failed = |what| {
             move |source| JournalError::Io { path: path.display().to_string(), what, source }
@@ -42,7 +42,7 @@ impl JournalFile {
     }
 }
 
-impl Log for JournalFile {
+impl JournalSink for JournalFile {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
         self.file.write_all(line)
     }

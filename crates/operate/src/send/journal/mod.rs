@@ -19,16 +19,16 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::identity::EpochMillis;
 
 pub use file::JournalFile;
-pub use ranges::Ranges;
-pub use records::{Contents, Records, read};
-pub use writer::{Log, Writer};
+pub use ranges::RowRanges;
+pub use records::{JournalContents, JournalReader, read};
+pub use writer::{JournalSink, JournalWriter};
 
 /// The format that is written; others are refused.
 const VERSION: u32 = 1;
 
 /// The first record: what is sent, and what stood as it began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+pub struct JournalHeader {
     /// The format.
     pub tidegate_journal: u32,
     /// The campaign's name.
@@ -46,12 +46,12 @@ pub struct Header {
     /// When.
     pub at: EpochMillis,
     /// What stood then.
-    pub before: Before,
+    pub before: Baseline,
 }
 
 /// What stood as a run began, for reconciling by counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Before {
+pub struct Baseline {
     /// Recipients that the campaign was sent to, ever.
     pub sent: i64,
     /// Mails of all campaigns of which nobody knew whether SES took them, ever.
@@ -62,7 +62,7 @@ pub struct Before {
     pub merging: u64,
 }
 
-impl Header {
+impl JournalHeader {
     /// A header in today's format.
     pub fn new(campaign: &str, queue: &str, run: &str, by: &str, at: EpochMillis) -> Self {
         Self {
@@ -74,17 +74,17 @@ impl Header {
             rows: 0,
             by: by.to_owned(),
             at,
-            before: Before::default(),
+            before: Baseline::default(),
         }
     }
 
     /// What is not the same in `now`, by name: what was, and what is.
-    pub fn differences(&self, now: &Self) -> Vec<Difference> {
+    pub fn differences(&self, now: &Self) -> Vec<SettingDifference> {
         let mut differences = Vec::new();
         let mut compare = |name: &str, was: Option<&str>, is: Option<&str>| {
             if was != is {
                 let text = |value: Option<&str>| value.unwrap_or("not given").to_owned();
-                differences.push(Difference {
+                differences.push(SettingDifference {
                     name: name.to_owned(),
                     was: text(was),
                     is: text(is),
@@ -105,7 +105,7 @@ impl Header {
 
 /// Something that is not as it was when the run began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct SettingDifference {
     /// The input, template or option.
     pub name: String,
     /// What it was: of a content the SHA-256.
@@ -117,9 +117,9 @@ pub struct Difference {
 /// The records after the header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Record {
+pub enum JournalRecord {
     /// A batch that SQS took.
-    Acknowledged(Acknowledged),
+    Acknowledged(AcknowledgedRows),
     /// The run went on after an interruption.
     Resumed {
         /// When.
@@ -136,14 +136,14 @@ pub enum Record {
 
 /// Rows that stand on their queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Acknowledged {
+pub struct AcknowledgedRows {
     /// Their numbers from 1: first and last of each stretch.
     pub rows: Vec<(u64, u64)>,
     /// Their ids, in the same order.
     pub ids: Vec<String>,
 }
 
-impl Acknowledged {
+impl AcknowledgedRows {
     /// These rows, given in ascending order, and their ids.
     pub fn of<'a>(rows: impl IntoIterator<Item = (u64, &'a str)>) -> Self {
         let mut acknowledged = Self::default();

@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 /// assert_eq!((rows.count(), rows.contains(30), rows.contains(31)), (30, true, false));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ranges {
+pub struct RowRanges {
     /// First to last; no two touch.
     stretches: BTreeMap<u64, u64>,
 }
 
-impl Ranges {
+impl RowRanges {
     /// Adds the rows from `first` to `last`.
     pub fn insert(&mut self, first: u64, last: u64) {
         let (mut first, mut last) = (first, last.max(first));
@@ -56,7 +56,7 @@ mod tests {
         fn it_is_the_set_of_what_was_put_in(
             stretches in proptest::collection::vec((0_u64..60, 0_u64..8), 0..20)
         ) {
-            let mut ranges = Ranges::default();
+            let mut ranges = RowRanges::default();
             let mut set = BTreeSet::new();
             for (first, more) in stretches {
                 ranges.insert(first, first + more);

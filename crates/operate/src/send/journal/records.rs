@@ -3,18 +3,18 @@ use std::io::BufRead;
 use serde::Deserialize;
 use tidegate_core::identity::EpochMillis;
 
-use super::{Acknowledged, Header, JournalError, Ranges, Record, VERSION};
+use super::{AcknowledgedRows, JournalError, JournalHeader, JournalRecord, RowRanges, VERSION};
 
 /// What a journal begins with.
 const BEGINNING: &[u8] = b"{\"tidegate_journal\":";
 
 /// What stands in a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Contents {
+pub struct JournalContents {
     /// The header; none where not even that was written.
-    pub header: Option<Header>,
+    pub header: Option<JournalHeader>,
     /// The rows that are acknowledged.
-    pub acknowledged: Ranges,
+    pub acknowledged: RowRanges,
     /// When the run was over; none where it is not.
     pub ended: Option<EpochMillis>,
     /// How often it was resumed.
@@ -25,15 +25,15 @@ pub struct Contents {
 
 /// Reads a journal record by record.
 #[derive(Debug)]
-pub struct Records<R> {
+pub struct JournalReader<R> {
     path: String,
     input: R,
     line: u64,
     bytes: Vec<u8>,
-    contents: Contents,
+    contents: JournalContents,
 }
 
-impl<R: BufRead> Records<R> {
+impl<R: BufRead> JournalReader<R> {
     /// The records of `input`, which is called `path` in errors. The header is read at once.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl<R: BufRead> Records<R> {
     pub fn new(path: &str, input: R) -> Result<Self, JournalError> {
         let path = path.to_owned();
         let mut records =
-            Self { path, input, line: 0, bytes: Vec::new(), contents: Contents::default() };
+            Self { path, input, line: 0, bytes: Vec::new(), contents: JournalContents::default() };
         if records.next_line()? {
             let damaged = |source| records.damaged(source);
             records.contents.header = Some(header(&records.path, &records.bytes, damaged)?);
@@ -58,26 +58,26 @@ impl<R: BufRead> Records<R> {
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn next_batch(&mut self) -> Result<Option<Acknowledged>, JournalError> {
+    pub fn next_batch(&mut self) -> Result<Option<AcknowledgedRows>, JournalError> {
         while self.contents.header.is_some() && self.next_line()? {
             let record = serde_json::from_slice(&self.bytes).map_err(|e| self.damaged(e))?;
             self.contents.whole += self.bytes.len() as u64;
             match record {
-                Record::Acknowledged(acknowledged) => {
+                JournalRecord::Acknowledged(acknowledged) => {
                     for (first, last) in &acknowledged.rows {
                         self.contents.acknowledged.insert(*first, *last);
                     }
                     return Ok(Some(acknowledged));
                 }
-                Record::Resumed { .. } => self.contents.resumed += 1,
-                Record::Ended { at } => self.contents.ended = Some(at),
+                JournalRecord::Resumed { .. } => self.contents.resumed += 1,
+                JournalRecord::Ended { at } => self.contents.ended = Some(at),
             }
         }
         Ok(None)
     }
 
     /// What was read so far.
-    pub const fn contents(&self) -> &Contents {
+    pub const fn contents(&self) -> &JournalContents {
         &self.contents
     }
 
@@ -102,8 +102,8 @@ impl<R: BufRead> Records<R> {
 ///
 /// # Errors
 /// [`JournalError`].
-pub fn read(path: &str, input: impl BufRead) -> Result<Contents, JournalError> {
-    let mut records = Records::new(path, input)?;
+pub fn read(path: &str, input: impl BufRead) -> Result<JournalContents, JournalError> {
+    let mut records = JournalReader::new(path, input)?;
     while records.next_batch()?.is_some() {}
     Ok(records.contents)
 }
@@ -117,7 +117,7 @@ fn header(
     path: &str,
     line: &[u8],
     damaged: impl Fn(serde_json::Error) -> JournalError,
-) -> Result<Header, JournalError> {
+) -> Result<JournalHeader, JournalError> {
     #[derive(Deserialize)]
     struct Format {
         tidegate_journal: u32,

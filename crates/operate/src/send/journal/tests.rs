@@ -4,9 +4,9 @@ use tidegate_delivery::ports::Monotonic;
 
 use super::*;
 
-fn header() -> Header {
+fn header() -> JournalHeader {
     let at = EpochMillis::new(1_795_206_967_042);
-    let mut header = Header::new("big", "https://sqs.example/big", "november", "ada", at);
+    let mut header = JournalHeader::new("big", "https://sqs.example/big", "november", "ada", at);
     header.settings.insert("input".to_owned(), "5f…".to_owned());
     header.rows = 40;
     header
@@ -15,7 +15,7 @@ fn header() -> Header {
 #[derive(Debug, Default)]
 struct Memory(Vec<u8>);
 
-impl Log for &mut Memory {
+impl JournalSink for &mut Memory {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
         self.0.extend_from_slice(line);
         Ok(())
@@ -33,17 +33,17 @@ impl Log for &mut Memory {
 /// A journal of `batches`, and where each of its records ends.
 fn written(batches: &[Vec<u64>], ended: bool) -> (Vec<u8>, Vec<usize>) {
     let mut memory = Memory::default();
-    Writer::new(&mut memory).begin(&header()).unwrap();
+    JournalWriter::new(&mut memory).begin(&header()).unwrap();
     let mut ends = vec![memory.0.len()];
     for batch in batches {
         let ids: Vec<(u64, String)> = batch.iter().map(|row| (*row, format!("id-{row}"))).collect();
-        let acknowledged = Acknowledged::of(ids.iter().map(|(row, id)| (*row, id.as_str())));
-        Writer::new(&mut memory).acknowledge(acknowledged, Monotonic::default()).unwrap();
+        let acknowledged = AcknowledgedRows::of(ids.iter().map(|(row, id)| (*row, id.as_str())));
+        JournalWriter::new(&mut memory).acknowledge(acknowledged, Monotonic::default()).unwrap();
         ends.push(memory.0.len());
     }
     if ended {
         let at = EpochMillis::MAX;
-        Writer::new(&mut memory).record(&Record::Ended { at }).unwrap();
+        JournalWriter::new(&mut memory).record(&JournalRecord::Ended { at }).unwrap();
     }
     (memory.0, ends)
 }
@@ -80,11 +80,11 @@ proptest! {
         // What is appended after the cut is read back as well: the torn end is no part of it.
         let mut memory = Memory(bytes[..usize::try_from(contents.whole).unwrap()].to_vec());
         if contents.header.is_none() {
-            Writer::new(&mut memory).begin(&header()).unwrap();
+            JournalWriter::new(&mut memory).begin(&header()).unwrap();
         }
         let rest = (1..=40).filter(|row| !contents.acknowledged.contains(*row));
-        let rest = Acknowledged::of(rest.map(|row| (row, "x")));
-        Writer::new(&mut memory).acknowledge(rest, Monotonic::default()).unwrap();
+        let rest = AcknowledgedRows::of(rest.map(|row| (row, "x")));
+        JournalWriter::new(&mut memory).acknowledge(rest, Monotonic::default()).unwrap();
         let again = read("again", memory.0.as_slice()).unwrap();
         prop_assert_eq!(again.acknowledged.count(), 40);
     }

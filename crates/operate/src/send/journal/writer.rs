@@ -3,13 +3,13 @@ use std::time::Duration;
 
 use tidegate_delivery::ports::Monotonic;
 
-use super::{Acknowledged, Header, JournalError, Record};
+use super::{AcknowledgedRows, JournalError, JournalHeader, JournalRecord};
 
 /// What a machine's crash may cost of the acknowledged batches; a process's crash costs none.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// Where a journal is written.
-pub trait Log {
+pub trait JournalSink {
     /// Adds `line`, which ends in a line feed, so that a crash of this process does not lose it.
     ///
     /// # Errors
@@ -28,12 +28,12 @@ pub trait Log {
 
 /// Writes a journal's records.
 #[derive(Debug)]
-pub struct Writer<L> {
+pub struct JournalWriter<L> {
     log: L,
     synced: Option<Monotonic>,
 }
 
-impl<L: Log> Writer<L> {
+impl<L: JournalSink> JournalWriter<L> {
     /// Goes on at the end of `log`.
     pub fn new(log: L) -> Self {
         Self { log, synced: None }
@@ -48,7 +48,7 @@ impl<L: Log> Writer<L> {
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn begin(&mut self, header: &Header) -> Result<(), JournalError> {
+    pub fn begin(&mut self, header: &JournalHeader) -> Result<(), JournalError> {
         self.line(serde_json::to_vec(header))?;
         self.sync()
     }
@@ -57,7 +57,7 @@ impl<L: Log> Writer<L> {
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn record(&mut self, record: &Record) -> Result<(), JournalError> {
+    pub fn record(&mut self, record: &JournalRecord) -> Result<(), JournalError> {
         self.line(serde_json::to_vec(record))?;
         self.sync()
     }
@@ -68,10 +68,10 @@ impl<L: Log> Writer<L> {
     /// [`JournalError`].
     pub fn acknowledge(
         &mut self,
-        acknowledged: Acknowledged,
+        acknowledged: AcknowledgedRows,
         now: Monotonic,
     ) -> Result<(), JournalError> {
-        self.line(serde_json::to_vec(&Record::Acknowledged(acknowledged)))?;
+        self.line(serde_json::to_vec(&JournalRecord::Acknowledged(acknowledged)))?;
         if self.synced.is_none_or(|synced| now.saturating_since(synced) >= SYNC_EVERY) {
             self.sync()?;
             self.synced = Some(now);
