@@ -93,7 +93,7 @@ async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
                 world.until(first, 3, MS(20)).await;
                 match case {
                     "displaced" => {
-                        world.put(EXPRESS, &ProducedMail::several("express", 15, 1)).await
+                        world.put(EXPRESS, &ProducedMail::several("express", 15, 1)).await;
                     }
                     "paused" => {
                         let hold = Hold::new("", world.universe.now());

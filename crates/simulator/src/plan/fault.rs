@@ -13,7 +13,7 @@ const ALLOWED: &str = "`throttle`, `5xx`, `outage`, `reset`, `lost-answer` or `r
 
 /// What goes wrong with sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
+pub enum SendFault {
     /// SES refuses for the rate, although the quota is kept (`TooManyRequestsException`).
     Throttle,
     /// SES answers 500.
@@ -38,7 +38,7 @@ pub enum FaultKind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlannedFault {
     /// What goes wrong.
-    pub trouble: FaultKind,
+    pub trouble: SendFault,
     /// With which share of the sends, 0 to 1.
     pub ratio: f64,
     /// From when on, after the start.
@@ -58,11 +58,11 @@ impl FromStr for PlannedFault {
         };
         let mut members = text.split(',').map(str::trim);
         let trouble = match members.next() {
-            Some("throttle") => FaultKind::Throttle,
-            Some("5xx" | "outage") => FaultKind::ServerError,
-            Some("reset") => FaultKind::Reset,
-            Some("lost-answer") => FaultKind::LostAnswer,
-            Some("rejected") => FaultKind::Rejected,
+            Some("throttle") => SendFault::Throttle,
+            Some("5xx" | "outage") => SendFault::ServerError,
+            Some("reset") => SendFault::Reset,
+            Some("lost-answer") => SendFault::LostAnswer,
+            Some("rejected") => SendFault::Rejected,
             _ => return Err(refused()),
         };
         let mut fault = Self { trouble, ratio: 1.0, from: Duration::ZERO, to: None };
@@ -82,11 +82,11 @@ impl FromStr for PlannedFault {
 impl fmt::Display for PlannedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.trouble {
-            FaultKind::Throttle => "throttle",
-            FaultKind::ServerError => "5xx",
-            FaultKind::Reset => "reset",
-            FaultKind::LostAnswer => "lost-answer",
-            FaultKind::Rejected => "rejected",
+            SendFault::Throttle => "throttle",
+            SendFault::ServerError => "5xx",
+            SendFault::Reset => "reset",
+            SendFault::LostAnswer => "lost-answer",
+            SendFault::Rejected => "rejected",
         })?;
         let shown = |span: Duration| humantime::format_duration(span).to_string().replace(' ', "");
         if self.ratio < 1.0 {
@@ -103,11 +103,11 @@ impl PlannedFault {
     /// The rule of it, where the start is at `start`.
     pub(super) fn rule(&self, start: Timestamp) -> Rule<Failure> {
         let fault = match self.trouble {
-            FaultKind::Throttle => Fault::Before(failures::rate_exceeded()),
-            FaultKind::ServerError => Fault::Before(failures::server_error()),
-            FaultKind::Reset => Fault::Before(failures::answer_lost()),
-            FaultKind::LostAnswer => Fault::After(failures::answer_lost()),
-            FaultKind::Rejected => Fault::Before(failures::rejected()),
+            SendFault::Throttle => Fault::Before(failures::rate_exceeded()),
+            SendFault::ServerError => Fault::Before(failures::server_error()),
+            SendFault::Reset => Fault::Before(failures::answer_lost()),
+            SendFault::LostAnswer => Fault::After(failures::answer_lost()),
+            SendFault::Rejected => Fault::Before(failures::rejected()),
         };
         let end = self.to.map_or(Timestamp::from_nanos(u64::MAX), |to| start + to);
         let rule = Rule::new(fault).on(Operation::Mail).chance(self.ratio);

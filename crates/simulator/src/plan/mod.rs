@@ -22,7 +22,7 @@ mod view;
 pub use cost::Cost;
 pub use domains::DomainShare;
 pub use error::PlanError;
-pub use fault::{FaultKind, PlannedFault};
+pub use fault::{PlannedFault, SendFault};
 pub use forecast::{ForecastOptions, forecast};
 pub use parse::{Variant, WeightList, latency, pace};
 pub use phases::{Bottleneck, Phase, PhaseShare};

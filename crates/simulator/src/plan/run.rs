@@ -24,7 +24,7 @@ const STALLED_AFTER: u64 = 7 * 86_400;
 #[derive(Clone, Debug)]
 pub(super) struct RunResult {
     /// By campaign.
-    pub(super) lanes: Vec<CampaignEnd>,
+    pub(super) lanes: Vec<CampaignResult>,
     pub(super) records: Vec<WindowRecord>,
     /// Of the first mail, after the start.
     pub(super) first_arrival: Option<f64>,
@@ -37,7 +37,7 @@ pub(super) struct RunResult {
 
 /// How a campaign's mails ended.
 #[derive(Clone, Debug)]
-pub(super) struct CampaignEnd {
+pub(super) struct CampaignResult {
     /// Seconds after the start of its last mail's arrival; none where mails are left.
     pub(super) after: Option<f64>,
     /// Of that, by the stretches stepped over.
@@ -170,7 +170,7 @@ fn ran(world: &World, book: &SimulationState, control: &Control) -> RunResult {
         let depth = world.queues.standing(&crate::world::url(&lane.name));
         let queued = depth.visible + depth.in_flight + depth.delayed;
         let left = lane.reservoir + queued + merging.get(&lane.name).copied().unwrap_or(0);
-        CampaignEnd {
+        CampaignResult {
             after: lane.last.filter(|_| left == 0).map(after),
             deviation: lane.variance.sqrt(),
             accepted: lane.accepted,

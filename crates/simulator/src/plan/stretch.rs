@@ -5,7 +5,7 @@ use tidegate_core::rate::{Guard, Rate};
 
 use super::book::{SimulationState, count};
 use super::daily::DailyLimit;
-use super::fault::FaultKind;
+use super::fault::SendFault;
 use super::scenario::Scenario;
 use super::tally::WindowRecord;
 use crate::world::World;
@@ -225,7 +225,7 @@ impl MeasureWindows {
 fn answers_get_lost(last: &WindowRecord, scenario: &Scenario) -> bool {
     let strikes = |index: usize| last.faults >> index.min(63) & 1 == 1;
     let mut faults = scenario.faults.iter().enumerate();
-    faults.any(|(index, fault)| fault.trouble == FaultKind::LostAnswer && strikes(index))
+    faults.any(|(index, fault)| fault.trouble == SendFault::LostAnswer && strikes(index))
 }
 
 fn measure(last: &WindowRecord, binding: bool) -> MeasureWindows {
