@@ -37,6 +37,9 @@ AWS_NEEDED := $(if $(filter $(TOOLS)/aws/%,$(AWS_CLI)),$(OWN_AWS))
 # What checks the templates, and the SAM CLI, which also deploys them.
 VALIDATE_VENV := $(TOOLS)/validate/.installed
 VALIDATE_BIN := $(TOOLS)/validate/bin
+# MkDocs, which builds the book.
+DOCS_VENV := $(TOOLS)/docs/.installed
+DOCS_BIN := $(TOOLS)/docs/bin
 CHECKOV_VENV := $(TOOLS)/checkov/.installed
 CHECKOV_BIN := $(TOOLS)/checkov/bin
 # The packages of the console's browser tests; and the browser, looked for at each use: it may have been installed since.
@@ -126,7 +129,7 @@ FOR_SAM = $(FOR_STACK) $(if $(filter no,$(CONFIRM)),--no-confirm) $(if $(filter 
 # A deployment is done once it works. What is wrong stands above, each with its remedy.
 DOCTOR = $(TIDEGATE) doctor $(FOR_STACK) || { \
   echo "make: $(STACK) is deployed, but not all is well with it: see above" >&2; exit 1; }
-INSTEAD = is no longer read: it lost all after its first line. Write the settings into a file, and name it: make $@ SETTINGS=FILE (infra/README.md, First deploy)
+INSTEAD = is no longer read: it lost all after its first line. Write the settings into a file, and name it: make $@ SETTINGS=FILE (docs/deployment.md, First deploy)
 
 .PHONY: deploy
 deploy: $(if $(PREBUILT),,build) binaries $(VALIDATE_VENV) ## Deploys the SAM template (STACK REGION SETTINGS=FILE ARCH CONFIRM=no PROTECT=no PREBUILT=DIR)
@@ -154,7 +157,7 @@ deploy-cdk: $(if $(PREBUILT),,build) binaries cdk ## Deploys the CDK app (STACK 
 .PHONY: delete
 delete: $(VALIDATE_VENV) ## Deletes the stack, its queues and the mail in them, however it was deployed (STACK REGION CONFIRM=no PROTECT=no)
 	$(BY_SAM) delete $(FOR_SAM)
-	@echo "make: $(STACK)'s spill bucket stays, with the mail that was put aside (infra/README.md, Teardown)"
+	@echo "make: $(STACK)'s deferral bucket stays, with the deferred mail (docs/deployment.md, Teardown)"
 
 PREFIX ?= $(HOME)/.local
 .PHONY: install
@@ -163,7 +166,7 @@ install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin 
 	@command -v tidegate >/dev/null || echo "make: $(PREFIX)/bin is not on the PATH; add it" >&2
 
 .PHONY: tools
-tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
+tools: $(LOCAL_VENV) $(ZIG) $(VALIDATE_VENV) $(CHECKOV_VENV) $(DOCS_VENV) $(CDK_MODULES) $(BROWSER_MODULES) chromium $(OWN_FUZZ) $(REDIS_NEEDED) $(AWS_NEEDED) $(if $(FOUND_DENY),,$(OWN_DENY)) ## Installs into .tools what the other targets need
 
 .PHONY: clean
 clean: ## Removes what was built, installed into .tools, or left by a local run
@@ -173,7 +176,7 @@ clean: ## Removes what was built, installed into .tools, or left by a local run
 # ---------------------------------------------------------------------------------- to prove it
 
 .PHONY: test
-test: lint doc validate test-infra test-cdk test-rust test-guide test-console ## Everything that CI checks
+test: lint doc test-docs validate test-infra test-cdk test-rust test-guide test-console ## Everything that CI checks
 
 .PHONY: lint
 lint: rust deny ## Format, clippy without a warning, licences and sources of the dependencies
@@ -190,8 +193,17 @@ audit: rust $(if $(FOUND_DENY),,$(OWN_DENY)) ## Known vulnerabilities of the dep
 	$(CARGO_DENY) --locked --workspace check advisories
 
 .PHONY: doc
-doc: rust ## The documentation, without a broken link
+doc: rust ## The crates' documentation, without a broken link
 	RUSTDOCFLAGS="-D warnings" cargo doc --profile local --locked --workspace --no-deps
+
+.PHONY: docs
+docs: $(DOCS_VENV) ## Builds the book (docs/) into .local/book; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs --quiet build --strict
+	@echo "make: open .local/book/index.html"
+
+.PHONY: test-docs
+test-docs: docs ## The pages: links, paths, lengths; the book loads nothing from elsewhere
+	cd infra/docs && $(DOCS_BIN)/python -B -m unittest
 
 .PHONY: validate
 validate: $(LOCAL_VENV) $(VALIDATE_VENV) $(CHECKOV_VENV) ## Templates and workflows by cfn-lint, sam validate --lint, checkov, zizmor; offline
@@ -226,7 +238,7 @@ test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) cdk test-binaries ## Unit, property, co
 
 # On the binaries of the same build, instead of those for Lambda's processor.
 .PHONY: test-guide
-test-guide: $(LOCAL_VENV) $(VALIDATE_VENV) $(AWS_NEEDED) cdk test-binaries ## Every command of the guide, infra/README.md, on the local AWS
+test-guide: $(LOCAL_VENV) $(VALIDATE_VENV) $(AWS_NEEDED) cdk test-binaries ## Every command of docs/deployment.md, on the local AWS
 	cd infra/guide && TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_AWS_CLI=$(AWS_CLI) $(LOCAL_PYTHON) -B -m unittest
 
 # On the binaries of the same build, too.
@@ -264,7 +276,7 @@ COMMA := ,
 # All that a measurement under Lambda's limits alone needs (ONLY=lambda).
 CONFINED_BINS := --bin poller --bin scheduler --bin ses-sandbox --bin sqs-sandbox
 .PHONY: bench
-bench: $(LOCAL_VENV) $(REDIS_NEEDED) rust ## The README's figures, measured here (ONLY=start,14,lambda,… for a part; lambda needs root)
+bench: $(LOCAL_VENV) $(REDIS_NEEDED) rust ## The figures of docs/figures.md, measured here (ONLY=start,14,lambda,… for a part; lambda needs root)
 	cargo build --release --locked $(if $(filter-out lambda%,$(subst $(COMMA), ,$(or $(ONLY),all))),--workspace --bins,$(CONFINED_BINS))
 	TIDEGATE_REDIS_SERVER=$(REDIS_SERVER) \
 	  $(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(RELEASE) $(if $(ONLY),--only $(ONLY))
@@ -345,6 +357,11 @@ $(ZIG): infra/local/requirements-zig.txt $(LAMBDA_VENV)
 $(VALIDATE_VENV): infra/validate/requirements.txt | python
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r $<
+	touch $@
+
+$(DOCS_VENV): infra/docs/requirements.txt | python
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
 	touch $@
 
 $(CHECKOV_VENV): infra/validate/requirements-checkov.txt | python

@@ -321,7 +321,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="every figure, for programs")
-    shape.add_argument("--markdown", action="store_true", help="the README's tables")
+    shape.add_argument("--markdown", action="store_true", help="the tables of docs/cost.md")
     shape.add_argument("--prices", action="store_true", help="the prices, and where they stand")
     parser.add_argument("--measured", type=Path, default=HERE / "measured.json", metavar="FILE",
                         help="what `make bench ONLY=idle` measured (%(default)s)")

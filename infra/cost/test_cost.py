@@ -72,7 +72,7 @@ class Calculating(unittest.TestCase):
         one, two = cost.monthly(MILLION, MEASURED), cost.monthly(more, MEASURED)
         self.assertGreater(two["SQS"], one["SQS"])
         guarded = cost.monthly(replace(MILLION, duplicate_guard=True), MEASURED)
-        # The README's figure: $1.25 a million mails and $0.04 for keeping the marks.
+        # The figure in docs/operations/deduplication.md: $1.25 a million mails and $0.04 for keeping the marks.
         self.assertAlmostEqual(guarded["DynamoDB"] - one["DynamoDB"], 1.29, delta=0.01)
         self.assertLess(cost.monthly(replace(MILLION, mode="direct"), MEASURED)["SQS"], one["SQS"])
 
@@ -142,11 +142,11 @@ class Calculating(unittest.TestCase):
 
 
 class Telling(unittest.TestCase):
-    def test_the_readme_has_these_tables(self) -> None:
-        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    def test_the_page_has_these_tables(self) -> None:
+        page = (ROOT / "docs" / "cost.md").read_text(encoding="utf-8")
         told = said("--markdown").strip()
         for table in told.split("\n\n"):
-            self.assertIn(table, readme, "paste `python3 infra/cost/cost.py --markdown` into it")
+            self.assertIn(table, page, "paste `python3 infra/cost/cost.py --markdown` into it")
 
     def test_json_adds_up_to_the_totals(self) -> None:
         result = json.loads(said("--json"))

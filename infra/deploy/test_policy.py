@@ -39,7 +39,7 @@ NEEDED = {
 
 class Policy(unittest.TestCase):
     def setUp(self) -> None:
-        guide = (deploy.INFRA / "README.md").read_text(encoding="utf-8")
+        guide = (deploy.INFRA.parent / "docs" / "deployment.md").read_text(encoding="utf-8")
         blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", guide, re.S)]
         self.policy, self.trust = blocks
         self.statements = self.policy["Statement"]

@@ -1,4 +1,4 @@
-"""The guide, infra/README.md, followed to the letter: every command on it, as printed, against a local AWS."""
+"""The guide, docs/deployment.md, followed to the letter: every command on it, as printed, against a local AWS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from typing import IO, Any
 import boto3
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-GUIDE = ROOT / "infra" / "README.md"
+GUIDE = ROOT / "docs" / "deployment.md"
 REGION = "eu-west-1"
 # Commands that only AWS, or another checkout, can run: each block by its first line, with the reason.
 AWS_ONLY = {

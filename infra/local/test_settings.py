@@ -1,4 +1,4 @@
-"""The template, the construct and the README allow what the functions' parser does, and nothing beside.
+"""The template, the construct and docs/configuration.md allow what the functions' parser does, and nothing beside.
 
 `infra/settings.json` is the parser's list: a test of the core keeps it so.
 """
@@ -32,7 +32,7 @@ def variable(name: str) -> str:
 
 
 def in_words(kind: str, ends: list[Any]) -> str:
-    """As the README's table has it."""
+    """As the page's table has it."""
     return " to ".join(f"{end:.10g}" for end in ends) if kind != "choice" else " ".join(ends)
 
 
@@ -121,9 +121,9 @@ class Settings(unittest.TestCase):
                 else:
                     self.assertEqual(ranges[name], [*ends, kind == "whole"])
 
-    def test_the_readmes_table_says_range_and_default_of_each_setting(self) -> None:
-        readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        rows = dict(re.findall(r"^\| `(TIDEGATE_\w+)` \| (.*) \|$", readme, re.MULTILINE))
+    def test_the_pages_table_says_range_and_default_of_each_setting(self) -> None:
+        page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+        rows = dict(re.findall(r"^\| `(TIDEGATE_\w+)` \| (.*) \|$", page, re.MULTILINE))
         for name, setting in SETTINGS.items():
             ((kind, ends),) = setting["range"].items()
             _, default, allowed = rows[name].split(" | ", 2)

@@ -138,12 +138,17 @@ fn every_event_is_named_by_a_test() {
     }
 }
 
-/// Each row of the README's fault matrix ends in [`test`](file).
+fn page(name: &str) -> String {
+    let path = root().join("docs").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Each row of the fault matrix ends in [`test`](../file).
 #[test]
-fn every_test_that_the_readme_names_is_there() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let rows = readme.lines().filter_map(|line| line.strip_suffix(") |"));
-    let named = rows.filter_map(|row| row.rsplit_once("| [`")?.1.split_once("`]("));
+fn every_test_that_the_fault_matrix_names_is_there() {
+    let matrix = page("fault-matrix.md");
+    let rows = matrix.lines().filter_map(|line| line.strip_suffix(") |"));
+    let named = rows.filter_map(|row| row.rsplit_once("| [`")?.1.split_once("`](../"));
     let named: Vec<(&str, &str)> = named.collect();
     assert!(named.len() > 60, "{} rows", named.len());
     for (test, file) in named {
@@ -155,21 +160,26 @@ fn every_test_that_the_readme_names_is_there() {
 
 /// A recorded example stands below a comment that names its file, in a block of its own.
 #[test]
-fn every_recorded_example_in_the_readme_is_what_a_test_recorded() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+fn every_recorded_example_in_the_docs_is_what_a_test_recorded() {
+    let mut pages = Vec::new();
+    files(&root().join("docs"), "md", &mut pages);
+    pages.push(root().join("README.md"));
     let mut shown = BTreeSet::new();
-    for recorded in readme.split("<!-- golden: ").skip(1) {
-        let (file, rest) = recorded.split_once(" -->").unwrap();
-        let block = rest.split("```text\n").nth(1).and_then(|block| block.split("```").next());
-        let golden = std::fs::read_to_string(root().join(file));
-        let golden = golden.unwrap_or_else(|error| panic!("{file}: {error}"));
-        assert_eq!(block, Some(golden.as_str()), "README.md shows another {file}");
-        shown.insert(file);
+    for path in pages {
+        let page = std::fs::read_to_string(&path).unwrap();
+        for recorded in page.split("<!-- golden: ").skip(1) {
+            let (file, rest) = recorded.split_once(" -->").unwrap();
+            let block = rest.split("```text\n").nth(1).and_then(|block| block.split("```").next());
+            let golden = std::fs::read_to_string(root().join(file));
+            let golden = golden.unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert_eq!(block, Some(golden.as_str()), "{} shows another {file}", path.display());
+            shown.insert(file.to_owned());
+        }
     }
     let named = |command: &str| shown.iter().any(|file| file.contains(command));
     for command in ["status", "pause", "top", "send", "why", "plan", "dead", "reconcile", "doctor"]
     {
-        assert!(named(command), "README.md records no example of tidegate {command}");
+        assert!(named(command), "docs/commands records no example of tidegate {command}");
     }
 }
 

@@ -17,7 +17,7 @@ export abstract class TidegateMetrics extends Construct {
   /** What every physical name begins with: the stack that the metrics are of. */
   abstract readonly name: string;
 
-  /** Any metric of a function, by its name: the README lists them. */
+  /** Any metric of a function, by its name: docs/operations/metrics.md lists them. */
   metric(of: MetricFunction, metricName: string, options?: MetricOptions): Metric {
     return tidegateMetric({ Stack: this.name, Function: of }, metricName, options);
   }

@@ -107,7 +107,7 @@ test('the environment\'s size is checked where the list stands in it, and only t
 
 test('a secret takes its room in the environment, as long as it may be', () => {
   const tooMany = (props: object) => assert.throws(() => made(props), /environment of 4096 bytes/);
-  // About as many as the README says.
+  // About as many as docs/deployment.md says.
   made({ campaigns: many(23) });
   tooMany({ campaigns: many(24) });
   tooMany({ campaigns: many(23), sharedBucket: { url: SecretValue.secretsManager('bucket') } });

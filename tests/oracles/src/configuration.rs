@@ -1,4 +1,4 @@
-//! The environment: what is accepted lies in the README's table, what is refused is named.
+//! The environment: what is accepted is in the table of `docs/configuration.md`, what is refused is named.
 
 use std::collections::BTreeSet;
 
@@ -122,7 +122,7 @@ fn bucket(shared: &SharedBucketConfig) {
     assert_eq!(shown, format!("{scheme}{masked}{tail}"));
 }
 
-/// As the README says; and the list gives a cycle that is exact.
+/// As `docs/configuration.md` says; and the list gives a cycle that is exact.
 fn campaigns(list: &[Campaign]) {
     assert!(Campaign::valid(list) && (1..=1_000).contains(&list.len()));
     let names: BTreeSet<_> = list.iter().map(|campaign| campaign.name.as_str()).collect();

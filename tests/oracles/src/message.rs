@@ -10,7 +10,7 @@ use tidegate_core::email::{
 
 use crate::mark::{shows_mark, with_break_out, with_mark};
 
-/// The members that the README names; all others are unknown.
+/// The members that `docs/messages.md` names; all others are unknown.
 const KNOWN: [&str; 19] = [
     "to_address",
     "from_address",

@@ -126,7 +126,7 @@ fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 
 /// At 5, 10 and 50 % of the quota: express mail takes less than 1.5 s (p99), the bulk loses the slots
 /// that express takes and no more, and next to none of it is received for slots that it does not get.
-#[expect(clippy::print_stdout, reason = "with --nocapture: the README's figures")]
+#[expect(clippy::print_stdout, reason = "with --nocapture: the figures of docs/limits/express.md")]
 async fn beside_a_full_backlog(
     quota: u32,
     merge: bool,

@@ -33,7 +33,7 @@ const CHANGES: usize = 20;
 ///
 /// On loopback whoever is on this machine may use it. On any other address, or behind a proxy, it needs
 /// a token: `TIDEGATE_CONSOLE_TOKEN` or --token-file; without one of these it makes one for itself, and
-/// prints a link with it. The console itself speaks no TLS: put a proxy before it (README, Console).
+/// prints a link with it. The console itself speaks no TLS: put a proxy before it (docs/commands/console.md).
 ///
 /// Exit code: 0 when it was asked to end; 2 where an option is wrong; 3 where the stack cannot be
 /// reached, or the address is taken.

@@ -1,6 +1,6 @@
 //! The settings whose values are a range or a choice, each with its default. The parser goes by this
 //! list; `infra/settings.json` is its copy, by which the SAM template, the CDK construct and the
-//! README's table are checked.
+//! table in `docs/configuration.md` are checked.
 
 use std::fmt;
 

@@ -290,7 +290,7 @@ fn the_parser_takes_what_lies_in_each_settings_range_and_nothing_beside() {
     }
 }
 
-/// By which the template, the construct and the README's table are checked.
+/// By which the template, the construct and the table in docs/configuration.md are checked.
 #[test]
 fn infra_has_the_list_of_the_settings() {
     let lines: Vec<_> = SETTINGS.iter().map(|s| serde_json::to_string(s).unwrap()).collect();

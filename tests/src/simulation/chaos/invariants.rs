@@ -134,7 +134,7 @@ impl Chaos {
         }
     }
 
-    /// Each mail that SES accepted twice, one by one: the README's list of what can send twice.
+    /// Each mail that SES accepted twice, one by one: the list of `docs/guarantees.md`.
     fn what_was_sent_twice_has_a_cause(&self, broken: &mut Vec<String>) {
         let mut copies: BTreeMap<(String, String), Vec<SesArrival>> = BTreeMap::new();
         for arrival in self.world.ses.accepted() {
