@@ -144,7 +144,7 @@ fn pressure_metrics(report: &PressureReport, line: Line) -> Line {
         .metric("PressureLevel", Unit::None, f64::from(report.reading.level.as_number()))
         .metric("BacklogMails", Unit::Count, known(backlog_mails))
         .metric("BacklogSeconds", Unit::Seconds, known(backlog_seconds))
-        .metric("OldestAgeSeconds", Unit::Seconds, known(age_seconds))
+        .metric("MeanAgeSeconds", Unit::Seconds, known(age_seconds))
         .metric("RefusedShare", Unit::Percent, known(refused_millionths) / 1e4);
     match &report.brought_back {
         Some(back) => replay_metrics(back, report.back_failed, line),

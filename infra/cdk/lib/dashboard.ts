@@ -98,7 +98,7 @@ function age(props: DashboardProps): Widget {
 function pressure(of: OfFunction): Widget {
   return graph('Pressure: level, backlog and age in seconds', 8, [
     of('scheduler', 'BacklogSeconds'),
-    of('scheduler', 'OldestAgeSeconds'),
+    of('scheduler', 'MeanAgeSeconds'),
     of('scheduler', 'PressureLevel', { yAxis: 'right' }),
   ], MAXIMUM);
 }

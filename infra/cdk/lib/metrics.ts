@@ -142,9 +142,9 @@ export abstract class TidegateMetrics extends Construct {
     return this.metric('scheduler', 'BacklogSeconds', gauge(options));
   }
 
-  /** Seconds that a mail had waited when it was sent (a maximum). */
-  metricOldestAgeSeconds(options?: MetricOptions): Metric {
-    return this.metric('scheduler', 'OldestAgeSeconds', gauge(options));
+  /** Mean seconds that mails sent for the first time had waited (the maximum of the readings). */
+  metricMeanAgeSeconds(options?: MetricOptions): Metric {
+    return this.metric('scheduler', 'MeanAgeSeconds', gauge(options));
   }
 
   /** Mails put aside into the spill bucket. */

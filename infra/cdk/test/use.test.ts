@@ -93,11 +93,11 @@ test('metrics are methods, each with the name that the functions publish', () =>
   const scheduler = {
     metricQuota: 'Quota', metricQuotaUnknown: 'QuotaUnknown', metricHolds: 'Holds',
     metricTicksFailed: 'TicksFailed', metricIdleTicks: 'IdleTicks', metricPressureLevel: 'PressureLevel',
-    metricBacklogSeconds: 'BacklogSeconds', metricOldestAgeSeconds: 'OldestAgeSeconds',
+    metricBacklogSeconds: 'BacklogSeconds', metricMeanAgeSeconds: 'MeanAgeSeconds',
     metricBroughtBack: 'BroughtBack', metricSpillReplayFailed: 'SpillReplayFailed',
   } as const;
   const gauges = [
-    'HighestReceiveCount', 'Rate', 'Quota', 'Holds', 'PressureLevel', 'BacklogSeconds', 'OldestAgeSeconds',
+    'HighestReceiveCount', 'Rate', 'Quota', 'Holds', 'PressureLevel', 'BacklogSeconds', 'MeanAgeSeconds',
   ];
   for (const [Function, methods] of Object.entries({ poller, scheduler })) {
     for (const [method, name] of Object.entries(methods)) {

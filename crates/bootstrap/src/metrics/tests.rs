@@ -148,7 +148,7 @@ fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there
     {
         assert_eq!(value(&told, name).to_bits(), f64::to_bits(expected), "{name}");
     }
-    assert!(told.get("OldestAgeSeconds").is_none() && told.get("BroughtBack").is_none());
+    assert!(told.get("MeanAgeSeconds").is_none() && told.get("BroughtBack").is_none());
     let told = line(Some(BroughtBack { mails: 210, ..BroughtBack::default() }), true);
     assert_eq!(value(&told, "BroughtBack").to_bits(), 210_f64.to_bits());
     assert_eq!(value(&told, "SpillReplayFailed").to_bits(), 1_f64.to_bits());

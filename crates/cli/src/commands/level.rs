@@ -8,9 +8,9 @@ use crate::shell::{CommandError, Ended, Shell};
 
 /// Ask how high the pressure is, and what it defers
 ///
-/// The scheduler judges once a minute how long the backlog takes, how old mail is as it goes, and how
-/// much SES refuses. At `busy` mail of low priority is deferred, at `overloaded` of normal priority as
-/// well.
+/// The scheduler judges once a minute how long the backlog takes, how long mail had waited on average
+/// when it was sent, and how much SES refuses. At `busy` mail of low priority is deferred, at
+/// `overloaded` of normal priority as well.
 ///
 /// Exit code: 0 clear; 1 above it; 3 where the stack cannot be reached.
 #[derive(Clone, Debug, Args)]

@@ -13,7 +13,7 @@ import { askWhy } from './why.js';
 /** @typedef {import('./types.js').Row} Row */
 /** @typedef {{campaign: Campaign, row: Row | undefined}} Item */
 
-const HEADS = [['Campaign'], ['State'], ['Share now', 'of what was sent in the last 10 s, against the weight'], ['Sent'], ['Rate', 'a second'], ['Waiting'], ['Age', 'how long what is sent now had waited'], ['Ends'], ['Actions']];
+const HEADS = [['Campaign'], ['State'], ['Share now', 'of what was sent in the last 10 s, against the weight'], ['Sent'], ['Rate', 'a second'], ['Waiting'], ['Age', 'how long the mails sent now had waited, as a mean'], ['Ends'], ['Actions']];
 
 /** @type {HTMLTableSectionElement} */
 let body;

@@ -63,7 +63,7 @@ fn shown(figures: &Figures) -> Vec<(&'static str, Span)> {
         |millionths: u64| format!("{}.{:02} %", millionths / 10_000, millionths % 10_000 / 100);
     [
         ("backlog", backlog),
-        ("age as it goes", figures.age_seconds.map(seconds)),
+        ("mean age", figures.age_seconds.map(seconds)),
         ("refused", figures.refused_millionths.map(share)),
     ]
     .into_iter()

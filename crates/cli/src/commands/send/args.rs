@@ -77,7 +77,8 @@ pub(super) struct MailArgs {
     /// A tag of SES's; may be given several times
     #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = tag)]
     pub(super) tags: Vec<(String, String)>,
-    /// How urgent it is within its campaign: critical, high, normal or low
+    /// critical, high, normal or low: orders mail that a poller has received for its window, and decides
+    /// whether back-pressure defers it [default: normal]
     #[arg(long, value_name = "PRIORITY")]
     pub(super) priority: Option<String>,
     /// The configuration set in SES [default: the stack's]
