@@ -92,8 +92,8 @@ async fn feedback_that_is_none_is_deleted_and_logged_without_an_address() {
     ];
     world.put_raw(FEEDBACK, &bodies.map(|body| produced(body.to_owned()))).await;
     world.schedule().await;
-    assert!(world.standing(FEEDBACK).is_empty());
-    let minutes = world.minutes.borrow();
+    assert!(world.contents(FEEDBACK).is_empty());
+    let minutes = world.minute_reports.borrow();
     assert_eq!((minutes[0].feedback.unreadable, minutes[0].feedback.bounced["big"]), (3, 1));
     let text = log.text();
     assert!(!text.contains('@'), "{text}");

@@ -78,7 +78,7 @@ impl MemoryBucket {
 
 impl BucketState {
     fn take(&mut self, request: &TakeRequest<'_>, now: u64) -> Answer {
-        self.buckets.retain(|_, kept| kept.until > now);
+        self.buckets.retain(|_, stored| stored.until > now);
         let account = Demand {
             terms: Terms::of(request.pace),
             wanted: request.wanted.into(),
@@ -91,7 +91,8 @@ impl BucketState {
         };
         let demands: Vec<_> =
             std::iter::once((None, account)).chain(request.domains.iter().map(domain)).collect();
-        let full_at = |name| self.buckets.get(name).map_or(0, |kept: &StoredBucket| kept.full_at);
+        let full_at =
+            |name| self.buckets.get(name).map_or(0, |stored: &StoredBucket| stored.full_at);
         let stand: Vec<_> = demands.iter().map(|(name, demand)| (full_at(name), *demand)).collect();
         match take(&stand, now) {
             Decision::Granted(granted, after) => {
@@ -126,13 +127,13 @@ impl BucketLevels for MemoryBucket {
     async fn levels(&self) -> Result<(u64, Vec<BucketLevel>), PortError> {
         self.reach("levels").await?;
         let now = self.now();
-        let level = |(name, kept): (&Option<String>, &StoredBucket)| BucketLevel {
+        let level = |(name, stored): (&Option<String>, &StoredBucket)| BucketLevel {
             name: name.clone(),
-            full_at: kept.full_at,
-            terms: kept.terms,
+            full_at: stored.full_at,
+            terms: stored.terms,
         };
         let levels = self.state.with(|state| {
-            state.buckets.iter().filter(|(_, kept)| kept.until > now).map(level).collect()
+            state.buckets.iter().filter(|(_, stored)| stored.until > now).map(level).collect()
         });
         Ok((now, levels))
     }

@@ -65,8 +65,8 @@ impl Latency {
     }
 
     /// Draws the two halves of one call.
-    pub(crate) fn halves(self, entropy: &SeededEntropy) -> Halves {
-        Halves(self.draw(entropy) / 2)
+    pub(crate) fn halves(self, entropy: &SeededEntropy) -> HalfLatency {
+        HalfLatency(self.draw(entropy) / 2)
     }
 }
 
@@ -78,20 +78,20 @@ fn normal(entropy: &SeededEntropy) -> f64 {
 
 /// The two halves of a call's latency.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Halves(Duration);
+pub(crate) struct HalfLatency(Duration);
 
-impl Halves {
+impl HalfLatency {
     pub(crate) async fn request(self) {
-        pass(self.0).await;
+        wait(self.0).await;
     }
 
     pub(crate) async fn answer(self) {
-        pass(self.0).await;
+        wait(self.0).await;
     }
 }
 
 /// Lets `duration` pass; without one it does not even yield.
-pub(crate) async fn pass(duration: Duration) {
+pub(crate) async fn wait(duration: Duration) {
     if !duration.is_zero() {
         tokio::time::sleep(duration).await;
     }

@@ -179,9 +179,11 @@ impl LedgerState {
         written.for_each(|(_, text)| self.units.add_written(2 * text.len()));
         // A member that the writer did not read stays where it is, and so does its reference.
         let before = std::mem::replace(&mut self.control, stored);
-        let kept: Vec<String> =
+        let stored_apart: Vec<String> =
             self.control.references().map(|(name, _)| name.to_owned()).collect();
-        for (name, member) in before.apart.into_iter().filter(|(name, _)| kept.contains(name)) {
+        for (name, member) in
+            before.apart.into_iter().filter(|(name, _)| stored_apart.contains(name))
+        {
             self.control.apart.entry(name).or_insert(member);
         }
         self.control_version += 1;
@@ -189,7 +191,8 @@ impl LedgerState {
     }
 
     fn mark(&mut self, request: &MarkRequest) -> Marked {
-        let found = self.marks.get(&request.identity).filter(|kept| kept.until > request.now);
+        let found =
+            self.marks.get(&request.identity).filter(|stored_mark| stored_mark.until > request.now);
         if let Some(StoredMark { mark, .. }) = found
             && request.replaces.as_ref() != Some(&mark.token)
         {
@@ -205,14 +208,14 @@ impl LedgerState {
             pass: request.pass,
             since: EpochMillis::from(request.now),
         };
-        let kept = StoredMark { mark, until: request.now + request.kept };
-        self.marks.insert(request.identity.clone(), kept);
+        let stored_mark = StoredMark { mark, until: request.now + request.kept };
+        self.marks.insert(request.identity.clone(), stored_mark);
         Marked::Ours
     }
 
     fn set_sent(&mut self, identity: &Identity) -> bool {
-        let kept = self.marks.get_mut(identity);
-        kept.map(|kept| kept.mark.state = MarkState::Sent).is_some()
+        let stored_mark = self.marks.get_mut(identity);
+        stored_mark.map(|stored_mark| stored_mark.mark.state = MarkState::Sent).is_some()
     }
 
     fn set_parked(&mut self, identity: &Identity, token: &str, pass: u32) -> bool {
@@ -226,8 +229,9 @@ impl LedgerState {
     }
 
     fn unmark(&mut self, identity: &Identity, token: &str) -> bool {
-        let ours =
-            |kept: &StoredMark| kept.mark.token == token && kept.mark.state == MarkState::Sending;
+        let ours = |stored_mark: &StoredMark| {
+            stored_mark.mark.token == token && stored_mark.mark.state == MarkState::Sending
+        };
         let stands = self.marks.get(identity).is_some_and(ours);
         if stands {
             self.marks.remove(identity);

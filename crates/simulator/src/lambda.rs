@@ -65,13 +65,13 @@ pub struct PollerRun {
     /// Which environment it ran in, in the order of their making.
     pub environment: usize,
     /// How it ended.
-    pub start: PollerEnd,
+    pub end: PollerEnd,
 }
 
 impl PollerRun {
     /// Its report, where it came to one.
     pub fn report(&self) -> Option<&WindowReport> {
-        match &self.start {
+        match &self.end {
             PollerEnd::Reported(report) => Some(report),
             PollerEnd::Failed(_) | PollerEnd::Crashed => None,
         }
@@ -167,7 +167,13 @@ impl World {
             *gone = None; // Lambda starts a new one
         }
         let ended = self.universe.now();
-        self.started.borrow_mut().push(PollerRun { tick, at, ended, environment: index, start });
+        self.poller_runs.borrow_mut().push(PollerRun {
+            tick,
+            at,
+            ended,
+            environment: index,
+            end: start,
+        });
     }
 
     /// Kills every poller that is serving: their futures are dropped where they stand.

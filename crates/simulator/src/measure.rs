@@ -118,7 +118,7 @@ impl World {
     /// The reports so far, by window.
     pub fn reports(&self) -> Vec<WindowReport> {
         let mut reports: Vec<_> =
-            self.starts().iter().filter_map(|start| start.report().cloned()).collect();
+            self.poller_runs().iter().filter_map(|start| start.report().cloned()).collect();
         reports.sort_by_key(|report| report.window);
         reports
     }

@@ -90,9 +90,9 @@ pub struct World {
     /// Without a scheduler from now on: no trigger starts one.
     pub unscheduled: Cell<bool>,
     /// What the scheduler's runs came to.
-    pub runs: RefCell<Vec<ScheduleReport>>,
+    pub schedule_reports: RefCell<Vec<ScheduleReport>>,
     /// What there was beside their ticks.
-    pub minutes: RefCell<Vec<MinuteReport>>,
+    pub minute_reports: RefCell<Vec<MinuteReport>>,
     /// What new environments are configured with.
     pub(crate) poller: RefCell<PollerConfig>,
     scheduler: SchedulerConfig,
@@ -101,7 +101,7 @@ pub struct World {
     rate: Rate,
     pub(crate) entropy: SeededEntropy,
     pub(crate) environments: RefCell<Vec<Option<Rc<LambdaEnvironment>>>>,
-    pub(crate) started: RefCell<Vec<PollerRun>>,
+    pub(crate) poller_runs: RefCell<Vec<PollerRun>>,
     pub(crate) enqueued: RefCell<BTreeMap<String, u32>>,
     ticks: RefCell<Option<UnboundedReceiver<Tick>>>,
 }
@@ -139,15 +139,15 @@ impl World {
             tick_rate: Cell::new(None),
             tick_delay: Cell::new(Duration::ZERO),
             unscheduled: Cell::new(false),
-            runs: RefCell::default(),
-            minutes: RefCell::default(),
+            schedule_reports: RefCell::default(),
+            minute_reports: RefCell::default(),
             poller: RefCell::new(poller),
             scheduler,
             gauge: Gauge::default(),
             rate,
             entropy: SeededEntropy::new(seed.wrapping_add(6)),
             environments: RefCell::default(),
-            started: RefCell::default(),
+            poller_runs: RefCell::default(),
             enqueued: RefCell::default(),
             ticks: RefCell::new(Some(ticks)),
             settings,
@@ -234,7 +234,7 @@ impl World {
     }
 
     /// What stands on the queue of this name.
-    pub fn standing(&self, queue: &str) -> Vec<QueuedMessage> {
+    pub fn contents(&self, queue: &str) -> Vec<QueuedMessage> {
         self.queues.contents(&url(queue))
     }
 
@@ -260,14 +260,14 @@ impl World {
     }
 
     /// All pollers that ended, in that order.
-    pub fn starts(&self) -> RefMut<'_, Vec<PollerRun>> {
-        self.started.borrow_mut()
+    pub fn poller_runs(&self) -> RefMut<'_, Vec<PollerRun>> {
+        self.poller_runs.borrow_mut()
     }
 
     /// Forgets what schedulers reported: a long run need not keep it.
-    pub fn forget_runs(&self) {
-        self.runs.borrow_mut().clear();
-        self.minutes.borrow_mut().clear();
+    pub fn forget_schedule_reports(&self) {
+        self.schedule_reports.borrow_mut().clear();
+        self.minute_reports.borrow_mut().clear();
     }
 
     /// What stands in the ledger.
@@ -305,7 +305,7 @@ impl World {
 
     /// Runs under the production scheduler until `script` is done, which is given the first window,
     /// and then until the pollers under way have ended; gives what `script` gave.
-    pub async fn accompany<R>(&self, script: impl AsyncFnOnce(Window) -> R) -> R {
+    pub async fn play_until_done<R>(&self, script: impl AsyncFnOnce(Window) -> R) -> R {
         let end = Cell::new(Window::from_epoch_second(u64::MAX / SECOND));
         let scripted = async {
             let done = script(self.next_window()).await;
@@ -370,8 +370,8 @@ impl World {
         let ticks = Box::pin(schedule::run(config, &clock, &account, &ledger, &invoke, &queues));
         let minute = minute::run(ticks, reading, pressure, &clock, &ledger);
         let (report, minute) = Box::pin(minute).await;
-        self.minutes.borrow_mut().push(minute);
-        self.runs.borrow_mut().extend(report);
+        self.minute_reports.borrow_mut().push(minute);
+        self.schedule_reports.borrow_mut().extend(report);
     }
 
     /// An asynchronous invoke: some time later a poller starts.

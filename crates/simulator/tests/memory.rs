@@ -34,11 +34,11 @@ async fn a_poller_never_holds_more_mail_than_its_memory_has_room_for_and_goes_on
                 .collect();
             let world = run(settings(quota, merge, MEMORY_MB), mails.clone(), 10).await;
             let said = format!("{quota}/s, {bytes} bytes, merge {merge}");
-            let held = world.queues.most_held();
+            let held = world.queues.max_bytes_held();
             assert!(held <= most, "{said}: {held} bytes held, {most} allowed");
             assert_eq!(world.accepted().len(), count, "{said}: it does not go on");
             // With all the memory there is, it holds more: so the bound is at work.
-            let held = run(settings(quota, merge, 10_240), mails, 10).await.queues.most_held();
+            let held = run(settings(quota, merge, 10_240), mails, 10).await.queues.max_bytes_held();
             assert!(held > most, "{said}: {held} bytes held without a bound");
         }
     }

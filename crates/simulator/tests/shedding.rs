@@ -37,7 +37,7 @@ fn mixed(lists: &[Vec<ProducedMail>]) -> Vec<ProducedMail> {
 
 /// The levels of the run, each once.
 fn levels(world: &World) -> Vec<Level> {
-    let minutes = world.minutes.borrow();
+    let minutes = world.minute_reports.borrow();
     let mut levels: Vec<Level> =
         minutes.iter().filter_map(|minute| Some(minute.pressure.as_ref()?.reading.level)).collect();
     levels.dedup();
@@ -45,7 +45,7 @@ fn levels(world: &World) -> Vec<Level> {
 }
 
 fn brought_back(world: &World) -> u64 {
-    let minutes = world.minutes.borrow();
+    let minutes = world.minute_reports.borrow();
     let reports = minutes.iter().filter_map(|minute| minute.pressure.as_ref());
     reports.filter_map(|report| Some(report.brought_back.as_ref()?.mails)).sum()
 }
@@ -82,7 +82,7 @@ async fn until_drained(world: &World, minutes: usize) {
         }
         false
     };
-    let drained = world.accompany(drained).await;
+    let drained = world.play_until_done(drained).await;
     assert!(drained, "not drained: {} deferred", world.deferred().len());
 }
 

@@ -86,7 +86,7 @@ impl World {
             let attribute = |name: &str| message.attributes.get(name).map(String::as_str);
             DeadLetter::from_queue_message(&message.body, attribute).unwrap()
         };
-        self.standing(DEAD_LETTERS).into_iter().map(read).collect()
+        self.contents(DEAD_LETTERS).into_iter().map(read).collect()
     }
 
     /// Asserts that every mail was sent or stands on a queue.

@@ -104,7 +104,7 @@ async fn failures_while_it_does_not_allow_are_no_attempts_nor_are_probes() {
                 world.until(first, 1_490, MS(0)).await;
                 // Some 45 probes were sent; no mail has spent three attempts.
                 let standing =
-                    world.standing("news").into_iter().chain(world.standing("merge.fifo"));
+                    world.contents("news").into_iter().chain(world.contents("merge.fifo"));
                 let attempts: Vec<u32> =
                     standing.map(|m| m.attributes["attempt"].parse().unwrap()).collect();
                 // A third attempt would have been the last: then it were a dead letter.
@@ -144,7 +144,7 @@ async fn failures_that_come_in_after_it_blocked_are_no_attempts() {
     let late = world.mail_faults.strikes();
     let in_flight = late.iter().filter(|s| s.at < blocked && s.at + MS(3_500) > blocked).count();
     assert!(in_flight > 20, "{in_flight} in flight as it blocked");
-    let uncounted = world.standing("news").into_iter().filter(|message| {
+    let uncounted = world.contents("news").into_iter().filter(|message| {
         message.attributes.contains_key("last_error") && message.attributes["attempt"] == "0"
     });
     let uncounted = uncounted.count();
@@ -364,7 +364,7 @@ async fn where_the_ledger_does_not_say_whether_it_still_allows_a_failure_is_an_a
                 world.until(first, 15, MS(0)).await;
             })
             .await;
-        let failed = world.standing("news").into_iter();
+        let failed = world.contents("news").into_iter();
         let failed = failed.filter(|message| message.attributes.contains_key("last_error"));
         let attempts: Vec<String> = failed.map(|m| m.attributes["attempt"].clone()).collect();
         assert!(attempts.len() > 100, "merge {merge}: {}", attempts.len());

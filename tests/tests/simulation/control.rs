@@ -29,10 +29,10 @@ async fn a_paused_campaign_stops_with_mail_in_merge_and_loses_nothing() {
                 world.until(first, 10, MS(100)).await;
                 world.control(|control| pause(control, Some("big"))).await;
                 world.until(first, 16, MS(0)).await;
-                let merged = world.standing(MERGE);
+                let merged = world.contents(MERGE);
                 let held = merged.iter().filter(|m| m.attributes["campaign"] == "big").count();
                 assert_eq!(held, 0, "mail of a paused campaign is still in the merge queue");
-                let back = world.standing("big");
+                let back = world.contents("big");
                 let back = back.iter().filter(|m| m.attributes.contains_key("pass"));
                 let passes: Vec<_> = back.map(|m| m.attributes["pass"].clone()).collect();
                 assert!(passes.iter().all(|pass| pass == "1"), "{passes:?}");
@@ -61,7 +61,7 @@ async fn mail_of_a_paused_campaign_is_put_back_with_a_higher_pass_every_time() {
     let world = World::new(WorldSettings::new(20.0, true).campaigns(&[("big", 1)]));
     world.fill("big", 200).await;
     let highest_pass = || {
-        let standing = world.standing("big").into_iter();
+        let standing = world.contents("big").into_iter();
         standing.filter_map(|message| message.attributes.get("pass")?.parse::<u32>().ok()).max()
     };
     world
@@ -97,7 +97,7 @@ async fn a_campaign_that_is_held_and_no_longer_listed_is_not_sent() {
     let sent = measure::sent(&world.ses.arrivals(), &measure::span(first, 7..20));
     assert_eq!(sent, 0, "mail of a held campaign was sent");
     world.assert_nothing_lost();
-    assert!(!world.standing(MERGE).is_empty());
+    assert!(!world.contents(MERGE).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,7 +140,7 @@ async fn what_is_put_on_a_paused_campaign_waits_for_it() {
         world.fill("small", 100).await;
         world.run(10).await;
         assert!(world.ses.arrivals().is_empty());
-        assert_eq!(world.standing("small").len(), 100);
+        assert_eq!(world.contents("small").len(), 100);
         world.control(|control| resume(control, Some("small"))).await;
         world.run(12).await;
         world.assert_clean();

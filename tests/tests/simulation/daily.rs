@@ -105,7 +105,7 @@ async fn when_ses_says_that_the_day_is_used_up_all_is_held_and_nothing_is_an_att
         // What was in flight as SES said so, and no more.
         assert!((1..=4).contains(&world.refused()), "merge {merge}: {}", world.refused());
         assert_eq!(world.report_of(first.plus(40)).unwrap().end, End::Held);
-        let attempts = world.standing("big").into_iter().chain(world.standing("merge.fifo"));
+        let attempts = world.contents("big").into_iter().chain(world.contents("merge.fifo"));
         for message in attempts {
             assert_eq!(message.attributes.get("attempt").map_or("0", String::as_str), "0");
         }
@@ -208,7 +208,7 @@ async fn while_the_days_hold_stands_what_little_frees_up_is_left_to_express_mail
         world.put(EXPRESS, &ProducedMail::several("express", 5, 1)).await;
         world.run(20).await;
         assert_eq!(world.accepted().len(), 5, "merge {merge}");
-        assert!(world.standing(MERGE).is_empty(), "fed what may not be sent");
+        assert!(world.contents(MERGE).is_empty(), "fed what may not be sent");
         tokio::time::sleep(Duration::from_hours(24)).await;
         world.run(20).await;
         world.assert_clean();

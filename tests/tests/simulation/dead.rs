@@ -69,7 +69,7 @@ async fn a_replay_that_is_run_twice_is_sent_once_by_merge_queue_or_guard() {
     for (merge, (name, guard)) in [(true, GUARDS[0]), (false, GUARDS[1]), (true, GUARDS[2])] {
         let world = with_a_dead_letter(merge, name).await;
         let review = review(&world, guard, false).await;
-        let order = review.orders.values().next().unwrap();
+        let order = review.mails.values().next().unwrap();
         let sent = world.queues.send(&order.queue, std::slice::from_ref(&order.message)).await;
         assert!(sent.unwrap().iter().all(Result::is_ok));
         assert!(replay(&world, &review).await.is_whole());

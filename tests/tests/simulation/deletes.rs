@@ -88,8 +88,8 @@ async fn a_delete_is_not_tried_for_longer_than_its_poller_lives() {
         let gave_up = sum(&world, |report| report.delete_failed);
         let twice = world.duplicates().len() as u64;
         assert!(gave_up > 0 && twice <= gave_up, "{twice} twice, {gave_up} deletes failed");
-        for start in world.starts().iter() {
-            assert!(!matches!(start.start, PollerEnd::Crashed), "killed at its time-out");
+        for start in world.poller_runs().iter() {
+            assert!(!matches!(start.end, PollerEnd::Crashed), "killed at its time-out");
             let Some(report) = start.report() else { continue };
             let settled = start.ended.saturating_since(report.window.closes());
             assert!(settled < SETTLED, "merge {merge}: settled {settled:?} after the window");
@@ -108,7 +108,7 @@ async fn a_delete_that_cannot_succeed_is_not_tried_again() {
         let batches = if merge { 1..=6 } else { 1..=2 };
         let tries = world.faults.strikes().len();
         assert!(batches.contains(&tries), "merge {merge}: {tries} calls");
-        for start in world.starts().iter() {
+        for start in world.poller_runs().iter() {
             assert!(start.ended.saturating_since(start.at) < MS(3_000));
         }
     }

@@ -215,13 +215,13 @@ async fn a_limit_taken_away_leaves_no_mail_behind() {
         let world = World::new(limited(20.0, merge, "gmail.com=1/s"));
         world.put("big", &mails("g", 300, "gmail.com")).await;
         world.run(30).await;
-        assert!(world.standing(&domain_queue(0)).len() > 100, "merge {merge}");
+        assert!(world.contents(&domain_queue(0)).len() > 100, "merge {merge}");
         let mut poller = world.settings.poller().unwrap();
         poller.domains.limits = DomainLimits::default();
         world.deploy(poller);
         world.run(60).await;
         world.assert_clean();
         assert_eq!(world.accepted().len(), 300, "merge {merge}");
-        assert_eq!(world.standing(DEAD_LETTERS).len(), 0);
+        assert_eq!(world.contents(DEAD_LETTERS).len(), 0);
     }
 }

@@ -96,7 +96,7 @@ async fn the_merge_queue_stays_near_one_window_deep() {
                 for number in 1..=35 {
                     for part in [250, 750] {
                         world.until(first, number, MS(part)).await;
-                        let standing = world.standing(MERGE);
+                        let standing = world.contents(MERGE);
                         let ready = standing.iter().filter(|m| m.place == MessageState::Visible);
                         let depth = u32::try_from(ready.count()).unwrap();
                         let windows = f64::from(depth) / quota;
@@ -124,7 +124,7 @@ async fn a_reported_depth_that_is_wrong_is_set_right_by_counting() {
         world.assert_clean();
         let used = measure::utilisation(&world, first, 20..50, 30);
         assert!(used >= 0.97, "{quota}/s, off by {error}: {used:.4}");
-        let depth = u32::try_from(world.standing(MERGE).len()).unwrap();
+        let depth = u32::try_from(world.contents(MERGE).len()).unwrap();
         assert!(f64::from(depth) <= 2.5 * quota, "{quota}/s, off by {error}: {depth} deep");
     }
 }

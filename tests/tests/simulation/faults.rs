@@ -46,7 +46,7 @@ async fn a_deployment_in_mid_window_with_old_and_new_pollers_side_by_side_is_har
         // Where the grid changes, a period at most is lost.
         let used = measure::utilisation(&world, first, 4..36, 30);
         assert!(used >= 0.93, "merge {merge}: {used:.4}");
-        let environments = world.starts().iter().map(|start| start.environment).max();
+        let environments = world.poller_runs().iter().map(|start| start.environment).max();
         assert!(environments >= Some(4), "{environments:?}");
     }
 }
@@ -99,7 +99,7 @@ async fn a_dead_letter_replayed_within_five_minutes_is_sent() {
         world.fill("big", 3).await;
         world.ses.refuse_address("big-1.0@example.com", failures::rejected());
         world.run(4).await;
-        let dead = world.standing(DEAD_LETTERS);
+        let dead = world.contents(DEAD_LETTERS);
         assert_eq!((dead.len(), world.accepted().len()), (1, 2));
         world.ses.accept_address("big-1.0@example.com");
         let attribute = |name: &str| dead[0].attributes.get(name).map(String::as_str);
@@ -169,7 +169,7 @@ async fn a_poller_killed_at_its_time_out_in_mid_window_loses_nothing() {
             .await;
         world.assert_nothing_lost();
         let killed =
-            world.starts().iter().filter(|s| matches!(s.start, PollerEnd::Crashed)).count();
+            world.poller_runs().iter().filter(|s| matches!(s.end, PollerEnd::Crashed)).count();
         assert!((2..=4).contains(&killed), "{first}: {killed} killed");
         world.run(30).await;
         assert!(world.is_drained(), "merge {merge}");
@@ -255,7 +255,7 @@ async fn a_body_too_large_to_be_wrapped_is_dead_lettered_whole_with_its_entry_be
         world.put_raw("news", &[produced(body.clone())]).await;
         world.ses.refuse_address("large.0@example.com", failures::rejected());
         world.run(4).await;
-        let standing = world.standing(DEAD_LETTERS);
+        let standing = world.contents(DEAD_LETTERS);
         assert_eq!(standing.len(), 1, "merge {merge}");
         assert!(standing[0].body == body, "the body is the original");
         assert!(standing[0].attributes.contains_key("tidegate_entry"));
@@ -299,7 +299,7 @@ async fn the_slowest_poller_settles_its_mail_before_its_time_out() {
         world.serve(Some(world.tick(window))).await;
         let case = format!("merge {merge}, {send_timeout} ms, fails {fails}");
         {
-            let starts = world.starts();
+            let starts = world.poller_runs();
             let took = starts[0].ended.saturating_since(starts[0].at);
             assert!(starts[0].report().is_some(), "{case}: killed after {took:?}");
             assert!(took <= POLLER_TIMEOUT.saturating_sub(MS(500)), "{case}: {took:?}");

@@ -70,12 +70,12 @@ async fn a_campaign_is_held_at_five_bounces_in_a_hundred_and_the_other_goes_on()
         let after = measure::span(first, 36..60);
         assert!(measure::share(&arrivals, "big", &after) == 0.0, "merge {merge}");
         assert!(measure::utilisation(&world, first, 38..60, 10) >= 0.97, "merge {merge}");
-        assert!(!held(&world, "small").await && world.standing(FEEDBACK).is_empty());
+        assert!(!held(&world, "small").await && world.contents(FEEDBACK).is_empty());
         let holds = world.ledger_now().await.control.campaign_holds;
         let detail = &holds["big"].get(HoldReason::Reputation).map(|hold| hold.detail.clone());
         assert!(detail.as_ref().is_some_and(|detail| detail.contains("bounces of")), "{detail:?}");
         // The minute told it: its metrics are an alarm.
-        let minutes = world.minutes.borrow();
+        let minutes = world.minute_reports.borrow();
         assert_eq!(minutes[0].holds, Some(1));
         assert!(minutes[0].feedback.bounced["big"] > 50);
     }
@@ -137,7 +137,7 @@ async fn counting_holds_nothing_and_off_reads_nothing() {
     assert_eq!(world.accepted().len(), 2_000);
     assert_eq!(figures(&world, "big").await.bounced, 900);
     {
-        let minutes = world.minutes.borrow();
+        let minutes = world.minute_reports.borrow();
         assert_eq!((minutes[0].feedback.bounced["big"], minutes[0].holds), (900, Some(0)));
         assert_eq!(minutes[0].feedback.complained["small"], 3);
     }
@@ -209,7 +209,7 @@ async fn a_feedback_queue_that_fails_or_hangs_costs_no_tick_and_no_time() {
         world.schedule().await;
         assert_eq!(world.universe.elapsed(), took, "case {number}");
         assert_eq!(ticks(&world), ticks(&calm), "case {number}");
-        let run = &world.runs.borrow()[0];
+        let run = &world.schedule_reports.borrow()[0];
         assert_eq!((run.ticks, run.ticks_failed, run.ticks_late), (65, 0, 0), "case {number}");
     }
 }
@@ -228,10 +228,10 @@ async fn the_reading_ends_before_its_run_and_the_next_goes_on_where_it_ended() {
     assert!(last.saturating_since(began) <= Duration::from_secs(45));
     // Nothing was reported: each call waits for 20 s.
     assert!(world.faults.strikes().len() <= 4, "{:?}", world.faults.strikes());
-    assert_eq!(world.standing(FEEDBACK).len(), 7);
+    assert_eq!(world.contents(FEEDBACK).len(), 7);
     world.schedule().await;
     assert_eq!(figures(&world, "big").await.bounced, 7);
-    assert!(world.standing(FEEDBACK).is_empty());
+    assert!(world.contents(FEEDBACK).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,7 +258,7 @@ async fn a_scheduler_that_crashes_at_any_call_of_a_count_counts_nothing_twice_an
             }
             let Figures { bounced, complained, .. } = figures(&world, "big").await;
             assert_eq!((bounced, complained), (30, 3), "{operation:?} {fault:?}");
-            assert!(world.standing(FEEDBACK).is_empty(), "{operation:?} {fault:?}");
+            assert!(world.contents(FEEDBACK).is_empty(), "{operation:?} {fault:?}");
         }
     }
 }
@@ -271,13 +271,13 @@ async fn with_the_ledger_out_of_reach_nothing_is_deleted_and_later_all_is_counte
     world.faults.add(out.during(from..from + Duration::from_secs(90)));
     report(&world, "bounce", "big", 120).await;
     world.schedule().await;
-    assert_eq!(world.standing(FEEDBACK).len(), 120);
-    assert!(world.minutes.borrow()[0].feedback.bounced.is_empty(), "told before it stands");
+    assert_eq!(world.contents(FEEDBACK).len(), 120);
+    assert!(world.minute_reports.borrow()[0].feedback.bounced.is_empty(), "told before it stands");
     for _ in 0..2 {
         world.schedule().await;
     }
     assert_eq!(figures(&world, "big").await.bounced, 120);
-    assert!(world.standing(FEEDBACK).is_empty());
+    assert!(world.contents(FEEDBACK).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -288,8 +288,8 @@ async fn what_is_not_deleted_and_comes_again_is_not_counted_again() {
     report(&world, "complaint", "big", 3).await;
     world.schedule().await;
     assert_eq!(figures(&world, "big").await.complained, 3);
-    assert!(world.standing(FEEDBACK).is_empty());
-    assert_eq!(world.minutes.borrow()[0].feedback.complained["big"], 3);
+    assert!(world.contents(FEEDBACK).is_empty());
+    assert_eq!(world.minute_reports.borrow()[0].feedback.complained["big"], 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,7 +311,7 @@ async fn overlapping_schedulers_and_an_operator_at_work_count_everything_once() 
     assert_eq!(figures(&world, "big").await.bounced, 800);
     let control = world.ledger_now().await.control;
     assert_eq!(control.weights["big"], 69);
-    let minutes = world.minutes.borrow();
+    let minutes = world.minute_reports.borrow();
     let told = minutes.iter().filter_map(|minute| minute.feedback.bounced.get("big"));
     assert_eq!(told.sum::<u64>(), 800);
 }

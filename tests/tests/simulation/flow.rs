@@ -112,7 +112,7 @@ async fn an_idle_poller_receives_at_most_once_a_queue_and_window_and_ends_early(
             // Every 5 windows, and by the next window's poller once more: it starts before the report.
             assert!((9..=20).contains(&receives(campaign)), "{campaign}: {}", receives(campaign));
         }
-        for start in world.starts().iter() {
+        for start in world.poller_runs().iter() {
             let closes = start.tick.unwrap().window.closes();
             assert!(start.ended < closes, "{:?} ended {}", start.tick, start.ended);
         }

@@ -77,7 +77,7 @@ async fn mail_that_claims_to_be_of_1970_does_not_raise_the_level() {
             })
             .await;
         assert_eq!(accepted(&world, "big"), 400);
-        let minutes = world.minutes.borrow();
+        let minutes = world.minute_reports.borrow();
         let readings: Vec<_> =
             minutes.iter().filter_map(|minute| Some(minute.pressure.as_ref()?.reading)).collect();
         assert!(readings.len() >= 4, "merge {merge}: {} looks", readings.len());

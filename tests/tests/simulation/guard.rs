@@ -32,7 +32,7 @@ fn parked(world: &World) -> Vec<String> {
 
 /// Puts a dead letter back on its campaign's queue, as a reviewed replay does.
 async fn replay(world: &World, campaign: &str) {
-    let dead = world.standing(DEAD_LETTERS);
+    let dead = world.contents(DEAD_LETTERS);
     let letters = world.dead_letters();
     for (message, letter) in dead.iter().zip(&letters) {
         let attribute = |name: &str| message.attributes.get(name).map(String::as_str);

@@ -47,7 +47,7 @@ async fn arrived_after(world: &World, id: &str, put: tidegate_core::Timestamp) -
 
 fn ticks_within(world: &World, first: Window, windows: std::ops::Range<u64>) -> usize {
     let within = first.plus(windows.start)..first.plus(windows.end);
-    let starts = world.starts();
+    let starts = world.poller_runs();
     starts.iter().filter(|start| within.contains(&start.tick.unwrap().window)).count()
 }
 
@@ -66,7 +66,7 @@ async fn an_idle_stack_ends_most_windows_at_once_and_looks_into_all_queues_by_lo
         let reports = world.reports();
         let ended = reports.iter().filter(|report| report.end == End::Idle).count();
         assert!((90..=100).contains(&ended), "merge {merge}: {ended} ended at once");
-        for start in world.starts().iter() {
+        for start in world.poller_runs().iter() {
             let lasted = start.ended.saturating_since(start.at);
             // A campaign's several short polls (124 ms of pauses), the last one's long poll, and what is
             // told; once all are known to be empty, long polls only.
@@ -237,7 +237,7 @@ async fn while_all_is_empty_one_tick_comes_in_the_wake_seconds_and_finds_what_ca
             let most = 120 / wake + 4;
             let ticks = ticks_within(&world, first, 180..300);
             assert!(ticks as u64 <= most, "merge {merge}, wake {wake}: {ticks} ticks");
-            assert!(world.runs.borrow().iter().any(|run| run.idle_ticks > 25));
+            assert!(world.schedule_reports.borrow().iter().any(|run| run.idle_ticks > 25));
         }
     }
 }
@@ -255,7 +255,7 @@ async fn with_a_tick_a_minute_the_scheduler_runs_for_seconds() {
         })
         .await;
     // The minutes' own runs, and the one beside them.
-    for run in world.runs.borrow().iter().skip(2) {
+    for run in world.schedule_reports.borrow().iter().skip(2) {
         assert_eq!((run.ticks, run.idle_ticks), (1, 59), "{run:?}");
     }
 }
@@ -348,7 +348,7 @@ async fn a_retry_that_becomes_visible_while_the_stack_sleeps_is_sent_within_the_
             .await;
         assert_eq!((world.lost(), world.accepted().len()), (vec![], 1), "merge {merge}");
         // Each delay is waited for asleep: at most 900 s and a minute for the last.
-        assert!(world.runs.borrow().iter().any(|run| run.idle_ticks >= 55));
+        assert!(world.schedule_reports.borrow().iter().any(|run| run.idle_ticks >= 55));
     }
 }
 
@@ -378,6 +378,6 @@ async fn a_campaign_of_no_weight_keeps_nobody_awake() {
     world.run(250).await;
     let looks = world.ledger_now().await.looks;
     assert!(looks.empty.unwrap() > looks.found.unwrap().plus(STILL), "{looks:?}");
-    assert!(world.runs.borrow().last().unwrap().idle_ticks > 40);
+    assert!(world.schedule_reports.borrow().last().unwrap().idle_ticks > 40);
     assert_eq!(world.ses.arrivals().len(), 0);
 }

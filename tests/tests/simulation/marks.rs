@@ -195,7 +195,7 @@ async fn a_failure_that_the_ledger_never_answers_for_is_retried_and_unmarked_all
         let late = Latency::between(MS(60_000), MS(60_001));
         world.faults.add(Rule::new(Fault::Slow(late)).on(Operation::Read));
         world.serve(Some(world.tick(window))).await;
-        let standing = world.standing("news").into_iter();
+        let standing = world.contents("news").into_iter();
         let failed = standing.filter(|message| message.attributes.contains_key("last_error"));
         let attempts: Vec<String> = failed.map(|m| m.attributes["attempt"].clone()).collect();
         assert!(!attempts.is_empty() && attempts.iter().all(|attempt| attempt == "1"));

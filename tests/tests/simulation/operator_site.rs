@@ -42,7 +42,7 @@ pub(crate) async fn review(world: &World, guard: DuplicateGuard, include_unknown
         filter: LetterFilter::default(),
         include_unknown,
         drop_sent: false,
-        homes: campaigns(world).into_iter().map(home).collect(),
+        campaign_queues: campaigns(world).into_iter().map(home).collect(),
         senders: world.settings.poller().unwrap().allowed_senders,
         guard,
     };

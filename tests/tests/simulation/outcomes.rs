@@ -27,10 +27,10 @@ async fn with_the_ledger_out_of_reach_nothing_is_received_or_sent() {
         // A fault that changes nothing: its strikes are the receives.
         world.faults.add(Rule::new(Fault::Slow(Latency::NONE)).on(Operation::Receive));
         world.run(5).await;
-        assert_eq!(world.starts().len(), 5);
-        for start in world.starts().iter() {
-            let failed = matches!(start.start, PollerEnd::Failed(PollError::Ledger { .. }));
-            assert!(failed, "{:?}", start.start);
+        assert_eq!(world.poller_runs().len(), 5);
+        for start in world.poller_runs().iter() {
+            let failed = matches!(start.end, PollerEnd::Failed(PollError::Ledger { .. }));
+            assert!(failed, "{:?}", start.end);
         }
         let strikes = world.faults.strikes();
         assert!(strikes.iter().all(|strike| strike.operation == Operation::Claim));
@@ -75,7 +75,7 @@ async fn where_ses_gives_half_the_quota_the_rate_falls_and_recovers_and_nothing_
         assert!(after >= 0.97, "merge {merge}: {after:.4} after it recovered");
         for queue in ["big", "merge.fifo"] {
             let attempts = world
-                .standing(queue)
+                .contents(queue)
                 .iter()
                 .filter_map(|m| m.attributes.get("attempt").cloned())
                 .collect::<Vec<_>>();
@@ -140,7 +140,7 @@ async fn a_transient_failure_is_retried_later_and_dead_lettered_when_its_attempt
         world
             .play(240, async |first| {
                 world.until(first, 8, MS(0)).await;
-                let standing = world.standing("news");
+                let standing = world.contents("news");
                 assert_eq!(standing.len(), 1, "merge {merge}: {standing:?}");
                 let waiting = &standing[0];
                 assert_eq!(
@@ -367,7 +367,7 @@ async fn of_what_fails_once_the_breaker_blocked_not_even_the_first_is_an_attempt
                 world.control(|control| control.breaker = blocking).await;
             })
             .await;
-        let standing = world.standing("news").into_iter();
+        let standing = world.contents("news").into_iter();
         let failed = standing.filter(|message| message.attributes.contains_key("last_error"));
         let attempts: Vec<String> = failed.map(|m| m.attributes["attempt"].clone()).collect();
         assert_eq!(attempts, vec!["0"; 10], "merge {merge}");

@@ -26,7 +26,7 @@ async fn displaced(unsent: &str) -> World {
 async fn what_is_unsent_is_left_to_the_visibility_timeout_and_then_sent_once() {
     let world = displaced("timeout").await;
     let hidden = |world: &World| {
-        let standing = world.standing("news");
+        let standing = world.contents("news");
         standing.iter().filter(|m| matches!(m.place, MessageState::InFlight(_))).count()
     };
     assert_eq!(hidden(&world), 5);
@@ -42,7 +42,7 @@ async fn what_is_unsent_is_left_to_the_visibility_timeout_and_then_sent_once() {
 #[tokio::test(start_paused = true)]
 async fn what_is_unsent_is_visible_at_once_where_that_is_asked_for() {
     let world = displaced("release").await;
-    let standing = world.standing("news");
+    let standing = world.contents("news");
     assert!(standing.iter().all(|message| message.place == MessageState::Visible));
     world.run(6).await;
     world.assert_clean();
@@ -62,7 +62,7 @@ async fn batches_fail(merge: bool, operation: Operation, fault: Fault<FailureKin
     assert_eq!(world.lost(), Vec::<String>::new());
     assert_eq!(world.refused(), 0);
     assert_eq!(world.accepted().len(), 660);
-    assert!(world.standing("big").is_empty() && world.standing(MERGE).is_empty());
+    assert!(world.contents("big").is_empty() && world.contents(MERGE).is_empty());
     let worst = measure::worst_second(&world.ses.arrivals());
     assert!(worst <= 50, "{worst} in one second");
     world

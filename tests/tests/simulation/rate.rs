@@ -41,7 +41,7 @@ fn assert_regulated(world: &World, first: Window, windows: u32, length: u32, tol
         }
     }
     assert!(world.reports().iter().all(|report| report.slots_skipped == 0));
-    assert!(world.starts().iter().map(|start| start.environment).max() < Some(3));
+    assert!(world.poller_runs().iter().map(|start| start.environment).max() < Some(3));
 }
 
 async fn regulated(quota: f64, windows: u32, length: u32) {

@@ -30,7 +30,7 @@ async fn ten_permanent_refusals_in_a_row_hold_the_campaign_and_no_other() {
             // The ten; at the higher rate also what the window had in flight, and the next one's ten.
             let dead = world.dead_letters().len();
             assert!((10..=26).contains(&dead), "merge {merge}, {quota}/s: {dead} dead letters");
-            assert_eq!(world.standing("small").len(), 100 - dead, "merge {merge}, {quota}/s");
+            assert_eq!(world.contents("small").len(), 100 - dead, "merge {merge}, {quota}/s");
             assert_eq!(world.accepted().len(), 100, "merge {merge}, {quota}/s");
             // Lifted by the operator once it is mended, the rest is sent.
             world.mail_faults.clear();

@@ -74,7 +74,7 @@ async fn a_queue_that_appears_is_served_within_a_minute_at_its_share() {
         let used = measure::utilisation(&world, first, 4..116, 30);
         assert!(used >= 0.97, "merge {merge}: {used:.4}");
         // The second run is under way as the last window ends.
-        let run = world.runs.borrow_mut().remove(0);
+        let run = world.schedule_reports.borrow_mut().remove(0);
         assert_eq!((run.ticks, run.ticks_late, run.ticks_failed), (65, 0, 0), "{run:?}");
         assert_eq!(run.campaigns, Some(2));
         assert_eq!(listed(&world).await, list(&[("big", 90), ("small", 10), ("third", 100)]));
@@ -117,10 +117,10 @@ async fn a_campaign_whose_tag_is_removed_waits_in_its_queue_and_what_was_merged_
             .await;
         assert_eq!(listed(&world).await, list(&[("small", 10)]));
         world.assert_clean();
-        assert!(world.standing(MERGE).iter().all(|m| m.attributes["campaign"] == "small"));
+        assert!(world.contents(MERGE).iter().all(|m| m.attributes["campaign"] == "small"));
         let share = measure::share(&world.ses.arrivals(), "big", &measure::span(first, 66..100));
         assert!(share == 0.0, "merge {merge}: {share:.4}");
-        assert!(world.standing("campaign-big").len() > 10, "merge {merge}");
+        assert!(world.contents("campaign-big").len() > 10, "merge {merge}");
         let used = measure::utilisation(&world, first, 66..96, 10);
         assert!(used >= 0.97, "merge {merge}: {used:.4}");
     }
@@ -139,7 +139,7 @@ async fn what_was_merged_of_a_campaign_whose_queue_is_gone_is_sent() {
     let failing = failing.at("small/").during(now + MS(4_000)..now + MS(75_000));
     world.mail_faults.add(failing);
     let left = || {
-        let merged = world.standing(MERGE).into_iter();
+        let merged = world.contents(MERGE).into_iter();
         merged.filter(|message| message.attributes["campaign"] == "small").count()
     };
     let first = world
@@ -238,7 +238,7 @@ async fn a_call_that_fails_or_hangs_changes_nothing_and_costs_no_tick() {
         world.faults.add(Rule::new(fault).on(operation));
         let before = world.universe.now();
         assert_eq!(listed_after_a_run(&world).await, both, "{operation:?}");
-        let run = world.runs.borrow_mut().remove(1);
+        let run = world.schedule_reports.borrow_mut().remove(1);
         assert_eq!((run.ticks, run.ticks_late, run.ticks_failed), (65, 0, 0), "{run:?}");
         assert_eq!(run.campaigns, None);
         assert!(world.universe.now().saturating_since(before) <= MS(66_500), "{operation:?}");

@@ -81,7 +81,7 @@ async fn a_tick_whose_window_is_over_is_expired_and_touches_nothing() {
         assert_eq!(ends(&world, first.plus(number)), [End::Expired]);
     }
     assert_eq!(world.ledger_now().await.previous, None, "a window was claimed");
-    assert_eq!(world.standing("big").len(), 400);
+    assert_eq!(world.contents("big").len(), 400);
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +217,7 @@ async fn clocks_400_ms_apart_keep_the_bound_with_its_term() {
         let worst = measure::worst_second(&world.ses.arrivals());
         assert!(worst <= most, "{quota}/s: {worst} in one second, {most} allowed");
         assert!(measure::utilisation(&world, first, 5..40, 30) >= 0.96);
-        let used = world.starts().iter().map(|start| start.environment).max();
+        let used = world.poller_runs().iter().map(|start| start.environment).max();
         assert!(used >= Some(1), "one environment alone has one clock");
     }
 }
@@ -293,7 +293,7 @@ async fn where_ses_does_not_tell_the_quota_the_last_known_counts() {
         .await;
     world.assert_clean();
     assert!(measure::utilisation(&world, first, 4..120, 30) >= 0.975);
-    let known: Vec<bool> = world.starts().iter().map(|_| true).collect();
+    let known: Vec<bool> = world.poller_runs().iter().map(|_| true).collect();
     assert!(known.len() >= 120);
     assert_eq!(world.ledger_now().await.control.last_known_quota, Some(rate(20.0)));
 }
@@ -305,7 +305,7 @@ async fn a_quota_that_is_slow_to_read_costs_the_windows_that_passed_and_delays_n
     world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Account));
     let started = world.universe.now();
     world.schedule().await;
-    let run = world.runs.borrow_mut().remove(0);
+    let run = world.schedule_reports.borrow_mut().remove(0);
     assert_eq!((run.ticks, run.ticks_late, run.ticks_failed), (65, 0, 0), "{run:?}");
     let first = run.first_window.unwrap();
     assert!(first.opens() >= started + MS(5_000), "{run:?}");

@@ -276,7 +276,7 @@ impl PlanArgs {
         let stack = self.on.stack.open().await?;
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
         let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
-        let standing = Scenario::standing(&facts, Deployment { poller, scheduler });
+        let standing = Scenario::from_stack(&facts, Deployment { poller, scheduler });
         *scenario = Scenario { start: scenario.start, ..standing };
         Ok(())
     }

@@ -61,7 +61,7 @@ impl JournalSource for Kept {
         File::open(&self.0).map(BufReader::new)
     }
 
-    fn touched(&self) -> io::Result<EpochMillis> {
+    fn modified_at(&self) -> io::Result<EpochMillis> {
         let since = self.0.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(EpochMillis::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
     }
@@ -75,8 +75,8 @@ pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<Ended, Co
     let reconciled = Reconciled {
         campaigns: facts.campaigns,
         merge: stack.merge(),
-        guard: stack.poller.duplicate_guard,
-        mark_kept: stack.poller.mark_kept,
+        deduplication: stack.poller.duplicate_guard,
+        mark_retention: stack.poller.mark_kept,
         quota_per_second,
     };
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());

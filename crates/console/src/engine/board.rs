@@ -45,7 +45,7 @@ impl Board {
 
     /// Takes a look; `counted` where the queues were counted for it.
     pub(super) fn see(&mut self, facts: StackFacts, counted: bool) -> Vec<Change> {
-        self.top.see(&facts);
+        self.top.update(&facts);
         self.recently.see(&facts);
         self.facts = facts;
         let changes = self.seen.changes(self.top.status(), counted);
@@ -55,7 +55,7 @@ impl Board {
 
     /// Notes that a look failed.
     pub(super) fn miss(&mut self, why: String) {
-        self.top.miss(why);
+        self.top.set_error(why);
     }
 
     pub(super) fn facts(&self) -> &StackFacts {

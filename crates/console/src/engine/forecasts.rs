@@ -133,7 +133,7 @@ where
         let scenario = {
             let board = self.board.borrow();
             let (poller, scheduler) = (self.site.poller.clone(), self.site.scheduler.clone());
-            Scenario::standing(board.facts(), Deployment { poller, scheduler })
+            Scenario::from_stack(board.facts(), Deployment { poller, scheduler })
         };
         if scenario.mails() == 0 {
             return Shown::without("none", "nothing waits");

@@ -97,7 +97,7 @@ where
             },
             include_unknown: asked.include_unknown,
             drop_sent: asked.drop_sent,
-            homes: self.site.homes(&campaigns),
+            campaign_queues: self.site.campaign_queues(&campaigns),
             senders: self.site.poller.allowed_senders.clone(),
             guard: self.site.poller.duplicate_guard,
         };
@@ -194,7 +194,7 @@ fn shown(ended: &Result<ReplayReport, ReplayError>, of: u64) -> Shown {
     let none = ReplayReport::default();
     let (replayed, error) = match ended {
         Ok(replayed) => (replayed, None),
-        Err(ReplayError::Broken { replayed, source }) => {
+        Err(ReplayError::Broken { report: replayed, source }) => {
             (&**replayed, Some(format!("it broke off: {}", in_full(source))))
         }
         Err(error) => (&none, Some(error.to_string())),

@@ -86,7 +86,7 @@ where
     }
 
     /// Where dead letters of each campaign go home to.
-    pub(crate) fn homes(&self, campaigns: &[Campaign]) -> BTreeMap<String, QueueUrl> {
+    pub(crate) fn campaign_queues(&self, campaigns: &[Campaign]) -> BTreeMap<String, QueueUrl> {
         let home = |campaign: &Campaign| {
             (campaign.name.clone(), QueueUrl::new(campaign.queue_url.as_str()))
         };

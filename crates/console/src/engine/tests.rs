@@ -215,7 +215,7 @@ async fn dead_letters_are_shown_reviewed_and_replayed_once() {
     .await;
     world.run(20).await;
     assert_eq!(world.ses.accepted().len(), 5);
-    assert!(world.standing(tidegate_simulator::DEAD_LETTERS).is_empty());
+    assert!(world.contents(tidegate_simulator::DEAD_LETTERS).is_empty());
 }
 
 #[tokio::test(start_paused = true)]

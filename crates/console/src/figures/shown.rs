@@ -130,7 +130,7 @@ impl Figures {
             .map(|(per_second, waited)| Express { per_second, waited_s: waited.as_secs_f64() });
         Self {
             at: status.at,
-            failed: board.failed().map(str::to_owned),
+            failed: board.error().map(str::to_owned),
             rate: board.rate(),
             rows: board.rows().into_iter().map(row).collect(),
             express,

@@ -27,7 +27,7 @@ pub use plan::{FaultPlan, Strike};
 pub use rule::{Fault, Operation, Rule};
 
 use crate::shared::SharedState;
-use queues::Echo;
+use queues::Redelivery;
 
 /// A port that fails as its plan says. Over whatever adapter: it knows only the trait.
 ///
@@ -37,7 +37,7 @@ pub struct Faulty<T, E = FailureKind> {
     inner: T,
     plan: FaultPlan<E>,
     /// Messages to be given once more.
-    echoes: SharedState<Vec<Echo>>,
+    redeliveries: SharedState<Vec<Redelivery>>,
     /// Calls that were refused before they reached the adapter.
     unseen_calls: SharedState<u64>,
 }
@@ -48,7 +48,7 @@ impl<T, E> Faulty<T, E> {
         Self {
             inner,
             plan,
-            echoes: SharedState::new(Vec::new()),
+            redeliveries: SharedState::new(Vec::new()),
             unseen_calls: SharedState::new(0),
         }
     }
@@ -100,7 +100,7 @@ impl<T> Faulty<T> {
         act: impl Future<Output = Result<R, PortError>>,
     ) -> Result<R, PortError> {
         let decision = self.plan.decide(operation, resource);
-        self.plan.around(decision, act, failed(operation, resource)).await
+        self.plan.run(decision, act, failed(operation, resource)).await
     }
 }
 
@@ -209,7 +209,7 @@ impl<I: Invoke> Invoke for Faulty<I> {
             self.inner.tick(tick).await?;
             if doubled { self.inner.tick(tick).await } else { Ok(()) }
         };
-        self.plan.around(decision, act, failed(Operation::Tick, &window)).await
+        self.plan.run(decision, act, failed(Operation::Tick, &window)).await
     }
 }
 
@@ -217,11 +217,11 @@ impl<M: Mailer> Mailer for Faulty<M, Failure> {
     async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
         let resource = format!("{}/{}", mail.campaign, mail.id);
         let decision = self.plan.decide(Operation::Mail, &resource);
-        self.plan.around(decision, self.inner.send(mail, latest), |failure| failure).await
+        self.plan.run(decision, self.inner.send(mail, latest), |failure| failure).await
     }
 
     async fn warm(&self, connections: usize) {
-        self.plan.lead_in(&self.plan.decide(Operation::Warm, "")).await;
+        self.plan.delay_or_hang(&self.plan.decide(Operation::Warm, "")).await;
         self.inner.warm(connections).await;
     }
 

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::rule::{Fault, Operation, Rule};
 use crate::clock::Universe;
 use crate::entropy::SeededEntropy;
-use crate::latency::{Latency, pass};
+use crate::latency::{Latency, wait};
 use crate::shared::SharedState;
 
 /// A fault that struck.
@@ -126,29 +126,29 @@ impl<E: Clone> FaultPlan<E> {
     }
 
     /// One call under `decision`: `act` does it, `error` makes of `E` what its caller expects.
-    pub(super) async fn around<R, X>(
+    pub(super) async fn run<R, X>(
         &self,
         decision: CallFaults<E>,
         act: impl Future<Output = Result<R, X>>,
         error: impl Fn(E) -> X,
     ) -> Result<R, X> {
-        self.lead_in(&decision).await;
-        if let Some(said) = decision.before {
-            return Err(error(said));
+        self.delay_or_hang(&decision).await;
+        if let Some(error_kind) = decision.before {
+            return Err(error(error_kind));
         }
         let done = act.await?;
         if decision.hang_after {
             self.hang().await;
         }
         match decision.after {
-            Some(said) => Err(error(said)),
+            Some(error_kind) => Err(error(error_kind)),
             None => Ok(done),
         }
     }
 
     /// What comes before anything is done: a delay, or a hang.
-    pub(super) async fn lead_in(&self, decision: &CallFaults<E>) {
-        pass(decision.slow.draw(&self.entropy)).await;
+    pub(super) async fn delay_or_hang(&self, decision: &CallFaults<E>) {
+        wait(decision.slow.draw(&self.entropy)).await;
         if decision.hang_before {
             self.hang().await;
         }
@@ -197,8 +197,8 @@ impl<E> Default for CallFaults<E> {
 impl<E> CallFaults<E> {
     fn take(&mut self, fault: Fault<E>) {
         match fault {
-            Fault::Before(said) => self.before = Some(said),
-            Fault::After(said) => self.after = Some(said),
+            Fault::Before(error) => self.before = Some(error),
+            Fault::After(error) => self.after = Some(error),
             Fault::RefuseEntries(share) => self.refuse_entries = share,
             Fault::LoseEntries(share) => self.lose_entries = share,
             Fault::Slow(latency) => self.slow = latency,

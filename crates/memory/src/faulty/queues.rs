@@ -10,7 +10,7 @@ use super::{Faulty, Operation, failed};
 
 /// A message that a standard queue gives once more.
 #[derive(Clone, Debug)]
-pub(super) struct Echo {
+pub(super) struct Redelivery {
     queue: QueueUrl,
     from: Timestamp,
     message: Received,
@@ -26,15 +26,16 @@ impl<Q: Queues> Faulty<Q> {
     }
 
     /// The echoes that are due, `max` at most.
-    fn due_echoes(&self, queue: &QueueUrl, max: usize) -> Vec<Received> {
+    fn due_redeliveries(&self, queue: &QueueUrl, max: usize) -> Vec<Received> {
         let now = self.plan.universe().now();
-        self.echoes.with(|echoes| {
+        self.redeliveries.with(|redeliveries| {
             let mut due = Vec::new();
-            echoes.retain(|echo| {
-                let is_due = echo.queue == *queue && echo.from <= now && due.len() < max;
+            redeliveries.retain(|redelivery| {
+                let is_due =
+                    redelivery.queue == *queue && redelivery.from <= now && due.len() < max;
                 if is_due {
-                    let receive_count = echo.message.receive_count + 1;
-                    due.push(Received { receive_count, ..echo.message.clone() });
+                    let receive_count = redelivery.message.receive_count + 1;
+                    due.push(Received { receive_count, ..redelivery.message.clone() });
                 }
                 !is_due
             });
@@ -42,13 +43,13 @@ impl<Q: Queues> Faulty<Q> {
         })
     }
 
-    async fn receive_with_echoes(
+    async fn receive_with_redeliveries(
         &self,
         queue: &QueueUrl,
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Received>, PortError> {
-        let mut received = self.due_echoes(queue, max);
+        let mut received = self.due_redeliveries(queue, max);
         if received.is_empty() || received.len() < max {
             let wait = if received.is_empty() { wait } else { Duration::ZERO };
             received.extend(self.inner.receive(queue, max - received.len(), wait).await?);
@@ -77,7 +78,7 @@ impl<Q: Queues> Faulty<Q> {
                 act(&passed).await
             }
         };
-        let done = self.plan.around(decision, acted, failed(operation, queue.as_str())).await?;
+        let done = self.plan.run(decision, acted, failed(operation, queue.as_str())).await?;
         let mut done = done.into_iter();
         let answers = refused.into_iter().zip(lost).map(|(refused, lost)| {
             let answer = if refused { None } else { done.next() };
@@ -100,18 +101,23 @@ impl<Q: Queues> Queues for Faulty<Q> {
         wait: Duration,
     ) -> Result<Vec<Received>, PortError> {
         let decision = self.decide(Operation::Receive, queue);
-        let (nothing, echo_at) = (decision.nothing, decision.duplicate_at(&self.plan));
+        let (nothing, redelivered_at) = (decision.nothing, decision.duplicate_at(&self.plan));
         let act = async {
-            if nothing { Ok(Vec::new()) } else { self.receive_with_echoes(queue, max, wait).await }
+            if nothing {
+                Ok(Vec::new())
+            } else {
+                self.receive_with_redeliveries(queue, max, wait).await
+            }
         };
         let failed = failed(Operation::Receive, queue.as_str());
-        let received = self.plan.around(decision, act, failed).await?;
-        if let Some(from) = echo_at.filter(|_| !queue.is_fifo()) {
-            let echo = |message: &Received| {
+        let received = self.plan.run(decision, act, failed).await?;
+        if let Some(from) = redelivered_at.filter(|_| !queue.is_fifo()) {
+            let redelivery = |message: &Received| {
                 let (queue, message) = (queue.clone(), message.clone());
-                Echo { queue, from, message }
+                Redelivery { queue, from, message }
             };
-            self.echoes.with(|echoes| echoes.extend(received.iter().map(echo)));
+            self.redeliveries
+                .with(|redeliveries| redeliveries.extend(received.iter().map(redelivery)));
         }
         Ok(received)
     }
@@ -145,7 +151,7 @@ impl<Q: Queues> Queues for Faulty<Q> {
     async fn depth(&self, queue: &QueueUrl) -> Result<Depth, PortError> {
         let decision = self.decide(Operation::Depth, queue);
         let failed = failed(Operation::Depth, queue.as_str());
-        self.plan.around(decision, self.inner.depth(queue), failed).await
+        self.plan.run(decision, self.inner.depth(queue), failed).await
     }
 
     fn calls(&self) -> u64 {

@@ -26,8 +26,8 @@ fn refused(code: &str) -> FailureKind {
 
 /// An entry that failed by no fault of its sender.
 pub(super) fn internal_error() -> EntryError {
-    let said = "The request processing has failed because of an unknown error.";
-    entry_error("InternalError", said)
+    let text = "The request processing has failed because of an unknown error.";
+    entry_error("InternalError", text)
 }
 
 /// A batch has 1 to 10 entries.
@@ -65,8 +65,8 @@ pub(super) fn visibility(after: Duration) -> Result<(), EntryError> {
 /// Whether a queue takes `message`.
 pub(super) fn message(message: &Outgoing, fifo: bool, max_bytes: usize) -> Result<(), EntryError> {
     if message.body.is_empty() {
-        let said = "The request must contain the parameter MessageBody.";
-        return Err(entry_error("MissingParameter", said));
+        let text = "The request must contain the parameter MessageBody.";
+        return Err(entry_error("MissingParameter", text));
     }
     if !message.body.chars().all(is_allowed) {
         return Err(entry_error("InvalidMessageContents", "Invalid characters found"));
@@ -100,10 +100,10 @@ fn attributes(message: &Outgoing) -> Result<(), EntryError> {
             return Err(invalid("MessageAttribute.Name", name, "The name is there twice"));
         }
         if value.is_empty() {
-            let said = format!(
+            let text = format!(
                 "Message (user) attribute '{name}' must contain a non-empty value of type 'String'."
             );
-            return Err(entry_error("InvalidParameterValue", said));
+            return Err(entry_error("InvalidParameterValue", text));
         }
     }
     Ok(())

@@ -67,8 +67,8 @@ pub struct MemoryQueues {
     queues: SharedState<BTreeMap<QueueUrl, QueueEntry>>,
     calls: Arc<AtomicU64>,
     /// The bodies that this client was given.
-    given: SharedState<Vec<Weak<String>>>,
-    most_held: Arc<AtomicU64>,
+    received_bodies: SharedState<Vec<Weak<String>>>,
+    max_bytes_held: Arc<AtomicU64>,
     calls_by_kind: Arc<[AtomicU64; 2]>,
 }
 
@@ -81,8 +81,8 @@ impl MemoryQueues {
             latency: SharedState::new(Latency::NONE),
             queues: SharedState::new(BTreeMap::new()),
             calls: Arc::default(),
-            given: SharedState::new(Vec::new()),
-            most_held: Arc::default(),
+            received_bodies: SharedState::new(Vec::new()),
+            max_bytes_held: Arc::default(),
             calls_by_kind: Arc::default(),
         }
     }
@@ -94,23 +94,28 @@ impl MemoryQueues {
 
     /// Another client of the same queues, which counts its own calls.
     pub fn client(&self) -> Self {
-        Self { calls: Arc::default(), given: SharedState::new(Vec::new()), ..self.clone() }
+        Self {
+            calls: Arc::default(),
+            received_bodies: SharedState::new(Vec::new()),
+            ..self.clone()
+        }
     }
 
     /// The most bytes of received bodies that any one client has held at once: of each, from SQS's
     /// answer until it was dropped.
-    pub fn most_held(&self) -> u64 {
-        self.most_held.load(Ordering::Relaxed)
+    pub fn max_bytes_held(&self) -> u64 {
+        self.max_bytes_held.load(Ordering::Relaxed)
     }
 
     /// Counts what this client holds, `received` included.
-    fn hold(&self, received: &[Received]) {
-        let held = self.given.with(|given| {
-            given.retain(|body| body.strong_count() > 0);
-            given.extend(received.iter().map(|message| Arc::downgrade(message.body.text())));
-            given.iter().filter_map(Weak::upgrade).map(|body| body.len() as u64).sum()
+    fn track_bytes_held(&self, received: &[Received]) {
+        let held = self.received_bodies.with(|received_bodies| {
+            received_bodies.retain(|body| body.strong_count() > 0);
+            received_bodies
+                .extend(received.iter().map(|message| Arc::downgrade(message.body.text())));
+            received_bodies.iter().filter_map(Weak::upgrade).map(|body| body.len() as u64).sum()
         });
-        self.most_held.fetch_max(held, Ordering::Relaxed);
+        self.max_bytes_held.fetch_max(held, Ordering::Relaxed);
     }
 
     /// Makes a queue, FIFO where its name ends in `.fifo`; an existing one is emptied.
@@ -145,7 +150,7 @@ impl MemoryQueues {
     }
 
     /// How deep a queue really is, without a call; empty where there is no such queue.
-    pub fn standing(&self, url: &QueueUrl) -> Depth {
+    pub fn true_depth(&self, url: &QueueUrl) -> Depth {
         let now = self.universe.now();
         self.queues
             .with(|queues| queues.get_mut(url).map(|served| served.queue.depth(now)))
@@ -335,7 +340,7 @@ impl Queues for MemoryQueues {
         halves.request().await;
         check::receive(max, wait).map_err(failed)?;
         let received = self.long_poll(queue, max, wait).await.map_err(failed);
-        self.hold(received.as_deref().unwrap_or_default());
+        self.track_bytes_held(received.as_deref().unwrap_or_default());
         halves.answer().await;
         received
     }

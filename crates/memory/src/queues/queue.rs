@@ -199,8 +199,8 @@ impl Queue {
         let Some(stored) = self.messages.get(&sequence) else { return Ok(()) };
         let newest = stored.receive_count == delivery;
         if self.fifo && !(newest && matches!(stored.place, MessageState::InFlight(_))) {
-            let said = "The receipt handle has expired";
-            return Err(check::entry_error("ReceiptHandleIsInvalid", said));
+            let message = "The receipt handle has expired";
+            return Err(check::entry_error("ReceiptHandleIsInvalid", message));
         }
         if newest && in_vain && !self.fifo {
             self.doubled.push((now, stored.body.to_string()));
@@ -224,11 +224,11 @@ impl Queue {
             stored.receive_count == delivery && matches!(stored.place, MessageState::InFlight(_))
         });
         if !in_flight {
-            let said = format!(
+            let message = format!(
                 "Value {receipt} for parameter ReceiptHandle is invalid. Reason: Message does not \
                  exist or is not available for visibility timeout change."
             );
-            return Err(check::entry_error("InvalidParameterValue", said));
+            return Err(check::entry_error("InvalidParameterValue", message));
         }
         let place = if after.is_zero() {
             MessageState::Visible
@@ -315,8 +315,8 @@ impl Queue {
             (ours && sequence < self.next).then_some((sequence, delivery))
         };
         read().ok_or_else(|| {
-            let said = format!("The receipt handle \"{receipt}\" is not valid for this queue.");
-            check::entry_error("ReceiptHandleIsInvalid", said)
+            let message = format!("The receipt handle \"{receipt}\" is not valid for this queue.");
+            check::entry_error("ReceiptHandleIsInvalid", message)
         })
     }
 

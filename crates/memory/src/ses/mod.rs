@@ -17,7 +17,7 @@ pub use quota::Counting;
 
 use crate::clock::{SimClock, Universe};
 use crate::entropy::SeededEntropy;
-use crate::latency::{Latency, pass};
+use crate::latency::{Latency, wait};
 use crate::shared::SharedState;
 use quota::{QuotaExcess, SesQuota};
 
@@ -232,7 +232,7 @@ pub struct MemoryMailer {
 impl Mailer for MemoryMailer {
     async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
         let SesSettings { latency, hand_over, .. } = self.ses.settings();
-        pass(hand_over.draw(&self.ses.entropy)).await;
+        wait(hand_over.draw(&self.ses.entropy)).await;
         if self.clock.monotonic() > latest {
             return Err(failures::too_late());
         }

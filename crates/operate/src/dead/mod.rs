@@ -5,11 +5,11 @@
 
 mod export;
 mod filter;
-mod held;
+mod hidden;
 mod letter;
 mod read;
 mod replay;
-mod replayed;
+mod replay_report;
 mod report;
 mod review;
 mod view;
@@ -19,7 +19,7 @@ pub use filter::LetterFilter;
 pub use letter::{Doubt, Letter, LetterContent};
 pub use read::{Coverage, LetterSnapshot, ReadProgress, read};
 pub use replay::{ReplayPace, ReplayPorts, ReplayProgress, replay};
-pub use replayed::{ReplayError, ReplayReport};
+pub use replay_report::{ReplayError, ReplayReport};
 pub use report::{
     Grouping, LetterDetails, LetterGroup, LetterGroups, LetterList, LetterSummary, groups, list,
     show,

@@ -7,7 +7,7 @@ use futures_util::future::{Either, join_all, select};
 use serde::Serialize;
 use tidegate_delivery::ports::{Clock, Depth, Monotonic, PortError, QueueUrl, Queues, Received};
 
-use super::held::HiddenMessages;
+use super::hidden::HiddenMessages;
 use super::letter::Letter;
 
 const BATCH: usize = 10;
@@ -79,11 +79,11 @@ pub async fn read(
     mut progress: impl FnMut(ReadProgress),
 ) -> Result<LetterSnapshot, PortError> {
     let depth = queues.depth(queue).await?;
-    let mut held = HiddenMessages::default();
+    let mut hidden = HiddenMessages::default();
     let mut letters = BTreeMap::new();
     let mut coverage = Coverage { hidden_before: depth.in_flight, ..Coverage::default() };
     let rounds =
-        rounds(queues, clock, queue, (limit, depth), &mut held, &mut letters, &mut progress);
+        rounds(queues, clock, queue, (limit, depth), &mut hidden, &mut letters, &mut progress);
     let ended = match select(pin!(rounds), pin!(stop)).await {
         Either::Left((ended, _)) => ended,
         Either::Right(((), _)) => {
@@ -91,7 +91,7 @@ pub async fn read(
             Ok(())
         }
     };
-    coverage.still_hidden = held.let_go(queues, queue).await;
+    coverage.still_hidden = hidden.make_visible(queues, queue).await;
     ended?;
     let mut letters: Vec<Letter> = letters.into_values().collect();
     coverage.read = letters.len() as u64;
@@ -108,13 +108,13 @@ async fn rounds(
     clock: &impl Clock,
     queue: &QueueUrl,
     (limit, depth): (usize, Depth),
-    held: &mut HiddenMessages,
+    hidden: &mut HiddenMessages,
     letters: &mut BTreeMap<String, Letter>,
     progress: &mut impl FnMut(ReadProgress),
 ) -> Result<(), PortError> {
     let mut empty = 0;
     while letters.len() < limit && empty < EMPTY_ROUNDS {
-        held.renew(queues, clock, queue).await;
+        hidden.renew(queues, clock, queue).await;
         let before = letters.len();
         let left = limit - before;
         let calls =
@@ -124,7 +124,7 @@ async fn rounds(
             match result {
                 Ok(received) => {
                     for message in received {
-                        held.note(&message, since);
+                        hidden.note(&message, since);
                         letters.insert(message.message_id.clone(), Letter::of(&message));
                     }
                 }

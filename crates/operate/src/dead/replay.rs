@@ -12,8 +12,8 @@ use tidegate_delivery::ports::{
     VISIBILITY_TIMEOUT,
 };
 
-use super::held::HiddenMessages;
-use super::replayed::{ReplayError, ReplayReport};
+use super::hidden::HiddenMessages;
+use super::replay_report::{ReplayError, ReplayReport};
 use super::review::{ReplayMail, Review};
 use crate::steer::{Author, MAX_REASON_CHARS};
 
@@ -98,7 +98,7 @@ pub async fn replay(
         detail: detail.chars().take(MAX_DETAIL).collect(),
         reason: author.reason.trim().to_owned(),
     };
-    let (sends, drops) = (review.to_send(), review.drops.len());
+    let (sends, drops) = (review.to_send(), review.deletions.len());
     let begun = format!("begun: {sends} to send, {drops} to delete ({})", review.filter);
     ledger.add(&record(begun)).await.map_err(ReplayError::NotRecorded)?;
     let began = clock.monotonic();
@@ -108,10 +108,10 @@ pub async fn replay(
         marks: ledger,
         clock,
         guarded: review.guarded,
-        orders: review.orders.clone(),
-        drops: review.drops.clone(),
-        held: HiddenMessages::default(),
-        replayed: ReplayReport {
+        mails: review.mails.clone(),
+        deletions: review.deletions.clone(),
+        hidden: HiddenMessages::default(),
+        report: ReplayReport {
             filter: review.filter.clone(),
             by: author.by.clone(),
             reason: author.reason.trim().to_owned(),
@@ -121,15 +121,15 @@ pub async fn replay(
         began: EpochMillis::from(clock.wall()),
         progress,
     };
-    let ended = run.go(pace, pin!(stop)).await;
-    let mut replayed = run.replayed;
-    replayed.still_hidden = run.held.let_go(queues, dead_letters).await;
-    replayed.took_s = clock.monotonic().saturating_since(began).as_secs();
-    let end = format!("ended: {} of {sends} sent, {} deleted", replayed.sent, replayed.dropped);
-    replayed.recorded = ledger.add(&record(end)).await.is_ok();
+    let ended = run.run(pace, pin!(stop)).await;
+    let mut report = run.report;
+    report.still_hidden = run.hidden.make_visible(queues, dead_letters).await;
+    report.took_s = clock.monotonic().saturating_since(began).as_secs();
+    let end = format!("ended: {} of {sends} sent, {} deleted", report.sent, report.dropped);
+    report.recorded = ledger.add(&record(end)).await.is_ok();
     match ended {
-        Ok(()) => Ok(replayed),
-        Err(source) => Err(ReplayError::Broken { replayed: Box::new(replayed), source }),
+        Ok(()) => Ok(report),
+        Err(source) => Err(ReplayError::Broken { report: Box::new(report), source }),
     }
 }
 
@@ -139,10 +139,10 @@ struct ReplayRun<'a, Q, M, C, P> {
     marks: &'a M,
     clock: &'a C,
     guarded: bool,
-    orders: BTreeMap<String, ReplayMail>,
-    drops: Vec<String>,
-    held: HiddenMessages,
-    replayed: ReplayReport,
+    mails: BTreeMap<String, ReplayMail>,
+    deletions: Vec<String>,
+    hidden: HiddenMessages,
+    report: ReplayReport,
     began: EpochMillis,
     progress: P,
 }
@@ -150,22 +150,22 @@ struct ReplayRun<'a, Q, M, C, P> {
 /// What a receive brought.
 struct BatchResult {
     /// Letters that were reviewed.
-    meant: usize,
+    reviewed: usize,
     /// Others.
     others: usize,
     /// Whether the search comes on: a reviewed letter, or one that is as old and was not seen before.
-    on: bool,
+    found_new: bool,
 }
 
 /// A letter in hand, whose mail is to be sent.
 struct ReceivedLetter {
     message_id: String,
     receipt: String,
-    order: ReplayMail,
+    mail: ReplayMail,
 }
 
 impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M, C, P> {
-    async fn go(
+    async fn run(
         &mut self,
         pace: ReplayPace,
         mut stop: Pin<&mut impl Future<Output = ()>>,
@@ -174,20 +174,20 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         let (mut next, mut look) = (self.clock.monotonic(), self.clock.monotonic() + LOOK_EVERY);
         let mut found_at = self.clock.monotonic();
         let mut most = batch(pace.per_second);
-        while !(self.orders.is_empty() && self.drops.is_empty()) {
+        while !(self.mails.is_empty() && self.deletions.is_empty()) {
             let wake = next.min(self.clock.monotonic() + RENEW_EVERY);
             if let Either::Right(_) = select(pin!(self.clock.sleep_until(wake)), &mut stop).await {
-                self.replayed.interrupted = true;
+                self.report.interrupted = true;
                 return Ok(());
             }
-            self.held.renew(self.queues, self.clock, self.dead_letters).await;
+            self.hidden.renew(self.queues, self.clock, self.dead_letters).await;
             if wake < next {
                 continue;
             }
             if self.clock.monotonic() >= look {
                 look = self.clock.monotonic() + LOOK_EVERY;
                 if self.is_behind(&depths, pace.backlog).await? {
-                    self.tell(true);
+                    self.report_progress(true);
                     (next, found_at) = (look, look);
                     continue;
                 }
@@ -197,41 +197,41 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
             let received = match select(receive, &mut stop).await {
                 Either::Left((received, _)) => received?,
                 Either::Right(_) => {
-                    self.replayed.interrupted = true;
+                    self.report.interrupted = true;
                     return Ok(());
                 }
             };
             // From here to the deletes nothing is interrupted.
-            let dealt = self.deal(received, since).await?;
+            let batch_result = self.process(received, since).await?;
             let now = self.clock.monotonic();
             // Among others' letters the reviewed ones are few: the pace is kept afterwards.
-            let sparse = dealt.others > dealt.meant;
+            let sparse = batch_result.others > batch_result.reviewed;
             most = if sparse { BATCH } else { batch(pace.per_second) };
-            if dealt.meant > 0 {
-                next = next.max(now) + seconds(dealt.meant, pace.per_second);
+            if batch_result.reviewed > 0 {
+                next = next.max(now) + seconds(batch_result.reviewed, pace.per_second);
             }
-            if dealt.on {
+            if batch_result.found_new {
                 found_at = next.max(now);
             } else if now.saturating_since(found_at) > GIVE_UP {
-                self.replayed.not_found = (self.orders.len() + self.drops.len()) as u64;
+                self.report.not_found = (self.mails.len() + self.deletions.len()) as u64;
                 return Ok(());
             }
-            self.tell(false);
+            self.report_progress(false);
         }
         Ok(())
     }
 
-    fn tell(&mut self, waits: bool) {
-        (self.progress)(ReplayProgress { sent: self.replayed.sent, of: self.replayed.of, waits });
+    fn report_progress(&mut self, waits: bool) {
+        (self.progress)(ReplayProgress { sent: self.report.sent, of: self.report.of, waits });
     }
 
     /// The depths of the queues that mails go to.
     async fn depths(&self) -> Result<BTreeMap<QueueUrl, u64>, PortError> {
         let mut depths = BTreeMap::new();
-        for order in self.orders.values() {
-            if !depths.contains_key(&order.queue) {
-                let depth = self.queues.depth(&order.queue).await?;
-                depths.insert(order.queue.clone(), depth.visible + depth.delayed);
+        for mail in self.mails.values() {
+            if !depths.contains_key(&mail.queue) {
+                let depth = self.queues.depth(&mail.queue).await?;
+                depths.insert(mail.queue.clone(), depth.visible + depth.delayed);
             }
         }
         Ok(depths)
@@ -251,37 +251,38 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
     }
 
     /// Sends and deletes what of `received` was reviewed.
-    async fn deal(
+    async fn process(
         &mut self,
         received: Vec<Received>,
         since: Monotonic,
     ) -> Result<BatchResult, PortError> {
         let (mut mails, mut drops) = (Vec::new(), Vec::new());
-        let (all, mut on) = (received.len(), false);
+        let (all, mut found_new) = (received.len(), false);
         for message in received {
             let is_old = message.sent_at_millis <= self.began.as_millis();
-            on |= self.held.note(&message, since) && is_old;
-            if let Some(order) = self.orders.get(&message.message_id) {
+            found_new |= self.hidden.note(&message, since) && is_old;
+            if let Some(mail) = self.mails.get(&message.message_id) {
                 let (message_id, receipt) = (message.message_id, message.receipt);
-                mails.push(ReceivedLetter { message_id, receipt, order: order.clone() });
-            } else if self.drops.contains(&message.message_id) {
+                mails.push(ReceivedLetter { message_id, receipt, mail: mail.clone() });
+            } else if self.deletions.contains(&message.message_id) {
                 drops.push((message.message_id, message.receipt));
             }
         }
-        let meant = mails.len() + drops.len();
-        let dealt = BatchResult { meant, others: all - meant, on: on || meant > 0 };
-        self.replayed.dropped += self.delete(drops).await;
+        let reviewed = mails.len() + drops.len();
+        let batch_result =
+            BatchResult { reviewed, others: all - reviewed, found_new: found_new || reviewed > 0 };
+        self.report.dropped += self.delete(drops).await;
         let mails = self.not_sent(mails).await?;
         let mut by_queue: BTreeMap<QueueUrl, Vec<ReceivedLetter>> = BTreeMap::new();
-        for mail in mails {
-            by_queue.entry(mail.order.queue.clone()).or_default().push(mail);
+        for letter in mails {
+            by_queue.entry(letter.mail.queue.clone()).or_default().push(letter);
         }
         for (queue, mails) in by_queue {
             for batch in pack(mails) {
                 self.send(&queue, batch).await?;
             }
         }
-        Ok(dealt)
+        Ok(batch_result)
     }
 
     /// Those that the guard does not know as sent: the review may be old.
@@ -292,21 +293,21 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         if !self.guarded || mails.is_empty() {
             return Ok(mails);
         }
-        let identities: Vec<_> = mails.iter().map(|mail| mail.order.identity.clone()).collect();
+        let identities: Vec<_> = mails.iter().map(|letter| letter.mail.identity.clone()).collect();
         let found = self.marks.find(&identities).await?;
         let now = self.clock.wall();
         let mut kept = Vec::with_capacity(mails.len());
-        for (mail, mark) in mails.into_iter().zip(found) {
+        for (letter, mark) in mails.into_iter().zip(found) {
             let sent = mark.is_some_and(|mark| match mark.state {
                 MarkState::Sent => true,
                 MarkState::Sending => now.saturating_since(mark.since.into()) <= VISIBILITY_TIMEOUT,
                 MarkState::Parked => false,
             });
             if sent {
-                self.orders.remove(&mail.message_id);
-                self.replayed.sent_meanwhile += 1;
+                self.mails.remove(&letter.message_id);
+                self.report.sent_meanwhile += 1;
             } else {
-                kept.push(mail);
+                kept.push(letter);
             }
         }
         Ok(kept)
@@ -317,23 +318,24 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         queue: &QueueUrl,
         batch: Vec<ReceivedLetter>,
     ) -> Result<(), PortError> {
-        let messages: Vec<Outgoing> = batch.iter().map(|mail| mail.order.message.clone()).collect();
+        let messages: Vec<Outgoing> =
+            batch.iter().map(|letter| letter.mail.message.clone()).collect();
         let entries = match self.queues.send(queue, &messages).await {
             Ok(entries) => entries,
             Err(error) => {
-                self.replayed.uncertain += batch.len() as u64;
+                self.report.uncertain += batch.len() as u64;
                 return Err(error);
             }
         };
         let mut sent = Vec::new();
-        for (index, mail) in batch.into_iter().enumerate() {
+        for (index, letter) in batch.into_iter().enumerate() {
             // Dealt with, whatever comes of its delete: never sent twice in one run.
-            self.orders.remove(&mail.message_id);
+            self.mails.remove(&letter.message_id);
             if matches!(entries.get(index), Some(Ok(()))) {
-                self.replayed.sent += 1;
-                sent.push((mail.message_id, mail.receipt));
+                self.report.sent += 1;
+                sent.push((letter.message_id, letter.receipt));
             } else {
-                self.replayed.refused += 1;
+                self.report.refused += 1;
             }
         }
         self.delete(sent).await;
@@ -344,7 +346,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
     async fn delete(&mut self, mut letters: Vec<(String, String)>) -> u64 {
         let all = letters.len();
         for (id, _) in &letters {
-            self.drops.retain(|drop| drop != id);
+            self.deletions.retain(|drop| drop != id);
         }
         for _ in 0..DELETES {
             if letters.is_empty() {
@@ -357,14 +359,14 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
             let mut failed = Vec::new();
             for (index, letter) in letters.into_iter().enumerate() {
                 if matches!(entries.get(index), Some(Ok(()))) {
-                    self.held.forget(&letter.0);
+                    self.hidden.forget(&letter.0);
                 } else {
                     failed.push(letter);
                 }
             }
             letters = failed;
         }
-        self.replayed.not_deleted += letters.len() as u64;
+        self.report.not_deleted += letters.len() as u64;
         (all - letters.len()) as u64
     }
 }
@@ -385,16 +387,16 @@ fn seconds(mails: usize, per_second: f64) -> Duration {
 fn pack(mails: Vec<ReceivedLetter>) -> Vec<Vec<ReceivedLetter>> {
     let mut batches: Vec<Vec<ReceivedLetter>> = Vec::new();
     let mut bytes = 0;
-    for mail in mails {
-        let size = mail.order.message.bytes();
+    for letter in mails {
+        let size = letter.mail.message.bytes();
         match batches.last_mut() {
             Some(batch) if batch.len() < BATCH && bytes + size <= BATCH_BYTES => {
                 bytes += size;
-                batch.push(mail);
+                batch.push(letter);
             }
             _ => {
                 bytes = size;
-                batches.push(vec![mail]);
+                batches.push(vec![letter]);
             }
         }
     }

@@ -147,11 +147,11 @@ pub fn list(
     now: EpochMillis,
     addresses: AddressVisibility,
 ) -> LetterList {
-    let meant = reading.letters.iter().filter(|letter| filter.admits(letter));
+    let selected = reading.letters.iter().filter(|letter| filter.admits(letter));
     LetterList {
         filter: filter.to_string(),
         coverage: reading.coverage,
-        letters: meant.map(|letter| row(letter, now, addresses)).collect(),
+        letters: selected.map(|letter| row(letter, now, addresses)).collect(),
     }
 }
 

@@ -27,7 +27,7 @@ pub struct ReviewOptions {
     /// Letters of mails that were sent are deleted.
     pub drop_sent: bool,
     /// The campaigns' queues, by name; express mail under its own.
-    pub homes: BTreeMap<String, QueueUrl>,
+    pub campaign_queues: BTreeMap<String, QueueUrl>,
     /// Who may send.
     pub senders: AllowedSenders,
     /// Whether mails are marked.
@@ -90,16 +90,16 @@ pub struct Review {
     pub to_drop: u64,
     /// The mails that would be sent, by the dead letter's message id.
     #[serde(skip)]
-    pub orders: BTreeMap<String, ReplayMail>,
+    pub mails: BTreeMap<String, ReplayMail>,
     /// The letters that would be deleted: message ids.
     #[serde(skip)]
-    pub drops: Vec<String>,
+    pub deletions: Vec<String>,
 }
 
 impl Review {
     /// How many mails would be sent.
     pub fn to_send(&self) -> u64 {
-        self.orders.len() as u64
+        self.mails.len() as u64
     }
 }
 
@@ -121,10 +121,10 @@ pub async fn review(
     marks: &impl Marks,
     now: Timestamp,
 ) -> Result<Review, PortError> {
-    let meant: Vec<&Letter> =
+    let selected: Vec<&Letter> =
         reading.letters.iter().filter(|letter| options.filter.admits(letter)).collect();
     let guarded = options.guard != DuplicateGuard::Off;
-    let marked = if guarded { find(&meant, marks).await? } else { BTreeMap::new() };
+    let marked = if guarded { find(&selected, marks).await? } else { BTreeMap::new() };
     let mut review = Review {
         filter: options.filter.to_string(),
         guarded,
@@ -132,11 +132,11 @@ pub async fn review(
         groups: Vec::new(),
         refusals: Vec::new(),
         to_drop: 0,
-        orders: BTreeMap::new(),
-        drops: Vec::new(),
+        mails: BTreeMap::new(),
+        deletions: Vec::new(),
     };
     let newest = newest(reading);
-    for letter in meant {
+    for letter in selected {
         let identity = letter.identity();
         let mark = identity.as_ref().and_then(|identity| marked.get(identity));
         let is_newest =
@@ -237,7 +237,7 @@ fn order(
     entry: &DeadLetter,
     options: &ReviewOptions,
 ) -> Result<ReplayMail, String> {
-    let Some(queue) = options.homes.get(&entry.campaign) else {
+    let Some(queue) = options.campaign_queues.get(&entry.campaign) else {
         return Err(format!("there is no campaign {} any more", entry.campaign));
     };
     let email = Email::parse(&entry.message).and_then(|email| options.senders.admit(email));
@@ -287,13 +287,13 @@ impl Review {
         match verdict {
             LetterVerdict::Send(order) => {
                 group.to_send += 1;
-                self.orders.insert(letter.message_id.clone(), *order);
+                self.mails.insert(letter.message_id.clone(), *order);
             }
             LetterVerdict::Sent => {
                 group.sent_already += 1;
                 if drop_sent {
                     self.to_drop += 1;
-                    self.drops.push(letter.message_id.clone());
+                    self.deletions.push(letter.message_id.clone());
                 } else {
                     self.refuse(
                         "were sent, as the duplicate guard knows; --drop-sent deletes them here",

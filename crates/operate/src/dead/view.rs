@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::letter::Doubt;
 use super::read::Coverage;
-use super::replayed::ReplayReport;
+use super::replay_report::ReplayReport;
 use super::report::{Grouping, LetterDetails, LetterGroups, LetterList, LetterSummary};
 use super::review::Review;
 use crate::format::{count, span, time};

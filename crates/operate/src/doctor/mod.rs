@@ -194,9 +194,9 @@ fn clock(facts: &DeploymentFacts) -> Finding {
                     check,
                     format!(
                         "this machine is {:.1} s off AWS's time",
-                        crate::status::precise(off) / 1e3
+                        crate::status::as_f64(off) / 1e3
                     ),
-                    "let this machine's clock be set by NTP: ages and ends of pauses are told by it",
+                    "let this machine's clock be set by NTP: ages and ends of pauses are reported by it",
                 )
             }
         }

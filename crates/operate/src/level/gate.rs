@@ -8,7 +8,7 @@ use tidegate_delivery::ports::{Clock, Ledger, Monotonic, PortError};
 use crate::format::span;
 
 /// The level is asked this often at most: it is judged once a minute.
-const ASKED_EVERY: Duration = Duration::from_secs(15);
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Whoever tells the level.
 pub trait LevelSource {
@@ -45,9 +45,9 @@ impl<L: Ledger, C: Clock> LevelSource for LedgerLevel<'_, L, C> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelPolicy {
     /// It sends whatever the level.
-    pub ignores: bool,
+    pub ignore: bool,
     /// How long it waits in all; none is as long as it takes.
-    pub most: Option<Duration>,
+    pub max_wait: Option<Duration>,
 }
 
 /// It waited as long as it may.
@@ -64,17 +64,17 @@ pub struct LevelTimeout {
 
 /// Whether rows of one priority are held back.
 pub(crate) struct LevelGate<'a, G> {
-    gate: &'a G,
+    source: &'a G,
     priority: Priority,
-    obedience: LevelPolicy,
+    policy: LevelPolicy,
     /// Not asked again before.
     next: Option<Monotonic>,
     since: Option<Monotonic>,
 }
 
 impl<'a, G: LevelSource> LevelGate<'a, G> {
-    pub(crate) fn new(gate: &'a G, priority: Priority, obedience: LevelPolicy) -> Self {
-        Self { gate, priority, obedience, next: None, since: None }
+    pub(crate) fn new(source: &'a G, priority: Priority, policy: LevelPolicy) -> Self {
+        Self { source, priority, policy, next: None, since: None }
     }
 
     /// Until when the next batch is held back, and by what level; none where it may go. A ledger that
@@ -87,22 +87,22 @@ impl<'a, G: LevelSource> LevelGate<'a, G> {
         clock: &impl Clock,
     ) -> Result<Option<(Monotonic, Level)>, LevelTimeout> {
         let now = clock.monotonic();
-        if self.obedience.ignores || (self.since.is_none() && self.next.is_some_and(|n| now < n)) {
+        if self.policy.ignore || (self.since.is_none() && self.next.is_some_and(|n| now < n)) {
             return Ok(None);
         }
-        let level = self.gate.level().await.unwrap_or_default();
-        let next = now + ASKED_EVERY;
+        let level = self.source.level().await.unwrap_or_default();
+        let next = now + CHECK_INTERVAL;
         self.next = Some(next);
         if !level.defers(self.priority) {
             self.since = None;
             return Ok(None);
         }
         let since = *self.since.get_or_insert(now);
-        let Some(most) = self.obedience.most else { return Ok(Some((next, level))) };
+        let Some(max_wait) = self.policy.max_wait else { return Ok(Some((next, level))) };
         let waited = now.saturating_since(since);
-        if waited >= most {
+        if waited >= max_wait {
             return Err(LevelTimeout { level, priority: self.priority, waited });
         }
-        Ok(Some((next.min(since + most), level)))
+        Ok(Some((next.min(since + max_wait), level)))
     }
 }

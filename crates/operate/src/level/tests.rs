@@ -62,7 +62,7 @@ async fn rows_are_held_back_while_their_priority_is_deferred() {
     let gate = LedgerLevel { ledger: &ledger, clock: &clock };
     let free = LevelPolicy::default();
     assert!(LevelGate::new(&gate, Priority::Normal, free).until(&clock).await.unwrap().is_none());
-    let ignores = LevelPolicy { ignores: true, most: None };
+    let ignores = LevelPolicy { ignore: true, max_wait: None };
     assert!(LevelGate::new(&gate, Priority::Low, ignores).until(&clock).await.unwrap().is_none());
     let mut held = LevelGate::new(&gate, Priority::Low, free);
     for _ in 0..20 {
@@ -81,7 +81,8 @@ async fn a_bounded_wait_ends_when_it_said() {
     let ledger = ledger(Level::Busy, &clock).await;
     let gate = LedgerLevel { ledger: &ledger, clock: &clock };
     let most = Some(Duration::from_secs(50));
-    let mut held = LevelGate::new(&gate, Priority::Low, LevelPolicy { ignores: false, most });
+    let mut held =
+        LevelGate::new(&gate, Priority::Low, LevelPolicy { ignore: false, max_wait: most });
     let started = clock.monotonic();
     let error = loop {
         match held.until(&clock).await {

@@ -5,7 +5,7 @@ use std::io::BufRead;
 
 use tidegate_core::identity::{EpochMillis, Identity};
 
-use super::account::{CampaignRuns, MailCounts, QueueCounts};
+use super::inputs::{CampaignRuns, MailCounts, QueueCounts};
 use super::report::{CampaignAccount, Method, Tolerance};
 use super::{ReconcileError, StackSettings};
 use crate::send::JournalReader;
@@ -21,7 +21,7 @@ pub(super) fn tally<R: BufRead>(
     while let Some(batch) = records.next_batch()? {
         for id in &batch.ids {
             let is_dead = dead.contains(&Identity::from_body_id(campaign, id));
-            *(if is_dead { &mut found.dead } else { &mut found.rest }) += 1;
+            *(if is_dead { &mut found.dead } else { &mut found.unaccounted }) += 1;
         }
         checked(batch.ids.len() as u64);
     }
@@ -51,7 +51,7 @@ pub(super) fn account(
     let on_merge = u64::try_from(left).unwrap_or(0).min(merging);
     let difference = left.saturating_sub(signed(on_merge));
     let allowances: Vec<Tolerance> =
-        runs.lag(now, queued.moves(), stack.quota_per_second).into_iter().collect();
+        runs.lag(now, queued.is_moving(), stack.quota_per_second).into_iter().collect();
     let account = CampaignAccount {
         campaign,
         method: Method::Counts { queued_before: before.queued },
@@ -66,7 +66,7 @@ pub(super) fn account(
         queued: on_campaign + merging,
         difference,
         allowances,
-        runs: runs.journals.into_iter().map(|placed| placed.run).collect(),
+        runs: runs.journals.into_iter().map(|journal_run| journal_run.run).collect(),
         on_merge,
     };
     account

@@ -10,15 +10,15 @@ use tidegate_core::duplicate_guard::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, PortError, VISIBILITY_TIMEOUT};
 
-use super::account::{CampaignRuns, LAG, MailCounts, QueueCounts};
+use super::inputs::{CampaignRuns, LAG, MailCounts, QueueCounts};
 use super::report::{CampaignAccount, Method, Tolerance};
 use super::{ReconcileError, StackSettings};
 use crate::send::JournalReader;
 
 /// Marks that are asked for at once.
-const ASKED: usize = 100;
+const MARKS_PER_CALL: usize = 100;
 /// Such calls under way at once.
-const PARALLEL: usize = 8;
+const PARALLEL_CALLS: usize = 8;
 
 /// Looks up every mail of `records`, a run that began at the first of the times; the second is now.
 pub(super) async fn tally<R: BufRead>(
@@ -31,26 +31,26 @@ pub(super) async fn tally<R: BufRead>(
     checked: &impl Fn(u64),
 ) -> Result<(), ReconcileError> {
     let mut under_way = FuturesUnordered::new();
-    let mut asked: Vec<Identity> = Vec::new();
+    let mut pending: Vec<Identity> = Vec::new();
     let mut open = true;
     loop {
-        while open && under_way.len() < PARALLEL {
-            while open && asked.len() < ASKED {
+        while open && under_way.len() < PARALLEL_CALLS {
+            while open && pending.len() < MARKS_PER_CALL {
                 match records.next_batch()? {
                     Some(batch) => {
                         let identity = |id: &String| Identity::from_body_id(campaign, id);
-                        asked.extend(batch.ids.iter().map(identity));
+                        pending.extend(batch.ids.iter().map(identity));
                     }
                     None => open = false,
                 }
             }
-            let rest = asked.split_off(asked.len().min(ASKED));
-            let batch = std::mem::replace(&mut asked, rest);
+            let excess = pending.split_off(pending.len().min(MARKS_PER_CALL));
+            let batch = std::mem::replace(&mut pending, excess);
             if !batch.is_empty() {
                 under_way.push(find(marks, batch));
             }
             // What is left over is asked for before the end.
-            open |= !asked.is_empty();
+            open |= !pending.is_empty();
         }
         let Some(answered) = under_way.next().await else { return Ok(()) };
         let (identities, answers) = answered?;
@@ -93,7 +93,7 @@ fn count(
             }
         }
         None if is_dead => &mut found.dead,
-        None => &mut found.rest,
+        None => &mut found.unaccounted,
     };
     *counter += 1;
 }
@@ -107,14 +107,14 @@ pub(super) fn account(
     merging: u64,
     (now, stack): (EpochMillis, &StackSettings),
 ) -> CampaignAccount {
-    let moving = queued.moves() || found.sending > 0;
+    let moving = queued.is_moving() || found.sending > 0;
     let allowances: Vec<Tolerance> =
         runs.lag(now, moving, stack.quota_per_second).into_iter().collect();
     // What has no mark waits: with a delay for another attempt, on its campaign's queue, in merge.
-    let retrying = found.rest.min(queued.retrying);
-    let on_campaign = (found.rest - retrying).min(queued.waiting);
-    let on_merge = (found.rest - retrying - on_campaign).min(merging);
-    let missing = found.rest - retrying - on_campaign - on_merge;
+    let retrying = found.unaccounted.min(queued.retrying);
+    let on_campaign = (found.unaccounted - retrying).min(queued.waiting);
+    let on_merge = (found.unaccounted - retrying - on_campaign).min(merging);
+    let missing = found.unaccounted - retrying - on_campaign - on_merge;
     CampaignAccount {
         campaign,
         method: Method::Marks,
@@ -125,11 +125,11 @@ pub(super) fn account(
         retrying,
         dead: found.dead,
         unknown: found.unknown,
-        unmarked: found.rest,
+        unmarked: found.unaccounted,
         queued: queued.waiting + queued.retrying + merging,
         difference: i64::try_from(missing).unwrap_or(i64::MAX),
         allowances,
-        runs: runs.journals.into_iter().map(|placed| placed.run).collect(),
+        runs: runs.journals.into_iter().map(|journal_run| journal_run.run).collect(),
         on_merge,
     }
 }

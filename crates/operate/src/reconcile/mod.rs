@@ -5,8 +5,8 @@
 //! those of when the run began. What is neither sent nor dead must stand on the queues, whose depths
 //! SQS tells approximately: the difference that this leaves is named, and what it may be.
 
-mod account;
 mod counts;
+mod inputs;
 mod marks;
 mod report;
 
@@ -20,7 +20,7 @@ use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Clock, Depth, Ledger, Marks, PortError, QueueUrl, Queues};
 
 use crate::send::{JournalError, JournalHeader, JournalReader};
-use account::{CampaignRuns, JournalRun, MailCounts, QueueCounts};
+use inputs::{CampaignRuns, JournalRun, MailCounts, QueueCounts};
 pub use report::{CampaignAccount, Method, Reconciliation, SendRun, Tolerance};
 
 /// What a reconciliation needs to know of the stack.
@@ -31,9 +31,9 @@ pub struct StackSettings {
     /// Its merge queue; none in direct mode.
     pub merge: Option<QueueUrl>,
     /// Its duplicate guard.
-    pub guard: DuplicateGuard,
+    pub deduplication: DuplicateGuard,
     /// How long a mark is kept.
-    pub mark_kept: Duration,
+    pub mark_retention: Duration,
     /// The quota in force, recipients a second; none where it is not known.
     pub quota_per_second: Option<f64>,
 }
@@ -75,7 +75,7 @@ pub trait JournalSource {
     ///
     /// # Errors
     /// Why that cannot be told.
-    fn touched(&self) -> io::Result<EpochMillis>;
+    fn modified_at(&self) -> io::Result<EpochMillis>;
 }
 
 /// Why nothing can be said.
@@ -132,11 +132,12 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>
         return Err(ReconcileError::Interrupted);
     }
     let now = EpochMillis::from(ports.clock.wall());
-    let mut merging = queued.values().map(|queued| queued.merging).max().unwrap_or(0);
+    let mut merging = queued.values().map(|queued| queued.in_merge_queue).max().unwrap_or(0);
     let mut accounts = Vec::new();
     for (campaign, runs) in runs {
         let queued = queued.get(&campaign).copied().unwrap_or_default();
-        let by_marks = stack.guard != DuplicateGuard::Off && runs.are_marked(now, stack.mark_kept);
+        let by_marks = stack.deduplication != DuplicateGuard::Off
+            && runs.are_marked(now, stack.mark_retention);
         let mut found = MailCounts::default();
         for journal in &runs.journals {
             let records = open(&journals[journal.position])?;
@@ -201,8 +202,8 @@ fn runs<J: JournalSource>(
         };
         let queue = QueueUrl::new(header.queue.as_str());
         let known = runs.entry(header.campaign.clone()).or_insert_with(|| CampaignRuns::new(queue));
-        let touched = journal.touched().map_err(failed(journal, "looked at"))?;
-        known.add(JournalRun { position, run, began: header.at, touched }, &header);
+        let modified_at = journal.modified_at().map_err(failed(journal, "looked at"))?;
+        known.add(JournalRun { position, run, began: header.at, modified_at }, &header);
     }
     Ok(runs)
 }

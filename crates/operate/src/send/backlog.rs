@@ -8,7 +8,7 @@ use super::deliver::is_permanent;
 use super::session::SendProgress;
 
 /// The depth is asked this often at most.
-const ASKED_EVERY: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Whether a batch may be sent now.
 pub(super) enum BacklogState {
@@ -30,9 +30,9 @@ pub(super) struct BacklogLimit<'a, Q, C, P> {
     pub(super) most: Option<u64>,
     pub(super) patience: Duration,
     /// When it was asked, and what was said.
-    asked: Option<(Monotonic, u64)>,
+    last_reading: Option<(Monotonic, u64)>,
     /// Sent since.
-    since: u64,
+    sent_since: u64,
     /// Since when asking fails.
     failing_since: Option<Monotonic>,
 }
@@ -44,38 +44,49 @@ impl<'a, Q: Queues, C: Clock, P: SendProgress> BacklogLimit<'a, Q, C, P> {
         most: Option<u64>,
         patience: Duration,
     ) -> Self {
-        let (asked, since, failing_since) = (None, 0, None);
-        Self { queues, clock, progress, queue, most, patience, asked, since, failing_since }
+        let (last_reading, sent_since, failing_since) = (None, 0, None);
+        Self {
+            queues,
+            clock,
+            progress,
+            queue,
+            most,
+            patience,
+            last_reading,
+            sent_since,
+            failing_since,
+        }
     }
 
     /// Counts messages that are about to be sent.
     pub(super) fn add(&mut self, messages: u64) {
-        self.since += messages;
+        self.sent_since += messages;
     }
 
     /// Whether there is room for a batch; asks SQS where that is not known.
-    pub(super) async fn room(&mut self) -> BacklogState {
+    pub(super) async fn check(&mut self) -> BacklogState {
         let Some(most) = self.most else { return BacklogState::Free };
         let now = self.clock.monotonic();
-        if let Some((at, depth)) = self.asked {
-            if depth + self.since < most {
+        if let Some((at, depth)) = self.last_reading {
+            if depth + self.sent_since < most {
                 return BacklogState::Free;
             }
-            let next = at + ASKED_EVERY;
+            let next = at + CHECK_INTERVAL;
             if now < next {
-                self.progress.waiting(depth + self.since, most);
+                self.progress.waiting(depth + self.sent_since, most);
                 return BacklogState::Wait(next);
             }
         }
         match self.queues.depth(self.queue).await {
             Ok(depth) => {
                 let depth = depth.visible + depth.in_flight + depth.delayed;
-                (self.asked, self.since, self.failing_since) = (Some((now, depth)), 0, None);
+                (self.last_reading, self.sent_since, self.failing_since) =
+                    (Some((now, depth)), 0, None);
                 if depth < most {
                     return BacklogState::Free;
                 }
                 self.progress.waiting(depth, most);
-                BacklogState::Wait(now + ASKED_EVERY)
+                BacklogState::Wait(now + CHECK_INTERVAL)
             }
             Err(error) => {
                 let since = *self.failing_since.get_or_insert(now);
@@ -84,8 +95,8 @@ impl<'a, Q: Queues, C: Clock, P: SendProgress> BacklogLimit<'a, Q, C, P> {
                 }
                 self.progress.retrying(&error);
                 // As deep as may be, until it is known again.
-                (self.asked, self.since) = (Some((now, most)), 0);
-                BacklogState::Wait(now + ASKED_EVERY)
+                (self.last_reading, self.sent_since) = (Some((now, most)), 0);
+                BacklogState::Wait(now + CHECK_INTERVAL)
             }
         }
     }

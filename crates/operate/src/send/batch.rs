@@ -21,14 +21,14 @@ impl Packer {
     pub(super) fn add(&mut self, message: RenderedMessage) -> Option<Vec<RenderedMessage>> {
         let size = message.body.len();
         let full = self.batch.len() == ENTRIES || self.bytes + size > BYTES;
-        let before = if full { self.rest() } else { None };
+        let before = if full { self.flush() } else { None };
         self.bytes += size;
         self.batch.push(message);
         before
     }
 
     /// What is left.
-    pub(super) fn rest(&mut self) -> Option<Vec<RenderedMessage>> {
+    pub(super) fn flush(&mut self) -> Option<Vec<RenderedMessage>> {
         self.bytes = 0;
         Some(std::mem::take(&mut self.batch)).filter(|batch| !batch.is_empty())
     }
@@ -86,7 +86,7 @@ mod tests {
                 counter.add(*size);
                 batches.extend(packer.add(message(row as u64, *size)));
             }
-            batches.extend(packer.rest());
+            batches.extend(packer.flush());
             let rows: Vec<u64> = batches.iter().flatten().map(|message| message.row).collect();
             prop_assert_eq!(rows, (0..sizes.len() as u64).collect::<Vec<_>>());
             let bytes = |batch: &Vec<RenderedMessage>| batch.iter().map(|m| m.body.len()).sum::<usize>();

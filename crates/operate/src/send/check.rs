@@ -54,7 +54,7 @@ pub fn check<R: Read>(
     file: &str,
     input: R,
     checking: CheckOptions,
-    mut seen: impl FnMut(&RenderedMessage, &Email),
+    mut on_mail: impl FnMut(&RenderedMessage, &Email),
 ) -> Result<InputSummary, Vec<InputFault>> {
     let mut input = HashingReader { input, hash: Sha256::new() };
     let rows = InputRows::new(file, checking.format, &mut input).map_err(|fault| vec![fault])?;
@@ -62,22 +62,22 @@ pub fn check<R: Read>(
     for row in rows {
         let message = row.and_then(|row| draft.message(file, &row));
         let message = message.and_then(|(message, email)| {
-            pass.twice(&message, &email)?;
+            pass.check_duplicates(&message, &email)?;
             Ok((message, email))
         });
         match message {
             Ok((message, email)) => {
                 pass.count(&message);
-                seen(&message, &email);
+                on_mail(&message, &email);
             }
-            Err(fault) => pass.fault(fault),
+            Err(fault) => pass.add_fault(fault),
         }
         if pass.faults.len() >= checking.max_faults {
             break;
         }
     }
     if pass.rows == 0 && pass.faults.is_empty() {
-        pass.fault(InputFault::bare(file, 1, "rows", "must be at least one"));
+        pass.add_fault(InputFault::bare(file, 1, "rows", "must be at least one"));
     }
     if !pass.faults.is_empty() {
         return Err(pass.faults);
@@ -141,14 +141,18 @@ impl<'a> CheckPass<'a> {
     }
 
     /// A fault of a template in row after row is one fault.
-    fn fault(&mut self, fault: InputFault) {
+    fn add_fault(&mut self, fault: InputFault) {
         match self.faults.iter_mut().find(|known| known.repeats(&fault)) {
             Some(known) => known.rows += 1,
             None => self.faults.push(fault),
         }
     }
 
-    fn twice(&mut self, message: &RenderedMessage, email: &Email) -> Result<(), InputFault> {
+    fn check_duplicates(
+        &mut self,
+        message: &RenderedMessage,
+        email: &Email,
+    ) -> Result<(), InputFault> {
         let line = message.line;
         if message.id_given {
             let first = *self.ids.entry(self.hasher.hash_one(&message.id)).or_insert(line);

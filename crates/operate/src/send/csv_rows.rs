@@ -33,7 +33,8 @@ impl<R: Read> CsvReader<R> {
         let mut builder = csv::ReaderBuilder::new();
         // Ended by LF alone: at a CR its lines would be counted one too few.
         builder.delimiter(delimiter).terminator(csv::Terminator::Any(b'\n')).flexible(true);
-        let mut reader = builder.from_reader(FinalNewline { input, fed: false, over: false });
+        let mut reader =
+            builder.from_reader(FinalNewline { input, newline_given: false, at_end: false });
         let columns = columns(file, &mut reader, multiline)?;
         Ok(Self { reader, columns, multiline, record: csv::ByteRecord::new() })
     }
@@ -56,7 +57,7 @@ impl<R: Read> CsvReader<R> {
     /// The record's line and columns.
     fn row(&self, file: &str) -> Result<(u64, BTreeMap<String, Value>), InputFault> {
         let Self { columns, record, .. } = self;
-        let open = self.reader.get_ref().over;
+        let open = self.reader.get_ref().at_end;
         let line = self.line(open);
         let values: Vec<&[u8]> = record.iter().collect();
         let (expected, found) = (columns.len(), values.len());
@@ -109,7 +110,7 @@ fn columns<R: Read>(
     if let Some(position) = broken.filter(|_| !multiline) {
         return Err(InputFault::bare(file, 1, format!("column {}", position + 1), ONE_LINE));
     }
-    if reader.get_ref().over && !columns.is_empty() {
+    if reader.get_ref().at_end && !columns.is_empty() {
         return Err(unclosed(file, 1));
     }
     let fault =
@@ -148,23 +149,23 @@ fn unreadable(file: &str, error: &csv::Error) -> InputFault {
 /// one for which the reader went on to the end has a quote that is not closed.
 struct FinalNewline<R> {
     input: R,
-    fed: bool,
+    newline_given: bool,
     /// The end was read, after the line feed.
-    over: bool,
+    at_end: bool,
 }
 
 impl<R: Read> Read for FinalNewline<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if !self.fed {
+        if !self.newline_given {
             let read = self.input.read(buffer)?;
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }
-            self.fed = true;
+            self.newline_given = true;
             buffer[0] = b'\n';
             return Ok(1);
         }
-        self.over = true;
+        self.at_end = true;
         Ok(0)
     }
 }

@@ -44,10 +44,10 @@ pub struct CampaignDraft {
 #[derive(Debug)]
 pub enum DraftContent {
     /// Templates, rendered here.
-    Here(Templates),
+    Templates(Templates),
     /// A template of SES's, which gets a row's columns as its data; and the templates for
     /// unsubscribing.
-    AtSes {
+    SesTemplate {
         /// Its name in SES.
         name: String,
         /// For the headers; no subject and no body.
@@ -110,7 +110,7 @@ struct UnsubscribeJson {
 
 impl CampaignDraft {
     /// How urgent the mails are; one that is no priority is refused with the first row.
-    pub(super) fn urgency(&self) -> Priority {
+    pub(super) fn parsed_priority(&self) -> Priority {
         let given = self.priority.as_deref();
         let named = given.and_then(|name| Priority::ALL.into_iter().find(|p| p.as_str() == name));
         named.unwrap_or_default()
@@ -193,8 +193,8 @@ impl CampaignDraft {
     /// The message without its id.
     fn body(&self, file: &str, row: &InputRow, to: &str) -> Result<String, InputFault> {
         let (templates, ses) = match &self.content {
-            DraftContent::Here(templates) => (templates, None),
-            DraftContent::AtSes { name, headers } => {
+            DraftContent::Templates(templates) => (templates, None),
+            DraftContent::SesTemplate { name, headers } => {
                 (headers, Some(SesTemplateJson { name, data: &row.columns }))
             }
         };

@@ -3,14 +3,14 @@
 //! Two passes over the input. The first renders every row and reads each message as the poller will:
 //! one fault, and nothing is sent ([`check`]). The second renders them again, packs them into batches
 //! and puts them on the campaign's queue ([`Session`]); what SQS acknowledged stands in a journal
-//! ([`read`]), by which an interrupted run goes on.
+//! ([`read_journal`]), by which an interrupted run goes on.
 //!
 //! A mail's id is the input's own, or made from campaign, run, row number and what the mail says: a
 //! repeated run gives the same ids, so that the duplicate guard knows a mail that is enqueued twice.
 
 mod backlog;
+mod baseline;
 mod batch;
-mod before;
 mod check;
 mod csv_rows;
 mod deliver;
@@ -24,18 +24,19 @@ mod rows;
 mod session;
 mod template;
 
-pub use before::before;
+pub use baseline::baseline;
 pub use check::{CheckOptions, InputSummary, check};
 pub use deliver::DeliverError;
 pub use draft::{CampaignDraft, DraftContent, RenderedMessage, fingerprint};
 pub use fault::{FileLine, InputFault};
 pub use journal::{
     AcknowledgedRows, Baseline, JournalContents, JournalError, JournalFile, JournalHeader,
-    JournalReader, JournalRecord, JournalSink, JournalWriter, RowRanges, SettingDifference, read,
+    JournalReader, JournalRecord, JournalSink, JournalWriter, RowRanges, SettingDifference,
+    read_journal,
 };
 pub use preview::{Preview, PreviewedMail};
 pub use report::{DryRun, Estimate, FaultReport, PreviewReport, RunEnd, SendReport, UnfinishedRun};
-pub use restart::{RestartError, Resume, once_more, restarted};
+pub use restart::{RestartError, Resume, check_resend, restart_run};
 pub use rows::{InputFormat, InputRow, InputRows};
-pub use session::{RunState, SendError, SendLimits, SendPorts, SendProgress, Session, standing};
+pub use session::{RunState, SendError, SendLimits, SendPorts, SendProgress, Session, run_state};
 pub use template::{Columns, TemplatePart, TemplateSource, Templates};

@@ -113,7 +113,7 @@ impl SendReport {
 }
 
 /// A span of which tenths of a second matter.
-fn took(seconds: f64) -> String {
+fn duration_text(seconds: f64) -> String {
     if seconds < 10.0 {
         return format!("{seconds:.1} s");
     }
@@ -137,7 +137,7 @@ impl View for SendReport {
             fields.push(("left", Span::new(Tone::Warning, count(self.left()))));
         }
         fields.push(("size", bytes(self.bytes).into()));
-        fields.push(("took", took(self.seconds).into()));
+        fields.push(("took", duration_text(self.seconds).into()));
         if self.retries > 0 {
             fields.push(("calls made again", count(self.retries).into()));
         }
@@ -277,12 +277,12 @@ impl DryRun {
     pub fn new(
         (file, journal): (&str, &str),
         header: &JournalHeader,
-        standing: &RunState,
+        state: &RunState,
         checked: &InputSummary,
         kept: Option<Duration>,
         estimate: Estimate,
     ) -> Self {
-        let enqueued_before = match standing {
+        let enqueued_before = match state {
             RunState::New => 0,
             RunState::Interrupted(rows) => rows.count(),
         };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::check::InputSummary;
-use super::journal::{JournalError, read};
+use super::journal::{JournalError, read_journal};
 use crate::format::counted;
 
 /// The most restarts of a run that are looked for.
@@ -77,7 +77,7 @@ pub(super) fn days(kept: Duration) -> String {
 ///
 /// # Errors
 /// [`RestartError::Unfinished`], and a journal that cannot be read.
-pub fn restarted(
+pub fn restart_run(
     named: &str,
     journal: impl Fn(u32, &str) -> PathBuf,
     usual: bool,
@@ -97,7 +97,7 @@ pub fn restarted(
         what: "opened",
         source,
     })?;
-    let contents = read(&shown, BufReader::new(file))?;
+    let contents = read_journal(&shown, BufReader::new(file))?;
     match (contents.header, contents.ended) {
         // Nothing was sent under this name.
         (None, _) => Ok((run, path)),
@@ -114,7 +114,7 @@ pub fn restarted(
 ///
 /// # Errors
 /// [`RestartError::SameIds`].
-pub fn once_more(
+pub fn check_resend(
     option: &'static str,
     checked: &InputSummary,
     kept: Option<Duration>,

@@ -36,14 +36,14 @@ pub struct SendLimits {
     /// How long a batch is tried that fails for a passing reason.
     pub patience: Duration,
     /// How the level is obeyed.
-    pub obedience: LevelPolicy,
+    pub level_policy: LevelPolicy,
 }
 
 impl Default for SendLimits {
     fn default() -> Self {
         let patience = Duration::from_mins(5);
-        let obedience = LevelPolicy::default();
-        Self { parallel: 8, max_backlog: Some(100_000), patience, obedience }
+        let level_policy = LevelPolicy::default();
+        Self { parallel: 8, max_backlog: Some(100_000), patience, level_policy }
     }
 }
 
@@ -71,7 +71,7 @@ pub enum SendError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The journal is of another input, or of other options.
-    #[error("{journal}: this run was begun with another {}; nothing was sent. Take the same again, or send this one under another name: --run NAME (or --restart)", names(.differences))]
+    #[error("{journal}: this run was begun with another {}; nothing was sent. Take the same again, or send this one under another name: --run NAME (or --restart)", list_differences(.differences))]
     Changed {
         /// The journal.
         journal: String,
@@ -98,7 +98,7 @@ pub enum SendError {
     },
     /// The input changed after it was checked.
     #[error(
-        "{file} changed while it was sent: what was enqueued stands in {journal}; restore the file and run the command again{}", said(.fault.as_deref())
+        "{file} changed while it was sent: what was enqueued stands in {journal}; restore the file and run the command again{}", fault_suffix(.fault.as_deref())
     )]
     InputChanged {
         /// The input.
@@ -110,7 +110,7 @@ pub enum SendError {
     },
 }
 
-fn names(differences: &[SettingDifference]) -> String {
+fn list_differences(differences: &[SettingDifference]) -> String {
     let named = |d: &SettingDifference| {
         format!("{} ({} then, {} now)", d.name, short(&d.was), short(&d.is))
     };
@@ -124,7 +124,7 @@ fn short(value: &str) -> String {
 }
 
 /// A fault beside an error, masked.
-fn said(fault: Option<&InputFault>) -> String {
+fn fault_suffix(fault: Option<&InputFault>) -> String {
     fault.map_or_else(String::new, |fault| {
         format!(" ({})", fault.clone().shown(AddressVisibility::Masked))
     })
@@ -143,7 +143,7 @@ pub enum RunState {
 ///
 /// # Errors
 /// [`SendError::Changed`] and [`SendError::AlreadySent`].
-pub fn standing(
+pub fn run_state(
     journal: &str,
     contents: &JournalContents,
     header: &JournalHeader,
@@ -172,7 +172,7 @@ pub struct SendPorts<'a, Q, C, E, P, G> {
     /// Is told how it goes.
     pub progress: &'a P,
     /// Tells the level, before the first batch and between batches.
-    pub gate: &'a G,
+    pub level: &'a G,
 }
 
 /// A run that has been checked and confirmed.
@@ -189,7 +189,7 @@ pub struct Session<'a> {
     /// What the journal begins with, where it is new.
     pub header: &'a JournalHeader,
     /// Where it stands.
-    pub standing: &'a RunState,
+    pub state: &'a RunState,
     /// Its bounds.
     pub limits: SendLimits,
 }
@@ -215,7 +215,7 @@ impl Session<'_> {
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
         let nothing = RowRanges::default();
-        let before = match self.standing {
+        let before = match self.state {
             RunState::New => {
                 journal.begin(self.header)?;
                 &nothing
@@ -241,8 +241,10 @@ impl Session<'_> {
             queue: &queue,
             patience: self.limits.patience,
         };
-        let held = LevelGate::new(ports.gate, self.draft.urgency(), self.limits.obedience);
-        let fault = self.enqueue((&deliverer, held), batches, journal, stop, &mut report).await?;
+        let level_gate =
+            LevelGate::new(ports.level, self.draft.parsed_priority(), self.limits.level_policy);
+        let fault =
+            self.enqueue((&deliverer, level_gate), batches, journal, stop, &mut report).await?;
         report.seconds = ports.clock.monotonic().saturating_since(started).as_secs_f64();
         if let Some(fault) = fault {
             return Err(self.changed(journal.path(), Some(fault)));
@@ -274,7 +276,7 @@ impl Session<'_> {
         L: JournalSink,
     >(
         &self,
-        (deliverer, mut held): (&Deliverer<'_, Q, C, E, P>, LevelGate<'_, G>),
+        (deliverer, mut level_gate): (&Deliverer<'_, Q, C, E, P>, LevelGate<'_, G>),
         mut batches: impl Iterator<Item = Result<Vec<RenderedMessage>, InputFault>>,
         journal: &mut JournalWriter<L>,
         stop: impl Future<Output = ()>,
@@ -290,7 +292,7 @@ impl Session<'_> {
         loop {
             let mut wait = None;
             while going && under_way.len() < self.limits.parallel.max(1) {
-                match held.until(clock).await {
+                match level_gate.until(clock).await {
                     Ok(None) => {}
                     Ok(Some((until, level))) => {
                         progress.held_back(level);
@@ -303,7 +305,7 @@ impl Session<'_> {
                         break;
                     }
                 }
-                match backlog.room().await {
+                match backlog.check().await {
                     BacklogState::Free => {}
                     BacklogState::Wait(until) => {
                         wait = Some(until);
@@ -335,7 +337,7 @@ impl Session<'_> {
                 }
                 delivered = under_way.select_next_some() => {
                     going &= delivered.error.is_none() && !delivered.interrupted;
-                    settle(delivered, journal, clock, progress, report)?;
+                    record_batch(delivered, journal, clock, progress, report)?;
                 }
                 () = sleep => {}
             }
@@ -346,7 +348,7 @@ impl Session<'_> {
 }
 
 /// Writes down what became of a batch.
-fn settle<L: JournalSink>(
+fn record_batch<L: JournalSink>(
     delivered: BatchReport,
     journal: &mut JournalWriter<L>,
     clock: &impl Clock,
@@ -392,7 +394,7 @@ impl<R: Read> Iterator for Batches<'_, R> {
         let Session { draft, file, .. } = self.session;
         loop {
             let message = match self.rows.next() {
-                None => return self.packer.rest().map(Ok),
+                None => return self.packer.flush().map(Ok),
                 Some(Ok(row)) if self.before.contains(row.number) => continue,
                 Some(row) => row.and_then(|row| draft.message(file, &row)),
             };

@@ -64,7 +64,7 @@ pub struct StackFacts {
 pub async fn gather(
     settings: StatusSettings,
     (standing, campaigns): (Standing, Vec<Campaign>),
-    places: &OtherQueues,
+    other_queues: &OtherQueues,
     queues: &impl Queues,
     account: &impl Account,
     history: &impl History,
@@ -76,7 +76,7 @@ pub async fn gather(
         backlogs.insert(campaign.name.clone(), queues.depth(&url).await?);
     }
     let mut depths = BTreeMap::new();
-    for (name, url) in places {
+    for (name, url) in other_queues {
         depths.insert(*name, queues.depth(url).await?);
     }
     Ok(StackFacts {
@@ -95,8 +95,8 @@ impl StackFacts {
     /// The quota and what lowers it.
     pub fn quota(&self) -> QuotaStatus {
         let (cap, control) = (&self.settings.cap, &self.standing.control);
-        let told = self.account.as_ref();
-        let quota = told.map_or_else(
+        let reported = self.account.as_ref();
+        let quota = reported.map_or_else(
             || quota::remembered(Some(control), cap),
             |status| quota::told(status, cap),
         );
@@ -104,24 +104,24 @@ impl StackFacts {
         let number = |rate: Rate| rate.as_per_second();
         let period = in_force.map(|rate| rate.period(self.settings.guard));
         QuotaStatus {
-            account_per_second: told.map(|status| status.max_send_rate),
+            account_per_second: reported.map(|status| status.max_send_rate),
             configured_cap: cap.quota.map(number),
             operator_cap: self.standing.factor.cap().map(number),
-            factor: super::precise(self.standing.factor.millionths()) / 1e6,
+            factor: super::as_f64(self.standing.factor.millionths()) / 1e6,
             in_force: in_force.map(number),
-            slots_per_second: period.map(|period| 1e9 / super::precise(period)),
+            slots_per_second: period.map(|period| 1e9 / super::as_f64(period)),
             daily: self.daily(),
-            sending_enabled: told.map(|status| status.sending_enabled),
+            sending_enabled: reported.map(|status| status.sending_enabled),
         }
     }
 
     /// What recipient domains may be sent, and what waits for it.
     pub fn domains(&self) -> Vec<DomainStatus> {
         let limits = &self.settings.domains;
-        let told = self.account.as_ref();
+        let reported = self.account.as_ref();
         let cap = &self.settings.cap;
         let control = &self.standing.control;
-        let quota = told.map_or_else(
+        let quota = reported.map_or_else(
             || quota::remembered(Some(control), cap),
             |status| quota::told(status, cap),
         );

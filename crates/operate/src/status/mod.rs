@@ -318,7 +318,7 @@ fn campaigns(
             name: campaign.name.clone(),
             configured_weight: campaign.weight,
             weight,
-            share: f64::from(weight) / precise(total.max(1)),
+            share: f64::from(weight) / as_f64(total.max(1)),
             sent: sent.map_or(0, |sent| u64::try_from(*sent).unwrap_or(0)),
             backlog: depth.into(),
             held: holds.get(&campaign.name).is_some_and(|holds| !holds.is_empty()),
@@ -328,7 +328,7 @@ fn campaigns(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of mails, far below 2^52")]
-pub(crate) fn precise(count: u64) -> f64 {
+pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 

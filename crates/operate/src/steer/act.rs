@@ -129,17 +129,19 @@ async fn set_control(
             (true, after)
         }
         Changed::Nothing => (false, before.clone()),
-        Changed::Outrun => return Err(SteerError::Outrun),
+        Changed::Outrun => return Err(SteerError::Conflict),
     };
     let still_held = match action {
-        SteerAction::Resume { .. } | SteerAction::Lift { .. } => holding(&after, campaign(action)),
+        SteerAction::Resume { .. } | SteerAction::Lift { .. } => {
+            remaining_holds(&after, campaign(action))
+        }
         _ => Vec::new(),
     };
-    Ok((changed, words(action, campaigns, &before, &after), still_held))
+    Ok((changed, describe(action, campaigns, &before, &after), still_held))
 }
 
 /// What holds a campaign, or all sending: its own holds, and those on all.
-fn holding(control: &Control, campaign: Option<&str>) -> Vec<String> {
+fn remaining_holds(control: &Control, campaign: Option<&str>) -> Vec<String> {
     let own = control.holds_on(campaign).into_iter().flat_map(Holds::reasons).map(str::to_owned);
     let all = campaign.map(|_| control.holds.reasons()).into_iter().flatten();
     own.chain(all.map(|reason| format!("{reason} (all sending)"))).collect()
@@ -158,7 +160,7 @@ fn apply(
             let stands = control.holds_on(campaign.as_deref());
             let stands = stands.and_then(|holds| holds.get(HoldReason::Paused));
             if let (Some(open), Some(_)) = (stands.filter(|hold| hold.until.is_none()), until) {
-                return Err(SteerError::PausedForGood(open.detail.clone()));
+                return Err(SteerError::PausedWithoutEnd(open.detail.clone()));
             }
             let since = stands.map_or(now, |hold| hold.since);
             let hold = Hold::new(&detail, since).until(*until);
@@ -199,7 +201,7 @@ fn apply(
     Ok(())
 }
 
-fn words(
+fn describe(
     action: &SteerAction,
     campaigns: &[Campaign],
     before: &Control,
@@ -240,5 +242,5 @@ async fn set_cap(ledger: &impl Ledger, cap: Option<Rate>) -> Result<(bool, Strin
             return Ok((true, detail));
         }
     }
-    Err(SteerError::Outrun)
+    Err(SteerError::Conflict)
 }

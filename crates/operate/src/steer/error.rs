@@ -31,7 +31,7 @@ pub enum SteerError {
     #[error(
         "it is paused without an end already, {0}; `tidegate resume` it first to pause it for a time"
     )]
-    PausedForGood(String),
+    PausedWithoutEnd(String),
     /// The end of the pause has passed.
     #[error("the pause would end at {0}, which has passed")]
     Past(String),
@@ -40,7 +40,7 @@ pub enum SteerError {
     Reason(usize),
     /// Others changed the same at the same time, again and again.
     #[error("not changed: others changed the ledger at the same time, again and again; try again")]
-    Outrun,
+    Conflict,
     /// The ledger did not answer.
     #[error(transparent)]
     Ledger(#[from] PortError),
@@ -49,7 +49,7 @@ pub enum SteerError {
 impl SteerError {
     /// Whether it is about what was asked for: nothing was changed, and trying again is of no use.
     pub const fn is_input(&self) -> bool {
-        !matches!(self, Self::Outrun | Self::Ledger(_))
+        !matches!(self, Self::Conflict | Self::Ledger(_))
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! All of it is pure: a terminal draws a [`Dashboard`] and hands its keys to it.
 
-mod board;
+mod dashboard;
 mod prompt;
 
-pub use board::{CampaignRow, Dashboard};
+pub use dashboard::{CampaignRow, Dashboard};
 pub use prompt::{Key, KeyRequest, Prompt};
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub struct Prompt {
     pub text: String,
     /// What is wrong with it.
     pub wrong: Option<String>,
-    asked: Question,
+    question_kind: Question,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +72,7 @@ impl Prompt {
                 question: format!("New weight of {} (now {})", campaign.name, campaign.weight),
                 text: String::new(),
                 wrong: None,
-                asked: Question::Weight(campaign.name.clone(), campaign.weight),
+                question_kind: Question::Weight(campaign.name.clone(), campaign.weight),
             }),
             _ => None,
         }
@@ -83,12 +83,12 @@ impl Prompt {
             question: format!("{what}. Why? (Enter does it, Esc leaves it)"),
             text: String::new(),
             wrong: None,
-            asked: Question::Reason(action),
+            question_kind: Question::Reason(action),
         }
     }
 
     /// What is asked next, and what was told.
-    pub(super) fn press(mut self, key: Key) -> (Option<Self>, KeyRequest) {
+    pub(super) fn handle_key(mut self, key: Key) -> (Option<Self>, KeyRequest) {
         match key {
             Key::Esc => return (None, KeyRequest::Nothing),
             Key::Char(c) if self.text.chars().count() < MAX_REASON_CHARS => self.text.push(c),
@@ -102,7 +102,7 @@ impl Prompt {
 
     fn enter(mut self) -> (Option<Self>, KeyRequest) {
         let text = self.text.trim().to_owned();
-        match self.asked.clone() {
+        match self.question_kind.clone() {
             Question::Reason(_) if text.is_empty() => {
                 self.wrong = Some("a reason is needed: 1 to 200 characters".to_owned());
                 (Some(self), KeyRequest::Nothing)

@@ -22,18 +22,18 @@ fn later(seconds: u64, big: i64, small: i64) -> StackFacts {
 }
 
 /// A board that looked once a second for 20 s at 9 and 1 recipients a second.
-fn board() -> Dashboard {
-    let mut board = Dashboard::new(&later(0, 0, 0));
+fn dashboard() -> Dashboard {
+    let mut dashboard = Dashboard::new(&later(0, 0, 0));
     for second in 1..=20 {
         let sent = i64::try_from(second).unwrap();
-        board.see(&later(second, 9 * sent, sent));
+        dashboard.update(&later(second, 9 * sent, sent));
     }
-    board
+    dashboard
 }
 
-fn type_in(board: &mut Dashboard, text: &str) {
+fn type_in(dashboard: &mut Dashboard, text: &str) {
     for letter in text.chars() {
-        assert_eq!(board.press(Key::Char(letter)), KeyRequest::Nothing);
+        assert_eq!(dashboard.handle_key(Key::Char(letter)), KeyRequest::Nothing);
     }
 }
 
@@ -44,117 +44,120 @@ fn a_report_that_comes_in_time_for_a_look_raises_no_rate() {
         facts.standing.counters.insert("windows".to_owned(), windows);
         facts
     };
-    let mut board = Dashboard::new(&sent(0, 0));
-    board.see(&sent(10, 11));
-    assert_eq!(board.rate(), Some(10.0));
+    let mut dashboard = Dashboard::new(&sent(0, 0));
+    dashboard.update(&sent(10, 11));
+    assert_eq!(dashboard.rate(), Some(10.0));
     // Fewer windows than seconds are served less.
-    let mut board = Dashboard::new(&sent(0, 0));
-    board.see(&sent(10, 5));
-    assert_eq!(board.rate(), Some(5.0));
+    let mut dashboard = Dashboard::new(&sent(0, 0));
+    dashboard.update(&sent(10, 5));
+    assert_eq!(dashboard.rate(), Some(5.0));
 }
 
 #[test]
 fn rate_share_and_eta_are_of_the_last_ten_seconds() {
-    let mut board = board();
-    assert_eq!(board.rate(), Some(10.0));
-    let rows = board.rows();
+    let mut dashboard = dashboard();
+    assert_eq!(dashboard.rate(), Some(10.0));
+    let rows = dashboard.rows();
     assert_eq!((rows[0].rate, rows[0].share), (Some(9.0), Some(0.9)));
     // 988 wait, 14 in flight: 1,002 at one a second.
     assert_eq!(rows[1].eta, Some(Duration::from_secs(1_002)));
     assert_eq!(rows[1].age, Some(Duration::from_secs(90)));
     // For ten seconds nothing more of the big one.
     for second in 21..=30 {
-        board.see(&later(second, 180, i64::try_from(second).unwrap()));
+        dashboard.update(&later(second, 180, i64::try_from(second).unwrap()));
     }
-    let rows = board.rows();
+    let rows = dashboard.rows();
     assert_eq!((rows[0].rate, rows[0].share, rows[0].eta), (Some(0.0), Some(0.0), None));
-    assert_eq!((board.rate(), rows[1].share), (Some(1.0), Some(1.0)));
+    assert_eq!((dashboard.rate(), rows[1].share), (Some(1.0), Some(1.0)));
 }
 
 #[test]
 fn express_mail_is_told_with_its_mean_wait_while_there_is_some() {
-    let mut board = board();
-    assert_eq!(board.express(), None);
+    let mut dashboard = dashboard();
+    assert_eq!(dashboard.express(), None);
     let mut facts = later(21, 189, 21);
     facts.standing.counters.insert("sent.express".to_owned(), 20);
     facts.standing.counters.insert("waited.express".to_owned(), 14);
-    board.see(&facts);
-    assert_eq!(board.express(), Some((2.0, Duration::from_millis(700))));
+    dashboard.update(&facts);
+    assert_eq!(dashboard.express(), Some((2.0, Duration::from_millis(700))));
 }
 
 #[test]
 fn a_first_look_claims_no_rate() {
-    let board = Dashboard::new(&facts());
-    assert_eq!(board.rate(), None);
-    assert!(board.rows().iter().all(|row| row.rate.is_none() && row.eta.is_none()));
-    assert!(board.curve(10, Duration::from_secs(1)).is_empty());
+    let dashboard = Dashboard::new(&facts());
+    assert_eq!(dashboard.rate(), None);
+    assert!(dashboard.rows().iter().all(|row| row.rate.is_none() && row.eta.is_none()));
+    assert!(dashboard.curve(10, Duration::from_secs(1)).is_empty());
 }
 
 #[test]
 fn the_curve_is_what_was_sent_in_each_span_and_goes_no_further_back_than_was_looked() {
-    let mut board = board();
+    let mut dashboard = dashboard();
     for second in 21..=25 {
-        board.see(&later(second, 180, 20));
+        dashboard.update(&later(second, 180, 20));
     }
-    let curve = board.curve(100, Duration::from_secs(5));
+    let curve = dashboard.curve(100, Duration::from_secs(5));
     assert_eq!(curve, [10.0, 10.0, 10.0, 10.0, 0.0]);
 }
 
 #[test]
 fn ten_minutes_are_kept_and_no_more() {
-    let mut board = Dashboard::new(&later(0, 0, 0));
+    let mut dashboard = Dashboard::new(&later(0, 0, 0));
     for second in 1..=1_500_u64 {
-        board.see(&later(second, i64::try_from(second).unwrap(), 0));
+        dashboard.update(&later(second, i64::try_from(second).unwrap(), 0));
     }
-    assert_eq!(board.curve(10_000, Duration::from_secs(1)).len(), 600);
+    assert_eq!(dashboard.curve(10_000, Duration::from_secs(1)).len(), 600);
 }
 
 #[test]
 fn a_pause_is_made_only_with_a_reason_and_enter() {
-    let mut board = board();
-    assert_eq!(board.press(Key::Down), KeyRequest::Nothing);
-    assert_eq!(board.press(Key::Char('p')), KeyRequest::Nothing);
-    assert!(board.prompt().unwrap().question.starts_with("Pause small. Why?"));
-    assert_eq!(board.press(Key::Enter), KeyRequest::Nothing);
+    let mut dashboard = dashboard();
+    assert_eq!(dashboard.handle_key(Key::Down), KeyRequest::Nothing);
+    assert_eq!(dashboard.handle_key(Key::Char('p')), KeyRequest::Nothing);
+    assert!(dashboard.prompt().unwrap().question.starts_with("Pause small. Why?"));
+    assert_eq!(dashboard.handle_key(Key::Enter), KeyRequest::Nothing);
     assert_eq!(
-        board.prompt().unwrap().wrong.as_deref(),
+        dashboard.prompt().unwrap().wrong.as_deref(),
         Some("a reason is needed: 1 to 200 characters")
     );
-    type_in(&mut board, "qp");
-    board.press(Key::Backspace);
+    type_in(&mut dashboard, "qp");
+    dashboard.handle_key(Key::Backspace);
     let action = SteerAction::Pause { campaign: Some("small".to_owned()), until: None };
-    assert_eq!(board.press(Key::Enter), KeyRequest::Steer { action, reason: "q".to_owned() });
-    assert!(board.prompt().is_none());
+    assert_eq!(
+        dashboard.handle_key(Key::Enter),
+        KeyRequest::Steer { action, reason: "q".to_owned() }
+    );
+    assert!(dashboard.prompt().is_none());
 }
 
 #[test]
 fn esc_leaves_everything_as_it_is() {
-    let mut board = board();
+    let mut dashboard = dashboard();
     for letter in ['p', 'P', 'r', 'R', 'w'] {
-        board.press(Key::Char(letter));
-        assert!(board.prompt().is_some(), "{letter}");
-        assert_eq!(board.press(Key::Esc), KeyRequest::Nothing);
-        assert!(board.prompt().is_none());
+        dashboard.handle_key(Key::Char(letter));
+        assert!(dashboard.prompt().is_some(), "{letter}");
+        assert_eq!(dashboard.handle_key(Key::Esc), KeyRequest::Nothing);
+        assert!(dashboard.prompt().is_none());
     }
-    assert_eq!(board.press(Key::Char('x')), KeyRequest::Nothing);
-    assert_eq!(board.press(Key::Char('q')), KeyRequest::Quit);
+    assert_eq!(dashboard.handle_key(Key::Char('x')), KeyRequest::Nothing);
+    assert_eq!(dashboard.handle_key(Key::Char('q')), KeyRequest::Quit);
 }
 
 #[test]
 fn a_weight_is_typed_then_reasoned() {
-    let mut board = board();
-    board.press(Key::Char('w'));
-    type_in(&mut board, "10001");
-    board.press(Key::Enter);
-    assert!(board.prompt().unwrap().wrong.is_some());
-    (0..5).for_each(|_| drop(board.press(Key::Backspace)));
-    type_in(&mut board, "80");
-    assert_eq!(board.press(Key::Enter), KeyRequest::Nothing);
-    assert!(board.prompt().unwrap().question.starts_with("Weight of big: 90 -> 80. Why?"));
-    type_in(&mut board, "small is late");
+    let mut dashboard = dashboard();
+    dashboard.handle_key(Key::Char('w'));
+    type_in(&mut dashboard, "10001");
+    dashboard.handle_key(Key::Enter);
+    assert!(dashboard.prompt().unwrap().wrong.is_some());
+    (0..5).for_each(|_| drop(dashboard.handle_key(Key::Backspace)));
+    type_in(&mut dashboard, "80");
+    assert_eq!(dashboard.handle_key(Key::Enter), KeyRequest::Nothing);
+    assert!(dashboard.prompt().unwrap().question.starts_with("Weight of big: 90 -> 80. Why?"));
+    type_in(&mut dashboard, "small is late");
     let action = SteerAction::Weights(BTreeMap::from([("big".to_owned(), 80)]));
     assert_eq!(
-        board.press(Key::Enter),
+        dashboard.handle_key(Key::Enter),
         KeyRequest::Steer { action, reason: "small is late".to_owned() }
     );
 }

@@ -24,17 +24,17 @@ const LONGEST_RETRY: Duration = Duration::from_mins(15);
 /// Where the mail is, which limit holds it, and when that lets go.
 pub fn explain(facts: &MailFacts) -> Explanation {
     let status = Status::of(&facts.status);
-    let known = which(facts, &status).or_else(|| known(facts, &status));
-    let mut answer = known.unwrap_or_else(|| inferred(facts, &status));
-    answer.facts.extend(said(facts, &status, answer.campaign.as_deref()));
+    let known = ask_for_campaign(facts, &status).or_else(|| from_records(facts, &status));
+    let mut answer = known.unwrap_or_else(|| infer(facts, &status));
+    answer.facts.extend(readings(facts, &status, answer.campaign.as_deref()));
     answer
 }
 
 impl Explanation {
     fn new(facts: &MailFacts, verdict: MailVerdict, summary: impl Into<String>) -> Self {
         Self {
-            id: facts.asked.id.clone(),
-            campaign: facts.asked.campaign.clone(),
+            id: facts.query.id.clone(),
+            campaign: facts.query.campaign.clone(),
             verdict,
             summary: summary.into(),
             lets_go: None,
@@ -63,11 +63,11 @@ impl Explanation {
 }
 
 /// Marks and letters of several campaigns are of several mails: ids are a campaign's own.
-fn which(facts: &MailFacts, status: &Status) -> Option<Explanation> {
+fn ask_for_campaign(facts: &MailFacts, status: &Status) -> Option<Explanation> {
     let marked = facts.marks.iter().filter_map(|(identity, _)| identity.campaign());
     let dead = facts.letters.iter().filter_map(|letter| Some(letter.entry()?.campaign.clone()));
     let campaigns: BTreeSet<String> = marked.chain(dead).collect();
-    if facts.asked.campaign.is_some() || campaigns.len() < 2 {
+    if facts.query.campaign.is_some() || campaigns.len() < 2 {
         return None;
     }
     let summary = "Several campaigns have a mail of this id: name one with --campaign.";
@@ -77,7 +77,7 @@ fn which(facts: &MailFacts, status: &Status) -> Option<Explanation> {
         of_one.marks.retain(|(identity, _)| identity.campaign().as_ref() == Some(&campaign));
         let is_of_one = |letter: &Letter| letter.entry().is_some_and(|e| e.campaign == campaign);
         of_one.letters.retain(is_of_one);
-        if let Some(known) = known(&of_one, status) {
+        if let Some(known) = from_records(&of_one, status) {
             answer
                 .facts
                 .push(Statement { of: "if of", what: format!("{campaign}: {}", known.summary) });
@@ -87,7 +87,7 @@ fn which(facts: &MailFacts, status: &Status) -> Option<Explanation> {
 }
 
 /// What marks and dead letters tell of this very mail.
-fn known(facts: &MailFacts, status: &Status) -> Option<Explanation> {
+fn from_records(facts: &MailFacts, status: &Status) -> Option<Explanation> {
     let newest =
         facts.marks.iter().max_by_key(|(_, mark)| (mark.state == MarkState::Sent, mark.since));
     let letter = facts.letters.last();
@@ -133,7 +133,7 @@ fn dead(facts: &MailFacts, letter: &Letter) -> Explanation {
         "It is on the dead-letter queue, and no dead letter of Tidegate's."
             .clone_into(&mut answer.summary);
     }
-    answer.lets_go(format!("never by itself: `tidegate dead replay --id {}`", facts.asked.id), None)
+    answer.lets_go(format!("never by itself: `tidegate dead replay --id {}`", facts.query.id), None)
 }
 
 fn unknown(facts: &MailFacts, identity: &Identity, mark: &Mark) -> Explanation {
@@ -160,11 +160,11 @@ fn unknown(facts: &MailFacts, identity: &Identity, mark: &Mark) -> Explanation {
 }
 
 /// What is left after all that can be ruled out.
-fn inferred(facts: &MailFacts, status: &Status) -> Explanation {
+fn infer(facts: &MailFacts, status: &Status) -> Explanation {
     let mut names: Vec<&str> = status.campaigns.iter().map(|own| own.name.as_str()).collect();
     names.extend(status.queues.contains_key("express").then_some(EXPRESS));
-    let named = Identity::parse(&facts.asked.id).ok().and_then(|identity| identity.campaign());
-    let named = facts.asked.campaign.clone().or(named);
+    let named = Identity::parse(&facts.query.id).ok().and_then(|identity| identity.campaign());
+    let named = facts.query.campaign.clone().or(named);
     let answer = match named.as_deref() {
         Some(name) if !names.contains(&name) => {
             let summary = format!("There is no campaign {name}; there is {}.", names.join(", "));
@@ -179,7 +179,7 @@ fn inferred(facts: &MailFacts, status: &Status) -> Explanation {
         None if names.len() == 1 => of_campaign(facts, status, names.first().copied()),
         None => of_any(facts, status, &names),
     };
-    ruled_out(facts, answer)
+    add_ruled_out(facts, answer)
 }
 
 fn of_campaign(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Explanation {
@@ -191,16 +191,16 @@ fn of_campaign(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Ex
     let limited = if name == EXPRESS { 0 } else { limited(status) };
     let mut answer = if own.all() + merged.all() + limited == 0 {
         let empty = "the campaign's queue and the merge queue are empty";
-        nowhere(facts, if name == EXPRESS { "the express queue is empty" } else { empty })
+        not_found(facts, if name == EXPRESS { "the express queue is empty" } else { empty })
     } else if let Some(first) = held.first() {
         let summary = format!("It waits: {}.", first.what);
         Explanation::new(facts, first.verdict, summary).lets_go(&first.lets_go, first.until)
     } else if own.all() + merged.all() == 0 {
-        at_a_limit(facts, status)
+        waits_for_limit(facts, status)
     } else if own.visible + own.in_flight + merged.all() + limited == 0 {
-        retry(facts, own)
+        waits_for_retry(facts, own)
     } else {
-        waiting(facts, status, name, own)
+        waits_for_turn(facts, status, name, own)
     };
     if held.is_empty() {
         answer.rule_out("holds", "nothing holds it, and pollers serve");
@@ -209,7 +209,7 @@ fn of_campaign(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Ex
     answer.of(campaign.map(str::to_owned))
 }
 
-fn nowhere(facts: &MailFacts, empty: &'static str) -> Explanation {
+fn not_found(facts: &MailFacts, empty: &'static str) -> Explanation {
     let (summary, words) = if facts.poller.duplicate_guard == DuplicateGuard::Off {
         (
             "It stands on no queue: it was sent, or it never came.",
@@ -228,7 +228,7 @@ fn nowhere(facts: &MailFacts, empty: &'static str) -> Explanation {
 }
 
 /// Nothing of its campaign waits but for limits.
-fn at_a_limit(facts: &MailFacts, status: &Status) -> Explanation {
+fn waits_for_limit(facts: &MailFacts, status: &Status) -> Explanation {
     let waiting = status.domains.iter().filter(|limit| limit.waiting > 0);
     let words: Vec<String> = waiting.clone().map(limit_in_words).collect();
     let summary = format!("It waits for its recipient domain's limit: {}.", words.join("; "));
@@ -241,7 +241,7 @@ fn at_a_limit(facts: &MailFacts, status: &Status) -> Explanation {
     answer
 }
 
-fn retry(facts: &MailFacts, own: QueueStatus) -> Explanation {
+fn waits_for_retry(facts: &MailFacts, own: QueueStatus) -> Explanation {
     let summary = format!(
         "It waits for its retry, if it is one of the {} that do; nothing else of its campaign waits.",
         count(own.delayed)
@@ -254,7 +254,12 @@ fn retry(facts: &MailFacts, own: QueueStatus) -> Explanation {
     answer
 }
 
-fn waiting(facts: &MailFacts, status: &Status, campaign: &str, own: QueueStatus) -> Explanation {
+fn waits_for_turn(
+    facts: &MailFacts,
+    status: &Status,
+    campaign: &str,
+    own: QueueStatus,
+) -> Explanation {
     let Some(turn) = turn(status, campaign) else {
         return Explanation::new(facts, MailVerdict::Waiting, "It waits for its turn.");
     };
@@ -281,7 +286,7 @@ fn of_any(facts: &MailFacts, status: &Status, names: &[&str]) -> Explanation {
         names.iter().map(|name| of_campaign(facts, status, Some(name))).collect();
     standing.retain(|answer| answer.verdict != MailVerdict::Nowhere);
     if standing.is_empty() {
-        return nowhere(facts, "the campaigns' queues and those that they share are empty");
+        return not_found(facts, "the campaigns' queues and those that they share are empty");
     }
     if standing.len() == 1
         && let Some(mut only) = standing.pop()
@@ -309,7 +314,7 @@ fn of_any(facts: &MailFacts, status: &Status, names: &[&str]) -> Explanation {
     answer
 }
 
-fn ruled_out(facts: &MailFacts, mut answer: Explanation) -> Explanation {
+fn add_ruled_out(facts: &MailFacts, mut answer: Explanation) -> Explanation {
     if facts.coverage.is_whole() {
         let read = count(facts.coverage.read);
         answer.rule_out(
@@ -335,7 +340,7 @@ fn ruled_out(facts: &MailFacts, mut answer: Explanation) -> Explanation {
 }
 
 /// What was read, in words.
-fn said(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Vec<Statement> {
+fn readings(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Vec<Statement> {
     let mut said = Vec::new();
     let mut say = |of, what: String| said.push(Statement { of, what });
     let addresses = facts.status.settings.addresses;

@@ -11,7 +11,7 @@ use crate::status;
 /// # Errors
 /// [`PortError`] of the marks.
 pub async fn gather(
-    asked: MailQuery,
+    query: MailQuery,
     status: status::StackFacts,
     poller: PollerConfig,
     reading: &LetterSnapshot,
@@ -19,11 +19,11 @@ pub async fn gather(
 ) -> Result<MailFacts, PortError> {
     let of_campaign = |letter: &&Letter| {
         let own = letter.entry().map(|entry| entry.campaign.as_str());
-        asked.campaign.is_none() || own == asked.campaign.as_deref()
+        query.campaign.is_none() || own == query.campaign.as_deref()
     };
-    let meant = reading.letters.iter().filter(|letter| letter.is(&asked.id)).filter(of_campaign);
+    let meant = reading.letters.iter().filter(|letter| letter.is(&query.id)).filter(of_campaign);
     let letters: Vec<Letter> = meant.cloned().collect();
-    let mut identities = identities(&asked, &status);
+    let mut identities = identities(&query, &status);
     identities.extend(letters.iter().filter_map(Letter::identity));
     identities.sort();
     identities.dedup();
@@ -33,21 +33,21 @@ pub async fn gather(
         let pairs = batch.iter().zip(marks);
         found.extend(pairs.filter_map(|(identity, mark)| Some((identity.clone(), mark?))));
     }
-    Ok(MailFacts { asked, status, poller, marks: found, letters, coverage: reading.coverage })
+    Ok(MailFacts { query, status, poller, marks: found, letters, coverage: reading.coverage })
 }
 
 /// The identities that the mail may have.
-fn identities(asked: &MailQuery, status: &status::StackFacts) -> Vec<Identity> {
-    if let Ok(identity) = Identity::parse(&asked.id) {
+fn identities(query: &MailQuery, status: &status::StackFacts) -> Vec<Identity> {
+    if let Ok(identity) = Identity::parse(&query.id) {
         return vec![identity];
     }
     let all = status.campaigns.iter().map(|campaign| campaign.name.as_str()).chain([EXPRESS]);
     let campaigns: Vec<&str> =
-        asked.campaign.as_deref().map_or_else(|| all.collect(), |one| vec![one]);
+        query.campaign.as_deref().map_or_else(|| all.collect(), |one| vec![one]);
     let both = |campaign: &str| {
         [
-            Identity::from_body_id(campaign, &asked.id),
-            Identity::from_message_id(campaign, &asked.id),
+            Identity::from_body_id(campaign, &query.id),
+            Identity::from_message_id(campaign, &query.id),
         ]
     };
     campaigns.into_iter().flat_map(both).collect()

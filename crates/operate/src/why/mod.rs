@@ -34,7 +34,7 @@ pub struct MailQuery {
 #[derive(Clone, Debug)]
 pub struct MailFacts {
     /// The mail that is asked for.
-    pub asked: MailQuery,
+    pub query: MailQuery,
     /// What stands.
     pub status: status::StackFacts,
     /// What the pollers are configured with.

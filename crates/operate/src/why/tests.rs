@@ -51,7 +51,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
     };
     let depth = |visible| Depth { visible, ..Depth::default() };
     MailFacts {
-        asked: MailQuery { id: "4711".to_owned(), campaign: campaign.map(str::to_owned) },
+        query: MailQuery { id: "4711".to_owned(), campaign: campaign.map(str::to_owned) },
         status: status::StackFacts {
             at: NOW,
             settings: status::StatusSettings {
@@ -164,7 +164,7 @@ fn mails_of_one_id_in_several_campaigns_are_not_taken_for_each_other() {
     // A letter alone against a mark does the same.
     two.marks.remove(0);
     assert_eq!(explain(&two).verdict, MailVerdict::WhichCampaign);
-    two.asked.campaign = Some("big".to_owned());
+    two.query.campaign = Some("big".to_owned());
     two.letters.clear();
     assert_eq!(explain(&two).verdict, MailVerdict::Sent);
 }
@@ -249,7 +249,7 @@ fn without_a_campaign_what_holds_for_all_is_said_else_it_asks_for_one() {
     hold(&mut all, None, HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
     assert_eq!(explain(&all).verdict, MailVerdict::Paused);
     let mut identity = facts(None);
-    identity.asked.id = "small/id/4711".to_owned();
+    identity.query.id = "small/id/4711".to_owned();
     assert_eq!(explain(&identity).verdict, MailVerdict::Waiting);
 }
 

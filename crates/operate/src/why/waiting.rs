@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::config::EXPRESS;
 
 use crate::format::{count, span};
-use crate::status::{DomainStatus, QueueStatus, Status, precise};
+use crate::status::{DomainStatus, QueueStatus, Status, as_f64};
 
 /// A mail that was received and not sent is visible again after so long.
 const VISIBILITY_S: f64 = 30.0;
@@ -45,7 +45,7 @@ pub(super) fn limited(status: &Status) -> u64 {
 /// How long the last of a limit's waits, at the limit.
 pub(super) fn at_its_limit(limit: &DomainStatus) -> Option<Duration> {
     let rate = limit.per_second.filter(|rate| *rate > 0.0)?;
-    Duration::try_from_secs_f64((precise(limit.waiting) / rate).ceil()).ok()
+    Duration::try_from_secs_f64((as_f64(limit.waiting) / rate).ceil()).ok()
 }
 
 /// A limit that mail waits for, in words.
@@ -80,7 +80,7 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
     let own = status.campaigns.iter().find(|own| own.name == campaign);
     let rate = match own {
         _ if campaign == EXPRESS => all,
-        Some(own) => all * f64::from(own.weight) / precise(total.max(1)),
+        Some(own) => all * f64::from(own.weight) / as_f64(total.max(1)),
         None => return None,
     };
     if rate <= 0.0 {
@@ -90,7 +90,7 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
     let merged = if campaign == EXPRESS { 0 } else { merged(status).all() };
     let recipients = recipients_per_mail(status);
     let ahead = depth.visible + depth.in_flight;
-    let mut seconds = precise(ahead) * recipients / rate + precise(merged) * recipients / all;
+    let mut seconds = as_f64(ahead) * recipients / rate + as_f64(merged) * recipients / all;
     if depth.in_flight > 0 {
         seconds += VISIBILITY_S;
     }
@@ -101,5 +101,5 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
 /// The mean of all mails so far, at least 1.
 fn recipients_per_mail(status: &Status) -> f64 {
     let (sent, mails) = (status.counter("sent"), status.counter("mails"));
-    if mails == 0 { 1.0 } else { (precise(sent) / precise(mails)).max(1.0) }
+    if mails == 0 { 1.0 } else { (as_f64(sent) / as_f64(mails)).max(1.0) }
 }

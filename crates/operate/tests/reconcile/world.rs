@@ -21,7 +21,7 @@ use tidegate_operate::reconcile::{
 use tidegate_operate::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalSink,
     JournalWriter, RunEnd, RunState, SendLimits, Session, TemplatePart, TemplateSource, Templates,
-    before, check,
+    baseline, check,
 };
 
 const FORMAT: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
@@ -86,7 +86,7 @@ impl JournalSource for &Journalled {
         Ok(self.0.as_slice())
     }
 
-    fn touched(&self) -> io::Result<EpochMillis> {
+    fn modified_at(&self) -> io::Result<EpochMillis> {
         Ok(self.1)
     }
 }
@@ -139,7 +139,7 @@ impl World {
             priority: None,
             tags: BTreeMap::new(),
             configuration_set: None,
-            content: DraftContent::Here(Templates::compile(parts).unwrap()),
+            content: DraftContent::Templates(Templates::compile(parts).unwrap()),
             to_column: None,
             id_column: None,
             senders: "*".parse().unwrap(),
@@ -152,14 +152,14 @@ impl World {
         header.rows = rows;
         let merge = url("merge.fifo");
         header.before =
-            before(&self.queues, &self.ledger, campaign, &queue, Some(&merge)).await.unwrap();
+            baseline(&self.queues, &self.ledger, campaign, &queue, Some(&merge)).await.unwrap();
         let session = Session {
             draft: &draft,
             file: "in.csv",
             format: FORMAT,
             checked: &checked,
             header: &header,
-            standing: &RunState::New,
+            state: &RunState::New,
             limits: SendLimits::default(),
         };
         let ports = tidegate_operate::send::SendPorts {
@@ -167,7 +167,7 @@ impl World {
             clock: &clock,
             entropy: &SeededEntropy::new(3),
             progress: &(),
-            gate: &(),
+            level: &(),
         };
         let mut journal = Journalled(Vec::new(), at);
         let mut writer = JournalWriter::new(&mut journal);
@@ -261,9 +261,9 @@ impl World {
 
     /// Sends what stands on the merge queue.
     pub(crate) async fn drain_merge(&self) {
-        let standing = self.queues.contents(&url("merge.fifo")).len();
+        let state = self.queues.contents(&url("merge.fifo")).len();
         self.queues.create(&url("merge.fifo"), QueueSettings::default());
-        self.sent_before("big", i64::try_from(standing).unwrap()).await;
+        self.sent_before("big", i64::try_from(state).unwrap()).await;
     }
 
     /// The command.
@@ -279,8 +279,8 @@ impl World {
         let stack = StackSettings {
             campaigns: vec![campaign("big", 90), campaign("small", 10)],
             merge: Some(url("merge.fifo")),
-            guard: self.guard,
-            mark_kept: self.kept,
+            deduplication: self.guard,
+            mark_retention: self.kept,
             quota_per_second: Some(14.0),
         };
         let queues = Faulty::new(self.queues.clone(), self.faults.clone());

@@ -32,7 +32,7 @@ fn ids_are_the_same_for_the_same_run_and_others_for_any_other() {
         (TemplatePart::Subject, "s", "Hello"),
         (TemplatePart::Text, "t", "Other news."),
     ]);
-    let other = CampaignDraft { content: DraftContent::Here(words), ..draft() };
+    let other = CampaignDraft { content: DraftContent::Templates(words), ..draft() };
     for changed in [again, other] {
         assert!(ids(&changed, &csv).iter().all(|id| !first.contains(id)));
     }
@@ -106,7 +106,7 @@ fn a_recipient_s_column_may_have_another_name_and_must_be_there() {
 
 #[test]
 fn json_lines_and_a_template_of_ses_s() {
-    let content = DraftContent::AtSes {
+    let content = DraftContent::SesTemplate {
         name: "welcome".to_owned(),
         headers: templates(&[(
             TemplatePart::UnsubscribeUrl,

@@ -14,11 +14,11 @@ use super::world::{Journal, World, recipients};
 
 /// Every row of `rows` stands there, and twice only rows that `doubled` allows.
 fn assert_complete(world: &World, rows: u64, may_double: impl Fn(u64) -> bool) -> usize {
-    let standing = world.standing();
-    assert!((1..=rows).all(|row| standing.contains_key(&row)), "{standing:?}");
-    assert_eq!(standing.len() as u64, rows);
+    let state = world.run_state();
+    assert!((1..=rows).all(|row| state.contains_key(&row)), "{state:?}");
+    assert_eq!(state.len() as u64, rows);
     let doubled: Vec<u64> =
-        standing.iter().filter(|(_, count)| **count > 1).map(|(row, _)| *row).collect();
+        state.iter().filter(|(_, count)| **count > 1).map(|(row, _)| *row).collect();
     assert!(doubled.iter().all(|row| may_double(*row)), "doubled: {doubled:?}");
     doubled.len()
 }
@@ -122,7 +122,7 @@ async fn an_interruption_waits_for_the_batches_under_way_and_nothing_is_doubled(
     let report = world.run(&csv, &mut journal, stop).await.unwrap();
     assert_eq!(report.ended, RunEnd::Interrupted);
     assert!((10..500).contains(&report.enqueued), "{report:?}");
-    assert_eq!(world.standing().len() as u64, report.enqueued, "one is under way still");
+    assert_eq!(world.run_state().len() as u64, report.enqueued, "one is under way still");
     let report = world.run(&csv, &mut journal, pending()).await.unwrap();
     assert_eq!((report.ended.clone(), report.left()), (RunEnd::Done, 0));
     assert_eq!(assert_complete(&world, 500, |_| false), 0);
@@ -144,10 +144,10 @@ async fn another_input_under_the_same_run_is_refused_with_what_differs() {
     let mut journal = Journal::default();
     let stop = tokio::time::sleep(Duration::from_millis(20));
     world.run(&recipients(100), &mut journal, stop).await.unwrap();
-    let stood = world.standing();
+    let stood = world.run_state();
     let refused = world.run(&recipients(101), &mut journal, pending()).await.unwrap_err();
     assert!(refused.to_string().contains("begun with another input ("), "{refused}");
-    assert_eq!(world.standing(), stood);
+    assert_eq!(world.run_state(), stood);
 }
 
 #[tokio::test(start_paused = true)]

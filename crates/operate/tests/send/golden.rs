@@ -34,12 +34,12 @@ async fn dry_run() {
     assert_data_eq!(Page::of(&dry).plain(), file!["../golden/send-dry-run.txt"]);
     let mut rows = RowRanges::default();
     rows.insert(1, 19_999);
-    let standing = RunState::Interrupted(rows);
-    let dry = DryRun::new((FILE, journal), &header, &standing, &checked, KEPT, estimate);
+    let state = RunState::Interrupted(rows);
+    let dry = DryRun::new((FILE, journal), &header, &state, &checked, KEPT, estimate);
     assert_eq!(dry.question(), "Enqueue 1 mail more for campaign big?");
     let quota_per_second = Some(13.999_999_999_7);
     let estimate = Estimate { quota_per_second, ..estimate };
-    let dry = DryRun::new((FILE, journal), &header, &standing, &checked, KEPT, estimate);
+    let dry = DryRun::new((FILE, journal), &header, &state, &checked, KEPT, estimate);
     let page = Page::of(&dry).plain();
     assert!(page.contains("at its share of 90 % of 14/s\n"), "{page}");
 }
@@ -47,7 +47,7 @@ async fn dry_run() {
 #[test]
 fn faults() {
     let draft = tidegate_operate::send::CampaignDraft {
-        content: tidegate_operate::send::DraftContent::Here(templates(&[
+        content: tidegate_operate::send::DraftContent::Templates(templates(&[
             (TemplatePart::Subject, "--subject", "Hello {{ first_name }}"),
             (
                 TemplatePart::Html,

@@ -30,13 +30,13 @@ async fn rows_wait_while_the_level_defers_them_and_go_when_it_does_not() {
     let (csv, mut journal, told) = (recipients(95), Journal::default(), Told::default());
     let falls = async {
         tokio::time::sleep(Duration::from_mins(5)).await;
-        assert_eq!(world.standing().len(), 0, "sent while it was deferred");
+        assert_eq!(world.run_state().len(), 0, "sent while it was deferred");
         world.level.set(Level::Busy); // defers low priority alone
     };
     let run = world.run_with(&csv, &mut journal, &told, pending());
     let (report, ()) = join(run, falls).await;
     assert_eq!(report.unwrap().ended, RunEnd::Done);
-    assert_eq!(world.standing().len(), 95);
+    assert_eq!(world.run_state().len(), 95);
     assert!((15..30).contains(&told.0.get()), "{}", told.0.get());
 }
 
@@ -49,10 +49,10 @@ async fn a_level_that_rises_is_heard_between_batches() {
         tokio::time::sleep(Duration::from_secs(5)).await;
         world.level.set(Level::Overloaded);
         tokio::time::sleep(Duration::from_secs(20)).await;
-        let then = world.standing().len();
+        let then = world.run_state().len();
         assert!((100..2_000).contains(&then), "{then}");
         tokio::time::sleep(Duration::from_mins(2)).await;
-        assert_eq!(world.standing().len(), then, "it went on");
+        assert_eq!(world.run_state().len(), then, "it went on");
         world.level.set(Level::Clear);
     };
     let (report, ()) = join(world.run(&csv, &mut journal, pending()), rises).await;
@@ -62,7 +62,7 @@ async fn a_level_that_rises_is_heard_between_batches() {
 #[tokio::test(start_paused = true)]
 async fn a_bounded_wait_gives_up_and_the_same_run_goes_on_later() {
     let mut world = World::new(3);
-    world.limits.obedience.most = Some(Duration::from_mins(10));
+    world.limits.level_policy.max_wait = Some(Duration::from_mins(10));
     world.level.set(Level::Overloaded);
     let (csv, mut journal) = (recipients(95), Journal::default());
     let report = world.run(&csv, &mut journal, pending()).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_bounded_wait_gives_up_and_the_same_run_goes_on_later() {
         "{:?}",
         report.ended
     );
-    world.limits.obedience = LevelPolicy { ignores: true, most: None };
+    world.limits.level_policy = LevelPolicy { ignore: true, max_wait: None };
     let report = world.run(&csv, &mut journal, pending()).await.unwrap();
-    assert_eq!((report.ended, world.standing().len()), (RunEnd::Done, 95));
+    assert_eq!((report.ended, world.run_state().len()), (RunEnd::Done, 95));
 }

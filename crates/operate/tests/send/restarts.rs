@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_operate::page::Page;
 use tidegate_operate::send::{
-    DryRun, Estimate, RestartError, Resume, RunEnd, RunState, SendReport, once_more, restarted,
+    DryRun, Estimate, RestartError, Resume, RunEnd, RunState, SendReport, check_resend, restart_run,
 };
 
 use super::world::{FILE, Journal, KEPT, World, checked, draft, recipients};
@@ -33,7 +33,7 @@ impl Folder {
     }
 
     fn restart(&self) -> Result<String, RestartError> {
-        let (run, journal) = restarted("nov", |_, run| self.journal(run), true)?;
+        let (run, journal) = restart_run("nov", |_, run| self.journal(run), true)?;
         assert_eq!(journal, self.journal(&run));
         Ok(run)
     }
@@ -90,7 +90,7 @@ async fn a_restart_with_a_journal_of_its_own_is_gone_on_with_by_both_options() {
     let path = folder.0.join("x.2.journal");
     fs::write(&path, &interrupted.0).unwrap();
     let nth = |n: u32, _: &str| folder.0.join(format!("x.{n}.journal"));
-    let error = restarted("nov", nth, false).unwrap_err().to_string();
+    let error = restart_run("nov", nth, false).unwrap_err().to_string();
     let said = format!("--run nov-2 --journal {} instead of --restart", path.display());
     assert!(error.contains(&said), "{error}");
 }
@@ -123,9 +123,9 @@ fn mails_that_the_duplicate_guard_would_delete_are_not_sent_once_more() {
     let made = checked(&draft(), &recipients(2)).unwrap();
     assert_eq!((own.given_ids, made.given_ids), (2, 0));
     for option in ["--again", "--restart"] {
-        assert!(once_more(option, &made, KEPT).is_ok());
-        assert!(once_more(option, &own, None).is_ok());
-        let error = once_more(option, &own, KEPT).unwrap_err().to_string();
+        assert!(check_resend(option, &made, KEPT).is_ok());
+        assert!(check_resend(option, &own, None).is_ok());
+        let error = check_resend(option, &own, KEPT).unwrap_err().to_string();
         let said = format!(
             "{option}: 2 ids of the input's own, and the duplicate guard deletes a mail whose id \
              was sent within 15 days; nothing was sent. "

@@ -17,8 +17,8 @@ use tidegate_operate::level::LevelSource;
 use tidegate_operate::send::{
     CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
     JournalContents, JournalHeader, JournalSink, JournalWriter, SendError, SendLimits, SendPorts,
-    SendProgress, SendReport, Session, TemplatePart, TemplateSource, Templates, check, read,
-    standing,
+    SendProgress, SendReport, Session, TemplatePart, TemplateSource, Templates, check,
+    read_journal, run_state,
 };
 
 pub(crate) const FILE: &str = "recipients.csv";
@@ -43,7 +43,7 @@ pub(crate) fn templates(parts: &[(TemplatePart, &str, &str)]) -> Templates {
 }
 
 pub(crate) fn draft() -> CampaignDraft {
-    let content = DraftContent::Here(templates(&[
+    let content = DraftContent::Templates(templates(&[
         (TemplatePart::Subject, "--subject", "Hello {{ first_name }}"),
         (TemplatePart::Html, "mail.html", "<p>Dear {{ first_name }},</p>\n<p>News.</p>\n"),
         (TemplatePart::Text, "mail.txt", "Dear {{ first_name }},\nnews.\n"),
@@ -78,7 +78,7 @@ pub(crate) struct Journal(pub(crate) Vec<u8>);
 
 impl Journal {
     pub(crate) fn contents(&self) -> JournalContents {
-        read("journal", self.0.as_slice()).unwrap()
+        read_journal("journal", self.0.as_slice()).unwrap()
     }
 }
 
@@ -173,7 +173,7 @@ impl World {
         let checked = checked(&draft, csv).unwrap();
         let header = self.header(&checked);
         let contents = journal.contents();
-        let standing = standing("journal", &contents, &header)?;
+        let state = run_state("journal", &contents, &header)?;
         journal.0.truncate(usize::try_from(contents.whole).unwrap());
         let session = Session {
             draft: &draft,
@@ -181,13 +181,13 @@ impl World {
             format: CSV,
             checked: &checked,
             header: &header,
-            standing: &standing,
+            state: &state,
             limits: self.limits,
         };
         let queues = Faulty::new(self.queues.clone(), self.faults.clone());
         let (clock, entropy) = (self.universe.clock(), SeededEntropy::new(7));
         let ports =
-            SendPorts { queues: &queues, clock: &clock, entropy: &entropy, progress, gate: self };
+            SendPorts { queues: &queues, clock: &clock, entropy: &entropy, progress, level: self };
         session.run(ports, later.as_bytes(), &mut JournalWriter::new(journal), stop).await
     }
 
@@ -202,7 +202,7 @@ impl World {
     }
 
     /// How often each row stands on the queue, by the number in its address.
-    pub(crate) fn standing(&self) -> BTreeMap<u64, usize> {
+    pub(crate) fn run_state(&self) -> BTreeMap<u64, usize> {
         let mut rows = BTreeMap::new();
         for message in self.queues.contents(&self.queue) {
             let email = Email::parse(&message.body).unwrap();

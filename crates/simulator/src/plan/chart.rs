@@ -3,10 +3,10 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::book::count;
 use super::raster::{Raster, png};
 use super::report::{Forecast, PlanReport};
-use super::view::told;
+use super::state::as_f64;
+use super::view::duration_text;
 
 const WIDTH: u32 = 1_000;
 const PANEL: u32 = 380;
@@ -94,7 +94,7 @@ fn panels<B: DrawingBackend>(
 /// Seconds that a timeline covers.
 fn ends(forecast: &Forecast) -> f64 {
     let buckets = forecast.timeline.per_minute.values().map(Vec::len).max().unwrap_or(0);
-    count(forecast.timeline.bucket_seconds) * count(buckets as u64)
+    as_f64(forecast.timeline.bucket_seconds) * as_f64(buckets as u64)
 }
 
 fn panel<B: DrawingBackend>(
@@ -121,18 +121,18 @@ fn panel<B: DrawingBackend>(
         .axis_desc_style((FONT, 15).into_font().color(&INK))
         .x_desc("since the start")
         .y_desc("recipients a minute")
-        .x_label_formatter(&|seconds| told(*seconds))
+        .x_label_formatter(&|seconds| duration_text(*seconds))
         .y_label_formatter(&|rate| format!("{rate:.0}"))
         .draw()
         .map_err(said)?;
-    let size = count(forecast.timeline.bucket_seconds);
+    let size = as_f64(forecast.timeline.bucket_seconds);
     let mut below: Vec<f64> = Vec::new();
     for ((name, rates), colour) in forecast.timeline.per_minute.iter().zip(COLOURS.iter().cycle()) {
         below.resize(rates.len(), 0.0);
         let bars = rates.iter().zip(&below).zip(0u64..).filter(|((rate, _), _)| **rate > 0.0);
         let bars: Vec<_> = bars
             .map(|((rate, below), bucket)| {
-                let from = count(bucket) * size;
+                let from = as_f64(bucket) * size;
                 Rectangle::new([(from, *below), (from + size, below + rate)], colour.filled())
             })
             .collect();

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tidegate_core::parts::parts_for;
 
-use super::book::count;
+use super::record::{ServiceUsage, WindowRecord};
 use super::scenario::Scenario;
-use super::tally::{ServiceUsage, WindowRecord};
+use super::state::as_f64;
 
 /// The prices that `infra/cost/cost.py` reads too.
 const PRICES: &str = include_str!("../../../../infra/cost/prices.json");
@@ -73,13 +73,13 @@ impl Cost {
             usage.add(&record.usage, 1.0);
         }
         let windows: u64 = records.iter().map(|record| record.windows).sum();
-        let minutes = count(windows) / 60.0;
+        let minutes = as_f64(windows) / 60.0;
         // The sum of nothing would be -0.0.
         let recipients = records.iter().map(WindowRecord::total).fold(0.0, |sum, sent| sum + sent);
         let scheduler_ms = minute.map_or(0.0, |minute| minute.scheduler.billed_ms) * minutes;
         // As `infra/cost/cost.py` has it, of windows in which each part is written to.
         let parts = f64::from(parts_for(scenario.campaigns.len()));
-        let campaigns = count(scenario.campaigns.len() as u64);
+        let campaigns = as_f64(scenario.campaigns.len() as u64);
         let each = campaigns / parts * assumed("ledger_campaign_bytes");
         let first = assumed("ledger_totals_bytes") + each;
         let units = |unit: f64| (first / unit).ceil() + (parts - 1.0) * (each / unit).ceil();
@@ -92,7 +92,7 @@ impl Cost {
         let log = usage.claims * assumed("busy_window_log_bytes")
             + usage.mails * assumed("mail_log_bytes");
         // Producers send in batches of ten.
-        let produced = count(scenario.mails()) / 10.0;
+        let produced = as_f64(scenario.mails()) / 10.0;
         let cost = Self {
             ses: recipients * price("ses_mail"),
             sqs: (usage.sqs_standard + produced) * price("sqs_standard")

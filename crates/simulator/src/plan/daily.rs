@@ -2,10 +2,10 @@
 
 use tidegate_core::daily::DailyPolicy;
 
-use super::book::{SimulationState, count};
+use super::record::WindowRecord;
 use super::scenario::Scenario;
-use super::stretch::whole;
-use super::tally::WindowRecord;
+use super::skip::floor;
+use super::state::{SimulationState, as_f64};
 use crate::world::World;
 
 /// Windows of a day.
@@ -28,27 +28,27 @@ impl DailyLimit {
     pub(super) fn of(scenario: &Scenario, world: &World) -> Self {
         let policy = world.settings.poller().map(|config| config.cap.daily);
         let policy: DailyPolicy = policy.unwrap_or_default();
-        let open = scenario.daily.map(|daily| count(policy.open_to_campaigns(daily.quota)));
-        Self { open, sent: scenario.daily.map_or(0.0, |daily| count(daily.sent)) }
+        let open = scenario.daily.map(|daily| as_f64(policy.open_to_campaigns(daily.quota)));
+        Self { open, sent: scenario.daily.map_or(0.0, |daily| as_f64(daily.sent)) }
     }
 
     /// Recipients sent within the day before `window`.
-    fn sum(&self, book: &SimulationState, window: u64) -> f64 {
+    fn sum(&self, state: &SimulationState, window: u64) -> f64 {
         let since = window.saturating_sub(DAY);
         let others = if window < DAY { self.sent } else { 0.0 };
-        others + sent_between(&book.records, since, window)
+        others + sent_between(&state.records, since, window)
     }
 
     /// Whether the day's quota is, or nearly is, what limits.
-    pub(super) fn is_binding(&self, book: &SimulationState, window: u64) -> bool {
-        self.open.is_some_and(|open| self.sum(book, window) > 0.97 * open)
+    pub(super) fn is_binding(&self, state: &SimulationState, window: u64) -> bool {
+        self.open.is_some_and(|open| self.sum(state, window) > 0.97 * open)
     }
 
     /// How many of `windows` pass from `from` on until the day's quota changes something, at `rate`
     /// recipients a window, which `measured` windows showed.
-    pub(super) fn lasts(
+    pub(super) fn windows_until_change(
         &self,
-        book: &SimulationState,
+        state: &SimulationState,
         from: u64,
         windows: u64,
         rate: f64,
@@ -56,20 +56,20 @@ impl DailyLimit {
         measured: u64,
     ) -> u64 {
         let Some(open) = self.open else { return windows };
-        let held = book.records.last().is_some_and(WindowRecord::is_held);
-        if held && self.freed(book, from.saturating_sub(2 * STEP), 2 * STEP) > 0.0 {
+        let held = state.records.last().is_some_and(WindowRecord::is_held);
+        if held && self.released(state, from.saturating_sub(2 * STEP), 2 * STEP) > 0.0 {
             return 0; // the hold is about to be lifted
         }
         if binding || held {
-            return self.frees_alike(book, from, measured).min(windows);
+            return self.windows_of_equal_release(state, from, measured).min(windows);
         }
-        let mut sum = self.sum(book, from);
+        let mut sum = self.sum(state, from);
         let mut passed = 0;
         while passed < windows {
             let step = STEP.min(windows - passed);
             let at = from + passed;
-            sum += rate * count(step) - self.freed(book, at, step);
-            if sum > open - rate * count(BEFORE_THE_END) {
+            sum += rate * as_f64(step) - self.released(state, at, step);
+            if sum > open - rate * as_f64(BEFORE_THE_END) {
                 return passed;
             }
             passed += step;
@@ -82,18 +82,19 @@ impl DailyLimit {
     }
 
     /// Recipients that `windows` windows from `at` on free.
-    fn freed(&self, book: &SimulationState, at: u64, windows: u64) -> f64 {
+    fn released(&self, state: &SimulationState, at: u64, windows: u64) -> f64 {
         let others = if at < DAY && at + windows >= DAY { self.sent } else { 0.0 };
         let (from, to) = (at.saturating_sub(DAY), (at + windows).saturating_sub(DAY));
-        others + sent_between(&book.records, from, to)
+        others + sent_between(&state.records, from, to)
     }
 
     /// For how many windows as much frees up as in those that were measured.
-    fn frees_alike(&self, book: &SimulationState, from: u64, measured: u64) -> u64 {
-        let before = self.freed(book, from.saturating_sub(measured), measured) / count(measured);
+    fn windows_of_equal_release(&self, state: &SimulationState, from: u64, measured: u64) -> u64 {
+        let before =
+            self.released(state, from.saturating_sub(measured), measured) / as_f64(measured);
         let mut passed = 0;
         while passed < DAY - STEP {
-            let now = self.freed(book, from + passed, STEP) / count(STEP);
+            let now = self.released(state, from + passed, STEP) / as_f64(STEP);
             if (now - before).abs() > 0.05 * before + 0.02 {
                 break;
             }
@@ -109,21 +110,21 @@ fn sent_between(records: &[WindowRecord], from: u64, to: u64) -> f64 {
     let within = records.iter().skip(start).take_while(|record| record.from < to);
     let part = |record: &WindowRecord| {
         let common = record.end().min(to).saturating_sub(record.from.max(from));
-        record.total() * count(common) / count(record.windows.max(1))
+        record.total() * as_f64(common) / as_f64(record.windows.max(1))
     };
     within.map(part).sum()
 }
 
 /// The recipients of a stretch, ten windows at a time, as SES counts them into its day.
-pub(super) fn portions(stretch: &WindowRecord) -> impl Iterator<Item = (u64, u64)> {
-    let total = stretch.total();
-    let each = total / count(stretch.windows.max(1));
+pub(super) fn portions(skip: &WindowRecord) -> impl Iterator<Item = (u64, u64)> {
+    let total = skip.total();
+    let each = total / as_f64(skip.windows.max(1));
     let mut told = 0;
-    (0..stretch.windows.div_ceil(10)).map(move |index| {
-        let end = ((index + 1) * 10).min(stretch.windows);
-        let due = whole((each * count(end)).round());
+    (0..skip.windows.div_ceil(10)).map(move |index| {
+        let end = ((index + 1) * 10).min(skip.windows);
+        let due = floor((each * as_f64(end)).round());
         let portion = due - told;
         told = due;
-        (stretch.from + end, portion)
+        (skip.from + end, portion)
     })
 }

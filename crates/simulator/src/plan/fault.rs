@@ -38,7 +38,7 @@ pub enum SendFault {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlannedFault {
     /// What goes wrong.
-    pub trouble: SendFault,
+    pub kind: SendFault,
     /// With which share of the sends, 0 to 1.
     pub ratio: f64,
     /// From when on, after the start.
@@ -57,7 +57,7 @@ impl FromStr for PlannedFault {
             allowed: ALLOWED.to_owned(),
         };
         let mut members = text.split(',').map(str::trim);
-        let trouble = match members.next() {
+        let kind = match members.next() {
             Some("throttle") => SendFault::Throttle,
             Some("5xx" | "outage") => SendFault::ServerError,
             Some("reset") => SendFault::Reset,
@@ -65,7 +65,7 @@ impl FromStr for PlannedFault {
             Some("rejected") => SendFault::Rejected,
             _ => return Err(refused()),
         };
-        let mut fault = Self { trouble, ratio: 1.0, from: Duration::ZERO, to: None };
+        let mut fault = Self { kind, ratio: 1.0, from: Duration::ZERO, to: None };
         for member in members {
             match member.split_once('=').ok_or_else(refused)? {
                 ("ratio", share) => fault.ratio = share.parse().map_err(|_| refused())?,
@@ -81,7 +81,7 @@ impl FromStr for PlannedFault {
 
 impl fmt::Display for PlannedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.trouble {
+        f.write_str(match self.kind {
             SendFault::Throttle => "throttle",
             SendFault::ServerError => "5xx",
             SendFault::Reset => "reset",
@@ -102,7 +102,7 @@ impl fmt::Display for PlannedFault {
 impl PlannedFault {
     /// The rule of it, where the start is at `start`.
     pub(super) fn rule(&self, start: Timestamp) -> Rule<Failure> {
-        let fault = match self.trouble {
+        let fault = match self.kind {
             SendFault::Throttle => Fault::Before(failures::rate_exceeded()),
             SendFault::ServerError => Fault::Before(failures::server_error()),
             SendFault::Reset => Fault::Before(failures::answer_lost()),

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use tidegate_core::memory::Memory;
 
-use super::book::count;
 use super::cost::Cost;
 use super::error::PlanError;
 use super::phases::phases;
+use super::record::WindowRecord;
 use super::report::{CampaignForecast, EndEstimate, Forecast, Simulation, Timeline};
 use super::run::{Hooks, RunResult, run};
 use super::scenario::Scenario;
-use super::stretch::{HORIZON, whole};
-use super::tally::WindowRecord;
+use super::skip::{HORIZON, floor};
+use super::state::as_f64;
 use tidegate_core::Window;
 use tidegate_core::config::EXPRESS;
 
@@ -68,9 +68,9 @@ pub fn forecast(
     let done: Vec<AtomicU64> = (0..seeds).map(|_| AtomicU64::new(0)).collect();
     let tell = |seed: u64, part: f64| {
         let of_it = usize::try_from(seed - 1).ok().and_then(|index| done.get(index));
-        of_it.inspect(|done| done.store(whole(part.clamp(0.0, 1.0) * 1e6), Ordering::Relaxed));
+        of_it.inspect(|done| done.store(floor(part.clamp(0.0, 1.0) * 1e6), Ordering::Relaxed));
         let sum: u64 = done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
-        progress(count(sum) / 1e6 / count(seeds))
+        progress(as_f64(sum) / 1e6 / as_f64(seeds))
     };
     let work = || {
         let mut runs = Vec::new();
@@ -83,7 +83,7 @@ pub fn forecast(
             let every_window =
                 options.every_window || is_uneven(scenario) || scenario.is_limited_by_domain();
             let hooks = Hooks { progress: &told, every_window };
-            runs.push((seed, run_alone(scenario, seed, hooks)?));
+            runs.push((seed, run_in_own_runtime(scenario, seed, hooks)?));
         }
     };
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
@@ -101,16 +101,20 @@ pub fn forecast(
     }
     runs.sort_by_key(|(seed, _)| *seed);
     let runs: Vec<RunResult> = runs.into_iter().map(|(_, run)| run).collect();
-    summed_up(scenario, &runs)
+    combine_runs(scenario, &runs)
 }
 
-fn run_alone(scenario: &Scenario, seed: u64, hooks: Hooks<'_>) -> Result<RunResult, PlanError> {
+fn run_in_own_runtime(
+    scenario: &Scenario,
+    seed: u64,
+    hooks: Hooks<'_>,
+) -> Result<RunResult, PlanError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build()?;
     runtime.block_on(run(scenario, seed, hooks))
 }
 
-fn summed_up(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, PlanError> {
+fn combine_runs(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, PlanError> {
     let campaigns: Vec<CampaignForecast> =
         (0..scenario.campaigns.len()).map(|index| campaign(scenario, runs, index)).collect();
     let ends: Vec<Option<(f64, f64)>> = runs.iter().map(last_end).collect();
@@ -147,9 +151,9 @@ fn summed_up(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, PlanEr
 
 /// When a run's last campaign ends, and the deviation of that; none where mail is left.
 fn last_end(run: &RunResult) -> Option<(f64, f64)> {
-    let ends = run.lanes.iter().filter(|lane| lane.accepted > 0.0 || lane.left > 0);
+    let ends = run.campaigns.iter().filter(|campaign| campaign.accepted > 0.0 || campaign.left > 0);
     let ends: Option<Vec<_>> =
-        ends.map(|lane| lane.after.map(|after| (after, lane.deviation))).collect();
+        ends.map(|campaign| campaign.after.map(|after| (after, campaign.deviation))).collect();
     ends?.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
@@ -167,12 +171,14 @@ fn span(ends: &[Option<(f64, f64)>]) -> Option<EndEstimate> {
 
 fn campaign(scenario: &Scenario, runs: &[RunResult], index: usize) -> CampaignForecast {
     let load = scenario.campaigns.get(index);
-    let lanes: Vec<_> = runs.iter().filter_map(|run| run.lanes.get(index)).collect();
-    let ends: Vec<Option<(f64, f64)>> =
-        lanes.iter().map(|lane| lane.after.map(|after| (after, lane.deviation))).collect();
+    let campaigns: Vec<_> = runs.iter().filter_map(|run| run.campaigns.get(index)).collect();
+    let ends: Vec<Option<(f64, f64)>> = campaigns
+        .iter()
+        .map(|campaign| campaign.after.map(|after| (after, campaign.deviation)))
+        .collect();
     let ends_after_seconds = span(&ends);
-    let runs = count(lanes.len().max(1) as u64);
-    let accepted = lanes.iter().map(|lane| lane.accepted).sum::<f64>() / runs;
+    let runs = as_f64(campaigns.len().max(1) as u64);
+    let accepted = campaigns.iter().map(|campaign| campaign.accepted).sum::<f64>() / runs;
     let at = |span: EndEstimate| scenario.start + Duration::from_secs_f64(span.expected);
     CampaignForecast {
         name: load.map(|load| load.name.clone()).unwrap_or_default(),
@@ -181,8 +187,8 @@ fn campaign(scenario: &Scenario, runs: &[RunResult], index: usize) -> CampaignFo
         recipients_per_mail: load.map_or(1, |load| load.recipients),
         ends_after_seconds,
         ends_at: ends_after_seconds.map(|span| Window::containing(at(span))),
-        accepted: whole(accepted.round()),
-        left: lanes.iter().map(|lane| lane.left).max().unwrap_or(0),
+        accepted: floor(accepted.round()),
+        left: campaigns.iter().map(|campaign| campaign.left).max().unwrap_or(0),
     }
 }
 
@@ -199,24 +205,25 @@ fn timeline(scenario: &Scenario, records: &[WindowRecord]) -> Timeline {
     let size = SIZES.into_iter().find(fits).unwrap_or(7 * 86_400);
     let names = scenario.campaigns.iter().map(|load| load.name.as_str());
     let express = scenario.express.map(|_| EXPRESS);
-    let lanes = names.chain(express).enumerate();
-    let per_minute = lanes.map(|(lane, name)| {
+    let campaigns = names.chain(express).enumerate();
+    let per_minute = campaigns.map(|(campaign, name)| {
         let buckets = 0..end.div_ceil(size);
         let rate = |bucket: u64| {
             let (from, to) = (bucket * size, ((bucket + 1) * size).min(end));
-            sent_within(records, lane, from, to) * 60.0 / count((to - from).max(1))
+            sent_within(records, campaign, from, to) * 60.0 / as_f64((to - from).max(1))
         };
         (name.to_owned(), buckets.map(rate).collect())
     });
     Timeline { bucket_seconds: size, per_minute: per_minute.collect() }
 }
 
-fn sent_within(records: &[WindowRecord], lane: usize, from: u64, to: u64) -> f64 {
+fn sent_within(records: &[WindowRecord], campaign: usize, from: u64, to: u64) -> f64 {
     let start = records.partition_point(|record| record.end() <= from);
     let within = records.iter().skip(start).take_while(|record| record.from < to);
     let part = |record: &WindowRecord| {
         let common = record.end().min(to).saturating_sub(record.from.max(from));
-        record.sent.get(lane).copied().unwrap_or(0.0) * count(common) / count(record.windows.max(1))
+        record.sent.get(campaign).copied().unwrap_or(0.0) * as_f64(common)
+            / as_f64(record.windows.max(1))
     };
     within.map(part).sum()
 }
@@ -236,8 +243,9 @@ fn warnings(
         ));
     }
     for campaign in campaigns.iter().filter(|campaign| campaign.left > 0) {
-        let own = run.lanes.iter().zip(&scenario.campaigns);
-        let own = own.filter(|(_, load)| load.name == campaign.name).map(|(lane, _)| &lane.held);
+        let own = run.campaigns.iter().zip(&scenario.campaigns);
+        let own =
+            own.filter(|(_, load)| load.name == campaign.name).map(|(campaign, _)| &campaign.held);
         let held: Vec<&str> = own.chain([&run.held]).flatten().map(String::as_str).collect();
         let why = if campaign.weight == 0 {
             "its weight is 0".to_owned()

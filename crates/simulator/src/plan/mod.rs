@@ -1,6 +1,5 @@
 //! Forecasts: when each campaign ends, what limits it, and what it costs.
 
-mod book;
 pub mod chart;
 mod cost;
 mod daily;
@@ -8,15 +7,16 @@ mod domains;
 mod error;
 mod fault;
 mod forecast;
-mod live;
+mod from_stack;
 mod parse;
 mod phases;
 mod raster;
+mod record;
 mod report;
 mod run;
 mod scenario;
-mod stretch;
-mod tally;
+mod skip;
+mod state;
 mod view;
 
 pub use cost::Cost;

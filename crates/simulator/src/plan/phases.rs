@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::book::count;
+use super::record::{ReportSums, WindowRecord};
 use super::scenario::Scenario;
-use super::tally::{ReportSums, WindowRecord};
+use super::state::as_f64;
 
 /// What keeps mail from being sent faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -81,7 +81,7 @@ type PhaseKey = (u64, u64, bool, bool, bool);
 
 fn key(record: &WindowRecord, first: u64) -> PhaseKey {
     let ReportSums { held, blocked, .. } = record.sums;
-    let windows = count(record.windows);
+    let windows = as_f64(record.windows);
     (
         record.waiting,
         record.faults,
@@ -129,7 +129,7 @@ fn grow(run: &mut WindowRecord, by: &WindowRecord) {
 }
 
 fn phase(scenario: &Scenario, run: &WindowRecord, starts: bool) -> Phase {
-    let windows = count(run.windows.max(1));
+    let windows = as_f64(run.windows.max(1));
     let limit = if starts { Bottleneck::Start } else { limit(scenario, run) };
     let several = (run.waiting & !weightless(scenario)).count_ones() > 1;
     let share = |(index, load): (usize, &super::scenario::CampaignLoad)| {
@@ -144,8 +144,8 @@ fn phase(scenario: &Scenario, run: &WindowRecord, starts: bool) -> Phase {
         (load.name.clone(), PhaseShare { per_second, limit: of_it })
     };
     Phase {
-        from_seconds: count(run.from),
-        to_seconds: count(run.end()),
+        from_seconds: as_f64(run.from),
+        to_seconds: as_f64(run.end()),
         per_second: run.total() / windows,
         limit,
         campaigns: scenario.campaigns.iter().enumerate().map(share).collect(),
@@ -153,12 +153,12 @@ fn phase(scenario: &Scenario, run: &WindowRecord, starts: bool) -> Phase {
 }
 
 fn weightless(scenario: &Scenario) -> u64 {
-    let lanes = scenario.campaigns.iter().enumerate();
-    lanes.filter(|(_, load)| load.weight == 0).fold(0, |bits, (index, _)| bits | 1 << index)
+    let campaigns = scenario.campaigns.iter().enumerate();
+    campaigns.filter(|(_, load)| load.weight == 0).fold(0, |bits, (index, _)| bits | 1 << index)
 }
 
 fn limit(scenario: &Scenario, run: &WindowRecord) -> Bottleneck {
-    let (sums, windows) = (&run.sums, count(run.windows.max(1)));
+    let (sums, windows) = (&run.sums, as_f64(run.windows.max(1)));
     let part = |of: f64| of / windows;
     let slots = sums.slots.max(1.0);
     if part(sums.held) > 0.05 || (part(sums.spread) > 0.5 && scenario.daily.is_some()) {

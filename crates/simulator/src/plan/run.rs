@@ -7,12 +7,12 @@ use tidegate_core::Window;
 use tidegate_core::control::{Control, HoldReason, Holds};
 use tidegate_core::identity::Identity;
 
-use super::book::{SimulationState, count};
 use super::daily::{self, DailyLimit};
 use super::error::PlanError;
+use super::record::WindowRecord;
 use super::scenario::Scenario;
-use super::stretch::{HORIZON, Skip};
-use super::tally::WindowRecord;
+use super::skip::{HORIZON, Skip};
+use super::state::{SimulationState, as_f64};
 use crate::world::{MERGE, World};
 
 /// How long a running stack is without mail before the start.
@@ -24,7 +24,7 @@ const STALLED_AFTER: u64 = 7 * 86_400;
 #[derive(Clone, Debug)]
 pub(super) struct RunResult {
     /// By campaign.
-    pub(super) lanes: Vec<CampaignResult>,
+    pub(super) campaigns: Vec<CampaignResult>,
     pub(super) records: Vec<WindowRecord>,
     /// Of the first mail, after the start.
     pub(super) first_arrival: Option<f64>,
@@ -77,28 +77,29 @@ pub(super) async fn run(
     settings.epoch = scenario.start.saturating_sub(early);
     let world = World::new(settings)?;
     scenario.faults.iter().for_each(|fault| world.mail_faults.add(fault.rule(scenario.start)));
-    let mut book = SimulationState::new(scenario);
+    let mut state = SimulationState::new(scenario);
     let day = DailyLimit::of(scenario, &world);
     if !scenario.warm {
         world.universe.sleep_until(scenario.start).await;
     }
     let mut begun = false;
     loop {
-        let script = async |_| simulate(&world, scenario, &mut book, &day, &mut begun, hooks).await;
-        match world.accompany(script).await? {
+        let script =
+            async |_| simulate(&world, scenario, &mut state, &day, &mut begun, hooks).await;
+        match world.play_until_done(script).await? {
             NextStep::Done => break,
-            NextStep::StepOver(stretch) => step_over(&world, scenario, &mut book, &stretch).await,
+            NextStep::StepOver(skip) => step_over(&world, scenario, &mut state, &skip).await,
         }
     }
-    book.observe(&world, scenario);
-    book.close_all(book.now(&world) + 1);
-    Ok(ran(&world, &book, &world.ledger_now().await?.control))
+    state.observe(&world, scenario);
+    state.close_all(state.now(&world) + 1);
+    Ok(run_result(&world, &state, &world.ledger_now().await?.control))
 }
 
 async fn simulate(
     world: &World,
     scenario: &Scenario,
-    book: &mut SimulationState,
+    state: &mut SimulationState,
     day: &DailyLimit,
     begun: &mut bool,
     hooks: Hooks<'_>,
@@ -106,51 +107,51 @@ async fn simulate(
     if !std::mem::replace(begun, true) {
         world.universe.sleep_until(scenario.start).await;
         world.ses.send_as_another(scenario.daily.map_or(0, |daily| daily.sent));
-        book.begin(world);
+        state.begin(world);
     }
     loop {
-        book.top_up(world).await?;
+        state.top_up(world).await?;
         let next = Window::containing(world.universe.now()).plus(1);
         world.universe.sleep_until(next.opens()).await;
-        book.observe(world, scenario);
-        if book.is_done(world) || book.now(world) > HORIZON || book.is_stuck() {
+        state.observe(world, scenario);
+        if state.is_done(world) || state.now(world) > HORIZON || state.is_stuck() {
             return Ok(NextStep::Done);
         }
-        if !(hooks.progress)(book.progress(scenario)) {
+        if !(hooks.progress)(state.progress(scenario)) {
             return Err(PlanError::Stopped);
         }
         if !hooks.every_window
-            && let Some(stretch) = book.stretch(world, scenario, day)
+            && let Some(skip) = state.find_skip(world, scenario, day)
         {
-            return Ok(NextStep::StepOver(Box::new(stretch)));
+            return Ok(NextStep::StepOver(Box::new(skip)));
         }
         // Whoever steers us is asked now and then.
         tokio::task::yield_now().await;
     }
 }
 
-async fn step_over(world: &World, scenario: &Scenario, book: &mut SimulationState, stretch: &Skip) {
-    book.observe(world, scenario);
-    book.close_all(stretch.from);
-    book.step_over(stretch);
-    let Some(record) = book.records.last().cloned() else { return };
+async fn step_over(world: &World, scenario: &Scenario, state: &mut SimulationState, skip: &Skip) {
+    state.observe(world, scenario);
+    state.close_all(skip.from);
+    state.apply_skip(skip);
+    let Some(record) = state.records.last().cloned() else { return };
     if scenario.daily.is_some() {
         for (until, recipients) in daily::portions(&record) {
-            let at = book.zero.plus(until.saturating_sub(1)).opens();
+            let at = state.first_window.plus(until.saturating_sub(1)).opens();
             world.universe.sleep_until(at).await;
             world.ses.send_as_another(recipients);
         }
     }
     // The next window's tick is sent from the window before it.
-    let resume = book.zero.plus(record.end().saturating_sub(1)).opens();
+    let resume = state.first_window.plus(record.end().saturating_sub(1)).opens();
     world.universe.sleep_until(resume + Duration::from_millis(100)).await;
 }
 
 impl SimulationState {
     /// The part of the mails that is done.
     fn progress(&self, scenario: &Scenario) -> f64 {
-        let accepted: f64 = self.lanes.iter().map(|lane| lane.accepted).sum();
-        accepted / count(scenario.mails().max(1))
+        let accepted: f64 = self.campaigns.iter().map(|campaign| campaign.accepted).sum();
+        accepted / as_f64(scenario.mails().max(1))
     }
 
     /// Whether nothing was sent for so long that nothing will be.
@@ -162,29 +163,29 @@ impl SimulationState {
     }
 }
 
-fn ran(world: &World, book: &SimulationState, control: &Control) -> RunResult {
-    let dead: f64 = book.records.iter().map(|record| record.sums.dead).sum();
-    let after = |at: tidegate_core::Timestamp| at.saturating_since(book.start).as_secs_f64();
+fn run_result(world: &World, state: &SimulationState, control: &Control) -> RunResult {
+    let dead: f64 = state.records.iter().map(|record| record.sums.dead).sum();
+    let after = |at: tidegate_core::Timestamp| at.saturating_since(state.start).as_secs_f64();
     let merging = merging(world);
-    let ended = |lane: &super::book::CampaignRun| {
-        let depth = world.queues.standing(&crate::world::url(&lane.name));
+    let ended = |campaign: &super::state::CampaignRun| {
+        let depth = world.queues.true_depth(&crate::world::url(&campaign.name));
         let queued = depth.visible + depth.in_flight + depth.delayed;
-        let left = lane.reservoir + queued + merging.get(&lane.name).copied().unwrap_or(0);
+        let left = campaign.reservoir + queued + merging.get(&campaign.name).copied().unwrap_or(0);
         CampaignResult {
-            after: lane.last.filter(|_| left == 0).map(after),
-            deviation: lane.variance.sqrt(),
-            accepted: lane.accepted,
+            after: campaign.last.filter(|_| left == 0).map(after),
+            deviation: campaign.variance.sqrt(),
+            accepted: campaign.accepted,
             left,
-            held: control.holds_on(Some(&lane.name)).map(lasting).unwrap_or_default(),
+            held: control.holds_on(Some(&campaign.name)).map(lasting).unwrap_or_default(),
         }
     };
     RunResult {
-        lanes: book.lanes.iter().map(ended).collect(),
-        records: book.records.clone(),
-        first_arrival: book.first_arrival.map(after),
-        simulated_windows: book.simulated,
-        simulated_mails: book.simulated_mails,
-        dead: super::stretch::whole(dead.round()),
+        campaigns: state.campaigns.iter().map(ended).collect(),
+        records: state.records.clone(),
+        first_arrival: state.first_arrival.map(after),
+        simulated_windows: state.simulated,
+        simulated_mails: state.simulated_mails,
+        dead: super::skip::floor(dead.round()),
         held: lasting(&control.holds),
     }
 }
@@ -192,7 +193,7 @@ fn ran(world: &World, book: &SimulationState, control: &Control) -> RunResult {
 /// The mails in the merge queue, by campaign.
 fn merging(world: &World) -> BTreeMap<String, u64> {
     let mut mails = BTreeMap::new();
-    for message in world.standing(MERGE) {
+    for message in world.contents(MERGE) {
         let identity = message.attributes.get("identity");
         let identity = identity.and_then(|text| Identity::parse(text).ok());
         if let Some(campaign) = identity.and_then(|identity| identity.campaign()) {

@@ -37,7 +37,10 @@ impl View for Forecast {
                 Text::new(Tone::Strong, &campaign.name),
                 Text::from(campaign.weight),
                 mails(campaign.mails, campaign.recipients_per_mail),
-                end.map_or_else(|| Text::new(Tone::Bad, "never"), |end| told(end.expected).into()),
+                end.map_or_else(
+                    || Text::new(Tone::Bad, "never"),
+                    |end| duration_text(end.expected).into(),
+                ),
                 Text::from(end.map(between).unwrap_or_default()),
                 Text::new(Tone::Faint, at),
             ]);
@@ -71,10 +74,10 @@ fn chart(forecast: &Forecast, page: &mut Page) {
     if highest <= 0.0 {
         return;
     }
-    let bucket = told(super::book::count(timeline.bucket_seconds));
+    let bucket = duration_text(super::state::as_f64(timeline.bucket_seconds));
     page.heading(format!(
         "Sent a minute, {bucket} a column; a full column is {} recipients",
-        grouped(super::stretch::whole(highest.round()))
+        grouped(super::skip::floor(highest.round()))
     ));
     let names = forecast.campaigns.iter().map(|campaign| campaign.name.as_str());
     let express = timeline.per_minute.keys().map(String::as_str).filter(|name| *name == "express");
@@ -83,7 +86,7 @@ fn chart(forecast: &Forecast, page: &mut Page) {
         let Some(rates) = timeline.per_minute.get(name) else { continue };
         let bar = |rate: &f64| {
             // Whatever is sent at all is seen.
-            let eighths = super::stretch::whole((rate / highest * 8.0).round());
+            let eighths = super::skip::floor((rate / highest * 8.0).round());
             let eighths = if *rate > 0.0 { eighths.max(1) } else { 0 };
             usize::try_from(eighths).ok().and_then(|index| BARS.get(index)).copied().unwrap_or('█')
         };
@@ -105,8 +108,8 @@ fn phases(forecast: &Forecast, page: &mut Page) {
             _ => Tone::Plain,
         };
         let fixed = [
-            Text::from(told(phase.from_seconds)),
-            Text::from(told(phase.to_seconds)),
+            Text::from(duration_text(phase.from_seconds)),
+            Text::from(duration_text(phase.to_seconds)),
             Text::from(format!("{:.1}", phase.per_second)),
             Text::new(tone, phase.limit),
         ];
@@ -161,7 +164,7 @@ fn compared(forecasts: &[Forecast], page: &mut Page) {
     table = table.right(names.len() + 3);
     for forecast in forecasts {
         let end = |span: Option<EndEstimate>| match span {
-            Some(span) => Text::from(told(span.expected)),
+            Some(span) => Text::from(duration_text(span.expected)),
             None => Text::new(Tone::Bad, "never"),
         };
         let ends = names.iter().map(|name| {
@@ -185,12 +188,12 @@ fn mails(mails: u64, recipients: u32) -> Text {
 }
 
 fn between(span: EndEstimate) -> String {
-    format!("{} to {}", told(span.earliest), told(span.latest))
+    format!("{} to {}", duration_text(span.earliest), duration_text(span.latest))
 }
 
 /// A span as people say it, to about a hundredth: `45 s`, `12 min 30 s`, `3 h 5 min`, `2 d 4 h`.
-pub(super) fn told(seconds: f64) -> String {
-    let whole = super::stretch::whole(seconds.round());
+pub(super) fn duration_text(seconds: f64) -> String {
+    let whole = super::skip::floor(seconds.round());
     let two = |large: u64, unit: &str, small: u64, of: &str| {
         if small == 0 { format!("{large} {unit}") } else { format!("{large} {unit} {small} {of}") }
     };
@@ -215,7 +218,7 @@ fn grouped(number: u64) -> String {
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
-    super::book::count(part) * 100.0 / super::book::count(whole.max(1))
+    super::state::as_f64(part) * 100.0 / super::state::as_f64(whole.max(1))
 }
 
 #[cfg(test)]
@@ -226,9 +229,12 @@ mod tests {
     fn spans_are_told_in_two_units_at_most() {
         let spans = [(44.6, "45 s"), (119.0, "119 s"), (750.0, "12 min 30 s"), (3_600.0, "60 min")];
         for (seconds, said) in spans {
-            assert_eq!(told(seconds), said);
+            assert_eq!(duration_text(seconds), said);
         }
-        assert_eq!((told(11_100.0), told(187_300.0)), ("3 h 5 min".into(), "2 d 4 h".into()));
+        assert_eq!(
+            (duration_text(11_100.0), duration_text(187_300.0)),
+            ("3 h 5 min".into(), "2 d 4 h".into())
+        );
         assert_eq!((grouped(1_234_567), grouped(999)), ("1,234,567".into(), "999".into()));
     }
 }

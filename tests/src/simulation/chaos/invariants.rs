@@ -64,7 +64,7 @@ impl Chaos {
         }
         let strikes = self.world.faults.strikes();
         let lost = strikes.iter().any(|strike| strike.operation == Operation::Report);
-        let all = self.world.starts().iter().all(|start| start.report().is_some());
+        let all = self.world.poller_runs().iter().all(|start| start.report().is_some());
         let Some(standing) = self.standing.as_ref().filter(|_| all && !lost) else { return };
         let told: u64 = reports.iter().map(WindowReport::sent_total).sum();
         let stands = standing.counters.get("sent").copied().unwrap_or(0);
@@ -260,8 +260,8 @@ impl Causes {
     fn of(chaos: &Chaos) -> Self {
         let world = &chaos.world;
         let crashed = {
-            let starts = world.starts();
-            let killed = starts.iter().filter(|start| matches!(start.start, PollerEnd::Crashed));
+            let starts = world.poller_runs();
+            let killed = starts.iter().filter(|start| matches!(start.end, PollerEnd::Crashed));
             killed.map(|start| (start.environment, start.at, start.ended)).collect()
         };
         let strikes = world.faults.strikes();
@@ -272,7 +272,7 @@ impl Causes {
         let marks = strikes.iter().filter(|strike| strike.operation == Operation::SetMark);
         let failed = world.mail_faults.strikes();
         let gave_up = |start: &&PollerRun| start.report().is_some_and(|r| r.delete_failed > 0);
-        let deletes = world.starts().iter().filter(gave_up).map(|start| start.ended).collect();
+        let deletes = world.poller_runs().iter().filter(gave_up).map(|start| start.ended).collect();
         Self {
             crashed,
             failed: failed.into_iter().map(|strike| (strike.resource, strike.at)).collect(),

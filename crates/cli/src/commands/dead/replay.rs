@@ -42,16 +42,16 @@ pub(super) async fn run(
     }
     let (_, campaigns) = stack.standing().await?;
     let url = |url: &str| QueueUrl::new(url);
-    let mut homes: BTreeMap<String, QueueUrl> = campaigns
+    let mut campaign_queues: BTreeMap<String, QueueUrl> = campaigns
         .iter()
         .map(|campaign| (campaign.name.clone(), url(&campaign.queue_url)))
         .collect();
-    homes.extend(stack.express().map(|queue| (EXPRESS.to_owned(), queue)));
+    campaign_queues.extend(stack.express().map(|queue| (EXPRESS.to_owned(), queue)));
     let options = ReviewOptions {
         filter,
         include_unknown: args.include_unknown,
         drop_sent: args.pace.drop_sent,
-        homes,
+        campaign_queues,
         senders: stack.poller.allowed_senders.clone(),
         guard: stack.poller.duplicate_guard,
     };
@@ -73,7 +73,7 @@ async fn go(
     shell: &Shell,
     reviewed: &Review,
 ) -> Result<Ended, CommandError> {
-    if reviewed.to_send() == 0 && reviewed.drops.is_empty() {
+    if reviewed.to_send() == 0 && reviewed.deletions.is_empty() {
         shell.output.show(reviewed).map_err(CommandError::Terminal)?;
         return Ok(Ended::Done);
     }
@@ -120,7 +120,7 @@ fn end_of(replayed: &ReplayReport) -> Ended {
 fn failed(shell: &Shell) -> impl Fn(ReplayError) -> CommandError {
     |error| match error {
         ReplayError::Reason(_) | ReplayError::Rate(_) => CommandError::Refused(error.into()),
-        ReplayError::Broken { ref replayed, .. } => {
+        ReplayError::Broken { report: ref replayed, .. } => {
             // Where standard output fails too, the error has the numbers.
             let _ = shell.output.show(replayed.as_ref());
             CommandError::Unfinished(error.into())
@@ -145,7 +145,7 @@ fn question(reviewed: &Review, pace: ReplayPace) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a count of mails, far below 2^52")]
     let seconds = std::time::Duration::try_from_secs_f64(mails as f64 / pace.per_second);
     let takes = seconds.map(span).unwrap_or_default();
-    let drops = reviewed.drops.len() as u64;
+    let drops = reviewed.deletions.len() as u64;
     let also = if drops > 0 {
         format!(", and delete {} that were sent", count(drops))
     } else {

@@ -159,7 +159,7 @@ impl RunArgs {
     }
 
     /// The option that asks for mails to be sent once more.
-    pub(super) fn once_more(&self) -> Option<&'static str> {
+    pub(super) fn check_resend(&self) -> Option<&'static str> {
         let again = self.again.as_ref().map(|_| "--again");
         if self.restart { Some("--restart") } else { again }
     }

@@ -19,7 +19,8 @@ use tidegate_operate::send::{
     CampaignDraft, CheckOptions, DryRun, Estimate, FaultReport, InputFault, InputFormat,
     InputSummary, JournalContents, JournalError, JournalFile, JournalHeader, JournalWriter,
     Preview, PreviewReport, RestartError, Resume, RunEnd as RunEnded, RunState, SendError,
-    SendLimits, SendPorts, SendReport, Session, before, check, once_more, read, standing,
+    SendLimits, SendPorts, SendReport, Session, baseline, check, check_resend, read_journal,
+    run_state,
 };
 use tidegate_operate::status::Status;
 
@@ -50,8 +51,8 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, Command
         .map_err(|fault| CommandError::Input(fault.to_string()))?;
     let format = prepare::format(&args.input, &args.file);
     let (checked, preview) = checked(args, &draft, format, shell)?;
-    if let Some(option) = args.run.once_more() {
-        once_more(option, &checked, ids_kept(&stack)).map_err(not_once_more)?;
+    if let Some(option) = args.run.check_resend() {
+        check_resend(option, &checked, ids_kept(&stack)).map_err(not_once_more)?;
     }
     let at = EpochMillis::from(stack.clock().wall());
     let settings = prepare::settings(args, &sources, format, &checked);
@@ -127,11 +128,13 @@ fn planned(
 ) -> Result<DryRun, CommandError> {
     let shown = journal.display().to_string();
     let contents = match std::fs::File::open(journal) {
-        Ok(file) => read(&shown, BufReader::new(file)).map_err(|error| refused(error.into()))?,
+        Ok(file) => {
+            read_journal(&shown, BufReader::new(file)).map_err(|error| refused(error.into()))?
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => JournalContents::default(),
         Err(error) => return Err(prepare::unreadable(journal, error)),
     };
-    let standing = standing(&shown, &contents, &prepared.header).map_err(refused)?;
+    let state = run_state(&shown, &contents, &prepared.header).map_err(refused)?;
     let known = status.campaigns.iter().find(|known| known.name == campaign.name);
     let estimate = Estimate {
         quota_per_second: status.quota.slots_per_second,
@@ -139,14 +142,7 @@ fn planned(
         ahead: known.map_or(0, |known| known.backlog.all()),
     };
     let places = (prepared.file.as_str(), shown.as_str());
-    Ok(DryRun::new(
-        places,
-        &prepared.header,
-        &standing,
-        &prepared.checked,
-        ids_kept(stack),
-        estimate,
-    ))
+    Ok(DryRun::new(places, &prepared.header, &state, &prepared.checked, ids_kept(stack), estimate))
 }
 
 /// How long the duplicate guard knows an id; none where it is off.
@@ -165,20 +161,23 @@ async fn enqueue(
     let (log, contents) = JournalFile::open(journal).map_err(|error| refused(error.into()))?;
     let shown = journal.display().to_string();
     // Once more, now that no other process can write it.
-    let standing = standing(&shown, &contents, &prepared.header).map_err(refused)?;
+    let state = run_state(&shown, &contents, &prepared.header).map_err(refused)?;
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
     let queue = QueueUrl::new(campaign.queue_url.as_str());
     let merge = stack.merge();
-    let stood = before(&queues, &ledger, &campaign.name, &queue, merge.as_ref()).await?;
+    let stood = baseline(&queues, &ledger, &campaign.name, &queue, merge.as_ref()).await?;
     let header = JournalHeader { before: stood, ..prepared.header };
-    let done = match &standing {
+    let done = match &state {
         RunState::New => 0,
         RunState::Interrupted(rows) => rows.count(),
     };
     let limits = SendLimits {
         parallel: usize::from(args.run.parallel),
         max_backlog: args.run.max_backlog.0,
-        obedience: LevelPolicy { ignores: args.run.even_if_deferred, most: args.run.max_wait },
+        level_policy: LevelPolicy {
+            ignore: args.run.even_if_deferred,
+            max_wait: args.run.max_wait,
+        },
         ..SendLimits::default()
     };
     let session = Session {
@@ -187,13 +186,13 @@ async fn enqueue(
         format: prepared.format,
         checked: &prepared.checked,
         header: &header,
-        standing: &standing,
+        state: &state,
         limits,
     };
     let bar = Bar::new(shell.output, prepared.checked.rows, done);
     let gate = LedgerLevel { ledger: &ledger, clock: &clock };
     let entropy = &SystemEntropy;
-    let ports = SendPorts { queues: &queues, clock: &clock, entropy, progress: &bar, gate: &gate };
+    let ports = SendPorts { queues: &queues, clock: &clock, entropy, progress: &bar, level: &gate };
     let input = BufReader::new(prepare::open(&args.file)?);
     let mut writer = JournalWriter::new(log);
     let run = session.run(ports, input, &mut writer, shell.interrupted());

@@ -9,7 +9,7 @@ use tidegate_core::config::Campaign;
 use tidegate_core::email::AllowedSenders;
 use tidegate_operate::send::{
     CampaignDraft, DraftContent, InputFault, InputFormat, InputSummary, JournalHeader,
-    TemplatePart, TemplateSource, Templates, fingerprint, restarted,
+    TemplatePart, TemplateSource, Templates, fingerprint, restart_run,
 };
 
 use super::args::{InputArgs, MailArgs, SendArgs, Written};
@@ -143,7 +143,7 @@ pub(super) fn run_and_journal(
         Some(path) => path.with_extension(format!("{n}.journal")),
         None => usual(run),
     };
-    restarted(&named, nth, given.is_none()).map_err(super::not_once_more)
+    restart_run(&named, nth, given.is_none()).map_err(super::not_once_more)
 }
 
 pub(super) fn draft(
@@ -155,8 +155,8 @@ pub(super) fn draft(
 ) -> Result<CampaignDraft, InputFault> {
     let templates = Templates::compile(sources)?;
     let content = match &args.mail.template_name {
-        Some(name) => DraftContent::AtSes { name: name.clone(), headers: templates },
-        None => DraftContent::Here(templates),
+        Some(name) => DraftContent::SesTemplate { name: name.clone(), headers: templates },
+        None => DraftContent::Templates(templates),
     };
     Ok(CampaignDraft {
         campaign: campaign.to_owned(),
@@ -309,7 +309,7 @@ mod tests {
         let own = args("a.csv --restart --journal in/x.journal");
         let (run, journal) = run_and_journal(&own, "big").unwrap();
         assert_eq!((run.as_str(), journal.as_path()), ("a-2", Path::new("in/x.2.journal")));
-        let asks = |line: &str| args(line).run.once_more();
+        let asks = |line: &str| args(line).run.check_resend();
         assert_eq!(asks("a.csv --run december"), None);
         assert_eq!(asks("a.csv --again december"), Some("--again"));
         assert_eq!(asks("a.csv --restart"), Some("--restart"));

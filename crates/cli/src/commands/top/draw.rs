@@ -15,9 +15,9 @@ use tidegate_operate::top::{CampaignRow, Dashboard};
 const COLUMN: Duration = Duration::from_secs(2);
 const KEYS: &str = "arrows select  p pause  r resume  w weight  P/R all sending  q end";
 
-pub(super) fn draw(board: &Dashboard, frame: &mut Frame<'_>) {
-    let holds = u16::try_from(board.status().holds.len()).unwrap_or(u16::MAX);
-    let campaigns = u16::try_from(board.status().campaigns.len()).unwrap_or(u16::MAX);
+pub(super) fn draw(dashboard: &Dashboard, frame: &mut Frame<'_>) {
+    let holds = u16::try_from(dashboard.status().holds.len()).unwrap_or(u16::MAX);
+    let campaigns = u16::try_from(dashboard.status().campaigns.len()).unwrap_or(u16::MAX);
     let [head, curve, table, held, foot] = Layout::vertical([
         Constraint::Length(4),
         Constraint::Length(6),
@@ -26,13 +26,13 @@ pub(super) fn draw(board: &Dashboard, frame: &mut Frame<'_>) {
         Constraint::Length(2),
     ])
     .areas(frame.area());
-    frame.render_widget(Paragraph::new(head_lines(board)), head);
-    draw_curve(board, frame, curve);
-    draw_table(board, frame, table);
+    frame.render_widget(Paragraph::new(head_lines(dashboard)), head);
+    draw_curve(dashboard, frame, curve);
+    draw_table(dashboard, frame, table);
     if holds > 0 {
-        frame.render_widget(Paragraph::new(hold_lines(board)), held);
+        frame.render_widget(Paragraph::new(hold_lines(dashboard)), held);
     }
-    frame.render_widget(Paragraph::new(foot_lines(board)), foot);
+    frame.render_widget(Paragraph::new(foot_lines(dashboard)), foot);
 }
 
 fn style(tone: Tone) -> Style {
@@ -55,8 +55,8 @@ fn toned(tone: Tone, text: String) -> Span<'static> {
     said(page::Span::new(tone, text))
 }
 
-fn head_lines(board: &Dashboard) -> Vec<Line<'static>> {
-    let status = board.status();
+fn head_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
+    let status = dashboard.status();
     let title = vec![
         toned(Tone::Strong, status.stack.clone()),
         toned(Tone::Faint, format!("  {}  sending: ", time(status.at))),
@@ -64,7 +64,7 @@ fn head_lines(board: &Dashboard) -> Vec<Line<'static>> {
     ];
     let slots = status.quota.slots_per_second;
     let mut used = vec![toned(Tone::Faint, "sent now  ".to_owned())];
-    match (board.rate(), slots) {
+    match (dashboard.rate(), slots) {
         (Some(now), Some(slots)) if slots > 0.0 => {
             used.push(toned(Tone::Strong, rate(now)));
             used.push(toned(
@@ -75,7 +75,7 @@ fn head_lines(board: &Dashboard) -> Vec<Line<'static>> {
         (Some(now), _) => used.push(toned(Tone::Strong, rate(now))),
         (None, _) => used.push(toned(Tone::Faint, "looking…".to_owned())),
     }
-    if let Some((now, mean)) = board.express() {
+    if let Some((now, mean)) = dashboard.express() {
         let text = format!("{}, {:.1} s old as it goes", rate(now), mean.as_secs_f64());
         used.push(toned(Tone::Faint, "  express ".to_owned()));
         used.push(toned(Tone::Plain, text));
@@ -87,7 +87,7 @@ fn head_lines(board: &Dashboard) -> Vec<Line<'static>> {
         toned(Tone::Faint, "dead letters ".to_owned()),
         toned(alarm(dead), count(dead)),
         toned(Tone::Faint, "  refusals ".to_owned()),
-        toned(alarm(board.refused()), count(board.refused())),
+        toned(alarm(dashboard.refused()), count(dashboard.refused())),
         toned(Tone::Faint, "  breaker ".to_owned()),
         toned(Tone::Plain, status.breaker.state.to_owned()),
     ];
@@ -108,10 +108,10 @@ fn head_lines(board: &Dashboard) -> Vec<Line<'static>> {
     [title, used, quota, counts].map(Line::from).to_vec()
 }
 
-fn draw_curve(board: &Dashboard, frame: &mut Frame<'_>, area: Rect) {
+fn draw_curve(dashboard: &Dashboard, frame: &mut Frame<'_>, area: Rect) {
     let width = usize::from(area.width.saturating_sub(2)).max(1);
-    let curve = board.curve(width, COLUMN);
-    let top = board.status().quota.in_force.unwrap_or_default();
+    let curve = dashboard.curve(width, COLUMN);
+    let top = dashboard.status().quota.in_force.unwrap_or_default();
     let top = curve.iter().copied().fold(top, f64::max);
     let shown = Duration::from_secs(COLUMN.as_secs() * u64::try_from(curve.len()).unwrap_or(0));
     let title = format!(" sent a second, the last {} (full height: {}) ", span(shown), rate(top));
@@ -131,10 +131,10 @@ fn hundredths(value: f64) -> u64 {
     (value * 100.0).round() as u64
 }
 
-fn draw_table(board: &Dashboard, frame: &mut Frame<'_>, area: Rect) {
+fn draw_table(dashboard: &Dashboard, frame: &mut Frame<'_>, area: Rect) {
     let names =
         ["campaign", "weight", "share now", "rate", "sent", "waiting", "age", "ends in", ""];
-    let rows = board.rows();
+    let rows = dashboard.rows();
     let rows = rows.iter().map(row);
     let widths = [
         Constraint::Min(12),
@@ -151,7 +151,7 @@ fn draw_table(board: &Dashboard, frame: &mut Frame<'_>, area: Rect) {
         .header(Row::new(names).style(style(Tone::Faint)))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
         .block(Block::bordered().title(" campaigns "));
-    let mut state = TableState::default().with_selected(Some(board.selected()));
+    let mut state = TableState::default().with_selected(Some(dashboard.selected()));
     frame.render_stateful_widget(table, area, &mut state);
 }
 
@@ -179,7 +179,7 @@ fn row(row: &CampaignRow) -> Row<'static> {
     Row::new(cells.chain([Cell::from(Span::styled(held, style(Tone::Bad)))]))
 }
 
-fn hold_lines(board: &Dashboard) -> Vec<Line<'static>> {
+fn hold_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
     let line = |hold: &tidegate_operate::status::HoldStatus| {
         let of = hold.campaign.clone().unwrap_or_else(|| "all sending".to_owned());
         let until = hold.until.map(|until| format!(" until {}", time(until))).unwrap_or_default();
@@ -190,12 +190,12 @@ fn hold_lines(board: &Dashboard) -> Vec<Line<'static>> {
         ])
     };
     let title = Line::from(toned(Tone::Strong, "holds".to_owned()));
-    std::iter::once(title).chain(board.status().holds.iter().map(line)).collect()
+    std::iter::once(title).chain(dashboard.status().holds.iter().map(line)).collect()
 }
 
-fn foot_lines(board: &Dashboard) -> Vec<Line<'static>> {
+fn foot_lines(dashboard: &Dashboard) -> Vec<Line<'static>> {
     let keys = Line::from(toned(Tone::Faint, KEYS.to_owned()));
-    if let Some(prompt) = board.prompt() {
+    if let Some(prompt) = dashboard.prompt() {
         let wrong = prompt
             .wrong
             .clone()
@@ -207,7 +207,7 @@ fn foot_lines(board: &Dashboard) -> Vec<Line<'static>> {
         ]);
         return vec![asked, wrong];
     }
-    let said = match (board.failed(), board.said()) {
+    let said = match (dashboard.error(), dashboard.message()) {
         (Some(failed), _) => toned(Tone::Bad, format!("not read: {failed}")),
         (None, Some(said)) => toned(Tone::Good, said.to_owned()),
         (None, None) => Span::default(),

@@ -63,9 +63,9 @@ pub(super) async fn run(args: &TopArgs, shell: &Shell) -> Result<Ended, CommandE
                 .to_owned(),
         ));
     }
-    let mut board = Dashboard::new(&facts);
+    let mut dashboard = Dashboard::new(&facts);
     let mut terminal = ratatui::try_init().map_err(CommandError::Terminal)?;
-    let watched = watch(args, shell, &stack, &mut board, facts, &mut terminal).await;
+    let watched = watch(args, shell, &stack, &mut dashboard, facts, &mut terminal).await;
     // The terminal is given back whatever happened.
     ratatui::try_restore().map_err(CommandError::Terminal)?;
     watched
@@ -75,7 +75,7 @@ async fn watch(
     args: &TopArgs,
     shell: &Shell,
     stack: &Stack,
-    board: &mut Dashboard,
+    dashboard: &mut Dashboard,
     mut facts: StackFacts,
     terminal: &mut DefaultTerminal,
 ) -> Result<Ended, CommandError> {
@@ -84,7 +84,7 @@ async fn watch(
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut counted = Instant::now();
     loop {
-        terminal.draw(|frame| draw::draw(board, frame)).map_err(CommandError::Terminal)?;
+        terminal.draw(|frame| draw::draw(dashboard, frame)).map_err(CommandError::Terminal)?;
         tokio::select! {
             _ = looks.tick() => {
                 let due = counted.elapsed() >= DEPTHS_EVERY;
@@ -94,16 +94,16 @@ async fn watch(
                 match read(stack, shell, &facts, due).await {
                     Ok(now) => {
                         facts = now;
-                        board.see(&facts);
+                        dashboard.update(&facts);
                     }
-                    Err(error) => board.miss(in_full(&error)),
+                    Err(error) => dashboard.set_error(in_full(&error)),
                 }
             }
             key = keys.recv() => match key {
                 None => return Ok(Ended::Done),
                 Some(Input::Redraw) => {}
                 Some(Input::Interrupt) => return Ok(Ended::Interrupted),
-                Some(Input::Key(key)) => match board.press(key) {
+                Some(Input::Key(key)) => match dashboard.handle_key(key) {
                     KeyRequest::Nothing => {}
                     KeyRequest::Quit => return Ok(Ended::Done),
                     KeyRequest::Steer { action, reason } => {
@@ -111,7 +111,7 @@ async fn watch(
                         let campaigns = &facts.campaigns;
                         let ledger = stack.ledger();
                         let made = steer(&action, &author, campaigns, &ledger, &stack.clock()).await;
-                        board.say(match made {
+                        dashboard.set_message(match made {
                             Ok(made) => {
                                 let of = made.record.campaign.as_deref().unwrap_or("all");
                                 format!("done {} {of}: {}", made.record.action, made.record.detail)

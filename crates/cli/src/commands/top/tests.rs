@@ -71,15 +71,15 @@ fn facts(seconds: u64) -> StackFacts {
     }
 }
 
-fn board() -> Dashboard {
-    let mut board = Dashboard::new(&facts(0));
-    (1..=60).for_each(|second| board.see(&facts(second)));
-    board
+fn dashboard() -> Dashboard {
+    let mut dashboard = Dashboard::new(&facts(0));
+    (1..=60).for_each(|second| dashboard.update(&facts(second)));
+    dashboard
 }
 
-fn drawn(board: &Dashboard, width: u16, height: u16) -> String {
+fn drawn(dashboard: &Dashboard, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(board, frame)).unwrap();
+    terminal.draw(|frame| draw(dashboard, frame)).unwrap();
     let buffer = terminal.backend().buffer();
     let rows = buffer.content().chunks(usize::from(width));
     let row = |cells: &[ratatui::buffer::Cell]| {
@@ -92,20 +92,20 @@ fn drawn(board: &Dashboard, width: u16, height: u16) -> String {
 #[test]
 fn a_board_shows_quota_and_use_the_last_minutes_and_a_row_a_campaign() {
     let golden = snapbox::file!["../../../tests/golden/top.txt"];
-    snapbox::assert_data_eq!(drawn(&board(), 110, 18), golden);
+    snapbox::assert_data_eq!(drawn(&dashboard(), 110, 18), golden);
 }
 
 #[test]
 fn holds_and_questions_find_their_place_on_a_small_terminal() {
-    let mut board = board();
+    let mut dashboard = dashboard();
     let mut facts = facts(61);
     let hold = Hold::new("by ada: \u{1b}[2Jtypo", EpochMillis::from(START));
     facts.standing.control.hold(Some("small"), HoldReason::Paused, hold);
-    board.see(&facts);
-    board.press(Key::Char('w'));
-    board.press(Key::Char('x'));
-    board.press(Key::Enter);
-    let screen = drawn(&board, 80, 24);
+    dashboard.update(&facts);
+    dashboard.handle_key(Key::Char('w'));
+    dashboard.handle_key(Key::Char('x'));
+    dashboard.handle_key(Key::Enter);
+    let screen = drawn(&dashboard, 80, 24);
     for shown in ["small: paused", "\\u{1b}[2Jtypo", "New weight of big (now 90) x_", "0 to 10000"]
     {
         assert!(screen.contains(shown), "no {shown} on:\n{screen}");
@@ -114,8 +114,8 @@ fn holds_and_questions_find_their_place_on_a_small_terminal() {
 
 #[test]
 fn no_size_of_a_terminal_makes_it_fail() {
-    let board = board();
+    let dashboard = dashboard();
     for (width, height) in [(1, 1), (20, 3), (80, 24), (300, 100), (5, 60)] {
-        drawn(&board, width, height);
+        drawn(&dashboard, width, height);
     }
 }

@@ -69,7 +69,7 @@ async fn a_call_that_fails_loses_nothing_and_doubles_only_what_it_says() {
                 bench.plan.add(Rule::new(fault).on(operation).nth(nth));
                 let told = match bench.replay(&review, FAST).await {
                     Ok(replayed) => replayed,
-                    Err(ReplayError::Broken { replayed, .. }) => *replayed,
+                    Err(ReplayError::Broken { report, .. }) => *report,
                     Err(error) => {
                         assert!(matches!(error, ReplayError::NotRecorded(_)), "{error}");
                         ReplayReport::default()

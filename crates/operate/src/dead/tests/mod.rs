@@ -75,7 +75,7 @@ impl Bench {
             filter,
             include_unknown,
             drop_sent: include_unknown,
-            homes: ["big", "small"].map(|name| (name.to_owned(), url(name))).into(),
+            campaign_queues: ["big", "small"].map(|name| (name.to_owned(), url(name))).into(),
             senders: AllowedSenders::everyone(),
             guard: self.guard,
         };

@@ -42,7 +42,7 @@ async fn a_replayed_mail_keeps_its_identity_and_body_and_has_a_higher_pass_and_a
         assert_eq!(message.body, body(id));
     }
     let left: Vec<_> = bench.read().await.letters.iter().map(Letter::id).collect();
-    assert_eq!(left, ["s"], "what was not meant is still there");
+    assert_eq!(left, ["s"], "what was not selected is still there");
     let changes = bench.ledger.changes().await.unwrap();
     assert_eq!(changes[0].detail, "ended: 25 of 25 sent, 0 deleted");
     assert_eq!(changes[1].detail, "begun: 25 to send, 0 to delete (code messagerejected)");
@@ -61,7 +61,7 @@ async fn what_was_or_may_have_been_sent_is_not_replayed_by_itself() {
     mark(&bench, "parked", MarkState::Parked).await;
     mark(&bench, "old", MarkState::Sending).await;
     let ids = |review: &Review| {
-        let ids = review.orders.values().map(|order| order.identity.id().into_owned());
+        let ids = review.mails.values().map(|order| order.identity.id().into_owned());
         let mut ids: Vec<String> = ids.collect();
         ids.sort();
         ids.join(" ")

@@ -2,7 +2,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-use super::{JournalContents, JournalError, JournalSink, read};
+use super::{JournalContents, JournalError, JournalSink, read_journal};
 
 /// A journal's file, locked for this process until it is dropped.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl JournalFile {
             Err(TryLockError::WouldBlock) => return Err(JournalError::InUse { path: shown }),
             Err(TryLockError::Error(source)) => return Err(failed("locked")(source)),
         }
-        let contents = read(&shown, BufReader::new(&file))?;
+        let contents = read_journal(&shown, BufReader::new(&file))?;
         file.set_len(contents.whole).map_err(failed("cut to its last whole record"))?;
         file.seek(SeekFrom::Start(contents.whole)).map_err(failed("read"))?;
         Ok((Self { file, path: shown }, contents))

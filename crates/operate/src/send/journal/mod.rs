@@ -20,7 +20,7 @@ use tidegate_core::identity::EpochMillis;
 
 pub use file::JournalFile;
 pub use ranges::RowRanges;
-pub use records::{JournalContents, JournalReader, read};
+pub use records::{JournalContents, JournalReader, read_journal};
 pub use writer::{JournalSink, JournalWriter};
 
 /// The format that is written; others are refused.

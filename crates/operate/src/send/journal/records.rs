@@ -102,7 +102,7 @@ impl<R: BufRead> JournalReader<R> {
 ///
 /// # Errors
 /// [`JournalError`].
-pub fn read(path: &str, input: impl BufRead) -> Result<JournalContents, JournalError> {
+pub fn read_journal(path: &str, input: impl BufRead) -> Result<JournalContents, JournalError> {
     let mut records = JournalReader::new(path, input)?;
     while records.next_batch()?.is_some() {}
     Ok(records.contents)

@@ -70,7 +70,7 @@ proptest! {
         #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss,
             clippy::cast_sign_loss, reason = "within the journal")]
         let cut = (bytes.len() as f64 * cut) as usize;
-        let contents = read("cut", &bytes[..cut]).unwrap();
+        let contents = read_journal("cut", &bytes[..cut]).unwrap();
         let whole = ends.iter().filter(|end| **end <= cut).count();
         prop_assert_eq!(contents.header.is_some(), whole > 0);
         let kept: Vec<u64> = batches.iter().take(whole.saturating_sub(1)).flatten().copied().collect();
@@ -85,7 +85,7 @@ proptest! {
         let rest = (1..=40).filter(|row| !contents.acknowledged.contains(*row));
         let rest = AcknowledgedRows::of(rest.map(|row| (row, "x")));
         JournalWriter::new(&mut memory).acknowledge(rest, Monotonic::default()).unwrap();
-        let again = read("again", memory.0.as_slice()).unwrap();
+        let again = read_journal("again", memory.0.as_slice()).unwrap();
         prop_assert_eq!(again.acknowledged.count(), 40);
     }
 }
@@ -94,7 +94,7 @@ proptest! {
 fn every_cut_of_one_journal_is_readable() {
     let (bytes, _) = written(&[vec![1, 2, 3], vec![7], vec![4, 6]], true);
     for cut in 0..=bytes.len() {
-        let contents = read("cut", &bytes[..cut]).unwrap();
+        let contents = read_journal("cut", &bytes[..cut]).unwrap();
         assert!(contents.whole <= cut as u64);
     }
 }
@@ -103,7 +103,7 @@ fn every_cut_of_one_journal_is_readable() {
 fn a_line_within_that_is_no_record_is_named() {
     let (mut bytes, ends) = written(&[vec![1], vec![2]], false);
     bytes[ends[0] + 3] = b'?';
-    let error = read("big.journal", bytes.as_slice()).unwrap_err().to_string();
+    let error = read_journal("big.journal", bytes.as_slice()).unwrap_err().to_string();
     assert!(error.starts_with("big.journal:2: this is no record"), "{error}");
 }
 
@@ -129,7 +129,7 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
 #[test]
 fn another_format_is_refused_before_anything_of_it_is_read() {
     let line = b"{\"tidegate_journal\": 2, \"new\": true}\n";
-    let error = read("big.journal", line.as_slice()).unwrap_err().to_string();
+    let error = read_journal("big.journal", line.as_slice()).unwrap_err().to_string();
     assert!(error.contains("of format 2; allowed is 1"), "{error}");
 }
 

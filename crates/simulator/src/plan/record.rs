@@ -116,8 +116,8 @@ impl ReportSums {
 }
 
 impl WindowRecord {
-    pub(super) fn of(from: u64, lanes: usize) -> Self {
-        Self { from, windows: 1, sent: vec![0.0; lanes], ..Self::default() }
+    pub(super) fn of(from: u64, campaigns: usize) -> Self {
+        Self { from, windows: 1, sent: vec![0.0; campaigns], ..Self::default() }
     }
 
     /// Adds another; it becomes what both are.

@@ -6,7 +6,7 @@ use crate::settings::Deployment;
 impl Scenario {
     /// What stands on a stack's queues, with its settings, weights and quota: mails of one recipient each,
     /// since SQS counts messages. A campaign that is held has no weight.
-    pub fn standing(facts: &StackFacts, deployed: Deployment) -> Self {
+    pub fn from_stack(facts: &StackFacts, deployed: Deployment) -> Self {
         let mut scenario = Self::new(facts.at);
         let control = &facts.standing.control;
         let load = |campaign: &tidegate_core::config::Campaign| {

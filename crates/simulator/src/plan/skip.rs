@@ -3,11 +3,11 @@
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::{Guard, Rate};
 
-use super::book::{SimulationState, count};
 use super::daily::DailyLimit;
 use super::fault::SendFault;
+use super::record::WindowRecord;
 use super::scenario::Scenario;
-use super::tally::WindowRecord;
+use super::state::{SimulationState, as_f64};
 use crate::world::World;
 
 /// A stretch shorter than this is simulated like any other.
@@ -46,23 +46,23 @@ pub(super) struct Skip {
 
 impl SimulationState {
     /// The stretch that may be stepped over now.
-    pub(super) fn stretch(
+    pub(super) fn find_skip(
         &self,
         world: &World,
         scenario: &Scenario,
         day: &DailyLimit,
     ) -> Option<Skip> {
         let last = self.records.last()?;
-        if self.has_last_mails(last.waiting) {
+        if self.has_last_mails_waiting(last.waiting) {
             return None;
         }
-        let from = super::tally::number(world.next_window(), self.zero);
+        let from = super::record::number(world.next_window(), self.first_window);
         if answers_get_lost(last, scenario) {
             return None;
         }
         let binding = day.is_binding(self, last.end());
         let measure = measure(last, binding).of_mails(self.largest());
-        let first = self.alike_since + measure.settle;
+        let first = self.unchanged_since + measure.settle;
         if last.end() < first + measure.windows {
             return None;
         }
@@ -71,13 +71,13 @@ impl SimulationState {
         // What comes first may still be on its way to what lasts.
         newest.truncate(newest.len() - newest.len() / 6);
         let (each, error) = self.each(&newest, scenario, world)?;
-        let sent = each.total() * count(newest.len() as u64);
-        if !self.is_sure(count(newest.len() as u64), sent, error, scenario) {
+        let sent = each.total() * as_f64(newest.len() as u64);
+        if !self.is_sure(as_f64(newest.len() as u64), sent, error, scenario) {
             return None;
         }
         let mut windows = HORIZON.saturating_sub(from);
-        for lane in self.lanes.iter().zip(&each.sent) {
-            windows = windows.min(lane_lasts(lane, &each));
+        for campaign in self.campaigns.iter().zip(&each.sent) {
+            windows = windows.min(lane_lasts(campaign, &each));
         }
         for fault in &scenario.faults {
             for at in [Some(fault.from), fault.to].into_iter().flatten() {
@@ -87,7 +87,8 @@ impl SimulationState {
                 }
             }
         }
-        let windows = day.lasts(self, from, windows, each.total(), binding, measure.windows);
+        let windows =
+            day.windows_until_change(self, from, windows, each.total(), binding, measure.windows);
         (windows >= SHORTEST).then_some(Skip { from, windows, each, error })
     }
 
@@ -97,7 +98,7 @@ impl SimulationState {
         // How long the largest mail takes by its rate.
         let longest = self.largest() / known.unwrap_or(scenario.quota).max(0.001);
         if sent > 0.0 {
-            let enough = windows >= count(MOST_MEASURED).max(5.0 * longest);
+            let enough = windows >= as_f64(MOST_MEASURED).max(5.0 * longest);
             return enough || (error <= SURE && sent >= FEWEST_SENT);
         }
         let Some(last) = self.records.last() else { return false };
@@ -107,7 +108,7 @@ impl SimulationState {
 
     /// Recipients of the largest mails.
     fn largest(&self) -> f64 {
-        self.lanes.iter().map(|lane| lane.recipients).fold(1.0, f64::max)
+        self.campaigns.iter().map(|campaign| campaign.recipients).fold(1.0, f64::max)
     }
 
     /// One of the windows to come, by those that were measured; and how sure its rate is.
@@ -118,8 +119,8 @@ impl SimulationState {
         world: &World,
     ) -> Option<(WindowRecord, f64)> {
         let newest = measured.first()?;
-        let windows = count(measured.len() as u64);
-        let mut each = WindowRecord::of(0, self.lanes.len() + 1);
+        let windows = as_f64(measured.len() as u64);
+        let mut each = WindowRecord::of(0, self.campaigns.len() + 1);
         for record in measured {
             each.add(record, 1.0 / windows);
         }
@@ -144,7 +145,7 @@ impl SimulationState {
     /// Whether each campaign with mail had its share, as far as counting whole mails can tell.
     fn has_its_shares(&self, each: &WindowRecord, windows: f64, largest: f64) -> bool {
         let shares = self.shares(each.waiting);
-        let campaigns: f64 = each.sent.iter().take(self.lanes.len()).sum::<f64>() * windows;
+        let campaigns: f64 = each.sent.iter().take(self.campaigns.len()).sum::<f64>() * windows;
         each.sent.iter().zip(&shares).all(|(sent, share)| {
             let due = campaigns * share;
             (sent * windows - due).abs() <= 4.0 * largest + 0.02 * due
@@ -154,10 +155,10 @@ impl SimulationState {
     /// The shares of the campaigns with mail, by their weights.
     fn shares(&self, waiting: u64) -> Vec<f64> {
         let has_mail = |index: usize| waiting >> index & 1 == 1;
-        let share = |(index, lane): (usize, &super::book::CampaignRun)| {
-            if has_mail(index) { lane.share } else { 0.0 }
+        let share = |(index, campaign): (usize, &super::state::CampaignRun)| {
+            if has_mail(index) { campaign.share } else { 0.0 }
         };
-        let shares: Vec<f64> = self.lanes.iter().enumerate().map(share).collect();
+        let shares: Vec<f64> = self.campaigns.iter().enumerate().map(share).collect();
         let all: f64 = shares.iter().sum();
         shares.iter().map(|share| if all > 0.0 { share / all } else { 0.0 }).collect()
     }
@@ -174,31 +175,31 @@ impl SimulationState {
     }
 
     /// Takes a stretch off the mails still to come.
-    pub(super) fn step_over(&mut self, stretch: &Skip) {
-        let Skip { from, windows, each, error } = stretch;
-        let times = count(*windows);
+    pub(super) fn apply_skip(&mut self, skip: &Skip) {
+        let Skip { from, windows, each, error } = skip;
+        let times = as_f64(*windows);
         let mut record = WindowRecord { from: *from, windows: *windows, ..each.clone() };
         let lost = 1.0 + each.dead_of_a_mail();
-        for (lane, sent) in self.lanes.iter_mut().zip(&mut record.sent) {
-            let mails = *sent * times / lane.recipients * lost + lane.carry;
-            let taken = whole(mails).min(lane.reservoir);
-            lane.carry = mails - count(taken);
-            lane.reservoir -= taken;
-            lane.accepted += count(taken) / lost;
-            *sent = count(taken) / lost * lane.recipients;
-            if lane.reservoir > 0 || taken > 0 {
-                lane.variance += (times * error).powi(2);
+        for (campaign, sent) in self.campaigns.iter_mut().zip(&mut record.sent) {
+            let mails = *sent * times / campaign.recipients * lost + campaign.carry;
+            let taken = floor(mails).min(campaign.reservoir);
+            campaign.carry = mails - as_f64(taken);
+            campaign.reservoir -= taken;
+            campaign.accepted += as_f64(taken) / lost;
+            *sent = as_f64(taken) / lost * campaign.recipients;
+            if campaign.reservoir > 0 || taken > 0 {
+                campaign.variance += (times * error).powi(2);
             }
         }
         if let Some(express) = record.sent.last_mut() {
             *express *= times;
         }
-        record.sums = super::tally::ReportSums::default();
-        record.usage = super::tally::ServiceUsage::default();
+        record.sums = super::record::ReportSums::default();
+        record.usage = super::record::ServiceUsage::default();
         record.sums.add(&each.sums, times);
         record.usage.add(&each.usage, times);
-        self.alike_since = record.end();
-        self.push_over(record);
+        self.unchanged_since = record.end();
+        self.push_skip(record);
     }
 }
 
@@ -225,7 +226,7 @@ impl MeasureWindows {
 fn answers_get_lost(last: &WindowRecord, scenario: &Scenario) -> bool {
     let strikes = |index: usize| last.faults >> index.min(63) & 1 == 1;
     let mut faults = scenario.faults.iter().enumerate();
-    faults.any(|(index, fault)| fault.trouble == SendFault::LostAnswer && strikes(index))
+    faults.any(|(index, fault)| fault.kind == SendFault::LostAnswer && strikes(index))
 }
 
 fn measure(last: &WindowRecord, binding: bool) -> MeasureWindows {
@@ -241,20 +242,20 @@ fn measure(last: &WindowRecord, binding: bool) -> MeasureWindows {
 }
 
 /// How many windows a campaign's mails last that are not on the queue yet.
-fn lane_lasts((lane, sent): (&super::book::CampaignRun, &f64), each: &WindowRecord) -> u64 {
-    let mails = sent / lane.recipients * (1.0 + each.dead_of_a_mail());
-    if lane.reservoir == 0 || mails <= 0.0 {
+fn lane_lasts((campaign, sent): (&super::state::CampaignRun, &f64), each: &WindowRecord) -> u64 {
+    let mails = sent / campaign.recipients * (1.0 + each.dead_of_a_mail());
+    if campaign.reservoir == 0 || mails <= 0.0 {
         // One whose last mails are on its queue is about to end.
-        let ends = lane.reservoir == 0 && mails > 0.0;
+        let ends = campaign.reservoir == 0 && mails > 0.0;
         return if ends { 0 } else { u64::MAX };
     }
-    whole(count(lane.reservoir) / mails).saturating_sub(BEFORE_A_CHANGE)
+    floor(as_f64(campaign.reservoir) / mails).saturating_sub(BEFORE_A_CHANGE)
 }
 
 /// Slots a second of the grid of a rate.
 fn grid_rate(rate: f64, guard: Guard) -> Option<f64> {
     let grid = SlotGrid::new(Rate::per_second(rate).ok()?, guard);
-    Some(1e9 / count(grid.period().max(1)))
+    Some(1e9 / as_f64(grid.period().max(1)))
 }
 
 /// Of the mean of all sends, relative to it: by the means of six parts, which are long enough to be
@@ -264,9 +265,9 @@ fn standard_error(measured: &[&WindowRecord]) -> f64 {
     let size = measured.len().div_ceil(PARTS).max(1);
     let means: Vec<f64> = measured
         .chunks(size)
-        .map(|part| part.iter().map(|r| r.total()).sum::<f64>() / count(part.len() as u64))
+        .map(|part| part.iter().map(|r| r.total()).sum::<f64>() / as_f64(part.len() as u64))
         .collect();
-    let parts = count(means.len() as u64);
+    let parts = as_f64(means.len() as u64);
     let mean = means.iter().sum::<f64>() / parts;
     if mean <= 0.0 || parts < 2.0 {
         return 0.0;
@@ -281,6 +282,6 @@ fn standard_error(measured: &[&WindowRecord]) -> f64 {
     clippy::cast_sign_loss,
     reason = "it saturates, and is not negative"
 )]
-pub(super) fn whole(of: f64) -> u64 {
+pub(super) fn floor(of: f64) -> u64 {
     of.max(0.0) as u64
 }

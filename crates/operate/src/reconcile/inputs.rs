@@ -28,7 +28,7 @@ pub(super) struct JournalRun {
     /// When it began.
     pub(super) began: EpochMillis,
     /// When its journal was last written.
-    pub(super) touched: EpochMillis,
+    pub(super) modified_at: EpochMillis,
 }
 
 impl CampaignRuns {
@@ -36,8 +36,8 @@ impl CampaignRuns {
         Self { queue, journals: Vec::new(), first: None }
     }
 
-    pub(super) fn add(&mut self, placed: JournalRun, header: &JournalHeader) {
-        self.journals.push(placed);
+    pub(super) fn add(&mut self, journal_run: JournalRun, header: &JournalHeader) {
+        self.journals.push(journal_run);
         if self.first.is_none_or(|(at, _)| header.at < at) {
             self.first = Some((header.at, header.before));
         }
@@ -53,14 +53,15 @@ impl CampaignRuns {
     }
 
     pub(super) fn enqueued(&self) -> u64 {
-        self.journals.iter().map(|placed| placed.run.enqueued).sum()
+        self.journals.iter().map(|journal_run| journal_run.run.enqueued).sum()
     }
 
     /// Whether the last of them was less than a minute ago; one that was abandoned ended when its
     /// journal did.
     fn are_recent(&self, now: EpochMillis) -> bool {
-        let last = |placed: &JournalRun| placed.run.ended.unwrap_or(placed.touched);
-        self.journals.iter().any(|placed| age(last(placed), now) < LAG)
+        let last =
+            |journal_run: &JournalRun| journal_run.run.ended.unwrap_or(journal_run.modified_at);
+        self.journals.iter().any(|journal_run| age(last(journal_run), now) < LAG)
     }
 
     /// What the counts of what moves may be off by; none where nothing moves.
@@ -90,7 +91,7 @@ pub(super) struct QueueCounts {
     /// On the campaign's queue with a delay: put back for another attempt.
     pub(super) retrying: u64,
     /// On the merge queue, of all campaigns.
-    pub(super) merging: u64,
+    pub(super) in_merge_queue: u64,
 }
 
 impl QueueCounts {
@@ -98,13 +99,13 @@ impl QueueCounts {
         Self {
             waiting: campaign.visible + campaign.in_flight,
             retrying: campaign.delayed,
-            merging: merge.visible + merge.in_flight + merge.delayed,
+            in_merge_queue: merge.visible + merge.in_flight + merge.delayed,
         }
     }
 
     /// Whether anything moves.
-    pub(super) const fn moves(&self) -> bool {
-        self.waiting + self.retrying + self.merging > 0
+    pub(super) const fn is_moving(&self) -> bool {
+        self.waiting + self.retrying + self.in_merge_queue > 0
     }
 }
 
@@ -122,5 +123,5 @@ pub(super) struct MailCounts {
     /// Nobody knows whether SES took them.
     pub(super) unknown: u64,
     /// None of these.
-    pub(super) rest: u64,
+    pub(super) unaccounted: u64,
 }

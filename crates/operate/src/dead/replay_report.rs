@@ -63,10 +63,10 @@ pub enum ReplayError {
     #[error("nothing was replayed: it cannot be recorded who did it")]
     NotRecorded(#[source] PortError),
     /// A service failed on the way.
-    #[error("{} of {} were replayed; run it again to go on", replayed.sent, replayed.of)]
+    #[error("{} of {} were replayed; run it again to go on", report.sent, report.of)]
     Broken {
         /// What was done.
-        replayed: Box<ReplayReport>,
+        report: Box<ReplayReport>,
         /// What failed.
         source: PortError,
     },

@@ -5,12 +5,12 @@ use tidegate_core::Timestamp;
 use tidegate_core::config::EXPRESS;
 
 use super::prompt::{Key, KeyRequest, Prompt};
-use crate::status::{CampaignStatus, StackFacts, Status, precise};
+use crate::status::{CampaignStatus, StackFacts, Status, as_f64};
 
 /// How far back the curve goes.
 const HISTORY: Duration = Duration::from_mins(10);
 /// What "now" means of a rate: reports come a window late and in lumps.
-const NOW: Duration = Duration::from_secs(10);
+const RATE_SPAN: Duration = Duration::from_secs(10);
 
 /// The sums of sent recipients, by campaign, at a moment.
 #[derive(Clone, Debug)]
@@ -47,44 +47,44 @@ pub struct Dashboard {
     samples: VecDeque<Sample>,
     selected: usize,
     prompt: Option<Prompt>,
-    said: Option<String>,
-    failed: Option<String>,
+    message: Option<String>,
+    error: Option<String>,
 }
 
 impl Dashboard {
     /// A board that shows `facts`.
     pub fn new(facts: &StackFacts) -> Self {
-        let mut board = Self {
+        let mut dashboard = Self {
             status: Status::of(facts),
             samples: VecDeque::new(),
             selected: 0,
             prompt: None,
-            said: None,
-            failed: None,
+            message: None,
+            error: None,
         };
-        board.keep(facts);
-        board
+        dashboard.add_sample(facts);
+        dashboard
     }
 
     /// Takes what was read now.
-    pub fn see(&mut self, facts: &StackFacts) {
+    pub fn update(&mut self, facts: &StackFacts) {
         self.status = Status::of(facts);
-        self.failed = None;
+        self.error = None;
         self.selected = self.selected.min(self.status.campaigns.len().saturating_sub(1));
-        self.keep(facts);
+        self.add_sample(facts);
     }
 
     /// Notes that nothing could be read, and why; what was read before stays.
-    pub fn miss(&mut self, why: String) {
-        self.failed = Some(why);
+    pub fn set_error(&mut self, why: String) {
+        self.error = Some(why);
     }
 
     /// Notes what came of a change.
-    pub fn say(&mut self, what: String) {
-        self.said = Some(what);
+    pub fn set_message(&mut self, what: String) {
+        self.message = Some(what);
     }
 
-    fn keep(&mut self, facts: &StackFacts) {
+    fn add_sample(&mut self, facts: &StackFacts) {
         let sum = |name: &str| facts.standing.counters.get(name).copied().unwrap_or(0);
         let sum = |name: &str| u64::try_from(sum(name)).unwrap_or(0);
         let names = self.status.campaigns.iter().map(|campaign| campaign.name.as_str());
@@ -123,40 +123,40 @@ impl Dashboard {
     }
 
     /// What was said last, of a change.
-    pub fn said(&self) -> Option<&str> {
-        self.said.as_deref()
+    pub fn message(&self) -> Option<&str> {
+        self.message.as_deref()
     }
 
     /// Why the newest look failed.
-    pub fn failed(&self) -> Option<&str> {
-        self.failed.as_deref()
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 
     /// The newest sample, the one about ten seconds before, and the seconds between: as many as windows
     /// were reported in between, where these were more. A report comes a window late, or just in time for
     /// the next look; eleven windows' mail in ten seconds is no higher rate.
-    fn lately(&self) -> Option<(&Sample, &Sample, f64)> {
+    fn recent(&self) -> Option<(&Sample, &Sample, f64)> {
         let newest = self.samples.back()?;
-        let before = self.samples.iter().rev().find(|sample| sample.at + NOW <= newest.at);
+        let before = self.samples.iter().rev().find(|sample| sample.at + RATE_SPAN <= newest.at);
         let before = before.or_else(|| self.samples.front())?;
         let seconds = newest.at.saturating_since(before.at).as_secs_f64();
-        let seconds = seconds.max(precise(newest.windows.saturating_sub(before.windows)));
+        let seconds = seconds.max(as_f64(newest.windows.saturating_sub(before.windows)));
         (seconds > 0.0).then_some((newest, before, seconds))
     }
 
     /// Recipients sent to a second, over the last ten seconds.
     pub fn rate(&self) -> Option<f64> {
-        let (newest, before, seconds) = self.lately()?;
-        Some(precise(newest.total.saturating_sub(before.total)) / seconds)
+        let (newest, before, seconds) = self.recent()?;
+        Some(as_f64(newest.total.saturating_sub(before.total)) / seconds)
     }
 
     /// Recipients of express mail sent to a second in the last ten seconds, and how long it had waited
     /// on average; none where none was sent. Sums give a mean, no percentile.
     pub fn express(&self) -> Option<(f64, Duration)> {
-        let (newest, before, seconds) = self.lately()?;
+        let (newest, before, seconds) = self.recent()?;
         let grown = |of: fn(&Sample) -> &BTreeMap<String, u64>| {
             let sum = |sample| of(sample).get(EXPRESS).copied().unwrap_or(0);
-            precise(sum(newest).saturating_sub(sum(before)))
+            as_f64(sum(newest).saturating_sub(sum(before)))
         };
         let (sent, waited) = (grown(|sample| &sample.by_campaign), grown(|sample| &sample.waited));
         let mean = Duration::try_from_secs_f64(waited / sent).ok()?;
@@ -189,15 +189,15 @@ impl Dashboard {
         let (Some(after), Some(before)) = (after.or(before), before.or(after)) else { return 0.0 };
         let whole = after.at.saturating_since(before.at).as_secs_f64();
         let part = at.saturating_since(before.at).as_secs_f64();
-        let (from, to) = (precise(before.total), precise(after.total));
+        let (from, to) = (as_f64(before.total), as_f64(after.total));
         if whole > 0.0 { from + (to - from) * part / whole } else { to }
     }
 
     /// The campaigns.
     pub fn rows(&self) -> Vec<CampaignRow> {
-        let lately = self.lately();
+        let recent = self.recent();
         let sent = |name: &str| {
-            let (newest, before, _) = lately?;
+            let (newest, before, _) = recent?;
             let sum = |sample: &Sample| sample.by_campaign.get(name).copied().unwrap_or(0);
             Some(sum(newest).saturating_sub(sum(before)))
         };
@@ -205,13 +205,13 @@ impl Dashboard {
         let all: u64 = campaigns.iter().filter_map(|campaign| sent(&campaign.name)).sum();
         let row = |status: &CampaignStatus| {
             let sent = sent(&status.name);
-            let seconds = lately.map_or(1.0, |(_, _, seconds)| seconds);
-            let rate = sent.map(|sent| precise(sent) / seconds);
+            let seconds = recent.map_or(1.0, |(_, _, seconds)| seconds);
+            let rate = sent.map(|sent| as_f64(sent) / seconds);
             let waiting = status.backlog.all();
             let eta = rate
                 .filter(|rate| *rate > 0.0 && waiting > 0)
-                .and_then(|rate| Duration::try_from_secs_f64(precise(waiting) / rate).ok());
-            let age = lately.zip(sent).filter(|(_, sent)| *sent > 0).map(
+                .and_then(|rate| Duration::try_from_secs_f64(as_f64(waiting) / rate).ok());
+            let age = recent.zip(sent).filter(|(_, sent)| *sent > 0).map(
                 |((newest, before, _), sent)| {
                     let sum =
                         |sample: &Sample| sample.waited.get(&status.name).copied().unwrap_or(0);
@@ -222,7 +222,7 @@ impl Dashboard {
                 age,
                 status: status.clone(),
                 rate,
-                share: sent.filter(|_| all > 0).map(|sent| precise(sent) / precise(all)),
+                share: sent.filter(|_| all > 0).map(|sent| as_f64(sent) / as_f64(all)),
                 eta,
             }
         };
@@ -230,13 +230,13 @@ impl Dashboard {
     }
 
     /// Takes a key: what it asks for, where it asks for anything.
-    pub fn press(&mut self, key: Key) -> KeyRequest {
+    pub fn handle_key(&mut self, key: Key) -> KeyRequest {
         if let Some(prompt) = self.prompt.take() {
-            let (prompt, told) = prompt.press(key);
+            let (prompt, reported) = prompt.handle_key(key);
             self.prompt = prompt;
-            return told;
+            return reported;
         }
-        self.said = None;
+        self.message = None;
         let last = self.status.campaigns.len().saturating_sub(1);
         match key {
             Key::Up => self.selected = self.selected.saturating_sub(1),

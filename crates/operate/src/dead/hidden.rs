@@ -19,8 +19,8 @@ pub(super) struct HiddenMessages(BTreeMap<String, (String, Monotonic)>);
 impl HiddenMessages {
     /// Notes what was received by a call that was made at `since`; gives whether it was not held.
     pub(super) fn note(&mut self, received: &Received, since: Monotonic) -> bool {
-        let held = (received.receipt.clone(), since + VISIBILITY_TIMEOUT);
-        self.0.insert(received.message_id.clone(), held).is_none()
+        let hidden = (received.receipt.clone(), since + VISIBILITY_TIMEOUT);
+        self.0.insert(received.message_id.clone(), hidden).is_none()
     }
 
     /// Forgets a message: it was deleted.
@@ -43,7 +43,7 @@ impl HiddenMessages {
         if due.is_empty() {
             return;
         }
-        set(queues, queue, &due, VISIBILITY_TIMEOUT).await;
+        set_visibility(queues, queue, &due, VISIBILITY_TIMEOUT).await;
         for (_, until) in self.0.values_mut() {
             if until.saturating_since(now) < RENEWED_BEFORE {
                 *until = now + VISIBILITY_TIMEOUT;
@@ -52,14 +52,14 @@ impl HiddenMessages {
     }
 
     /// Makes all visible again; gives how many stay hidden until their timeout.
-    pub(super) async fn let_go(self, queues: &impl Queues, queue: &QueueUrl) -> u64 {
+    pub(super) async fn make_visible(self, queues: &impl Queues, queue: &QueueUrl) -> u64 {
         let receipts: Vec<String> = self.0.into_values().map(|(receipt, _)| receipt).collect();
-        set(queues, queue, &receipts, Duration::ZERO).await
+        set_visibility(queues, queue, &receipts, Duration::ZERO).await
     }
 }
 
 /// Sets the visibility; gives of how many the call failed.
-pub(super) async fn set(
+pub(super) async fn set_visibility(
     queues: &impl Queues,
     queue: &QueueUrl,
     receipts: &[String],

@@ -8,7 +8,7 @@ use super::journal::Baseline;
 ///
 /// # Errors
 /// [`PortError`].
-pub async fn before(
+pub async fn baseline(
     queues: &impl Queues,
     ledger: &impl Ledger,
     campaign: &str,

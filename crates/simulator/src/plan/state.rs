@@ -8,8 +8,8 @@ use tidegate_delivery::ports::Outgoing;
 
 use super::domains::{DomainShare, domain_of};
 use super::error::PlanError;
+use super::record::{ServiceUsage, WindowRecord, number};
 use super::scenario::Scenario;
-use super::tally::{ServiceUsage, WindowRecord, number};
 use crate::lambda::PollerRun;
 use crate::mail::{ProducedMail, produced};
 use crate::world::{EXPRESS, MERGE, World, domain_queue, url};
@@ -27,12 +27,12 @@ pub(super) struct CampaignRun {
     /// Mails that are not on the queue yet: it is topped up, since nothing reads how long it is.
     pub(super) reservoir: u64,
     /// Mails that are put on the queue when fewer than these can be received.
-    low: u64,
+    refill_below: u64,
     mail: ProducedMail,
     domains: Vec<DomainShare>,
-    numbered: u64,
+    enqueued: u64,
     /// Of them, those that SES accepted.
-    arrived: u64,
+    enqueued_accepted: u64,
     /// Mails that SES accepted, those stepped over included.
     pub(super) accepted: f64,
     /// The last arrival at SES.
@@ -46,7 +46,7 @@ pub(super) struct CampaignRun {
 /// One run's state.
 #[derive(Debug)]
 pub(super) struct SimulationState {
-    pub(super) lanes: Vec<CampaignRun>,
+    pub(super) campaigns: Vec<CampaignRun>,
     /// Finished windows and stretches, in order.
     pub(super) records: Vec<WindowRecord>,
     /// Windows that are not finished.
@@ -55,7 +55,7 @@ pub(super) struct SimulationState {
     stray: WindowRecord,
     pub(super) start: Timestamp,
     /// The window of the start: number 0.
-    pub(super) zero: Window,
+    pub(super) first_window: Window,
     pub(super) first_arrival: Option<Timestamp>,
     /// Windows that were simulated.
     pub(super) simulated: u64,
@@ -64,36 +64,36 @@ pub(super) struct SimulationState {
     express: Option<(f64, f64, u64)>,
     calls: (u64, u64),
     /// Since which window the same campaigns have mail under the same faults.
-    pub(super) alike_since: u64,
+    pub(super) unchanged_since: u64,
 }
 
 impl SimulationState {
     pub(super) fn new(scenario: &Scenario) -> Self {
-        let lanes =
+        let campaigns =
             scenario.campaigns.iter().map(|load| CampaignRun::new(load, scenario)).collect();
         Self {
-            lanes,
+            campaigns,
             records: Vec::new(),
             open: VecDeque::new(),
             stray: WindowRecord::of(0, scenario.campaigns.len() + 1),
             start: scenario.start,
-            zero: Window::containing(scenario.start),
+            first_window: Window::containing(scenario.start),
             first_arrival: None,
             simulated: 0,
             simulated_mails: 0,
             express: scenario.express.map(|rate| (rate, 0.0, 0)),
             calls: (0, 0),
-            alike_since: 0,
+            unchanged_since: 0,
         }
     }
 
     /// The number of the window that is now.
     pub(super) fn now(&self, world: &World) -> u64 {
-        number(Window::containing(world.universe.now()), self.zero)
+        number(Window::containing(world.universe.now()), self.first_window)
     }
 
     /// Windows whose pollers have reported.
-    pub(super) fn known(&self, world: &World) -> u64 {
+    pub(super) fn reported_windows(&self, world: &World) -> u64 {
         self.now(world).saturating_sub(REPORTED_AFTER)
     }
 
@@ -110,25 +110,26 @@ impl SimulationState {
             (record.waiting, record.faults) = (waiting, faults);
         }
         self.arrivals(world);
-        let starts: Vec<PollerRun> = world.starts().drain(..).collect();
-        world.forget_runs();
+        let starts: Vec<PollerRun> = world.poller_runs().drain(..).collect();
+        world.forget_schedule_reports();
         for started in &starts {
             self.started(started, scenario.quota);
         }
         self.calls(world, now);
-        self.close(self.known(world));
+        self.close(self.reported_windows(world));
     }
 
     fn arrivals(&mut self, world: &World) {
         for arrival in world.ses.take_arrivals() {
             self.simulated_mails += 1;
-            let window = number(Window::containing(arrival.at), self.zero);
-            let lane = self.lanes.iter().position(|lane| lane.name == arrival.campaign);
-            let index = lane.unwrap_or(self.lanes.len());
-            if let Some(lane) = self.lanes.get_mut(index) {
-                lane.last = Some(arrival.at);
-                lane.arrived += u64::from(arrival.verdict.is_ok());
-                lane.accepted += if arrival.verdict.is_ok() { 1.0 } else { 0.0 };
+            let window = number(Window::containing(arrival.at), self.first_window);
+            let campaign =
+                self.campaigns.iter().position(|campaign| campaign.name == arrival.campaign);
+            let index = campaign.unwrap_or(self.campaigns.len());
+            if let Some(campaign) = self.campaigns.get_mut(index) {
+                campaign.last = Some(arrival.at);
+                campaign.enqueued_accepted += u64::from(arrival.verdict.is_ok());
+                campaign.accepted += if arrival.verdict.is_ok() { 1.0 } else { 0.0 };
                 self.first_arrival.get_or_insert(arrival.at);
             }
             let record = self.at(window);
@@ -143,7 +144,7 @@ impl SimulationState {
 
     fn started(&mut self, started: &PollerRun, quota: f64) {
         let of = started.tick.map_or(Window::containing(started.at), |tick| tick.window);
-        let record = self.at(number(of, self.zero));
+        let record = self.at(number(of, self.first_window));
         record.usage.pollers += 1.0;
         let ran = started.ended.saturating_since(started.at);
         record.usage.poller_ms += ran.as_secs_f64() * 1e3;
@@ -161,8 +162,8 @@ impl SimulationState {
         let (standard, fifo) = world.queues.calls_by_kind();
         let was = std::mem::replace(&mut self.calls, (standard, fifo));
         let usage = ServiceUsage {
-            sqs_standard: count(standard - was.0),
-            sqs_fifo: count(fifo - was.1),
+            sqs_standard: as_f64(standard - was.0),
+            sqs_fifo: as_f64(fifo - was.1),
             ..ServiceUsage::default()
         };
         self.at(now).usage.add(&usage, 1.0);
@@ -171,9 +172,9 @@ impl SimulationState {
     /// The record of a window that is not finished; of the oldest one for what comes later than that.
     fn at(&mut self, window: u64) -> &mut WindowRecord {
         let done = self.records.last().map_or(0, WindowRecord::end);
-        let lanes = self.lanes.len() + 1;
+        let campaigns = self.campaigns.len() + 1;
         let next = self.open.back().map_or(done, WindowRecord::end);
-        self.open.extend((next..=window.max(done)).map(|from| WindowRecord::of(from, lanes)));
+        self.open.extend((next..=window.max(done)).map(|from| WindowRecord::of(from, campaigns)));
         let index = usize::try_from(window.saturating_sub(done)).unwrap_or(usize::MAX);
         let index = index.min(self.open.len().saturating_sub(1));
         self.open.get_mut(index).unwrap_or(&mut self.stray)
@@ -188,7 +189,7 @@ impl SimulationState {
                     && last.is_held() == record.is_held()
             };
             if !self.records.last().is_some_and(alike) {
-                self.alike_since = record.from;
+                self.unchanged_since = record.from;
             }
             self.records.push(record);
         }
@@ -197,7 +198,7 @@ impl SimulationState {
     /// Forgets what came before the start.
     pub(super) fn begin(&mut self, world: &World) {
         drop(world.ses.take_arrivals());
-        world.starts().clear();
+        world.poller_runs().clear();
         self.calls = world.queues.calls_by_kind();
         let waiting = self.waiting(world);
         self.at(0).waiting = waiting;
@@ -212,7 +213,7 @@ impl SimulationState {
     }
 
     /// Adds a stretch, into which falls what is not finished: pollers that ended after its begin.
-    pub(super) fn push_over(&mut self, mut record: WindowRecord) {
+    pub(super) fn push_skip(&mut self, mut record: WindowRecord) {
         for open in self.open.drain(..) {
             record.add(&open, 1.0);
         }
@@ -221,22 +222,23 @@ impl SimulationState {
 
     /// Which campaigns have mail that was not fed, a bit each.
     fn waiting(&self, world: &World) -> u64 {
-        let has_mail = |lane: &CampaignRun| {
-            let depth = world.queues.standing(&url(&lane.name));
-            lane.reservoir > 0 || depth.visible + depth.in_flight + depth.delayed > 0
+        let has_mail = |campaign: &CampaignRun| {
+            let depth = world.queues.true_depth(&url(&campaign.name));
+            campaign.reservoir > 0 || depth.visible + depth.in_flight + depth.delayed > 0
         };
-        let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| has_mail(lane));
-        lanes.fold(0, |bits, (index, _)| bits | 1 << index)
+        let campaigns =
+            self.campaigns.iter().enumerate().filter(|(_, campaign)| has_mail(campaign));
+        campaigns.fold(0, |bits, (index, _)| bits | 1 << index)
     }
 
     /// Whether a campaign's last mails wait in the merge queue: they end soon, or one that does not fit
     /// is passed by for long, which no rate tells.
-    pub(super) fn has_last_mails(&self, waiting: u64) -> bool {
+    pub(super) fn has_last_mails_waiting(&self, waiting: u64) -> bool {
         let dead: f64 = self.records.iter().map(|record| record.sums.dead).sum();
-        let fed = |(index, lane): (usize, &CampaignRun)| {
-            waiting >> index & 1 == 0 && lane.arrived < lane.numbered
+        let fed = |(index, campaign): (usize, &CampaignRun)| {
+            waiting >> index & 1 == 0 && campaign.enqueued_accepted < campaign.enqueued
         };
-        dead <= 0.0 && self.lanes.iter().enumerate().any(fed)
+        dead <= 0.0 && self.campaigns.iter().enumerate().any(fed)
     }
 
     /// Whether every mail is sent, or dead.
@@ -244,7 +246,7 @@ impl SimulationState {
         let limited = (0..world.domain_queues()).map(domain_queue);
         let mut queues = limited.chain([MERGE.to_owned()]);
         let is_empty = |name: String| {
-            let depth = world.queues.standing(&url(&name));
+            let depth = world.queues.true_depth(&url(&name));
             depth.visible + depth.in_flight + depth.delayed == 0
         };
         self.waiting(world) == 0 && queues.all(is_empty)
@@ -252,19 +254,19 @@ impl SimulationState {
 
     /// Puts as many mails on the queues as the next windows need.
     pub(super) async fn top_up(&mut self, world: &World) -> Result<(), PlanError> {
-        for lane in &mut self.lanes {
-            let ready = world.queues.standing(&url(&lane.name)).visible;
-            if ready < lane.low && lane.reservoir > 0 {
-                let mails = lane.take(2 * lane.low - ready);
-                world.put_raw(&lane.name, &mails).await?;
+        for campaign in &mut self.campaigns {
+            let ready = world.queues.true_depth(&url(&campaign.name)).visible;
+            if ready < campaign.refill_below && campaign.reservoir > 0 {
+                let mails = campaign.take(2 * campaign.refill_below - ready);
+                world.put_raw(&campaign.name, &mails).await?;
             }
         }
-        if let Some((rate, due, numbered)) = &mut self.express {
+        if let Some((rate, due, enqueued)) = &mut self.express {
             *due += *rate;
             let mut mails = Vec::new();
             while *due >= 1.0 {
-                (*due, *numbered) = (*due - 1.0, *numbered + 1);
-                mails.push(produced(ProducedMail::new(format!("express-{numbered}")).body()));
+                (*due, *enqueued) = (*due - 1.0, *enqueued + 1);
+                mails.push(produced(ProducedMail::new(format!("express-{enqueued}")).body()));
             }
             world.put_raw(EXPRESS, &mails).await?;
         }
@@ -290,17 +292,17 @@ impl CampaignRun {
         let share = f64::from(load.weight) / f64::from(weights.max(1));
         let recipients = f64::from(load.recipients);
         // Two windows alone, or ten at its share, and what pollers ask for beside the shares.
-        let low = scenario.quota / recipients * (2.0 + 10.0 * share) + 40.0;
+        let refill_below = scenario.quota / recipients * (2.0 + 10.0 * share) + 40.0;
         Self {
             name: load.name.clone(),
             recipients,
             share,
             reservoir: load.mails,
-            low: low.ceil() as u64,
+            refill_below: refill_below.ceil() as u64,
             mail: ProducedMail { recipients: load.recipients, ..ProducedMail::new("") },
             domains: scenario.domains.clone(),
-            numbered: 0,
-            arrived: 0,
+            enqueued: 0,
+            enqueued_accepted: 0,
             accepted: 0.0,
             last: None,
             carry: 0.0,
@@ -311,8 +313,8 @@ impl CampaignRun {
     fn take(&mut self, mails: u64) -> Vec<Outgoing> {
         let taken = mails.min(self.reservoir);
         self.reservoir -= taken;
-        let numbers = self.numbered..self.numbered + taken;
-        self.numbered += taken;
+        let numbers = self.enqueued..self.enqueued + taken;
+        self.enqueued += taken;
         let mail = |n: u64| ProducedMail {
             id: format!("{}-{n}", self.name),
             domain: domain_of(&self.domains, n),
@@ -324,6 +326,6 @@ impl CampaignRun {
 
 /// A count as a number to reckon with.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-pub(super) fn count(of: u64) -> f64 {
+pub(super) fn as_f64(of: u64) -> f64 {
     of as f64
 }
