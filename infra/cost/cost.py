@@ -256,7 +256,7 @@ KNOBS: dict[str, dict[str, Any]] = {
     "no alarms, no dashboard": {"alarms": 0},
     "`Architecture` x86_64": {"architecture": "x86_64"},
     "`DomainLimits`, 3 groups": {"domain_groups": 3},
-    "`Shedding`, 1 % put aside": {"spilled_share": 0.01},
+    "`Shedding`, 1 % deferred": {"spilled_share": 0.01},
     "`SharedBucket`, new, 2 zones": {"bucket_zones": 2},
 }
 
