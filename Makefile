@@ -198,7 +198,8 @@ doc: rust ## The crates' documentation, without a broken link
 
 .PHONY: docs
 docs: $(DOCS_VENV) ## Builds the book (docs/) into .local/book; a broken link is an error
-	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs --quiet build --strict
+# Not --quiet: it drops the warnings before --strict counts them.
+	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs build --strict
 	@echo "make: open .local/book/index.html"
 
 .PHONY: test-docs
