@@ -13,7 +13,7 @@ use crate::shared::SharedState;
 /// The time limit of a take.
 const TIME_LIMIT: Duration = Duration::from_millis(300);
 
-/// The shared bucket in memory: its server's clock is true time. A clone is another taker.
+/// The shared bucket in memory. Its server's clock is the true time. A clone is another client.
 #[derive(Clone, Debug)]
 pub struct MemoryBucket {
     universe: Universe,
@@ -22,7 +22,6 @@ pub struct MemoryBucket {
 
 #[derive(Debug, Default)]
 struct BucketState {
-    /// The account's under `None`.
     buckets: BTreeMap<Option<String>, StoredBucket>,
     latency: Duration,
     lost: bool,
@@ -37,22 +36,23 @@ struct StoredBucket {
 }
 
 impl MemoryBucket {
-    /// Empty buckets: nothing is known of any.
+    /// A server without keys: every bucket counts as full.
     pub fn new(universe: Universe) -> Self {
         Self { universe, state: SharedState::new(BucketState::default()) }
     }
 
-    /// From now on a take is answered after `latency`; half of it is the way there.
+    /// Sets the latency of every call from now on: half of it passes before the server acts.
     pub fn set_latency(&self, latency: Duration) {
         self.state.with(|state| state.latency = latency);
     }
 
-    /// Takes it out of reach (no take is answered within its time limit), or brings it back as it was.
+    /// Makes the server unreachable (every call times out), or reachable again with its state
+    /// intact.
     pub fn set_lost(&self, lost: bool) {
         self.state.with(|state| state.lost = lost);
     }
 
-    /// How many takes it was asked for.
+    /// The number of calls so far, including those that timed out.
     pub fn asked(&self) -> u64 {
         self.state.with(|state| state.asked)
     }
@@ -61,7 +61,8 @@ impl MemoryBucket {
         self.universe.now().as_nanos() / 1_000
     }
 
-    /// A call's way to the server.
+    /// Passes the first half of a call's latency, or its time limit if the server is unreachable;
+    /// returns the second half.
     async fn reach(&self, operation: &'static str) -> Result<Duration, PortError> {
         let (latency, lost) = self.state.with(|state| {
             state.asked += 1;

@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use crate::shared::SharedState;
 
-/// True time: what a perfect clock shows. Services live by it; an environment sees it through a
-/// [`SimClock`] that may be wrong.
+/// The true time, which the simulated services use. An environment sees it through a [`SimClock`],
+/// which may be wrong.
 ///
-/// It runs on tokio's timers: under a paused runtime (`start_paused`, tokio's `test-util`) time
-/// jumps to the next timer, in steps of 1 ms, and nothing really waits.
+/// It runs on tokio's timers. In a paused runtime (`start_paused`, tokio's `test-util`) time jumps
+/// to the next timer, in steps of 1 ms, and nothing really waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Universe {
     origin: Instant,
@@ -23,17 +23,15 @@ impl Universe {
         Self { origin: Instant::now(), epoch }
     }
 
-    /// The true time.
     pub fn now(&self) -> Timestamp {
         self.epoch + self.elapsed()
     }
 
-    /// How long the universe exists.
     pub fn elapsed(&self) -> Duration {
         self.origin.elapsed()
     }
 
-    /// Sleeps until the true time `at`; returns at once where that has passed.
+    /// Sleeps until the true time `at`; returns immediately if it has passed.
     pub async fn sleep_until(&self, at: Timestamp) {
         let instant = self.origin + at.saturating_since(self.epoch);
         if instant > Instant::now() {
@@ -41,7 +39,7 @@ impl Universe {
         }
     }
 
-    /// An environment's clock that is right.
+    /// A clock of an environment without offset.
     pub fn clock(&self) -> SimClock {
         self.clock_with_offset(0)
     }
@@ -59,8 +57,8 @@ impl Universe {
 
 /// One environment's clock. A clone shows the same clock.
 ///
-/// Its wall may be off and may step; its monotonic clock counts from when the clock was made, so
-/// that the numbers of two environments cannot be compared by mistake.
+/// The wall clock may be wrong and may step. The monotonic clock counts from the creation of the
+/// clock, so that code which compares the clocks of two environments fails in tests.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -79,7 +77,7 @@ pub struct SimClock {
     universe: Universe,
     started: Instant,
     offset_nanos: SharedState<i64>,
-    /// How long ago the next reading was.
+    /// The age of the next reading: a pause of the process that falls right after it.
     pause: SharedState<Duration>,
 }
 
@@ -89,18 +87,17 @@ impl SimClock {
         self.offset_nanos.with(|offset| *offset = offset.saturating_add(nanos));
     }
 
-    /// Pauses the process right after its next reading of a clock: what that shows is so old by the time
-    /// the process goes on.
+    /// Pauses the process right after it next reads a clock: the value is this old when the process
+    /// uses it.
     pub fn pause_after_reading(&self, pause: Duration) {
         self.pause.with(|next| *next = pause);
     }
 
-    /// How far the wall is ahead of true time, in nanoseconds.
+    /// How far the wall clock is ahead of true time, in nanoseconds.
     pub fn offset_nanos(&self) -> i64 {
         self.offset_nanos.with(|offset| *offset)
     }
 
-    /// The universe it lives in.
     pub fn universe(&self) -> Universe {
         self.universe
     }

@@ -4,7 +4,8 @@ use tidegate_delivery::ports::Entropy;
 
 use crate::shared::SharedState;
 
-/// Randomness that repeats itself: the same seed draws the same. A clone continues the same draw.
+/// Randomness that repeats: the same seed gives the same values. A clone continues the same
+/// sequence.
 ///
 /// ```
 /// use tidegate_delivery::ports::Entropy;
@@ -17,17 +18,15 @@ use crate::shared::SharedState;
 pub struct SeededEntropy(SharedState<Xoshiro256PlusPlus>);
 
 impl SeededEntropy {
-    /// The randomness of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(SharedState::new(Xoshiro256PlusPlus::seed_from_u64(seed)))
     }
 
-    /// A new, unrelated randomness, as reproducible as this one: for another environment.
+    /// An independent sequence for another environment, as reproducible as this one.
     pub fn fork(&self) -> Self {
         Self::new(self.bits())
     }
 
-    /// 64 random bits.
     pub fn bits(&self) -> u64 {
         self.0.with(Rng::next_u64)
     }

@@ -9,7 +9,7 @@ use crate::queues::MemoryQueues;
 /// Most messages of a receive, as SQS allows.
 const AT_ONCE: usize = 10;
 
-/// The feedback queue in memory: one of a [`MemoryQueues`], where tests put what SES would report.
+/// The feedback queue in memory: a queue of a [`MemoryQueues`] on which tests put SES's reports.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {

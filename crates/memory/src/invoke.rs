@@ -8,9 +8,9 @@ use crate::entropy::SeededEntropy;
 use crate::latency::Latency;
 use crate::shared::SharedState;
 
-/// Asynchronous invokes in memory: every accepted tick is recorded and handed, in order, to the
-/// receiver that [`MemoryInvoke::new`] gave. Who reads it decides when, whether, and how often the
-/// poller starts. A clone is the same.
+/// Asynchronous invokes in memory. Every accepted tick is recorded and passed, in order, to the
+/// receiver that [`MemoryInvoke::new`] returns. The reader of it decides when, whether and how
+/// often a poller starts. A clone is the same.
 #[derive(Clone, Debug)]
 pub struct MemoryInvoke {
     universe: Universe,

@@ -4,10 +4,10 @@ use tidegate_delivery::ports::Entropy;
 
 use crate::entropy::SeededEntropy;
 
-/// How long a call takes: evenly between two durations, or log-normally.
+/// The latency of a call: uniformly distributed between two durations, or log-normally.
 ///
-/// Half of it passes before the service acts and half before its answer arrives, so a caller that
-/// gives up in between has acted without knowing.
+/// Half of it passes before the service acts, and half before its answer arrives. A caller that
+/// gives up in between does not know that its call took effect.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,31 +21,28 @@ use crate::entropy::SeededEntropy;
 pub struct Latency {
     least: Duration,
     most: Duration,
-    /// Of a log-normal one, whose median is `least` and whose 99th percentile is `most`.
+    /// Log-normal: `least` is the median, `most` the 99th percentile.
     skewed: bool,
 }
 
 /// The standard normal distribution's 99th percentile.
 const Z99: f64 = 2.326_347_874_040_841;
-/// No call takes longer.
 const LONGEST: f64 = 3_600.0;
 
 impl Latency {
-    /// No time at all.
     pub const NONE: Self = Self::always(Duration::ZERO);
 
-    /// Always `duration`.
     pub const fn always(duration: Duration) -> Self {
         Self { least: duration, most: duration, skewed: false }
     }
 
-    /// Evenly from `least` to `most`; always `least` where that is the larger.
+    /// Uniform from `least` to `most`; always `least` if that is larger.
     pub const fn between(least: Duration, most: Duration) -> Self {
         Self { least, most, skewed: false }
     }
 
-    /// Log-normally, by its median and its 99th percentile; always `p50` where that is the larger,
-    /// and never longer than an hour.
+    /// Log-normal by its median and its 99th percentile; always `p50` if that is larger, and never
+    /// more than an hour.
     pub const fn log_normal(p50: Duration, p99: Duration) -> Self {
         Self { least: p50, most: p99, skewed: true }
     }
@@ -90,7 +87,7 @@ impl HalfLatency {
     }
 }
 
-/// Lets `duration` pass; without one it does not even yield.
+/// Waits for `duration`; a zero duration does not yield to other tasks.
 pub(crate) async fn wait(duration: Duration) {
     if !duration.is_zero() {
         tokio::time::sleep(duration).await;

@@ -46,16 +46,16 @@ struct LedgerState {
     control: StoredControl,
     control_version: u64,
     units: LedgerUnits,
-    /// What reports add to, and when each part expires.
+    /// The counters' parts by number, each with the window at which it expires.
     parts: BTreeMap<u32, (Part, Option<Window>)>,
-    /// How many there are, as the newest report says.
+    /// The number of parts, as the newest report gives it.
     count: u32,
     looks: Looks,
     marks: BTreeMap<Identity, StoredMark>,
     changes: Vec<ChangeRecord>,
 }
 
-/// A mark, and until when it is kept.
+/// A mark, and the time at which it expires.
 #[derive(Debug)]
 struct StoredMark {
     mark: Mark,
@@ -66,9 +66,10 @@ struct StoredMark {
 struct NewestClaim {
     claim: PreviousClaim,
     token: String,
-    /// The window it was made for; the claim's own is past it where it advanced.
+    /// The window the claim was made for. A mail with many recipients claims further windows
+    /// (`advance`), which moves the claim's own window past this one.
     opened: Window,
-    /// The claim before, kept for the same token's second try.
+    /// The previous claim, returned again if the same token repeats its claim after a lost answer.
     previous: Option<PreviousClaim>,
 }
 
@@ -79,12 +80,13 @@ impl Default for MemoryLedger {
 }
 
 impl MemoryLedger {
-    /// What its calls would have cost so far, marks left out.
+    /// The DynamoDB units that the calls so far would have used, without those of marks.
     pub fn units(&self) -> LedgerUnits {
         self.0.with(|state| state.units)
     }
 
-    /// How large its items would be, by key; marks and the history of changes left out.
+    /// The sizes of its items in bytes, by key, as DynamoDB would store them; marks and the history
+    /// of changes are left out.
     pub fn sizes(&self) -> BTreeMap<String, usize> {
         self.0.with(|state| {
             let parts = state.parts.iter();
@@ -239,7 +241,8 @@ impl LedgerState {
         stands
     }
 
-    /// What stands at `now`: what has expired may be there for days, and does not count.
+    /// The ledger's state at `now`. DynamoDB deletes expired items days late, so items that have
+    /// expired are skipped here.
     fn standing(&mut self, previous: Option<PreviousClaim>, now: Window) -> Standing {
         let parts = self.parts.iter().filter(|(_, (_, until))| until.is_none_or(|at| at > now));
         let parts: BTreeMap<u32, Part> =
@@ -259,7 +262,7 @@ impl LedgerState {
     }
 }
 
-/// What is stored was a record before.
+/// Reads a control record that was written by this ledger, so it always parses.
 fn read(stored: &StoredControl) -> Control {
     stored.control().unwrap_or_default()
 }
@@ -295,7 +298,7 @@ impl Ledger for MemoryLedger {
         Ok(self.0.with(|state| state.advance(token, through)))
     }
 
-    /// Nothing is claimed by a read: `previous` is the newest claim.
+    /// A read claims nothing, so its `previous` is the newest claim.
     async fn read(&self) -> Result<Standing, PortError> {
         Ok(self.0.with(|state| {
             let newest = state.newest.as_ref().map(|newest| newest.claim);

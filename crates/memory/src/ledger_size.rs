@@ -1,23 +1,24 @@
-//! How large the ledger's items would be in `DynamoDB`, and what reading and writing them would cost there.
+//! Sizes of the ledger's items in DynamoDB, and the units that reading and writing them would use
+//! there.
 
 use tidegate_core::control::StoredControl;
 use tidegate_delivery::ports::Part;
 
-/// No item is larger.
 pub(crate) const LARGEST: usize = 400 * 1_024;
 
-/// A number of up to ten digits: two a byte, and one more.
+/// Bytes of a number with up to ten digits: DynamoDB stores two digits in a byte, and one byte
+/// more.
 const NUMBER: usize = 6;
 const TOKEN: usize = 32;
 /// The rate factor as JSON, with a cap.
 const FACTOR: usize = 120;
 
-/// What the ledger's calls would have cost.
+/// The DynamoDB read and write units that the ledger's calls would have used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerUnits {
-    /// A unit for each 4 KB of an item that was read.
+    /// Read units: one for each begun 4 KB of an item.
     pub read: usize,
-    /// A unit for each KB of an item that was written: of the whole item, whatever was changed in it.
+    /// Write units: one for each begun KB of the whole item, however little of it was changed.
     pub written: usize,
 }
 
@@ -31,7 +32,7 @@ impl LedgerUnits {
     }
 }
 
-/// The claim's item: names of attributes and their values.
+/// Bytes of the claim's item: the names of its attributes and their values.
 pub(crate) fn of_claim(stored: &StoredControl) -> usize {
     const NUMBERS: [&str; 10] = [
         "window",
@@ -55,7 +56,6 @@ pub(crate) fn of_claim(stored: &StoredControl) -> usize {
         + stored.inline_bytes()
 }
 
-/// A part's item.
 pub(crate) fn of_part(part: &Part) -> usize {
     let digits = |number: u64| number.checked_ilog10().map_or(1, |digits| digits as usize + 1);
     let counters = part.counters.iter();

@@ -1,9 +1,10 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// State that every handle of one service shares. A clone is another handle.
+/// State that all handles of one fake service share. A clone is another handle.
 ///
-/// A mutex rather than a cell, so that the handles can cross threads; it is never held while waiting.
+/// A mutex instead of a cell, because the sandboxes use the handles from several threads. No lock
+/// is held across an await.
 pub(crate) struct SharedState<T>(Arc<Mutex<T>>);
 
 impl<T> SharedState<T> {
@@ -11,8 +12,8 @@ impl<T> SharedState<T> {
         Self(Arc::new(Mutex::new(value)))
     }
 
-    /// Runs `act` on the state. A panic of another handle does not make the state unreadable: the
-    /// test that panicked has failed already.
+    /// Runs `act` on the state. A poisoned lock is ignored: the test whose handle panicked has
+    /// failed already.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -46,7 +46,7 @@ impl MemorySpill {
         Self { page: page.max(1), ..self }
     }
 
-    /// Every object, the oldest first, with its bytes; what is no object's name is left out.
+    /// Every object with its bytes, the oldest first; names that are not Tidegate's are left out.
     pub fn contents(&self) -> Vec<(ObjectName, Vec<u8>)> {
         self.state.with(|state| {
             let named =
@@ -55,7 +55,7 @@ impl MemorySpill {
         })
     }
 
-    /// Puts an object of any name, as another's hand does.
+    /// Stores an object under any name, as other software could.
     pub fn put_raw(&self, name: &str, bytes: Vec<u8>) {
         self.state.with(|state| state.objects.insert(name.to_owned(), bytes));
     }

@@ -5,13 +5,10 @@ use tidegate_core::identity::Identity;
 /// What an `@` is written as: itself, in a URL, in JSON.
 const AT: [&str; 3] = ["@", "%40", r"\u0040"];
 
-/// Whether addresses are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressVisibility {
-    /// Only the domain: `***@example.com`.
     #[default]
     Masked,
-    /// As they are (`--show-addresses`).
     Shown,
 }
 

@@ -2,34 +2,22 @@ use tidegate_core::config::ConfigError;
 use tidegate_core::rate::InvalidRate;
 use tidegate_delivery::ports::{EntryError, PortError};
 
-/// Settings that make no world.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The quota, or what SES really lets through, is no rate.
+    /// The account's quota or the rate that SES enforces is out of range.
     #[error("a quota is out of range")]
     Quota(#[from] InvalidRate),
-    /// The functions would not start with these variables.
+    /// The poller or the scheduler would refuse these variables at start-up.
     #[error("the functions would not start")]
     Variables(#[from] ConfigError),
 }
 
-/// Messages that a queue did not take.
+/// A simulated queue did not accept messages.
 #[derive(Debug, thiserror::Error)]
 pub enum PutError {
-    /// None of a batch.
     #[error("{queue} takes no message")]
-    Batch {
-        /// The queue's name.
-        queue: String,
-        /// What it said.
-        source: PortError,
-    },
-    /// This one: it is too large, say.
+    Batch { queue: String, source: PortError },
+    /// The queue refused one message, for example because it is too large.
     #[error("{queue} refuses a message: {}", .entry.message)]
-    Entry {
-        /// The queue's name.
-        queue: String,
-        /// What it said.
-        entry: EntryError,
-    },
+    Entry { queue: String, entry: EntryError },
 }

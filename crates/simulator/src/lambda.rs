@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::world::World;
 
-/// What one execution environment's poller runs on.
+/// The ports of one execution environment's poller: memory adapters with fault injection.
 pub type SimulatedPorts = Ports<
     Faulty<MemoryQueues>,
     MaybeBucketed<Faulty<MemoryMailer, Failure>, MemoryBucket>,
@@ -32,44 +32,35 @@ pub type SimulatedPorts = Ports<
 /// An execution environment: a poller that serves one window at a time.
 #[derive(Debug)]
 pub struct LambdaEnvironment {
-    /// The poller.
     pub poller: Poller<SimulatedPorts>,
-    /// Its clock.
     pub clock: SimClock,
     busy: Cell<bool>,
-    /// Of an older deployment: it gets no more ticks.
+    /// The environment belongs to an older deployment and gets no more ticks.
     retired: Cell<bool>,
     crash: Notify,
 }
 
-/// How a poller's start ended.
 #[derive(Debug)]
 pub enum PollerEnd {
-    /// With a report.
     Reported(Box<WindowReport>),
-    /// With an error.
     Failed(PollError),
-    /// It was killed, by a test or at the time-out.
+    /// A test or Lambda's time-out killed it.
     Crashed,
 }
 
-/// One start of a poller.
 #[derive(Debug)]
 pub struct PollerRun {
     /// The tick it was started with.
     pub tick: Option<Tick>,
-    /// When, on the true clock.
     pub at: Timestamp,
-    /// When it ended.
     pub ended: Timestamp,
-    /// Which environment it ran in, in the order of their making.
+    /// The index of its environment, in the order of creation.
     pub environment: usize,
-    /// How it ended.
     pub end: PollerEnd,
 }
 
 impl PollerRun {
-    /// Its report, where it came to one.
+    /// The window report, if the poller ended with one.
     pub fn report(&self) -> Option<&WindowReport> {
         match &self.end {
             PollerEnd::Reported(report) => Some(report),
@@ -79,7 +70,8 @@ impl PollerRun {
 }
 
 impl LambdaEnvironment {
-    /// Environment number `number` of `world`, whose wall clock is `ahead` nanoseconds ahead of true time.
+    /// Creates environment number `number`. Its wall clock is `ahead` nanoseconds ahead of true
+    /// time.
     pub fn new(world: &World, number: usize, ahead: i64) -> Self {
         let clock = world.universe.clock_with_offset(ahead);
         let poller = world.poller.borrow().clone();
@@ -119,7 +111,8 @@ impl LambdaEnvironment {
 }
 
 impl World {
-    /// How long an asynchronous invoke takes to start a poller: about 70 ms, one in fifty up to 225.
+    /// The latency of an asynchronous invoke, as measured on Lambda: about 70 ms, and up to 225 ms
+    /// for 2 % of the invokes.
     pub(crate) fn dispatch_latency(&self) -> Duration {
         let (unit, tail) = (self.entropy.unit(), self.entropy.unit());
         if tail < 0.02 {
@@ -129,7 +122,7 @@ impl World {
         }
     }
 
-    /// A free environment: the first warm one, else a new one.
+    /// Takes the first warm environment that is free, or creates one.
     fn environment(&self) -> (usize, Rc<LambdaEnvironment>) {
         let mut environments = self.environments.borrow_mut();
         let free = environments.iter().position(|e| e.as_ref().is_some_and(|e| !e.is_busy()));
@@ -145,8 +138,8 @@ impl World {
         (index, environment)
     }
 
-    /// Starts a poller with `tick` at once, as an invoke that is dispatched does; kept in
-    /// [`World::starts`] when it ends.
+    /// Runs a poller with `tick` without dispatch latency. Its result is added to
+    /// [`World::poller_runs`] when it ends.
     pub async fn serve(&self, tick: Option<Tick>) {
         let (index, environment) = self.environment();
         environment.busy.set(true);
@@ -176,7 +169,7 @@ impl World {
         });
     }
 
-    /// Kills every poller that is serving: their futures are dropped where they stand.
+    /// Kills every poller that is serving, by dropping its future.
     pub fn crash(&self) {
         for environment in self.environments.borrow().iter().flatten() {
             if environment.is_busy() {
@@ -185,7 +178,7 @@ impl World {
         }
     }
 
-    /// Waits for the lead of the next window, as its tick does; gives the window.
+    /// Waits until shortly before the next window opens, as its tick does, and returns the window.
     pub async fn next_lead(&self) -> Window {
         let window = self.next_window();
         let at = window.opens().saturating_sub(Duration::from_millis(330));
@@ -193,8 +186,8 @@ impl World {
         window
     }
 
-    /// Serves the next window until a call hangs (a mail's, or any other), and kills the poller
-    /// there; says whether one did.
+    /// Serves the next window and kills the poller at the first call that hangs: a send if `mail`,
+    /// else any other call. Returns whether a call hung.
     pub async fn crash_where_it_hangs(&self, mail: bool) -> bool {
         let window = self.next_lead().await;
         let hung = tokio::select! {
@@ -210,8 +203,8 @@ impl World {
         hung
     }
 
-    /// Deploys pollers with this configuration: those that are serving end with the old one, and new
-    /// environments have the new.
+    /// Deploys a new poller configuration. Pollers that are serving finish with the old one; new
+    /// environments get the new one.
     pub fn deploy(&self, poller: PollerConfig) {
         self.poller.replace(poller);
         for environment in self.environments.borrow_mut().iter_mut() {
@@ -222,13 +215,12 @@ impl World {
         }
     }
 
-    /// Takes all environments away, busy or not: whoever dropped [`World::serve`] half way crashed
-    /// them.
+    /// Drops all environments, busy or not. To be called after the future of [`World::serve`] was
+    /// dropped, which is a crash.
     pub fn forget_environments(&self) {
         self.environments.borrow_mut().iter_mut().for_each(|environment| *environment = None);
     }
 
-    /// The warm environments.
     pub fn warm(&self) -> Vec<Rc<LambdaEnvironment>> {
         self.environments.borrow().iter().flatten().cloned().collect()
     }

@@ -1,10 +1,11 @@
 //! The production poller and scheduler on the memory adapters, under simulated time.
 //!
-//! A [`World`] holds queues, SES and ledger; it runs [`tidegate_delivery::schedule::run`] as
-//! EventBridge would, hands each tick to a poller as Lambda would (a warm environment that is free,
-//! else a new one; each with its own clock and its own SQS client), and keeps what came of it. All
-//! waiting is tokio's paused time and all chance is drawn from the settings' seed, so a run repeats
-//! itself. [`measure`] reads off what the promises are about.
+//! A [`World`] holds queues, SES and a ledger. It runs [`tidegate_delivery::schedule::run`] as
+//! EventBridge would, gives each tick to a poller as Lambda would (a warm environment that is free,
+//! else a new one; each has its own clock and its own SQS client), and records the results. All
+//! waiting is tokio's paused time and all randomness comes from the settings' seed, so a run can be
+//! repeated exactly. [`measure`] computes from a finished run the quantities that Tidegate
+//! promises.
 //!
 //! A world runs in a current-thread runtime started paused:
 //!

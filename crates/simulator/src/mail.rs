@@ -7,32 +7,28 @@ use tidegate_delivery::ports::{Body, Outgoing};
 /// A mail to be put on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducedMail {
-    /// Its body's `id`.
     pub id: String,
-    /// How many recipients it has.
     pub recipients: u32,
-    /// Its `priority`, where it has one.
+    /// The body's `priority`; `None` omits it.
     pub priority: Option<&'static str>,
-    /// Its recipients' domain.
     pub domain: String,
     /// The length of its text, in bytes.
     pub text: usize,
 }
 
 impl ProducedMail {
-    /// A mail of one recipient.
     pub fn new(id: impl Into<String>) -> Self {
         let domain = "example.com".to_owned();
         Self { id: id.into(), recipients: 1, priority: None, domain, text: 5 }
     }
 
-    /// `count` mails of `recipients` each, `prefix-0` and so on.
+    /// `count` mails with `recipients` recipients each; their ids are `prefix-0`, `prefix-1` and so
+    /// on.
     pub fn several(prefix: &str, count: usize, recipients: u32) -> Vec<Self> {
         let numbered = |n| Self { recipients, ..Self::new(format!("{prefix}-{n}")) };
         (0..count).map(numbered).collect()
     }
 
-    /// This mail at a priority.
     pub fn at(mut self, priority: &'static str) -> Self {
         self.priority = Some(priority);
         self
@@ -44,13 +40,12 @@ impl ProducedMail {
         self
     }
 
-    /// This mail with a text of so many bytes.
+    /// Sets the length of the text in bytes, rounded up to a multiple of five.
     pub fn of_bytes(mut self, bytes: usize) -> Self {
         self.text = bytes;
         self
     }
 
-    /// Its body.
     pub fn body(&self) -> String {
         let (id, domain, text) = (&self.id, &self.domain, "Text.".repeat(self.text.div_ceil(5)));
         let to: Vec<String> =
@@ -63,7 +58,7 @@ impl ProducedMail {
     }
 }
 
-/// `body` as a producer sends it.
+/// A message as a producer sends it: a body without attributes or delay.
 pub fn produced(body: impl Into<Body>) -> Outgoing {
     Outgoing { body: body.into(), attributes: Vec::new(), delay: Duration::ZERO, fifo: None }
 }

@@ -1,4 +1,5 @@
-//! What the promises are about, read off a world after its run.
+//! Measures a finished run: rate, shares, losses and duplicates, the quantities that Tidegate
+//! promises.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,7 +13,7 @@ use tidegate_memory::{QueuedMessage, SesArrival};
 
 use crate::world::{DEAD_LETTERS, World, url};
 
-/// A span of windows, from the opening of the first to the opening of the one after the last.
+/// The time from the opening of the first window of a range to the end of its last.
 pub fn span(first: Window, windows: Range<u64>) -> Range<Timestamp> {
     first.plus(windows.start).opens()..first.plus(windows.end).opens()
 }
@@ -45,7 +46,7 @@ pub fn worst_second(arrivals: &[SesArrival]) -> u64 {
     worst
 }
 
-/// What arrived for recipients of these domains, each arrival with those recipients alone.
+/// The arrivals for recipients of these domains, each reduced to those recipients.
 pub fn to_domains(arrivals: &[SesArrival], domains: &[&str]) -> Vec<SesArrival> {
     let of = |address: &&String| {
         address.rsplit_once('@').is_some_and(|(_, domain)| domains.contains(&domain))
@@ -59,7 +60,7 @@ pub fn to_domains(arrivals: &[SesArrival], domains: &[&str]) -> Vec<SesArrival> 
 }
 
 impl World {
-    /// Mails that SES accepted, by id, with how often.
+    /// How often SES accepted each mail, by id.
     pub fn accepted(&self) -> BTreeMap<String, u32> {
         let mut counts = BTreeMap::new();
         for arrival in self.ses.accepted() {
@@ -74,22 +75,22 @@ impl World {
         twice.map(|(id, _)| id).collect()
     }
 
-    /// Mails that stand on some queue, by id, dead letters included, or are deferred.
+    /// The ids of all mails on a queue (dead letters included) or in the deferral store.
     pub fn waiting(&self) -> BTreeSet<String> {
         let standing = self.queues.urls().into_iter().flat_map(|url| self.queues.contents(&url));
         let standing = standing.filter_map(|message| id_of(&message));
         standing.chain(self.deferred().into_iter().map(|(id, _)| id)).collect()
     }
 
-    /// Mails that stand in the store of deferred mail, with their bodies, the oldest object first; what
-    /// cannot be read there is left out.
+    /// The ids and bodies of deferred mail, the oldest object first. Objects that cannot be read
+    /// are left out.
     pub fn deferred(&self) -> Vec<(String, String)> {
         let objects = self.spill.contents().into_iter();
         let mails = objects.filter_map(|(_, bytes)| unpack(&bytes).ok()).flatten();
         mails.map(|(line, envelope)| (envelope.identity.id().into_owned(), line.body)).collect()
     }
 
-    /// Whether nothing stands on any queue but dead letters, and nothing is deferred.
+    /// Whether every queue but the dead-letter queue is empty and nothing is deferred.
     pub fn is_drained(&self) -> bool {
         if !self.spill.contents().is_empty() {
             return false;
@@ -103,7 +104,8 @@ impl World {
         self.enqueued.borrow().keys().cloned().collect()
     }
 
-    /// Mails that were put on a queue, that SES did not accept, and that stand nowhere.
+    /// Mails that were put on a queue, were not accepted by SES, and are no longer stored anywhere.
+    /// Must be empty.
     pub fn lost(&self) -> Vec<String> {
         let (accepted, waiting) = (self.accepted(), self.waiting());
         let gone = |id: &&String| !accepted.contains_key(*id) && !waiting.contains(*id);
@@ -123,7 +125,8 @@ impl World {
         reports
     }
 
-    /// The report of the poller that had this window, where one served it.
+    /// The report of the poller that claimed this window: of several reports for a window the one
+    /// with slots.
     pub fn report_of(&self, window: Window) -> Option<WindowReport> {
         let reports = self.reports().into_iter().filter(|report| report.window == window);
         reports.max_by_key(|report| report.slots)

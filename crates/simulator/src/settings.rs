@@ -11,56 +11,50 @@ use super::world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, domain_queue, url};
 
 const LIMITS: &str = "TIDEGATE_DOMAIN_LIMITS";
 
-/// What the functions of a stack are configured with.
+/// The configuration of a stack's functions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deployment {
-    /// The poller.
     pub poller: PollerConfig,
-    /// The scheduler.
     pub scheduler: SchedulerConfig,
 }
 
-/// What a world is like. Made with [`WorldSettings::new`] and changed by its fields.
+/// The settings of a [`World`](crate::World). Create them with [`WorldSettings::new`] and change
+/// their fields.
 #[derive(Clone, Debug)]
 pub struct WorldSettings {
-    /// The account's quota, recipients a second: what SES tells, and by default what it enforces.
+    /// The account's quota in recipients per second, as SES reports it and, by default, enforces
+    /// it.
     pub quota: f64,
-    /// What SES really lets through, where that differs.
+    /// The rate that SES enforces, if it differs from the quota it reports.
     pub real_quota: Option<f64>,
-    /// How SES counts it.
     pub counting: Counting,
-    /// The account's daily quota, recipients; none is no limit.
+    /// The account's daily quota in recipients; `None` for no limit.
     pub daily_quota: Option<u64>,
-    /// From a request's writing to SES's answer.
+    /// Time from writing a request to SES's answer.
     pub latency: Latency,
     /// How long a call to SQS takes.
     pub sqs_latency: Latency,
-    /// What its queues are like, but for the size of messages.
+    /// The behaviour of all queues, except for the largest message.
     pub queues: QueueSettings,
-    /// Names and weights.
     pub campaigns: Vec<(String, u32)>,
-    /// With a merge queue, or direct.
+    /// Whether there is a merge queue; without one it is direct mode.
     pub merge: bool,
-    /// With an express queue.
     pub express: bool,
-    /// More of the functions' variables, by name.
+    /// Additional environment variables of the functions, by name.
     pub variables: Vec<(&'static str, String)>,
-    /// What the functions are configured with but for their queues; the variables that are given go first.
+    /// The functions' configuration except for their queues; `variables` override it.
     pub deployed: Option<Box<Deployment>>,
-    /// `TIDEGATE_OVERLAP_WINDOWS`.
     pub overlap_windows: u64,
-    /// The wall clocks of the environments, by the order of their start, in nanoseconds ahead of
-    /// true time; those beyond the list are right.
+    /// How far the environments' wall clocks are ahead of true time, in nanoseconds, in the order
+    /// of their start. Environments beyond the list have the true time.
     pub clocks: Vec<i64>,
-    /// True time at the start.
     pub epoch: Timestamp,
-    /// Of all that is drawn.
     pub seed: u64,
 }
 
 impl WorldSettings {
-    /// Two campaigns, 90 and 10; SES answers in about 80 ms and counts every sliding second; SQS
-    /// in 5 to 15 ms.
+    /// Two campaigns with weights 90 and 10. SES answers in about 80 ms and counts every sliding
+    /// second; SQS answers in 5 to 15 ms.
     pub fn new(quota: f64, merge: bool) -> Self {
         let ms = Duration::from_millis;
         Self {
@@ -83,7 +77,6 @@ impl WorldSettings {
         }
     }
 
-    /// These settings with other campaigns.
     pub fn campaigns<N: AsRef<str>>(mut self, campaigns: &[(N, u32)]) -> Self {
         let owned = campaigns.iter().map(|(name, weight)| (name.as_ref().to_owned(), *weight));
         self.campaigns = owned.collect();
@@ -96,7 +89,7 @@ impl WorldSettings {
         self
     }
 
-    /// The URLs of the queues that the limits given or deployed need.
+    /// The URLs of the domain queues that the given or deployed limits need, separated by commas.
     fn domain_queues(&self) -> String {
         let given = self.given(LIMITS).and_then(|text| text.parse::<DomainLimits>().ok());
         let deployed =
@@ -111,7 +104,7 @@ impl WorldSettings {
         given.map(|(_, value)| value.clone())
     }
 
-    /// The list of campaigns, as it stands in the environment.
+    /// The campaigns as the JSON of `TIDEGATE_CAMPAIGNS`.
     fn listed(&self) -> String {
         let named = |(name, weight): &(String, u32)| {
             let queue_url = url(name);
@@ -121,7 +114,7 @@ impl WorldSettings {
         format!("[{}]", campaigns.join(","))
     }
 
-    /// Whether the level of back-pressure is judged: only where a variable of it is given.
+    /// Whether the scheduler judges the back-pressure level: only if one of its variables is given.
     fn judges(&self) -> bool {
         let of = |name: &str| {
             name.starts_with("TIDEGATE_PRESSURE") || name.starts_with("TIDEGATE_SPILL")
@@ -201,14 +194,14 @@ impl WorldSettings {
         })
     }
 
-    /// The deployed cap, at the pace that is given.
+    /// The deployed cap, with the daily pace of the variables if they set one.
     fn cap(&self, read: Cap, deployed: Cap) -> Cap {
         let paced = self.given("TIDEGATE_DAILY").is_some();
         let pace = if paced { read.daily.pace } else { deployed.daily.pace };
         Cap { daily: DailyPolicy { pace, ..deployed.daily }, ..deployed }
     }
 
-    /// The account as SES runs it.
+    /// The settings of the simulated SES account.
     ///
     /// # Errors
     /// [`InvalidRate`] on a quota that is none.

@@ -31,16 +31,14 @@ use crate::lambda::{LambdaEnvironment, PollerRun};
 use crate::mail::{ProducedMail, produced};
 use crate::settings::WorldSettings;
 
-/// The merge queue's name. No campaign's name has a dot in it.
+/// The merge queue's name. Campaign names contain no dots, so it cannot clash with one.
 pub const MERGE: &str = "merge.fifo";
-/// The express queue's name.
 pub const EXPRESS: &str = "express";
-/// The dead-letter queue's name.
 pub const DEAD_LETTERS: &str = "dead.letters";
 /// The name of the queue with SES's bounces and complaints.
 pub const FEEDBACK: &str = "feedback.events";
 
-/// What the names of recipient domains' queues begin with.
+/// The prefix of the domain queues' names.
 const DOMAIN: &str = "domain.";
 
 /// The name of the recipient domain's queue at `place`, from 0.
@@ -63,40 +61,31 @@ fn create(queues: &MemoryQueues, name: &str, settings: QueueSettings) {
 /// Queues, SES, ledger, and the pollers on them.
 #[derive(Debug)]
 pub struct World {
-    /// What it is like.
     pub settings: WorldSettings,
-    /// True time.
     pub universe: Universe,
-    /// The queues, without faults.
     pub queues: MemoryQueues,
-    /// The account.
     pub ses: MemorySes,
-    /// The ledger, without faults.
     pub ledger: MemoryLedger,
-    /// What pollers take from that are configured with a shared bucket, and other software.
+    /// The shared bucket, for pollers that are configured with one and for other software.
     pub bucket: MemoryBucket,
-    /// Deferred mail, without faults.
     pub spill: MemorySpill,
-    /// What befalls calls to queues, ledger, account and Invoke.
+    /// Faults of calls to queues, ledger, account and Invoke.
     pub faults: FaultPlan,
-    /// What befalls mails.
     pub mail_faults: FaultPlan<Failure>,
-    /// What the scheduler invokes.
     pub invoke: MemoryInvoke,
-    /// The quota that ticks carry from now on, instead of the one the scheduler read.
+    /// If set, ticks carry this rate instead of the quota that the scheduler read.
     pub tick_rate: Cell<Option<Rate>>,
-    /// Longer on the way to its poller than usual, every tick from now on.
+    /// Additional latency of every tick on its way to the poller.
     pub tick_delay: Cell<Duration>,
-    /// Without a scheduler from now on: no trigger starts one.
+    /// If set, EventBridge's trigger no longer starts a scheduler.
     pub unscheduled: Cell<bool>,
-    /// What the scheduler's runs came to.
+    /// The reports of the scheduler's runs.
     pub schedule_reports: RefCell<Vec<ScheduleReport>>,
-    /// What there was beside their ticks.
+    /// The reports of the scheduler's other work: feedback, back-pressure, replay of deferred mail.
     pub minute_reports: RefCell<Vec<MinuteReport>>,
-    /// What new environments are configured with.
+    /// The configuration of new environments.
     pub(crate) poller: RefCell<PollerConfig>,
     scheduler: SchedulerConfig,
-    /// What the scheduler's environment remembers.
     gauge: Gauge,
     rate: Rate,
     pub(crate) entropy: SeededEntropy,
@@ -159,7 +148,7 @@ impl World {
         self.poller.borrow().domains.queues.len()
     }
 
-    /// Makes a queue of this name, as another stack does.
+    /// Creates a queue of this name, as another stack could.
     pub fn add_queue(&self, name: &str) {
         create(&self.queues, name, self.settings.queues);
     }
@@ -169,12 +158,13 @@ impl World {
         self.queues.remove(&url(name));
     }
 
-    /// Tags the queue of this name, or takes the tag off it (none).
+    /// Sets a tag of the queue of this name, or removes it if `value` is `None`.
     pub fn tag(&self, queue: &str, tag: &str, value: Option<&str>) {
         self.queues.tag(&url(queue), tag, value);
     }
 
-    /// Puts mails on the queue of this name, as producers do; they count as accepted.
+    /// Puts mails on the queue of this name, as producers do, and remembers them, so that
+    /// [`World::lost`] can find missing ones.
     ///
     /// # Errors
     /// [`PutError`] where the queue does not take them.
@@ -186,7 +176,7 @@ impl World {
         Ok(())
     }
 
-    /// Puts messages on the queue of this name, whatever they are.
+    /// Puts any messages on the queue of this name, without remembering them.
     ///
     /// # Errors
     /// [`PutError`] where the queue does not take one; others may stand on it.
@@ -203,7 +193,8 @@ impl World {
         Ok(())
     }
 
-    /// Sends a batch, again and again what fails by no fault of its own; gives what else fails.
+    /// Sends a batch. Entries that fail with `InternalError` are sent again; entries that are
+    /// refused are returned.
     async fn put_batch(
         &self,
         url: &QueueUrl,
@@ -233,12 +224,13 @@ impl World {
         self.put(campaign, &ProducedMail::several(campaign, count, 1)).await
     }
 
-    /// What stands on the queue of this name.
+    /// All messages on the queue of this name.
     pub fn contents(&self, queue: &str) -> Vec<QueuedMessage> {
         self.queues.contents(&url(queue))
     }
 
-    /// The mails that ever came to stand on the queue of this name with an identity, and when.
+    /// The identities of the messages that Tidegate ever put on the queue of this name, each with
+    /// the time.
     pub fn taken(&self, queue: &str) -> Vec<(Timestamp, String)> {
         self.queues.taken(&url(queue))
     }
@@ -254,23 +246,23 @@ impl World {
         Window::containing(self.universe.now() + lead).plus(1)
     }
 
-    /// Sleeps until `after` past the opening of window number `number`, counted from `first`.
+    /// Sleeps until `after` past the opening of window number `number`, where `first` has number 0.
     pub async fn until(&self, first: Window, number: u64, after: Duration) {
         self.universe.sleep_until(first.plus(number).opens() + after).await;
     }
 
-    /// All pollers that ended, in that order.
+    /// All poller runs that have ended, in the order of their ends.
     pub fn poller_runs(&self) -> RefMut<'_, Vec<PollerRun>> {
         self.poller_runs.borrow_mut()
     }
 
-    /// Forgets what schedulers reported: a long run need not keep it.
+    /// Clears the scheduler's reports, so that a long run does not keep them in memory.
     pub fn forget_schedule_reports(&self) {
         self.schedule_reports.borrow_mut().clear();
         self.minute_reports.borrow_mut().clear();
     }
 
-    /// What stands in the ledger.
+    /// The current state of the ledger.
     ///
     /// # Errors
     /// None: the memory ledger answers.
@@ -278,7 +270,8 @@ impl World {
         self.ledger.read().await
     }
 
-    /// Changes the control record, as an operator does; false where another writer came in between.
+    /// Changes the control record as an operator does; false if another writer changed it in
+    /// between.
     ///
     /// # Errors
     /// None: the memory ledger answers.
@@ -289,13 +282,13 @@ impl World {
         self.ledger.set_control(version, &standing.control).await
     }
 
-    /// Runs `windows` windows under the production scheduler and waits for the last poller; gives
+    /// Runs `windows` windows with the production scheduler, waits for the last poller and returns
     /// the first window.
     pub async fn run(&self, windows: u64) -> Window {
         self.play(windows, async |_| {}).await
     }
 
-    /// As [`World::run`], with `script` beside it, which is given the first window.
+    /// [`World::run`] with a `script` that runs at the same time and gets the first window.
     pub async fn play(&self, windows: u64, script: impl AsyncFnOnce(Window)) -> Window {
         let first = self.next_window();
         let end = Cell::new(first.plus(windows));
@@ -303,8 +296,8 @@ impl World {
         first
     }
 
-    /// Runs under the production scheduler until `script` is done, which is given the first window,
-    /// and then until the pollers under way have ended; gives what `script` gave.
+    /// Runs the production scheduler until `script`, which gets the first window, is done and all
+    /// pollers have ended. Returns the result of `script`.
     pub async fn play_until_done<R>(&self, script: impl AsyncFnOnce(Window) -> R) -> R {
         let end = Cell::new(Window::from_epoch_second(u64::MAX / SECOND));
         let scripted = async {
@@ -315,7 +308,8 @@ impl World {
         join(self.drive(&end), scripted).await.1
     }
 
-    /// EventBridge and Lambda, up to the window `end`, which may come to lie earlier meanwhile.
+    /// Plays EventBridge and Lambda until the window `end`, which the script may bring forward
+    /// meanwhile.
     async fn drive(&self, end: &Cell<Window>) {
         let Some(mut ticks) = self.ticks.take() else { return };
         // No tick is left over from another run.
@@ -374,7 +368,7 @@ impl World {
         self.schedule_reports.borrow_mut().extend(report);
     }
 
-    /// An asynchronous invoke: some time later a poller starts.
+    /// Starts a poller for `tick` after the latency of an asynchronous invoke.
     async fn dispatch(&self, tick: Tick) {
         let rate = self.tick_rate.get().unwrap_or(tick.rate);
         tokio::time::sleep(self.dispatch_latency() + self.tick_delay.get()).await;
@@ -382,7 +376,7 @@ impl World {
     }
 }
 
-/// `at`, or a second from now where that has passed.
+/// `at`, or a second from now if `at` has passed.
 fn later(at: Timestamp, now: Timestamp) -> Timestamp {
     if at > now { at } else { now + Duration::from_secs(1) }
 }

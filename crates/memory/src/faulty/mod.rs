@@ -29,21 +29,21 @@ pub use rule::{Fault, Operation, Rule};
 use crate::shared::SharedState;
 use queues::Redelivery;
 
-/// A port that fails as its plan says. Over whatever adapter: it knows only the trait.
+/// A decorator that makes any adapter of a port fail as its plan says. It uses the port's trait
+/// only, so it cannot forget a method.
 ///
-/// A clone shares plan and adapter's clone.
+/// A clone shares the plan and holds a clone of the adapter.
 #[derive(Clone, Debug)]
 pub struct Faulty<T, E = FailureKind> {
     inner: T,
     plan: FaultPlan<E>,
-    /// Messages to be given once more.
+    /// Messages that [`Fault::Duplicate`] will deliver once more.
     redeliveries: SharedState<Vec<Redelivery>>,
-    /// Calls that were refused before they reached the adapter.
+    /// Calls that were refused before they reached the adapter, which cannot count them.
     unseen_calls: SharedState<u64>,
 }
 
 impl<T, E> Faulty<T, E> {
-    /// `inner`, failing by `plan`.
     pub fn new(inner: T, plan: FaultPlan<E>) -> Self {
         Self {
             inner,
@@ -53,7 +53,6 @@ impl<T, E> Faulty<T, E> {
         }
     }
 
-    /// What is decorated.
     pub fn inner(&self) -> &T {
         &self.inner
     }
@@ -92,7 +91,7 @@ fn failed(operation: Operation, resource: &str) -> impl Fn(FailureKind) -> PortE
 }
 
 impl<T> Faulty<T> {
-    /// One call that the plan may fail.
+    /// Runs one call under the faults that the plan has for it.
     async fn call<R>(
         &self,
         operation: Operation,

@@ -11,21 +11,17 @@ use crate::entropy::SeededEntropy;
 use crate::latency::{Latency, wait};
 use crate::shared::SharedState;
 
-/// A fault that struck.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strike {
-    /// When, on the true clock.
     pub at: Timestamp,
-    /// What was called.
     pub operation: Operation,
-    /// What it was called on.
     pub resource: String,
 }
 
-/// Which calls fail, and how: scripted rules, and seeded ones that draw. A clone is the same plan,
-/// and rules may come and go while it runs.
+/// Decides which calls fail and how, by rules that are scripted (`nth`) or drawn from a seed
+/// (`chance`). A clone is the same plan; rules may be added and cleared while it runs.
 ///
-/// `E` is what a failed call says: [`FailureKind`] for queues, ledger, account and invoke, a
+/// `E` is the error of a failed call: [`FailureKind`] for queues, ledger, account and invoke, and
 /// [`Failure`](tidegate_core::outcome::Failure) for the mailer.
 ///
 /// ```
@@ -64,7 +60,6 @@ struct CountedRule<E> {
 }
 
 impl<E: Clone> FaultPlan<E> {
-    /// A plan without faults.
     pub fn new(universe: Universe, seed: u64) -> Self {
         let state = PlanState { rules: Vec::new(), strikes: Vec::new() };
         let entropy = SeededEntropy::new(seed);
@@ -76,7 +71,7 @@ impl<E: Clone> FaultPlan<E> {
         self.state.with(|state| state.rules.push(CountedRule { rule, matched: 0 }));
     }
 
-    /// Takes all rules away: from now on nothing fails. Calls that hang go on hanging.
+    /// Removes all rules, so that later calls succeed. Calls that hang already keep hanging.
     pub fn clear(&self) {
         self.state.with(|state| state.rules.clear());
     }
@@ -86,13 +81,12 @@ impl<E: Clone> FaultPlan<E> {
         self.state.with(|state| state.strikes.clone())
     }
 
-    /// Waits until a call hangs: then drop the future that made it, and it crashed there. A hang
-    /// before this was called counts, once.
+    /// Waits until a call hangs. A test then drops the future that made the call: the caller
+    /// crashed at that point. A hang that happened before this method was called counts once.
     pub async fn hung(&self) {
         self.hung.notified().await;
     }
 
-    /// What befalls one call.
     pub(super) fn decide(&self, operation: Operation, resource: &str) -> CallFaults<E> {
         let now = self.universe.now();
         self.state.with(|state| {
@@ -125,7 +119,8 @@ impl<E: Clone> FaultPlan<E> {
         self.universe
     }
 
-    /// One call under `decision`: `act` does it, `error` makes of `E` what its caller expects.
+    /// Runs one call under the faults of `decision`. `act` makes the call, and `error` turns the
+    /// fault's error into the port's.
     pub(super) async fn run<R, X>(
         &self,
         decision: CallFaults<E>,
@@ -146,7 +141,7 @@ impl<E: Clone> FaultPlan<E> {
         }
     }
 
-    /// What comes before anything is done: a delay, or a hang.
+    /// Applies the faults that strike before the call has an effect: a delay, or a hang.
     pub(super) async fn delay_or_hang(&self, decision: &CallFaults<E>) {
         wait(decision.slow.draw(&self.entropy)).await;
         if decision.hang_before {
@@ -164,7 +159,8 @@ fn holds(during: Option<&Range<Timestamp>>, now: Timestamp) -> bool {
     during.is_none_or(|span| span.contains(&now))
 }
 
-/// All the faults of one call.
+/// The faults that strike one call: at most one of each kind, and a later rule overrides an earlier
+/// one.
 #[derive(Debug)]
 pub(super) struct CallFaults<E> {
     pub(super) slow: Latency,
@@ -209,7 +205,7 @@ impl<E> CallFaults<E> {
         }
     }
 
-    /// When a duplicate comes, where one does.
+    /// The true time at which the duplicate is delivered; `None` without that fault.
     pub(super) fn duplicate_at(&self, plan: &FaultPlan<E>) -> Option<Timestamp>
     where
         E: Clone,

@@ -8,7 +8,7 @@ use tidegate_delivery::ports::{
 use super::plan::CallFaults;
 use super::{Faulty, Operation, failed};
 
-/// A message that a standard queue gives once more.
+/// A message that a standard queue will deliver a second time, from the time `from` on.
 #[derive(Clone, Debug)]
 pub(super) struct Redelivery {
     queue: QueueUrl,
@@ -25,7 +25,7 @@ impl<Q: Queues> Faulty<Q> {
         decision
     }
 
-    /// The echoes that are due, `max` at most.
+    /// Removes and returns at most `max` redeliveries of `queue` that are due.
     fn due_redeliveries(&self, queue: &QueueUrl, max: usize) -> Vec<Received> {
         let now = self.plan.universe().now();
         self.redeliveries.with(|redeliveries| {
@@ -57,7 +57,7 @@ impl<Q: Queues> Faulty<Q> {
         Ok(received)
     }
 
-    /// A batch of which `decision` may fail single entries: `act` does the others.
+    /// Runs a batch in which single entries may fail; `act` gets the entries that are not refused.
     async fn batch<T: Clone>(
         &self,
         operation: Operation,

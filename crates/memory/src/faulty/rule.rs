@@ -4,20 +4,14 @@ use tidegate_core::Timestamp;
 
 use crate::latency::Latency;
 
-/// A port's operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// `Queues::receive`; the resource is the queue's URL, as for all five of `Queues`.
     Receive,
-    /// `Queues::send`.
     Send,
-    /// `Queues::delete`.
     Delete,
-    /// `Queues::set_visibility`.
     SetVisibility,
-    /// `Queues::depth`.
     Depth,
-    /// `Mailer::send`; the resource is `campaign/id`.
     Mail,
     /// `Mailer::warm`; without resource. It can only be slow or hang.
     Warm,
@@ -25,80 +19,67 @@ pub enum Operation {
     Claim,
     /// `Ledger::advance`; the resource is the window.
     Advance,
-    /// `Ledger::read`; without resource.
     Read,
-    /// `Ledger::report`; without resource.
     Report,
-    /// `Ledger::set_factor`; without resource.
     SetFactor,
-    /// `Ledger::set_control`; without resource.
     SetControl,
     /// `History::add`; the resource is the action.
     AddChange,
-    /// `History::changes`; without resource.
     ReadChanges,
     /// `Marks::mark`; the resource is the mail's identity, as for the next two.
     Mark,
-    /// `Marks::set_sent` and `Marks::set_parked`.
     SetMark,
-    /// `Marks::unmark`.
     Unmark,
-    /// `Marks::find`; without resource.
     FindMarks,
     /// `Directory::queues`; the resource is the prefix.
     ListQueues,
     /// `Directory::tags`; the resource is the queue's URL.
     ListTags,
-    /// `Feedback::receive`; without resource.
     ReceiveFeedback,
-    /// `Feedback::delete`; without resource.
     DeleteFeedback,
     /// `Spill::put`; the resource is the object's name, as for all of `Spill` but its list.
     PutSpill,
-    /// `Spill::list`; without resource.
     ListSpill,
-    /// `Spill::get`.
     GetSpill,
-    /// `Spill::delete`.
     DeleteSpill,
-    /// `Spill::progress`.
     ReadProgress,
-    /// `Spill::set_progress`.
     SetProgress,
-    /// `Spill::forget_progress`.
     ForgetProgress,
-    /// `Account::account`; without resource.
     Account,
     /// `Invoke::tick`; the resource is the window.
     Tick,
 }
 
-/// What befalls a call. Several of different kinds may befall one.
+/// A fault of one call. A call can have several faults of different kinds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault<E> {
-    /// Refused: not done.
     Before(E),
-    /// Done, then the answer is lost.
+    /// The call takes effect, and its answer is lost: the caller gets this error.
     After(E),
-    /// Each entry of a batch is refused with this likelihood: not done. Batches of queues only.
+    /// Each entry of a batch is refused with this probability, without effect. Queue batches only.
     RefuseEntries(f64),
-    /// Each entry of a batch is done, and reported as failed with this likelihood. Batches only.
+    /// Each entry of a batch takes effect and is reported as failed with this probability. Queue
+    /// batches only.
     LoseEntries(f64),
-    /// Takes so much longer, before anything is done.
+    /// Delays the call before it takes effect.
     Slow(Latency),
-    /// Never answers, and does nothing: dropped there, the caller crashed before.
+    /// Never answers and has no effect: a caller whose future is dropped here crashed before the
+    /// call.
     HangBefore,
-    /// Does it and never answers: dropped there, the caller crashed after.
+    /// Takes effect and never answers: a caller whose future is dropped here crashed after the
+    /// call.
     HangAfter,
-    /// What a standard queue gives in this receive is given once more, so much later, deleted or
-    /// not; an accepted tick is accepted twice (at once). Receives and ticks only.
+    /// The messages of this receive are delivered once more after the given delay, even if they
+    /// were deleted (standard queues only). An accepted tick is accepted twice, at once. Receives
+    /// and ticks only.
     Duplicate(Latency),
-    /// Answers well and does nothing: a receive finds nothing, an accepted tick starts no poller.
-    /// Receives and ticks only.
+    /// Answers with success and has no effect: a receive finds nothing, an accepted tick starts no
+    /// poller. Receives and ticks only.
     Nothing,
 }
 
-/// When a fault strikes. As made, at every call of every operation; each method narrows it.
+/// A fault and the calls that it strikes: every call of every operation, unless a method narrows
+/// it.
 #[derive(Clone, Debug)]
 pub struct Rule<E> {
     pub(super) fault: Fault<E>,
@@ -110,12 +91,11 @@ pub struct Rule<E> {
 }
 
 impl<E> Rule<E> {
-    /// `fault` at every call.
     pub const fn new(fault: Fault<E>) -> Self {
         Self { fault, operations: Vec::new(), resource: None, nth: None, chance: 1.0, during: None }
     }
 
-    /// At calls of `operation` only; called again, of that one too.
+    /// Limits the rule to calls of `operation`; a second call adds another operation.
     pub fn on(mut self, operation: Operation) -> Self {
         self.operations.push(operation);
         self
@@ -133,7 +113,7 @@ impl<E> Rule<E> {
         self
     }
 
-    /// Only with this likelihood, 0.0 to 1.0, drawn from the plan's seed.
+    /// Strikes with this probability, 0.0 to 1.0, drawn from the plan's seed.
     pub const fn chance(mut self, share: f64) -> Self {
         self.chance = share;
         self

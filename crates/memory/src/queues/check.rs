@@ -1,4 +1,4 @@
-//! What SQS refuses, with its codes.
+//! The requests that SQS refuses, with its error codes and messages.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn refused(code: &str) -> FailureKind {
     FailureKind::Refused(code.to_owned())
 }
 
-/// An entry that failed by no fault of its sender.
+/// The error of an entry that failed inside SQS; sending it again can succeed.
 pub(super) fn internal_error() -> EntryError {
     let text = "The request processing has failed because of an unknown error.";
     entry_error("InternalError", text)
@@ -62,7 +62,6 @@ pub(super) fn visibility(after: Duration) -> Result<(), EntryError> {
     Err(invalid("VisibilityTimeout", after.as_secs_f64(), "Must be between 0 and 43200"))
 }
 
-/// Whether a queue takes `message`.
 pub(super) fn message(message: &Outgoing, fifo: bool, max_bytes: usize) -> Result<(), EntryError> {
     if message.body.is_empty() {
         let text = "The request must contain the parameter MessageBody.";
@@ -80,7 +79,6 @@ pub(super) fn message(message: &Outgoing, fifo: bool, max_bytes: usize) -> Resul
     group(message, fifo)
 }
 
-/// The characters of XML 1.0.
 fn is_allowed(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
@@ -140,7 +138,7 @@ fn group(message: &Outgoing, fifo: bool) -> Result<(), EntryError> {
     }
 }
 
-/// 1 to 128 letters, digits and punctuation.
+/// Checks a group or deduplication id: 1 to 128 letters, digits and punctuation characters.
 fn id(name: &str, value: &str) -> Result<(), EntryError> {
     let legal = (1..=128).contains(&value.len()) && value.chars().all(|c| c.is_ascii_graphic());
     if legal {

@@ -1,4 +1,4 @@
-//! Which queues there are, and their tags.
+//! `ListQueues` and `ListQueueTags` in memory.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,8 @@ use tidegate_delivery::ports::{Directory, FailureKind, PortError, QueueUrl};
 use super::{MemoryQueues, failed};
 
 impl MemoryQueues {
-    /// Tags a queue, or takes the tag off it (none); nothing where there is no such queue.
+    /// Sets a tag of a queue, or removes it if `value` is `None`. Without such a queue this does
+    /// nothing.
     pub fn tag(&self, url: &QueueUrl, name: &str, value: Option<&str>) {
         self.queues.with(|queues| {
             let Some(served) = queues.get_mut(url) else { return };
@@ -19,7 +20,7 @@ impl MemoryQueues {
         });
     }
 
-    /// One call that is about no message.
+    /// One call that lists queues or tags: it has latency and is counted, but touches no message.
     async fn look<R>(&self, act: impl FnOnce() -> R) -> R {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let halves = self.latency.with(|latency| *latency).halves(&self.entropy);

@@ -29,7 +29,7 @@ use crate::latency::Latency;
 use crate::shared::SharedState;
 use queue::{ALL_SERVERS, Queue, SERVERS};
 
-/// A queue, and who waits for a message of it.
+/// A queue, with the notifier that wakes long polls.
 #[derive(Debug)]
 struct QueueEntry {
     queue: Queue,
@@ -40,8 +40,8 @@ struct QueueEntry {
 /// SQS in memory. A clone is the same client; [`MemoryQueues::client`] is another client of the
 /// same queues.
 ///
-/// Ids and receipts follow from the seed. A queue must be made before it is used; what uses one
-/// that is not there gets `NotFound`.
+/// Message ids and receipts follow from the seed. A queue must be created before it is used; a call
+/// for an unknown queue fails with `NotFound`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -66,7 +66,7 @@ pub struct MemoryQueues {
     latency: SharedState<Latency>,
     queues: SharedState<BTreeMap<QueueUrl, QueueEntry>>,
     calls: Arc<AtomicU64>,
-    /// The bodies that this client was given.
+    /// The bodies that this client has received; those still alive are counted as held memory.
     received_bodies: SharedState<Vec<Weak<String>>>,
     max_bytes_held: Arc<AtomicU64>,
     calls_by_kind: Arc<[AtomicU64; 2]>,
@@ -92,7 +92,7 @@ impl MemoryQueues {
         self.latency.with(|current| *current = latency);
     }
 
-    /// Another client of the same queues, which counts its own calls.
+    /// Another client of the same queues, with its own count of calls.
     pub fn client(&self) -> Self {
         Self {
             calls: Arc::default(),
@@ -101,13 +101,13 @@ impl MemoryQueues {
         }
     }
 
-    /// The most bytes of received bodies that any one client has held at once: of each, from SQS's
-    /// answer until it was dropped.
+    /// The most bytes of received bodies that one client has held at the same time: each body
+    /// counts from SQS's answer until it is dropped.
     pub fn max_bytes_held(&self) -> u64 {
         self.max_bytes_held.load(Ordering::Relaxed)
     }
 
-    /// Counts what this client holds, `received` included.
+    /// Updates the maximum with the bodies that this client holds, including `received`.
     fn track_bytes_held(&self, received: &[Received]) {
         let held = self.received_bodies.with(|received_bodies| {
             received_bodies.retain(|body| body.strong_count() > 0);
@@ -118,20 +118,21 @@ impl MemoryQueues {
         self.max_bytes_held.fetch_max(held, Ordering::Relaxed);
     }
 
-    /// Makes a queue, FIFO where its name ends in `.fifo`; an existing one is emptied.
+    /// Creates an empty queue, FIFO if its name ends in `.fifo`. An existing queue of this name is
+    /// replaced.
     pub fn create(&self, url: &QueueUrl, settings: QueueSettings) {
         let queue = Queue::new(settings, url.is_fifo(), self.entropy.bits());
         let served = QueueEntry { queue, changed: Arc::default(), tags: BTreeMap::new() };
         self.queues.with(|queues| queues.insert(url.clone(), served));
     }
 
-    /// Takes a queue away with all that is on it.
+    /// Deletes a queue with all its messages.
     pub fn remove(&self, url: &QueueUrl) {
         self.queues.with(|queues| queues.remove(url));
     }
 
-    /// Changes a queue's settings; nothing where there is no such queue. Messages in flight keep
-    /// the visibility timeout they were received with.
+    /// Changes a queue's settings; does nothing if there is no such queue. Messages in flight keep
+    /// the visibility timeout that they were received with.
     pub fn reconfigure(&self, url: &QueueUrl, settings: QueueSettings) {
         self.queues.with(|queues| {
             if let Some(served) = queues.get_mut(url) {
@@ -140,8 +141,8 @@ impl MemoryQueues {
         });
     }
 
-    /// All messages of a queue, the oldest first, without receiving them; none where there is no
-    /// such queue.
+    /// All messages of a queue, the oldest first, without receiving them; empty if there is no such
+    /// queue.
     pub fn contents(&self, url: &QueueUrl) -> Vec<QueuedMessage> {
         let now = self.universe.now();
         self.queues
@@ -149,7 +150,8 @@ impl MemoryQueues {
             .unwrap_or_default()
     }
 
-    /// How deep a queue really is, without a call; empty where there is no such queue.
+    /// The exact depth of a queue, without a call and without SQS's delay; zero if there is no such
+    /// queue.
     pub fn true_depth(&self, url: &QueueUrl) -> Depth {
         let now = self.universe.now();
         self.queues
@@ -157,7 +159,7 @@ impl MemoryQueues {
             .unwrap_or_default()
     }
 
-    /// The calls of all clients so far: to standard queues, and to FIFO queues, which cost more.
+    /// The calls of all clients so far, as (standard, FIFO): SQS charges more for FIFO queues.
     pub fn calls_by_kind(&self) -> (u64, u64) {
         let [standard, fifo] = &*self.calls_by_kind;
         (standard.load(Ordering::Relaxed), fifo.load(Ordering::Relaxed))
@@ -170,28 +172,27 @@ impl MemoryQueues {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The mails that ever came to stand on a queue with an identity (not fresh from their producer),
-    /// and when.
+    /// Every message that was ever put on the queue with an identity, with the time. Messages fresh
+    /// from their producer have no identity yet, so these were put by Tidegate.
     pub fn taken(&self, url: &QueueUrl) -> Vec<(Timestamp, String)> {
         self.queues
             .with(|queues| queues.get(url).map(|served| served.queue.taken().to_vec()))
             .unwrap_or_default()
     }
 
-    /// The bodies of the messages that a queue gave once more than need be
-    /// ([`QueueSettings::doubled`]), and when that was decided.
+    /// The bodies of the messages that a queue delivered twice ([`QueueSettings::doubled`]), each
+    /// with the time of that decision.
     pub fn doubled(&self, url: &QueueUrl) -> Vec<(Timestamp, String)> {
         self.queues
             .with(|queues| queues.get(url).map(|served| served.queue.doubled().to_vec()))
             .unwrap_or_default()
     }
 
-    /// The queues there are.
     pub fn urls(&self) -> Vec<QueueUrl> {
         self.queues.with(|queues| queues.keys().cloned().collect())
     }
 
-    /// As [`Queues::send`], with SQS's id of each message that was taken.
+    /// [`Queues::send`], returning SQS's message id of each accepted message.
     ///
     /// # Errors
     /// As [`Queues::send`].
@@ -211,7 +212,8 @@ impl MemoryQueues {
         .await
     }
 
-    /// One call: counted, with its latency around what `act` does on the queue.
+    /// Runs `act` on the queue as one SQS call: it is counted, half of its latency passes before
+    /// `act`, and half after.
     async fn call<R>(
         &self,
         operation: &'static str,
@@ -240,7 +242,8 @@ impl MemoryQueues {
         })
     }
 
-    /// Each entry of a batch, of which single ones may fail.
+    /// Applies `act` to each entry of a batch. SQS may fail single entries of a batch that it
+    /// answers with 200.
     fn entries<T, R>(
         &self,
         queue: &mut Queue,
@@ -254,7 +257,7 @@ impl MemoryQueues {
         entries.iter().map(&mut one).collect()
     }
 
-    /// Wakes whoever waits for a message of the queue.
+    /// Wakes the long polls that wait for a message of the queue.
     fn wake(&self, url: &QueueUrl) {
         if let Ok(changed) = self.changed(url) {
             changed.notify_waiters();
@@ -288,13 +291,13 @@ impl MemoryQueues {
         })
     }
 
-    /// The servers that a short poll asks.
+    /// Draws the servers that a short poll asks, a bit for each.
     fn sample(&self, sampling: f64) -> u16 {
         let bit = |server| u16::from(self.entropy.chance(sampling)) << server;
         (0..SERVERS).map(bit).sum()
     }
 
-    /// Receives as soon as there is something, or nothing when `wait` is over.
+    /// Receives as soon as a message is visible, or returns nothing when `wait` is over.
     async fn long_poll(
         &self,
         url: &QueueUrl,

@@ -11,16 +11,17 @@ use tidegate_delivery::ports::{Body, Depth, Entry, EntryError, Outgoing, Receive
 use super::check;
 use super::settings::{MessageState, QueueSettings, QueuedMessage};
 
-/// How long a deduplication id is remembered, deleted or not.
+/// SQS remembers a deduplication id for 5 minutes, even after the message was deleted.
 pub(super) const DEDUPLICATION_INTERVAL: Duration = Duration::from_mins(5);
 
 /// How many servers a queue's messages are spread over: few enough that a short poll of a thousand
 /// messages finds ten.
 pub(super) const SERVERS: u32 = 10;
-/// All of them, a bit a server.
+/// The mask of all servers: each bit is one server.
 pub(super) const ALL_SERVERS: u16 = (1 << SERVERS) - 1;
 
-/// What a deduplication id is looked up by (`DeduplicationScope=messageGroup`).
+/// The group and the deduplication id: with `DeduplicationScope=messageGroup` an id repeats only
+/// within its group.
 type DeduplicationKey = (String, String);
 
 #[derive(Debug)]
@@ -30,34 +31,35 @@ struct StoredMessage {
     attributes: BTreeMap<String, String>,
     sent_at: Timestamp,
     group: Option<String>,
-    /// The bit of the server it stands on.
+    /// The bit of the server that stores it.
     server: u16,
     receive_count: u32,
     place: MessageState,
 }
 
-/// A queue. Every method is told the time, which must not go back.
+/// One SQS queue. Every method takes the current time, which must not decrease.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) settings: QueueSettings,
     fifo: bool,
-    /// Tells its receipts from those of other queues.
+    /// Part of every receipt, so that receipts of other queues are refused.
     tag: u64,
     next: u64,
     messages: BTreeMap<u64, StoredMessage>,
     visible: BTreeSet<u64>,
-    /// Delayed and in flight, by when they become visible.
+    /// Delayed messages and messages in flight, ordered by the time at which they become visible.
     hidden: BTreeSet<(Timestamp, u64)>,
     in_flight: usize,
-    /// Messages in flight by group: a group with any gives out no other.
+    /// Messages in flight by FIFO group: while a group has one, none of its others is delivered.
     locks: HashMap<String, usize>,
     remembered: HashMap<DeduplicationKey, Timestamp>,
     forgetting: VecDeque<(Timestamp, DeduplicationKey)>,
-    /// What is shown as its depth, and until when.
+    /// The depth that `GetQueueAttributes` shows, and the time until which it stays as it is.
     shown_depth: (Depth, Timestamp),
-    /// What came to stand here, by the attribute `identity`, and when.
+    /// Identities of the messages that were put here with one, each with the time.
     taken: Vec<(Timestamp, String)>,
-    /// The bodies of messages that were given once more than need be, and when that was decided.
+    /// Bodies of messages that were delivered twice without a need, each with the time of that
+    /// decision.
     doubled: Vec<(Timestamp, String)>,
 }
 
@@ -85,7 +87,8 @@ impl Queue {
         self.fifo
     }
 
-    /// Puts `message` on the queue, or acknowledges it only, where its deduplication id is known.
+    /// Puts `message` on the queue. If its deduplication id is remembered, the message is
+    /// acknowledged and not stored.
     pub(super) fn send(&mut self, now: Timestamp, message: &Outgoing, id: String) -> Entry {
         check::message(message, self.fifo, self.settings.max_message_bytes)?;
         self.advance(now);
@@ -121,12 +124,12 @@ impl Queue {
         Ok(())
     }
 
-    /// The mails that came to stand here, by identity, and when; gone or not.
+    /// Identities of the messages that were ever put here with one, each with the time.
     pub(super) fn taken(&self) -> &[(Timestamp, String)] {
         &self.taken
     }
 
-    /// The bit of the server that keeps a message: of its group, else of the message alone.
+    /// The bit of the server that stores a message. All messages of a FIFO group are on one server.
     fn server(&self, sequence: u64, group: Option<&String>) -> u16 {
         let mut hasher = DefaultHasher::new();
         self.tag.hash(&mut hasher);
@@ -149,13 +152,13 @@ impl Queue {
         false
     }
 
-    /// Whether the limit of messages in flight is reached.
+    /// Whether the queue has reached its limit of messages in flight.
     pub(super) fn is_at_limit(&mut self, now: Timestamp) -> bool {
         self.advance(now);
         self.in_flight >= self.settings.max_in_flight
     }
 
-    /// Receives up to `max` messages from the servers that are `asked`.
+    /// Receives at most `max` messages from the servers in the mask `asked`.
     pub(super) fn receive(&mut self, now: Timestamp, max: usize, asked: u16) -> Vec<Received> {
         self.advance(now);
         let room = self.settings.max_in_flight.saturating_sub(self.in_flight);
@@ -189,10 +192,11 @@ impl Queue {
         })
     }
 
-    /// Deletes by receipt; `in_vain`, it is only acknowledged, where the queue is a standard one.
+    /// Deletes a message by its receipt. With `in_vain` a standard queue acknowledges the delete
+    /// without effect, as SQS may.
     ///
-    /// A standard queue takes an expired receipt, and ignores one that is not the message's newest;
-    /// a FIFO queue refuses both.
+    /// A standard queue accepts an expired receipt and ignores a receipt that is not the message's
+    /// newest. A FIFO queue refuses both.
     pub(super) fn delete(&mut self, now: Timestamp, receipt: &str, in_vain: bool) -> Entry {
         self.advance(now);
         let (sequence, delivery) = self.read_receipt(receipt)?;
@@ -239,7 +243,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Gives a message of a standard queue that was just received once more, `after` from now.
+    /// Makes a message of a standard queue that was just received visible again after `after`,
+    /// before its timeout.
     pub(super) fn give_again(&mut self, now: Timestamp, receipt: &str, after: Duration) {
         let Ok((sequence, _)) = self.read_receipt(receipt) else { return };
         if let Some(stored) = self.messages.get(&sequence).filter(|_| !self.fifo) {
@@ -248,12 +253,12 @@ impl Queue {
         }
     }
 
-    /// The bodies of messages that were given once more than need be, and when that was decided.
+    /// The bodies of messages that were delivered twice without a need, each with the time of that
+    /// decision.
     pub(super) fn doubled(&self) -> &[(Timestamp, String)] {
         &self.doubled
     }
 
-    /// How deep it is.
     pub(super) fn depth(&mut self, now: Timestamp) -> Depth {
         self.advance(now);
         let hidden = self.hidden.len() - self.in_flight;
@@ -264,14 +269,14 @@ impl Queue {
         }
     }
 
-    /// How deep it was at a moment that the settings' lag allows. What is shown is taken at random
-    /// times, so that whoever asks once in a lag sees old depths as well.
+    /// The depth as SQS would report it: up to `depth_lag` old. It is sampled at random times, so
+    /// that a caller that asks once per lag sees old values too.
     pub(super) fn shown_depth(&mut self, now: Timestamp) -> Depth {
         self.refresh_depth(now);
         self.shown_depth.0
     }
 
-    /// Takes what is shown as the depth anew, where that is due.
+    /// Samples the shown depth again if the old sample has expired.
     pub(super) fn refresh_depth(&mut self, now: Timestamp) {
         if now < self.shown_depth.1 {
             return;
@@ -280,7 +285,7 @@ impl Queue {
         self.shown_depth = (self.depth(now), now + lag);
     }
 
-    /// A number from 0 to 1 that follows from the queue and the time.
+    /// A pseudo-random number from 0 to 1, derived from the queue and the time.
     fn fraction(&self, now: Timestamp) -> f64 {
         let mut hasher = DefaultHasher::new();
         (self.tag, now).hash(&mut hasher);
@@ -288,7 +293,7 @@ impl Queue {
         f64::from(drawn) / f64::from(u32::MAX)
     }
 
-    /// When the next message becomes visible by itself.
+    /// The earliest time at which a hidden message becomes visible.
     pub(super) fn next_visible(&self) -> Option<Timestamp> {
         self.hidden.first().map(|(at, _)| *at)
     }
@@ -320,7 +325,7 @@ impl Queue {
         })
     }
 
-    /// Makes visible what has become so, and forgets old deduplication ids.
+    /// Moves messages whose time has come to the visible ones, and drops expired deduplication ids.
     fn advance(&mut self, now: Timestamp) {
         while let Some(&(at, sequence)) = self.hidden.first()
             && at <= now
@@ -336,7 +341,8 @@ impl Queue {
         }
     }
 
-    /// Moves a message to `place`: the only way its place, the sets and the locks change.
+    /// Moves a message to `place`. Only this method changes a message's place, the ordered sets and
+    /// the group locks, so these agree at all times.
     fn put(&mut self, sequence: u64, place: MessageState) {
         let Some(stored) = self.messages.get_mut(&sequence) else { return };
         let left = std::mem::replace(&mut stored.place, place);

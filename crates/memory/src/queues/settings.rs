@@ -6,32 +6,32 @@ use tidegate_delivery::ports::VISIBILITY_TIMEOUT;
 /// SQS's limit of a message and of a whole batch, attributes included.
 pub(crate) const MAX_BATCH_BYTES: usize = 1_048_576;
 
-/// A queue's attributes, and how much of SQS's vagueness it shows.
+/// A queue's attributes, and how often it uses the freedom that SQS's documentation gives it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueSettings {
-    /// `VisibilityTimeout`; 30 s.
     pub visibility: Duration,
     /// `MaximumMessageSize` in bytes, attributes included; 1 MiB.
     pub max_message_bytes: usize,
-    /// Most messages in flight; 120,000. Beyond it a standard queue refuses a receive
-    /// (`OverLimit`), a FIFO queue silently gives nothing.
+    /// The most messages in flight; default 120,000. Above it a standard queue refuses a receive
+    /// (`OverLimit`), and a FIFO queue returns nothing.
     pub max_in_flight: usize,
-    /// How likely a short poll asks each of the queue's ten servers, 0.0 to 1.0; 1.0. A message
-    /// stands on one server, and the messages of a FIFO group on the same one. Long polls ask all.
+    /// The probability that a short poll asks each of the queue's ten servers, 0.0 to 1.0; default
+    /// 1.0. A message is stored on one server, and all messages of a FIFO group on the same one.
+    /// Long polls ask all servers.
     pub sampling: f64,
-    /// How old the depth that is shown may be; zero.
+    /// How old the reported depth may be; default zero.
     pub depth_lag: Duration,
-    /// How likely a standard queue gives a message once more, 0.0 to 1.0; 0.0. Drawn as a message is
-    /// received, which then becomes visible before its timeout, and as it is deleted, which is
-    /// acknowledged and has no effect.
+    /// The probability that a standard queue delivers a message twice, 0.0 to 1.0; default 0.0. It
+    /// is drawn at a receive (the message becomes visible before its timeout) and at a delete
+    /// (which is acknowledged without effect).
     pub doubled: f64,
-    /// How likely an entry of a batch fails alone, without effect, in a batch that is answered, 0.0
-    /// to 1.0; 0.0.
+    /// The probability that a single entry of an answered batch fails without effect, 0.0 to 1.0;
+    /// default 0.0.
     pub failing: f64,
 }
 
 impl QueueSettings {
-    /// All that AWS's documentation allows SQS, more often than SQS does it.
+    /// Everything that the documentation of AWS allows SQS to do, more often than SQS does it.
     pub fn unkind() -> Self {
         Self {
             sampling: 0.3,
@@ -60,7 +60,6 @@ impl Default for QueueSettings {
 /// Where a message stands on its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageState {
-    /// Ready to be received.
     Visible,
     /// Sent with a delay, ready at this true time.
     Delayed(Timestamp),
@@ -68,17 +67,12 @@ pub enum MessageState {
     InFlight(Timestamp),
 }
 
-/// A message on a queue, as a test sees it without receiving it.
+/// A message on a queue, read by a test without receiving it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedMessage {
-    /// SQS's id of it.
     pub message_id: String,
-    /// The body.
     pub body: String,
-    /// Its message attributes.
     pub attributes: std::collections::BTreeMap<String, String>,
-    /// How often it was received.
     pub receive_count: u32,
-    /// Where it stands.
     pub place: MessageState,
 }

@@ -1,4 +1,4 @@
-//! What SES and the way to it say, as a test hands it to a fault plan.
+//! Errors of SES and of the connection to it, for a fault plan.
 
 use tidegate_core::outcome::{Failure, Stage};
 
@@ -25,24 +25,22 @@ pub fn daily_quota_exceeded() -> Failure {
     answered(429, "TooManyRequestsException", "Daily message quota exceeded.")
 }
 
-/// The account is paused.
 pub fn sending_paused() -> Failure {
     answered(400, "SendingPausedException", "Sending paused for this account.")
 }
 
-/// SES does not want this mail, now or ever.
+/// SES rejects this mail permanently.
 pub fn rejected() -> Failure {
     answered(400, "MessageRejected", "Address is on the suppression list for your account.")
 }
 
-/// The sender is not verified.
 pub fn not_verified() -> Failure {
     let message = "Email address is not verified. The following identities failed the check in \
                    region US-EAST-1: news@example.org";
     answered(400, "MessageRejected", message)
 }
 
-/// SES does not know our permission.
+/// The role lacks the permission for `ses:SendEmail`: 403.
 pub fn access_denied() -> Failure {
     answered(403, "AccessDeniedException", "User is not authorized to perform: ses:SendEmail")
 }
@@ -56,17 +54,16 @@ pub fn server_error() -> Failure {
     )
 }
 
-/// No connection.
 pub fn connection_refused() -> Failure {
     unanswered(Stage::Connect, "connection refused")
 }
 
-/// The request was written; no answer came.
+/// The connection broke after the request was written, so SES may have sent the mail.
 pub fn answer_lost() -> Failure {
     unanswered(Stage::AfterWrite, "connection reset by peer")
 }
 
-/// Its slot had passed before the request was written.
+/// The mail's slot had passed before the request was written, so nothing was sent.
 pub fn too_late() -> Failure {
     unanswered(Stage::NotSent, "its slot had passed before the request was written")
 }

@@ -1,4 +1,4 @@
-//! SES in memory: one account, seen by mailers and asked by its status.
+//! SES in memory: one account, with the mailers that send from it and its status.
 
 pub mod failures;
 mod quota;
@@ -24,23 +24,21 @@ use quota::{QuotaExcess, SesQuota};
 /// The account, and how it answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SesSettings {
-    /// `MaxSendRate`, recipients a second.
     pub max_send_rate: Rate,
     /// How a second's recipients are counted.
     pub counting: Counting,
     /// `Max24HourSend`, recipients in any 24 hours; `None` without a limit.
     pub max_24_hour_send: Option<u64>,
-    /// `SendingEnabled`.
     pub sending_enabled: bool,
-    /// From the request's writing to its answer.
+    /// Time from writing the request to its answer.
     pub latency: Latency,
-    /// From the call to the request's writing: signing, and a connection where none is open.
+    /// Time from the call to writing the request: signing, and connecting if no connection is open.
     pub hand_over: Latency,
 }
 
 impl SesSettings {
-    /// An enabled account of `max_send_rate` that answers at once, with a bucket of one second and
-    /// no daily quota.
+    /// An enabled account that answers without latency, counts with a bucket one second deep and
+    /// has no daily quota.
     pub const fn of_rate(max_send_rate: Rate) -> Self {
         Self {
             max_send_rate,
@@ -53,22 +51,17 @@ impl SesSettings {
     }
 }
 
-/// A mail that reached SES.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SesArrival {
-    /// When, on the true clock.
     pub at: Timestamp,
-    /// Its campaign.
     pub campaign: String,
-    /// Its id, as the poller names it.
+    /// The id that the poller gave the mail.
     pub id: String,
-    /// How many recipients it has.
     pub recipients: u32,
-    /// All its recipients' addresses.
     pub addresses: Vec<String>,
     /// The number of the environment that sent it.
     pub environment: usize,
-    /// SES's message id, or what it refused it with.
+    /// SES's message id, or the error that SES refused the mail with.
     pub verdict: Result<String, Failure>,
 }
 
@@ -113,7 +106,6 @@ impl MemorySes {
         MemoryMailer { ses: self.clone(), clock: clock.clone(), environment }
     }
 
-    /// The account's status.
     pub fn account(&self) -> MemoryAccount {
         MemoryAccount(self.clone())
     }
@@ -132,12 +124,12 @@ impl MemorySes {
         self.state.with(|state| state.refused_addresses.insert(address.to_owned(), failure));
     }
 
-    /// Takes mail to `address` again.
     pub fn accept_address(&self, address: &str) {
         self.state.with(|state| state.refused_addresses.remove(address));
     }
 
-    /// Counts recipients that other software sends from the same account, now.
+    /// Counts recipients that other software has just sent from the same account, for the daily
+    /// quota only.
     pub fn send_as_another(&self, recipients: u64) {
         let now = self.universe.now();
         self.state.with(|state| state.quota.send_as_another(now, recipients));
@@ -148,7 +140,8 @@ impl MemorySes {
         self.state.with(|state| state.arrivals.clone())
     }
 
-    /// As [`MemorySes::arrivals`], and forgets them: a long run need not keep what was read.
+    /// Returns [`MemorySes::arrivals`] and clears them, so that a long run does not keep them all
+    /// in memory.
     pub fn take_arrivals(&self) -> Vec<SesArrival> {
         self.state.with(|state| std::mem::take(&mut state.arrivals))
     }
@@ -168,7 +161,7 @@ impl MemorySes {
         })
     }
 
-    /// How many connections were asked for in advance, in all.
+    /// The total number of connections that pollers asked for in advance.
     pub fn warmed(&self) -> usize {
         self.state.with(|state| state.warmed)
     }

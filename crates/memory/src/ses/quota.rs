@@ -1,4 +1,4 @@
-//! How SES counts recipients: a second's and a day's. Times must not go back.
+//! How SES counts recipients, per second and per day. The times passed in must not decrease.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use tidegate_core::timestamp::nanos;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_hours(24);
-/// One recipient, in millionths of a recipient a second times nanoseconds: refills never round.
+/// One recipient in units of a millionth of a recipient per second times a nanosecond. In these
+/// units a refill is an integer product, so nothing is rounded.
 const RECIPIENT: i128 = 1_000_000_000_000_000;
 
 /// How a second's recipients are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counting {
-    /// A bucket one second deep, refilled continuously: lets up to twice the rate into one second
-    /// after a pause.
+    /// A token bucket one second deep that refills continuously. After a pause it lets up to twice
+    /// the rate into one second.
     #[default]
     Bucket,
     /// Never more than ⌈rate⌉ in any half-open second.
     SlidingSecond,
 }
 
-/// Recipients within the last `span`.
 #[derive(Clone, Debug)]
 pub(super) struct SlidingSum {
     span: Duration,
@@ -52,7 +52,8 @@ impl SlidingSum {
     }
 }
 
-/// Starts full. A mail larger than the bucket passes when it is full and leaves it in debt.
+/// A token bucket that starts full. A mail with more recipients than the bucket holds passes when
+/// the bucket is full and leaves it in debt.
 #[derive(Clone, Debug)]
 struct RateBucket {
     level: i128,
@@ -80,20 +81,22 @@ fn millionths(rate: Rate) -> i128 {
     (rate.as_per_second() * 1e6).round() as i128
 }
 
-/// The quota that a mail goes over.
+/// The quota that a mail would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QuotaExcess {
     Rate,
     Daily,
 }
 
-/// Admits mails. Both ways of counting are kept, so that the way can change while it runs.
+/// Admits mails. Both ways of counting are maintained all the time, so that a test can switch
+/// between them.
 #[derive(Clone, Debug)]
 pub(super) struct SesQuota {
     rate: Rate,
     bucket: RateBucket,
     second: SlidingSum,
-    /// Until when a mail larger than a whole second is paid for, where seconds are counted.
+    /// With [`Counting::SlidingSecond`]: the time until which a mail with more recipients than a
+    /// second allows blocks all others.
     owed_until: Timestamp,
     day: SlidingSum,
 }
@@ -109,14 +112,14 @@ impl SesQuota {
         }
     }
 
-    /// Changes the rate; what was earned until `now` stays.
+    /// Changes the rate. Tokens earned until `now` are kept, up to the new depth.
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate) {
         self.bucket.refill(now, self.rate);
         self.rate = rate;
         self.bucket.refill(now, rate);
     }
 
-    /// Lets a mail through and counts it, or refuses it and counts nothing.
+    /// Admits a mail and counts it, or refuses it and counts nothing.
     pub(super) fn admit(
         &mut self,
         now: Timestamp,
@@ -145,7 +148,7 @@ impl SesQuota {
         Ok(())
     }
 
-    /// Counts what others send in the day, and lets their second's pass.
+    /// Counts recipients of other software in the day only, not in the second.
     pub(super) fn send_as_another(&mut self, now: Timestamp, recipients: u64) {
         self.day.add(now, recipients);
     }

@@ -4,10 +4,8 @@ use tidegate_delivery::ports::BucketLevel;
 
 use super::ACCOUNT;
 
-/// How the buckets stand.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BucketsReport {
-    /// The server's time.
     pub at: String,
     /// Each bucket that says something: the account's first.
     pub buckets: Vec<BucketStatus>,
@@ -16,7 +14,6 @@ pub struct BucketsReport {
 /// How one bucket stands, as its last taker would find it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BucketStatus {
-    /// `account`, or a domain's name.
     pub bucket: String,
     /// Recipients a second that it lets through: the rate less the guard.
     pub per_second: f64,
@@ -26,7 +23,6 @@ pub struct BucketStatus {
     pub next_free_ms: f64,
     /// When that is, by the server's clock.
     pub next_free_at: String,
-    /// A recipient's cost, microseconds.
     pub period_us: u64,
     /// How far ahead it may be full, microseconds.
     pub tolerance_us: u64,

@@ -26,10 +26,6 @@ pub async fn take(
     take::take(bucket, clock, asked).await
 }
 
-/// How every bucket stands.
-///
-/// # Errors
-/// [`PortError`].
 pub async fn levels(bucket: &impl BucketLevels) -> Result<BucketsReport, PortError> {
     let (now, levels) = bucket.levels().await?;
     Ok(BucketsReport::of(now, &levels))

@@ -5,9 +5,7 @@ use tidegate_core::config::KeyPrefix;
 /// The script, and a call of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TakeScript {
-    /// What the server runs.
     pub script: String,
-    /// Its digest, for `EVALSHA`.
     pub sha1: String,
     /// The key of the account's bucket.
     pub key: String,

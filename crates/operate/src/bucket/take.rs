@@ -11,9 +11,7 @@ use super::ACCOUNT;
 /// What is to be taken, and how long to wait for it.
 #[derive(Clone, Debug)]
 pub struct TakeOptions {
-    /// The account's rate and guard.
     pub pace: Pace,
-    /// So many recipients.
     pub wanted: u32,
     /// The fewest that are of use: as many for a mail, 1 for a claim.
     pub least: u32,
@@ -23,17 +21,14 @@ pub struct TakeOptions {
     pub patience: Duration,
 }
 
-/// What a take came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TakeReport {
     /// How many recipients may go now; 0: nothing was taken.
     pub granted: u32,
-    /// How many were wanted.
     pub wanted: u32,
     /// Recipients taken of each domain's bucket, where it was granted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub domains: BTreeMap<String, u32>,
-    /// When, by the server's clock.
     pub at: String,
     /// The same, in microseconds since the epoch.
     pub at_micros: u64,
@@ -44,7 +39,6 @@ pub struct TakeReport {
     pub refused: Option<TakeRefusal>,
 }
 
-/// A refused take.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TakeRefusal {
     /// Whose bucket waits longest: a domain's name, or `account`.

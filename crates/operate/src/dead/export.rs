@@ -10,10 +10,8 @@ use super::report::show;
 use crate::page::{Page, Tone, View};
 use crate::redact::AddressVisibility;
 
-/// What was exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ExportReport {
-    /// Letters written, one a line.
     pub letters: u64,
     /// Of these, mails that may have been sent all the same.
     pub perhaps_sent: u64,

@@ -11,15 +11,12 @@ use super::letter::{Doubt, Letter};
 pub struct LetterFilter {
     /// Mails' ids, identities, or SQS message ids.
     pub ids: Vec<String>,
-    /// Campaigns.
     pub campaigns: Vec<String>,
     /// Codes; upper and lower case are the same.
     pub codes: Vec<String>,
-    /// Domains of recipients.
     pub domains: Vec<String>,
     /// Dead-lettered at this time or later.
     pub since: Option<EpochMillis>,
-    /// Dead-lettered before this time.
     pub until: Option<EpochMillis>,
     /// Only mails of which nobody knows whether they were sent.
     pub unknown: bool,
@@ -31,7 +28,6 @@ impl LetterFilter {
         *self == Self::default()
     }
 
-    /// Whether `letter` is meant.
     pub fn admits(&self, letter: &Letter) -> bool {
         let any = |values: &[String], is: &dyn Fn(&str) -> bool| {
             values.is_empty() || values.iter().any(|value| is(value))

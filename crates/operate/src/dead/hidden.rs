@@ -7,7 +7,6 @@ use futures_util::stream::{self, StreamExt as _};
 use tidegate_delivery::ports::{Clock, Monotonic, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT};
 
 const BATCH: usize = 10;
-/// Calls at once.
 const AT_ONCE: usize = 8;
 /// What is left of a visibility timeout when it is renewed.
 const RENEWED_BEFORE: Duration = Duration::from_secs(12);

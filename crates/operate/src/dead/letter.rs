@@ -12,9 +12,7 @@ pub(super) const UNKNOWN: &str = "unknown";
 pub struct Letter {
     /// SQS's id of it on this queue.
     pub message_id: String,
-    /// When it was put here.
     pub since: EpochMillis,
-    /// What it says.
     pub content: LetterContent,
     /// The mail's envelope; none of a message that had none, or one that cannot be read.
     pub envelope: Option<Envelope>,
@@ -23,15 +21,8 @@ pub struct Letter {
 /// What a message of the dead-letter queue says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LetterContent {
-    /// A dead letter.
     Entry(Box<DeadLetter>),
-    /// None that Tidegate wrote.
-    Foreign {
-        /// Why it is none.
-        why: String,
-        /// Its body.
-        body: String,
-    },
+    Foreign { why: String, body: String },
 }
 
 /// Whether the mail of a dead letter may have been sent.
@@ -47,7 +38,6 @@ pub enum Doubt {
 }
 
 impl Letter {
-    /// Reads a received message.
     pub fn of(received: &Received) -> Self {
         let attribute = |name: &str| received.attributes.get(name).map(String::as_str);
         let content = match DeadLetter::from_queue_message(&received.body, attribute) {

@@ -11,7 +11,6 @@ use super::hidden::HiddenMessages;
 use super::letter::Letter;
 
 const BATCH: usize = 10;
-/// Receives at once.
 const AT_ONCE: usize = 8;
 /// A long poll asks every server of the queue; a short one may miss a lone message.
 const WAIT: Duration = Duration::from_secs(1);
@@ -21,7 +20,6 @@ const EMPTY_ROUNDS: u32 = 2;
 /// What of the queue was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
-    /// Messages that were read.
     pub read: u64,
     /// Whether the limit was reached: there may be more.
     pub limited: bool,
@@ -56,10 +54,8 @@ pub struct LetterSnapshot {
     pub coverage: Coverage,
 }
 
-/// How far a reading is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadProgress {
-    /// Messages read.
     pub read: u64,
     /// Messages that the queue held at the beginning, approximately.
     pub of: u64,

@@ -18,7 +18,6 @@ use super::review::{ReplayMail, Review};
 use crate::steer::{Author, MAX_REASON_CHARS};
 
 const BATCH: usize = 10;
-/// SQS's limit of a batch.
 const BATCH_BYTES: usize = 1_048_576;
 /// How long a receive waits, and how often the queues' depths are looked at.
 const WAIT: Duration = Duration::from_secs(1);
@@ -32,34 +31,25 @@ const DELETES: usize = 3;
 /// A history's entry is cut to so many characters.
 const MAX_DETAIL: usize = 300;
 
-/// How fast a replay goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplayPace {
-    /// Mails a second, above 0.
     pub per_second: f64,
     /// It waits while a campaign's queue is so many messages deeper than it was at the beginning.
     pub backlog: u64,
 }
 
-/// Where letters are replayed.
 #[derive(Debug)]
 pub struct ReplayPorts<'a, Q, L, C> {
-    /// The queues.
     pub queues: &'a Q,
-    /// The dead-letter queue.
     pub dead_letters: &'a QueueUrl,
-    /// The marks, and the history.
     pub ledger: &'a L,
-    /// Time.
     pub clock: &'a C,
 }
 
-/// How far a replay is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayProgress {
     /// Mails sent to their campaigns' queues.
     pub sent: u64,
-    /// Mails to be sent.
     pub of: u64,
     /// Whether it waits for a campaign's queue to shrink.
     pub waits: bool,
@@ -71,9 +61,6 @@ pub struct ReplayProgress {
 /// in between leaves both; a second replay sends the mail with the same identity and pass, which the
 /// merge queue takes once within 5 minutes, and the duplicate guard, where it is on, for as long as it
 /// keeps marks. Beyond these the mail is sent twice.
-///
-/// # Errors
-/// [`ReplayError`].
 pub async fn replay(
     site: &ReplayPorts<'_, impl Queues, impl Marks + History, impl Clock>,
     review: &Review,
@@ -147,11 +134,8 @@ struct ReplayRun<'a, Q, M, C, P> {
     progress: P,
 }
 
-/// What a receive brought.
 struct BatchResult {
-    /// Letters that were reviewed.
     reviewed: usize,
-    /// Others.
     others: usize,
     /// Whether the search comes on: a reviewed letter, or one that is as old and was not seen before.
     found_new: bool,

@@ -7,11 +7,8 @@ use crate::steer::MAX_REASON_CHARS;
 /// What a replay came to. Whatever was not sent stands on the dead-letter queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReplayReport {
-    /// Which letters, in words.
     pub filter: String,
-    /// Who replayed them.
     pub by: String,
-    /// Why.
     pub reason: String,
     /// Mails that were to be sent.
     pub of: u64,
@@ -21,7 +18,6 @@ pub struct ReplayReport {
     pub dropped: u64,
     /// Mails that were found sent, or perhaps just being sent, after the review.
     pub sent_meanwhile: u64,
-    /// Mails that SQS refused.
     pub refused: u64,
     /// Mails of which SQS did not say whether it took them.
     pub uncertain: u64,
@@ -31,11 +27,9 @@ pub struct ReplayReport {
     pub not_found: u64,
     /// Messages that could not be made visible again.
     pub still_hidden: u64,
-    /// Whether it was interrupted.
     pub interrupted: bool,
     /// Whether the history has its end.
     pub recorded: bool,
-    /// How long it took, seconds.
     pub took_s: u64,
 }
 
@@ -64,10 +58,5 @@ pub enum ReplayError {
     NotRecorded(#[source] PortError),
     /// A service failed on the way.
     #[error("{} of {} were replayed; run it again to go on", report.sent, report.of)]
-    Broken {
-        /// What was done.
-        report: Box<ReplayReport>,
-        /// What failed.
-        source: PortError,
-    },
+    Broken { report: Box<ReplayReport>, source: PortError },
 }

@@ -12,17 +12,13 @@ use crate::redact::AddressVisibility;
 /// A letter in a few words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LetterSummary {
-    /// When it was dead-lettered.
     pub since: EpochMillis,
     /// How long it has been there, seconds.
     pub age_s: u64,
     /// The mail's `id`, or the SQS message id that stands for it; masked where it is an address.
     pub id: String,
-    /// Its campaign.
     pub campaign: Option<String>,
-    /// Its recipients.
     pub to: Vec<String>,
-    /// Why it was given up.
     pub code: Option<String>,
     /// The answer's HTTP status; none where nothing answered.
     pub http_status: Option<u16>,
@@ -34,18 +30,14 @@ pub struct LetterSummary {
     pub foreign: Option<String>,
 }
 
-/// Letters, one a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LetterList {
     /// Which letters were asked for, in words.
     pub filter: String,
-    /// What was read.
     pub coverage: Coverage,
-    /// The letters, the oldest first.
     pub letters: Vec<LetterSummary>,
 }
 
-/// One letter, whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LetterDetails {
     /// What the list says of it.
@@ -65,7 +57,6 @@ pub struct LetterDetails {
     pub first_attempt_at: Option<EpochMillis>,
     /// When it was last sent without success.
     pub last_attempt_at: Option<EpochMillis>,
-    /// What was said.
     pub said: Option<String>,
     /// The bytes of the original body.
     pub bytes: usize,
@@ -74,30 +65,23 @@ pub struct LetterDetails {
     pub body: Option<String>,
 }
 
-/// By what letters are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grouping {
-    /// Why they were given up.
     Code,
     /// The domains of their recipients: a letter to several counts in each.
     Domain,
-    /// Their campaigns.
     Campaign,
 }
 
 /// Letters that have something in common.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LetterGroup {
-    /// What they have in common.
     pub key: String,
-    /// How many they are.
     pub letters: u64,
     /// How many of them may have been sent all the same.
     pub perhaps_sent: u64,
-    /// When the oldest was dead-lettered.
     pub oldest: EpochMillis,
-    /// When the newest was dead-lettered.
     pub newest: EpochMillis,
     /// What was said of the newest.
     pub said: String,
@@ -106,15 +90,11 @@ pub struct LetterGroup {
 /// Letters by what they have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LetterGroups {
-    /// By what.
     pub by: Grouping,
     /// Which letters were asked for, in words.
     pub filter: String,
-    /// What was read.
     pub coverage: Coverage,
-    /// How many letters there are.
     pub letters: u64,
-    /// The groups, the largest first.
     pub groups: Vec<LetterGroup>,
 }
 
@@ -140,7 +120,6 @@ fn row(letter: &Letter, now: EpochMillis, addresses: AddressVisibility) -> Lette
     }
 }
 
-/// The letters that `filter` means.
 pub fn list(
     reading: &LetterSnapshot,
     filter: &LetterFilter,

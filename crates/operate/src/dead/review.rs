@@ -17,10 +17,8 @@ use super::read::{Coverage, LetterSnapshot};
 const OLDER: &str =
     "a newer letter of the same mail is there: of several only that one is replayed";
 
-/// What a replay goes by.
 #[derive(Clone, Debug)]
 pub struct ReviewOptions {
-    /// Which letters.
     pub filter: LetterFilter,
     /// Also mails of which nobody knows whether they were sent.
     pub include_unknown: bool,
@@ -28,52 +26,39 @@ pub struct ReviewOptions {
     pub drop_sent: bool,
     /// The campaigns' queues, by name; express mail under its own.
     pub campaign_queues: BTreeMap<String, QueueUrl>,
-    /// Who may send.
     pub senders: AllowedSenders,
-    /// Whether mails are marked.
     pub guard: DuplicateGuard,
 }
 
 /// A mail to be sent to its campaign's queue again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayMail {
-    /// Who the mail is.
     pub identity: Identity,
-    /// Its campaign's queue.
     pub queue: QueueUrl,
-    /// The mail, one pass on.
     pub message: Outgoing,
 }
 
 /// Letters that are alike, and what would become of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReviewGroup {
-    /// Their campaign.
     pub campaign: String,
-    /// Why they were given up.
     pub code: String,
-    /// How many they are.
     pub letters: u64,
-    /// Would be sent.
     pub to_send: u64,
     /// Are known to have been sent: never replayed.
     pub sent_already: u64,
     /// May have been sent: not replayed unless asked for.
     pub perhaps_sent: u64,
-    /// Cannot be replayed.
     pub cannot: u64,
 }
 
 /// Why letters would not be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReviewRefusal {
-    /// Why.
     pub why: String,
-    /// How many.
     pub letters: u64,
 }
 
-/// What a replay would do.
 #[derive(Clone, Debug, Serialize)]
 pub struct Review {
     /// Which letters were asked for, in words.
@@ -103,7 +88,6 @@ impl Review {
     }
 }
 
-/// What becomes of one letter.
 enum LetterVerdict {
     Send(Box<ReplayMail>),
     Sent,

@@ -1,25 +1,18 @@
 use super::{CheckState, DeploymentFacts, Finding, ReadResult, unread};
 use crate::format::{count, rate};
 
-/// SES's account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccountHealth {
-    /// Out of the sandbox (`ProductionAccessEnabled`).
     pub production: bool,
-    /// `SendingEnabled`.
     pub sending: bool,
-    /// `EnforcementStatus`: `HEALTHY`, `PROBATION` or `SHUTDOWN`.
     pub enforcement: String,
-    /// `MaxSendRate`.
     pub max_send_rate: f64,
-    /// `Max24HourSend`; -1 is no limit.
     pub max_24_hour_send: f64,
 }
 
 /// An identity that mails may come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SenderIdentity {
-    /// The address or domain.
     pub identity: String,
     /// Whether SES has verified it; none where SES does not know it.
     pub verified: ReadResult<Option<bool>>,

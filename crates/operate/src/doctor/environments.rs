@@ -9,9 +9,7 @@ use super::{CheckState, DoctorReport, Finding};
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Environments {
-    /// The scheduler's.
     pub scheduler: BTreeMap<String, String>,
-    /// The poller's.
     pub poller: BTreeMap<String, String>,
 }
 

@@ -10,11 +10,8 @@ const LEAST_CONCURRENCY: i64 = 20;
 /// A function, as Lambda tells it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionSettings {
-    /// `scheduler` or `poller`.
     pub kind: &'static str,
-    /// Its memory in MB.
     pub memory_mb: u32,
-    /// Its time-out in seconds.
     pub timeout_s: u32,
     /// The time-out it was made for.
     pub expected_timeout_s: u32,

@@ -20,26 +20,20 @@ pub use queues::{DeployedQueue, QueueAttributes, QueueKind};
 
 use crate::status::Status;
 
-/// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckState {
-    /// As it should be.
     Ok,
-    /// It could not be checked.
     Unknown,
-    /// Works, but worth a look.
     Warning,
     /// Does not work, or will not.
     Failed,
 }
 
-/// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What was checked, such as `queue big: visibility timeout`.
     pub check: String,
-    /// How it ended.
     pub state: CheckState,
     /// What was found, and what is allowed.
     pub found: String,
@@ -67,20 +61,15 @@ impl Finding {
 /// What could not be read, and why: a check that cannot be made is no check passed.
 pub type ReadResult<T> = Result<T, String>;
 
-/// All that is looked at.
 #[derive(Clone, Debug)]
 pub struct DeploymentFacts {
-    /// What stands.
     pub status: Status,
-    /// SES's account.
     pub account: ReadResult<AccountHealth>,
     /// Who may be a sender, and whether SES has verified it.
     pub senders: Vec<SenderIdentity>,
     /// The configuration set of mails that name none, and whether SES has it.
     pub configuration_set: Option<(String, ReadResult<bool>)>,
-    /// The queues.
     pub queues: Vec<DeployedQueue>,
-    /// Scheduler and poller.
     pub functions: Vec<FunctionSettings>,
     /// Functions of the account that may run at the same time, in this region.
     pub concurrency: ReadResult<i64>,
@@ -97,14 +86,11 @@ pub struct DeploymentFacts {
 /// What a doctor found, the worst first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorReport {
-    /// The stack.
     pub stack: String,
-    /// What was found.
     pub findings: Vec<Finding>,
 }
 
 impl DoctorReport {
-    /// Judges `facts`.
     pub fn of(facts: &DeploymentFacts) -> Self {
         let mut findings = account::judge(facts);
         findings.extend(functions::judge(facts));
@@ -128,7 +114,6 @@ impl DoctorReport {
 /// Clocks off by more than this shift windows against each other.
 const CLOCK_OFF_MS: u64 = 1_000;
 
-/// Ledger, windows, holds, clock.
 fn running(facts: &DeploymentFacts) -> Vec<Finding> {
     let mut findings = vec![expiry(facts), clock(facts)];
     let serving = &facts.status.serving;

@@ -3,18 +3,14 @@ use super::{CheckState, DeploymentFacts, Finding, ReadResult, unread};
 /// Actions on one resource that a function needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permission {
-    /// Its ARN, or `*`.
     pub resource: String,
-    /// What it is, in words.
     pub what: String,
-    /// The actions.
     pub actions: Vec<&'static str>,
 }
 
 /// A function's role, and the actions that it is denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolePermissions {
-    /// `scheduler` or `poller`.
     pub kind: &'static str,
     /// What it needs, each with the actions that IAM denies.
     pub denied: ReadResult<Vec<(Permission, Vec<String>)>>,
@@ -23,21 +19,13 @@ pub struct RolePermissions {
 /// What stands in a stack, as ARNs.
 #[derive(Clone, Copy, Debug)]
 pub struct StackArns<'a> {
-    /// The campaigns' queues.
     pub campaigns: &'a [String],
-    /// The express queue.
     pub express: Option<&'a str>,
-    /// The merge queue.
     pub merge: Option<&'a str>,
-    /// The dead-letter queue.
     pub dead_letter: &'a str,
-    /// The ledger's table.
     pub ledger: &'a str,
-    /// The poller.
     pub poller: &'a str,
-    /// The queues of recipient domains.
     pub domains: &'a [String],
-    /// The feedback queue.
     pub feedback: Option<&'a str>,
     /// The bucket of deferred mail, and the objects of it that are ours.
     pub spill: Option<(&'a str, &'a str)>,
@@ -75,7 +63,6 @@ pub const NOT_CHECKED: [&str; 10] = [
     "ec2:UnassignPrivateIpAddresses",
 ];
 
-/// What a poller does.
 pub fn poller_needs(arns: StackArns<'_>) -> Vec<Permission> {
     let mail = [
         "sqs:ReceiveMessage",
@@ -108,7 +95,6 @@ pub fn poller_needs(arns: StackArns<'_>) -> Vec<Permission> {
     all
 }
 
-/// What a scheduler does.
 pub fn scheduler_needs(arns: StackArns<'_>) -> Vec<Permission> {
     let ledger = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem"];
     let mut all = vec![

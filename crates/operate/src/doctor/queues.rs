@@ -4,47 +4,35 @@ use tidegate_delivery::ports::VISIBILITY_TIMEOUT;
 
 use super::{CheckState, DeploymentFacts, Finding, ReadResult, unread};
 
-/// SQS's longest, 14 days.
 const RETENTION_S: u64 = 1_209_600;
 
-/// What a queue is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueKind {
     /// A campaign's: producers send to it.
     Campaign,
     /// The express queue: producers send to it.
     Express,
-    /// A recipient domain's.
     Domain,
-    /// The merge queue.
     Merge,
-    /// The dead-letter queue.
     DeadLetter,
 }
 
-/// A queue and its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeployedQueue {
     /// Its name, as it is shown.
     pub name: String,
-    /// What it is for.
     pub kind: QueueKind,
-    /// What SQS tells of it.
     pub attributes: ReadResult<QueueAttributes>,
 }
 
 /// A queue's attributes, as SQS tells them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueAttributes {
-    /// `VisibilityTimeout`, seconds.
     pub visibility_s: u64,
-    /// `MessageRetentionPeriod`, seconds.
     pub retention_s: u64,
-    /// `MaximumMessageSize`, bytes.
     pub max_bytes: u64,
     /// `FifoThroughputLimit` is `perMessageGroupId` and `DeduplicationScope` `messageGroup`.
     pub high_throughput: bool,
-    /// `RedrivePolicy`, where there is one.
     pub redrive: Option<String>,
     /// Encrypted at rest, by SQS or a key.
     pub encrypted: bool,

@@ -10,28 +10,19 @@ use crate::format::span;
 /// The level is asked this often at most: it is judged once a minute.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Whoever tells the level.
 pub trait LevelSource {
-    /// The level that counts now.
-    ///
-    /// # Errors
-    /// [`PortError`].
     fn level(&self) -> impl Future<Output = Result<Level, PortError>>;
 }
 
-/// Nobody judges: always clear.
 impl LevelSource for () {
     async fn level(&self) -> Result<Level, PortError> {
         Ok(Level::Clear)
     }
 }
 
-/// The ledger tells it.
 #[derive(Clone, Copy, Debug)]
 pub struct LedgerLevel<'a, L, C> {
-    /// The ledger.
     pub ledger: &'a L,
-    /// Time.
     pub clock: &'a C,
 }
 
@@ -44,7 +35,6 @@ impl<L: Ledger, C: Clock> LevelSource for LedgerLevel<'_, L, C> {
 /// How a run obeys the level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelPolicy {
-    /// It sends whatever the level.
     pub ignore: bool,
     /// How long it waits in all; none is as long as it takes.
     pub max_wait: Option<Duration>,
@@ -67,7 +57,6 @@ pub(crate) struct LevelGate<'a, G> {
     source: &'a G,
     priority: Priority,
     policy: LevelPolicy,
-    /// Not asked again before.
     next: Option<Monotonic>,
     since: Option<Monotonic>,
 }
@@ -79,9 +68,6 @@ impl<'a, G: LevelSource> LevelGate<'a, G> {
 
     /// Until when the next batch is held back, and by what level; none where it may go. A ledger that
     /// does not answer holds nothing back: the queue is there to take it.
-    ///
-    /// # Errors
-    /// [`LevelTimeout`].
     pub(crate) async fn until(
         &mut self,
         clock: &impl Clock,

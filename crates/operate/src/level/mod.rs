@@ -38,12 +38,9 @@ pub async fn level(ledger: &impl Ledger, clock: &impl Clock) -> Result<Level, Po
     Ok(control.level(clock.wall().into()))
 }
 
-/// What `tidegate level` says.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LevelReport {
-    /// The level that counts.
     pub level: Level,
-    /// Priorities that are deferred.
     pub defers: Vec<&'static str>,
     /// Since when; none where nobody judges.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +50,6 @@ pub struct LevelReport {
     pub read_at: Option<EpochMillis>,
     /// Whether what was judged is too old to count.
     pub is_old: bool,
-    /// What it was judged by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figures: Option<Figures>,
     /// From which figures on it is busy; none where the stack has no thresholds.
@@ -66,7 +62,6 @@ pub struct LevelReport {
     /// producers hold back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spill: Option<String>,
-    /// When the report was made.
     #[serde(skip)]
     pub now: EpochMillis,
 }

@@ -7,32 +7,23 @@ use std::fmt::{self, Display, Write as _};
 use anstyle::{AnsiColor, Style};
 pub use table::Table;
 
-/// A report that people read.
 pub trait View {
-    /// Writes it onto `page`.
     fn view(&self, page: &mut Page);
 }
 
 /// How a piece of text is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// As any text.
     #[default]
     Plain,
-    /// A name, a heading.
     Strong,
-    /// Said beside.
     Faint,
-    /// As it should be.
     Good,
-    /// Needs a look.
     Warning,
-    /// Wrong.
     Bad,
 }
 
 impl Tone {
-    /// As a terminal shows it.
     pub const fn style(self) -> Style {
         match self {
             Self::Plain => Style::new(),
@@ -48,9 +39,7 @@ impl Tone {
 /// A piece of text with its tone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The text, on one line.
     pub text: String,
-    /// How it is meant.
     pub tone: Tone,
 }
 
@@ -106,12 +95,10 @@ impl Page {
         self.lines.push(vec![Span::new(Tone::Strong, text)]);
     }
 
-    /// A line.
     pub fn line(&mut self, tone: Tone, text: impl Display) {
         self.lines.push(vec![Span::new(tone, text)]);
     }
 
-    /// A line of several pieces.
     pub fn spans(&mut self, spans: impl IntoIterator<Item = Span>) {
         self.lines.push(spans.into_iter().collect());
     }
@@ -125,12 +112,10 @@ impl Page {
         self.table(table);
     }
 
-    /// A table, indented by two.
     pub fn table(&mut self, table: Table) {
         self.lines.extend(table.into_lines());
     }
 
-    /// Without colours.
     pub fn plain(&self) -> String {
         let mut text = String::new();
         for line in &self.lines {
@@ -142,7 +127,6 @@ impl Page {
         text
     }
 
-    /// What `view` writes, without colours.
     pub fn of(view: &impl View) -> Self {
         let mut page = Self::default();
         view.view(&mut page);

@@ -16,7 +16,6 @@ impl Table {
         Self { rows: vec![names], right: Vec::new() }
     }
 
-    /// A table without column names.
     pub fn bare() -> Self {
         Self::default()
     }
@@ -27,7 +26,6 @@ impl Table {
         self
     }
 
-    /// Adds a row.
     pub fn row<S: Into<Span>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
@@ -53,7 +51,6 @@ impl Table {
     }
 }
 
-/// Without blanks at the end.
 fn trimmed(mut cells: Vec<Span>) -> Vec<Span> {
     while cells.last().is_some_and(|cell| cell.text.trim_end().is_empty()) {
         cells.pop();

@@ -11,7 +11,6 @@ use crate::send::{Baseline, JournalHeader};
 /// SQS's approximate counts lag by up to a minute, the pollers' reports by their window.
 pub(super) const LAG: Duration = Duration::from_secs(65);
 
-/// A campaign's runs.
 #[derive(Debug)]
 pub(super) struct CampaignRuns {
     pub(super) queue: QueueUrl,
@@ -25,7 +24,6 @@ pub(super) struct CampaignRuns {
 pub(super) struct JournalRun {
     pub(super) position: usize,
     pub(super) run: SendRun,
-    /// When it began.
     pub(super) began: EpochMillis,
     /// When its journal was last written.
     pub(super) modified_at: EpochMillis,
@@ -103,7 +101,6 @@ impl QueueCounts {
         }
     }
 
-    /// Whether anything moves.
     pub(super) const fn is_moving(&self) -> bool {
         self.waiting + self.retrying + self.in_merge_queue > 0
     }
@@ -112,7 +109,6 @@ impl QueueCounts {
 /// What the marks and the dead letters say of the mails that were enqueued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MailCounts {
-    /// SES took them.
     pub(super) sent: u64,
     /// A mail of the same id was sent before their run began: the guard deletes them.
     pub(super) sent_before: u64,
@@ -122,6 +118,5 @@ pub(super) struct MailCounts {
     pub(super) dead: u64,
     /// Nobody knows whether SES took them.
     pub(super) unknown: u64,
-    /// None of these.
     pub(super) unaccounted: u64,
 }

@@ -26,11 +26,9 @@ pub use report::{CampaignAccount, Method, Reconciliation, SendRun, Tolerance};
 /// What a reconciliation needs to know of the stack.
 #[derive(Clone, Debug)]
 pub struct StackSettings {
-    /// Its campaigns.
     pub campaigns: Vec<Campaign>,
     /// Its merge queue; none in direct mode.
     pub merge: Option<QueueUrl>,
-    /// Its duplicate guard.
     pub deduplication: DuplicateGuard,
     /// How long a mark is kept.
     pub mark_retention: Duration,
@@ -38,31 +36,24 @@ pub struct StackSettings {
     pub quota_per_second: Option<f64>,
 }
 
-/// What it asks.
 #[derive(Clone, Copy, Debug)]
 pub struct ReconcilePorts<'a, Q, L, C> {
-    /// The queues.
     pub queues: &'a Q,
-    /// The ledger, and its marks.
     pub ledger: &'a L,
-    /// Time.
     pub clock: &'a C,
 }
 
 /// What stands on the dead-letter queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetters {
-    /// The mails.
     pub mails: BTreeSet<Identity>,
     /// Letters that were not read: another reader had hidden them, or there were too many.
     pub unread: u64,
-    /// Whether the reading was interrupted.
     pub interrupted: bool,
 }
 
 /// A journal that can be read from its beginning as often as need be.
 pub trait JournalSource {
-    /// What it is called.
     fn path(&self) -> String;
 
     /// Opens it.
@@ -78,32 +69,19 @@ pub trait JournalSource {
     fn modified_at(&self) -> io::Result<EpochMillis>;
 }
 
-/// Why nothing can be said.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    /// A journal cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A service did not answer.
     #[error(transparent)]
     Port(#[from] PortError),
     /// It was interrupted: nothing is known.
     #[error("interrupted")]
     Interrupted,
-    /// A journal of another stack.
     #[error(
         "{journal}: it is of campaign {campaign} on {queue}, which this stack does not have; it has: {has}"
     )]
-    Stranger {
-        /// The journal.
-        journal: String,
-        /// Its campaign.
-        campaign: String,
-        /// Its queue.
-        queue: String,
-        /// The stack's campaigns.
-        has: String,
-    },
+    Stranger { journal: String, campaign: String, queue: String, has: String },
 }
 
 /// Accounts for every mail that `journals` hold. `dead` lists the mails on the dead-letter queue;
@@ -111,9 +89,6 @@ pub enum ReconcileError {
 ///
 /// Depths are read first, then what is dead, then what is sent: a mail that moves on meanwhile is
 /// found where it was or where it went, never nowhere.
-///
-/// # Errors
-/// [`ReconcileError`].
 pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>(
     ports: ReconcilePorts<'_, Q, L, C>,
     stack: &StackSettings,

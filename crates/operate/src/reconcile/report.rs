@@ -9,9 +9,7 @@ use crate::page::{Page, Span, Table, Tone, View};
 /// The accounts of all campaigns that were asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reconciliation {
-    /// When.
     pub at: EpochMillis,
-    /// A campaign each.
     pub accounts: Vec<CampaignAccount>,
 }
 
@@ -38,9 +36,7 @@ pub enum Method {
 /// What became of a campaign's mails.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CampaignAccount {
-    /// The campaign.
     pub campaign: String,
-    /// How it was accounted for.
     pub method: Method,
     /// Mails that SQS acknowledged, by the journals.
     pub enqueued: u64,
@@ -53,7 +49,6 @@ pub struct CampaignAccount {
     pub waiting: u64,
     /// Mails that wait for another attempt.
     pub retrying: u64,
-    /// Mails on the dead-letter queue.
     pub dead: u64,
     /// Mails of which nobody knows whether SES took them; 0 by counts, which cannot tell.
     pub unknown: u64,
@@ -66,7 +61,6 @@ pub struct CampaignAccount {
     pub difference: i64,
     /// What the difference may come from.
     pub allowances: Vec<Tolerance>,
-    /// The runs.
     pub runs: Vec<SendRun>,
     #[serde(skip)]
     pub(super) on_merge: u64,
@@ -75,22 +69,15 @@ pub struct CampaignAccount {
 /// What the counts may be off by, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tolerance {
-    /// Mails.
     pub mails: u64,
-    /// Why.
     pub why: String,
 }
 
-/// A run of `tidegate send`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SendRun {
-    /// What it is called.
     pub run: String,
-    /// Its journal.
     pub journal: String,
-    /// Rows of its input.
     pub rows: u64,
-    /// Rows that SQS acknowledged.
     pub enqueued: u64,
     /// When it was over; none where it is not.
     #[serde(skip_serializing_if = "Option::is_none")]

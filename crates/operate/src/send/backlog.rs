@@ -12,11 +12,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Whether a batch may be sent now.
 pub(super) enum BacklogState {
-    /// Yes.
     Free,
-    /// Not before.
     Wait(Monotonic),
-    /// The depth cannot be known.
     Unknown(PortError),
 }
 
@@ -31,9 +28,7 @@ pub(super) struct BacklogLimit<'a, Q, C, P> {
     pub(super) patience: Duration,
     /// When it was asked, and what was said.
     last_reading: Option<(Monotonic, u64)>,
-    /// Sent since.
     sent_since: u64,
-    /// Since when asking fails.
     failing_since: Option<Monotonic>,
 }
 

@@ -5,9 +5,6 @@ use tidegate_delivery::ports::{Depth, Ledger, PortError, QueueUrl, Queues};
 use super::journal::Baseline;
 
 /// What stands on a queue and in the ledger before a run, for its journal.
-///
-/// # Errors
-/// [`PortError`].
 pub async fn baseline(
     queues: &impl Queues,
     ledger: &impl Ledger,

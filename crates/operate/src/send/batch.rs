@@ -9,7 +9,6 @@ const BYTES: usize = 1_048_576;
 /// What SQS charges as one call.
 const CHARGED_BYTES: u64 = 65_536;
 
-/// Packs messages, in order.
 #[derive(Debug, Default)]
 pub(super) struct Packer {
     batch: Vec<RenderedMessage>,
@@ -27,14 +26,12 @@ impl Packer {
         before
     }
 
-    /// What is left.
     pub(super) fn flush(&mut self) -> Option<Vec<RenderedMessage>> {
         self.bytes = 0;
         Some(std::mem::take(&mut self.batch)).filter(|batch| !batch.is_empty())
     }
 }
 
-/// Counts batches without keeping them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counter {
     entries: usize,

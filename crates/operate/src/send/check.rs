@@ -16,7 +16,6 @@ use super::rows::{InputFormat, InputRows};
 /// What the first pass looks for.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckOptions {
-    /// How the input is written.
     pub format: InputFormat,
     /// Faults after which it stops looking for more.
     pub max_faults: usize,
@@ -24,14 +23,11 @@ pub struct CheckOptions {
     pub allow_duplicates: bool,
 }
 
-/// An input without a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputSummary {
     /// Rows, and so mails and recipients.
     pub rows: u64,
-    /// Bytes of all messages.
     pub bytes: u64,
-    /// Bytes of the largest.
     pub largest: u64,
     /// Calls to SQS that will be charged.
     pub sqs_calls: u64,

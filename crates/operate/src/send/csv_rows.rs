@@ -54,7 +54,6 @@ impl<R: Read> CsvReader<R> {
         }
     }
 
-    /// The record's line and columns.
     fn row(&self, file: &str) -> Result<(u64, BTreeMap<String, Value>), InputFault> {
         let Self { columns, record, .. } = self;
         let open = self.reader.get_ref().at_end;

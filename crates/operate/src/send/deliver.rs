@@ -15,7 +15,6 @@ use super::session::SendProgress;
 
 /// The first pause before a batch is tried again; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
 /// Why a batch, or a part of it, did not get onto its queue.
@@ -24,14 +23,8 @@ pub enum DeliverError {
     /// The call failed, and will again, or did so for too long.
     #[error(transparent)]
     Call(#[from] PortError),
-    /// SQS refused one message.
     #[error("SQS refused the mail of row {row}")]
-    Entry {
-        /// Its row.
-        row: u64,
-        /// Why.
-        source: EntryError,
-    },
+    Entry { row: u64, source: EntryError },
 }
 
 impl DeliverError {
@@ -60,14 +53,10 @@ fn is_refusal(code: &str) -> bool {
         .any(|prefix| code.starts_with(prefix))
 }
 
-/// What became of a batch.
 #[derive(Debug, Default)]
 pub(super) struct BatchReport {
-    /// What stands on the queue.
     pub(super) acknowledged: AcknowledgedRows,
-    /// Bytes of it.
     pub(super) bytes: u64,
-    /// Calls beyond the first.
     pub(super) retries: u64,
     /// Whether an interruption came before the rest did.
     pub(super) interrupted: bool,
@@ -75,7 +64,6 @@ pub(super) struct BatchReport {
     pub(super) error: Option<DeliverError>,
 }
 
-/// Puts batches on a queue.
 pub(super) struct Deliverer<'a, Q, C, E, P> {
     pub(super) queues: &'a Q,
     pub(super) clock: &'a C,

@@ -15,40 +15,30 @@ use super::template::{Columns, TemplatePart, Templates};
 /// What the mails have in common, and where their own comes from.
 #[derive(Debug)]
 pub struct CampaignDraft {
-    /// The campaign's name.
     pub campaign: String,
     /// What the run is called: with the campaign, the row's number and what the mail says it makes
     /// the ids.
     pub run: String,
-    /// `from`.
     pub from: String,
-    /// `reply_to`.
     pub reply_to: Vec<String>,
     /// `priority`, where it is not the usual one.
     pub priority: Option<String>,
-    /// `tags`.
     pub tags: BTreeMap<String, String>,
-    /// `configuration_set`.
     pub configuration_set: Option<String>,
-    /// What they say.
     pub content: DraftContent,
     /// The column of the recipient; none is `to`, or else `email`.
     pub to_column: Option<String>,
     /// The column of the id; none is `id` where there is one.
     pub id_column: Option<String>,
-    /// Who may be `from`.
     pub senders: AllowedSenders,
 }
 
-/// What the mails say.
 #[derive(Debug)]
 pub enum DraftContent {
-    /// Templates, rendered here.
     Templates(Templates),
     /// A template of SES's, which gets a row's columns as its data; and the templates for
     /// unsubscribing.
     SesTemplate {
-        /// Its name in SES.
         name: String,
         /// For the headers; no subject and no body.
         headers: Templates,
@@ -58,15 +48,12 @@ pub enum DraftContent {
 /// A message, ready for its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedMessage {
-    /// The row's number, from 1.
     pub row: u64,
     /// The line that it begins on.
     pub line: u64,
-    /// The body's `id`.
     pub id: String,
     /// Whether the id is the input's own.
     pub id_given: bool,
-    /// The body.
     pub body: String,
 }
 
@@ -190,7 +177,6 @@ impl CampaignDraft {
         }
     }
 
-    /// The message without its id.
     fn body(&self, file: &str, row: &InputRow, to: &str) -> Result<String, InputFault> {
         let (templates, ses) = match &self.content {
             DraftContent::Templates(templates) => (templates, None),
@@ -269,7 +255,6 @@ pub fn fingerprint(content: &[u8]) -> String {
     hex(&Sha256::digest(content))
 }
 
-/// Bytes as hex digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {

@@ -10,10 +10,8 @@ use crate::redact::AddressVisibility;
 /// Characters of a value that are shown.
 const SHOWN: usize = 60;
 
-/// One fault of the input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InputFault {
-    /// The input's name.
     pub file: String,
     /// The line of it, from 1.
     pub line: u64,
@@ -22,7 +20,6 @@ pub struct InputFault {
     pub template: Option<Box<FileLine>>,
     /// The column, or the member of the message.
     pub field: String,
-    /// What is allowed.
     pub problem: String,
     /// What stands there, shortened; masked when it is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,17 +28,13 @@ pub struct InputFault {
     pub rows: u64,
 }
 
-/// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileLine {
-    /// The file's name.
     pub file: String,
-    /// The line, from 1.
     pub line: u64,
 }
 
 impl InputFault {
-    /// A fault with a value.
     pub fn new(
         file: &str,
         line: u64,

@@ -10,7 +10,6 @@ use crate::redact::AddressVisibility;
 /// The first mails of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Preview {
-    /// The mails.
     pub mails: Vec<PreviewedMail>,
     #[serde(skip)]
     most: usize,
@@ -23,31 +22,21 @@ pub struct Preview {
 pub struct PreviewedMail {
     /// The line of the input that it comes from.
     pub line: u64,
-    /// Its id.
     pub id: String,
-    /// The sender.
     pub from: String,
-    /// The recipients.
     pub to: Vec<String>,
-    /// Where answers go.
     pub reply_to: Vec<String>,
-    /// Headers beside those.
     pub headers: Vec<(String, String)>,
-    /// SES tags.
     pub tags: std::collections::BTreeMap<String, String>,
-    /// The subject line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// The body as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The body as HTML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
     /// The template of SES's, and its data as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<(String, String)>,
-    /// Bytes of the message.
     pub bytes: usize,
 }
 

@@ -14,7 +14,6 @@ use super::session::RunState;
 use crate::format::{bytes, count, counted, rate, span};
 use crate::page::{Page, Span, Tone, View};
 
-/// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
@@ -26,28 +25,18 @@ pub enum RunEnd {
     GaveUp(String),
 }
 
-/// What a run did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SendReport {
-    /// The campaign.
     pub campaign: String,
-    /// What the run is called.
     pub run: String,
-    /// Its journal.
     pub journal: String,
-    /// Rows of the input.
     pub rows: u64,
     /// Rows that earlier runs had enqueued.
     pub enqueued_before: u64,
-    /// Rows that this run enqueued.
     pub enqueued: u64,
-    /// Bytes of them.
     pub bytes: u64,
-    /// Calls that were made again.
     pub retries: u64,
-    /// How long it took.
     pub seconds: f64,
-    /// How it ended.
     pub ended: RunEnd,
     /// What goes on with it, where the same command would not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,7 +149,6 @@ impl View for SendReport {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} not enqueued: run {command}", counted(*.left, "mail"))]
 pub struct UnfinishedRun {
-    /// How many.
     pub left: u64,
     command: String,
 }
@@ -168,10 +156,8 @@ pub struct UnfinishedRun {
 /// A preview, a dry run, or both.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PreviewReport {
-    /// The first mails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
-    /// What a run would do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<DryRun>,
 }
@@ -190,7 +176,6 @@ impl View for PreviewReport {
 /// What is wrong with the input: nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FaultReport {
-    /// The input.
     pub file: String,
     /// The faults, in the order of the input.
     pub faults: Vec<InputFault>,
@@ -231,16 +216,11 @@ impl Estimate {
     }
 }
 
-/// What a run would do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DryRun {
-    /// The campaign.
     pub campaign: String,
-    /// Its queue.
     pub queue: String,
-    /// What the run is called.
     pub run: String,
-    /// The input.
     pub file: String,
     /// The journal that it would write.
     pub journal: String,
@@ -248,9 +228,7 @@ pub struct DryRun {
     pub rows: u64,
     /// Rows that an earlier run enqueued.
     pub enqueued_before: u64,
-    /// Bytes of all messages.
     pub bytes: u64,
-    /// Bytes of the largest.
     pub largest_bytes: u64,
     /// Rows whose address an earlier row has.
     pub repeated_addresses: u64,

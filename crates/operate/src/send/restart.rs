@@ -18,7 +18,6 @@ const RESTARTS: u32 = 999;
 /// The options that go on with a run where the same command would not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Resume {
-    /// What the run is called.
     pub run: String,
     /// Its journal, where it is not the usual one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,10 +45,7 @@ pub enum RestartError {
     #[error(
         "the restart {} is unfinished; nothing was sent. To go on with it: {resume} instead of --restart; to leave it as well, and send everything once more: --again NAME", resume.run
     )]
-    Unfinished {
-        /// What goes on with it.
-        resume: Resume,
-    },
+    Unfinished { resume: Resume },
     /// The duplicate guard would delete them.
     #[error(
         "{option}: {} of the input's own, and the duplicate guard deletes a mail whose id was sent within {}; nothing was sent. To send all once more they need other ids: --id-column NAME, or an input without ids; to send those only that were not sent: --run NAME", counted(*.given_ids, "id"), days(*.kept)
@@ -57,12 +53,10 @@ pub enum RestartError {
     SameIds {
         /// The option that asks for it.
         option: &'static str,
-        /// How many mails.
         given_ids: u64,
         /// How long the guard knows an id.
         kept: Duration,
     },
-    /// The earlier restart's journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }

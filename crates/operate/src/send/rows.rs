@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::csv_rows::CsvReader;
 use super::fault::InputFault;
 
-/// How the input is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputFormat {
     /// Comma-separated values with the columns' names in the first line.
@@ -23,7 +22,6 @@ pub enum InputFormat {
     JsonLines,
 }
 
-/// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InputRow {
     /// Which one it is, from 1.
@@ -107,9 +105,7 @@ impl<R: Read> Iterator for InputRows<R> {
     }
 }
 
-/// What is read next.
 pub(super) enum NextRow {
-    /// A row's line and columns.
     Row(u64, BTreeMap<String, Value>),
     /// What is wrong with a row.
     Fault(InputFault),

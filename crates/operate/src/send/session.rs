@@ -26,7 +26,6 @@ use super::rows::{InputFormat, InputRows};
 use crate::level::{LevelGate, LevelPolicy, LevelSource};
 use crate::redact::AddressVisibility;
 
-/// Bounds of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendLimits {
     /// Batches under way at once, 1 to 64.
@@ -35,7 +34,6 @@ pub struct SendLimits {
     pub max_backlog: Option<u64>,
     /// How long a batch is tried that fails for a passing reason.
     pub patience: Duration,
-    /// How the level is obeyed.
     pub level_policy: LevelPolicy,
 }
 
@@ -67,43 +65,23 @@ impl SendProgress for () {}
 /// Why a run did not begin, or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// The journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The journal is of another input, or of other options.
     #[error("{journal}: this run was begun with another {}; nothing was sent. Take the same again, or send this one under another name: --run NAME (or --restart)", list_differences(.differences))]
-    Changed {
-        /// The journal.
-        journal: String,
-        /// What differs.
-        differences: Vec<SettingDifference>,
-    },
-    /// The journal has its end.
+    Changed { journal: String, differences: Vec<SettingDifference> },
     #[error(
         "{journal}: this run is over: all {rows} rows were enqueued; nothing was sent. To send the same input once more: --again NAME, a run's new name"
     )]
-    AlreadySent {
-        /// The journal.
-        journal: String,
-        /// How many rows it had.
-        rows: u64,
-    },
-    /// The input cannot be read.
+    AlreadySent { journal: String, rows: u64 },
     #[error("{file} cannot be read")]
-    Input {
-        /// The input.
-        file: String,
-        /// Why.
-        source: io::Error,
-    },
+    Input { file: String, source: io::Error },
     /// The input changed after it was checked.
     #[error(
         "{file} changed while it was sent: what was enqueued stands in {journal}; restore the file and run the command again{}", fault_suffix(.fault.as_deref())
     )]
     InputChanged {
-        /// The input.
         file: String,
-        /// The journal.
         journal: String,
         /// The first row that can no longer be sent, where one cannot.
         fault: Option<Box<InputFault>>,
@@ -133,7 +111,6 @@ fn fault_suffix(fault: Option<&InputFault>) -> String {
 /// What stands of a run in its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunState {
-    /// Nothing: it begins.
     New,
     /// These rows were acknowledged, then it was interrupted.
     Interrupted(RowRanges),
@@ -163,13 +140,10 @@ pub fn run_state(
 /// What a run needs of the outside.
 #[derive(Debug)]
 pub struct SendPorts<'a, Q, C, E, P, G> {
-    /// The queues.
     pub queues: &'a Q,
-    /// Time.
     pub clock: &'a C,
     /// Randomness, for the pauses between tries.
     pub entropy: &'a E,
-    /// Is told how it goes.
     pub progress: &'a P,
     /// Tells the level, before the first batch and between batches.
     pub level: &'a G,
@@ -178,19 +152,13 @@ pub struct SendPorts<'a, Q, C, E, P, G> {
 /// A run that has been checked and confirmed.
 #[derive(Debug)]
 pub struct Session<'a> {
-    /// The mails.
     pub draft: &'a CampaignDraft,
-    /// The input's name.
     pub file: &'a str,
-    /// How it is written.
     pub format: InputFormat,
-    /// What the first pass found.
     pub checked: &'a InputSummary,
     /// What the journal begins with, where it is new.
     pub header: &'a JournalHeader,
-    /// Where it stands.
     pub state: &'a RunState,
-    /// Its bounds.
     pub limits: SendLimits,
 }
 

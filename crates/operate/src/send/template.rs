@@ -13,7 +13,6 @@ use super::rows::InputRow;
 pub struct TemplateSource {
     /// The file's name, or the option's.
     pub name: String,
-    /// Its text.
     pub text: String,
 }
 
@@ -50,23 +49,17 @@ fn unescaped(html: &str) -> String {
         .fold(html.to_owned(), |text, (name, character)| text.replace(name, character))
 }
 
-/// Which template of a mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplatePart {
-    /// The subject line.
     Subject,
     /// The HTML body: values are escaped.
     Html,
-    /// The text body.
     Text,
-    /// The https address of `list_unsubscribe`.
     UnsubscribeUrl,
-    /// The `mailto:` beside it.
     UnsubscribeMailto,
 }
 
 impl TemplatePart {
-    /// The option that gives it.
     pub const fn option(self) -> &'static str {
         match self {
             Self::Subject => "--subject",
@@ -123,7 +116,6 @@ impl Templates {
         Ok(Self { environment, names })
     }
 
-    /// Whether there is one.
     pub fn has(&self, part: TemplatePart) -> bool {
         self.names.iter().any(|(named, _)| *named == part)
     }
@@ -155,7 +147,6 @@ impl Templates {
 pub struct Columns(minijinja::Value);
 
 impl Columns {
-    /// The columns of `row`.
     pub fn of(row: &InputRow) -> Self {
         let value = |value: &serde_json::Value| match value {
             serde_json::Value::String(text) => minijinja::Value::from(text.as_str()),

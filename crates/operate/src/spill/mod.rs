@@ -12,14 +12,11 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{PortError, Spill};
 use tidegate_delivery::replay::BroughtBack;
 
-/// A campaign's deferred mail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Deferred {
-    /// Objects.
     pub objects: u64,
     /// Mails; of an object that is half brought back all of them.
     pub mails: u64,
-    /// Bytes, packed.
     pub bytes: u64,
     /// The window of the oldest object.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,21 +32,15 @@ impl Deferred {
     }
 }
 
-/// What `tidegate spill list` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SpillList {
-    /// Where it stands.
     pub location: String,
-    /// All of it.
     #[serde(flatten)]
     pub all: Deferred,
-    /// By campaign.
     pub campaigns: BTreeMap<String, Deferred>,
     /// Campaigns that the stack does not have (any more): their mail has nowhere to go.
     pub unknown_campaigns: Vec<String>,
-    /// Names that are no object's.
     pub strange: Vec<String>,
-    /// When it was listed.
     #[serde(skip)]
     pub now: Option<EpochMillis>,
 }
@@ -86,12 +77,10 @@ pub async fn list(
     Ok(listed)
 }
 
-/// What `tidegate spill replay` did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SpillReplayed {
     /// What was brought back, and what was left.
     #[serde(flatten)]
     pub done: BroughtBack,
-    /// Whether it was interrupted.
     pub interrupted: bool,
 }

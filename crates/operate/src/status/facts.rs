@@ -17,15 +17,12 @@ use crate::redact::AddressVisibility;
 /// Which stack, and what it is configured with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusSettings {
-    /// The stack's name.
     pub stack: String,
-    /// What caps the account's quota.
     pub cap: Cap,
     /// What is held back of it.
     pub guard: Guard,
     /// What recipient domains may be sent.
     pub domains: DomainLimits,
-    /// `TIDEGATE_IDLE_WAKE_SECONDS`.
     pub idle_wake: u64,
     /// Whether addresses that SES named are shown.
     pub addresses: AddressVisibility,
@@ -36,22 +33,16 @@ pub struct StatusSettings {
 /// The queues beside the campaigns', by the names that they are shown under.
 pub type OtherQueues = BTreeMap<&'static str, QueueUrl>;
 
-/// What was read.
 #[derive(Clone, Debug)]
 pub struct StackFacts {
-    /// When.
     pub at: Timestamp,
-    /// The stack's settings.
     pub settings: StatusSettings,
-    /// What stands in the ledger.
     pub standing: Standing,
-    /// The campaigns.
     pub campaigns: Vec<Campaign>,
     /// How deep the campaigns' queues are, by campaign.
     pub backlogs: BTreeMap<String, Depth>,
     /// How deep the other queues are.
     pub depths: BTreeMap<&'static str, Depth>,
-    /// The account, where SES told.
     pub account: Option<AccountStatus>,
     /// Changes by operators, the newest first.
     pub changes: Vec<ChangeRecord>,

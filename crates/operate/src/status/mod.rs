@@ -23,24 +23,17 @@ pub use view::changes;
 /// Without a claim for so many seconds nobody serves, or every queue is empty.
 const SERVED_WITHIN: u64 = 5;
 
-/// What stands, at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
-    /// The stack.
     pub stack: String,
-    /// When it was looked at.
     pub at: EpochMillis,
     /// The quota and what lowers it.
     pub quota: QuotaStatus,
-    /// Whether the pollers serve.
     pub serving: ServingStatus,
-    /// The circuit breaker.
     pub breaker: BreakerStatus,
     /// What holds sending, of all or of single campaigns.
     pub holds: Vec<HoldStatus>,
-    /// The campaigns, in their order.
     pub campaigns: Vec<CampaignStatus>,
-    /// The level of back-pressure.
     pub level: LevelStatus,
     /// What recipient domains may be sent, and what waits for it.
     pub domains: Vec<DomainStatus>,
@@ -57,7 +50,6 @@ pub struct Status {
 pub struct QuotaStatus {
     /// What SES allows (`MaxSendRate`); none where it did not tell.
     pub account_per_second: Option<f64>,
-    /// The configured cap (`TIDEGATE_QUOTA_PER_SECOND`).
     pub configured_cap: Option<f64>,
     /// An operator's cap (`tidegate rate --cap`).
     pub operator_cap: Option<f64>,
@@ -73,10 +65,8 @@ pub struct QuotaStatus {
     pub sending_enabled: Option<bool>,
 }
 
-/// The daily quota, in recipients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DailyQuotaStatus {
-    /// `Max24HourSend`.
     pub quota: u64,
     /// Sent in the last 24 hours, as SES and the ledger tell.
     pub sent: u64,
@@ -84,7 +74,6 @@ pub struct DailyQuotaStatus {
     pub left_for_campaigns: u64,
 }
 
-/// Whether the pollers serve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServingStatus {
     /// `serving`, `idle` (every queue was found empty), `stopped` (no window was claimed for a while),
@@ -94,27 +83,20 @@ pub struct ServingStatus {
     pub last_window: Option<EpochMillis>,
 }
 
-/// The circuit breaker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BreakerStatus {
-    /// `allowing`, `blocking`, or `probing`.
     pub state: &'static str,
-    /// Since when it blocks.
     pub since: Option<EpochMillis>,
-    /// When it next probes.
     pub until: Option<EpochMillis>,
 }
 
-/// A hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HoldStatus {
     /// The campaign it holds; none where it holds all.
     pub campaign: Option<String>,
     /// Why: `paused`, `daily_quota`, `account`, `credentials`, `deployment`, `refusals`, ….
     pub reason: String,
-    /// What was said.
     pub detail: String,
-    /// Since when.
     pub since: EpochMillis,
     /// When it lets go by itself, where that is known.
     pub until: Option<EpochMillis>,
@@ -122,31 +104,24 @@ pub struct HoldStatus {
     pub lifted_by: String,
 }
 
-/// A campaign.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CampaignStatus {
-    /// Its name.
     pub name: String,
-    /// Its configured weight.
     pub configured_weight: u32,
-    /// Its weight in force.
     pub weight: u32,
     /// Its share by weight of what campaigns send, 0 to 1, while every campaign has mail.
     pub share: f64,
     /// Recipients sent to since the ledger began.
     pub sent: u64,
-    /// What waits in its queue.
     pub backlog: QueueStatus,
     /// Whether it is held by itself.
     pub held: bool,
 }
 
-/// The level of back-pressure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LevelStatus {
     /// `clear`, `busy` or `overloaded`; `clear` where nobody judged it lately.
     pub level: Level,
-    /// Since when.
     pub since: Option<EpochMillis>,
 }
 
@@ -163,12 +138,10 @@ impl LevelStatus {
     }
 }
 
-/// A limit by recipient domain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DomainStatus {
     /// Its domains, joined by `+`; `*` for every other domain by itself.
     pub domains: String,
-    /// The limit as configured.
     pub limit: String,
     /// Recipients a second; none where the account's quota is no more.
     pub per_second: Option<f64>,
@@ -179,16 +152,13 @@ pub struct DomainStatus {
 /// How deep a queue is, as SQS counts: approximately, up to a minute late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueStatus {
-    /// Ready to be received.
     pub visible: u64,
     /// Received, and neither deleted nor visible again.
     pub in_flight: u64,
-    /// Waiting for a retry's delay.
     pub delayed: u64,
 }
 
 impl QueueStatus {
-    /// All of it.
     pub const fn all(self) -> u64 {
         self.visible + self.in_flight + self.delayed
     }
@@ -201,7 +171,6 @@ impl From<Depth> for QueueStatus {
 }
 
 impl Status {
-    /// What `facts` come to.
     pub fn of(facts: &StackFacts) -> Self {
         let now = EpochMillis::from(facts.at);
         let mut control = facts.standing.control.clone();

@@ -1,28 +1,17 @@
 use thiserror::Error;
 use tidegate_delivery::ports::PortError;
 
-/// Why nothing was changed.
 #[derive(Debug, Error)]
 pub enum SteerError {
-    /// There is no such campaign.
     #[error("there is no campaign {name}; there is {}", known.join(", "))]
-    NoCampaign {
-        /// What was asked for.
-        name: String,
-        /// The campaigns there are.
-        known: Vec<String>,
-    },
-    /// There is no such hold.
+    NoCampaign { name: String, known: Vec<String> },
     #[error("{} is not held for {reason}; {}", of(campaign.as_deref()), standing(holds))]
     NoHold {
         /// The campaign; none where all was meant.
         campaign: Option<String>,
-        /// What was asked for.
         reason: String,
-        /// The holds that stand there.
         holds: Vec<String>,
     },
-    /// The weights give no cycle.
     #[error(
         "these weights cannot be kept: {0}; allowed are 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor"
     )]
@@ -41,7 +30,6 @@ pub enum SteerError {
     /// Others changed the same at the same time, again and again.
     #[error("not changed: others changed the ledger at the same time, again and again; try again")]
     Conflict,
-    /// The ledger did not answer.
     #[error(transparent)]
     Ledger(#[from] PortError),
 }

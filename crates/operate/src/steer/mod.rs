@@ -22,7 +22,6 @@ pub const MAX_REASON_CHARS: usize = 200;
 /// claim reads them.
 pub const IN_FORCE_WITHIN_S: u64 = 2;
 
-/// What to change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SteerAction {
     /// Stop a campaign, or all sending.
@@ -32,7 +31,6 @@ pub enum SteerAction {
         /// When it goes on by itself; none where someone resumes it.
         until: Option<EpochMillis>,
     },
-    /// End a pause.
     Resume {
         /// The campaign, or `express`; none resumes all sending.
         campaign: Option<String>,
@@ -41,7 +39,6 @@ pub enum SteerAction {
     Lift {
         /// The campaign that it holds; none where it holds all.
         campaign: Option<String>,
-        /// Its reason, such as `refusals`.
         reason: String,
     },
     /// Override weights; those of other campaigns stay as they are.
@@ -52,16 +49,12 @@ pub enum SteerAction {
     Cap(Option<Rate>),
 }
 
-/// Who changes something, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
-    /// Who.
     pub by: String,
-    /// Why.
     pub reason: String,
 }
 
-/// What came of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SteerReport {
     /// Whether anything had to be changed.
@@ -73,7 +66,6 @@ pub struct SteerReport {
     pub still_held: Vec<String>,
     /// In how many seconds it is in force at most.
     pub in_force_within_s: u64,
-    /// Whether the history has it.
     pub recorded: bool,
 }
 

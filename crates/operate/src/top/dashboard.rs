@@ -28,7 +28,6 @@ struct Sample {
 /// A campaign as it is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CampaignRow {
-    /// What stands of it.
     pub status: CampaignStatus,
     /// Recipients a second, over the last ten seconds; none until two looks were taken.
     pub rate: Option<f64>,
@@ -52,7 +51,6 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// A board that shows `facts`.
     pub fn new(facts: &StackFacts) -> Self {
         let mut dashboard = Self {
             status: Status::of(facts),
@@ -66,7 +64,6 @@ impl Dashboard {
         dashboard
     }
 
-    /// Takes what was read now.
     pub fn update(&mut self, facts: &StackFacts) {
         self.status = Status::of(facts);
         self.error = None;
@@ -107,17 +104,14 @@ impl Dashboard {
         }
     }
 
-    /// What stands.
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// The selected row's index.
     pub fn selected(&self) -> usize {
         self.selected
     }
 
-    /// What is being asked.
     pub fn prompt(&self) -> Option<&Prompt> {
         self.prompt.as_ref()
     }
@@ -127,7 +121,6 @@ impl Dashboard {
         self.message.as_deref()
     }
 
-    /// Why the newest look failed.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
@@ -193,7 +186,6 @@ impl Dashboard {
         if whole > 0.0 { from + (to - from) * part / whole } else { to }
     }
 
-    /// The campaigns.
     pub fn rows(&self) -> Vec<CampaignRow> {
         let recent = self.recent();
         let sent = |name: &str| {

@@ -6,52 +6,33 @@ use crate::steer::{MAX_REASON_CHARS, SteerAction};
 /// A key, as a board knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// A character.
     Char(char),
-    /// Confirms.
     Enter,
-    /// Leaves.
     Esc,
-    /// Takes the last character back.
     Backspace,
-    /// The row above.
     Up,
-    /// The row below.
     Down,
 }
 
-/// What a key asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeyRequest {
-    /// Nothing.
     Nothing,
-    /// To end.
     Quit,
-    /// To change something, and why.
-    Steer {
-        /// What.
-        action: SteerAction,
-        /// Why.
-        reason: String,
-    },
+    Steer { action: SteerAction, reason: String },
 }
 
 /// A question that is being answered. Every change is asked for its reason, and Enter after that is
 /// its confirmation; Esc leaves everything as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
-    /// The question.
     pub question: String,
-    /// What was typed so far.
     pub text: String,
-    /// What is wrong with it.
     pub wrong: Option<String>,
     question_kind: Question,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Question {
-    /// The reason of this change.
     Reason(SteerAction),
     /// The new weight of this campaign, whose weight is this.
     Weight(String, u32),

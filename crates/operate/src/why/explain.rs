@@ -339,7 +339,6 @@ fn add_ruled_out(facts: &MailFacts, mut answer: Explanation) -> Explanation {
     answer
 }
 
-/// What was read, in words.
 fn readings(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Vec<Statement> {
     let mut said = Vec::new();
     let mut say = |of, what: String| said.push(Statement { of, what });

@@ -30,18 +30,15 @@ pub struct MailQuery {
     pub campaign: Option<String>,
 }
 
-/// What was read.
 #[derive(Clone, Debug)]
 pub struct MailFacts {
     /// The mail that is asked for.
     pub query: MailQuery,
-    /// What stands.
     pub status: status::StackFacts,
     /// What the pollers are configured with.
     pub poller: PollerConfig,
     /// The marks that stand of it, under any of the identities that it may have.
     pub marks: Vec<(Identity, Mark)>,
-    /// Its dead letters.
     pub letters: Vec<Letter>,
     /// What of the dead-letter queue was read.
     pub coverage: Coverage,
@@ -51,21 +48,16 @@ pub struct MailFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MailVerdict {
-    /// SES took it.
     Sent,
     /// A poller is sending it, or died within the last 30 s as it did.
     Sending,
-    /// It is dead-lettered.
     Dead,
     /// A poller set out to send it, and nobody knows what came of it.
     Unknown,
-    /// There is no such campaign.
     NoCampaign,
     /// It stands on no queue: it was sent, or it never came.
     Nowhere,
-    /// No poller serves.
     NotServed,
-    /// An operator paused it.
     Paused,
     /// The daily quota is used up.
     DailyQuota,
@@ -75,13 +67,11 @@ pub enum MailVerdict {
     NoQuota,
     /// The circuit breaker does not let it through.
     Breaker,
-    /// Its campaign has no share.
     NoShare,
     /// It waits for a retry's delay.
     Retry,
     /// It waits for its recipient domain's limit.
     DomainLimit,
-    /// It waits for its turn.
     Waiting,
     /// Several campaigns have a mail of this id; or it may be of several, and they differ.
     WhichCampaign,
@@ -90,9 +80,7 @@ pub enum MailVerdict {
 /// Something that keeps a mail from being sent, and when it lets go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Obstacle {
-    /// What it is.
     pub verdict: MailVerdict,
-    /// In words.
     pub what: String,
     /// When it lets go, in words.
     pub lets_go: String,
@@ -103,13 +91,10 @@ pub struct Obstacle {
 /// A name and what is said of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Statement {
-    /// Of what.
     pub of: &'static str,
-    /// What.
     pub what: String,
 }
 
-/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
     /// The id that was asked for.
@@ -118,7 +103,6 @@ pub struct Explanation {
     pub campaign: Option<String>,
     /// Where it is, or what holds it.
     pub verdict: MailVerdict,
-    /// The verdict in a sentence.
     pub summary: String,
     /// When that lets go, in words.
     pub lets_go: Option<String>,
@@ -126,11 +110,9 @@ pub struct Explanation {
     pub until: Option<EpochMillis>,
     /// All that holds it: it is sent when the last has let go.
     pub limits: Vec<Obstacle>,
-    /// What was read.
     pub facts: Vec<Statement>,
     /// What was ruled out, and why.
     pub ruled_out: Vec<Statement>,
-    /// What cannot be known.
     pub not_known: Vec<&'static str>,
 }
 

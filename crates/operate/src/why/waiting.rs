@@ -19,7 +19,6 @@ pub(super) struct TurnEstimate {
     pub(super) messages: u64,
     /// What its campaign gets, recipients a second, at least.
     pub(super) rate: f64,
-    /// What that takes at most.
     pub(super) most: Duration,
 }
 

@@ -13,7 +13,7 @@ const PANEL: u32 = 380;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 40);
 const QUOTA: RGBColor = RGBColor(196, 30, 58);
-/// Okabe and Ito's, told apart by those who see no red and green.
+/// The palette of Okabe and Ito, which people with red-green colour blindness can tell apart.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -24,20 +24,16 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(150, 150, 150),
 ];
 
-/// How a chart is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChartFormat {
-    /// As SVG.
     Svg,
-    /// As PNG.
     Png,
 }
 
 impl ChartFormat {
-    /// The endings that tell one.
     pub const ALLOWED: &str = ".svg or .png";
 
-    /// By a file's ending, without its dot.
+    /// The format for a file's extension, given without its dot.
     pub fn of_ending(ending: &str) -> Option<Self> {
         match ending.to_ascii_lowercase().as_str() {
             "svg" => Some(Self::Svg),
@@ -52,10 +48,6 @@ impl ChartFormat {
 #[error("the chart cannot be drawn: {0}")]
 pub struct ChartError(String);
 
-/// The chart of a report.
-///
-/// # Errors
-/// [`ChartError`].
 pub fn draw(report: &PlanReport, format: ChartFormat) -> Result<Vec<u8>, ChartError> {
     let height = u32::try_from(report.forecasts.len().clamp(1, 20)).unwrap_or(1) * PANEL;
     match format {
@@ -91,7 +83,6 @@ fn panels<B: DrawingBackend>(
     root.present().map_err(|error| ChartError(error.to_string()))
 }
 
-/// Seconds that a timeline covers.
 fn ends(forecast: &Forecast) -> f64 {
     let buckets = forecast.timeline.per_minute.values().map(Vec::len).max().unwrap_or(0);
     as_f64(forecast.timeline.bucket_seconds) * as_f64(buckets as u64)

@@ -1,4 +1,4 @@
-//! What a forecast costs: the calls that the simulation counted, at the prices of `infra/cost`.
+//! The cost of a forecast: the calls that the simulation counted, at the prices of `infra/cost`.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,24 @@ use super::state::as_f64;
 
 /// The prices that `infra/cost/cost.py` reads too.
 const PRICES: &str = include_str!("../../../../infra/cost/prices.json");
-/// What was measured or is assumed there.
+/// Measured and assumed sizes, which `infra/cost/cost.py` reads too.
 const MEASURED: &str = include_str!("../../../../infra/cost/measured.json");
 /// Memory of each function in the template's defaults, GB.
 const MEMORY_GB: f64 = 256.0 / 1_024.0;
 
-/// US dollars, us-east-1, free tiers not subtracted: from the start to the end of the last mail. What
-/// a stack costs without mail is not in it.
+/// US dollars in us-east-1, without free tiers, from the start to the end of the last mail. The
+/// fixed cost of a stack without mail is not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {
-    /// SES, by recipient.
     pub ses: f64,
-    /// SQS, by call; a call of more than 64 KB costs more, which is not counted.
+    /// SQS calls. A call above 64 KB is billed as several, which is not modelled.
     pub sqs: f64,
     /// Lambda: starts, and time at 256 MB on arm64.
     pub lambda: f64,
     /// The ledger: claims, reports, and the duplicate guard's marks.
     pub dynamodb: f64,
-    /// What the functions log at the level `info`.
+    /// CloudWatch Logs, with the functions at log level `info`.
     pub logs: f64,
-    /// All of it.
     pub total: f64,
     /// Calls to SQS for each mail.
     pub sqs_calls_per_mail: f64,
@@ -58,7 +56,7 @@ struct SchedulerMinute {
 }
 
 impl Cost {
-    /// Of what a run asked for.
+    /// The cost of the services that a run used.
     pub(super) fn of(
         scenario: &Scenario,
         records: &[WindowRecord],

@@ -1,4 +1,12 @@
-//! The day's quota over a stretch: when it is used up, and when what was sent a day ago frees it.
+//! The daily quota during a skip: when it is used up, and when sends of the day before free it
+//! again.
+//!
+//! SES counts the recipients of the last 24 hours. A skip assumes a constant rate, so it must end
+//! before the daily quota changes that rate. Two cases: while the quota does not limit, a skip ends
+//! before the sum of the last 24 hours would reach it. While it does limit, exactly as much is sent
+//! as is freed, so a skip ends where the amount sent 24 hours earlier changes. Example: a quota of
+//! 100,000 and a rate of 14/s use it up after about 2 h; nothing is sent until 24 hours after the
+//! start, and then 14/s again, as the first sends leave the count.
 
 use tidegate_core::daily::DailyPolicy;
 
@@ -8,19 +16,19 @@ use super::skip::floor;
 use super::state::{SimulationState, as_f64};
 use crate::world::World;
 
-/// Windows of a day.
 const DAY: u64 = 86_400;
-/// Looks ahead are so many windows apart.
+/// The step of the look-ahead, in windows.
 const STEP: u64 = 60;
-/// The scheduler reads the day's count once a minute, and pollers leave what is not reported yet.
+/// A skip ends this many windows before the quota is used up: the scheduler reads SES's count once
+/// a minute, and pollers keep a reserve for sends that are not reported yet.
 const BEFORE_THE_END: u64 = 90;
 
-/// The day's quota, where there is one.
+/// The daily quota as the simulation sees it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DailyLimit {
-    /// What of it campaigns may use; none is no limit.
+    /// The recipients that campaigns may use of it; `None` without a limit.
     open: Option<f64>,
-    /// What was sent at the start.
+    /// Recipients that were sent in the 24 hours before the start.
     sent: f64,
 }
 
@@ -39,13 +47,14 @@ impl DailyLimit {
         others + sent_between(&state.records, since, window)
     }
 
-    /// Whether the day's quota is, or nearly is, what limits.
+    /// Whether more than 97 % of the daily quota is used, so that it limits the rate now or soon.
     pub(super) fn is_binding(&self, state: &SimulationState, window: u64) -> bool {
         self.open.is_some_and(|open| self.sum(state, window) > 0.97 * open)
     }
 
-    /// How many of `windows` pass from `from` on until the day's quota changes something, at `rate`
-    /// recipients a window, which `measured` windows showed.
+    /// The number of windows from `from` on, at most `windows`, until the daily quota changes the
+    /// rate. `rate` is the number of recipients per window, `measured` the number of windows it was
+    /// measured in.
     pub(super) fn windows_until_change(
         &self,
         state: &SimulationState,
@@ -81,14 +90,15 @@ impl DailyLimit {
         windows
     }
 
-    /// Recipients that `windows` windows from `at` on free.
+    /// Recipients that leave SES's 24-hour count in the `windows` windows from `at` on.
     fn released(&self, state: &SimulationState, at: u64, windows: u64) -> f64 {
         let others = if at < DAY && at + windows >= DAY { self.sent } else { 0.0 };
         let (from, to) = (at.saturating_sub(DAY), (at + windows).saturating_sub(DAY));
         others + sent_between(&state.records, from, to)
     }
 
-    /// For how many windows as much frees up as in those that were measured.
+    /// For how many windows as many recipients leave the count per window as in the measured
+    /// windows, within 5 %.
     fn windows_of_equal_release(&self, state: &SimulationState, from: u64, measured: u64) -> u64 {
         let before =
             self.released(state, from.saturating_sub(measured), measured) / as_f64(measured);
@@ -115,7 +125,8 @@ fn sent_between(records: &[WindowRecord], from: u64, to: u64) -> f64 {
     within.map(part).sum()
 }
 
-/// The recipients of a stretch, ten windows at a time, as SES counts them into its day.
+/// Splits the recipients of a skip into portions of ten windows, for SES's daily count. Each is
+/// (last window, recipients); rounding errors do not accumulate.
 pub(super) fn portions(skip: &WindowRecord) -> impl Iterator<Item = (u64, u64)> {
     let total = skip.total();
     let each = total / as_f64(skip.windows.max(1));

@@ -11,22 +11,20 @@ use super::parse::span;
 
 const ALLOWED: &str = "`throttle`, `5xx`, `outage`, `reset`, `lost-answer` or `rejected`, then any of `ratio=0.01`, `from=10m` and `to=1h`";
 
-/// What goes wrong with sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendFault {
-    /// SES refuses for the rate, although the quota is kept (`TooManyRequestsException`).
+    /// SES refuses for the rate although the quota is respected (`TooManyRequestsException`).
     Throttle,
-    /// SES answers 500.
     ServerError,
     /// The connection breaks before SES acts.
     Reset,
-    /// SES takes the mail and its answer is lost.
+    /// SES accepts the mail and its answer is lost, so the mail is sent again.
     LostAnswer,
     /// SES refuses this mail for good.
     Rejected,
 }
 
-/// A fault, for a share of the sends and a span of time.
+/// A fault that strikes a share of the sends during a span of time.
 ///
 /// ```
 /// use tidegate_simulator::plan::PlannedFault;
@@ -37,13 +35,12 @@ pub enum SendFault {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlannedFault {
-    /// What goes wrong.
     pub kind: SendFault,
-    /// With which share of the sends, 0 to 1.
+    /// The share of the sends that it strikes, 0 to 1.
     pub ratio: f64,
-    /// From when on, after the start.
+    /// When it begins, as a time after the start.
     pub from: Duration,
-    /// Until when, after the start; none is for ever.
+    /// When it ends, as a time after the start; `None` if it never does.
     pub to: Option<Duration>,
 }
 
@@ -100,7 +97,7 @@ impl fmt::Display for PlannedFault {
 }
 
 impl PlannedFault {
-    /// The rule of it, where the start is at `start`.
+    /// The fault plan's rule for it, with the start of the forecast at `start`.
     pub(super) fn rule(&self, start: Timestamp) -> Rule<Failure> {
         let fault = match self.kind {
             SendFault::Throttle => Fault::Before(failures::rate_exceeded()),
@@ -114,7 +111,7 @@ impl PlannedFault {
         rule.during(start + self.from..end)
     }
 
-    /// Whether it strikes so long after the start.
+    /// Whether it is active at this time after the start.
     pub(super) fn strikes_at(&self, after: Duration) -> bool {
         self.ratio > 0.0 && after >= self.from && self.to.is_none_or(|to| after < to)
     }

@@ -1,4 +1,4 @@
-//! A forecast out of several seeds' runs.
+//! Combines the runs of several seeds into a forecast.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -18,31 +18,31 @@ use super::state::as_f64;
 use tidegate_core::Window;
 use tidegate_core::config::EXPRESS;
 
-/// What a local run was off by, at most: the range is as wide at least. Seconds, and a share.
+/// The largest error that was measured against local runs, in seconds and as a share of the
+/// duration. The forecast's range is at least this wide.
 const MODEL_ERROR: (f64, f64) = (1.0, 0.005);
-/// SQS keeps no message longer.
 const RETENTION_DAYS: f64 = 14.0;
-/// Entries of a timeline, at most.
+/// The maximum number of entries of a timeline.
 const BUCKETS: u64 = 60;
 
-/// How a forecast is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForecastOptions {
-    /// Runs, each with other chance; 1 to 100.
+    /// The number of runs, each with its own random seed; 1 to 100.
     pub seeds: u64,
-    /// Whether every window is simulated, however long that takes.
+    /// Whether every window is simulated, without skipping ahead.
     pub every_window: bool,
 }
 
 impl Default for ForecastOptions {
-    /// Three runs, stepping over what is alike.
+    /// Three runs that skip ahead while nothing changes.
     fn default() -> Self {
         Self { seeds: 3, every_window: false }
     }
 }
 
-/// Forecasts `scenario`. Blocks: the runs take a thread each, as far as there are processors.
-/// `progress` is told now and then which part is done, 0.0 to 1.0; where it says false it ends.
+/// Forecasts `scenario`. This blocks: the runs use as many threads as there are processors.
+/// `progress` is called from time to time with the part that is done, 0.0 to 1.0; the forecast
+/// stops if it returns false.
 ///
 /// # Errors
 /// [`PlanError`] of a wrong scenario, [`PlanError::Stopped`].
@@ -149,7 +149,8 @@ fn combine_runs(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, Pla
     })
 }
 
-/// When a run's last campaign ends, and the deviation of that; none where mail is left.
+/// The end of a run's last campaign in seconds, with its standard deviation; `None` if mail is
+/// left.
 fn last_end(run: &RunResult) -> Option<(f64, f64)> {
     let ends = run.campaigns.iter().filter(|campaign| campaign.accepted > 0.0 || campaign.left > 0);
     let ends: Option<Vec<_>> =
@@ -157,7 +158,8 @@ fn last_end(run: &RunResult) -> Option<(f64, f64)> {
     ends?.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// The span of several runs' ends: none where one has none.
+/// The estimated end from several runs: the median, two standard deviations to both sides, and at
+/// least the model's error. `None` if a run has no end.
 fn span(ends: &[Option<(f64, f64)>]) -> Option<EndEstimate> {
     let ends: Vec<(f64, f64)> = ends.iter().copied().collect::<Option<_>>()?;
     let mut sorted: Vec<f64> = ends.iter().map(|end| end.0).collect();
@@ -272,16 +274,18 @@ fn warnings(
     warnings
 }
 
-/// The poller's memory, as far as it is known: Lambda tells it to the function alone.
+/// The poller's memory if it is known: Lambda reports it to the function only.
 fn memory(scenario: &Scenario) -> Memory {
     scenario.deployed.as_ref().map_or_else(Memory::default, |deployed| deployed.poller.memory)
 }
 
-/// Mails up to which a run with mails of several recipients is simulated window by window.
+/// Up to this number of mails, a scenario with several recipients per mail is simulated window by
+/// window.
 const UNEVEN_MAILS: u64 = 200_000;
 
-/// Whether windows are not alike: a mail of several recipients that does not fit waits, by chance, and
-/// moves the end by minutes. So nothing is stepped over, as far as that takes seconds.
+/// Whether skipping ahead would be inaccurate: a mail with several recipients that does not fit
+/// into its window waits for a random time, which moves the end by minutes. Such scenarios are
+/// simulated window by window if that takes only seconds.
 fn is_uneven(scenario: &Scenario) -> bool {
     let large = scenario.campaigns.iter().any(|load| load.recipients > 1);
     large && scenario.mails() <= UNEVEN_MAILS

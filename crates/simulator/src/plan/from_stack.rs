@@ -4,8 +4,9 @@ use super::scenario::{CampaignLoad, DailyQuotaSettings, Scenario};
 use crate::settings::Deployment;
 
 impl Scenario {
-    /// What stands on a stack's queues, with its settings, weights and quota: mails of one recipient each,
-    /// since SQS counts messages. A campaign that is held has no weight.
+    /// A scenario from a running stack: the messages on its queues, its settings, weights and
+    /// quota. Mails count as one recipient each, because SQS counts messages. A campaign that is
+    /// held gets weight 0.
     pub fn from_stack(facts: &StackFacts, deployed: Deployment) -> Self {
         let mut scenario = Self::new(facts.at);
         let control = &facts.standing.control;
@@ -37,7 +38,7 @@ impl Scenario {
     }
 }
 
-/// A number of recipients as SES tells it; none is no limit.
+/// Converts SES's number of recipients; SES reports -1 for no limit.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is not negative")]
 fn recipients(told: f64) -> Option<u64> {
     (told >= 0.0).then_some(told as u64)

@@ -1,4 +1,4 @@
-//! What a person writes: spans of time, latencies, campaigns, weights, variants.
+//! Parsers of the command line's values: durations, latencies, campaigns, weights and variants.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tidegate_memory::Latency;
 use super::error::PlanError;
 use super::scenario::{CampaignLoad, DailyQuotaSettings, Scenario};
 
-/// A span such as `80ms`, `10m` or `1h 30m`, at most ten years.
+/// A duration such as `80ms`, `10m` or `1h 30m`, at most ten years.
 pub(super) fn span(text: &str) -> Option<Duration> {
     let longest = Duration::from_hours(24 * 3_650);
     humantime::parse_duration(text.trim()).ok().filter(|span| *span <= longest)
@@ -56,7 +56,7 @@ pub fn latency(text: &str) -> Result<Latency, PlanError> {
     read().ok_or_else(|| refused("latency", text, allowed))
 }
 
-/// A whole number; `k` and `M` are thousands and millions.
+/// A whole number, with `k` for thousands or `M` for millions.
 fn count(text: &str) -> Option<u64> {
     let (digits, times) = match text.trim() {
         text if text.ends_with('k') => (text.trim_end_matches('k'), 1_000),
@@ -87,7 +87,7 @@ impl FromStr for CampaignLoad {
     }
 }
 
-/// Weights as they are written: `big=90,small=10`, with commas or spaces between them.
+/// A list of weights such as `big=90,small=10`, separated by commas or spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WeightList(pub Vec<(String, u32)>);
 
@@ -143,7 +143,7 @@ pub fn pace(text: &str) -> Result<Pace, PlanError> {
     }
 }
 
-/// A variant as it is written: a name, and what of the scenario it changes.
+/// A variant of a scenario: its name and the settings that it changes.
 ///
 /// ```
 /// use tidegate_core::Timestamp;
@@ -157,7 +157,6 @@ pub fn pace(text: &str) -> Result<Pace, PlanError> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// Its name.
     pub name: String,
     /// Settings and their values, as they were written.
     changes: Vec<(String, String)>,
@@ -237,7 +236,7 @@ impl Variant {
     }
 }
 
-/// By name, or as many numbers as there are campaigns.
+/// Sets weights given by name (`big=50,small=50`) or as one number for each campaign (`50/50`).
 fn weights(value: &str, scenario: &mut Scenario) -> Result<(), PlanError> {
     if value.contains('=') {
         return value.parse::<WeightList>()?.set(scenario);

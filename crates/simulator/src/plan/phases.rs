@@ -1,4 +1,4 @@
-//! What limits, phase by phase.
+//! Splits a forecast into phases and finds the bottleneck of each.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,29 +9,26 @@ use super::record::{ReportSums, WindowRecord};
 use super::scenario::Scenario;
 use super::state::as_f64;
 
-/// What keeps mail from being sent faster.
+/// The reason why mail is not sent faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bottleneck {
-    /// The quota a second.
     Quota,
-    /// The quota a second, of which other campaigns have their share.
+    /// The quota, of which other campaigns get their shares.
     Weight,
-    /// The daily quota.
     DailyQuota,
-    /// The circuit breaker: SES fails.
     Breaker,
-    /// SES refuses for the rate, which is lowered therefore.
+    /// SES refuses for the rate, so the rate factor is lowered.
     Throttling,
     /// Sends that fail use slots, and are sent again.
     Failures,
-    /// Mail comes too slowly out of its queues.
+    /// The feed brings mail more slowly than the quota allows.
     Feed,
     /// Sends cannot start in time for their slots.
     Lateness,
-    /// The first mails are found, and fed.
+    /// The first mails are being found and fed.
     Start,
-    /// Nothing is left but last mails and attempts that wait.
+    /// Only last mails and waiting retries are left.
     NothingLeft,
 }
 
@@ -52,31 +49,26 @@ impl fmt::Display for Bottleneck {
     }
 }
 
-/// A campaign within a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PhaseShare {
-    /// Recipients a second.
     pub per_second: f64,
-    /// What limits it.
     pub limit: Bottleneck,
 }
 
-/// A span of time in which the same campaigns have mail and the same limits them.
+/// A span of time during which the same campaigns have mail and the same bottleneck applies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Phase {
-    /// From when on, seconds after the start.
+    /// The begin in seconds after the start.
     pub from_seconds: f64,
-    /// Until when.
     pub to_seconds: f64,
     /// Recipients a second, express mail included.
     pub per_second: f64,
-    /// What limits the whole.
     pub limit: Bottleneck,
-    /// By campaign.
     pub campaigns: BTreeMap<String, PhaseShare>,
 }
 
-/// What tells one phase from another.
+/// The properties that are constant during a phase: campaigns with mail, active faults, held,
+/// blocked by the breaker, before the first mail.
 type PhaseKey = (u64, u64, bool, bool, bool);
 
 fn key(record: &WindowRecord, first: u64) -> PhaseKey {
@@ -91,7 +83,6 @@ fn key(record: &WindowRecord, first: u64) -> PhaseKey {
     )
 }
 
-/// The phases of a run.
 pub(super) fn phases(scenario: &Scenario, records: &[WindowRecord]) -> Vec<Phase> {
     let last = records.iter().rposition(|record| record.total() > 0.0).map_or(0, |last| last + 1);
     let records = records.get(..last).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A picture of pixels that plotters draws on, and its PNG. Text is of a font that is drawn already:
-//! plotters would need one of the machine's.
+//! A pixel image for plotters, and its encoding as PNG. Text uses an embedded bitmap font, because
+//! plotters would otherwise need a font of the machine.
 
 use std::convert::Infallible;
 
@@ -11,7 +11,7 @@ use plotters_backend::{BackendColor, BackendCoord, BackendTextStyle, DrawingErro
 
 const WEIGHT: FontWeight = FontWeight::Regular;
 const HEIGHT: RasterHeight = RasterHeight::Size16;
-/// What the font has not is shown as this.
+/// Replaces characters that the font lacks.
 const UNKNOWN: char = '?';
 const CHANNELS: usize = 3;
 
@@ -24,14 +24,13 @@ pub(super) struct Raster<'a> {
 }
 
 impl<'a> Raster<'a> {
-    /// A white picture, in `pixels`.
     pub(super) fn on(pixels: &'a mut Vec<u8>, width: u32, height: u32) -> Self {
         pixels.clear();
         pixels.resize((width as usize) * (height as usize) * CHANNELS, 255);
         Self { width, height, pixels }
     }
 
-    /// Lays a colour over a pixel; outside the picture nothing is drawn.
+    /// Blends a colour into a pixel; positions outside the image are ignored.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 255")]
     fn lay(&mut self, (x, y): BackendCoord, (red, green, blue): (u8, u8, u8), alpha: f64) {
         let (Ok(x), Ok(y)) = (u32::try_from(x), u32::try_from(y)) else { return };
@@ -45,7 +44,7 @@ impl<'a> Raster<'a> {
         }
     }
 
-    /// Width and height of a line of text, before it is turned.
+    /// Width and height of a line of text, before any rotation.
     fn extent(text: &str) -> (i32, i32) {
         let width = get_raster_width(WEIGHT, HEIGHT) * text.chars().count();
         (i32::try_from(width).unwrap_or(i32::MAX), i32::try_from(HEIGHT.val()).unwrap_or(i32::MAX))
@@ -90,7 +89,7 @@ fn turned_size(transform: &FontTransform, width: i32, height: i32) -> (i32, i32)
     }
 }
 
-/// Where a pixel of a text of this size comes to be.
+/// The position of a text's pixel after the rotation.
 fn turned(
     transform: &FontTransform,
     (x, y): BackendCoord,
@@ -104,7 +103,7 @@ fn turned(
     }
 }
 
-/// What was drawn on a [`Raster`] of this size, as PNG.
+/// Encodes the pixels of a [`Raster`] of this size as PNG.
 pub(super) fn png(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::EncodingError> {
     let mut written = Vec::new();
     let mut encoder = png::Encoder::new(&mut written, width, height);

@@ -1,26 +1,21 @@
-//! What was sent when, and what it took: a record a window, and one for each stretch stepped over.
+//! Records of a simulated run: one for each simulated window and one for each skip, with recipients
+//! sent and service calls.
 
 use tidegate_core::Window;
 use tidegate_delivery::poll::{End, WindowReport};
 
-/// What the services were asked for.
+/// Calls to the services, for the cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ServiceUsage {
-    /// Calls to standard queues.
     pub(super) sqs_standard: f64,
-    /// Calls to FIFO queues.
     pub(super) sqs_fifo: f64,
-    /// Starts of the poller.
     pub(super) pollers: f64,
-    /// What they ran, milliseconds.
     pub(super) poller_ms: f64,
     /// Windows that were claimed: a write then, and one with the report.
     pub(super) claims: f64,
-    /// Mails that SES answered.
     pub(super) mails: f64,
 }
 
-/// What pollers reported, summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ReportSums {
     pub(super) slots: f64,
@@ -36,7 +31,6 @@ pub(super) struct ReportSums {
     pub(super) slowed: f64,
     /// Windows at a rate below the quota that the tick brought: the day's quota is spread.
     pub(super) spread: f64,
-    /// Mails dead-lettered.
     pub(super) dead: f64,
     /// Mails that SES accepted, and said so.
     pub(super) accepted: f64,
@@ -47,7 +41,6 @@ pub(super) struct ReportSums {
 pub(super) struct WindowRecord {
     /// The first window, counted from the start.
     pub(super) from: u64,
-    /// How many windows.
     pub(super) windows: u64,
     /// Recipients sent, by campaign, express last.
     pub(super) sent: Vec<f64>,
@@ -129,12 +122,10 @@ impl WindowRecord {
         self.usage.add(&other.usage, times);
     }
 
-    /// All recipients that were sent.
     pub(super) fn total(&self) -> f64 {
         self.sent.iter().sum()
     }
 
-    /// The window after it.
     pub(super) const fn end(&self) -> u64 {
         self.from + self.windows
     }

@@ -1,4 +1,4 @@
-//! What a forecast says.
+//! The forecast as it is shown and written as JSON.
 
 use std::collections::BTreeMap;
 
@@ -11,61 +11,46 @@ use super::phases::{Bottleneck, Phase};
 /// Seconds after the start, within what is thought likely.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EndEstimate {
-    /// Not earlier.
     pub earliest: f64,
     /// In the median of the simulated runs.
     pub expected: f64,
-    /// Not later.
     pub latest: f64,
 }
 
-/// A campaign's end.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CampaignForecast {
-    /// Its name.
     pub name: String,
-    /// Its weight.
     pub weight: u32,
-    /// Its mails at the start.
     pub mails: u64,
-    /// Recipients of each.
     pub recipients_per_mail: u32,
     /// When its last mail reaches SES, seconds after the start; none where mails are left.
     pub ends_after_seconds: Option<EndEstimate>,
-    /// The second of that.
     pub ends_at: Option<Window>,
-    /// Mails that SES accepts.
     pub accepted: u64,
     /// Mails that are left as nothing is sent any more, or the forecast ends.
     pub left: u64,
 }
 
-/// What is sent when.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Timeline {
-    /// How long each entry is.
     pub bucket_seconds: u64,
     /// Recipients a minute, one number an entry, by campaign; `express` beside them where there is some.
     pub per_minute: BTreeMap<String, Vec<f64>>,
 }
 
-/// How the forecast was made.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Simulation {
-    /// Runs, each with other chance.
     pub seeds: u64,
     /// Seconds from the start to the end, in one run.
     pub windows: u64,
     /// Of them, those that were simulated; the others were stepped over.
     pub simulated_windows: u64,
-    /// Mails that were simulated.
     pub simulated_mails: u64,
 }
 
-/// A forecast.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecast {
-    /// What it is called beside its variants.
+    /// The scenario's name, which tells it from its variants.
     pub name: String,
     /// When the mails are on their queues.
     pub start: Window,
@@ -75,24 +60,17 @@ pub struct Forecast {
     pub ends_after_seconds: Option<EndEstimate>,
     /// When the first mail reaches SES, seconds after the start.
     pub first_mail_after_seconds: Option<f64>,
-    /// The campaigns, in their order.
     pub campaigns: Vec<CampaignForecast>,
     /// Mails that end as dead letters.
     pub dead_letters: u64,
-    /// What limits, phase by phase.
     pub phases: Vec<Phase>,
-    /// What is sent when.
     pub timeline: Timeline,
-    /// What it costs.
     pub cost: Cost,
-    /// What the operator should know.
     pub warnings: Vec<String>,
-    /// How the forecast was made.
     pub simulation: Simulation,
 }
 
 impl Forecast {
-    /// What limits longest.
     pub fn mostly(&self) -> Option<Bottleneck> {
         let mut seconds: BTreeMap<Bottleneck, f64> = BTreeMap::new();
         for phase in &self.phases {

@@ -20,10 +20,8 @@ const WARM_UP: Duration = Duration::from_secs(25);
 /// Nothing sent for so many windows: nothing will be.
 const STALLED_AFTER: u64 = 7 * 86_400;
 
-/// How a seed's run went.
 #[derive(Clone, Debug)]
 pub(super) struct RunResult {
-    /// By campaign.
     pub(super) campaigns: Vec<CampaignResult>,
     pub(super) records: Vec<WindowRecord>,
     /// Of the first mail, after the start.
@@ -35,14 +33,12 @@ pub(super) struct RunResult {
     pub(super) held: Vec<String>,
 }
 
-/// How a campaign's mails ended.
 #[derive(Clone, Debug)]
 pub(super) struct CampaignResult {
     /// Seconds after the start of its last mail's arrival; none where mails are left.
     pub(super) after: Option<f64>,
     /// Of that, by the stretches stepped over.
     pub(super) deviation: f64,
-    /// Mails that SES accepted.
     pub(super) accepted: f64,
     /// Mails that are left, those in the merge queue included.
     pub(super) left: u64,
@@ -50,12 +46,11 @@ pub(super) struct CampaignResult {
     pub(super) held: Vec<String>,
 }
 
-/// What a run is told, and asks, while it goes on.
+/// The caller's control over a run.
 #[derive(Clone, Copy)]
 pub(super) struct Hooks<'a> {
     /// Told the part of the mails that is done; false stops the run.
     pub(super) progress: &'a (dyn Fn(f64) -> bool + Sync),
-    /// Whether every window is simulated.
     pub(super) every_window: bool,
 }
 
@@ -64,7 +59,7 @@ enum NextStep {
     StepOver(Box<Skip>),
 }
 
-/// Runs `scenario` with the chance of `seed`. Must be called inside a paused tokio runtime.
+/// Runs `scenario` with the random seed `seed`. Must be called inside a paused tokio runtime.
 pub(super) async fn run(
     scenario: &Scenario,
     seed: u64,
@@ -154,7 +149,7 @@ impl SimulationState {
         accepted / as_f64(scenario.mails().max(1))
     }
 
-    /// Whether nothing was sent for so long that nothing will be.
+    /// Whether nothing was sent for [`STALLED_AFTER`] windows, so that the run can end.
     fn is_stuck(&self) -> bool {
         let Some(last) = self.records.last() else { return false };
         let quiet = self.records.iter().rev().take_while(|record| record.total() <= 0.0);

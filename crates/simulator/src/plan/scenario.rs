@@ -12,77 +12,70 @@ use super::error::PlanError;
 use super::fault::PlannedFault;
 use crate::settings::{Deployment, WorldSettings};
 
-/// Most mails of a campaign, and most recipients of the day: what a forecast takes.
+/// The most mails of a campaign and the largest daily quota that a forecast accepts.
 pub const MOST_MAILS: u64 = 1_000_000_000;
-/// Most recipients of one mail, as SES has it.
+/// SES's limit of recipients for one mail.
 pub const MOST_RECIPIENTS: u32 = 50;
-/// Most campaigns of a forecast.
 pub const MOST_CAMPAIGNS: usize = 32;
 
-/// A campaign's mails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CampaignLoad {
-    /// Its name.
     pub name: String,
-    /// Its weight, 0 (it waits) to 10,000.
+    /// The weight, 0 to 10,000; with weight 0 its mails are not sent.
     pub weight: u32,
-    /// How many mails stand on its queue, or are put there at the start.
+    /// Mails that are on its queue at the start.
     pub mails: u64,
-    /// How many recipients each has, 1 to 50.
+    /// Recipients of each mail, 1 to 50.
     pub recipients: u32,
 }
 
-/// The daily quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DailyQuotaSettings {
-    /// Recipients in any 24 hours.
     pub quota: u64,
-    /// What of it was sent at the start; it frees up 24 hours later, since nobody tells when it was sent.
+    /// Recipients sent in the 24 hours before the start. SES does not report when, so all of them
+    /// are taken to leave the count 24 hours after the start.
     pub sent: u64,
-    /// At the full rate until it is used up, or spread over the day.
+    /// Whether it is used at the full rate until it is exhausted, or spread over the day.
     pub pace: Pace,
 }
 
-/// What is forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// What it is called beside its variants.
+    /// The scenario's name, which tells it from its variants.
     pub name: String,
-    /// The campaigns, in their order.
     pub campaigns: Vec<CampaignLoad>,
-    /// Recipients a second.
     pub quota: f64,
-    /// The daily quota; none is no limit.
+    /// The daily quota; `None` for no limit.
     pub daily: Option<DailyQuotaSettings>,
-    /// From a mail's hand-over to SES's answer.
+    /// Time from handing a mail to SES until its answer.
     pub latency: Latency,
-    /// Of a call to SQS.
     pub sqs_latency: Latency,
-    /// The part of the quota kept free; none is the deployment's, or the default.
+    /// The rate margin; `None` for the deployment's or the default.
     pub guard: Option<f64>,
-    /// With a merge queue, or direct.
+    /// Whether there is a merge queue; without one it is direct mode.
     pub merge: bool,
-    /// Express mails a second that come all along; none is no express queue.
+    /// Express mails per second during the whole run; `None` without an express queue.
     pub express: Option<f64>,
-    /// Part of the mails that goes to single domains; each of the others goes to one of its own.
+    /// Shares of the mails for named recipient domains; every other mail goes to a domain of its
+    /// own.
     pub domains: Vec<DomainShare>,
-    /// What recipient domains may be sent; none is the deployment's, or no limit.
+    /// Limits of recipient domains; `None` for the deployment's, or no limits.
     pub domain_limits: Option<DomainLimits>,
-    /// What goes wrong.
     pub faults: Vec<PlannedFault>,
     /// The size of a mail, KB.
     pub mail_kb: u32,
-    /// When the mails are on their queues.
+    /// The start: the time at which the mails are on their queues.
     pub start: Timestamp,
-    /// What the functions are configured with; none is the template's defaults.
+    /// The configuration of the deployed functions; `None` for the template's defaults.
     pub deployed: Option<Box<Deployment>>,
-    /// Whether the stack runs since before the start. A new one has no warm poller and knows nothing.
+    /// Whether the stack was running before the start. A new stack has no warm poller and no state
+    /// in its ledger.
     pub warm: bool,
 }
 
 impl Scenario {
-    /// A running stack of the template's defaults in merge mode: 14 recipients a second, no daily quota,
-    /// SES answers in 80 ms, SQS in 5 to 15 ms. Without campaigns.
+    /// A running stack with the template's defaults in merge mode and without campaigns: 14
+    /// recipients per second, no daily quota, SES answers in 80 ms, SQS in 5 to 15 ms.
     pub fn new(start: Timestamp) -> Self {
         let ms = Duration::from_millis;
         Self {
@@ -105,18 +98,17 @@ impl Scenario {
         }
     }
 
-    /// All mails of all campaigns; of more than fit the most that do.
+    /// The mails of all campaigns; saturates instead of overflowing.
     pub fn mails(&self) -> u64 {
         self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(load.mails))
     }
 
-    /// All their recipients.
     pub fn recipients(&self) -> u64 {
         let of = |load: &CampaignLoad| load.mails.saturating_mul(u64::from(load.recipients));
         self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(of(load)))
     }
 
-    /// Whether a recipient domain's limit may hold back some of the mails.
+    /// Whether a limit of a recipient domain can delay some of the mails.
     pub fn is_limited_by_domain(&self) -> bool {
         let deployed = self.deployed.as_ref().map(|deployed| &deployed.poller.domains.limits);
         let limits = self.domain_limits.as_ref().or(deployed);
@@ -126,7 +118,7 @@ impl Scenario {
         self.domains.iter().any(limited)
     }
 
-    /// Says what is wrong with it.
+    /// Checks every value of the scenario.
     ///
     /// # Errors
     /// [`PlanError`] of its first wrong value.
@@ -192,7 +184,6 @@ impl Scenario {
         Ok(())
     }
 
-    /// The world of one seed.
     pub(super) fn settings(&self, seed: u64) -> WorldSettings {
         let campaigns: Vec<(&str, u32)> =
             self.campaigns.iter().map(|load| (load.name.as_str(), load.weight)).collect();

@@ -1,4 +1,5 @@
-//! What one simulated run keeps: the mails still to come, and what was sent when.
+//! The state of one simulated run: the mails still to be enqueued, and the records of finished
+//! windows.
 
 use std::collections::VecDeque;
 
@@ -14,56 +15,52 @@ use crate::lambda::PollerRun;
 use crate::mail::{ProducedMail, produced};
 use crate::world::{EXPRESS, MERGE, World, domain_queue, url};
 
-/// What a window's pollers did is known so many windows later.
+/// The pollers of a window have reported this many windows later.
 const REPORTED_AFTER: u64 = 3;
 
-/// A campaign's mails on their way.
+/// The progress of one campaign in a run.
 #[derive(Clone, Debug)]
 pub(super) struct CampaignRun {
     pub(super) name: String,
     pub(super) recipients: f64,
-    /// Its share of all weights.
     pub(super) share: f64,
-    /// Mails that are not on the queue yet: it is topped up, since nothing reads how long it is.
+    /// Mails that are not enqueued yet. The queue is refilled as it drains, because a queue with a
+    /// million messages would cost memory and nothing depends on its length.
     pub(super) reservoir: u64,
-    /// Mails that are put on the queue when fewer than these can be received.
+    /// The queue is refilled when fewer messages than this are visible.
     refill_below: u64,
     mail: ProducedMail,
     domains: Vec<DomainShare>,
     enqueued: u64,
-    /// Of them, those that SES accepted.
+    /// Mails that SES accepted of those that were enqueued.
     enqueued_accepted: u64,
-    /// Mails that SES accepted, those stepped over included.
+    /// Mails that SES accepted, including those of skips.
     pub(super) accepted: f64,
-    /// The last arrival at SES.
     pub(super) last: Option<Timestamp>,
-    /// Less than a mail that a stretch owes.
+    /// The fraction of a mail that the last skip rounded off; the next skip adds it.
     pub(super) carry: f64,
-    /// The variance of its end that the stretches stepped over add, seconds squared.
+    /// The variance of the campaign's end caused by skips, in seconds squared.
     pub(super) variance: f64,
 }
 
-/// One run's state.
 #[derive(Debug)]
 pub(super) struct SimulationState {
     pub(super) campaigns: Vec<CampaignRun>,
-    /// Finished windows and stretches, in order.
+    /// Records of finished windows and skips, in order of time.
     pub(super) records: Vec<WindowRecord>,
-    /// Windows that are not finished.
     open: VecDeque<WindowRecord>,
-    /// What belongs to none: never read.
+    /// A placeholder for events outside all windows; never read.
     stray: WindowRecord,
     pub(super) start: Timestamp,
-    /// The window of the start: number 0.
+    /// The window that contains the start; it has number 0.
     pub(super) first_window: Window,
     pub(super) first_arrival: Option<Timestamp>,
-    /// Windows that were simulated.
     pub(super) simulated: u64,
-    /// Mails that were simulated.
     pub(super) simulated_mails: u64,
     express: Option<(f64, f64, u64)>,
     calls: (u64, u64),
-    /// Since which window the same campaigns have mail under the same faults.
+    /// The window since which the same campaigns have had mail and the same faults have been
+    /// active.
     pub(super) unchanged_since: u64,
 }
 
@@ -87,17 +84,16 @@ impl SimulationState {
         }
     }
 
-    /// The number of the window that is now.
+    /// The number of the current window.
     pub(super) fn now(&self, world: &World) -> u64 {
         number(Window::containing(world.universe.now()), self.first_window)
     }
 
-    /// Windows whose pollers have reported.
     pub(super) fn reported_windows(&self, world: &World) -> u64 {
         self.now(world).saturating_sub(REPORTED_AFTER)
     }
 
-    /// Takes over what happened until now.
+    /// Adds all events until now to the records of their windows.
     pub(super) fn observe(&mut self, world: &World, scenario: &Scenario) {
         let now = self.now(world);
         let waiting = self.waiting(world);
@@ -169,7 +165,8 @@ impl SimulationState {
         self.at(now).usage.add(&usage, 1.0);
     }
 
-    /// The record of a window that is not finished; of the oldest one for what comes later than that.
+    /// The open record of a window. Events of a window that is closed already go to the oldest open
+    /// record.
     fn at(&mut self, window: u64) -> &mut WindowRecord {
         let done = self.records.last().map_or(0, WindowRecord::end);
         let campaigns = self.campaigns.len() + 1;
@@ -180,7 +177,6 @@ impl SimulationState {
         self.open.get_mut(index).unwrap_or(&mut self.stray)
     }
 
-    /// Finishes the windows before `known`.
     fn close(&mut self, known: u64) {
         while let Some(record) = self.open.pop_front_if(|record| record.from < known) {
             self.simulated += 1;
@@ -195,7 +191,7 @@ impl SimulationState {
         }
     }
 
-    /// Forgets what came before the start.
+    /// Discards everything that happened before the start.
     pub(super) fn begin(&mut self, world: &World) {
         drop(world.ses.take_arrivals());
         world.poller_runs().clear();
@@ -204,7 +200,7 @@ impl SimulationState {
         self.at(0).waiting = waiting;
     }
 
-    /// Finishes every window before `end`, and is ready for a stretch.
+    /// Closes every window before `end`, as a skip needs.
     pub(super) fn close_all(&mut self, end: u64) {
         if end > 0 {
             self.at(end - 1);
@@ -212,7 +208,8 @@ impl SimulationState {
         self.close(end);
     }
 
-    /// Adds a stretch, into which falls what is not finished: pollers that ended after its begin.
+    /// Adds the record of a skip. Open records, of pollers that ended after its begin, are added to
+    /// it.
     pub(super) fn push_skip(&mut self, mut record: WindowRecord) {
         for open in self.open.drain(..) {
             record.add(&open, 1.0);
@@ -220,7 +217,7 @@ impl SimulationState {
         self.records.push(record);
     }
 
-    /// Which campaigns have mail that was not fed, a bit each.
+    /// The campaigns with mail that was not fed yet, one bit for each.
     fn waiting(&self, world: &World) -> u64 {
         let has_mail = |campaign: &CampaignRun| {
             let depth = world.queues.true_depth(&url(&campaign.name));
@@ -231,8 +228,9 @@ impl SimulationState {
         campaigns.fold(0, |bits, (index, _)| bits | 1 << index)
     }
 
-    /// Whether a campaign's last mails wait in the merge queue: they end soon, or one that does not fit
-    /// is passed by for long, which no rate tells.
+    /// Whether the last mails of a campaign are in the merge queue. They end soon, or a large mail
+    /// is passed over for a long time; a constant rate describes neither, so these windows are
+    /// simulated.
     pub(super) fn has_last_mails_waiting(&self, waiting: u64) -> bool {
         let dead: f64 = self.records.iter().map(|record| record.sums.dead).sum();
         let fed = |(index, campaign): (usize, &CampaignRun)| {
@@ -241,7 +239,7 @@ impl SimulationState {
         dead <= 0.0 && self.campaigns.iter().enumerate().any(fed)
     }
 
-    /// Whether every mail is sent, or dead.
+    /// Whether every mail is sent or dead-lettered.
     pub(super) fn is_done(&self, world: &World) -> bool {
         let limited = (0..world.domain_queues()).map(domain_queue);
         let mut queues = limited.chain([MERGE.to_owned()]);
@@ -252,7 +250,8 @@ impl SimulationState {
         self.waiting(world) == 0 && queues.all(is_empty)
     }
 
-    /// Puts as many mails on the queues as the next windows need.
+    /// Refills the campaigns' queues for the next windows, and adds the express mails of this
+    /// window.
     pub(super) async fn top_up(&mut self, world: &World) -> Result<(), PlanError> {
         for campaign in &mut self.campaigns {
             let ready = world.queues.true_depth(&url(&campaign.name)).visible;
@@ -324,7 +323,7 @@ impl CampaignRun {
     }
 }
 
-/// A count as a number to reckon with.
+/// Converts a count for arithmetic with rates.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
 pub(super) fn as_f64(of: u64) -> f64 {
     of as f64

@@ -6,7 +6,7 @@ use super::phases::{Bottleneck, Phase};
 use super::report::{EndEstimate, Forecast, PlanReport};
 
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Phases shown; of a forecast of many days the first stand for the rest.
+/// The most phases that are shown; JSON output has all of them.
 const MOST_PHASES: usize = 12;
 
 impl View for PlanReport {
@@ -191,7 +191,7 @@ fn between(span: EndEstimate) -> String {
     format!("{} to {}", duration_text(span.earliest), duration_text(span.latest))
 }
 
-/// A span as people say it, to about a hundredth: `45 s`, `12 min 30 s`, `3 h 5 min`, `2 d 4 h`.
+/// A duration in at most two units, to about 1 %: `45 s`, `12 min 30 s`, `3 h 5 min`, `2 d 4 h`.
 pub(super) fn duration_text(seconds: f64) -> String {
     let whole = super::skip::floor(seconds.round());
     let two = |large: u64, unit: &str, small: u64, of: &str| {

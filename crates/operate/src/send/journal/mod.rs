@@ -29,23 +29,15 @@ const VERSION: u32 = 1;
 /// The first record: what is sent, and what stood as it began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalHeader {
-    /// The format.
     pub tidegate_journal: u32,
-    /// The campaign's name.
     pub campaign: String,
-    /// Its queue's URL.
     pub queue: String,
-    /// What the run is called.
     pub run: String,
     /// The input's name, templates and options by name: contents as their SHA-256.
     pub settings: BTreeMap<String, String>,
-    /// How many rows there are.
     pub rows: u64,
-    /// Who began it.
     pub by: String,
-    /// When.
     pub at: EpochMillis,
-    /// What stood then.
     pub before: Baseline,
 }
 
@@ -58,12 +50,10 @@ pub struct Baseline {
     pub possibly_sent: i64,
     /// Messages on the campaign's queue: visible, in flight and delayed.
     pub queued: u64,
-    /// Messages on the merge queue.
     pub merging: u64,
 }
 
 impl JournalHeader {
-    /// A header in today's format.
     pub fn new(campaign: &str, queue: &str, run: &str, by: &str, at: EpochMillis) -> Self {
         Self {
             tidegate_journal: VERSION,
@@ -106,30 +96,22 @@ impl JournalHeader {
 /// Something that is not as it was when the run began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SettingDifference {
-    /// The input, template or option.
     pub name: String,
     /// What it was: of a content the SHA-256.
     pub was: String,
-    /// What it is.
     pub is: String,
 }
 
-/// The records after the header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalRecord {
-    /// A batch that SQS took.
     Acknowledged(AcknowledgedRows),
     /// The run went on after an interruption.
     Resumed {
-        /// When.
         at: EpochMillis,
-        /// Whoever resumed it.
         by: String,
     },
-    /// Every row is acknowledged.
     Ended {
-        /// When.
         at: EpochMillis,
     },
 }
@@ -163,40 +145,16 @@ impl AcknowledgedRows {
 pub enum JournalError {
     /// It cannot be read or written.
     #[error("{path}: the journal cannot be {what}")]
-    Io {
-        /// The file.
-        path: String,
-        /// `read`, `written`, …
-        what: &'static str,
-        /// Why.
-        source: io::Error,
-    },
-    /// Another process has it.
+    Io { path: String, what: &'static str, source: io::Error },
     #[error("{path}: another tidegate send is at work on this journal; wait for it, or end it")]
-    InUse {
-        /// The file.
-        path: String,
-    },
+    InUse { path: String },
     /// A line within it is no record.
     #[error(
         "{path}:{line}: this is no record of a journal; restore the file, or send what is left of the input under another --run"
     )]
-    Damaged {
-        /// The file.
-        path: String,
-        /// The line, from 1.
-        line: u64,
-        /// Why.
-        source: serde_json::Error,
-    },
-    /// Another format.
+    Damaged { path: String, line: u64, source: serde_json::Error },
     #[error(
         "{path}: a journal of format {found}; allowed is {VERSION}: use the tidegate that wrote it"
     )]
-    Version {
-        /// The file.
-        path: String,
-        /// Its format.
-        found: u32,
-    },
+    Version { path: String, found: u32 },
 }

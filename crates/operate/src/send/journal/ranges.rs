@@ -32,7 +32,6 @@ impl RowRanges {
         self.stretches.insert(first, last);
     }
 
-    /// Whether `row` is in it.
     pub fn contains(&self, row: u64) -> bool {
         self.stretches.range(..=row).next_back().is_some_and(|(_, last)| *last >= row)
     }

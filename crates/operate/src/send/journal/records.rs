@@ -5,19 +5,15 @@ use tidegate_core::identity::EpochMillis;
 
 use super::{AcknowledgedRows, JournalError, JournalHeader, JournalRecord, RowRanges, VERSION};
 
-/// What a journal begins with.
 const BEGINNING: &[u8] = b"{\"tidegate_journal\":";
 
-/// What stands in a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalContents {
     /// The header; none where not even that was written.
     pub header: Option<JournalHeader>,
-    /// The rows that are acknowledged.
     pub acknowledged: RowRanges,
     /// When the run was over; none where it is not.
     pub ended: Option<EpochMillis>,
-    /// How often it was resumed.
     pub resumed: u64,
     /// Bytes up to the end of the last whole record: what follows is torn.
     pub whole: u64,
@@ -35,9 +31,6 @@ pub struct JournalReader<R> {
 
 impl<R: BufRead> JournalReader<R> {
     /// The records of `input`, which is called `path` in errors. The header is read at once.
-    ///
-    /// # Errors
-    /// [`JournalError`].
     pub fn new(path: &str, input: R) -> Result<Self, JournalError> {
         let path = path.to_owned();
         let mut records =
@@ -55,9 +48,6 @@ impl<R: BufRead> JournalReader<R> {
     }
 
     /// The next rows that are acknowledged; none at the end.
-    ///
-    /// # Errors
-    /// [`JournalError`].
     pub fn next_batch(&mut self) -> Result<Option<AcknowledgedRows>, JournalError> {
         while self.contents.header.is_some() && self.next_line()? {
             let record = serde_json::from_slice(&self.bytes).map_err(|e| self.damaged(e))?;
@@ -76,7 +66,6 @@ impl<R: BufRead> JournalReader<R> {
         Ok(None)
     }
 
-    /// What was read so far.
     pub const fn contents(&self) -> &JournalContents {
         &self.contents
     }
@@ -99,9 +88,6 @@ impl<R: BufRead> JournalReader<R> {
 }
 
 /// Reads a whole journal, called `path` in errors.
-///
-/// # Errors
-/// [`JournalError`].
 pub fn read_journal(path: &str, input: impl BufRead) -> Result<JournalContents, JournalError> {
     let mut records = JournalReader::new(path, input)?;
     while records.next_batch()?.is_some() {}

@@ -8,7 +8,6 @@ use super::{AcknowledgedRows, JournalError, JournalHeader, JournalRecord};
 /// What a machine's crash may cost of the acknowledged batches; a process's crash costs none.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// Where a journal is written.
 pub trait JournalSink {
     /// Adds `line`, which ends in a line feed, so that a crash of this process does not lose it.
     ///
@@ -26,7 +25,6 @@ pub trait JournalSink {
     fn path(&self) -> String;
 }
 
-/// Writes a journal's records.
 #[derive(Debug)]
 pub struct JournalWriter<L> {
     log: L,
@@ -45,27 +43,18 @@ impl<L: JournalSink> JournalWriter<L> {
     }
 
     /// Begins a journal: outlives any crash from here on.
-    ///
-    /// # Errors
-    /// [`JournalError`].
     pub fn begin(&mut self, header: &JournalHeader) -> Result<(), JournalError> {
         self.line(serde_json::to_vec(header))?;
         self.sync()
     }
 
     /// Adds a record that must outlive any crash.
-    ///
-    /// # Errors
-    /// [`JournalError`].
     pub fn record(&mut self, record: &JournalRecord) -> Result<(), JournalError> {
         self.line(serde_json::to_vec(record))?;
         self.sync()
     }
 
     /// Adds what was acknowledged by `now`.
-    ///
-    /// # Errors
-    /// [`JournalError`].
     pub fn acknowledge(
         &mut self,
         acknowledged: AcknowledgedRows,
