@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::error::EmailError;
 
-/// Orders the waiting messages of one campaign; the greater one goes first.
+/// Orders the mails of one campaign that a poller has received for its window; the greater one is sent
+/// first. It does not search a queue: a critical mail behind a backlog waits until it is received.
 ///
 /// ```
 /// use tidegate_core::email::Priority;
