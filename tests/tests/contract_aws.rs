@@ -11,7 +11,9 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ScalarAttributeType,
 };
-use ses_sandbox::{Change, DailyQuota, Quota, Running, Sandbox, SandboxConfig};
+use ses_sandbox::{
+    DailyQuota, MaxSendRate, SesSandbox, SesSandboxConfig, SesSandboxServer, SettingsChange,
+};
 use tidegate_aws::{DynamoLedger, S3Spill, SesAccount, SesMailer, SystemClock};
 use tidegate_core::spill::Location;
 use tidegate_tests::contract::directory::directory_contract;
@@ -127,7 +129,7 @@ async fn deferred_mail_on_s3_keeps_the_contract() {
 }
 
 struct Site {
-    sandbox: Running,
+    sandbox: SesSandboxServer,
     mailer: SesMailer,
     account: SesAccount,
     clock: SystemClock,
@@ -135,12 +137,12 @@ struct Site {
 
 struct Sites;
 
-fn change(limits: Limits) -> Change {
-    Change {
-        quota: Some(Quota::per_second(limits.rate).unwrap()),
+fn change(limits: Limits) -> SettingsChange {
+    SettingsChange {
+        quota: Some(MaxSendRate::per_second(limits.rate).unwrap()),
         daily_quota: Some(limits.daily.map_or(DailyQuota::Unlimited, DailyQuota::Recipients)),
         paused: Some(limits.paused),
-        ..Change::default()
+        ..SettingsChange::default()
     }
 }
 
@@ -148,8 +150,8 @@ impl MailRoom for Sites {
     type Site = Site;
 
     async fn open(&self, limits: Limits) -> Site {
-        let config = SandboxConfig::default().changed(change(limits));
-        let sandbox = Sandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
+        let config = SesSandboxConfig::default().changed(change(limits));
+        let sandbox = SesSandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
         let client = aws_sdk_sesv2::Client::new(&sdk_config(&sandbox.url()).await);
         let clock = SystemClock::new();
         let mailer = SesMailer::new(&client, clock, Duration::from_secs(5));
@@ -176,7 +178,8 @@ impl MailSite for Site {
 
     fn taken(&self) -> Vec<Taken> {
         let mails = self.sandbox.mailbox().after(0, 1_000);
-        let tag = |mail: &ses_sandbox::Mail, name| mail.tag(name).unwrap_or_default().to_owned();
+        let tag =
+            |mail: &ses_sandbox::MailRecord, name| mail.tag(name).unwrap_or_default().to_owned();
         mails
             .iter()
             .map(|mail| Taken {
@@ -199,7 +202,7 @@ impl MailSite for Site {
             Trouble::AnswerLost => ("lost-answer", ""),
         };
         let fault = format!("{kind},to={id}@example.com{said}").parse().unwrap();
-        let change = Change { faults: Some(vec![fault]), ..Change::default() };
+        let change = SettingsChange { faults: Some(vec![fault]), ..SettingsChange::default() };
         self.sandbox.control().change(change);
     }
 }

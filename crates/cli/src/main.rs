@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use tidegate_cli::commands::Command;
-use tidegate_cli::local::{self, Interrupts, LocalArgs, LocalError, Outcome};
-use tidegate_cli::shell::{CommandError, Ended, Output, Shell, in_full};
+use tidegate_cli::local::{self, Interrupts, LocalArgs, LocalError, RunOutcome};
+use tidegate_cli::shell::{CommandEnd, CommandError, Output, Shell, in_full};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -19,11 +19,11 @@ use tokio::sync::watch;
 #[command(name = "tidegate", version, max_term_width = 100)]
 struct Program {
     #[command(subcommand)]
-    command: Asked,
+    command: ProgramCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Asked {
+enum ProgramCommand {
     Local(Box<LocalArgs>),
     #[command(flatten)]
     OnStack(Box<Command>),
@@ -32,8 +32,8 @@ enum Asked {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let ended = match Program::parse().command {
-        Asked::Local(args) => local(&args).await,
-        Asked::OnStack(command) => on_stack(*command).await,
+        ProgramCommand::Local(args) => local(&args).await,
+        ProgramCommand::OnStack(command) => on_stack(*command).await,
     };
     ended.map_or_else(
         |error| {
@@ -45,30 +45,30 @@ async fn main() -> ExitCode {
 }
 
 async fn local(args: &LocalArgs) -> Result<u8, CommandError> {
-    let unheard = |source| LocalError::Start { program: "the signal handler".to_owned(), source };
-    let mut signals = Signals::listen().map_err(unheard)?;
+    let failed = |source| LocalError::Start { program: "the signal handler".to_owned(), source };
+    let mut signals = Signals::listen().map_err(failed)?;
     Ok(match local::run(args, &mut signals).await? {
-        Outcome::Kept => 0,
-        Outcome::Broken => 1,
-        Outcome::Interrupted => 130,
+        RunOutcome::PromisesKept => 0,
+        RunOutcome::PromiseBroken => 1,
+        RunOutcome::Interrupted => 130,
     })
 }
 
 async fn on_stack(command: Command) -> Result<u8, CommandError> {
     let output = command.output().map_or_else(Output::plain, Output::new);
-    let (heard, interrupts) = watch::channel(0_u64);
+    let (interrupt_count, interrupts) = watch::channel(0_u64);
     // Heard from here on, so that none is lost between two waits; without a handler a signal ends the
     // process by itself.
     if let Ok(mut signals) = Signals::listen() {
         tokio::spawn(async move {
             loop {
                 signals.next().await;
-                heard.send_modify(|count| *count += 1);
+                interrupt_count.send_modify(|count| *count += 1);
             }
         });
     }
     let shell = Shell::new(output, interrupts);
-    command.run(&shell, Program::command()).await.map(Ended::exit_code)
+    command.run(&shell, Program::command()).await.map(CommandEnd::exit_code)
 }
 
 /// What asks us to end.

@@ -8,7 +8,7 @@ use tidegate_core::identity::EpochMillis;
 /// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ChangeKind {
     /// A hold was set, changed or lifted.
     Hold,
     /// A pause began, changed or ended.
@@ -29,7 +29,7 @@ pub enum Kind {
     Progress,
 }
 
-impl Kind {
+impl ChangeKind {
     /// Every kind, the weightiest first.
     pub const ALL: [Self; 9] = [
         Self::Hold,
@@ -62,7 +62,7 @@ impl Kind {
 /// How a change is to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Tone {
+pub enum ChangeTone {
     /// Mail does not go out as it should.
     Bad,
     /// Someone should look.
@@ -75,13 +75,13 @@ pub enum Tone {
 
 /// A change of state that was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct StateChange {
     /// Its place among all.
     pub seq: u64,
     /// When it was seen; of an operator's change, when it was made.
     pub at: EpochMillis,
     /// What it is about.
-    pub kind: Kind,
+    pub kind: ChangeKind,
     /// Of which campaign; none where it concerns all.
     pub campaign: Option<String>,
     /// In a sentence.
@@ -89,7 +89,7 @@ pub struct Change {
     /// What else is known; may be empty.
     pub detail: String,
     /// How it is to be taken.
-    pub tone: Tone,
+    pub tone: ChangeTone,
 }
 
 /// What is replaced by its newest.
@@ -131,10 +131,10 @@ mod tests {
 
     #[test]
     fn a_name_on_the_wire_is_what_is_kept_and_every_kind_is_listed() {
-        for kind in Kind::ALL {
+        for kind in ChangeKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
-        assert!(Kind::ALL.is_sorted());
+        assert!(ChangeKind::ALL.is_sorted());
         for (index, telemetry) in Telemetry::ALL.into_iter().enumerate() {
             assert_eq!(telemetry.index(), index);
         }

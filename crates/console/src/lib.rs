@@ -2,7 +2,7 @@
 //!
 //! - [`engine`] looks at a stack, over the ports of a [`Site`](engine::Site), and does to it what pages ask for.
 //! - [`watch`] says what changed between two looks, [`figures`] what stands; [`memory`] keeps both over a restart.
-//! - [`stream`] is what each page still has to be told, [`pace`] how fast. Both are pure: time is an argument.
+//! - [`stream`] is what each page still has to be told, [`rate_limit`] how fast. Both are pure: time is an argument.
 //! - [`http`] serves pages, streams, actions and metrics, and decides who may come.
 //!
 //! Whoever serves one starts an [`Engine`](engine::Engine), makes an [`App`](http::App) of what it shares, and
@@ -12,8 +12,8 @@ pub mod engine;
 pub mod event;
 pub mod figures;
 pub mod http;
-pub mod memory;
-pub mod pace;
+pub mod rate_limit;
+pub mod state_file;
 pub mod stream;
 pub mod watch;
 

@@ -9,16 +9,16 @@ use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::StatusSettings;
 use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
 
-use crate::engine::{Engine, Shared, Site};
-use crate::memory::Memory;
-use crate::pace::Allowance;
-use crate::stream::Limits;
+use crate::engine::{Engine, EngineHandle, StackPorts};
+use crate::rate_limit::BucketRate;
+use crate::state_file::StateFile;
+use crate::stream::StreamLimits;
 
-pub(crate) type MemorySite = Site<MemoryQueues, MemoryLedger, MemoryAccount, SimClock>;
+pub(crate) type MemoryStackPorts = StackPorts<MemoryQueues, MemoryLedger, MemoryAccount, SimClock>;
 
-pub(crate) fn limits() -> Limits {
-    let allowance = |rate, burst| Allowance::new(rate, burst).unwrap();
-    Limits {
+pub(crate) fn limits() -> StreamLimits {
+    let allowance = |rate, burst| BucketRate::new(rate, burst).unwrap();
+    StreamLimits {
         stream: allowance(5.0, 10),
         address: allowance(30.0, 60),
         streams_of_address: 3,
@@ -31,7 +31,7 @@ pub(crate) fn world() -> World {
     World::new(WorldSettings::new(20.0, true)).unwrap()
 }
 
-pub(crate) fn site(world: &World) -> MemorySite {
+pub(crate) fn site(world: &World) -> MemoryStackPorts {
     site_with(world, world.ledger.clone())
 }
 
@@ -39,11 +39,11 @@ pub(crate) fn site(world: &World) -> MemorySite {
 pub(crate) fn site_with<L>(
     world: &World,
     ledger: L,
-) -> Site<MemoryQueues, L, MemoryAccount, SimClock> {
+) -> StackPorts<MemoryQueues, L, MemoryAccount, SimClock> {
     let (poller, scheduler) =
         (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
     let url = |name: &str| QueueUrl::new(format!("https://sqs.example/{name}"));
-    Site {
+    StackPorts {
         settings: StatusSettings {
             stack: "simulated".to_owned(),
             cap: poller.cap,
@@ -67,8 +67,8 @@ pub(crate) fn site_with<L>(
 /// Runs a console on `world` for as long as `script` takes.
 pub(crate) fn on<'a, T: 'a>(
     world: &'a World,
-    memory: Option<Memory>,
-    script: impl AsyncFnOnce(Shared) -> T + 'a,
+    memory: Option<StateFile>,
+    script: impl AsyncFnOnce(EngineHandle) -> T + 'a,
 ) -> LocalBoxFuture<'a, T> {
     Box::pin(async move {
         let (engine, shared) = Engine::start(site(world), limits(), memory).await.unwrap();

@@ -109,7 +109,7 @@ impl axum::serve::Listener for Listener {
             match Listener::accept(self).await.and_then(|stream| Ok((stream.peer_addr()?, stream)))
             {
                 Ok((addr, stream)) => return (stream, addr),
-                Err(error) => refused(&error).await,
+                Err(error) => wait_after_accept_error(&error).await,
             }
         }
     }
@@ -120,7 +120,7 @@ impl axum::serve::Listener for Listener {
 }
 
 /// Waits a little: out of file descriptors, the next accept would fail at once too.
-pub async fn refused(error: &io::Error) {
+pub async fn wait_after_accept_error(error: &io::Error) {
     tracing::warn!(%error, "a connection could not be accepted");
     tokio::time::sleep(Duration::from_millis(50)).await;
 }

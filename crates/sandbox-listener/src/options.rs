@@ -50,7 +50,7 @@ impl ListenOptions {
     /// Reads the files; none where TLS was not asked for.
     pub(crate) fn acceptor(&self) -> Result<Option<TlsAcceptor>, TlsError> {
         let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
-        let refused = |option, path: &PathBuf, holds| {
+        let wait_after_accept_error = |option, path: &PathBuf, holds| {
             let path = path.clone();
             move |source| TlsError::File { option, path, holds, source }
         };
@@ -59,8 +59,8 @@ impl ListenOptions {
             .and_then(
                 |chain| if chain.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(chain) },
             )
-            .map_err(refused("--tls-cert", cert, "certificates"))?;
-        let key = PrivateKeyDer::from_pem_file(key).map_err(refused(
+            .map_err(wait_after_accept_error("--tls-cert", cert, "certificates"))?;
+        let key = PrivateKeyDer::from_pem_file(key).map_err(wait_after_accept_error(
             "--tls-key",
             key,
             "a private key",

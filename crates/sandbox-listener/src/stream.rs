@@ -15,7 +15,7 @@ use tokio_rustls::server::TlsStream;
 #[derive(Debug)]
 pub struct Stream {
     transport: Transport,
-    idle: Option<Idle>,
+    idle: Option<IdleTimer>,
 }
 
 #[derive(Debug)]
@@ -26,18 +26,18 @@ enum Transport {
 
 /// Ends the stream where nothing was read or written for so long.
 #[derive(Debug)]
-struct Idle {
+struct IdleTimer {
     limit: Duration,
     end: Pin<Box<Sleep>>,
 }
 
 impl Stream {
     pub(crate) fn plain(tcp: TcpStream, idle: Option<Duration>) -> Self {
-        Self { transport: Transport::Tcp(tcp), idle: idle.map(Idle::new) }
+        Self { transport: Transport::Tcp(tcp), idle: idle.map(IdleTimer::new) }
     }
 
     pub(crate) fn encrypted(tls: TlsStream<TcpStream>, idle: Option<Duration>) -> Self {
-        Self { transport: Transport::Tls(Box::new(tls)), idle: idle.map(Idle::new) }
+        Self { transport: Transport::Tls(Box::new(tls)), idle: idle.map(IdleTimer::new) }
     }
 
     /// The TCP connection beneath.
@@ -63,7 +63,7 @@ impl Stream {
     }
 }
 
-impl Idle {
+impl IdleTimer {
     fn new(limit: Duration) -> Self {
         Self { limit, end: Box::pin(sleep(limit)) }
     }

@@ -10,16 +10,16 @@ pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 /// Any `Fn() -> u64` is a clock, so a test can hold time still or move it by hand:
 ///
 /// ```
-/// use ses_sandbox::Clock;
+/// use ses_sandbox::SandboxClock;
 /// let clock = || 1_000_000_000_u64;
 /// assert_eq!(clock.now_ns(), 1_000_000_000);
 /// ```
-pub trait Clock: Send + Sync + 'static {
+pub trait SandboxClock: Send + Sync + 'static {
     /// Nanoseconds since the Unix epoch.
     fn now_ns(&self) -> u64;
 }
 
-impl<F: Fn() -> u64 + Send + Sync + 'static> Clock for F {
+impl<F: Fn() -> u64 + Send + Sync + 'static> SandboxClock for F {
     fn now_ns(&self) -> u64 {
         self()
     }
@@ -28,12 +28,12 @@ impl<F: Fn() -> u64 + Send + Sync + 'static> Clock for F {
 /// The wall clock, read once, and carried on by the monotonic clock: a step of the wall clock
 /// must not look like a burst or a gap to the quota.
 #[derive(Debug, Clone, Copy)]
-pub struct SystemClock {
+pub struct SteadyClock {
     epoch_ns: u64,
     started: Instant,
 }
 
-impl SystemClock {
+impl SteadyClock {
     /// Reads the wall clock.
     #[expect(clippy::disallowed_methods, reason = "this is the adapter that reads the clock")]
     pub fn start() -> Self {
@@ -43,7 +43,7 @@ impl SystemClock {
     }
 }
 
-impl Clock for SystemClock {
+impl SandboxClock for SteadyClock {
     fn now_ns(&self) -> u64 {
         self.epoch_ns.saturating_add(nanos(self.started.elapsed()))
     }

@@ -5,29 +5,29 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::fault::Fault;
-use crate::latency::Latency;
-use crate::mailbox::Keep;
-use crate::quota::{BucketSeconds, DailyQuota, Quota};
+use crate::fault::InjectedFault;
+use crate::latency::AnswerLatency;
+use crate::mailbox::MailboxLimits;
+use crate::quota::{BucketSeconds, DailyQuota, MaxSendRate};
 
 /// How the sandbox behaves. Every value of these types is a valid one.
 ///
 /// ```
-/// use ses_sandbox::{Quota, SandboxConfig};
-/// let config = SandboxConfig {
-///     quota: Quota::per_second(200.0)?,
+/// use ses_sandbox::{MaxSendRate, SesSandboxConfig};
+/// let config = SesSandboxConfig {
+///     quota: MaxSendRate::per_second(200.0)?,
 ///     strict: true,
 ///     latency: "p50=80ms,p99=400ms".parse()?,
 ///     faults: vec!["lost-answer,ratio=0.01".parse()?],
-///     ..SandboxConfig::default()
+///     ..SesSandboxConfig::default()
 /// };
 /// assert!(!config.paused);
 /// # Ok::<(), ses_sandbox::ValueError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SandboxConfig {
+pub struct SesSandboxConfig {
     /// Recipients per second; 14 by default.
-    pub quota: Quota,
+    pub quota: MaxSendRate,
     /// Depth of the token bucket in seconds' worth of quota; 1 by default.
     pub bucket_seconds: BucketSeconds,
     /// Count every half-open second that ends at an arrival instead of using the bucket.
@@ -37,9 +37,9 @@ pub struct SandboxConfig {
     /// Sending is paused for the account.
     pub paused: bool,
     /// Time from a request fully read to its answer; none by default.
-    pub latency: Latency,
+    pub latency: AnswerLatency,
     /// Faults, tried in order; the first that meets a request decides.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<InjectedFault>,
     /// Seed of the draws of latency and faults; 1 by default.
     pub seed: u64,
     /// Mails whose metadata is kept, some 0.7 KB for an ordinary one; 1,000,000 by default.
@@ -50,15 +50,15 @@ pub struct SandboxConfig {
     pub keep_body_bytes: usize,
 }
 
-impl Default for SandboxConfig {
+impl Default for SesSandboxConfig {
     fn default() -> Self {
         Self {
-            quota: Quota::default(),
+            quota: MaxSendRate::default(),
             bucket_seconds: BucketSeconds::default(),
             strict: false,
             daily_quota: DailyQuota::default(),
             paused: false,
-            latency: Latency::default(),
+            latency: AnswerLatency::default(),
             faults: Vec::new(),
             seed: 1,
             keep_mails: 1_000_000,
@@ -72,10 +72,10 @@ impl Default for SandboxConfig {
 /// `PATCH /_sandbox/config` are both read into this.
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Change {
+pub struct SettingsChange {
     /// Recipients per second that the account may send [default: 14]
     #[arg(long, value_name = "RATE")]
-    pub quota: Option<Quota>,
+    pub quota: Option<MaxSendRate>,
     /// Depth of the token bucket, in seconds' worth of quota [default: 1]
     ///
     /// A mail of more recipients than the bucket holds passes when the bucket is full, and
@@ -93,7 +93,7 @@ pub struct Change {
     pub paused: Option<bool>,
     /// Time to answer: `80ms`, `50ms..5s` (uniform) or `p50=80ms,p99=400ms` (log-normal) [default: 0ms]
     #[arg(long, value_name = "TIME")]
-    pub latency: Option<Latency>,
+    pub latency: Option<AnswerLatency>,
     /// What goes wrong, tried in order; may be given many times
     ///
     /// `KIND[,ratio=0..1][,to=PATTERN][,after=TIME][,operation=GetAccount][,status=N][,message=TEXT]`
@@ -104,7 +104,7 @@ pub struct Change {
     /// `ServiceUnavailable` or `MessageRejected`. PATTERN is a recipient's address with `*` for
     /// any text.
     #[arg(long = "fault", value_name = "FAULT")]
-    pub faults: Option<Vec<Fault>>,
+    pub faults: Option<Vec<InjectedFault>>,
     /// Seed of the draws of latency and faults [default: 1]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
@@ -135,14 +135,14 @@ pub enum ChangeError {
     },
 }
 
-impl Change {
+impl SettingsChange {
     /// Reads a change from the JSON of `PATCH /_sandbox/config`.
     ///
     /// ```
-    /// use ses_sandbox::Change;
-    /// let change = Change::from_json(br#"{"quota": 200, "latency": "80ms"}"#)?;
+    /// use ses_sandbox::SettingsChange;
+    /// let change = SettingsChange::from_json(br#"{"quota": 200, "latency": "80ms"}"#)?;
     /// assert!(change.quota.is_some());
-    /// let error = Change::from_json(br#"{"qouta": 200}"#).unwrap_err();
+    /// let error = SettingsChange::from_json(br#"{"qouta": 200}"#).unwrap_err();
     /// assert!(error.to_string().starts_with("qouta: unknown field `qouta`, expected one of `quota`"));
     /// # Ok::<(), ses_sandbox::ChangeError>(())
     /// ```
@@ -163,9 +163,9 @@ impl Change {
     }
 }
 
-impl SandboxConfig {
+impl SesSandboxConfig {
     /// This configuration with a change made.
-    pub fn changed(mut self, change: Change) -> Self {
+    pub fn changed(mut self, change: SettingsChange) -> Self {
         fn set<T>(setting: &mut T, value: Option<T>) {
             if let Some(value) = value {
                 *setting = value;
@@ -185,8 +185,12 @@ impl SandboxConfig {
         self
     }
 
-    pub(crate) fn keep(&self) -> Keep {
-        Keep { mails: self.keep_mails, bodies: self.keep_bodies, body_bytes: self.keep_body_bytes }
+    pub(crate) fn keep(&self) -> MailboxLimits {
+        MailboxLimits {
+            mails: self.keep_mails,
+            bodies: self.keep_bodies,
+            body_bytes: self.keep_body_bytes,
+        }
     }
 }
 
@@ -196,23 +200,23 @@ mod tests {
 
     use super::*;
 
-    fn change(json: &Value) -> Result<Change, ChangeError> {
-        Change::from_json(json.to_string().as_bytes())
+    fn change(json: &Value) -> Result<SettingsChange, ChangeError> {
+        SettingsChange::from_json(json.to_string().as_bytes())
     }
 
     #[test]
     fn the_configuration_shown_can_be_given_back_as_a_change() {
-        let config = SandboxConfig {
-            quota: Quota::per_second(33.3).expect("quota"),
+        let config = SesSandboxConfig {
+            quota: MaxSendRate::per_second(33.3).expect("quota"),
             daily_quota: DailyQuota::Recipients(7),
             latency: "50ms..5s".parse().expect("latency"),
             faults: vec!["lost-answer,ratio=0.5,to=*@x".parse().expect("fault")],
             strict: true,
-            ..SandboxConfig::default()
+            ..SesSandboxConfig::default()
         };
         let shown = serde_json::to_value(&config).expect("serialize");
         let given_back = change(&shown).expect("every member is a setting");
-        assert_eq!(SandboxConfig::default().changed(given_back), config);
+        assert_eq!(SesSandboxConfig::default().changed(given_back), config);
     }
 
     #[test]
@@ -233,6 +237,6 @@ mod tests {
                 assert!(error.contains(part), "{part}: {error}");
             }
         }
-        assert!(matches!(Change::from_json(b"[]"), Err(ChangeError::NotAnObject(_))));
+        assert!(matches!(SettingsChange::from_json(b"[]"), Err(ChangeError::NotAnObject(_))));
     }
 }

@@ -8,24 +8,24 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde::Serialize;
 
-use crate::config::SandboxConfig;
-use crate::fault::{self, Fault, FaultKind, Operation};
-use crate::mailbox::{Draft, Mail, MailStatus, MailStore};
-use crate::quota::{DailyQuota, OverQuota, QuotaGate};
+use crate::config::SesSandboxConfig;
+use crate::fault::{self, FaultKind, InjectedFault, SesOperation};
+use crate::mailbox::{MailFields, MailRecord, MailStatus, MailStore};
+use crate::quota::{DailyQuota, QuotaExceeded, QuotaGate};
 use crate::ses::SesError;
-use crate::stats::{Standing, Stats, Tally};
+use crate::stats::{ArrivalCounts, SesStats, StatsInputs};
 
 /// What to do with a request, and when.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Plan<T> {
+pub(crate) struct PlannedReply<T> {
     /// How long to wait first; `None` is for ever.
     pub(crate) wait: Option<Duration>,
-    pub(crate) end: End<T>,
+    pub(crate) end: Reply<T>,
 }
 
 /// How a request ends.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum End<T> {
+pub(crate) enum Reply<T> {
     Answer(Result<T, SesError>),
     /// The connection is closed without an answer.
     Close,
@@ -36,7 +36,7 @@ pub(crate) enum End<T> {
 /// `GetAccount`'s answer.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Account {
+pub(crate) struct GetAccountAnswer {
     dedicated_ip_auto_warmup_enabled: bool,
     enforcement_status: &'static str,
     production_access_enabled: bool,
@@ -54,23 +54,23 @@ struct SendQuota {
 
 /// The sandbox's whole state.
 #[derive(Debug)]
-pub(crate) struct Engine {
-    config: SandboxConfig,
+pub(crate) struct SesEngine {
+    config: SesSandboxConfig,
     gate: QuotaGate,
     rng: StdRng,
     mails: MailStore,
-    tally: Tally,
+    tally: ArrivalCounts,
     last_seq: u64,
     latest_ns: u64,
 }
 
-impl Engine {
-    pub(crate) fn new(config: SandboxConfig, now_ns: u64) -> Self {
+impl SesEngine {
+    pub(crate) fn new(config: SesSandboxConfig, now_ns: u64) -> Self {
         Self {
             gate: QuotaGate::new(&config, now_ns),
             rng: StdRng::seed_from_u64(config.seed),
             mails: MailStore::default(),
-            tally: Tally::default(),
+            tally: ArrivalCounts::default(),
             last_seq: 0,
             latest_ns: now_ns,
             config,
@@ -81,9 +81,9 @@ impl Engine {
     pub(crate) fn send(
         &mut self,
         now_ns: u64,
-        request: Result<Draft, SesError>,
+        request: Result<MailFields, SesError>,
         body: &[u8],
-    ) -> Plan<String> {
+    ) -> PlannedReply<String> {
         let now_ns = self.forward(now_ns);
         let draft = match request {
             Ok(draft) => draft,
@@ -98,7 +98,7 @@ impl Engine {
             return self.refuse(now_ns, SesError::paused(), recipients);
         }
         let addresses: Vec<&str> = draft.all_recipients().map(crate::mailbox::address_of).collect();
-        let fault = self.draw_fault(Operation::SendEmail, &addresses);
+        let fault = self.draw_fault(SesOperation::SendEmail, &addresses);
         let loses_answer = matches!(&fault, Some(fault) if fault.kind == FaultKind::LostAnswer);
         if let Some(fault) = &fault
             && !loses_answer
@@ -111,8 +111,8 @@ impl Engine {
         }
         if let Err(over) = self.gate.admit(&self.config, now_ns, recipients) {
             let error = match over {
-                OverQuota::Rate => SesError::over_rate(),
-                OverQuota::Daily => SesError::over_daily(),
+                QuotaExceeded::Rate => SesError::over_rate(),
+                QuotaExceeded::Daily => SesError::over_daily(),
             };
             return self.refuse(now_ns, error, recipients);
         }
@@ -122,13 +122,13 @@ impl Engine {
             self.tally.fault(fault.kind.name());
             return self.fail(&fault);
         }
-        Plan { wait: Some(self.draw_latency()), end: End::Answer(Ok(message_id)) }
+        PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Ok(message_id)) }
     }
 
     /// Decides on a `GetAccount`.
-    pub(crate) fn account(&mut self, now_ns: u64) -> Plan<Account> {
+    pub(crate) fn account(&mut self, now_ns: u64) -> PlannedReply<GetAccountAnswer> {
         let now_ns = self.forward(now_ns);
-        if let Some(fault) = self.draw_fault(Operation::GetAccount, &[]) {
+        if let Some(fault) = self.draw_fault(SesOperation::GetAccount, &[]) {
             self.tally.fault(fault.kind.name());
             return self.fail(&fault);
         }
@@ -140,22 +140,22 @@ impl Engine {
             max_send_rate: self.config.quota.as_f64(),
             sent_last24_hours: as_double(self.gate.sent_last_24_hours(now_ns)),
         };
-        let account = Account {
+        let account = GetAccountAnswer {
             dedicated_ip_auto_warmup_enabled: true,
             enforcement_status: "HEALTHY",
             production_access_enabled: true,
             send_quota,
             sending_enabled: !self.config.paused,
         };
-        Plan { wait: Some(self.draw_latency()), end: End::Answer(Ok(account)) }
+        PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Ok(account)) }
     }
 
-    pub(crate) fn config(&self) -> &SandboxConfig {
+    pub(crate) fn config(&self) -> &SesSandboxConfig {
         &self.config
     }
 
     /// Makes a change, whole, from `now_ns` on.
-    pub(crate) fn reconfigure(&mut self, now_ns: u64, config: SandboxConfig) {
+    pub(crate) fn reconfigure(&mut self, now_ns: u64, config: SesSandboxConfig) {
         let now_ns = self.forward(now_ns);
         self.gate.retune(now_ns, &config);
         if config.seed != self.config.seed {
@@ -169,9 +169,9 @@ impl Engine {
         &self.mails
     }
 
-    pub(crate) fn stats(&mut self, now_ns: u64) -> Stats {
+    pub(crate) fn stats(&mut self, now_ns: u64) -> SesStats {
         let now_ns = self.forward(now_ns);
-        self.tally.stats(&Standing {
+        self.tally.stats(&StatsInputs {
             now_ns,
             last_seq: self.last_seq,
             forgotten: self.mails.forgotten(),
@@ -183,7 +183,7 @@ impl Engine {
     /// Empties mailbox and stats; the quota's state and the numbering of mails go on.
     pub(crate) fn clear(&mut self) {
         self.mails = MailStore::default();
-        self.tally = Tally::default();
+        self.tally = ArrivalCounts::default();
     }
 
     /// Two requests read at once may reach the engine in the other order; to it time only rises.
@@ -192,13 +192,19 @@ impl Engine {
         self.latest_ns
     }
 
-    fn record(&mut self, now_ns: u64, mut draft: Draft, status: MailStatus, body: &[u8]) -> String {
+    fn record(
+        &mut self,
+        now_ns: u64,
+        mut draft: MailFields,
+        status: MailStatus,
+        body: &[u8],
+    ) -> String {
         // Lists as read have room for more; a million of them are kept.
         for list in [&mut draft.to, &mut draft.cc, &mut draft.bcc] {
             list.shrink_to_fit();
         }
         self.last_seq += 1;
-        let mail = Arc::new(Mail { seq: self.last_seq, arrived_ns: now_ns, status, draft });
+        let mail = Arc::new(MailRecord { seq: self.last_seq, arrived_ns: now_ns, status, draft });
         self.tally.accept(&mail);
         let message_id = mail.message_id();
         // A copy: the request's own bytes would hold on to the connection's whole read buffer.
@@ -206,26 +212,30 @@ impl Engine {
         message_id
     }
 
-    fn refuse<T>(&mut self, now_ns: u64, error: SesError, recipients: u32) -> Plan<T> {
+    fn refuse<T>(&mut self, now_ns: u64, error: SesError, recipients: u32) -> PlannedReply<T> {
         self.tally.refuse(now_ns, &error.code, recipients);
-        Plan { wait: Some(self.draw_latency()), end: End::Answer(Err(error)) }
+        PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Err(error)) }
     }
 
-    fn fail<T>(&mut self, fault: &Fault) -> Plan<T> {
+    fn fail<T>(&mut self, fault: &InjectedFault) -> PlannedReply<T> {
         let end = match &fault.kind {
-            FaultKind::Error(error) => End::Answer(Err(error.clone())),
-            FaultKind::LostAnswer | FaultKind::Timeout => End::Close,
-            FaultKind::Reset => End::Reset,
+            FaultKind::Error(error) => Reply::Answer(Err(error.clone())),
+            FaultKind::LostAnswer | FaultKind::Timeout => Reply::Close,
+            FaultKind::Reset => Reply::Reset,
         };
         let wait = match (fault.after, &fault.kind) {
             (Some(after), _) => Some(after),
             (None, FaultKind::Timeout) => None,
             (None, _) => Some(self.draw_latency()),
         };
-        Plan { wait, end }
+        PlannedReply { wait, end }
     }
 
-    fn draw_fault(&mut self, operation: Operation, recipients: &[&str]) -> Option<Fault> {
+    fn draw_fault(
+        &mut self,
+        operation: SesOperation,
+        recipients: &[&str],
+    ) -> Option<InjectedFault> {
         fault::draw(&self.config.faults, operation, recipients, &mut self.rng).cloned()
     }
 

@@ -15,7 +15,7 @@ use crate::value::show_span;
 /// Read from a string, the kind first and `message` last:
 ///
 /// ```
-/// use ses_sandbox::Fault;
+/// use ses_sandbox::InjectedFault;
 /// for text in [
 ///     "lost-answer,ratio=0.01",
 ///     "reset,to=*@reset.example",
@@ -24,7 +24,7 @@ use crate::value::show_span;
 ///     "MessageRejected,to=*@spam.example,message=Email address is not verified.",
 ///     "TooManyRequestsException,operation=GetAccount",
 /// ] {
-///     text.parse::<Fault>()?;
+///     text.parse::<InjectedFault>()?;
 /// }
 /// # Ok::<(), ses_sandbox::ValueError>(())
 /// ```
@@ -32,10 +32,10 @@ use crate::value::show_span;
 /// or from a JSON object with the members `kind` (`error`, `lost-answer`, `reset`, `timeout`),
 /// `operation`, `ratio`, `to`, `after` and, for errors, `code`, `status` and `message`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Fault {
+pub struct InjectedFault {
     #[serde(flatten)]
     pub(crate) kind: FaultKind,
-    pub(crate) operation: Operation,
+    pub(crate) operation: SesOperation,
     pub(crate) ratio: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) to: Option<String>,
@@ -59,7 +59,7 @@ pub(crate) enum FaultKind {
 
 /// The call that a fault waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub(crate) enum Operation {
+pub(crate) enum SesOperation {
     #[default]
     SendEmail,
     GetAccount,
@@ -79,11 +79,11 @@ impl FaultKind {
 
 /// The first fault that meets a call to one of these recipients, if any does.
 pub(crate) fn draw<'a>(
-    faults: &'a [Fault],
-    operation: Operation,
+    faults: &'a [InjectedFault],
+    operation: SesOperation,
     recipients: &[&str],
     rng: &mut impl Rng,
-) -> Option<&'a Fault> {
+) -> Option<&'a InjectedFault> {
     faults.iter().filter(|fault| fault.operation == operation).find(|fault| {
         let meant = fault
             .to
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    fn faults(texts: &[&str]) -> Vec<Fault> {
+    fn faults(texts: &[&str]) -> Vec<InjectedFault> {
         texts.iter().map(|text| text.parse().expect(text)).collect()
     }
 
@@ -148,9 +148,9 @@ mod tests {
         let mut name = |operation, to: &[&str]| {
             draw(&faults, operation, to, &mut rng).map(|fault| fault.kind.name())
         };
-        assert_eq!(name(Operation::SendEmail, &["a@x", "b@r.example"]), Some("reset"));
-        assert_eq!(name(Operation::SendEmail, &["a@x"]), Some("timeout"));
-        assert_eq!(name(Operation::GetAccount, &[]), Some("lost-answer"));
+        assert_eq!(name(SesOperation::SendEmail, &["a@x", "b@r.example"]), Some("reset"));
+        assert_eq!(name(SesOperation::SendEmail, &["a@x"]), Some("timeout"));
+        assert_eq!(name(SesOperation::GetAccount, &[]), Some("lost-answer"));
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         let faults = faults(&["reset,ratio=0.2"]);
         let mut rng = StdRng::seed_from_u64(3);
         let met = (0..10_000)
-            .filter(|_| draw(&faults, Operation::SendEmail, &["a@x"], &mut rng).is_some())
+            .filter(|_| draw(&faults, SesOperation::SendEmail, &["a@x"], &mut rng).is_some())
             .count();
         assert!((1_900..2_100).contains(&met), "{met}");
     }

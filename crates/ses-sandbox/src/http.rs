@@ -12,15 +12,15 @@ use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use sandbox_listener::Listener;
 
-use crate::running::Shared;
+use crate::server::SandboxState;
 use crate::ses::MOST_BYTES;
 
 /// Serves until the sandbox is asked to stop.
-pub(crate) async fn serve(listener: Listener, shared: Arc<Shared>) {
-    connection::serve(listener, router(Arc::clone(&shared)), shared).await;
+pub(crate) async fn serve(listener: Listener, state: Arc<SandboxState>) {
+    connection::serve(listener, router(Arc::clone(&state)), state).await;
 }
 
-fn router(shared: Arc<Shared>) -> Router {
+fn router(state: Arc<SandboxState>) -> Router {
     Router::new()
         .route("/v2/email/outbound-emails", post(ses::send_email))
         .route("/v2/email/account", get(ses::get_account))
@@ -34,5 +34,5 @@ fn router(shared: Arc<Shared>) -> Router {
         .fallback(ses::unknown)
         .method_not_allowed_fallback(ses::unknown)
         .layer(DefaultBodyLimit::max(MOST_BYTES))
-        .with_state(shared)
+        .with_state(state)
 }

@@ -18,34 +18,34 @@ const Z99: f64 = 2.326_347_874_040_841;
 /// Read from and written as a string; each time at most one hour:
 ///
 /// ```
-/// use ses_sandbox::Latency;
-/// let same: Latency = "80ms".parse()?;                 // always the same
-/// let uniform: Latency = "50ms..5s".parse()?;          // evenly between the two
-/// let skewed: Latency = "p50=80ms,p99=400ms".parse()?; // log-normal, by median and 99th percentile
+/// use ses_sandbox::AnswerLatency;
+/// let same: AnswerLatency = "80ms".parse()?;                 // always the same
+/// let uniform: AnswerLatency = "50ms..5s".parse()?;          // evenly between the two
+/// let skewed: AnswerLatency = "p50=80ms,p99=400ms".parse()?; // log-normal, by median and 99th percentile
 /// assert_eq!(skewed.to_string(), "p50=80ms,p99=400ms");
 /// # Ok::<(), ses_sandbox::ValueError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "serde_json::Value")]
-pub struct Latency(Shape);
+pub struct AnswerLatency(LatencyShape);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum LatencyShape {
     Fixed(Duration),
     Uniform(Duration, Duration),
     LogNormal { p50: Duration, p99: Duration },
 }
 
-impl Latency {
+impl AnswerLatency {
     const ALLOWED: &str =
         "a time such as `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`, in rising order, at most 1h";
 
     /// Draws one request's latency, at most one hour.
     pub(crate) fn draw(self, rng: &mut impl Rng) -> Duration {
         match self.0 {
-            Shape::Fixed(span) => span,
-            Shape::Uniform(least, most) => rng.random_range(least..=most),
-            Shape::LogNormal { p50, p99 } => {
+            LatencyShape::Fixed(span) => span,
+            LatencyShape::Uniform(least, most) => rng.random_range(least..=most),
+            LatencyShape::LogNormal { p50, p99 } => {
                 let normal: f64 = rng.sample(StandardNormal);
                 let spread = (p99.as_secs_f64() / p50.as_secs_f64()).ln() / Z99;
                 let seconds = p50.as_secs_f64() * (spread * normal).exp();
@@ -55,14 +55,14 @@ impl Latency {
     }
 }
 
-impl Default for Latency {
+impl Default for AnswerLatency {
     /// No latency: the answer leaves at once.
     fn default() -> Self {
-        Self(Shape::Fixed(Duration::ZERO))
+        Self(LatencyShape::Fixed(Duration::ZERO))
     }
 }
 
-impl FromStr for Latency {
+impl FromStr for AnswerLatency {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -70,20 +70,20 @@ impl FromStr for Latency {
         let span = |part: &str| parse_span(part, Self::ALLOWED).map_err(|_| refused());
         let shape = if let Some((least, most)) = text.split_once("..") {
             let (least, most) = (span(least)?, span(most)?);
-            (least <= most).then_some(Shape::Uniform(least, most))
+            (least <= most).then_some(LatencyShape::Uniform(least, most))
         } else if let Some(rest) = text.trim().strip_prefix("p50=") {
             let (p50, p99) = rest.split_once(',').ok_or_else(refused)?;
             let p99 = p99.trim().strip_prefix("p99=").ok_or_else(refused)?;
             let (p50, p99) = (span(p50)?, span(p99)?);
-            (!p50.is_zero() && p50 <= p99).then_some(Shape::LogNormal { p50, p99 })
+            (!p50.is_zero() && p50 <= p99).then_some(LatencyShape::LogNormal { p50, p99 })
         } else {
-            Some(Shape::Fixed(span(text)?))
+            Some(LatencyShape::Fixed(span(text)?))
         };
         shape.map(Self).ok_or_else(refused)
     }
 }
 
-impl TryFrom<serde_json::Value> for Latency {
+impl TryFrom<serde_json::Value> for AnswerLatency {
     type Error = ValueError;
 
     fn try_from(value: serde_json::Value) -> Result<Self, ValueError> {
@@ -92,19 +92,21 @@ impl TryFrom<serde_json::Value> for Latency {
     }
 }
 
-impl fmt::Display for Latency {
+impl fmt::Display for AnswerLatency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Shape::Fixed(span) => f.write_str(&show_span(span)),
-            Shape::Uniform(least, most) => write!(f, "{}..{}", show_span(least), show_span(most)),
-            Shape::LogNormal { p50, p99 } => {
+            LatencyShape::Fixed(span) => f.write_str(&show_span(span)),
+            LatencyShape::Uniform(least, most) => {
+                write!(f, "{}..{}", show_span(least), show_span(most))
+            }
+            LatencyShape::LogNormal { p50, p99 } => {
                 write!(f, "p50={},p99={}", show_span(p50), show_span(p99))
             }
         }
     }
 }
 
-impl Serialize for Latency {
+impl Serialize for AnswerLatency {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -117,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    fn latency(text: &str) -> Latency {
+    fn latency(text: &str) -> AnswerLatency {
         text.parse().expect(text)
     }
 
@@ -140,7 +142,7 @@ mod tests {
         let wrong =
             ["", "80", "fast", "5s..50ms", "p50=80ms", "p50=0s,p99=1s", "p50=2s,p99=1s", "2h"];
         for text in wrong {
-            let error = text.parse::<Latency>().expect_err(text).to_string();
+            let error = text.parse::<AnswerLatency>().expect_err(text).to_string();
             assert!(error.contains(&format!("`{text}`")) && error.contains("50ms..5s"), "{error}");
         }
     }

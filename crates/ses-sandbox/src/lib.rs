@@ -19,8 +19,8 @@
 //! |---|---|
 //! | `GET /` | the mailbox, to look at |
 //! | `GET /_sandbox/config` | every setting |
-//! | `PATCH /_sandbox/config` | changes settings, all or none; see [`Change`] |
-//! | `GET /_sandbox/stats` | figures; see [`Stats`] |
+//! | `PATCH /_sandbox/config` | changes settings, all or none; see [`SettingsChange`] |
+//! | `GET /_sandbox/stats` | figures; see [`SesStats`] |
 //! | `GET /_sandbox/mails?after=SEQ&limit=N` | accepted mails in order, `limit` 1 to 10,000 (1,000) |
 //! | `GET /_sandbox/mails/SEQ` | one mail, with its `request` while that is kept, else null |
 //! | `DELETE /_sandbox/mails` | empties mailbox and stats; quota and numbering go on |
@@ -29,13 +29,13 @@
 //!
 //! # In a test
 //! ```
-//! use ses_sandbox::{Change, Quota, Sandbox, SandboxConfig};
+//! use ses_sandbox::{SettingsChange, MaxSendRate, SesSandbox, SesSandboxConfig};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-//! let config = SandboxConfig { quota: Quota::per_second(200.0)?, ..SandboxConfig::default() };
-//! let sandbox = Sandbox::start(config, "127.0.0.1:0".parse()?).await?;
+//! let config = SesSandboxConfig { quota: MaxSendRate::per_second(200.0)?, ..SesSandboxConfig::default() };
+//! let sandbox = SesSandbox::start(config, "127.0.0.1:0".parse()?).await?;
 //! println!("AWS_ENDPOINT_URL_SESV2={}", sandbox.url());
-//! let pause = Change { paused: Some(true), ..Change::default() };
+//! let pause = SettingsChange { paused: Some(true), ..SettingsChange::default() };
 //! assert!(sandbox.control().change(pause).paused);
 //! assert_eq!(sandbox.mailbox().after(0, 100).len(), 0);
 //! sandbox.shutdown().await;
@@ -52,17 +52,17 @@ mod http;
 mod latency;
 mod mailbox;
 mod quota;
-mod running;
+mod server;
 mod ses;
 mod stats;
 mod value;
 
-pub use clock::{Clock, SystemClock};
-pub use config::{Change, ChangeError, SandboxConfig};
-pub use fault::Fault;
-pub use latency::Latency;
-pub use mailbox::{Mail, MailKind, MailStatus};
-pub use quota::{BucketSeconds, DailyQuota, Quota};
-pub use running::{Control, Mailbox, Running, Sandbox, SandboxError};
-pub use stats::{Count, Second, Stats};
+pub use clock::{SandboxClock, SteadyClock};
+pub use config::{ChangeError, SesSandboxConfig, SettingsChange};
+pub use fault::InjectedFault;
+pub use latency::AnswerLatency;
+pub use mailbox::{MailKind, MailRecord, MailStatus};
+pub use quota::{BucketSeconds, DailyQuota, MaxSendRate};
+pub use server::{Mailbox, SandboxControl, SesSandbox, SesSandboxError, SesSandboxServer};
+pub use stats::{MailCount, Second, SesStats};
 pub use value::ValueError;

@@ -3,6 +3,6 @@
 mod mail;
 mod store;
 
-pub(crate) use mail::{Draft, address_of, rfc3339};
-pub use mail::{Mail, MailKind, MailStatus};
-pub(crate) use store::{Keep, MailStore};
+pub(crate) use mail::{MailFields, address_of, rfc3339};
+pub use mail::{MailKind, MailRecord, MailStatus};
+pub(crate) use store::{MailStore, MailboxLimits};

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use sandbox_listener::{ListenOptions, Listener};
-use ses_sandbox::{Change, Running, Sandbox, SandboxConfig, SandboxError, SystemClock};
+use ses_sandbox::{
+    SesSandbox, SesSandboxConfig, SesSandboxError, SesSandboxServer, SettingsChange, SteadyClock,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -23,7 +25,7 @@ use tracing_subscriber::EnvFilter;
 /// refusal, `debug` of every mail).
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
-struct Options {
+struct SesSandboxOptions {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4579")]
     listen: SocketAddr,
@@ -33,12 +35,12 @@ struct Options {
     #[command(flatten)]
     connections: ListenOptions,
     #[command(flatten)]
-    settings: Change,
+    settings: SettingsChange,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = SesSandboxOptions::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     match run(options).await {
@@ -50,15 +52,15 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(options: Options) -> Result<(), Box<dyn Error>> {
+async fn run(options: SesSandboxOptions) -> Result<(), Box<dyn Error>> {
     // Before the address is told: whoever reads it may stop us at once.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let config = SandboxConfig::default().changed(options.settings);
-    let refused = |source| SandboxError::Listen { addr: options.listen, source };
+    let config = SesSandboxConfig::default().changed(options.settings);
+    let refused = |source| SesSandboxError::Listen { addr: options.listen, source };
     let listener = Listener::bind(options.listen).await.map_err(refused)?;
     let listener = listener.with(&options.connections)?;
-    let sandbox = Sandbox::start_on(config, listener, SystemClock::start()).map_err(refused)?;
+    let sandbox = SesSandbox::start_on(config, listener, SteadyClock::start()).map_err(refused)?;
     announce(&sandbox, options.json)?;
     tokio::select! {
         _ = terminate.recv() => {}
@@ -68,7 +70,7 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn announce(sandbox: &Running, json: bool) -> io::Result<()> {
+fn announce(sandbox: &SesSandboxServer, json: bool) -> io::Result<()> {
     let (addr, url) = (sandbox.addr(), sandbox.url());
     let mut out = io::stdout().lock();
     if json {
@@ -84,7 +86,7 @@ fn announce(sandbox: &Running, json: bool) -> io::Result<()> {
 fn explain(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     let mut text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-    if let Some(SandboxError::Listen { source, .. }) = error.downcast_ref()
+    if let Some(SesSandboxError::Listen { source, .. }) = error.downcast_ref()
         && source.kind() == io::ErrorKind::AddrInUse
     {
         text += "\nAnother program holds that port: end it, or choose another with --listen \

@@ -2,20 +2,20 @@
 
 mod bucket;
 mod daily;
-mod rate;
 mod sliding;
+mod values;
 
-use bucket::TokenBucket;
+use bucket::RecipientBucket;
 use daily::RollingDay;
-pub use rate::{BucketSeconds, DailyQuota, Quota};
 pub(crate) use sliding::SlidingSecond;
+pub use values::{BucketSeconds, DailyQuota, MaxSendRate};
 
 use crate::clock::SECOND_NS;
-use crate::config::SandboxConfig;
+use crate::config::SesSandboxConfig;
 
 /// Which quota a mail went over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OverQuota {
+pub(crate) enum QuotaExceeded {
     Rate,
     Daily,
 }
@@ -26,7 +26,7 @@ pub(crate) enum OverQuota {
 /// can change while the sandbox runs.
 #[derive(Debug)]
 pub(crate) struct QuotaGate {
-    bucket: TokenBucket,
+    bucket: RecipientBucket,
     second: SlidingSecond,
     day: RollingDay,
     /// Strict mode: until when a mail larger than one second's quota is being paid for.
@@ -34,9 +34,9 @@ pub(crate) struct QuotaGate {
 }
 
 impl QuotaGate {
-    pub(crate) fn new(config: &SandboxConfig, now_ns: u64) -> Self {
+    pub(crate) fn new(config: &SesSandboxConfig, now_ns: u64) -> Self {
         Self {
-            bucket: TokenBucket::new(config.quota, config.bucket_seconds, now_ns),
+            bucket: RecipientBucket::new(config.quota, config.bucket_seconds, now_ns),
             second: SlidingSecond::default(),
             day: RollingDay::default(),
             owed_until_ns: 0,
@@ -44,21 +44,21 @@ impl QuotaGate {
     }
 
     /// Takes over a changed configuration from `now_ns` on.
-    pub(crate) fn retune(&mut self, now_ns: u64, config: &SandboxConfig) {
+    pub(crate) fn retune(&mut self, now_ns: u64, config: &SesSandboxConfig) {
         self.bucket.retune(now_ns, config.quota, config.bucket_seconds);
     }
 
     /// Lets a mail through and counts it, or refuses it and counts nothing.
     pub(crate) fn admit(
         &mut self,
-        config: &SandboxConfig,
+        config: &SesSandboxConfig,
         now_ns: u64,
         recipients: u32,
-    ) -> Result<(), OverQuota> {
+    ) -> Result<(), QuotaExceeded> {
         if let DailyQuota::Recipients(most) = config.daily_quota
             && self.day.recipients(now_ns) + u64::from(recipients) > most
         {
-            return Err(OverQuota::Daily);
+            return Err(QuotaExceeded::Daily);
         }
         let most = config.quota.whole();
         let has_room = if config.strict {
@@ -67,7 +67,7 @@ impl QuotaGate {
             self.bucket.has_room(now_ns, recipients)
         };
         if !has_room {
-            return Err(OverQuota::Rate);
+            return Err(QuotaExceeded::Rate);
         }
         if u64::from(recipients) > most {
             self.owed_until_ns = now_ns + u64::from(recipients) * SECOND_NS / most;
@@ -101,15 +101,15 @@ mod tests {
 
     use super::*;
 
-    fn config(quota: f64, strict: bool) -> SandboxConfig {
-        let quota = Quota::per_second(quota).expect("quota");
-        SandboxConfig { quota, strict, ..SandboxConfig::default() }
+    fn config(quota: f64, strict: bool) -> SesSandboxConfig {
+        let quota = MaxSendRate::per_second(quota).expect("quota");
+        SesSandboxConfig { quota, strict, ..SesSandboxConfig::default() }
     }
 
     #[test]
     fn strict_mode_refuses_what_a_bucket_would_let_through_across_a_second() {
         let (strict, bucket) = (config(10.0, true), config(10.0, false));
-        let passed = |config: &SandboxConfig| {
+        let passed = |config: &SesSandboxConfig| {
             let mut gate = QuotaGate::new(config, 0);
             let offers = (0..100).map(|i| i * 9_999_999);
             offers.filter(|now| gate.admit(config, *now, 1).is_ok()).count()
@@ -123,19 +123,19 @@ mod tests {
         let config = config(10.0, true);
         let mut gate = QuotaGate::new(&config, 0);
         assert_eq!(gate.admit(&config, 0, 1), Ok(()));
-        assert_eq!(gate.admit(&config, SECOND_NS / 2, 25), Err(OverQuota::Rate));
+        assert_eq!(gate.admit(&config, SECOND_NS / 2, 25), Err(QuotaExceeded::Rate));
         assert_eq!(gate.admit(&config, SECOND_NS, 25), Ok(()));
-        assert_eq!(gate.admit(&config, 3 * SECOND_NS, 1), Err(OverQuota::Rate));
+        assert_eq!(gate.admit(&config, 3 * SECOND_NS, 1), Err(QuotaExceeded::Rate));
         assert_eq!(gate.admit(&config, 3 * SECOND_NS + SECOND_NS / 2, 1), Ok(()));
     }
 
     #[test]
     fn the_daily_quota_refuses_the_mail_that_would_go_over_it_and_frees_up_a_day_later() {
         let config =
-            SandboxConfig { daily_quota: DailyQuota::Recipients(5), ..config(100.0, false) };
+            SesSandboxConfig { daily_quota: DailyQuota::Recipients(5), ..config(100.0, false) };
         let mut gate = QuotaGate::new(&config, 0);
         assert_eq!(gate.admit(&config, 0, 4), Ok(()));
-        assert_eq!(gate.admit(&config, 1, 2), Err(OverQuota::Daily));
+        assert_eq!(gate.admit(&config, 1, 2), Err(QuotaExceeded::Daily));
         assert_eq!(gate.admit(&config, 2, 1), Ok(()));
         assert_eq!(gate.sent_last_24_hours(2), 5);
         assert_eq!(gate.admit(&config, 86_402 * SECOND_NS, 5), Ok(()));
@@ -147,7 +147,7 @@ mod tests {
         let mut gate = QuotaGate::new(&config, 0);
         assert_eq!(gate.admit(&config, 0, 2), Ok(()));
         for now in 1..100 {
-            assert_eq!(gate.admit(&config, now, 1), Err(OverQuota::Rate));
+            assert_eq!(gate.admit(&config, now, 1), Err(QuotaExceeded::Rate));
         }
         assert_eq!(gate.admit(&config, SECOND_NS / 2, 1), Ok(()));
         assert_eq!(gate.sent_last_24_hours(SECOND_NS), 3);

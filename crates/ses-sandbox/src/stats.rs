@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use serde::Serialize;
 
-use crate::mailbox::{Draft, Mail, rfc3339};
+use crate::mailbox::{MailFields, MailRecord, rfc3339};
 use crate::quota::SlidingSecond;
 use minute::LastMinute;
 pub use minute::Second;
@@ -19,14 +19,14 @@ const ID_TAG: &str = "tidegate_id";
 
 /// Mails and the recipients in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Count {
+pub struct MailCount {
     /// Mails.
     pub mails: u64,
     /// Recipients in To, Cc and Bcc.
     pub recipients: u64,
 }
 
-impl Count {
+impl MailCount {
     fn add(&mut self, recipients: u32) {
         self.mails += 1;
         self.recipients += u64::from(recipients);
@@ -35,17 +35,17 @@ impl Count {
 
 /// What arrived since the start, or since the mailbox was last emptied.
 #[derive(Debug, Clone, Serialize)]
-pub struct Stats {
+pub struct SesStats {
     /// Every `SendEmail` that arrived, whatever became of it; recipients of those that could be read.
-    pub arrived: Count,
+    pub arrived: MailCount,
     /// What was accepted, answered or not.
-    pub accepted: Count,
+    pub accepted: MailCount,
     /// Refusals by error code, injected ones too.
     pub refused: BTreeMap<String, u64>,
     /// Faults by kind (`error`, `lost-answer`, `reset`, `timeout`), of `GetAccount` too.
     pub faults: BTreeMap<&'static str, u64>,
     /// Accepted mails by the value of their tag `tidegate_campaign`; untagged mails are in none.
-    pub campaigns: BTreeMap<String, Count>,
+    pub campaigns: BTreeMap<String, MailCount>,
     /// Accepted mails whose tags `tidegate_campaign` and `tidegate_id` an earlier one had.
     pub duplicates: u64,
     /// The most recipients accepted in any half-open second.
@@ -76,13 +76,13 @@ pub struct Stats {
 
 /// Counts as requests arrive.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    arrived: Count,
-    accepted: Count,
+pub(crate) struct ArrivalCounts {
+    arrived: MailCount,
+    accepted: MailCount,
     refused: BTreeMap<String, u64>,
     faults: BTreeMap<&'static str, u64>,
-    campaigns: BTreeMap<String, Count>,
-    seen: Seen,
+    campaigns: BTreeMap<String, MailCount>,
+    seen: SeenMails,
     duplicates: u64,
     accepted_second: SlidingSecond,
     offered_second: SlidingSecond,
@@ -92,7 +92,7 @@ pub(crate) struct Tally {
 }
 
 /// What the sandbox knows beside the tally.
-pub(crate) struct Standing {
+pub(crate) struct StatsInputs {
     pub(crate) now_ns: u64,
     pub(crate) last_seq: u64,
     pub(crate) forgotten: u64,
@@ -100,7 +100,7 @@ pub(crate) struct Standing {
     pub(crate) sent_last_24_hours: u64,
 }
 
-impl Tally {
+impl ArrivalCounts {
     /// A request arrived; 0 recipients where it could not be read.
     pub(crate) fn arrive(&mut self, now_ns: u64, recipients: u32) {
         self.arrived.add(recipients);
@@ -120,7 +120,7 @@ impl Tally {
         *self.faults.entry(kind).or_default() += 1;
     }
 
-    pub(crate) fn accept(&mut self, mail: &Mail) {
+    pub(crate) fn accept(&mut self, mail: &MailRecord) {
         let recipients = mail.recipients();
         self.accepted.add(recipients);
         self.accepted_second.add(mail.arrived_ns, recipients);
@@ -131,7 +131,7 @@ impl Tally {
             if let Some(count) = self.campaigns.get_mut(campaign) {
                 count.add(recipients);
             } else {
-                let count = Count { mails: 1, recipients: u64::from(recipients) };
+                let count = MailCount { mails: 1, recipients: u64::from(recipients) };
                 self.campaigns.insert(campaign.to_owned(), count);
             }
         }
@@ -140,8 +140,8 @@ impl Tally {
         }
     }
 
-    pub(crate) fn stats(&self, standing: &Standing) -> Stats {
-        Stats {
+    pub(crate) fn stats(&self, standing: &StatsInputs) -> SesStats {
+        SesStats {
             arrived: self.arrived,
             accepted: self.accepted,
             refused: self.refused.clone(),
@@ -167,14 +167,14 @@ impl Tally {
 /// The mails seen, by campaign and id, as 128 bits of keyed hash each: room for millions, and
 /// two mails taken for one by chance about once in 10^26 runs of a million.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenMails {
     keys: [RandomState; 2],
     mails: HashSet<[u64; 2]>,
 }
 
-impl Seen {
+impl SeenMails {
     /// Whether no earlier mail had this campaign and id; a mail without an id is always new.
-    fn is_new(&mut self, draft: &Draft) -> bool {
+    fn is_new(&mut self, draft: &MailFields) -> bool {
         let Some(id) = draft.tag(ID_TAG) else { return true };
         let name = (draft.tag(CAMPAIGN_TAG), id);
         self.mails.insert([self.keys[0].hash_one(name), self.keys[1].hash_one(name)])
@@ -186,15 +186,19 @@ mod tests {
     use super::*;
     use crate::mailbox::MailStatus;
 
-    fn mail(tags: &[(&str, &str)]) -> Mail {
+    fn mail(tags: &[(&str, &str)]) -> MailRecord {
         let tags = tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let draft = Draft { to: vec!["a@x".to_owned()], tags: tags.collect(), ..Draft::default() };
-        Mail { seq: 1, arrived_ns: 0, status: MailStatus::Accepted, draft }
+        let draft = MailFields {
+            to: vec!["a@x".to_owned()],
+            tags: tags.collect(),
+            ..MailFields::default()
+        };
+        MailRecord { seq: 1, arrived_ns: 0, status: MailStatus::Accepted, draft }
     }
 
     #[test]
     fn a_mail_is_a_duplicate_when_campaign_and_id_come_again() {
-        let mut tally = Tally::default();
+        let mut tally = ArrivalCounts::default();
         for tags in [
             &[("tidegate_campaign", "a"), ("tidegate_id", "1")][..],
             &[("tidegate_campaign", "b"), ("tidegate_id", "1")],
@@ -207,6 +211,6 @@ mod tests {
         assert_eq!(tally.duplicates, 0);
         tally.accept(&mail(&[("tidegate_id", "1"), ("tidegate_campaign", "a")]));
         assert_eq!(tally.duplicates, 1);
-        assert_eq!(tally.campaigns["a"], Count { mails: 4, recipients: 4 });
+        assert_eq!(tally.campaigns["a"], MailCount { mails: 4, recipients: 4 });
     }
 }

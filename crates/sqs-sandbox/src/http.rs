@@ -12,7 +12,7 @@ use axum::{Json, Router};
 use tokio::sync::watch;
 
 use crate::error::SqsError;
-use crate::service::{Service, Stats};
+use crate::service::{Service, SqsStats};
 
 /// A batch of 1 MiB whose every byte is written as six (`\u0001`), and more.
 const MOST_BYTES: usize = 8 << 20;
@@ -24,12 +24,12 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
 
 /// What every request shares.
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub(crate) service: Service,
     pub(crate) stopped: watch::Receiver<bool>,
 }
 
-impl Shared {
+impl ServerState {
     /// Returns once the sandbox is asked to stop.
     pub(crate) async fn stopped(&self) {
         // An error means that the handle is gone, which stops the sandbox too.
@@ -37,27 +37,27 @@ impl Shared {
     }
 }
 
-pub(crate) fn router(shared: Arc<Shared>) -> Router {
+pub(crate) fn router(state: Arc<ServerState>) -> Router {
     Router::new()
         .route("/_sandbox/stats", get(stats))
         // SDKs call the endpoint itself or the queue's URL.
         .fallback(post(call))
         .layer(DefaultBodyLimit::max(MOST_BYTES))
-        .with_state(shared)
+        .with_state(state)
 }
 
-async fn stats(State(shared): State<Arc<Shared>>) -> Json<Stats> {
-    Json(shared.service.stats().await)
+async fn stats(State(state): State<Arc<ServerState>>) -> Json<SqsStats> {
+    Json(state.service.stats().await)
 }
 
-async fn call(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn call(State(state): State<Arc<ServerState>>, headers: HeaderMap, body: Bytes) -> Response {
     let target = headers.get(TARGET).and_then(|target| target.to_str().ok());
     let operation = target.and_then(|target| target.strip_prefix(PREFIX)).unwrap_or_default();
     // A long poll gives way when the sandbox stops; what it would have received is not lost.
     let answer = tokio::select! {
         biased;
-        answer = shared.service.call(operation, &body) => answer,
-        () = shared.stopped() => Err(SqsError::new("ServiceUnavailable", "the sandbox stops")),
+        answer = state.service.call(operation, &body) => answer,
+        () = state.stopped() => Err(SqsError::new("ServiceUnavailable", "the sandbox stops")),
     };
     let mut response = match answer {
         Ok(body) => body.into_response(),

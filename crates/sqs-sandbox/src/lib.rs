@@ -6,7 +6,7 @@
 //! `AWS_ENDPOINT_URL_SQS=http://127.0.0.1:4580`; signatures are not checked.
 //!
 //! A queue is what a URL's last segment names, whatever stands before it, and FIFO where that ends
-//! in `.fifo` (deduplicated by group). With [`SandboxConfig::create`] it is made when it is first
+//! in `.fifo` (deduplicated by group). With [`SqsSandboxConfig::create`] it is made when it is first
 //! used: so a stack that was deployed elsewhere can be pointed here, queue URLs and all.
 //!
 //! | call | what differs from SQS |
@@ -22,14 +22,14 @@
 //! | `ListQueues`, `ListQueueTags`, `TagQueue`, `UntagQueue` | |
 //!
 //! `GET /_sandbox/stats` counts the calls by operation and tells how deep each queue is; see
-//! [`Stats`].
+//! [`SqsStats`].
 //!
 //! ```
-//! use sqs_sandbox::{Sandbox, SandboxConfig};
+//! use sqs_sandbox::{SqsSandbox, SqsSandboxConfig};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-//! let config = SandboxConfig { create: true, ..SandboxConfig::default() };
-//! let sandbox = Sandbox::start(config, "127.0.0.1:0".parse()?).await?;
+//! let config = SqsSandboxConfig { create: true, ..SqsSandboxConfig::default() };
+//! let sandbox = SqsSandbox::start(config, "127.0.0.1:0".parse()?).await?;
 //! println!("AWS_ENDPOINT_URL_SQS={}", sandbox.url());
 //! assert!(sandbox.stats().await.queues.is_empty());
 //! sandbox.shutdown().await;
@@ -38,14 +38,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod attribute_names;
 mod digest;
 mod error;
 mod http;
-mod names;
-mod running;
+mod server;
 mod service;
 mod wire;
 
-pub use running::{Running, Sandbox, SandboxConfig, SandboxError};
-pub use service::{Depth, Stats};
+pub use server::{SqsSandbox, SqsSandboxConfig, SqsSandboxError, SqsSandboxServer};
+pub use service::{QueueMessages, SqsStats};
 pub use tidegate_memory::QueueSettings;

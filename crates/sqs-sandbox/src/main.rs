@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use sandbox_listener::{ListenOptions, Listener};
-use sqs_sandbox::{QueueSettings, Running, Sandbox, SandboxConfig, SandboxError};
+use sqs_sandbox::{QueueSettings, SqsSandbox, SqsSandboxConfig, SqsSandboxError, SqsSandboxServer};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -21,7 +21,7 @@ use tracing_subscriber::EnvFilter;
 /// refusal).
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
-struct Options {
+struct SqsSandboxOptions {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4580")]
     listen: SocketAddr,
@@ -56,7 +56,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = SqsSandboxOptions::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     match run(options).await {
@@ -68,7 +68,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(options: Options) -> Result<(), Box<dyn Error>> {
+async fn run(options: SqsSandboxOptions) -> Result<(), Box<dyn Error>> {
     // Before the address is told: whoever reads it may stop us at once.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -79,11 +79,11 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
         depth_lag: Duration::from_secs(options.depth_lag.into()),
         ..QueueSettings::default()
     };
-    let config = SandboxConfig { create: options.create, queues };
-    let refused = |source| SandboxError::Listen { addr: options.listen, source };
+    let config = SqsSandboxConfig { create: options.create, queues };
+    let refused = |source| SqsSandboxError::Listen { addr: options.listen, source };
     let listener = Listener::bind(options.listen).await.map_err(refused)?;
     let listener = listener.with(&options.connections)?;
-    let sandbox = Sandbox::start_on(config, listener).map_err(refused)?;
+    let sandbox = SqsSandbox::start_on(config, listener).map_err(refused)?;
     announce(&sandbox, options.json)?;
     tokio::select! {
         _ = terminate.recv() => {}
@@ -93,7 +93,7 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn announce(sandbox: &Running, json: bool) -> io::Result<()> {
+fn announce(sandbox: &SqsSandboxServer, json: bool) -> io::Result<()> {
     let (addr, url) = (sandbox.addr(), sandbox.url());
     let mut out = io::stdout().lock();
     if json {
@@ -108,7 +108,7 @@ fn announce(sandbox: &Running, json: bool) -> io::Result<()> {
 fn explain(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     let mut text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-    if let Some(SandboxError::Listen { source, .. }) = error.downcast_ref()
+    if let Some(SqsSandboxError::Listen { source, .. }) = error.downcast_ref()
         && source.kind() == io::ErrorKind::AddrInUse
     {
         text += "\nAnother program holds that port: end it, or choose another with --listen \

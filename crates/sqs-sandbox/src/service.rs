@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_delivery::ports::{QueueUrl, Queues as _};
 use tidegate_memory::{MemoryQueues, QueueSettings, Universe};
 
+use crate::attribute_names::AttributeNames;
 use crate::error::SqsError;
-use crate::names::Names;
-use crate::running::SandboxConfig;
+use crate::server::SqsSandboxConfig;
 
 /// The operations there are.
 const OPERATIONS: [&str; 16] = [
@@ -41,16 +41,16 @@ const OPERATIONS: [&str; 16] = [
 
 /// What was asked, and what lies on the queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stats {
+pub struct SqsStats {
     /// Calls by operation, refused ones too; those of an unknown operation under "".
     pub calls: BTreeMap<String, u64>,
     /// How deep each queue is.
-    pub queues: BTreeMap<String, Depth>,
+    pub queues: BTreeMap<String, QueueMessages>,
 }
 
 /// Messages of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Depth {
+pub struct QueueMessages {
     /// Ready to be received.
     pub visible: u64,
     /// Received, and neither deleted nor visible again.
@@ -64,15 +64,15 @@ pub(crate) struct Service {
     queues: MemoryQueues,
     /// The queues there are, by name.
     made: Mutex<BTreeMap<String, (QueueUrl, QueueSettings)>>,
-    config: SandboxConfig,
+    config: SqsSandboxConfig,
     /// Where it answers: what its queues' URLs begin with.
     url: String,
-    names: Names,
+    attribute_names: AttributeNames,
     counts: [AtomicU64; OPERATIONS.len()],
 }
 
 impl Service {
-    pub(crate) fn new(universe: Universe, config: SandboxConfig, url: String) -> Self {
+    pub(crate) fn new(universe: Universe, config: SqsSandboxConfig, url: String) -> Self {
         // Ids differ from those of every earlier run: identities are for ever.
         let queues = MemoryQueues::new(universe, universe.now().as_nanos());
         Self {
@@ -80,7 +80,7 @@ impl Service {
             made: Mutex::default(),
             config,
             url,
-            names: Names::default(),
+            attribute_names: AttributeNames::default(),
             counts: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -114,16 +114,18 @@ impl Service {
         }
     }
 
-    pub(crate) async fn stats(&self) -> Stats {
+    pub(crate) async fn stats(&self) -> SqsStats {
         let counted = OPERATIONS.iter().zip(&self.counts);
         let calls =
             counted.map(|(name, count)| ((*name).to_owned(), count.load(Ordering::Relaxed)));
-        let mut stats =
-            Stats { calls: calls.filter(|(_, count)| *count > 0).collect(), ..Stats::default() };
+        let mut stats = SqsStats {
+            calls: calls.filter(|(_, count)| *count > 0).collect(),
+            ..SqsStats::default()
+        };
         for url in self.queues.urls() {
             if let Ok(depth) = self.queues.depth(&url).await {
                 let tidegate_delivery::ports::Depth { visible, in_flight, delayed } = depth;
-                let depth = Depth { visible, in_flight, delayed };
+                let depth = QueueMessages { visible, in_flight, delayed };
                 stats.queues.insert(url.as_str().to_owned(), depth);
             }
         }

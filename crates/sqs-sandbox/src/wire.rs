@@ -7,7 +7,7 @@ use tidegate_delivery::ports::EntryError;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct One<T> {
+pub(crate) struct SingleRequest<T> {
     pub(crate) queue_url: String,
     #[serde(flatten)]
     pub(crate) entry: T,
@@ -15,31 +15,31 @@ pub(crate) struct One<T> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", bound(deserialize = "T: Deserialize<'de>"))]
-pub(crate) struct Batch<T> {
+pub(crate) struct BatchRequest<T> {
     pub(crate) queue_url: String,
     #[serde(default = "Vec::new")]
     pub(crate) entries: Vec<T>,
 }
 
 /// An entry of a batch; alone, its id is empty.
-pub(crate) trait Entry {
+pub(crate) trait EntryWithId {
     fn id(&self) -> &str;
 }
 
 macro_rules! entries {
     ($($entry:ty),+) => {$(
-        impl Entry for $entry {
+        impl EntryWithId for $entry {
             fn id(&self) -> &str {
                 &self.id
             }
         }
     )+};
 }
-entries!(Send, Delete, SetVisibility);
+entries!(SendEntry, DeleteEntry, VisibilityEntry);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Send {
+pub(crate) struct SendEntry {
     #[serde(default)]
     pub(crate) id: String,
     #[serde(default)]
@@ -61,7 +61,7 @@ pub(crate) struct AttributeIn {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Delete {
+pub(crate) struct DeleteEntry {
     #[serde(default)]
     pub(crate) id: String,
     pub(crate) receipt_handle: String,
@@ -69,7 +69,7 @@ pub(crate) struct Delete {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct SetVisibility {
+pub(crate) struct VisibilityEntry {
     #[serde(default)]
     pub(crate) id: String,
     pub(crate) receipt_handle: String,
@@ -78,7 +78,7 @@ pub(crate) struct SetVisibility {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Receive {
+pub(crate) struct ReceiveRequest {
     pub(crate) queue_url: String,
     pub(crate) max_number_of_messages: Option<usize>,
     #[serde(default)]
@@ -95,7 +95,7 @@ pub(crate) struct Receive {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct AttributesOf {
+pub(crate) struct GetAttributesRequest {
     pub(crate) queue_url: String,
     #[serde(default)]
     pub(crate) attribute_names: Vec<String>,
@@ -114,13 +114,13 @@ pub(crate) struct QueueSpec {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct QueueOnly {
+pub(crate) struct QueueRequest {
     pub(crate) queue_url: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct List {
+pub(crate) struct ListRequest {
     #[serde(default)]
     pub(crate) queue_name_prefix: String,
     pub(crate) max_results: Option<usize>,
@@ -129,7 +129,7 @@ pub(crate) struct List {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Listed {
+pub(crate) struct ListAnswer {
     pub(crate) queue_urls: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_token: Option<String>,
@@ -137,42 +137,42 @@ pub(crate) struct Listed {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Tag {
+pub(crate) struct TagRequest {
     pub(crate) queue_url: String,
     pub(crate) tags: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Untag {
+pub(crate) struct UntagRequest {
     pub(crate) queue_url: String,
     pub(crate) tag_keys: Vec<String>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct TagsOut {
+pub(crate) struct TagsAnswer {
     pub(crate) tags: BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct QueueUrlOut {
+pub(crate) struct QueueUrlAnswer {
     pub(crate) queue_url: String,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Attributes {
+pub(crate) struct AttributesAnswer {
     pub(crate) attributes: BTreeMap<&'static str, String>,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Nothing {}
+pub(crate) struct EmptyAnswer {}
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Sent {
+pub(crate) struct SendAnswer {
     pub(crate) message_id: String,
     #[serde(rename = "MD5OfMessageBody")]
     pub(crate) md5_of_body: String,
@@ -182,13 +182,13 @@ pub(crate) struct Sent {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Received {
-    pub(crate) messages: Vec<Delivered>,
+pub(crate) struct ReceiveAnswer {
+    pub(crate) messages: Vec<MessageAnswer>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Delivered {
+pub(crate) struct MessageAnswer {
     pub(crate) message_id: String,
     pub(crate) receipt_handle: String,
     #[serde(rename = "MD5OfBody")]
@@ -212,14 +212,14 @@ pub(crate) struct AttributeOut {
 /// What became of a batch.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Done<T> {
-    successful: Vec<Success<T>>,
-    failed: Vec<Failure>,
+pub(crate) struct BatchAnswer<T> {
+    successful: Vec<BatchSuccess<T>>,
+    failed: Vec<BatchFailure>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Success<T> {
+struct BatchSuccess<T> {
     id: String,
     #[serde(flatten)]
     answer: T,
@@ -227,23 +227,23 @@ struct Success<T> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Failure {
+struct BatchFailure {
     id: String,
     code: String,
     message: String,
     sender_fault: bool,
 }
 
-impl<T> Done<T> {
+impl<T> BatchAnswer<T> {
     /// The answers to the entries of these ids, in their order.
     pub(crate) fn new(ids: Vec<String>, answers: Vec<Result<T, EntryError>>) -> Self {
         let mut done = Self { successful: Vec::new(), failed: Vec::new() };
         for (id, answer) in ids.into_iter().zip(answers) {
             match answer {
-                Ok(answer) => done.successful.push(Success { id, answer }),
+                Ok(answer) => done.successful.push(BatchSuccess { id, answer }),
                 Err(EntryError { code, message }) => {
                     let sender_fault = code != "InternalError";
-                    done.failed.push(Failure { id, code, message, sender_fault });
+                    done.failed.push(BatchFailure { id, code, message, sender_fault });
                 }
             }
         }

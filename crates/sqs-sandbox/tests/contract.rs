@@ -8,17 +8,18 @@ use aws_sdk_sqs::types::{
     MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry,
     SendMessageBatchResultEntry,
 };
-use sqs_sandbox::{Running, Sandbox, SandboxConfig};
+use sqs_sandbox::{SqsSandbox, SqsSandboxConfig, SqsSandboxServer};
 use tidegate_tests::contract::directory::directory_contract;
 use tidegate_tests::contract::queues::queues_contract;
 use tidegate_tests::contract::sqs::SqsRoom;
 use tidegate_tests::local::sdk_config;
 
-async fn started(create: bool) -> (Running, Client) {
+async fn started(create: bool) -> (SqsSandboxServer, Client) {
     let address = "127.0.0.1:0".parse().unwrap();
-    let sandbox = Sandbox::start(SandboxConfig { create, ..SandboxConfig::default() }, address)
-        .await
-        .unwrap();
+    let sandbox =
+        SqsSandbox::start(SqsSandboxConfig { create, ..SqsSandboxConfig::default() }, address)
+            .await
+            .unwrap();
     let client = Client::new(&sdk_config(&sandbox.url()).await);
     (sandbox, client)
 }
@@ -76,9 +77,11 @@ async fn a_queue_keeps_its_settings_and_refuses_impossible_ones() {
     for seconds in ["7", "8"] {
         create(seconds).await.unwrap();
     }
-    let names = [QueueAttributeName::VisibilityTimeout, QueueAttributeName::QueueArn];
-    let call =
-        client.get_queue_attributes().queue_url("spring").set_attribute_names(Some(names.into()));
+    let attribute_names = [QueueAttributeName::VisibilityTimeout, QueueAttributeName::QueueArn];
+    let call = client
+        .get_queue_attributes()
+        .queue_url("spring")
+        .set_attribute_names(Some(attribute_names.into()));
     let told = call.send().await.unwrap().attributes.unwrap();
     let expected = [
         (QueueAttributeName::QueueArn, "arn:aws:sqs:us-east-1:000000000000:spring".to_owned()),
@@ -167,14 +170,14 @@ async fn a_receive_gives_the_attributes_it_names_and_hides_messages_as_long_as_i
         let call = client.receive_message().queue_url("spring").visibility_timeout(0);
         call.message_attribute_names(asked).send()
     };
-    for (asked, names) in
+    for (asked, attribute_names) in
         [("All", &["campaign", "pass"][..]), ("camp.*", &["campaign"]), ("x", &[])]
     {
         let answer = receive(asked).await.unwrap();
         let attributes = answer.messages()[0].message_attributes();
         let mut found: Vec<_> = attributes.iter().flat_map(|all| all.keys()).collect();
         found.sort();
-        assert_eq!(found, names);
+        assert_eq!(found, attribute_names);
     }
     sandbox.shutdown().await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_cli::local::{Figures, Mode, Phase, Plan};
+use tidegate_cli::local::{LocalPlan, Mode, RunFigures, RunPhase};
 use tidegate_core::Window;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
@@ -13,7 +13,7 @@ use crate::site::{Answer, DEAD_LETTERS, EXPRESS, GUARD, QUOTA, RATE, Site, mail,
 
 /// What holds in every run: nothing lost, nothing twice, nothing refused. So many `others` are not of
 /// the plan.
-async fn kept(site: &mut Site, plan: &Plan, others: u64) -> Figures {
+async fn kept(site: &mut Site, plan: &LocalPlan, others: u64) -> RunFigures {
     site.wait_until_empty(40).await;
     assert_eq!(site.depth(DEAD_LETTERS).await, Depth::default());
     let (figures, stats) = (site.figures(plan), site.stats().await);
@@ -25,19 +25,19 @@ async fn kept(site: &mut Site, plan: &Plan, others: u64) -> Figures {
 
 /// No half-open second above the quota, counted at arrival: it is a whole number, and every mail has
 /// one recipient.
-async fn assert_within_quota(site: &Site, figures: &Figures) {
+async fn assert_within_quota(site: &Site, figures: &RunFigures) {
     let stats = site.stats().await;
     assert!(figures.worst_second <= QUOTA, "{} in a second", figures.worst_second);
     assert!(stats.worst_sliding_second_offered <= QUOTA, "{stats:?}");
 }
 
 /// A phase of five windows or more used at least so much of the quota.
-fn assert_used(phase: &Phase, least: f64) {
+fn assert_used(phase: &RunPhase, least: f64) {
     assert!(phase.windows >= 5, "{phase:?}");
     assert!(phase.utilisation.is_some_and(|used| used >= least), "below {least}: {phase:?}");
 }
 
-fn assert_weighted(figures: &Figures) {
+fn assert_weighted(figures: &RunFigures) {
     let small = figures.phases.all_waiting.shares["small"];
     assert!((small.share - small.wanted).abs() <= 0.02, "{small:?}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_cli::local::{Plan, Setup};
+use tidegate_cli::local::{LocalPlan, Setup};
 use tokio::time::{Instant, sleep};
 
 use crate::site::{DEAD_LETTERS, QUOTA, Site, now, plan};
@@ -17,7 +17,7 @@ use crate::traces::get;
 /// What holds whatever died: nothing lost, nothing above the quota; and no mail arrived again but such
 /// as a poller sent that never reported. A poller reports when all that it sent is deleted. How many
 /// mails were not reported: at most `most`.
-async fn kept(site: &mut Site, plan: &Plan, most: u64) -> u64 {
+async fn kept(site: &mut Site, plan: &LocalPlan, most: u64) -> u64 {
     site.complete(plan, 100).await;
     let figures = site.figures(plan);
     assert_eq!((figures.missing, figures.foreign), (0, 0));

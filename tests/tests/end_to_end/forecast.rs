@@ -1,6 +1,6 @@
 //! What `tidegate plan` forecasts, against what a real run did.
 
-use tidegate_cli::local::{Figures, Plan};
+use tidegate_cli::local::{LocalPlan, RunFigures};
 use tidegate_core::Timestamp;
 use tidegate_simulator::plan::{CampaignLoad, ForecastOptions, Scenario, forecast};
 
@@ -12,7 +12,7 @@ const WITHIN: f64 = 0.02;
 
 /// That every campaign ended when it was forecast to: all of it within 2 %, a smaller one within the
 /// forecast's own range besides.
-pub(crate) fn assert_forecast(plan: &Plan, figures: &Figures) {
+pub(crate) fn assert_forecast(plan: &LocalPlan, figures: &RunFigures) {
     let mut scenario = Scenario::new(Timestamp::from_millis(1_795_207_000_000));
     (scenario.quota, scenario.guard, scenario.warm) = (RATE, Some(GUARD), false);
     scenario.campaigns = plan

@@ -12,8 +12,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tidegate_aws::SystemClock;
 use tidegate_cli::local::{
-    Arrival, Campaign, Figures, Infra, LocalAws, Mode, Plan, SandboxStats, Setup, figures, fill,
-    is_of_plan,
+    Infra, LocalAws, LocalCampaign, LocalPlan, MailArrival, Mode, RunFigures, SandboxStats, Setup,
+    figures, fill, is_of_plan,
 };
 use tidegate_core::Timestamp;
 use tidegate_core::dead_letter::DeadLetter;
@@ -47,7 +47,7 @@ pub(crate) struct Site {
     pub(crate) aws: LocalAws,
     pub(crate) sdk: aws_config::SdkConfig,
     lambda: aws_sdk_lambda::Client,
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<MailArrival>,
     seq: u64,
     folder: Option<TempDir>,
     _turn: MutexGuard<'static, ()>,
@@ -64,14 +64,17 @@ pub(crate) struct Answer {
 }
 
 /// Two campaigns, 90/10, of so many mails of one recipient.
-pub(crate) fn plan(big: u64, small: u64) -> Plan {
-    let campaign = |name: &str, weight, mails| Campaign {
+pub(crate) fn plan(big: u64, small: u64) -> LocalPlan {
+    let campaign = |name: &str, weight, mails| LocalCampaign {
         name: name.to_owned(),
         weight,
         mails,
         recipients: 1,
     };
-    Plan { quota: RATE, campaigns: vec![campaign("big", 90, big), campaign("small", 10, small)] }
+    LocalPlan {
+        quota: RATE,
+        campaigns: vec![campaign("big", 90, big), campaign("small", 10, small)],
+    }
 }
 
 /// A file of the checkout.
@@ -199,7 +202,7 @@ impl Site {
     }
 
     /// Puts a plan's mails onto the campaigns' queues.
-    pub(crate) async fn fill(&self, plan: &Plan) {
+    pub(crate) async fn fill(&self, plan: &LocalPlan) {
         let urls = [self.queue(BIG), self.queue(SMALL)];
         fill(self.aws.queues(), plan, &urls, |_| {}).await.unwrap();
     }
@@ -209,7 +212,7 @@ impl Site {
     }
 
     /// What arrived so far.
-    pub(crate) async fn look(&mut self) -> &[Arrival] {
+    pub(crate) async fn look(&mut self) -> &[MailArrival] {
         self.aws.check().unwrap_or_else(|error| panic!("{error}"));
         let (new, seq) = self.aws.sandbox().mails_after(self.seq).await.unwrap();
         self.seq = seq;
@@ -249,11 +252,11 @@ impl Site {
     }
 
     /// The figures of what arrived.
-    pub(crate) fn figures(&self, plan: &Plan) -> Figures {
+    pub(crate) fn figures(&self, plan: &LocalPlan) -> RunFigures {
         figures(plan, &self.arrivals, |campaign, key| is_of_plan(plan, campaign, key))
     }
 
-    pub(crate) fn arrivals(&self) -> &[Arrival] {
+    pub(crate) fn arrivals(&self) -> &[MailArrival] {
         &self.arrivals
     }
 

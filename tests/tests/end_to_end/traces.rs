@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Pid;
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_cli::local::Plan;
+use tidegate_cli::local::LocalPlan;
 use tidegate_delivery::ports::{Depth, Ledger as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -81,7 +81,7 @@ impl Site {
 
     /// Waits until every mail of the plan has arrived and no queue holds any of it, then for what may
     /// come late. Nothing may be dead-lettered.
-    pub(crate) async fn complete(&mut self, plan: &Plan, seconds: u64) {
+    pub(crate) async fn complete(&mut self, plan: &LocalPlan, seconds: u64) {
         let until = Instant::now() + Duration::from_secs(seconds);
         loop {
             self.look().await;

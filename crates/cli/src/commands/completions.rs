@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_complete::Shell as Kind;
 
-use crate::shell::{CommandError, Ended};
+use crate::shell::{CommandEnd, CommandError};
 
 /// Write the completions of a shell
 #[derive(Clone, Debug, Args)]
@@ -30,7 +30,7 @@ pub struct ManArgs {
 pub(super) fn run(
     args: &CompletionsArgs,
     mut program: clap::Command,
-) -> Result<Ended, CommandError> {
+) -> Result<CommandEnd, CommandError> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut program, "tidegate", &mut text);
     let written = io::stdout().write_all(&text);
@@ -38,15 +38,15 @@ pub(super) fn run(
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CommandError::Terminal(error))
         }
-        _ => Ok(Ended::Done),
+        _ => Ok(CommandEnd::Done),
     }
 }
 
-pub(super) fn man(args: &ManArgs, program: clap::Command) -> Result<Ended, CommandError> {
+pub(super) fn man(args: &ManArgs, program: clap::Command) -> Result<CommandEnd, CommandError> {
     clap_mangen::generate_to(program, &args.folder).map_err(|source| CommandError::File {
         path: args.folder.clone(),
         doing: "the manual cannot be written there",
         source,
     })?;
-    Ok(Ended::Done)
+    Ok(CommandEnd::Done)
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use tidegate_aws::{DynamoLedger, SesAccount, SqsQueues, SystemClock};
-use tidegate_console::engine::{Engine, Site};
+use tidegate_console::engine::{Engine, StackPorts};
 use tidegate_console::http::{About, Access, App, Token, bind, serve};
-use tidegate_console::memory::Memory;
-use tidegate_console::pace::Allowance;
-use tidegate_console::stream::Limits;
+use tidegate_console::rate_limit::BucketRate;
+use tidegate_console::state_file::StateFile;
+use tidegate_console::stream::StreamLimits;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::page::{Page, Tone, View};
 use tidegate_operate::redact::AddressVisibility;
@@ -19,7 +19,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::{OnStack, status};
-use crate::shell::{CommandError, Ended, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::Stack;
 
 /// Changes by operators that a page shows.
@@ -61,10 +61,10 @@ pub struct ConsoleArgs {
     trusted_proxies: Vec<IpAddr>,
     /// Events that a stream may have: a second, and at once
     #[arg(long, value_name = "RATE/s:BURST", default_value = "5/s:10")]
-    stream_rate: Allowance,
+    stream_rate: BucketRate,
     /// Events that a client address may have, over all its streams
     #[arg(long, value_name = "RATE/s:BURST", default_value = "30/s:60")]
-    address_rate: Allowance,
+    address_rate: BucketRate,
     /// Streams that a client address may have; more are refused with 429
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     streams_per_address: u16,
@@ -80,7 +80,7 @@ pub struct ConsoleArgs {
     no_memory: bool,
 }
 
-pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let access = args.access()?;
     let refused = |error| CommandError::Refused(Box::new(error));
     access.check().map_err(refused)?;
@@ -91,16 +91,16 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<Ended, Comm
     let address = listener.local_addr().map_err(CommandError::Terminal)?;
     let access = Access { listen: address, ..access };
     let memory = args.memory(&stack);
-    let site = site(&stack, shell.output.addresses()).await;
+    let stack_ports = stack_ports(&stack, shell.output.addresses()).await;
     let about = About {
         stack: stack.name.clone(),
         region: stack.region.clone(),
         is_local: stack.is_local(),
-        operator: site.operator.clone(),
+        operator: stack_ports.operator.clone(),
         shows_addresses: shell.output.addresses() == AddressVisibility::Shown,
     };
-    let (engine, shared) = Engine::start(site, args.limits(), memory).await?;
-    let running = Running::of(&stack, &access);
+    let (engine, shared) = Engine::start(stack_ports, args.limits(), memory).await?;
+    let running = ConsoleLink::of(&stack, &access);
     let app = App::new(shared, access, about, Box::new(|| SystemClock::new().wall().into()))
         .map_err(refused)?;
     shell.output.begin(&running).map_err(CommandError::Terminal)?;
@@ -115,15 +115,15 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<Ended, Comm
         end.send_replace(true);
     };
     tokio::join!(engine.run(asked()), serve(listener, app, asked()), interrupted);
-    Ok(Ended::Done)
+    Ok(CommandEnd::Done)
 }
 
 /// The stack, as a console sees it.
-async fn site(
+async fn stack_ports(
     stack: &Stack,
     addresses: AddressVisibility,
-) -> Site<SqsQueues, DynamoLedger, SesAccount, SystemClock> {
-    Site {
+) -> StackPorts<SqsQueues, DynamoLedger, SesAccount, SystemClock> {
+    StackPorts {
         settings: status::settings(stack, addresses, CHANGES),
         operator: stack.operator().await,
         poller: stack.poller.clone(),
@@ -168,8 +168,8 @@ impl ConsoleArgs {
         token.map_err(|error| CommandError::Refused(Box::new(error)))
     }
 
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> StreamLimits {
+        StreamLimits {
             stream: self.stream_rate,
             address: self.address_rate,
             streams_of_address: self.streams_per_address.into(),
@@ -178,12 +178,12 @@ impl ConsoleArgs {
     }
 
     /// Without one it works as well, but for pages that come back after a restart.
-    fn memory(&self, stack: &Stack) -> Option<Memory> {
+    fn memory(&self, stack: &Stack) -> Option<StateFile> {
         if self.no_memory {
             return None;
         }
         let path = self.memory.clone().or_else(|| default_memory(stack))?;
-        match Memory::open(&path, &stack.poller_function.arn) {
+        match StateFile::open(&path, &stack.poller_function.arn) {
             Ok(memory) => Some(memory),
             Err(error) => {
                 let error = crate::shell::in_full(&error);
@@ -224,7 +224,7 @@ fn log(is_json: bool) {
 
 /// Where it is.
 #[derive(Debug, Serialize)]
-struct Running {
+struct ConsoleLink {
     stack: String,
     /// Where it answers.
     url: String,
@@ -232,11 +232,11 @@ struct Running {
     link: String,
 }
 
-impl Running {
+impl ConsoleLink {
     fn of(stack: &Stack, access: &Access) -> Self {
         let url = match &access.public_url {
             Some(url) => format!("{}/", url.trim_end_matches('/')),
-            None => format!("http://{}/", shown(access.listen)),
+            None => format!("http://{}/", reachable(access.listen)),
         };
         let link = match &access.token {
             // Behind the #: no server and no log sees it.
@@ -248,19 +248,19 @@ impl Running {
 }
 
 /// A listener on every address answers on this machine's too.
-fn shown(listen: SocketAddr) -> SocketAddr {
-    let mut shown = listen;
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let mut reachable = listen;
     if listen.ip().is_unspecified() {
-        shown.set_ip(if listen.is_ipv4() {
+        reachable.set_ip(if listen.is_ipv4() {
             [127, 0, 0, 1].into()
         } else {
             IpAddr::from([0_u16, 0, 0, 0, 0, 0, 0, 1])
         });
     }
-    shown
+    reachable
 }
 
-impl View for Running {
+impl View for ConsoleLink {
     fn view(&self, page: &mut Page) {
         page.line(Tone::Plain, format!("The console of {}: {}", self.stack, self.link));
         page.line(Tone::Faint, "Ctrl-C ends it; what it shows goes on without it.");

@@ -6,7 +6,7 @@ use tidegate_operate::page::{Page, Tone, View};
 use tidegate_operate::status::{changes, masked};
 
 use super::OnStack;
-use crate::shell::{CommandError, Ended, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// Show who changed what, and why
 ///
@@ -26,18 +26,18 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "allowed is a whole number from 1".to_owned())
 }
 
-pub(super) async fn run(args: &HistoryArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &HistoryArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
-    let kept = stack.ledger().changes().await?;
-    let shown = masked(&kept, shell.output.addresses()).take(args.limit).collect();
-    shell.output.show(&Kept(shown)).map_err(CommandError::Terminal)?;
-    Ok(Ended::Done)
+    let changes_made = stack.ledger().changes().await?;
+    let shown = masked(&changes_made, shell.output.addresses()).take(args.limit).collect();
+    shell.output.show(&ChangeHistory(shown)).map_err(CommandError::Terminal)?;
+    Ok(CommandEnd::Done)
 }
 
 #[derive(Serialize)]
-struct Kept(Vec<ChangeRecord>);
+struct ChangeHistory(Vec<ChangeRecord>);
 
-impl View for Kept {
+impl View for ChangeHistory {
     fn view(&self, page: &mut Page) {
         if self.0.is_empty() {
             page.line(Tone::Faint, "nobody has changed anything");

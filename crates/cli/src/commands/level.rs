@@ -4,7 +4,7 @@ use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::level::LevelReport;
 
 use super::OnStack;
-use crate::shell::{CommandError, Ended, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// Ask how high the pressure is, and what it defers
 ///
@@ -23,7 +23,7 @@ pub struct LevelArgs {
     pub(crate) on: OnStack,
 }
 
-pub(super) async fn run(args: &LevelArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &LevelArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let (standing, _) = stack.standing().await?;
     let policy = stack.scheduler.pressure.as_ref().map(|pressure| &pressure.policy);
@@ -31,5 +31,5 @@ pub(super) async fn run(args: &LevelArgs, shell: &Shell) -> Result<Ended, Comman
     let now = stack.clock().wall().into();
     let report = LevelReport::of(standing.control.pressure.as_ref(), policy, spill, now);
     shell.output.show(&report).map_err(CommandError::Terminal)?;
-    Ok(if report.level == Level::Clear { Ended::Done } else { Ended::Found })
+    Ok(if report.level == Level::Clear { CommandEnd::Done } else { CommandEnd::ProblemsFound })
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use tidegate_operate::page::{Page, Tone};
 
-use crate::shell::{Answer, Ask, CommandError, Ended, OutputArgs, Shell};
+use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Confirmation, OutputArgs, Shell};
 use crate::stack::StackArgs;
 
 pub use bucket::BucketArgs;
@@ -124,7 +124,7 @@ impl Command {
     }
 
     /// Whether it ends in good order by itself where it is interrupted.
-    const fn hears(&self) -> bool {
+    const fn handles_interrupts(&self) -> bool {
         matches!(
             self,
             Self::Send(_)
@@ -141,15 +141,23 @@ impl Command {
     ///
     /// # Errors
     /// [`CommandError`].
-    pub async fn run(self, shell: &Shell, program: clap::Command) -> Result<Ended, CommandError> {
-        let patience = if self.hears() { PATIENCE } else { Duration::ZERO };
+    pub async fn run(
+        self,
+        shell: &Shell,
+        program: clap::Command,
+    ) -> Result<CommandEnd, CommandError> {
+        let patience = if self.handles_interrupts() { PATIENCE } else { Duration::ZERO };
         tokio::select! {
-            ended = self.carry_out(shell, program) => ended,
-            () = shell.unheard(patience) => Ok(Ended::Interrupted),
+            ended = self.dispatch(shell, program) => ended,
+            () = shell.interrupt_ignored(patience) => Ok(CommandEnd::Interrupted),
         }
     }
 
-    async fn carry_out(self, shell: &Shell, program: clap::Command) -> Result<Ended, CommandError> {
+    async fn dispatch(
+        self,
+        shell: &Shell,
+        program: clap::Command,
+    ) -> Result<CommandEnd, CommandError> {
         match self {
             Self::Send(args) => Box::pin(send::run(&args, shell)).await,
             Self::Top(args) => Box::pin(top::run(&args, shell)).await,
@@ -176,24 +184,24 @@ impl Command {
 }
 
 /// Asks whether to go on: none where it does. What else than yes ends the command is said.
-pub(crate) async fn declined(
-    ask: Ask,
+pub(crate) async fn stop_unless_confirmed(
+    ask: ConfirmArgs,
     shell: &Shell,
     question: &str,
-) -> Result<Option<Ended>, CommandError> {
+) -> Result<Option<CommandEnd>, CommandError> {
     let answer = tokio::select! {
         answer = ask.confirm(question) => answer.map_err(CommandError::Terminal)?,
-        () = shell.interrupted() => return Ok(Some(Ended::Interrupted)),
+        () = shell.interrupted() => return Ok(Some(CommandEnd::Interrupted)),
     };
     let mut page = Page::default();
     match answer {
-        Answer::Yes => return Ok(None),
-        Answer::No => page.line(Tone::Plain, "Nothing was changed."),
-        Answer::Nobody => page.line(
+        Confirmation::Yes => return Ok(None),
+        Confirmation::No => page.line(Tone::Plain, "Nothing was changed."),
+        Confirmation::NoTerminal => page.line(
             Tone::Warning,
             "Nothing was changed: there is no terminal to ask on; --yes changes without asking.",
         ),
     }
     shell.output.say(&page);
-    Ok(Some(Ended::Declined))
+    Ok(Some(CommandEnd::Declined))
 }

@@ -15,7 +15,7 @@ use tidegate_simulator::plan::{
 };
 
 use super::{OnStack, status};
-use crate::shell::{CommandError, Ended, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// Forecast when each campaign ends, what limits it, and what it costs
 ///
@@ -124,7 +124,7 @@ fn refused(error: PlanError) -> CommandError {
     CommandError::Refused(Box::new(error))
 }
 
-pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let format = args.chart.as_deref().map(format_of).transpose()?;
     let base = args.scenario(shell).await?;
     let variants = args.variants.iter().map(|variant| variant.of(&base));
@@ -135,7 +135,7 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<Ended, Command
     }
     let options = ForecastOptions { seeds: args.runs, every_window: args.every_window };
     let Some(forecasts) = forecasts(all, options, shell).await? else {
-        return Ok(Ended::Interrupted);
+        return Ok(CommandEnd::Interrupted);
     };
     let report = PlanReport { forecasts };
     // A chart that cannot be written costs nobody the forecast.
@@ -149,7 +149,7 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<Ended, Command
             source,
         })?;
     }
-    Ok(if report.all_end() { Ended::Done } else { Ended::Found })
+    Ok(if report.all_end() { CommandEnd::Done } else { CommandEnd::ProblemsFound })
 }
 
 fn format_of(path: &Path) -> Result<chart::ChartFormat, CommandError> {

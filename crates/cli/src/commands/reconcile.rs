@@ -17,9 +17,9 @@ use tidegate_operate::reconcile::{
 use tidegate_operate::send::{JournalError, JournalReader};
 use tidegate_operate::status::Status;
 
-use super::send::progress::Bar;
+use super::send::progress::MailProgressBar;
 use super::{OnStack, status};
-use crate::shell::{CommandError, Ended, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::Stack;
 
 /// Dead letters that are read; each is held in memory, with its mail.
@@ -50,9 +50,9 @@ pub struct ReconcileArgs {
 }
 
 /// A journal's file.
-struct Kept(PathBuf);
+struct JournalPath(PathBuf);
 
-impl JournalSource for Kept {
+impl JournalSource for JournalPath {
     fn path(&self) -> String {
         self.0.display().to_string()
     }
@@ -67,7 +67,7 @@ impl JournalSource for Kept {
     }
 }
 
-pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let (journals, mails) = journals(args)?;
     let stack = args.on.stack.open().await?;
     let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
@@ -81,7 +81,7 @@ pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<Ended, Co
     };
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
     let ports = ReconcilePorts { queues: &queues, ledger: &ledger, clock: &clock };
-    let bar = Bar::new(shell.output, mails, 0);
+    let bar = MailProgressBar::new(shell.output, mails, 0);
     // Until the letters are visible again an interruption is the reading's own.
     let reading = Cell::new(true);
     let dead = async {
@@ -102,7 +102,7 @@ pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<Ended, Co
     };
     let report = match report {
         Ok(report) => report,
-        Err(ReconcileError::Interrupted) => return Ok(Ended::Interrupted),
+        Err(ReconcileError::Interrupted) => return Ok(CommandEnd::Interrupted),
         Err(ReconcileError::Port(error)) => return Err(CommandError::Service(error)),
         Err(error @ ReconcileError::Stranger { .. }) => {
             return Err(CommandError::Refused(error.into()));
@@ -111,13 +111,13 @@ pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<Ended, Co
     };
     drop(bar);
     shell.output.show(&report).map_err(CommandError::Terminal)?;
-    Ok(if report.balances() { Ended::Done } else { Ended::Found })
+    Ok(if report.balances() { CommandEnd::Done } else { CommandEnd::ProblemsFound })
 }
 
 /// The journals that are meant, and how many rows their inputs have.
-fn journals(args: &ReconcileArgs) -> Result<(Vec<Kept>, u64), CommandError> {
+fn journals(args: &ReconcileArgs) -> Result<(Vec<JournalPath>, u64), CommandError> {
     let folder = Path::new(".tidegate");
-    let paths = if args.journals.is_empty() { found(folder)? } else { args.journals.clone() };
+    let paths = if args.journals.is_empty() { journals_in(folder)? } else { args.journals.clone() };
     let (mut journals, mut rows) = (Vec::new(), 0);
     for path in paths {
         let shown = path.display().to_string();
@@ -130,7 +130,7 @@ fn journals(args: &ReconcileArgs) -> Result<(Vec<Kept>, u64), CommandError> {
         let Some(header) = &records.contents().header else { continue };
         if args.campaign.as_ref().is_none_or(|asked| *asked == header.campaign) {
             rows += header.rows;
-            journals.push(Kept(path));
+            journals.push(JournalPath(path));
         }
     }
     if journals.is_empty() {
@@ -146,7 +146,7 @@ fn unusable(error: JournalError) -> CommandError {
     CommandError::Refused(error.into())
 }
 
-fn found(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
+fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let failed = |source| CommandError::File {
         path: folder.to_owned(),
         doing: "has no journals that can be listed",

@@ -13,8 +13,8 @@ use tidegate_operate::format::counted;
 use tidegate_operate::page::{Page, Tone};
 use tidegate_operate::spill::{SpillReplayed, list};
 
-use super::{OnStack, declined};
-use crate::shell::{Ask, CommandError, Ended, OutputArgs, Shell};
+use super::{OnStack, stop_unless_confirmed};
+use crate::shell::{CommandEnd, CommandError, ConfirmArgs, OutputArgs, Shell};
 use crate::stack::Stack;
 
 /// Show deferred mail, or bring it back
@@ -67,7 +67,7 @@ struct ReplayArgs {
     #[arg(long)]
     even_if_deferred: bool,
     #[command(flatten)]
-    ask: Ask,
+    ask: ConfirmArgs,
     #[command(flatten)]
     on: OnStack,
 }
@@ -81,7 +81,7 @@ impl SpillArgs {
     }
 }
 
-pub(super) async fn run(args: &SpillArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &SpillArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     match &args.command {
         SpillCommand::List(args) => listed(args, shell).await,
         SpillCommand::Replay(args) => replayed(args, shell).await,
@@ -98,7 +98,7 @@ fn spill(stack: &Stack) -> Result<(S3Spill, Location), CommandError> {
     Ok((stack.clients().spill(location.clone()), location))
 }
 
-async fn listed(args: &ListArgs, shell: &Shell) -> Result<Ended, CommandError> {
+async fn listed(args: &ListArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let (spill, location) = spill(&stack)?;
     let (_, campaigns) = stack.standing().await?;
@@ -106,10 +106,10 @@ async fn listed(args: &ListArgs, shell: &Shell) -> Result<Ended, CommandError> {
     let now = stack.clock().wall().into();
     let listed = list(&spill, &location.to_string(), &names, now).await?;
     shell.output.show(&listed).map_err(CommandError::Terminal)?;
-    Ok(Ended::Done)
+    Ok(CommandEnd::Done)
 }
 
-async fn replayed(args: &ReplayArgs, shell: &Shell) -> Result<Ended, CommandError> {
+async fn replayed(args: &ReplayArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let (spill, location) = spill(&stack)?;
     let (standing, campaigns) = stack.standing().await?;
@@ -128,7 +128,7 @@ async fn replayed(args: &ReplayArgs, shell: &Shell) -> Result<Ended, CommandErro
         let mut page = Page::default();
         page.line(Tone::Warning, said);
         shell.output.say(&page);
-        return Ok(Ended::Found);
+        return Ok(CommandEnd::ProblemsFound);
     }
     let listed = list(&spill, &location.to_string(), &names, clock.wall().into()).await?;
     let of = match &args.campaign {
@@ -138,7 +138,7 @@ async fn replayed(args: &ReplayArgs, shell: &Shell) -> Result<Ended, CommandErro
     let mails = args.limit.map_or(of.mails, |limit| limit.min(of.mails));
     let question = format!("Bring {} back to their queues?", counted(mails, "mail"));
     if mails > 0
-        && let Some(ended) = declined(args.ask, shell, &question).await?
+        && let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await?
     {
         return Ok(ended);
     }
@@ -165,8 +165,8 @@ async fn replayed(args: &ReplayArgs, shell: &Shell) -> Result<Ended, CommandErro
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     ended?;
     Ok(match report {
-        SpillReplayed { interrupted: true, .. } => Ended::Interrupted,
-        SpillReplayed { done, .. } if done.left.is_empty() => Ended::Done,
-        SpillReplayed { .. } => Ended::Found,
+        SpillReplayed { interrupted: true, .. } => CommandEnd::Interrupted,
+        SpillReplayed { done, .. } if done.left.is_empty() => CommandEnd::Done,
+        SpillReplayed { .. } => CommandEnd::ProblemsFound,
     })
 }

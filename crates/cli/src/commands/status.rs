@@ -5,7 +5,7 @@ use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::{OtherQueues, StackFacts, Status, StatusSettings, gather};
 
 use super::OnStack;
-use crate::shell::{CommandError, Ended, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::Stack;
 
 /// Show what stands: quota and use, campaigns, holds, breaker, queues
@@ -21,11 +21,11 @@ pub struct StatusArgs {
     pub(crate) on: OnStack,
 }
 
-pub(super) async fn run(args: &StatusArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &StatusArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let facts = facts(&stack, shell.output.addresses(), 5).await?;
     shell.output.show(&Status::of(&facts)).map_err(CommandError::Terminal)?;
-    Ok(Ended::Done)
+    Ok(CommandEnd::Done)
 }
 
 /// What stands, with so many changes by operators.

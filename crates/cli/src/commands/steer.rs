@@ -10,13 +10,13 @@ use tidegate_operate::page::{Page, Table, View};
 use tidegate_operate::status::Status;
 use tidegate_operate::steer::{Author, SteerAction, SteerError, steer};
 
-use super::{OnStack, declined, status};
-use crate::shell::{Ask, CommandError, Ended, Shell};
+use super::{OnStack, status, stop_unless_confirmed};
+use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
 use crate::stack::Stack;
 
 /// Why, and who.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Why {
+pub(crate) struct AuthorArgs {
     /// Why, for whoever finds it later: 1 to 200 characters
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -27,7 +27,7 @@ pub(crate) struct Why {
 
 /// Why, where something is changed and not only shown.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct WhyIfChanged {
+pub(crate) struct OptionalAuthorArgs {
     /// Why, for whoever finds it later: 1 to 200 characters; needed to change anything
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -52,7 +52,7 @@ pub struct PauseArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = span)]
     length: Option<Duration>,
     #[command(flatten)]
-    why: Why,
+    author: AuthorArgs,
     #[command(flatten)]
     pub(crate) on: OnStack,
 }
@@ -67,7 +67,7 @@ pub struct ResumeArgs {
     /// The campaign, or `express`; without it all sending goes on
     campaign: Option<String>,
     #[command(flatten)]
-    why: Why,
+    author: AuthorArgs,
     #[command(flatten)]
     pub(crate) on: OnStack,
 }
@@ -86,9 +86,9 @@ pub struct LiftArgs {
     /// The campaign that it holds, or `express`; without it a hold on all sending
     campaign: Option<String>,
     #[command(flatten)]
-    why: Why,
+    author: AuthorArgs,
     #[command(flatten)]
-    ask: Ask,
+    ask: ConfirmArgs,
     #[command(flatten)]
     pub(crate) on: OnStack,
 }
@@ -110,7 +110,7 @@ pub struct WeightsArgs {
     #[arg(long, conflicts_with = "weights")]
     reset: bool,
     #[command(flatten)]
-    why: WhyIfChanged,
+    author: OptionalAuthorArgs,
     #[command(flatten)]
     pub(crate) on: OnStack,
 }
@@ -131,47 +131,62 @@ pub struct RateArgs {
     #[arg(long, conflicts_with = "cap")]
     uncap: bool,
     #[command(flatten)]
-    why: WhyIfChanged,
+    author: OptionalAuthorArgs,
     #[command(flatten)]
     pub(crate) on: OnStack,
 }
 
-pub(super) async fn pause(args: &PauseArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn pause(args: &PauseArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let until = args.length.map(|length| EpochMillis::from(stack.clock().wall() + length));
     let action = SteerAction::Pause { campaign: args.campaign.clone(), until };
-    change(&stack, &action, author(&stack, &args.why.reason, args.why.by.as_ref()).await, shell)
-        .await
+    change(
+        &stack,
+        &action,
+        author_by(&stack, &args.author.reason, args.author.by.as_ref()).await,
+        shell,
+    )
+    .await
 }
 
-pub(super) async fn resume(args: &ResumeArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn resume(args: &ResumeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let action = SteerAction::Resume { campaign: args.campaign.clone() };
-    change(&stack, &action, author(&stack, &args.why.reason, args.why.by.as_ref()).await, shell)
-        .await
+    change(
+        &stack,
+        &action,
+        author_by(&stack, &args.author.reason, args.author.by.as_ref()).await,
+        shell,
+    )
+    .await
 }
 
-pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let of = args.campaign.as_deref().unwrap_or("all sending");
     let question = format!("Lift the hold {} of {of}?", args.hold);
-    if let Some(ended) = declined(args.ask, shell, &question).await? {
+    if let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await? {
         return Ok(ended);
     }
     let action = SteerAction::Lift { campaign: args.campaign.clone(), reason: args.hold.clone() };
-    change(&stack, &action, author(&stack, &args.why.reason, args.why.by.as_ref()).await, shell)
-        .await
+    change(
+        &stack,
+        &action,
+        author_by(&stack, &args.author.reason, args.author.by.as_ref()).await,
+        shell,
+    )
+    .await
 }
 
-pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let action = if args.reset {
         SteerAction::ResetWeights
     } else if args.weights.is_empty() {
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-        let shown = Weights(Status::of(&facts).campaigns);
+        let shown = WeightsView(Status::of(&facts).campaigns);
         shell.output.show(&shown).map_err(CommandError::Terminal)?;
-        return Ok(Ended::Done);
+        return Ok(CommandEnd::Done);
     } else {
         let weights: BTreeMap<String, u32> = args.weights.iter().cloned().collect();
         if weights.len() < args.weights.len() {
@@ -179,23 +194,23 @@ pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<Ended, 
         }
         SteerAction::Weights(weights)
     };
-    let author = needed(&stack, &args.why).await?;
+    let author = required_author(&stack, &args.author).await?;
     change(&stack, &action, author, shell).await
 }
 
-pub(super) async fn rate(args: &RateArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn rate(args: &RateArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     if args.cap.is_none() && !args.uncap {
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-        let shown = RateShown(Status::of(&facts));
+        let shown = RateView(Status::of(&facts));
         shell.output.show(&shown).map_err(CommandError::Terminal)?;
-        return Ok(Ended::Done);
+        return Ok(CommandEnd::Done);
     }
-    let author = needed(&stack, &args.why).await?;
+    let author = required_author(&stack, &args.author).await?;
     change(&stack, &SteerAction::Cap(args.cap), author, shell).await
 }
 
-async fn author(stack: &Stack, reason: &str, by: Option<&String>) -> Author {
+async fn author_by(stack: &Stack, reason: &str, by: Option<&String>) -> Author {
     let by = match by {
         Some(by) => by.clone(),
         None => stack.operator().await,
@@ -203,13 +218,16 @@ async fn author(stack: &Stack, reason: &str, by: Option<&String>) -> Author {
     Author { by, reason: reason.to_owned() }
 }
 
-async fn needed(stack: &Stack, why: &WhyIfChanged) -> Result<Author, CommandError> {
-    let Some(reason) = &why.reason else {
+async fn required_author(
+    stack: &Stack,
+    author: &OptionalAuthorArgs,
+) -> Result<Author, CommandError> {
+    let Some(reason) = &author.reason else {
         return Err(CommandError::Input(
             "--reason is missing: say why, for whoever finds the change later".to_owned(),
         ));
     };
-    Ok(author(stack, reason, why.by.as_ref()).await)
+    Ok(author_by(stack, reason, author.by.as_ref()).await)
 }
 
 async fn change(
@@ -217,7 +235,7 @@ async fn change(
     action: &SteerAction,
     author: Author,
     shell: &Shell,
-) -> Result<Ended, CommandError> {
+) -> Result<CommandEnd, CommandError> {
     let (_, campaigns) = stack.standing().await?;
     let steered = steer(action, &author, &campaigns, &stack.ledger(), &stack.clock()).await;
     let steered = steered.map_err(|error| match error {
@@ -226,14 +244,14 @@ async fn change(
         error => CommandError::Unfinished(error.into()),
     })?;
     shell.output.show(&steered).map_err(CommandError::Terminal)?;
-    Ok(Ended::Done)
+    Ok(CommandEnd::Done)
 }
 
 /// The weights alone.
 #[derive(Serialize)]
-struct Weights(Vec<tidegate_operate::status::CampaignStatus>);
+struct WeightsView(Vec<tidegate_operate::status::CampaignStatus>);
 
-impl View for Weights {
+impl View for WeightsView {
     fn view(&self, page: &mut Page) {
         let mut table = Table::new(["name", "weight", "configured", "share"]);
         table = table.right(1).right(2).right(3);
@@ -250,15 +268,15 @@ impl View for Weights {
 }
 
 /// The rate alone.
-struct RateShown(Status);
+struct RateView(Status);
 
-impl Serialize for RateShown {
+impl Serialize for RateView {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.quota.serialize(serializer)
     }
 }
 
-impl View for RateShown {
+impl View for RateView {
     fn view(&self, page: &mut Page) {
         page.spans([self.0.quota_line()]);
     }

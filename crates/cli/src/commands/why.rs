@@ -4,7 +4,7 @@ use tidegate_operate::why::{MailQuery, explain, gather};
 use super::OnStack;
 use super::dead::read;
 use super::status::facts;
-use crate::shell::{CommandError, Ended, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// Find out where a mail is, what holds it, and when that lets go
 ///
@@ -31,16 +31,16 @@ pub struct WhyArgs {
     pub(crate) on: OnStack,
 }
 
-pub(super) async fn run(args: &WhyArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &WhyArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let status = facts(&stack, shell.output.addresses(), 0).await?;
     let reading = read(&stack, args.limit, shell).await?;
     if reading.coverage.interrupted {
-        return Ok(Ended::Interrupted);
+        return Ok(CommandEnd::Interrupted);
     }
     let asked = MailQuery { id: args.id.clone(), campaign: args.campaign.clone() };
     let poller = stack.poller.clone();
     let facts = gather(asked, status, poller, &reading, &stack.ledger()).await?;
     shell.output.show(&explain(&facts)).map_err(CommandError::Terminal)?;
-    Ok(Ended::Done)
+    Ok(CommandEnd::Done)
 }

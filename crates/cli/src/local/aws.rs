@@ -11,16 +11,16 @@ use tidegate_aws::{DynamoLedger, SqsQueues, Wire};
 use tidegate_delivery::ports::QueueUrl;
 use tokio::time::Instant;
 
-use crate::stack::{Running, remember};
+use crate::stack::{LocalEndpoint, write_endpoint};
 
-use super::crew::{Crew, Words};
 use super::error::LocalError;
 use super::http::Http;
-use super::needs::{self, Files};
+use super::prerequisites::{self, Files};
+use super::process_group::{ProcessGroup, ProgramOutput};
 use super::programs::{
     MINISTACK, Scratch, deploy, ministack, start_console, start_ses, start_sqs, wait_until_ready,
 };
-use super::sandbox::Sandbox;
+use super::sandbox::SesSandboxClient;
 use super::setup::{Setup, Sqs};
 
 /// Where everything stands in the local AWS.
@@ -37,22 +37,22 @@ const RULE_PERIOD: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub struct LocalAws {
     // The programs end before their files go.
-    pub(super) crew: Crew,
+    pub(super) process_group: ProcessGroup,
     _scratch: Scratch,
     files: Files,
     parameters: Vec<(String, String)>,
     folder: PathBuf,
     ministack: Http,
-    sandbox: Sandbox,
+    sandbox: SesSandboxClient,
     sdk: Sdk,
-    stack: Stack,
+    stack: DeployedStack,
     started: Instant,
     deployed: Instant,
 }
 
 /// What was deployed.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Stack {
+pub struct DeployedStack {
     /// Its name.
     #[serde(rename = "stack")]
     pub name: String,
@@ -62,7 +62,7 @@ pub struct Stack {
     pub package_bytes: BTreeMap<String, u64>,
 }
 
-impl Stack {
+impl DeployedStack {
     /// An output.
     ///
     /// # Errors
@@ -103,41 +103,46 @@ impl LocalAws {
     /// [`LocalError`], and nothing is left running.
     pub async fn start_on(sqs: Sqs, setup: &Setup, folder: &Path) -> Result<Self, LocalError> {
         let files = Files::find(&setup.root, &setup.python, &setup.bin_dir, setup.infra).await?;
-        let port = needs::port(setup.port, "--port")?;
+        let port = prerequisites::port(setup.port, "--port")?;
         let sandbox_port = match setup.sandbox_port {
-            Some(_) => needs::port(setup.sandbox_port, "--sandbox-port")?,
+            Some(_) => prerequisites::port(setup.sandbox_port, "--sandbox-port")?,
             None => 0,
         };
         let scratch = Scratch::create(folder)?;
-        let mut crew = Crew::default();
+        let mut process_group = ProcessGroup::default();
         let started = Instant::now();
         let log = folder.join("ministack.log");
-        crew.start(MINISTACK, ministack(&files.python, port, scratch.path()), Words::Log(&log))?;
-        let url = start_ses(&mut crew, setup, &files.sandbox, sandbox_port, folder).await?;
+        process_group.start(
+            MINISTACK,
+            ministack(&files.python, port, scratch.path()),
+            ProgramOutput::Log(&log),
+        )?;
+        let url =
+            start_ses(&mut process_group, setup, &files.sandbox, sandbox_port, folder).await?;
         let mut parameters = setup.parameters(&url);
         let ministack = Http::new(format!("http://127.0.0.1:{port}"));
         let mut sqs_url = ministack.base().to_owned();
         if sqs == Sqs::Sandbox {
-            sqs_url = start_sqs(&mut crew, &files.sqs_sandbox()?, folder).await?;
+            sqs_url = start_sqs(&mut process_group, &files.sqs_sandbox()?, folder).await?;
             parameters.push(("SqsEndpointUrl".to_owned(), sqs_url.clone()));
         }
-        wait_until_ready(&mut crew, &ministack, &log).await?;
-        let stack = deploy(&crew, &files, ministack.base(), &parameters).await?;
-        let running = Running {
+        wait_until_ready(&mut process_group, &ministack, &log).await?;
+        let stack = deploy(&process_group, &files, ministack.base(), &parameters).await?;
+        let running = LocalEndpoint {
             stack: stack.name.clone(),
             endpoint: ministack.base().to_owned(),
             region: REGION.to_owned(),
             key: KEY.to_owned(),
         };
-        remember(folder, &running)
+        write_endpoint(folder, &running)
             .map_err(|source| LocalError::Write { path: folder.to_owned(), source })?;
         Ok(Self {
-            crew,
+            process_group,
             _scratch: scratch,
             files,
             parameters,
             folder: folder.to_owned(),
-            sandbox: Sandbox::at(&url),
+            sandbox: SesSandboxClient::at(&url),
             sdk: Sdk::connect(ministack.base(), &sqs_url),
             ministack,
             stack,
@@ -156,7 +161,7 @@ impl LocalAws {
             self.parameters.push(((*name).to_owned(), (*value).to_owned()));
         }
         let endpoint = self.ministack.base();
-        self.stack = deploy(&self.crew, &self.files, endpoint, &self.parameters).await?;
+        self.stack = deploy(&self.process_group, &self.files, endpoint, &self.parameters).await?;
         Ok(())
     }
 
@@ -166,10 +171,10 @@ impl LocalAws {
     /// [`LocalError`].
     pub async fn start_console(&mut self, port: Option<u16>) -> Result<String, LocalError> {
         let port = match port {
-            Some(_) => needs::port(port, "--console-port")?,
+            Some(_) => prerequisites::port(port, "--console-port")?,
             None => 0,
         };
-        start_console(&mut self.crew, port, &self.folder).await
+        start_console(&mut self.process_group, port, &self.folder).await
     }
 
     /// Where ministack answers, such as `http://127.0.0.1:4566`.
@@ -188,12 +193,12 @@ impl LocalAws {
     }
 
     /// The sandbox: mailbox, figures, settings.
-    pub fn sandbox(&self) -> &Sandbox {
+    pub fn sandbox(&self) -> &SesSandboxClient {
         &self.sandbox
     }
 
     /// What was deployed.
-    pub fn stack(&self) -> &Stack {
+    pub fn stack(&self) -> &DeployedStack {
         &self.stack
     }
 
@@ -212,7 +217,7 @@ impl LocalAws {
 
     /// The process group of all programs: what the functions' processes are found by.
     pub fn group(&self) -> Option<i32> {
-        self.crew.group()
+        self.process_group.group()
     }
 
     /// An error where ministack or the sandbox has ended.
@@ -220,7 +225,7 @@ impl LocalAws {
     /// # Errors
     /// [`LocalError::Ended`], with the end of its log.
     pub fn check(&mut self) -> Result<(), LocalError> {
-        self.crew.check()
+        self.process_group.check()
     }
 
     /// Invokes a function as an event, as EventBridge does; `function` is the output that names it.
@@ -247,7 +252,7 @@ impl LocalAws {
 
     /// Ends all programs, at the latest after 3 s, and removes the temporary files.
     pub async fn stop(&mut self) {
-        self.crew.stop().await;
+        self.process_group.stop().await;
     }
 }
 

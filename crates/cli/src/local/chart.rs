@@ -4,7 +4,7 @@ use plotters::coord::types::{RangedCoordf64, RangedCoordu64};
 use plotters::prelude::*;
 
 use super::error::LocalError;
-use super::report::Report;
+use super::report::LocalReport;
 
 const SIZE: (u32, u32) = (1_000, 420);
 const FONT: &str = "sans-serif";
@@ -20,13 +20,13 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordu64
 ///
 /// # Errors
 /// [`LocalError::Chart`].
-pub fn svg(report: &Report) -> Result<String, LocalError> {
+pub fn svg(report: &LocalReport) -> Result<String, LocalError> {
     let mut text = String::new();
     draw(report, &mut text).map_err(|error| LocalError::Chart(error.to_string()))?;
     Ok(text)
 }
 
-fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(report: &LocalReport, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let rows = &report.figures.series.recipients;
@@ -66,7 +66,7 @@ fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Er
 }
 
 /// The campaigns' bars, one on the other; the last colour is for what is of none of them.
-fn bars(report: &Report, chart: &mut Chart<'_, '_>) -> Result<(), Box<dyn std::error::Error>> {
+fn bars(report: &LocalReport, chart: &mut Chart<'_, '_>) -> Result<(), Box<dyn std::error::Error>> {
     let series = &report.figures.series;
     let names = series.campaigns.iter().map(String::as_str).chain(["other mail"]);
     for (column, name) in names.enumerate() {
@@ -92,7 +92,10 @@ fn bars(report: &Report, chart: &mut Chart<'_, '_>) -> Result<(), Box<dyn std::e
     Ok(())
 }
 
-fn quota(report: &Report, chart: &mut Chart<'_, '_>) -> Result<(), Box<dyn std::error::Error>> {
+fn quota(
+    report: &LocalReport,
+    chart: &mut Chart<'_, '_>,
+) -> Result<(), Box<dyn std::error::Error>> {
     let quota = report.settings.quota;
     let end = (report.figures.series.recipients.len() as u64).max(1);
     let line = LineSeries::new([(0, quota), (end, quota)], QUOTA.stroke_width(2));
@@ -103,7 +106,7 @@ fn quota(report: &Report, chart: &mut Chart<'_, '_>) -> Result<(), Box<dyn std::
     Ok(())
 }
 
-fn title(report: &Report) -> String {
+fn title(report: &LocalReport) -> String {
     let used = report.figures.phases.backlogged.utilisation;
     let used =
         used.map_or_else(String::new, |used| format!(": {:.1} % of the quota", used * 100.0));

@@ -10,21 +10,21 @@ use tidegate_delivery::ports::Clock as _;
 
 use super::aws::{KEY, LocalAws, REGION};
 use super::chart;
+use super::display::ProgressDisplay;
 use super::error::LocalError;
 use super::folder;
 use super::options::LocalArgs;
-use super::report::Report;
-use super::run::Run;
-use super::view::View;
+use super::report::LocalReport;
+use super::run::LocalRun;
 use super::watch;
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// Every promise was kept.
-    Kept,
+    PromisesKept,
     /// A promise was broken.
-    Broken,
+    PromiseBroken,
     /// It was interrupted before it had a report.
     Interrupted,
 }
@@ -42,30 +42,30 @@ pub trait Interrupts {
 pub async fn run(
     args: &LocalArgs,
     interrupts: &mut impl Interrupts,
-) -> Result<Outcome, LocalError> {
+) -> Result<RunOutcome, LocalError> {
     let plan = args.plan()?;
-    let mut view = View::new(&plan, args.is_json(), args.is_watch());
+    let mut display = ProgressDisplay::new(&plan, args.is_json(), args.is_watch());
     let folder = folder::create(args.out(), args.root(), SystemClock::new().wall().as_nanos())?;
-    view.say(&format!("Starting ministack and the SES sandbox (logs in {})", folder.display()));
+    display.say(&format!("Starting ministack and the SES sandbox (logs in {})", folder.display()));
     let setup = args.setup();
     let mut aws = tokio::select! {
         aws = LocalAws::start_on(args.sqs(), &setup, &folder) => aws.inspect_err(|_| folder::remove_empty(&folder))?,
-        () = interrupts.next() => return Ok(Outcome::Interrupted),
+        () = interrupts.next() => return Ok(RunOutcome::Interrupted),
     };
     let mut console = None;
     let outcome = tokio::select! {
-        outcome = drive(args, &mut aws, &mut view, &folder, &mut console) => outcome,
+        outcome = drive(args, &mut aws, &mut display, &folder, &mut console) => outcome,
         () = interrupts.next() => Ok(None),
     };
     let outcome = match outcome {
         Ok(Some(outcome)) if args.keeps_running() => {
-            told_running(&aws, console.as_deref())?;
+            print_access(&aws, console.as_deref())?;
             tokio::select! {
                 ended = keep_running(&mut aws) => ended,
                 () = interrupts.next() => Ok(outcome),
             }
         }
-        Ok(outcome) => Ok(outcome.unwrap_or(Outcome::Interrupted)),
+        Ok(outcome) => Ok(outcome.unwrap_or(RunOutcome::Interrupted)),
         Err(error) => Err(error),
     };
     tokio::select! {
@@ -78,13 +78,13 @@ pub async fn run(
 async fn drive(
     args: &LocalArgs,
     aws: &mut LocalAws,
-    view: &mut View,
+    display: &mut ProgressDisplay,
     folder: &Path,
     console: &mut Option<String>,
-) -> Result<Option<Outcome>, LocalError> {
+) -> Result<Option<RunOutcome>, LocalError> {
     if !args.is_json() {
         let url = aws.start_console(args.console_port()).await?;
-        view.say(&format!("Console: {url}"));
+        display.say(&format!("Console: {url}"));
         *console = Some(url);
     }
     if args.is_watch() {
@@ -92,17 +92,17 @@ async fn drive(
         return Ok(None);
     }
     let plan = args.plan()?;
-    view.say(&format!("Mailbox: {}", aws.sandbox().url()));
-    view.say(&format!("Putting {} mails onto the queues", plan.mails()));
-    let mut run = Run::new(aws, plan, args.run(), view)?;
+    display.say(&format!("Mailbox: {}", aws.sandbox().url()));
+    display.say(&format!("Putting {} mails onto the queues", plan.mails()));
+    let mut run = LocalRun::new(aws, plan, args.run(), display)?;
     run.fill().await?;
     let ending = run.watch().await?;
     let report = run.report(args.settings(), ending).await?;
     tell(args, folder, &report)?;
-    Ok(Some(if report.is_kept() { Outcome::Kept } else { Outcome::Broken }))
+    Ok(Some(if report.is_kept() { RunOutcome::PromisesKept } else { RunOutcome::PromiseBroken }))
 }
 
-fn tell(args: &LocalArgs, folder: &Path, report: &Report) -> Result<(), LocalError> {
+fn tell(args: &LocalArgs, folder: &Path, report: &LocalReport) -> Result<(), LocalError> {
     let json = serde_json::to_string_pretty(report)
         .map_err(|error| LocalError::Option(error.to_string()))?;
     let written = folder::write(folder, "report.json", &json)?;
@@ -118,7 +118,7 @@ fn tell(args: &LocalArgs, folder: &Path, report: &Report) -> Result<(), LocalErr
     Ok(())
 }
 
-fn told_running(aws: &LocalAws, console: Option<&str>) -> Result<(), LocalError> {
+fn print_access(aws: &LocalAws, console: Option<&str>) -> Result<(), LocalError> {
     let queue = aws.stack().output("FirstCampaignQueueUrl")?;
     let (endpoint, sqs) = (aws.endpoint(), aws.sqs_endpoint());
     let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
@@ -145,7 +145,7 @@ fn told_running(aws: &LocalAws, console: Option<&str>) -> Result<(), LocalError>
     Ok(())
 }
 
-async fn keep_running(aws: &mut LocalAws) -> Result<Outcome, LocalError> {
+async fn keep_running(aws: &mut LocalAws) -> Result<RunOutcome, LocalError> {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
         aws.check()?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the processes of a function used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct ProcessUsage {
     /// How many processes it had.
     pub processes: u64,
     /// Processor time of all of them, user and system, in seconds.
@@ -20,11 +20,11 @@ pub struct Usage {
 #[derive(Debug)]
 pub struct FunctionWatch {
     group: i32,
-    seen: BTreeMap<(i32, u64), Seen>,
+    seen: BTreeMap<(i32, u64), ProcessSample>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ProcessSample {
     function: Option<String>,
     cpu_seconds: f64,
     peak_rss_bytes: u64,
@@ -38,12 +38,12 @@ impl FunctionWatch {
 
     /// What the processes used whose function's name ends with `name`, those that have ended
     /// included; none where nothing was seen of it.
-    pub fn usage(&self, name: &str) -> Option<Usage> {
+    pub fn usage(&self, name: &str) -> Option<ProcessUsage> {
         let of_it = self
             .seen
             .values()
             .filter(|seen| seen.function.as_ref().is_some_and(|function| function.ends_with(name)));
-        let usage = of_it.fold(Usage::default(), |sum, seen| Usage {
+        let usage = of_it.fold(ProcessUsage::default(), |sum, seen| ProcessUsage {
             processes: sum.processes + 1,
             cpu_seconds: sum.cpu_seconds + seen.cpu_seconds,
             peak_rss_bytes: sum.peak_rss_bytes.max(seen.peak_rss_bytes),

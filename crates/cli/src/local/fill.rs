@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues};
 
 use super::error::LocalError;
-use super::plan::{Campaign, Plan};
+use super::plan::{LocalCampaign, LocalPlan};
 
 /// Entries of a batch, as SQS has it.
 const BATCH: usize = 10;
@@ -18,12 +18,12 @@ const AT_ONCE: usize = 8;
 const DOMAIN: &str = "example.com";
 
 /// The recipient that tells a mail from every other: the first one of its `number`th mail.
-fn key(campaign: &Campaign, number: u64) -> String {
+fn key(campaign: &LocalCampaign, number: u64) -> String {
     format!("{}-r{number:06}@{DOMAIN}", campaign.name)
 }
 
 /// Whether `key` is the first recipient of one of the plan's mails.
-pub fn is_of_plan(plan: &Plan, campaign: &str, key: &str) -> bool {
+pub fn is_of_plan(plan: &LocalPlan, campaign: &str, key: &str) -> bool {
     let Some(campaign) = plan.campaigns.iter().find(|known| known.name == campaign) else {
         return false;
     };
@@ -35,7 +35,7 @@ pub fn is_of_plan(plan: &Plan, campaign: &str, key: &str) -> bool {
 
 /// The body of a campaign's `number`th mail: the short form, or the long one where it has several
 /// recipients.
-pub fn body(campaign: &Campaign, number: u64) -> Value {
+pub fn body(campaign: &LocalCampaign, number: u64) -> Value {
     let name = &campaign.name;
     let subject = format!("News {number} of {name}");
     let text = format!("Hello,\n\nthis is mail {number} of the campaign {name}.\n");
@@ -59,7 +59,7 @@ pub fn body(campaign: &Campaign, number: u64) -> Value {
 /// [`LocalError`] of the first mail that its queue did not take.
 pub async fn fill(
     queues: &impl Queues,
-    plan: &Plan,
+    plan: &LocalPlan,
     urls: &[QueueUrl],
     mut done: impl FnMut(u64),
 ) -> Result<(), LocalError> {
@@ -94,13 +94,13 @@ mod tests {
 
     use super::*;
 
-    fn campaign(recipients: u32) -> Campaign {
-        Campaign { name: "small".to_owned(), weight: 10, mails: 42, recipients }
+    fn campaign(recipients: u32) -> LocalCampaign {
+        LocalCampaign { name: "small".to_owned(), weight: 10, mails: 42, recipients }
     }
 
     #[test]
     fn a_mail_is_known_again_by_its_first_recipient() {
-        let plan = Plan { quota: 14.0, campaigns: vec![campaign(1)] };
+        let plan = LocalPlan { quota: 14.0, campaigns: vec![campaign(1)] };
         let first = |number| body(&campaign(1), number)["to_address"].as_str().unwrap().to_owned();
         assert!(is_of_plan(&plan, "small", &first(0)));
         assert!(is_of_plan(&plan, "small", &first(41)));

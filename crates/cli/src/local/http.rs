@@ -14,12 +14,10 @@ use super::error::LocalError;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-type Body = Full<Bytes>;
-
 /// One server's pages; clones share its connections.
 #[derive(Clone, Debug)]
 pub(super) struct Http {
-    client: Client<HttpConnector, Body>,
+    client: Client<HttpConnector, Full<Bytes>>,
     base: String,
 }
 
@@ -51,7 +49,7 @@ impl Http {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Body::from(body)).map_err(|error| self.failed(path, &error))?;
+        let request = request.body(Full::from(body)).map_err(|error| self.failed(path, &error))?;
         let answer = tokio::time::timeout(TIMEOUT, async {
             let answer = self.client.request(request).await.map_err(|e| self.failed(path, &e))?;
             let status = answer.status();

@@ -7,8 +7,8 @@ use clap::Args;
 use tidegate_core::rate::{Guard, Rate};
 
 use super::error::LocalError;
-use super::plan::{Campaign, MOST_RECIPIENTS, Plan, Weights, split};
-use super::report::Settings;
+use super::plan::{LocalCampaign, LocalPlan, MOST_RECIPIENTS, WeightPair, split};
+use super::report::RunSettings;
 use super::run::RunOptions;
 use super::setup::{Infra, Mode, Setup, Sqs};
 
@@ -36,8 +36,8 @@ pub struct LocalArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     small: Option<u64>,
     /// Weights of the big and the small campaign
-    #[arg(long, value_name = "BIG/SMALL", default_value_t = Weights(90, 10))]
-    weights: Weights,
+    #[arg(long, value_name = "BIG/SMALL", default_value_t = WeightPair(90, 10))]
+    weights: WeightPair,
     /// Recipients of each mail of the small campaign; a second that holds one of N can hold N - 1 more
     /// than the quota, which --strict refuses
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RECIPIENTS)))]
@@ -108,11 +108,11 @@ pub struct LocalArgs {
 }
 
 impl LocalArgs {
-    pub(super) fn campaigns(&self) -> [Campaign; 2] {
+    pub(super) fn campaigns(&self) -> [LocalCampaign; 2] {
         let (big, small) = split(self.messages, self.weights);
         // A mail of several recipients spends the slots of as many.
         let small = small.div_ceil(u64::from(self.recipients_small));
-        let campaign = |name: &str, weight, mails, recipients| Campaign {
+        let campaign = |name: &str, weight, mails, recipients| LocalCampaign {
             name: name.to_owned(),
             weight,
             mails,
@@ -124,8 +124,8 @@ impl LocalArgs {
         ]
     }
 
-    pub(super) fn plan(&self) -> Result<Plan, LocalError> {
-        let plan = Plan { quota: self.quota, campaigns: self.campaigns().to_vec() };
+    pub(super) fn plan(&self) -> Result<LocalPlan, LocalError> {
+        let plan = LocalPlan { quota: self.quota, campaigns: self.campaigns().to_vec() };
         if plan.mails() == 0 {
             return Err(LocalError::Option(
                 "--big 0 and --small 0: there is no mail to send".to_owned(),
@@ -163,8 +163,8 @@ impl LocalArgs {
         RunOptions { limit: self.seconds.map(Duration::from_secs), invoke_now: self.invoke_now }
     }
 
-    pub(super) fn settings(&self) -> Settings {
-        Settings {
+    pub(super) fn settings(&self) -> RunSettings {
+        RunSettings {
             quota: self.quota,
             guard: self.guard,
             infra: self.infra,

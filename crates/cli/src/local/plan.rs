@@ -8,7 +8,7 @@ pub(super) const MOST_RECIPIENTS: u32 = 50;
 
 /// A campaign of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Campaign {
+pub struct LocalCampaign {
     /// Its name.
     pub name: String,
     /// Its weight, 1 to 10,000.
@@ -19,7 +19,7 @@ pub struct Campaign {
     pub recipients: u32,
 }
 
-impl Campaign {
+impl LocalCampaign {
     /// Recipients of all its mails.
     pub fn total(&self) -> u64 {
         self.mails * u64::from(self.recipients)
@@ -28,17 +28,17 @@ impl Campaign {
 
 /// What a run is to send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct LocalPlan {
     /// Recipients a second that the account may send.
     pub quota: f64,
     /// The campaigns, in the order of the template's queues.
-    pub campaigns: Vec<Campaign>,
+    pub campaigns: Vec<LocalCampaign>,
 }
 
-impl Plan {
+impl LocalPlan {
     /// Recipients of all campaigns.
     pub fn total(&self) -> u64 {
-        self.campaigns.iter().map(Campaign::total).sum()
+        self.campaigns.iter().map(LocalCampaign::total).sum()
     }
 
     /// Mails of all campaigns.
@@ -61,25 +61,25 @@ impl Plan {
 
 /// Two weights, written `90/10`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weights(pub u32, pub u32);
+pub struct WeightPair(pub u32, pub u32);
 
 /// A text that is no pair of weights.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("two whole numbers from 1 to 10000 with a slash between, such as 90/10")]
-pub struct InvalidWeights;
+pub struct InvalidWeightPair;
 
-impl std::str::FromStr for Weights {
-    type Err = InvalidWeights;
+impl std::str::FromStr for WeightPair {
+    type Err = InvalidWeightPair;
 
-    fn from_str(text: &str) -> Result<Self, InvalidWeights> {
+    fn from_str(text: &str) -> Result<Self, InvalidWeightPair> {
         let weight =
             |text: &str| text.trim().parse().ok().filter(|weight| (1..=10_000).contains(weight));
-        let (big, small) = text.split_once('/').ok_or(InvalidWeights)?;
-        Ok(Self(weight(big).ok_or(InvalidWeights)?, weight(small).ok_or(InvalidWeights)?))
+        let (big, small) = text.split_once('/').ok_or(InvalidWeightPair)?;
+        Ok(Self(weight(big).ok_or(InvalidWeightPair)?, weight(small).ok_or(InvalidWeightPair)?))
     }
 }
 
-impl std::fmt::Display for Weights {
+impl std::fmt::Display for WeightPair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.0, self.1)
     }
@@ -89,10 +89,10 @@ impl std::fmt::Display for Weights {
 /// it ends when three fifths of all are sent. Each has at least one mail where there are two.
 ///
 /// ```
-/// use tidegate_cli::local::{Weights, split};
-/// assert_eq!(split(1_000, Weights(90, 10)), (940, 60));
+/// use tidegate_cli::local::{WeightPair, split};
+/// assert_eq!(split(1_000, WeightPair(90, 10)), (940, 60));
 /// ```
-pub fn split(mails: u64, weights: Weights) -> (u64, u64) {
+pub fn split(mails: u64, weights: WeightPair) -> (u64, u64) {
     let (big, small) = (u64::from(weights.0), u64::from(weights.1));
     let few = (mails * small * 3 / ((big + small) * 5)).clamp(mails.min(1), mails.max(2) - 1);
     (mails - few, few)
@@ -109,7 +109,7 @@ mod tests {
         fn a_split_loses_no_mail_and_the_small_campaign_ends_first(
             mails in 50u64..100_000, big in 1u32..100, small in 1u32..100,
         ) {
-            let (most, few) = split(mails, Weights(big, small));
+            let (most, few) = split(mails, WeightPair(big, small));
             prop_assert_eq!(most + few, mails);
             // While both send, the big campaign sends big/small times as much: some of it is left.
             prop_assert!(most * u64::from(small) >= few * u64::from(big));
@@ -118,17 +118,17 @@ mod tests {
 
     #[test]
     fn a_mail_or_two_can_be_split() {
-        assert_eq!(split(0, Weights(90, 10)), (0, 0));
-        assert_eq!(split(1, Weights(90, 10)), (0, 1));
-        assert_eq!(split(2, Weights(90, 10)), (1, 1));
+        assert_eq!(split(0, WeightPair(90, 10)), (0, 0));
+        assert_eq!(split(1, WeightPair(90, 10)), (0, 1));
+        assert_eq!(split(2, WeightPair(90, 10)), (1, 1));
     }
 
     #[test]
     fn weights_are_read_as_they_are_written() {
-        assert_eq!("90/10".parse(), Ok(Weights(90, 10)));
-        assert_eq!(Weights(90, 10).to_string(), "90/10");
+        assert_eq!("90/10".parse(), Ok(WeightPair(90, 10)));
+        assert_eq!(WeightPair(90, 10).to_string(), "90/10");
         for wrong in ["90", "0/10", "90/", "a/b", "90/10/5", "10001/1", "-1/2"] {
-            assert_eq!(wrong.parse::<Weights>(), Err(InvalidWeights), "{wrong}");
+            assert_eq!(wrong.parse::<WeightPair>(), Err(InvalidWeightPair), "{wrong}");
         }
     }
 }

@@ -11,11 +11,11 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::aws::{REGION, Stack};
-use super::crew::{Crew, Words};
+use super::aws::{DeployedStack, REGION};
 use super::error::LocalError;
 use super::http::Http;
-use super::needs::{Files, StackFile};
+use super::prerequisites::{Files, StackFile};
+use super::process_group::{ProcessGroup, ProgramOutput};
 use super::setup::Setup;
 
 const READY_SECONDS: u64 = 30;
@@ -60,7 +60,7 @@ pub(super) fn ministack(python: &Path, port: u16, scratch: &Path) -> Command {
 /// Starts one of our own servers, and gives the address that it tells. It takes `port`, or a free one
 /// where that is 0.
 async fn start_server(
-    crew: &mut Crew,
+    process_group: &mut ProcessGroup,
     name: &'static str,
     mut command: Command,
     port: u16,
@@ -72,7 +72,7 @@ async fn start_server(
     }
     let log = folder.join(format!("{name}.log"));
     command.args(["--json", "--listen", &format!("127.0.0.1:{port}")]).env("RUST_LOG", "info");
-    let output = crew.start(name, command, Words::Piped(&log))?.stdout.take();
+    let output = process_group.start(name, command, ProgramOutput::Piped(&log))?.stdout.take();
     let mut line = String::new();
     if let Some(output) = output {
         let mut output = BufReader::new(output);
@@ -83,14 +83,14 @@ async fn start_server(
     }
     if line.is_empty() {
         // It closed its output: it has ended, or is about to.
-        let _ = timeout(Duration::from_secs(1), crew.wait_for_last()).await;
+        let _ = timeout(Duration::from_secs(1), process_group.wait_for_last()).await;
     }
-    crew.check()?;
+    process_group.check()?;
     Err(LocalError::NotReady { program: name, seconds: READY_SECONDS, log })
 }
 
 pub(super) async fn start_ses(
-    crew: &mut Crew,
+    process_group: &mut ProcessGroup,
     setup: &Setup,
     binary: &Path,
     port: u16,
@@ -98,23 +98,23 @@ pub(super) async fn start_ses(
 ) -> Result<String, LocalError> {
     let mut command = isolated(binary, folder);
     command.args(setup.sandbox_options());
-    start_server(crew, "ses-sandbox", command, port, folder).await
+    start_server(process_group, "ses-sandbox", command, port, folder).await
 }
 
 /// Its queues are made when they are first used, under the names that the stack gives them.
 pub(super) async fn start_sqs(
-    crew: &mut Crew,
+    process_group: &mut ProcessGroup,
     binary: &Path,
     folder: &Path,
 ) -> Result<String, LocalError> {
     let mut command = isolated(binary, folder);
     command.arg("--create");
-    start_server(crew, "sqs-sandbox", command, 0, folder).await
+    start_server(process_group, "sqs-sandbox", command, 0, folder).await
 }
 
 /// The console of the stack whose run's folder this is, by this very program.
 pub(super) async fn start_console(
-    crew: &mut Crew,
+    process_group: &mut ProcessGroup,
     port: u16,
     folder: &Path,
 ) -> Result<String, LocalError> {
@@ -127,17 +127,17 @@ pub(super) async fn start_console(
         command.envs(std::env::var_os(name).map(|value| (name, value)));
     }
     command.args(["console", "--local", "--local-runs"]).arg(&folder);
-    start_server(crew, "console", command, port, &folder).await
+    start_server(process_group, "console", command, port, &folder).await
 }
 
 pub(super) async fn wait_until_ready(
-    crew: &mut Crew,
+    process_group: &mut ProcessGroup,
     http: &Http,
     log: &Path,
 ) -> Result<(), LocalError> {
     let deadline = Instant::now() + Duration::from_secs(READY_SECONDS);
     loop {
-        crew.check()?;
+        process_group.check()?;
         if http.call(Method::GET, "/_ministack/ready", &[], String::new()).await.is_ok() {
             return Ok(());
         }
@@ -150,11 +150,11 @@ pub(super) async fn wait_until_ready(
 }
 
 pub(super) async fn deploy(
-    crew: &Crew,
+    process_group: &ProcessGroup,
     files: &Files,
     endpoint: &str,
     parameters: &[(String, String)],
-) -> Result<Stack, LocalError> {
+) -> Result<DeployedStack, LocalError> {
     let mut command = isolated(&files.python, &std::env::temp_dir());
     command.arg("-B").arg(&files.script).args(["deploy", "--region", REGION]);
     command.args(["--endpoint", endpoint]);
@@ -166,7 +166,7 @@ pub(super) async fn deploy(
     for (name, value) in parameters {
         command.arg("--parameter").arg(format!("{name}={value}"));
     }
-    let output = crew.run("the deployment", command).await?;
+    let output = process_group.run("the deployment", command).await?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         return Err(LocalError::Deploy(said.trim().to_owned()));

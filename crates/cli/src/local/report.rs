@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::cpu::Usage;
-use super::figures::Figures;
-use super::plan::Campaign;
+use super::cpu::ProcessUsage;
+use super::figures::RunFigures;
+use super::plan::LocalCampaign;
 use super::sandbox::SandboxStats;
 use super::setup::{Infra, Mode, Sqs};
 
@@ -24,7 +24,7 @@ pub enum Ending {
 
 /// How a run was set up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct RunSettings {
     /// Recipients a second that the sandbox let the account send.
     pub quota: f64,
     /// The part of it that was kept free; none: the template's default.
@@ -43,7 +43,7 @@ pub struct Settings {
     /// Whether the sandbox counted every half-open second instead.
     pub strict: bool,
     /// The campaigns.
-    pub campaigns: Vec<Campaign>,
+    pub campaigns: Vec<LocalCampaign>,
 }
 
 /// What became of the mails.
@@ -84,7 +84,7 @@ pub struct SqsCalls {
 pub struct PollerUsage {
     /// Processes, processor time and memory.
     #[serde(flatten)]
-    pub usage: Usage,
+    pub usage: ProcessUsage,
     /// Milliseconds of processor time for each mail that arrived; none without a mail.
     pub cpu_ms_per_mail: Option<f64>,
 }
@@ -104,17 +104,17 @@ pub struct Promise {
 ///
 /// Ratios are of one, times in seconds, sizes in bytes; what could not be measured is null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct LocalReport {
     /// How it ended.
     pub ending: Ending,
     /// The promises, and which were kept.
     pub promises: Vec<Promise>,
     /// How it was set up.
-    pub settings: Settings,
+    pub settings: RunSettings,
     /// What became of the mails.
     pub mails: Mails,
-    /// Utilisation, shares, worst second: see [`Figures`].
-    pub figures: Figures,
+    /// Utilisation, shares, worst second: see [`RunFigures`].
+    pub figures: RunFigures,
     /// What the sandbox counted: refusals by code, faults, the fullest second accepted and offered.
     pub sandbox: SandboxStats,
     /// Calls to SQS.
@@ -122,14 +122,14 @@ pub struct Report {
     /// The poller's processes; null where the system does not tell.
     pub poller: Option<PollerUsage>,
     /// The scheduler's processes; null where the system does not tell.
-    pub scheduler: Option<Usage>,
+    pub scheduler: Option<ProcessUsage>,
     /// The pollers' own sums, by counter.
     pub counters: BTreeMap<String, i64>,
     /// The deployment packages' bytes, by the functions' logical ids.
     pub package_bytes: BTreeMap<String, u64>,
 }
 
-impl Report {
+impl LocalReport {
     /// Whether every promise was kept.
     pub fn is_kept(&self) -> bool {
         self.promises.iter().all(|promise| promise.kept)
@@ -182,7 +182,7 @@ pub(super) fn sqs_calls(settled: &BTreeMap<String, i64>, end: &BTreeMap<String, 
 }
 
 /// A poller's usage, by mail.
-pub(super) fn poller_usage(usage: Usage, arrived: u64) -> PollerUsage {
+pub(super) fn poller_usage(usage: ProcessUsage, arrived: u64) -> PollerUsage {
     let arrived = i64::try_from(arrived).unwrap_or(i64::MAX);
     let of_mail = || usage.cpu_seconds * 1e3 / float(arrived);
     PollerUsage { usage, cpu_ms_per_mail: (arrived > 0).then(of_mail) }
@@ -196,22 +196,22 @@ fn float(count: i64) -> f64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::local::figures::{Arrival, figures};
-    use crate::local::plan::Plan;
+    use crate::local::figures::{MailArrival, figures};
+    use crate::local::plan::LocalPlan;
 
     /// Thirty seconds at ten a second, every tenth of them of the small campaign.
-    pub(in crate::local) fn sample() -> Report {
-        let campaign = |name: &str, weight, mails| Campaign {
+    pub(in crate::local) fn sample() -> LocalReport {
+        let campaign = |name: &str, weight, mails| LocalCampaign {
             name: name.to_owned(),
             weight,
             mails,
             recipients: 1,
         };
-        let plan = Plan {
+        let plan = LocalPlan {
             quota: 10.0,
             campaigns: vec![campaign("big", 90, 270), campaign("small", 10, 30)],
         };
-        let arrival = |number: u64| Arrival {
+        let arrival = |number: u64| MailArrival {
             at_ns: 1_795_206_967_000_000_000 + number * 100_000_000,
             campaign: if number % 10 == 9 { "small" } else { "big" }.to_owned(),
             key: number.to_string(),
@@ -220,10 +220,10 @@ pub(super) mod tests {
         let arrivals: Vec<_> = (0..300).map(arrival).collect();
         let mails = Mails { queued: 300, arrived: 300, lost: Some(0), ..Mails::default() };
         let sandbox = SandboxStats { worst_sliding_second_offered: 10, ..SandboxStats::default() };
-        Report {
+        LocalReport {
             ending: Ending::Complete,
             promises: promises(Ending::Complete, mails, &sandbox),
-            settings: Settings {
+            settings: RunSettings {
                 quota: plan.quota,
                 guard: None,
                 infra: Infra::Sam,
@@ -254,7 +254,7 @@ pub(super) mod tests {
     fn a_report_is_read_back_as_it_was_written() {
         let report = sample();
         let json = serde_json::to_string(&report).unwrap();
-        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+        assert_eq!(serde_json::from_str::<LocalReport>(&json).unwrap(), report);
         assert!(report.is_kept());
     }
 

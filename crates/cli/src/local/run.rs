@@ -9,14 +9,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::aws::LocalAws;
 use super::cpu::FunctionWatch;
+use super::display::{ProgressDisplay, ProgressSnapshot, QueueDepths};
 use super::error::LocalError;
 use super::figures::figures;
 use super::fill::{fill, is_of_plan};
-use super::plan::Plan;
-use super::report::{self, Ending, Mails, Report, Settings};
+use super::plan::LocalPlan;
+use super::report::{self, Ending, LocalReport, Mails, RunSettings};
 use super::sandbox::SandboxStats;
-use super::track::Tracker;
-use super::view::{Backlog, Moment, View};
+use super::tracker::Tracker;
 
 /// Without an arrival for so long nothing is to be expected any more.
 const STALLED: Duration = Duration::from_secs(90);
@@ -39,9 +39,9 @@ pub struct RunOptions {
 }
 
 /// A run under way.
-pub(super) struct Run<'a> {
+pub(super) struct LocalRun<'a> {
     aws: &'a mut LocalAws,
-    view: &'a mut View,
+    display: &'a mut ProgressDisplay,
     options: RunOptions,
     campaigns: Vec<QueueUrl>,
     merge: Option<QueueUrl>,
@@ -49,7 +49,7 @@ pub(super) struct Run<'a> {
     tracker: Tracker,
     seq: u64,
     stats: SandboxStats,
-    backlog: Backlog,
+    backlog: QueueDepths,
     functions: FunctionWatch,
     clock: SystemClock,
     begun: Instant,
@@ -59,12 +59,12 @@ pub(super) struct Run<'a> {
     last: Option<Instant>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> LocalRun<'a> {
     pub(super) fn new(
         aws: &'a mut LocalAws,
-        plan: Plan,
+        plan: LocalPlan,
         options: RunOptions,
-        view: &'a mut View,
+        display: &'a mut ProgressDisplay,
     ) -> Result<Self, LocalError> {
         let stack = aws.stack();
         let campaigns =
@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
             tracker: Tracker::new(plan),
             seq: 0,
             stats: SandboxStats::default(),
-            backlog: Backlog::default(),
+            backlog: QueueDepths::default(),
             functions,
             clock: SystemClock::new(),
             begun: Instant::now(),
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
             first: None,
             last: None,
             aws,
-            view,
+            display,
             options,
         })
     }
@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    async fn depths(&self) -> Result<Backlog, LocalError> {
+    async fn depths(&self) -> Result<QueueDepths, LocalError> {
         let mut campaigns = Vec::new();
         for queue in &self.campaigns {
             campaigns.push(self.depth(queue).await?);
@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
             Some(queue) => Some(self.depth(queue).await?),
             None => None,
         };
-        Ok(Backlog { campaigns, merge, dead_letter: self.depth(&self.dead_letter).await? })
+        Ok(QueueDepths { campaigns, merge, dead_letter: self.depth(&self.dead_letter).await? })
     }
 
     async fn depth(&self, queue: &QueueUrl) -> Result<u64, LocalError> {
@@ -157,14 +157,14 @@ impl<'a> Run<'a> {
     }
 
     fn show(&mut self) {
-        let moment = Moment {
+        let moment = ProgressSnapshot {
             headline: self.headline(),
             progress: self.tracker.progress(self.clock.wall().as_nanos()),
             backlog: self.backlog.clone(),
             refused: self.stats.refused.values().sum(),
             elapsed: self.begun.elapsed(),
         };
-        self.view.show(self.tracker.plan(), &moment);
+        self.display.show(self.tracker.plan(), &moment);
     }
 
     fn headline(&self) -> String {
@@ -208,9 +208,9 @@ impl<'a> Run<'a> {
     /// What became of it all, after a few windows in which late duplicates would show.
     pub(super) async fn report(
         mut self,
-        settings: Settings,
+        settings: RunSettings,
         ending: Ending,
-    ) -> Result<Report, LocalError> {
+    ) -> Result<LocalReport, LocalError> {
         if ending == Ending::Complete {
             let empty_by = Instant::now() + QUEUES_EMPTY;
             while self.backlog.waiting() > 0 && Instant::now() < empty_by {
@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
             self.look().await?;
         }
         let end = self.counters().await?;
-        self.view.end();
+        self.display.end();
         Ok(self.put_together(settings, ending, &settled, end))
     }
 
@@ -246,11 +246,11 @@ impl<'a> Run<'a> {
 
     fn put_together(
         &self,
-        settings: Settings,
+        settings: RunSettings,
         ending: Ending,
         settled: &BTreeMap<String, i64>,
         counters: BTreeMap<String, i64>,
-    ) -> Report {
+    ) -> LocalReport {
         let plan = self.tracker.plan();
         let mine = |campaign: &str, key: &str| is_of_plan(plan, campaign, key);
         let mut arrivals = self.tracker.arrivals().to_vec();
@@ -267,7 +267,7 @@ impl<'a> Run<'a> {
             lost: (ending != Ending::Time).then_some(lost),
         };
         let poller = self.functions.usage("poller");
-        Report {
+        LocalReport {
             ending,
             promises: report::promises(ending, mails, &self.stats),
             settings,

@@ -6,7 +6,7 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 
 use super::error::LocalError;
-use super::figures::Arrival;
+use super::figures::MailArrival;
 use super::http::Http;
 
 /// The tag that names a mail's campaign.
@@ -16,7 +16,7 @@ const PAGE: usize = 10_000;
 
 /// A running ses-sandbox.
 #[derive(Clone, Debug)]
-pub struct Sandbox {
+pub struct SesSandboxClient {
     http: Http,
 }
 
@@ -34,7 +34,7 @@ pub struct SandboxStats {
 }
 
 #[derive(Debug, Deserialize)]
-struct Mail {
+struct MailboxEntry {
     seq: u64,
     arrived_ns: u64,
     to: Vec<String>,
@@ -42,7 +42,7 @@ struct Mail {
     tags: BTreeMap<String, String>,
 }
 
-impl Sandbox {
+impl SesSandboxClient {
     /// The sandbox at `url`, such as `http://127.0.0.1:4579`.
     pub fn at(url: &str) -> Self {
         Self { http: Http::new(url) }
@@ -58,15 +58,15 @@ impl Sandbox {
     ///
     /// # Errors
     /// [`LocalError::Http`] where it does not answer.
-    pub async fn mails_after(&self, mut seq: u64) -> Result<(Vec<Arrival>, u64), LocalError> {
+    pub async fn mails_after(&self, mut seq: u64) -> Result<(Vec<MailArrival>, u64), LocalError> {
         let mut arrivals = Vec::new();
         loop {
             let path = format!("/_sandbox/mails?after={seq}&limit={PAGE}");
-            let mails: Vec<Mail> = self.http.get(&path).await?;
+            let mails: Vec<MailboxEntry> = self.http.get(&path).await?;
             let full = mails.len() == PAGE;
             for mut mail in mails {
                 seq = mail.seq;
-                arrivals.push(Arrival {
+                arrivals.push(MailArrival {
                     at_ns: mail.arrived_ns,
                     campaign: mail.tags.remove(CAMPAIGN_TAG).unwrap_or_default(),
                     key: mail.to.into_iter().next().unwrap_or_default(),
@@ -101,7 +101,7 @@ impl Sandbox {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use ses_sandbox::SandboxConfig;
+    use ses_sandbox::SesSandboxConfig;
 
     use super::*;
 
@@ -119,10 +119,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_arrived_is_read_once_with_campaign_and_recipients() {
-        let config = SandboxConfig::default();
+        let config = SesSandboxConfig::default();
         let running =
-            ses_sandbox::Sandbox::start(config, "127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let sandbox = Sandbox::at(&running.url());
+            ses_sandbox::SesSandbox::start(config, "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let sandbox = SesSandboxClient::at(&running.url());
         assert_eq!(sandbox.mails_after(0).await.unwrap(), (Vec::new(), 0));
         send(&sandbox.http, &["a@example.com", "b@example.com"], "1").await;
         let (first, seq) = sandbox.mails_after(0).await.unwrap();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::Campaign;
+use super::plan::LocalCampaign;
 
 /// How the poller takes mails from the campaigns' queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -79,7 +79,7 @@ pub struct Setup {
     /// How mails are taken.
     pub mode: Mode,
     /// The first two campaigns: names and weights.
-    pub campaigns: [Campaign; 2],
+    pub campaigns: [LocalCampaign; 2],
     /// Whether EventBridge fires the scheduler.
     pub schedule: bool,
     /// More of the template's parameters, which replace what the rest of the setup gives.
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn setup() -> Setup {
-        let campaign = |name: &str, weight| Campaign {
+        let campaign = |name: &str, weight| LocalCampaign {
             name: name.to_owned(),
             weight,
             mails: 1,

@@ -9,12 +9,12 @@ use tidegate_delivery::ports::QueueUrl;
 use tokio::process::Command;
 
 use super::aws::{KEY, LocalAws, REGION};
-use super::crew::Words;
 use super::error::LocalError;
 use super::fill::fill;
 use super::folder;
 use super::options::LocalArgs;
-use super::plan::{Campaign, Plan};
+use super::plan::{LocalCampaign, LocalPlan};
+use super::process_group::ProgramOutput;
 
 /// cargo-lambda reaches its functions over IPv6 alone.
 const HOST: &str = "::1";
@@ -27,19 +27,20 @@ const MAILS: u64 = 60;
 /// Puts some mails onto the queues, and runs `cargo lambda watch` to its end.
 pub(super) async fn watch(args: &LocalArgs, aws: &mut LocalAws) -> Result<(), LocalError> {
     present().await?;
-    let campaigns =
-        args.campaigns().map(|campaign| Campaign { mails: campaign.mails.min(MAILS), ..campaign });
+    let campaigns = args
+        .campaigns()
+        .map(|campaign| LocalCampaign { mails: campaign.mails.min(MAILS), ..campaign });
     let stack = aws.stack();
     let urls = [stack.queue("FirstCampaignQueueUrl")?, stack.queue("SecondCampaignQueueUrl")?];
     let environment = environment(args, aws, &urls)?;
     let file = folder::write(aws.folder(), "watch.env", &environment)?;
-    let plan = Plan { quota: args.setup().quota, campaigns: campaigns.to_vec() };
+    let plan = LocalPlan { quota: args.setup().quota, campaigns: campaigns.to_vec() };
     fill(aws.queues(), &plan, &urls, |_| {}).await?;
     tell(aws, &plan);
     let command = cargo_lambda(args.root(), &file);
-    aws.crew.start("cargo lambda watch", command, Words::Inherited)?;
-    aws.crew.wait_for_last().await;
-    aws.crew.check()
+    aws.process_group.start("cargo lambda watch", command, ProgramOutput::Inherited)?;
+    aws.process_group.wait_for_last().await;
+    aws.process_group.check()
 }
 
 async fn present() -> Result<(), LocalError> {
@@ -114,7 +115,7 @@ fn environment(
     Ok(lines.chain([String::new()]).collect::<Vec<_>>().join("\n"))
 }
 
-fn tell(aws: &LocalAws, plan: &Plan) {
+fn tell(aws: &LocalAws, plan: &LocalPlan) {
     let _ = writeln!(
         stderr(),
         "\n{} mails wait on the queues; mailbox: {}\n\

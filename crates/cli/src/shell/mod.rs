@@ -1,13 +1,13 @@
 //! What every command has in common: how it speaks, asks, fails and ends.
 
-mod ask;
+mod confirm;
 mod error;
 mod output;
 
 use std::cell::Cell;
 use std::time::Duration;
 
-pub use ask::{Answer, Ask};
+pub use confirm::{ConfirmArgs, Confirmation};
 pub use error::CommandError;
 pub use output::{Output, OutputArgs};
 pub use tidegate_operate::format::in_full;
@@ -15,23 +15,23 @@ use tokio::sync::watch;
 
 /// How a command ended, where it came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CommandEnd {
     /// It did what it was asked for (0).
     Done,
     /// It did, and found something wrong (1).
-    Found,
+    ProblemsFound,
     /// It was not confirmed: nothing changed (4).
     Declined,
     /// It was interrupted; what it said tells how to go on (130).
     Interrupted,
 }
 
-impl Ended {
+impl CommandEnd {
     /// The program's exit code.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Found => 1,
+            Self::ProblemsFound => 1,
             Self::Declined => 4,
             Self::Interrupted => 130,
         }
@@ -45,21 +45,21 @@ pub struct Shell {
     pub output: Output,
     interrupts: watch::Receiver<u64>,
     /// How many of them a wait has told.
-    told: Cell<u64>,
+    handled: Cell<u64>,
 }
 
 impl Shell {
     /// A shell whose interruptions are counted in `interrupts`.
     pub const fn new(output: Output, interrupts: watch::Receiver<u64>) -> Self {
-        Self { output, interrupts, told: Cell::new(0) }
+        Self { output, interrupts, handled: Cell::new(0) }
     }
 
     /// Waits for an interruption (Ctrl-C, or a signal to end) that no wait has told yet.
     pub async fn interrupted(&self) {
         let mut interrupts = self.interrupts.clone();
-        let told = self.told.get();
-        match interrupts.wait_for(|count| *count > told).await {
-            Ok(count) => self.told.set(*count),
+        let handled = self.handled.get();
+        match interrupts.wait_for(|count| *count > handled).await {
+            Ok(count) => self.handled.set(*count),
             // Nobody listens for signals.
             Err(_) => std::future::pending().await,
         }
@@ -67,15 +67,16 @@ impl Shell {
 
     /// Waits for an interruption that no wait tells within `patience`: whoever runs then does not
     /// listen.
-    pub async fn unheard(&self, patience: Duration) {
+    pub async fn interrupt_ignored(&self, patience: Duration) {
         let mut interrupts = self.interrupts.clone();
         loop {
-            let Ok(count) = interrupts.wait_for(|count| *count > self.told.get()).await.map(|c| *c)
+            let Ok(count) =
+                interrupts.wait_for(|count| *count > self.handled.get()).await.map(|c| *c)
             else {
                 return std::future::pending().await;
             };
             tokio::time::sleep(patience).await;
-            if self.told.get() < count {
+            if self.handled.get() < count {
                 return;
             }
         }
@@ -101,10 +102,12 @@ mod tests {
         };
         tokio::select! {
             () = listening => {}
-            () = shell.unheard(patience) => panic!("it was heard"),
+            () = shell.interrupt_ignored(patience) => panic!("it was heard"),
         }
         heard.send_modify(|count| *count += 1);
-        assert!(tokio::time::timeout(patience * 2, shell.unheard(patience)).await.is_ok());
+        assert!(
+            tokio::time::timeout(patience * 2, shell.interrupt_ignored(patience)).await.is_ok()
+        );
     }
 
     #[tokio::test]

@@ -38,7 +38,7 @@ impl StackArgs {
         if !self.local {
             return find::stack(&self.stack, find::clients(self).await, None).await;
         }
-        let (running, folder) = local::running(&self.local_runs).await?;
-        find::stack(&running.stack, running.clients().await, Some(folder)).await
+        let (newest_answering, folder) = local::newest_answering(&self.local_runs).await?;
+        find::stack(&newest_answering.stack, newest_answering.clients().await, Some(folder)).await
     }
 }

@@ -10,7 +10,7 @@ use tidegate_core::config::{PollerConfig, SchedulerConfig};
 
 use super::args::StackArgs;
 use super::error::StackError;
-use super::{Function, Stack};
+use super::{DeployedFunction, Stack};
 
 const SCHEDULER: &str = "SchedulerFunction";
 const POLLER: &str = "PollerFunction";
@@ -42,7 +42,7 @@ pub(super) async fn stack(
     };
     let (scheduler_function, scheduler) = function(output(SCHEDULER)?, &clients).await?;
     let (poller_function, poller) = function(output(POLLER)?, &clients).await?;
-    let refused = |function: &Function| {
+    let config_error = |function: &DeployedFunction| {
         let (stack, function) = (name.to_owned(), function.name.clone());
         move |source| StackError::Config { stack, function, source }
     };
@@ -53,9 +53,9 @@ pub(super) async fn stack(
         .with_sqs_at(endpoint("AWS_ENDPOINT_URL_SQS"))
         .with_ses_at(endpoint("AWS_ENDPOINT_URL_SESV2"));
     let scheduler = SchedulerConfig::from_variables(|name| variable(&scheduler, name))
-        .map_err(refused(&scheduler_function))?;
+        .map_err(config_error(&scheduler_function))?;
     let poller = PollerConfig::from_variables(|name| variable(&poller, name))
-        .map_err(refused(&poller_function))?;
+        .map_err(config_error(&poller_function))?;
     let table = Stack::table(&poller).ok_or_else(|| StackError::MemoryLedger(name.to_owned()))?;
     Ok(Stack {
         name: name.to_owned(),
@@ -94,11 +94,11 @@ async fn outputs(
 async fn function(
     name: &str,
     clients: &Clients,
-) -> Result<(Function, HashMap<String, String>), StackError> {
+) -> Result<(DeployedFunction, HashMap<String, String>), StackError> {
     let client = aws_sdk_lambda::Client::new(clients.config());
     let answer = client.get_function_configuration().function_name(name).send().await;
     let answer = answer.map_err(|error| failed("GetFunctionConfiguration", name, error))?;
-    let function = Function {
+    let function = DeployedFunction {
         name: answer.function_name().unwrap_or(name).to_owned(),
         arn: answer.function_arn().unwrap_or_default().to_owned(),
         role: answer.role().unwrap_or_default().to_owned(),

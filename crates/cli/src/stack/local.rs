@@ -20,7 +20,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Where a local stack is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Running {
+pub(crate) struct LocalEndpoint {
     /// Its name.
     pub(crate) stack: String,
     /// Where its AWS answers, such as `http://127.0.0.1:4566`.
@@ -31,7 +31,7 @@ pub(crate) struct Running {
     pub(crate) key: String,
 }
 
-impl Running {
+impl LocalEndpoint {
     pub(super) async fn clients(&self) -> Clients {
         let keys = Credentials::new(&self.key, &self.key, None, None, "local");
         let loader = Clients::loader().endpoint_url(&self.endpoint).credentials_provider(keys);
@@ -46,22 +46,25 @@ impl Running {
 }
 
 /// Notes in a run's folder where its stack is.
-pub(crate) fn remember(folder: &Path, running: &Running) -> io::Result<PathBuf> {
+pub(crate) fn write_endpoint(
+    folder: &Path,
+    newest_answering: &LocalEndpoint,
+) -> io::Result<PathBuf> {
     let path = folder.join(FILE);
-    let text = serde_json::to_string_pretty(running).map_err(io::Error::other)?;
+    let text = serde_json::to_string_pretty(newest_answering).map_err(io::Error::other)?;
     fs::write(&path, text)?;
     Ok(path)
 }
 
 /// The newest run that answers, and its folder.
-pub(super) async fn running(runs: &Path) -> Result<(Running, PathBuf), StackError> {
+pub(super) async fn newest_answering(runs: &Path) -> Result<(LocalEndpoint, PathBuf), StackError> {
     for folder in newest_first(runs) {
         let noted = fs::read_to_string(folder.join(FILE)).ok();
-        let noted = noted.and_then(|text| serde_json::from_str::<Running>(&text).ok());
-        if let Some(running) = noted
-            && running.answers().await
+        let noted = noted.and_then(|text| serde_json::from_str::<LocalEndpoint>(&text).ok());
+        if let Some(newest_answering) = noted
+            && newest_answering.answers().await
         {
-            return Ok((running, folder));
+            return Ok((newest_answering, folder));
         }
     }
     Err(StackError::NoLocal { runs: runs.to_owned() })
@@ -90,17 +93,17 @@ mod tests {
         for (name, endpoint) in runs_of {
             let folder = runs.join(name);
             fs::create_dir_all(&folder).unwrap();
-            let running = Running {
+            let newest_answering = LocalEndpoint {
                 stack: name.to_owned(),
                 endpoint: endpoint.clone(),
                 region: "us-east-1".to_owned(),
                 key: "test".to_owned(),
             };
-            remember(&folder, &running).unwrap();
+            write_endpoint(&folder, &newest_answering).unwrap();
         }
-        let (found, folder) = running(&runs).await.unwrap();
+        let (found, folder) = newest_answering(&runs).await.unwrap();
         drop(listener);
-        let none = running(&runs).await;
+        let none = newest_answering(&runs).await;
         fs::remove_dir_all(&runs).unwrap();
         assert_eq!((found.stack.as_str(), folder), ("run-2", runs.join("run-2")));
         assert!(matches!(none, Err(StackError::NoLocal { .. })));

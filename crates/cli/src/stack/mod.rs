@@ -19,11 +19,11 @@ use tidegate_delivery::ports::{Ledger as _, PortError, QueueUrl, Standing};
 pub use args::StackArgs;
 pub use error::StackError;
 pub(crate) use find::failed;
-pub(crate) use local::{Running, remember};
+pub(crate) use local::{LocalEndpoint, write_endpoint};
 
 /// A function of the stack, as Lambda tells it.
 #[derive(Clone, Debug)]
-pub struct Function {
+pub struct DeployedFunction {
     /// Its name.
     pub name: String,
     /// Its ARN.
@@ -48,9 +48,9 @@ pub struct Stack {
     /// What the poller is configured with.
     pub poller: PollerConfig,
     /// The scheduler's function.
-    pub scheduler_function: Function,
+    pub scheduler_function: DeployedFunction,
     /// The poller's function.
-    pub poller_function: Function,
+    pub poller_function: DeployedFunction,
     /// Where the ledger stands.
     pub table: String,
     /// The run's folder, of a local AWS.

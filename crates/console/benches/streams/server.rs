@@ -4,8 +4,8 @@ use std::io::Write as _;
 
 use rustix::time::ClockId;
 use serde_json::{Value, json};
-use tidegate_console::event::{Change, Kind, Telemetry, Tone};
-use tidegate_console::stream::{Hub, Switchboard};
+use tidegate_console::event::{ChangeKind, ChangeTone, StateChange, Telemetry};
+use tidegate_console::stream::{Hub, StreamRegistry};
 use tidegate_core::identity::EpochMillis;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -20,7 +20,7 @@ pub(crate) async fn serve() {
         std::io::stdin().lines().map_while(Result::ok).for_each(|line| drop(told.send(line)));
     });
     answer(&json!(server.address.to_string()));
-    let state: Value = serde_json::from_str(&server.hub.look(Switchboard::state)).unwrap();
+    let state: Value = serde_json::from_str(&server.hub.look(StreamRegistry::state)).unwrap();
     let figures = state["figures"].to_string();
     while let Some(line) = tells.recv().await {
         match line.as_str() {
@@ -40,7 +40,7 @@ fn answer(value: &Value) {
 }
 
 fn show(hub: &Hub, figures: &str) {
-    hub.change(|board| board.show(Telemetry::Figures, figures.into()));
+    hub.change(|registry| registry.show(Telemetry::Figures, figures.into()));
 }
 
 async fn fill(hub: &Hub, figures: &str) {
@@ -57,21 +57,21 @@ async fn publish(hub: &Hub, figures: &str) {
         if number % 2 == 0 {
             show(hub, figures);
         }
-        hub.change(|board| board.publish(change()));
+        hub.change(|registry| registry.publish(change()));
     }
     sleep(EVERY).await;
 }
 
 /// A change that says when it was published.
-fn change() -> Change {
-    Change {
+fn change() -> StateChange {
+    StateChange {
         seq: 0,
         at: EpochMillis::new(1_795_206_967_042),
-        kind: Kind::Hold,
+        kind: ChangeKind::Hold,
         campaign: Some("campaign-1".to_owned()),
         title: "campaign-1 is held: refusals".to_owned(),
         detail: nanos(ClockId::Monotonic).to_string(),
-        tone: Tone::Bad,
+        tone: ChangeTone::Bad,
     }
 }
 
@@ -80,7 +80,8 @@ fn seen(hub: &Hub) -> Value {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     let kib: u64 = resident.split_whitespace().next().unwrap().parse().unwrap();
-    let (sent, (waiting, most)) = hub.look(|board| (board.counts().tokens(), board.waiting()));
+    let (sent, (waiting, most)) =
+        hub.look(|registry| (registry.counts().tokens(), registry.waiting()));
     json!({
         "rss": kib * 1_024,
         "cpu_ns": nanos(ClockId::ProcessCPUTime),

@@ -33,7 +33,7 @@ struct CampaignEnd {
 
 /// A forecast, as a page shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-struct Shown {
+struct ForecastView {
     state: &'static str,
     why: Option<String>,
     made_at: Option<EpochMillis>,
@@ -48,7 +48,7 @@ struct Shown {
     warnings: Vec<String>,
 }
 
-impl Shown {
+impl ForecastView {
     fn without(state: &'static str, why: impl Into<String>) -> Self {
         Self { state, why: Some(why.into()), ..Self::default() }
     }
@@ -99,9 +99,9 @@ impl Shown {
 }
 
 /// Tells a forecast's thread to end when nobody waits for it any more.
-struct GoOn(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for GoOn {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Relaxed);
     }
@@ -121,7 +121,7 @@ where
             self.hub.watched().await;
             let shown = self.forecast().await;
             let json = to_json(&shown);
-            self.hub.change(|board| board.show(Telemetry::Forecast, json.into()));
+            self.hub.change(|stack_view| stack_view.show(Telemetry::Forecast, json.into()));
             tokio::select! {
                 () = sleep(EVERY) => {}
                 () = self.forecast_now.notified() => sleep(AFTER_A_CHANGE).await,
@@ -129,30 +129,32 @@ where
         }
     }
 
-    async fn forecast(&self) -> Shown {
+    async fn forecast(&self) -> ForecastView {
         let scenario = {
-            let board = self.board.borrow();
+            let stack_view = self.stack_view.borrow();
             let (poller, scheduler) = (self.site.poller.clone(), self.site.scheduler.clone());
-            Scenario::from_stack(board.facts(), Deployment { poller, scheduler })
+            Scenario::from_stack(stack_view.facts(), Deployment { poller, scheduler })
         };
         if scenario.mails() == 0 {
-            return Shown::without("none", "nothing waits");
+            return ForecastView::without("none", "nothing waits");
         }
-        if !self.board.borrow().facts().standing.control.holds.is_empty() {
-            return Shown::without("none", "sending is held");
+        if !self.stack_view.borrow().facts().standing.control.holds.is_empty() {
+            return ForecastView::without("none", "sending is held");
         }
-        let go_on = GoOn(Arc::new(AtomicBool::new(true)));
-        let told = Arc::clone(&go_on.0);
+        let go_on = CancelOnDrop(Arc::new(AtomicBool::new(true)));
+        let keep_going = Arc::clone(&go_on.0);
         let simulating = tokio::task::spawn_blocking(move || {
-            plan::forecast(&scenario, ForecastOptions::default(), &|_| told.load(Ordering::Relaxed))
+            plan::forecast(&scenario, ForecastOptions::default(), &|_| {
+                keep_going.load(Ordering::Relaxed)
+            })
         });
         match simulating.await {
-            Ok(Ok(forecast)) => Shown::of(&forecast),
+            Ok(Ok(forecast)) => ForecastView::of(&forecast),
             Ok(Err(PlanError::NoWeight)) => {
-                Shown::without("none", "what waits is held, or has no weight")
+                ForecastView::without("none", "what waits is held, or has no weight")
             }
-            Ok(Err(error)) => Shown::without("failed", error.to_string()),
-            Err(error) => Shown::without("failed", error.to_string()),
+            Ok(Err(error)) => ForecastView::without("failed", error.to_string()),
+            Err(error) => ForecastView::without("failed", error.to_string()),
         }
     }
 }

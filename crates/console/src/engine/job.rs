@@ -6,14 +6,14 @@ use tidegate_operate::steer::{Author, SteerAction, SteerError, SteerReport};
 use tidegate_operate::why::{Explanation, MailQuery};
 use tokio::sync::{mpsc, oneshot};
 
-use super::dead::Dead;
+use super::dead_letters::DeadLetterView;
 
 /// Where an answer goes.
-pub type Answer<T> = oneshot::Sender<Result<T, JobError>>;
+pub type AnswerSender<T> = oneshot::Sender<Result<T, JobError>>;
 
 /// Which letters a replay would be of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReviewAsked {
+pub struct ReviewRequest {
     /// Only those of this code.
     pub code: Option<String>,
     /// Only those of this campaign.
@@ -28,7 +28,7 @@ pub struct ReviewAsked {
 
 /// What a replay would do.
 #[derive(Clone, Debug, Serialize)]
-pub struct Reviewed {
+pub struct ReviewSummary {
     /// Under which name it can be gone through with.
     pub review: String,
     /// For how long.
@@ -55,7 +55,7 @@ pub struct Reviewed {
 
 /// A replay that is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ReplayAsked {
+pub struct ReplayRequest {
     /// What was reviewed.
     pub review: String,
     /// Who, and why.
@@ -66,17 +66,17 @@ pub struct ReplayAsked {
 
 /// What pages ask for.
 #[derive(Debug)]
-pub enum Job {
+pub enum EngineJob {
     /// To change something.
-    Steer(SteerAction, Author, Answer<SteerReport>),
+    Steer(SteerAction, Author, AnswerSender<SteerReport>),
     /// Where a mail is.
-    Why(MailQuery, Answer<Explanation>),
+    Why(MailQuery, AnswerSender<Explanation>),
     /// To read the dead letters now.
-    ReadDead(Answer<Dead>),
+    ReadDead(AnswerSender<DeadLetterView>),
     /// What a replay would do.
-    Review(ReviewAsked, Answer<Reviewed>),
+    Review(ReviewRequest, AnswerSender<ReviewSummary>),
     /// To do it: answered when it begins, with how many mails it sends.
-    Replay(ReplayAsked, Answer<u64>),
+    Replay(ReplayRequest, AnswerSender<u64>),
     /// To end a replay before its time.
     StopReplay(oneshot::Sender<()>),
 }
@@ -111,10 +111,10 @@ pub enum JobError {
 
 /// Where jobs are handed in.
 #[derive(Clone, Debug)]
-pub struct Jobs(mpsc::Sender<Job>);
+pub struct Jobs(mpsc::Sender<EngineJob>);
 
 impl Jobs {
-    pub(super) const fn new(sender: mpsc::Sender<Job>) -> Self {
+    pub(super) const fn new(sender: mpsc::Sender<EngineJob>) -> Self {
         Self(sender)
     }
 
@@ -122,7 +122,10 @@ impl Jobs {
     ///
     /// # Errors
     /// [`JobError`].
-    pub async fn ask<T>(&self, job: impl FnOnce(Answer<T>) -> Job) -> Result<T, JobError> {
+    pub async fn ask<T>(
+        &self,
+        job: impl FnOnce(AnswerSender<T>) -> EngineJob,
+    ) -> Result<T, JobError> {
         let (answer, answered) = oneshot::channel();
         self.0.try_send(job(answer)).map_err(|_| JobError::Busy)?;
         answered.await.map_err(|_| JobError::Ending)?
@@ -134,7 +137,7 @@ impl Jobs {
     /// [`JobError`].
     pub async fn stop_replay(&self) -> Result<(), JobError> {
         let (answer, answered) = oneshot::channel();
-        self.0.try_send(Job::StopReplay(answer)).map_err(|_| JobError::Busy)?;
+        self.0.try_send(EngineJob::StopReplay(answer)).map_err(|_| JobError::Busy)?;
         answered.await.map_err(|_| JobError::Ending)
     }
 }

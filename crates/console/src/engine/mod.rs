@@ -4,13 +4,13 @@
 //! jobs. All that it does goes on side by side in one task, so that a slow read of dead letters delays
 //! no look.
 
-mod board;
-mod dead;
+mod dead_letters;
 mod forecasts;
 mod job;
-mod looking;
+mod refresh;
 mod replays;
-mod site;
+mod stack_ports;
+mod stack_view;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -23,16 +23,18 @@ use tidegate_delivery::ports::{Account, Clock, Ledger, Marks, PortError, Queues}
 use tidegate_operate::steer::Author;
 use tokio::sync::{Notify, mpsc, watch};
 
-pub use board::Shown;
-pub use dead::Dead;
-pub use job::{Answer, Job, JobError, Jobs, ReplayAsked, ReviewAsked, Reviewed};
-pub use site::Site;
+pub use dead_letters::DeadLetterView;
+pub use job::{
+    AnswerSender, EngineJob, JobError, Jobs, ReplayRequest, ReviewRequest, ReviewSummary,
+};
+pub use stack_ports::StackPorts;
+pub use stack_view::LatestFigures;
 
 use crate::event::Telemetry;
-use crate::figures::Figures;
-use crate::memory::Memory;
-use crate::stream::{History, Hub};
-use board::Board;
+use crate::figures::StackFigures;
+use crate::state_file::StateFile;
+use crate::stream::{ChangeLog, Hub};
+use stack_view::StackView;
 
 /// How long a console that ends waits for letters in hand to be let go.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
@@ -43,23 +45,23 @@ const JOBS: usize = 32;
 
 /// What the engine shares with the pages.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub struct EngineHandle {
     /// The streams.
     pub hub: Arc<Hub>,
     /// What was last shown.
-    pub shown: watch::Receiver<Arc<Shown>>,
+    pub shown: watch::Receiver<Arc<LatestFigures>>,
     /// Where jobs go.
     pub jobs: Jobs,
 }
 
 /// Looks at one stack, and acts on it.
 pub struct Engine<Q, L, A, C> {
-    site: Site<Q, L, A, C>,
+    site: StackPorts<Q, L, A, C>,
     hub: Arc<Hub>,
-    board: RefCell<Board>,
-    memory: Option<Memory>,
-    shown: watch::Sender<Arc<Shown>>,
-    jobs: mpsc::Receiver<Job>,
+    stack_view: RefCell<StackView>,
+    memory: Option<StateFile>,
+    shown: watch::Sender<Arc<LatestFigures>>,
+    jobs: mpsc::Receiver<EngineJob>,
     /// Something was changed: look at once.
     look_now: Notify,
     /// What is sent when will be another: forecast anew.
@@ -85,26 +87,26 @@ where
     /// # Errors
     /// [`PortError`]: the stack is out of reach.
     pub async fn start(
-        site: Site<Q, L, A, C>,
-        limits: crate::stream::Limits,
-        memory: Option<Memory>,
-    ) -> Result<(Self, Shared), PortError> {
+        site: StackPorts<Q, L, A, C>,
+        limits: crate::stream::StreamLimits,
+        memory: Option<StateFile>,
+    ) -> Result<(Self, EngineHandle), PortError> {
         let facts = site.look().await?;
-        let recalled = memory.as_ref().and_then(Memory::recall);
+        let recalled = memory.as_ref().and_then(StateFile::recall);
         let (history, seen) = match recalled {
             Some((history, seen)) => (history, Some(seen)),
-            None => (History::new(name(), Vec::new()), None),
+            None => (ChangeLog::new(name(), Vec::new()), None),
         };
-        let switchboard = crate::stream::Switchboard::new(limits, history);
-        let hub = Arc::new(Hub::new(switchboard));
-        let (board, changes) = Board::new(facts, seen);
-        let first = board.figures();
-        let (shown, watched) = watch::channel(Arc::new(Shown::first(first)));
+        let registry = crate::stream::StreamRegistry::new(limits, history);
+        let hub = Arc::new(Hub::new(registry));
+        let (stack_view, changes) = StackView::new(facts, seen);
+        let first = stack_view.figures();
+        let (shown, watched) = watch::channel(Arc::new(LatestFigures::first(first)));
         let (asks, jobs) = mpsc::channel(JOBS);
         let engine = Self {
             site,
             hub: Arc::clone(&hub),
-            board: RefCell::new(board),
+            stack_view: RefCell::new(stack_view),
             memory,
             shown,
             jobs,
@@ -117,7 +119,7 @@ where
         };
         engine.tell(changes);
         engine.show();
-        Ok((engine, Shared { hub, shown: watched, jobs: Jobs::new(asks) }))
+        Ok((engine, EngineHandle { hub, shown: watched, jobs: Jobs::new(asks) }))
     }
 
     /// Looks and acts until `stop`.
@@ -127,10 +129,10 @@ where
         let engine = &self;
         let going_on = async {
             tokio::select! {
-                () = engine.keep_looking() => {}
+                () = engine.keep_refreshing() => {}
                 () = engine.keep_reading_dead_letters() => {}
                 () = engine.keep_forecasting() => {}
-                () = engine.carry_out(jobs) => {}
+                () = engine.run_jobs(jobs) => {}
             }
         };
         tokio::pin!(going_on);
@@ -156,7 +158,7 @@ where
     }
 
     /// Does what pages ask for, all of it side by side.
-    async fn carry_out(&self, mut jobs: mpsc::Receiver<Job>) {
+    async fn run_jobs(&self, mut jobs: mpsc::Receiver<EngineJob>) {
         let mut under_way: FuturesUnordered<LocalBoxFuture<'_, ()>> = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -169,23 +171,23 @@ where
         }
     }
 
-    async fn do_job(&self, job: Job) {
+    async fn do_job(&self, job: EngineJob) {
         // Whoever asked may have gone: then nobody hears the answer.
         match job {
-            Job::Steer(action, author, answer) => {
+            EngineJob::Steer(action, author, answer) => {
                 let _ = answer.send(self.steer(&action, &self.author(author)).await);
             }
-            Job::Why(asked, answer) => {
+            EngineJob::Why(asked, answer) => {
                 let _ = answer.send(self.why(asked).await);
             }
-            Job::ReadDead(answer) => {
+            EngineJob::ReadDead(answer) => {
                 let _ = answer.send(self.read_dead_letters().await.map_err(JobError::from));
             }
-            Job::Review(asked, answer) => {
+            EngineJob::Review(asked, answer) => {
                 let _ = answer.send(self.review(asked).await);
             }
-            Job::Replay(asked, answer) => self.replay(asked, answer).await,
-            Job::StopReplay(answer) => {
+            EngineJob::Replay(asked, answer) => self.replay(asked, answer).await,
+            EngineJob::StopReplay(answer) => {
                 self.reviews.borrow().stop();
                 let _ = answer.send(());
             }
@@ -197,8 +199,8 @@ where
         action: &tidegate_operate::steer::SteerAction,
         author: &Author,
     ) -> Result<tidegate_operate::steer::SteerReport, JobError> {
-        let campaigns = self.board.borrow().facts().campaigns.clone();
-        let Site { ledger, clock, .. } = &self.site;
+        let campaigns = self.stack_view.borrow().facts().campaigns.clone();
+        let StackPorts { ledger, clock, .. } = &self.site;
         let steered =
             tidegate_operate::steer::steer(action, author, &campaigns, ledger, clock).await?;
         tracing::info!(
@@ -244,7 +246,7 @@ where
     }
 
     /// Tells changes, and remembers them.
-    fn tell(&self, changes: Vec<crate::event::Change>) {
+    fn tell(&self, changes: Vec<crate::event::StateChange>) {
         if changes.is_empty() {
             return;
         }
@@ -256,14 +258,15 @@ where
                 change.title
             );
         }
-        self.hub.change(|board| changes.into_iter().for_each(|change| board.publish(change)));
+        self.hub
+            .change(|stack_view| changes.into_iter().for_each(|change| stack_view.publish(change)));
         self.remember();
     }
 
     fn remember(&self) {
         let Some(memory) = &self.memory else { return };
-        let history = self.hub.look(|board| board.history().clone());
-        if let Err(error) = memory.remember(&history, self.board.borrow().seen()) {
+        let history = self.hub.look(|stack_view| stack_view.history().clone());
+        if let Err(error) = memory.remember(&history, self.stack_view.borrow().seen()) {
             let source = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(%error, source, "what was seen is not remembered");
         }
@@ -272,13 +275,13 @@ where
     /// Shows what the newest look found.
     fn show(&self) {
         let (figures, series) = {
-            let board = self.board.borrow();
-            (board.figures(), board.series())
+            let stack_view = self.stack_view.borrow();
+            (stack_view.figures(), stack_view.series())
         };
         let json = to_json(&figures);
-        self.hub.change(|board| {
-            board.set_series(series.into());
-            board.show(Telemetry::Figures, json.into());
+        self.hub.change(|stack_view| {
+            stack_view.set_series(series.into());
+            stack_view.show(Telemetry::Figures, json.into());
         });
         self.shown.send_modify(|shown| {
             *shown = Arc::new(shown.next(figures));
@@ -296,12 +299,12 @@ fn name() -> String {
     format!("{:08x}", rand::random::<u32>())
 }
 
-impl Shown {
-    fn first(figures: Figures) -> Self {
+impl LatestFigures {
+    fn first(figures: StackFigures) -> Self {
         Self { figures, looks: 1, failed: 0 }
     }
 
-    fn next(&self, figures: Figures) -> Self {
+    fn next(&self, figures: StackFigures) -> Self {
         let failed = self.failed + u64::from(figures.failed.is_some());
         Self { figures, looks: self.looks + 1, failed }
     }

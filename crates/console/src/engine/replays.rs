@@ -12,15 +12,15 @@ use tidegate_operate::format::{count, counted, in_full};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::job::{JobError, ReplayAsked, ReviewAsked, Reviewed};
+use super::job::{JobError, ReplayRequest, ReviewRequest, ReviewSummary};
 use super::{Engine, to_json};
 use crate::event::Telemetry;
 use crate::figures::precise;
 
 /// A review is good for so long: letters come and go.
-const GOOD_FOR: Duration = Duration::from_mins(10);
+const VALID_FOR: Duration = Duration::from_mins(10);
 /// Reviews that are kept at most; the oldest goes first.
-const KEPT: usize = 20;
+const MAX_PENDING: usize = 20;
 /// Of the rate in force, where none is named; as `tidegate dead replay` has it.
 const SHARE: f64 = 0.5;
 /// Mails a second where no rate is known.
@@ -29,7 +29,7 @@ const SLOW: f64 = 1.0;
 const BACKLOG: u64 = 1_000;
 
 #[derive(Debug)]
-struct Kept {
+struct PendingReview {
     review: Review,
     per_second: f64,
     at: Instant,
@@ -38,26 +38,26 @@ struct Kept {
 /// What was reviewed, and the replay that is under way.
 #[derive(Debug, Default)]
 pub(super) struct Reviews {
-    kept: BTreeMap<u64, Kept>,
+    pending: BTreeMap<u64, PendingReview>,
     made: u64,
     /// Stops the replay that is under way.
     stop: Option<Arc<Notify>>,
 }
 
 impl Reviews {
-    fn keep(&mut self, kept: Kept) -> String {
+    fn add(&mut self, pending: PendingReview) -> String {
         self.made += 1;
-        self.kept.insert(self.made, kept);
-        while self.kept.len() > KEPT {
-            self.kept.pop_first();
+        self.pending.insert(self.made, pending);
+        while self.pending.len() > MAX_PENDING {
+            self.pending.pop_first();
         }
         format!("r{}", self.made)
     }
 
     /// Each is gone through with once.
-    fn take(&mut self, name: &str) -> Option<Kept> {
+    fn take(&mut self, name: &str) -> Option<PendingReview> {
         let number = name.strip_prefix('r')?.parse().ok()?;
-        self.kept.remove(&number).filter(|kept| kept.at.elapsed() < GOOD_FOR)
+        self.pending.remove(&number).filter(|pending| pending.at.elapsed() < VALID_FOR)
     }
 
     pub(super) fn stop(&self) {
@@ -69,7 +69,7 @@ impl Reviews {
 
 /// How far a replay is, as a page shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct Shown {
+struct ReplayView {
     running: bool,
     sent: u64,
     of: u64,
@@ -85,9 +85,9 @@ where
     A: Account,
     C: Clock,
 {
-    pub(super) async fn review(&self, asked: ReviewAsked) -> Result<Reviewed, JobError> {
+    pub(super) async fn review(&self, asked: ReviewRequest) -> Result<ReviewSummary, JobError> {
         let reading = self.read().await?;
-        let campaigns = self.board.borrow().facts().campaigns.clone();
+        let campaigns = self.stack_view.borrow().facts().campaigns.clone();
         let options = ReviewOptions {
             filter: LetterFilter {
                 ids: asked.id.into_iter().collect(),
@@ -103,17 +103,17 @@ where
         };
         let now = self.site.clock.wall();
         let review = review(&reading, &options, &self.site.ledger, now).await?;
-        let in_force = self.board.borrow().facts().quota().in_force;
+        let in_force = self.stack_view.borrow().facts().quota().in_force;
         let per_second = in_force.map_or(SLOW, |in_force| in_force * SHARE);
         let (to_send, to_drop) = (review.to_send(), review.to_drop);
         let takes = Duration::try_from_secs_f64(precise(to_send) / per_second);
         let (filter, guarded) = (review.filter.clone(), review.guarded);
         let (groups, refusals) = (review.groups.clone(), review.refusals.clone());
         let whole = review.coverage.is_whole();
-        let kept = Kept { review, per_second, at: Instant::now() };
-        Ok(Reviewed {
-            review: self.reviews.borrow_mut().keep(kept),
-            expires_s: GOOD_FOR.as_secs(),
+        let pending = PendingReview { review, per_second, at: Instant::now() };
+        Ok(ReviewSummary {
+            review: self.reviews.borrow_mut().add(pending),
+            expires_s: VALID_FOR.as_secs(),
             filter,
             guarded,
             whole,
@@ -128,23 +128,24 @@ where
 
     pub(super) async fn replay(
         &self,
-        asked: ReplayAsked,
+        asked: ReplayRequest,
         answer: oneshot::Sender<Result<u64, JobError>>,
     ) {
-        let (kept, stop) = match self.begin(&asked) {
+        let (pending, stop) = match self.begin(&asked) {
             Ok(begun) => begun,
             Err(error) => {
                 let _ = answer.send(Err(error));
                 return;
             }
         };
-        let of = kept.review.to_send();
+        let of = pending.review.to_send();
         let _ = answer.send(Ok(of));
-        let show = |shown: &Shown| {
+        let show = |shown: &ReplayView| {
             let json = to_json(shown);
-            self.hub.change(|board| board.show(Telemetry::Replay, json.into()));
+            self.hub.change(|stack_view| stack_view.show(Telemetry::Replay, json.into()));
         };
-        let running = Shown { running: true, sent: 0, of, waits: false, said: None, error: None };
+        let running =
+            ReplayView { running: true, sent: 0, of, waits: false, said: None, error: None };
         show(&running);
         let ended = {
             let _reader = self.reader.lock().await;
@@ -155,8 +156,8 @@ where
                 ledger: &self.site.ledger,
                 clock: &self.site.clock,
             };
-            let per_second = asked.per_second.unwrap_or(kept.per_second);
-            let pace = ReplayPace { per_second, backlog: BACKLOG };
+            let per_second = asked.per_second.unwrap_or(pending.per_second);
+            let rate_limit = ReplayPace { per_second, backlog: BACKLOG };
             let author = self.author(asked.author);
             let stopped = async {
                 tokio::select! {
@@ -165,9 +166,14 @@ where
                 }
             };
             let progress = |done: ReplayProgress| {
-                show(&Shown { sent: done.sent, of: done.of, waits: done.waits, ..running.clone() });
+                show(&ReplayView {
+                    sent: done.sent,
+                    of: done.of,
+                    waits: done.waits,
+                    ..running.clone()
+                });
             };
-            dead::replay(&site, &kept.review, &author, pace, stopped, progress).await
+            dead::replay(&site, &pending.review, &author, rate_limit, stopped, progress).await
         };
         self.reviews.borrow_mut().stop = None;
         let shown = shown(&ended, of);
@@ -177,20 +183,20 @@ where
         self.dead_now.notify_one();
     }
 
-    fn begin(&self, asked: &ReplayAsked) -> Result<(Kept, Arc<Notify>), JobError> {
+    fn begin(&self, asked: &ReplayRequest) -> Result<(PendingReview, Arc<Notify>), JobError> {
         let mut reviews = self.reviews.borrow_mut();
         if reviews.stop.is_some() {
             return Err(JobError::Replaying);
         }
         let no_review = || JobError::NoReview(asked.review.clone());
-        let kept = reviews.take(&asked.review).ok_or_else(no_review)?;
+        let pending = reviews.take(&asked.review).ok_or_else(no_review)?;
         let stop = Arc::new(Notify::new());
         reviews.stop = Some(Arc::clone(&stop));
-        Ok((kept, stop))
+        Ok((pending, stop))
     }
 }
 
-fn shown(ended: &Result<ReplayReport, ReplayError>, of: u64) -> Shown {
+fn shown(ended: &Result<ReplayReport, ReplayError>, of: u64) -> ReplayView {
     let none = ReplayReport::default();
     let (replayed, error) = match ended {
         Ok(replayed) => (replayed, None),
@@ -199,17 +205,17 @@ fn shown(ended: &Result<ReplayReport, ReplayError>, of: u64) -> Shown {
         }
         Err(error) => (&none, Some(error.to_string())),
     };
-    Shown {
+    ReplayView {
         running: false,
         sent: replayed.sent,
         of,
         waits: false,
-        said: Some(words(replayed, of)),
+        said: Some(summary(replayed, of)),
         error,
     }
 }
 
-fn words(replayed: &ReplayReport, of: u64) -> String {
+fn summary(replayed: &ReplayReport, of: u64) -> String {
     let mut said = vec![format!("{} of {} sent", count(replayed.sent), counted(of, "mail"))];
     for (number, what) in [
         (replayed.dropped, "deleted, whose mails had been sent"),

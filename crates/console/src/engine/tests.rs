@@ -10,8 +10,8 @@ use tidegate_operate::why::MailQuery;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
-use crate::memory::Memory;
-use crate::pace::Address;
+use crate::rate_limit::ClientAddress;
+use crate::state_file::StateFile;
 use crate::stream::{Frame, Subscription};
 use crate::testing::{limits, on, site, site_with, world};
 
@@ -19,8 +19,8 @@ fn author(by: &str, reason: &str) -> Author {
     Author { by: by.to_owned(), reason: reason.to_owned() }
 }
 
-fn watch(shared: &Shared) -> Subscription {
-    shared.hub.subscribe(Address::of([127, 0, 0, 1].into()), None).unwrap()
+fn watch(shared: &EngineHandle) -> Subscription {
+    shared.hub.subscribe(ClientAddress::of([127, 0, 0, 1].into()), None).unwrap()
 }
 
 /// The next event of this name.
@@ -79,7 +79,7 @@ async fn a_change_is_made_kept_in_the_history_and_told_to_every_page_at_once() {
         let begun = Instant::now();
         let pause = SteerAction::Pause { campaign: Some("big".to_owned()), until: None };
         let author = author("ada", "typo in the subject");
-        let made = shared.jobs.ask(|answer| Job::Steer(pause, author, answer)).await.unwrap();
+        let made = shared.jobs.ask(|answer| EngineJob::Steer(pause, author, answer)).await.unwrap();
         assert!(made.changed && made.recorded);
         assert_eq!(made.record.by, "ada, by the console of ops");
         for stream in [&mut one, &mut two] {
@@ -103,7 +103,8 @@ async fn without_a_reason_nothing_is_changed() {
     let world = world();
     on(&world, None, async |shared| {
         let pause = SteerAction::Pause { campaign: None, until: None };
-        let asked = shared.jobs.ask(|answer| Job::Steer(pause, author("", " "), answer)).await;
+        let asked =
+            shared.jobs.ask(|answer| EngineJob::Steer(pause, author("", " "), answer)).await;
         assert!(matches!(asked, Err(JobError::Steer(_))), "{asked:?}");
     })
     .await;
@@ -161,7 +162,7 @@ async fn a_forecast_is_made_of_what_stands_and_again_after_a_change() {
         assert_eq!(forecast["campaigns"][0]["name"], "big");
         assert!(forecast["ends_at"].is_string() && forecast["per_second"]["big"][0].is_number());
         let pause = SteerAction::Pause { campaign: None, until: None };
-        shared.jobs.ask(|answer| Job::Steer(pause, author("", "x"), answer)).await.unwrap();
+        shared.jobs.ask(|answer| EngineJob::Steer(pause, author("", "x"), answer)).await.unwrap();
         let forecast = next(&mut stream, "forecast").await;
         assert_eq!(
             (&forecast["state"], &forecast["why"]),
@@ -191,18 +192,18 @@ async fn dead_letters_are_shown_reviewed_and_replayed_once() {
         assert_eq!((&dead["read"], &dead["letters"][0]["campaign"]), (&1.into(), &"big".into()));
         let to = dead["letters"][0]["to"][0].as_str().unwrap();
         assert!(to.starts_with("***@"), "{to}");
-        let asked = ReviewAsked::default();
-        let reviewed = shared.jobs.ask(|answer| Job::Review(asked, answer)).await.unwrap();
+        let asked = ReviewRequest::default();
+        let reviewed = shared.jobs.ask(|answer| EngineJob::Review(asked, answer)).await.unwrap();
         assert_eq!((reviewed.to_send, reviewed.per_second), (1, 10.0));
-        let asked = ReplayAsked {
+        let asked = ReplayRequest {
             review: reviewed.review.clone(),
             author: author("ada", "corrected"),
             per_second: None,
         };
         let again = asked.clone();
-        let of = shared.jobs.ask(|answer| Job::Replay(asked, answer)).await.unwrap();
+        let of = shared.jobs.ask(|answer| EngineJob::Replay(asked, answer)).await.unwrap();
         assert_eq!(of, 1);
-        let twice = shared.jobs.ask(|answer| Job::Replay(again, answer)).await;
+        let twice = shared.jobs.ask(|answer| EngineJob::Replay(again, answer)).await;
         assert!(matches!(twice, Err(JobError::Replaying | JobError::NoReview(_))), "{twice:?}");
         let replayed = loop {
             let replay = next(&mut stream, "replay").await;
@@ -222,12 +223,12 @@ async fn dead_letters_are_shown_reviewed_and_replayed_once() {
 async fn a_review_is_good_for_ten_minutes() {
     let world = with_a_dead_letter().await;
     on(&world, None, async |shared| {
-        let asked = ReviewAsked::default();
-        let reviewed = shared.jobs.ask(|answer| Job::Review(asked, answer)).await.unwrap();
+        let asked = ReviewRequest::default();
+        let reviewed = shared.jobs.ask(|answer| EngineJob::Review(asked, answer)).await.unwrap();
         sleep(Duration::from_secs(reviewed.expires_s)).await;
         let asked =
-            ReplayAsked { review: reviewed.review, author: author("", "x"), per_second: None };
-        let late = shared.jobs.ask(|answer| Job::Replay(asked, answer)).await;
+            ReplayRequest { review: reviewed.review, author: author("", "x"), per_second: None };
+        let late = shared.jobs.ask(|answer| EngineJob::Replay(asked, answer)).await;
         assert!(matches!(late, Err(JobError::NoReview(_))), "{late:?}");
     })
     .await;
@@ -239,7 +240,7 @@ async fn a_console_that_ends_while_it_reads_lets_go_of_the_letters() {
     let (engine, shared) = Engine::start(site(&world), limits(), None).await.unwrap();
     let stop = tokio::sync::Notify::new();
     let script = async {
-        let asked = shared.jobs.ask(Job::ReadDead);
+        let asked = shared.jobs.ask(EngineJob::ReadDead);
         let reading = timeout(Duration::from_millis(500), asked).await;
         assert!(reading.is_err(), "it waits for more");
         stop.notify_one();
@@ -255,7 +256,7 @@ async fn why_a_mail_waits_is_answered() {
     let world = with_a_dead_letter().await;
     on(&world, None, async |shared| {
         let asked = MailQuery { id: "big-3".to_owned(), campaign: None };
-        let why = shared.jobs.ask(|answer| Job::Why(asked, answer)).await.unwrap();
+        let why = shared.jobs.ask(|answer| EngineJob::Why(asked, answer)).await.unwrap();
         assert_eq!(why.verdict, tidegate_operate::why::MailVerdict::Dead);
     })
     .await;
@@ -266,9 +267,9 @@ async fn after_a_restart_a_page_is_told_what_it_missed_and_what_happened_meanwhi
     let world = world();
     let folder =
         std::env::temp_dir().join(format!("tidegate-console-restart-{}", std::process::id()));
-    let memory = || Memory::open(&folder.join("console.json"), "simulated").ok();
-    let steer = async |shared: &Shared, action: SteerAction| {
-        shared.jobs.ask(|answer| Job::Steer(action, author("", "x"), answer)).await.unwrap()
+    let memory = || StateFile::open(&folder.join("console.json"), "simulated").ok();
+    let steer = async |shared: &EngineHandle, action: SteerAction| {
+        shared.jobs.ask(|answer| EngineJob::Steer(action, author("", "x"), answer)).await.unwrap()
     };
     let pause =
         |campaign: &str| SteerAction::Pause { campaign: Some(campaign.to_owned()), until: None };
@@ -285,7 +286,7 @@ async fn after_a_restart_a_page_is_told_what_it_missed_and_what_happened_meanwhi
         // The page is gone when this happens, and the console ends before it comes back.
         steer(&shared, pause("small")).await;
         let told = async {
-            while shared.hub.look(|board| board.history().last()) < 4 {
+            while shared.hub.look(|stack_view| stack_view.history().last()) < 4 {
                 sleep(Duration::from_millis(100)).await;
             }
         };
@@ -297,7 +298,7 @@ async fn after_a_restart_a_page_is_told_what_it_missed_and_what_happened_meanwhi
     let resume = |control: &mut Control| assert!(control.lift(Some("big"), HoldReason::Paused));
     world.control(resume).await.unwrap();
     let told = on(&world, memory(), async |shared| {
-        let address = Address::of([127, 0, 0, 1].into());
+        let address = ClientAddress::of([127, 0, 0, 1].into());
         let mut stream = shared.hub.subscribe(address, Some(&last)).unwrap();
         assert_eq!(stream.next().await.unwrap().event, "state");
         let mut told = Vec::new();

@@ -1,11 +1,11 @@
 //! What a page shows of the moment, and of the last half hour.
 
-mod series;
-mod shown;
+mod current;
+mod rate_history;
 
-pub use series::Series;
-pub use shown::{Express, Figures, Recently, Row, Slots};
-pub(crate) use shown::{precise, seconds, size};
+pub use current::{CampaignFigures, ExpressFigures, RecentSlots, SlotFigures, StackFigures};
+pub(crate) use current::{precise, seconds, size};
+pub use rate_history::RateHistory;
 
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@ use tidegate_core::identity::EpochMillis;
 use super::*;
 use crate::watch::tests::status;
 
-fn figures(seconds: u64, rate: f64) -> Figures {
+fn figures(seconds: u64, rate: f64) -> StackFigures {
     let at = EpochMillis::new(1_795_206_967_000 + seconds * 1_000);
-    let row = Row {
+    let row = CampaignFigures {
         name: "big".to_owned(),
         rate: Some(rate),
         share: Some(1.0),
@@ -18,9 +18,9 @@ fn figures(seconds: u64, rate: f64) -> Figures {
         waiting: 900,
         progress: Some(0.1),
     };
-    let slots = Slots::default();
+    let slots = SlotFigures::default();
     let status = status();
-    Figures {
+    StackFigures {
         at,
         failed: None,
         rate: Some(rate),
@@ -34,11 +34,11 @@ fn figures(seconds: u64, rate: f64) -> Figures {
 
 #[test]
 fn curves_go_back_half_an_hour_two_seconds_a_point() {
-    let mut series = Series::default();
+    let mut rate_history = RateHistory::default();
     for second in 0..4_000 {
-        series.add(&figures(second, 13.449));
+        rate_history.add(&figures(second, 13.449));
     }
-    let curves: serde_json::Value = serde_json::from_str(&series.to_json()).unwrap();
+    let curves: serde_json::Value = serde_json::from_str(&rate_history.to_json()).unwrap();
     let points = curves["t"].as_array().unwrap();
     assert_eq!(points.len(), 901);
     assert_eq!(points[900], 1_795_206_967.0 + 3_998.0);
@@ -49,18 +49,18 @@ fn curves_go_back_half_an_hour_two_seconds_a_point() {
 
 #[test]
 fn a_campaign_that_comes_later_has_gaps_before() {
-    let mut series = Series::default();
-    series.add(&figures(0, 1.0));
+    let mut rate_history = RateHistory::default();
+    rate_history.add(&figures(0, 1.0));
     let mut later = figures(2, 2.0);
     later.rows[0].name = "late".to_owned();
-    series.add(&later);
-    let curves: serde_json::Value = serde_json::from_str(&series.to_json()).unwrap();
+    rate_history.add(&later);
+    let curves: serde_json::Value = serde_json::from_str(&rate_history.to_json()).unwrap();
     assert_eq!(curves["campaigns"], serde_json::json!({"big": [1.0, null], "late": [null, 2.0]}));
 }
 
 #[test]
 fn slots_a_second_are_of_the_last_ten_seconds() {
-    let mut recently = Recently::default();
+    let mut recently = RecentSlots::default();
     let mut facts = facts_at(0);
     for second in 0..30_u64 {
         facts.at = Timestamp::from_millis(1_795_206_967_000) + Duration::from_secs(second);
@@ -69,8 +69,8 @@ fn slots_a_second_are_of_the_last_ten_seconds() {
         recently.see(&facts);
     }
     let board = tidegate_operate::top::Dashboard::new(&facts);
-    let shown = Figures::of(&board, &recently).slots;
-    assert_eq!((shown.unused, shown.unused_now, shown.skipped), (28, 2.0, 0));
+    let current = StackFigures::of(&board, &recently).slots;
+    assert_eq!((current.unused, current.unused_now, current.skipped), (28, 2.0, 0));
 }
 
 fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {

@@ -14,8 +14,10 @@ use tidegate_operate::steer::{Author, SteerAction, SteerReport};
 use tidegate_operate::why::{Explanation, MailQuery};
 
 use super::App;
-use super::refusal::Refusal;
-use crate::engine::{Dead, Job, JobError, ReplayAsked, ReviewAsked, Reviewed};
+use super::error_response::ErrorResponse;
+use crate::engine::{
+    DeadLetterView, EngineJob, JobError, ReplayRequest, ReviewRequest, ReviewSummary,
+};
 
 /// The longest name of who acts, in characters.
 const MOST_BY: usize = 60;
@@ -27,7 +29,7 @@ const MOST_ID: usize = 1_024;
 /// What is changed.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum SteerAsked {
+pub(super) enum SteerRequest {
     Pause { campaign: Option<String>, for_s: Option<u64>, reason: String, by: Option<String> },
     Resume { campaign: Option<String>, reason: String, by: Option<String> },
     Lift { campaign: Option<String>, hold: String, reason: String, by: Option<String> },
@@ -37,29 +39,29 @@ pub(super) enum SteerAsked {
 }
 
 /// A body, or what is wrong with it.
-type Body<T> = Result<Json<T>, JsonRejection>;
+type JsonBody<T> = Result<Json<T>, JsonRejection>;
 
-fn body<T>(body: Body<T>) -> Result<T, Refusal> {
+fn body<T>(body: JsonBody<T>) -> Result<T, ErrorResponse> {
     body.map(|Json(body)| body).map_err(|rejection| {
         let status = rejection.status();
-        Refusal::new(status, "input", rejection.body_text())
+        ErrorResponse::new(status, "input", rejection.body_text())
     })
 }
 
-fn author(by: Option<String>, reason: String) -> Result<Author, Refusal> {
+fn author(by: Option<String>, reason: String) -> Result<Author, ErrorResponse> {
     let by = by.unwrap_or_default().trim().to_owned();
     let length = by.chars().count();
     if length > MOST_BY || by.chars().any(char::is_control) {
         let said = format!(
             "the name has {length} characters, or control characters; allowed are at most {MOST_BY} others"
         );
-        return Err(Refusal::input("by", said));
+        return Err(ErrorResponse::input("by", said));
     }
     Ok(Author { by, reason })
 }
 
-impl SteerAsked {
-    fn put(self, now: EpochMillis) -> Result<(SteerAction, Author), Refusal> {
+impl SteerRequest {
+    fn into_action(self, now: EpochMillis) -> Result<(SteerAction, Author), ErrorResponse> {
         Ok(match self {
             Self::Pause { campaign, for_s, reason, by } => {
                 let until = for_s.map(|seconds| end(seconds, now)).transpose()?;
@@ -79,7 +81,7 @@ impl SteerAsked {
                 let rate = |cap: f64| {
                     let said =
                         format!("the cap is {cap}; allowed is 0.001 to 10000 recipients a second");
-                    Rate::per_second(cap).map_err(|_| Refusal::input("cap", said))
+                    Rate::per_second(cap).map_err(|_| ErrorResponse::input("cap", said))
                 };
                 (SteerAction::Cap(cap.map(rate).transpose()?), author(by, reason)?)
             }
@@ -87,11 +89,11 @@ impl SteerAsked {
     }
 }
 
-fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, Refusal> {
+fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, ErrorResponse> {
     if !(1..=MOST_PAUSE_S).contains(&seconds) {
         let said =
             format!("the pause lasts {seconds} s; allowed are 1 s to {MOST_PAUSE_S} s (30 days)");
-        return Err(Refusal::input("for_s", said));
+        return Err(ErrorResponse::input("for_s", said));
     }
     let after = u64::try_from(Duration::from_secs(seconds).as_millis()).unwrap_or(u64::MAX);
     Ok(EpochMillis::new(now.as_millis().saturating_add(after)))
@@ -99,42 +101,44 @@ fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, Refusal> {
 
 pub(super) async fn steer(
     State(app): State<Arc<App>>,
-    asked: Body<SteerAsked>,
-) -> Result<Json<SteerReport>, Refusal> {
+    asked: JsonBody<SteerRequest>,
+) -> Result<Json<SteerReport>, ErrorResponse> {
     let now = (app.now)();
-    let (action, author) = body(asked)?.put(now)?;
-    let steered = app.shared.jobs.ask(|answer| Job::Steer(action, author, answer)).await?;
+    let (action, author) = body(asked)?.into_action(now)?;
+    let steered = app.shared.jobs.ask(|answer| EngineJob::Steer(action, author, answer)).await?;
     Ok(Json(steered))
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WhyAsked {
+pub(super) struct WhyRequest {
     id: String,
     campaign: Option<String>,
 }
 
 pub(super) async fn why(
     State(app): State<Arc<App>>,
-    asked: Body<WhyAsked>,
-) -> Result<Json<Explanation>, Refusal> {
-    let WhyAsked { id, campaign } = body(asked)?;
+    asked: JsonBody<WhyRequest>,
+) -> Result<Json<Explanation>, ErrorResponse> {
+    let WhyRequest { id, campaign } = body(asked)?;
     let id = id.trim().to_owned();
     if id.is_empty() || id.len() > MOST_ID {
         let said = format!("the id has {} bytes; allowed are 1 to {MOST_ID}", id.len());
-        return Err(Refusal::input("id", said));
+        return Err(ErrorResponse::input("id", said));
     }
     let asked = MailQuery { id, campaign: campaign.filter(|name| !name.is_empty()) };
-    Ok(Json(app.shared.jobs.ask(|answer| Job::Why(asked, answer)).await?))
+    Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Why(asked, answer)).await?))
 }
 
-pub(super) async fn read_dead(State(app): State<Arc<App>>) -> Result<Json<Dead>, Refusal> {
-    Ok(Json(app.shared.jobs.ask(Job::ReadDead).await?))
+pub(super) async fn read_dead(
+    State(app): State<Arc<App>>,
+) -> Result<Json<DeadLetterView>, ErrorResponse> {
+    Ok(Json(app.shared.jobs.ask(EngineJob::ReadDead).await?))
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Filter {
+pub(super) struct ReviewBody {
     code: Option<String>,
     campaign: Option<String>,
     id: Option<String>,
@@ -146,18 +150,18 @@ pub(super) struct Filter {
 
 pub(super) async fn review(
     State(app): State<Arc<App>>,
-    asked: Body<Filter>,
-) -> Result<Json<Reviewed>, Refusal> {
-    let Filter { code, campaign, id, include_unknown, drop_sent } = body(asked)?;
+    asked: JsonBody<ReviewBody>,
+) -> Result<Json<ReviewSummary>, ErrorResponse> {
+    let ReviewBody { code, campaign, id, include_unknown, drop_sent } = body(asked)?;
     let some = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let (code, campaign, id) = (some(code), some(campaign), some(id));
-    let asked = ReviewAsked { code, campaign, id, include_unknown, drop_sent };
-    Ok(Json(app.shared.jobs.ask(|answer| Job::Review(asked, answer)).await?))
+    let asked = ReviewRequest { code, campaign, id, include_unknown, drop_sent };
+    Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Review(asked, answer)).await?))
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Replay {
+pub(super) struct ReplayBody {
     review: String,
     reason: String,
     by: Option<String>,
@@ -166,12 +170,12 @@ pub(super) struct Replay {
 
 pub(super) async fn replay(
     State(app): State<Arc<App>>,
-    asked: Body<Replay>,
-) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let Replay { review, reason, by, per_second } = body(asked)?;
+    asked: JsonBody<ReplayBody>,
+) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
+    let ReplayBody { review, reason, by, per_second } = body(asked)?;
     if let Some(rate) = per_second.filter(|rate| !(0.01..=10_000.0).contains(rate)) {
         let said = format!("the rate is {rate}; allowed is 0.01 to 10000 mails a second");
-        return Err(Refusal::input("per_second", said));
+        return Err(ErrorResponse::input("per_second", said));
     }
     let author = author(by, reason)?;
     // Before the review is used up.
@@ -179,14 +183,14 @@ pub(super) async fn replay(
     if !(1..=tidegate_operate::steer::MAX_REASON_CHARS).contains(&length) {
         return Err(JobError::Replay(tidegate_operate::dead::ReplayError::Reason(length)).into());
     }
-    let asked = ReplayAsked { review, author, per_second };
-    let of = app.shared.jobs.ask(|answer| Job::Replay(asked, answer)).await?;
+    let asked = ReplayRequest { review, author, per_second };
+    let of = app.shared.jobs.ask(|answer| EngineJob::Replay(asked, answer)).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({ "of": of }))))
 }
 
 pub(super) async fn stop_replay(
     State(app): State<Arc<App>>,
-) -> Result<(StatusCode, Json<Value>), Refusal> {
+) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
     app.shared.jobs.stop_replay().await?;
     Ok((StatusCode::ACCEPTED, Json(json!({}))))
 }

@@ -6,30 +6,30 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use include_dir::{Dir, File, include_dir};
 use sha2::{Digest as _, Sha256};
 
-use super::refusal::{Refusal, nothing_here};
+use super::error_response::{ErrorResponse, not_found};
 
 /// Everything a page needs is in the program.
 static ASSETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/assets");
 
-pub(super) async fn index(headers: HeaderMap) -> Result<Response, Refusal> {
-    found("index.html", &headers).await
+pub(super) async fn index(headers: HeaderMap) -> Result<Response, ErrorResponse> {
+    respond("index.html", &headers).await
 }
 
-pub(super) async fn login(headers: HeaderMap) -> Result<Response, Refusal> {
-    found("login.html", &headers).await
+pub(super) async fn login(headers: HeaderMap) -> Result<Response, ErrorResponse> {
+    respond("login.html", &headers).await
 }
 
 pub(super) async fn file(
     Path(file): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    found(&file, &headers).await
+) -> Result<Response, ErrorResponse> {
+    respond(&file, &headers).await
 }
 
-async fn found(name: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
+async fn respond(name: &str, headers: &HeaderMap) -> Result<Response, ErrorResponse> {
     match ASSETS.get_file(name).and_then(|file| answer(file, headers)) {
         Some(response) => Ok(response),
-        None => Err(nothing_here().await),
+        None => Err(not_found().await),
     }
 }
 

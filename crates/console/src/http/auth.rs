@@ -13,7 +13,7 @@ use thiserror::Error;
 use tidegate_delivery::ports::Monotonic;
 use tokio::time::Instant;
 
-use crate::pace::{Address, Allowance, TokenBucket};
+use crate::rate_limit::{BucketRate, ClientAddress, TokenBucket};
 
 /// How long a page stays logged in.
 pub(super) const SESSION: Duration = Duration::from_hours(12);
@@ -64,7 +64,7 @@ impl fmt::Debug for Token {
 
 /// How somebody showed that they may come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum Credential {
     /// Nothing is asked: the console is on loopback, without a token.
     Here,
     /// By the cookie of a login, which a browser sends by itself.
@@ -81,7 +81,7 @@ pub(super) struct Auth {
     key: [u8; 32],
     cookie: String,
     started: Instant,
-    tries: Mutex<BTreeMap<Address, TokenBucket>>,
+    tries: Mutex<BTreeMap<ClientAddress, TokenBucket>>,
 }
 
 impl Auth {
@@ -126,9 +126,9 @@ impl Auth {
     }
 
     /// Whether `address` may try to log in now; else in how many seconds.
-    pub(super) fn may_try(&self, address: Address) -> Result<(), u64> {
+    pub(super) fn may_try(&self, address: ClientAddress) -> Result<(), u64> {
         let now = Monotonic::from_origin(self.started.elapsed());
-        let allowance = Allowance::new(TRIES.0, TRIES.1).map_err(|_| 1_u64)?;
+        let allowance = BucketRate::new(TRIES.0, TRIES.1).map_err(|_| 1_u64)?;
         let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
         tries.retain(|_, bucket| !bucket.is_full(now));
         if tries.len() >= TRIERS && !tries.contains_key(&address) {
@@ -157,17 +157,17 @@ impl Auth {
     }
 
     /// What a page must say with each action: no other site's can read it.
-    pub(super) fn csrf(&self, known: &Known) -> String {
-        let of = match known {
-            Known::Here => "here",
-            Known::Cookie(cookie) => cookie,
-            Known::Bearer => "bearer",
+    pub(super) fn csrf(&self, require_credential: &Credential) -> String {
+        let of = match require_credential {
+            Credential::Here => "here",
+            Credential::Cookie(cookie) => cookie,
+            Credential::Bearer => "bearer",
         };
         BASE64.encode(self.tag("csrf", of))
     }
 
-    pub(super) fn is_csrf(&self, known: &Known, given: &str) -> bool {
-        self.is_same("compare", &self.csrf(known), given)
+    pub(super) fn is_csrf(&self, require_credential: &Credential, given: &str) -> bool {
+        self.is_same("compare", &self.csrf(require_credential), given)
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_csrf_token_is_its_sessions_alone() {
         let auth = auth();
-        let (one, two) = (Known::Cookie(auth.session(1)), Known::Cookie(auth.session(2)));
+        let (one, two) = (Credential::Cookie(auth.session(1)), Credential::Cookie(auth.session(2)));
         assert!(auth.is_csrf(&one, &auth.csrf(&one)));
         assert!(!auth.is_csrf(&two, &auth.csrf(&one)));
         assert!(!auth.is_csrf(&one, ""));
@@ -212,12 +212,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn tries_to_log_in_are_counted_by_address() {
-        let (auth, address) = (auth(), Address::of([192, 0, 2, 1].into()));
+        let (auth, address) = (auth(), ClientAddress::of([192, 0, 2, 1].into()));
         for _ in 0..10 {
             assert_eq!(auth.may_try(address), Ok(()));
         }
         assert_eq!(auth.may_try(address), Err(1));
-        assert_eq!(auth.may_try(Address::of([192, 0, 2, 2].into())), Ok(()));
+        assert_eq!(auth.may_try(ClientAddress::of([192, 0, 2, 2].into())), Ok(()));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(auth.may_try(address), Ok(()));
     }

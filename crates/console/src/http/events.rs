@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use super::App;
 use super::client::{Peer, address};
-use super::refusal::Refusal;
-use crate::pace::{Address, TooMany};
+use super::error_response::ErrorResponse;
+use crate::rate_limit::{ClientAddress, TooManyStreams};
 use crate::stream::Frame;
 
 /// When a client that lost its stream comes back.
@@ -23,7 +23,7 @@ const REFUSED_FOR_S: u64 = 5;
 const HEARTBEAT: Duration = Duration::from_secs(25);
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct EventsQuery {
     /// For a page that opens a new stream itself: only a browser's own return has the header.
     last_event_id: Option<String>,
 }
@@ -32,19 +32,19 @@ pub(super) struct Asked {
 pub(super) async fn events(
     State(app): State<Arc<App>>,
     Extension(Peer(peer)): Extension<Peer>,
-    Query(asked): Query<Asked>,
+    Query(query): Query<EventsQuery>,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let client = address(peer.ip(), &headers, &app.access.trusted_proxies);
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let last = header.map(str::to_owned).or(asked.last_event_id).filter(|id| !id.is_empty());
-    let stream = app.shared.hub.subscribe(Address::of(client), last.as_deref());
+    let last = header.map(str::to_owned).or(query.last_event_id).filter(|id| !id.is_empty());
+    let stream = app.shared.hub.subscribe(ClientAddress::of(client), last.as_deref());
     let stream = stream.map_err(|error| {
         let of = match error {
-            TooMany::OfAddress => "your address has as many streams as it may",
-            TooMany::OfAll => "the console has as many streams as it may",
+            TooManyStreams::OfAddress => "your address has as many streams as it may",
+            TooManyStreams::OfAll => "the console has as many streams as it may",
         };
-        Refusal::too_many(REFUSED_FOR_S, of)
+        ErrorResponse::too_many(REFUSED_FOR_S, of)
     })?;
     let stream = stream.map(|frame| Ok::<_, Infallible>(event(&frame)));
     let alive = KeepAlive::new().interval(HEARTBEAT).text("alive");

@@ -15,40 +15,40 @@ use prometheus_client::registry::Registry;
 use tidegate_operate::status::QueueStatus;
 
 use super::App;
-use super::refusal::Refusal;
+use super::error_response::ErrorResponse;
 use crate::figures::{precise, size};
-use crate::pace::{Empty, TooMany};
+use crate::rate_limit::{EmptyBucket, TooManyStreams};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What stands now, for Prometheus.
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
+pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ErrorResponse> {
     let mut registry = Registry::with_prefix("tidegate");
-    registry.register_collector(Box::new(Now(Arc::clone(&app))));
+    registry.register_collector(Box::new(StackCollector(Arc::clone(&app))));
     let mut encoded = String::new();
     text::encode(&mut encoded, &registry).map_err(|error| {
         let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
-        Refusal::new(status, "service", error.to_string())
+        ErrorResponse::new(status, "service", error.to_string())
     })?;
     Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], encoded).into_response())
 }
 
 /// Everything is kept elsewhere: it is read at each scrape, and nothing is counted twice.
 #[derive(Debug)]
-struct Now(Arc<App>);
+struct StackCollector(Arc<App>);
 
-impl Collector for Now {
+impl Collector for StackCollector {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let mut sheet = Sheet(&mut to);
-        streams(&self.0, &mut sheet)?;
-        regulator(&self.0, &mut sheet)
+        let mut writer = MetricsWriter(&mut to);
+        streams(&self.0, &mut writer)?;
+        regulator(&self.0, &mut writer)
     }
 }
 
 /// Writes metrics of one value, or of one a label.
-struct Sheet<'a, 'b>(&'a mut DescriptorEncoder<'b>);
+struct MetricsWriter<'a, 'b>(&'a mut DescriptorEncoder<'b>);
 
-impl Sheet<'_, '_> {
+impl MetricsWriter<'_, '_> {
     fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         let counter = ConstCounter::new(value);
         counter.encode(self.0.encode_descriptor(name, help, None, MetricType::Counter)?)
@@ -93,92 +93,92 @@ fn labelled<'a, L: EncodeLabelSet>(
     family.encode_family(labels)
 }
 
-type One<'a> = [(&'a str, &'a str); 1];
+type OneLabel<'a> = [(&'a str, &'a str); 1];
 
-fn streams(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
+fn streams(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
     let hub = &app.shared.hub;
     let (counts, open, addresses, (waiting, deepest), last) = hub.look(|board| {
         let counts = board.counts().clone();
         (counts, board.streams(), board.addresses(), board.waiting(), board.history().last())
     });
     let kind = |(kind, count): (&&'static str, &u64)| ([("kind", *kind)], *count);
-    sheet.counters("console_events_sent", "Events that went out", counts.sent.iter().map(kind))?;
-    sheet.counters(
+    writer.counters("console_events_sent", "Events that went out", counts.sent.iter().map(kind))?;
+    writer.counters(
         "console_events_dropped",
         "Telemetry that a newer one replaced before it went, and changes that found a full queue",
         counts.dropped.iter().map(kind),
     )?;
     let buckets = ["stream", "address"].map(|bucket| ([("bucket", bucket)], counts.tokens()));
-    sheet.counters(
+    writer.counters(
         "console_tokens_consumed",
         "Tokens taken: an event takes one of each",
         buckets,
     )?;
     let empty = |(of, name)| ([("bucket", name)], counts.empty.get(&of).copied().unwrap_or(0));
-    sheet.counters(
+    writer.counters(
         "console_bucket_empty",
         "Events that had to wait for a token, by the bucket that had none",
-        [(Empty::Stream, "stream"), (Empty::Address, "address")].map(empty),
+        [(EmptyBucket::Stream, "stream"), (EmptyBucket::Address, "address")].map(empty),
     )?;
-    sheet.counter("console_streams_opened", "Streams that were opened", counts.opened)?;
-    sheet.counter("console_reconnects", "Streams of clients that came back", counts.reconnects)?;
-    sheet.counter(
+    writer.counter("console_streams_opened", "Streams that were opened", counts.opened)?;
+    writer.counter("console_reconnects", "Streams of clients that came back", counts.reconnects)?;
+    writer.counter(
         "console_events_replayed",
         "Changes told to clients that came back",
         counts.replayed,
     )?;
-    sheet.counter(
+    writer.counter(
         "console_gaps",
         "Times a client was told that changes are missing",
         counts.gaps,
     )?;
     let refused = |(of, name)| ([("of", name)], counts.refused.get(&of).copied().unwrap_or(0));
-    sheet.counters(
+    writer.counters(
         "console_streams_refused",
         "Streams that were refused with 429, by whose limit was reached",
-        [(TooMany::OfAddress, "address"), (TooMany::OfAll, "all")].map(refused),
+        [(TooManyStreams::OfAddress, "address"), (TooManyStreams::OfAll, "all")].map(refused),
     )?;
-    sheet.gauge("console_streams_open", "Streams that are open", size(open))?;
-    sheet.gauge("console_addresses", "Client addresses that are known", size(addresses))?;
-    sheet.gauge("console_queue_depth", "Changes that wait, of all streams", size(waiting))?;
-    sheet.gauge(
+    writer.gauge("console_streams_open", "Streams that are open", size(open))?;
+    writer.gauge("console_addresses", "Client addresses that are known", size(addresses))?;
+    writer.gauge("console_queue_depth", "Changes that wait, of all streams", size(waiting))?;
+    writer.gauge(
         "console_queue_depth_max",
         "Changes that wait for the stream that most wait for",
         size(deepest),
     )?;
-    sheet.counter("console_changes", "Changes of state since the history began", last)
+    writer.counter("console_changes", "Changes of state since the history began", last)
 }
 
 /// The regulator's own figures, as the newest look at the stack found them.
-fn regulator(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
+fn regulator(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
     let shown = app.shared.shown.borrow().clone();
     let (figures, status) = (&shown.figures, &shown.figures.status);
-    sheet.counter("console_looks", "Looks at the stack", shown.looks)?;
-    sheet.counter("console_looks_failed", "Looks at the stack that failed", shown.failed)?;
+    writer.counter("console_looks", "Looks at the stack", shown.looks)?;
+    writer.counter("console_looks_failed", "Looks at the stack that failed", shown.failed)?;
     let at = precise(figures.at.as_millis()) / 1e3;
-    sheet.gauge("look_timestamp_seconds", "When the stack was last looked at with success", at)?;
+    writer.gauge("look_timestamp_seconds", "When the stack was last looked at with success", at)?;
     if let Some(last) = status.serving.last_window {
         let at = precise(last.as_millis()) / 1e3;
-        sheet.gauge(
+        writer.gauge(
             "last_window_timestamp_seconds",
             "The newest window that a poller claimed",
             at,
         )?;
     }
     let serving = ["serving", "idle", "stopped", "never"];
-    sheet.gauges(
+    writer.gauges(
         "serving",
         "Whether the pollers serve: 1 of the state that stands",
         states("state", &serving, status.serving.state),
     )?;
     let breaker = ["allowing", "blocking", "probing"];
-    sheet.gauges(
+    writer.gauges(
         "breaker",
         "The circuit breaker: 1 of the state that stands",
         states("state", &breaker, status.breaker.state),
     )?;
     let level = status.level.level.to_string();
-    sheet.gauges(
+    writer.gauges(
         "level",
         "Back-pressure: 1 of the level that stands",
         states("level", &["clear", "busy", "overloaded"], &level),
@@ -191,16 +191,16 @@ fn regulator(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
         ("cap", quota.operator_cap),
     ];
     let rates = rates.into_iter().filter_map(|(of, rate)| Some(([("of", of)], rate?)));
-    sheet.gauges(
+    writer.gauges(
         "quota_recipients_per_second",
         "The account's quota, what is in force of it, the slots' rate, and an operator's cap",
         rates,
     )?;
-    sheet.gauge("rate_factor", "What refusals leave of the quota, 0.05 to 1", quota.factor)?;
+    writer.gauge("rate_factor", "What refusals leave of the quota, 0.05 to 1", quota.factor)?;
     if let Some(daily) = quota.daily {
         let recipients =
             [("quota", daily.quota), ("sent", daily.sent), ("left", daily.left_for_campaigns)];
-        sheet.gauges(
+        writer.gauges(
             "daily_recipients",
             "The daily quota, what of it is sent, and what campaigns may still use",
             recipients.map(|(of, n)| ([("of", of)], precise(n))),
@@ -209,19 +209,19 @@ fn regulator(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
     let holds = status.holds.iter().map(|hold| {
         [("campaign", hold.campaign.as_deref().unwrap_or("")), ("reason", hold.reason.as_str())]
     });
-    sheet.gauges(
+    writer.gauges(
         "hold",
         "Holds that stand; without a campaign, on all sending",
         holds.map(|labels| (labels, 1.0)),
     )?;
     let campaigns = || figures.rows.iter().map(|row| ([("campaign", row.name.as_str())], row));
-    sheet.counters(
+    writer.counters(
         "sent_recipients",
         "Recipients sent to",
         campaigns().map(|(labels, row)| (labels, row.sent)),
     )?;
     let rates = campaigns().filter_map(|(labels, row)| Some((labels, row.rate?)));
-    sheet.gauges(
+    writer.gauges(
         "sent_recipients_per_second",
         "Recipients a second, over the last ten seconds",
         rates,
@@ -230,20 +230,23 @@ fn regulator(app: &App, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
         .campaigns
         .iter()
         .map(|campaign| ([("campaign", campaign.name.as_str())], f64::from(campaign.weight)));
-    sheet.gauges("weight", "Weights in force", weights)?;
-    sheet.gauges("queue_messages", "How deep the queues are, as SQS counts", depths(status))?;
+    writer.gauges("weight", "Weights in force", weights)?;
+    writer.gauges("queue_messages", "How deep the queues are, as SQS counts", depths(status))?;
     if let Some(express) = figures.express {
-        sheet.gauge(
+        writer.gauge(
             "express_waited_seconds",
             "How long express mail of the last ten seconds had waited, on average",
             express.waited_s,
         )?;
     }
-    sums(status, sheet)
+    sums(status, writer)
 }
 
 /// Sums since the ledger began.
-fn sums(status: &tidegate_operate::status::Status, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
+fn sums(
+    status: &tidegate_operate::status::Status,
+    writer: &mut MetricsWriter<'_, '_>,
+) -> fmt::Result {
     for (name, of, help) in [
         ("refused_mails", "refused", "Mails that SES refused for the rate"),
         ("failed_mails", "failed", "Sends that failed"),
@@ -253,7 +256,7 @@ fn sums(status: &tidegate_operate::status::Status, sheet: &mut Sheet<'_, '_>) ->
         ("slots_skipped", "skipped", "Slots that passed although mail was there"),
         ("slots_unused", "unused", "Slots that found no mail"),
     ] {
-        sheet.counter(name, help, status.counter(of))?;
+        writer.counter(name, help, status.counter(of))?;
     }
     Ok(())
 }
@@ -262,13 +265,13 @@ fn states<'a>(
     label: &'a str,
     all: &'a [&'a str],
     stands: &'a str,
-) -> impl Iterator<Item = (One<'a>, f64)> {
+) -> impl Iterator<Item = (OneLabel<'a>, f64)> {
     all.iter().map(move |state| ([(label, *state)], f64::from(u8::from(*state == stands))))
 }
 
-type Depth<'a> = ([(&'a str, &'a str); 2], f64);
+type DepthSample<'a> = ([(&'a str, &'a str); 2], f64);
 
-fn depths(status: &tidegate_operate::status::Status) -> Vec<Depth<'_>> {
+fn depths(status: &tidegate_operate::status::Status) -> Vec<DepthSample<'_>> {
     let parts = |depth: QueueStatus| {
         [("visible", depth.visible), ("in_flight", depth.in_flight), ("delayed", depth.delayed)]
     };

@@ -1,13 +1,13 @@
 //! The HTTP side: pages, streams, actions and metrics, and what each must show before it gets them.
 
+mod access_control;
 mod actions;
 mod assets;
 mod auth;
 mod client;
+mod error_response;
 mod events;
-mod guard;
 mod metrics;
-mod refusal;
 mod serve;
 mod session;
 
@@ -24,7 +24,7 @@ use tidegate_core::identity::EpochMillis;
 pub use auth::{InvalidToken, Token};
 pub use serve::{bind, serve};
 
-use crate::engine::Shared;
+use crate::engine::EngineHandle;
 use auth::Auth;
 
 /// An action is a few lines.
@@ -88,15 +88,15 @@ pub struct About {
 }
 
 /// What tells the time; the console's pages outlive no clock of a task's own.
-pub type Now = Box<dyn Fn() -> EpochMillis + Send + Sync>;
+pub type ClockFn = Box<dyn Fn() -> EpochMillis + Send + Sync>;
 
 /// What every handler has.
 pub struct App {
-    shared: Shared,
+    shared: EngineHandle,
     access: Access,
     about: About,
     auth: Auth,
-    now: Now,
+    now: ClockFn,
 }
 
 impl fmt::Debug for App {
@@ -111,10 +111,10 @@ impl App {
     /// # Errors
     /// [`AccessError`].
     pub fn new(
-        shared: Shared,
+        shared: EngineHandle,
         access: Access,
         about: About,
-        now: Now,
+        now: ClockFn,
     ) -> Result<Arc<Self>, AccessError> {
         access.check()?;
         let auth = Auth::new(access.token.clone(), access.listen.port());
@@ -140,7 +140,10 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/api/dead/review", post(actions::review))
         .route("/api/dead/replay", post(actions::replay))
         .route("/api/dead/stop", post(actions::stop_replay))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::known));
+        .route_layer(middleware::from_fn_with_state(
+            Arc::clone(app),
+            access_control::require_credential,
+        ));
     let open = Router::new()
         .route("/login", get(assets::login))
         .route("/assets/{*file}", get(assets::file))
@@ -148,10 +151,10 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/api/logout", post(session::logout));
     guarded
         .merge(open)
-        .fallback(refusal::nothing_here)
-        .method_not_allowed_fallback(refusal::not_so)
+        .fallback(error_response::not_found)
+        .method_not_allowed_fallback(error_response::method_not_allowed)
         .layer(DefaultBodyLimit::max(MOST_BYTES))
-        .layer(middleware::from_fn_with_state(Arc::clone(app), guard::at_the_door))
+        .layer(middleware::from_fn_with_state(Arc::clone(app), access_control::screen_requests))
         .with_state(Arc::clone(app))
 }
 

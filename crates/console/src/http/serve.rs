@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::client::Peer;
 use super::{App, router};
-use crate::stream::Switchboard;
+use crate::stream::StreamRegistry;
 
 /// What the kernel holds for a client that does not read.
 const SOCKET_BUFFER: u32 = 64 * 1024;
@@ -45,7 +45,7 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// Serves HTTP/1.1 and HTTP/2 until `stop`; then the streams end, and connections a moment later.
 pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Output = ()>) {
     let router = router(&app);
-    let most = app.shared.hub.look(Switchboard::most_streams) + OTHERS;
+    let most = app.shared.hub.look(StreamRegistry::most_streams) + OTHERS;
     let places = Arc::new(Semaphore::new(most));
     let graceful = GracefulShutdown::new();
     let builder = Arc::new(builder());
@@ -78,7 +78,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
             drop(place);
         });
     }
-    app.shared.hub.change(Switchboard::close_all);
+    app.shared.hub.change(StreamRegistry::close_all);
     let _ = timeout(PATIENCE, graceful.shutdown()).await;
 }
 

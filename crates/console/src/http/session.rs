@@ -8,16 +8,16 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::App;
-use super::auth::{Known, SESSION};
+use super::access_control::check_same_origin;
+use super::auth::{Credential, SESSION};
 use super::client::{Peer, address};
-use super::guard::from_here;
-use super::refusal::Refusal;
-use crate::pace::Address;
+use super::error_response::ErrorResponse;
+use crate::rate_limit::ClientAddress;
 
 /// Where a page is, and what it must say with each action.
 pub(super) async fn session(
     State(app): State<Arc<App>>,
-    Extension(known): Extension<Known>,
+    Extension(require_credential): Extension<Credential>,
 ) -> Json<serde_json::Value> {
     let about = &app.about;
     Json(json!({
@@ -26,7 +26,7 @@ pub(super) async fn session(
         "local": about.is_local,
         "operator": about.operator,
         "addresses_shown": about.shows_addresses,
-        "csrf": app.auth.csrf(&known),
+        "csrf": app.auth.csrf(&require_credential),
         "token_required": app.auth.needs_token(),
         "version": env!("CARGO_PKG_VERSION"),
     }))
@@ -34,7 +34,7 @@ pub(super) async fn session(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Login {
+pub(super) struct LoginBody {
     token: String,
 }
 
@@ -44,16 +44,16 @@ pub(super) async fn login(
     Extension(Peer(peer)): Extension<Peer>,
     headers: HeaderMap,
     uri: Uri,
-    Json(login): Json<Login>,
-) -> Result<Response, Refusal> {
-    from_here(&app, &headers, &uri)?;
+    Json(login): Json<LoginBody>,
+) -> Result<Response, ErrorResponse> {
+    check_same_origin(&app, &headers, &uri)?;
     let client = address(peer.ip(), &headers, &app.access.trusted_proxies);
-    app.auth.may_try(Address::of(client)).map_err(|seconds| {
-        Refusal::too_many(seconds, format!("too many tries: wait {seconds} s"))
+    app.auth.may_try(ClientAddress::of(client)).map_err(|seconds| {
+        ErrorResponse::too_many(seconds, format!("too many tries: wait {seconds} s"))
     })?;
     if !app.auth.is_token(login.token.trim()) {
         tracing::warn!(%client, "a login with a wrong token");
-        return Err(Refusal::new(
+        return Err(ErrorResponse::new(
             StatusCode::UNAUTHORIZED,
             "unauthorized",
             "that is not this console's token",
@@ -68,8 +68,8 @@ pub(super) async fn logout(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     uri: Uri,
-) -> Result<Response, Refusal> {
-    from_here(&app, &headers, &uri)?;
+) -> Result<Response, ErrorResponse> {
+    check_same_origin(&app, &headers, &uri)?;
     Ok(set(&app, "", 0))
 }
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use crate::pace::{Empty, TooMany};
+use crate::rate_limit::{EmptyBucket, TooManyStreams};
 
 /// What the streams came to since the console began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Counts {
     /// the queue full, by name.
     pub dropped: BTreeMap<&'static str, u64>,
     /// Events that had to wait for a token, by the bucket that had none.
-    pub empty: BTreeMap<Empty, u64>,
+    pub empty: BTreeMap<EmptyBucket, u64>,
     /// Streams that were opened.
     pub opened: u64,
     /// Of them, those that came back, with the last id they knew.
@@ -21,7 +21,7 @@ pub struct Counts {
     /// How often a stream was told that changes are missing.
     pub gaps: u64,
     /// Streams that were not opened.
-    pub refused: BTreeMap<TooMany, u64>,
+    pub refused: BTreeMap<TooManyStreams, u64>,
 }
 
 impl Counts {

@@ -8,29 +8,29 @@ use tidegate_delivery::ports::Monotonic;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::switchboard::{Next, Switchboard};
-use crate::pace::{Address, TooMany};
+use super::registry::{StreamRegistry, StreamStep};
+use crate::rate_limit::{ClientAddress, TooManyStreams};
 
 /// The switchboard, shared by all connections; wakes the streams that have something to send.
 #[derive(Debug)]
 pub struct Hub {
     started: Instant,
-    inner: Mutex<Inner>,
+    inner: Mutex<HubState>,
     /// A stream was opened: one waits for it to look at once, others to begin.
     opened: Notify,
     watched: Notify,
 }
 
 #[derive(Debug)]
-struct Inner {
-    board: Switchboard,
+struct HubState {
+    registry: StreamRegistry,
     wakers: BTreeMap<u64, Waker>,
 }
 
 impl Hub {
     /// Around a switchboard whose time begins now.
-    pub fn new(board: Switchboard) -> Self {
-        let inner = Mutex::new(Inner { board, wakers: BTreeMap::new() });
+    pub fn new(registry: StreamRegistry) -> Self {
+        let inner = Mutex::new(HubState { registry, wakers: BTreeMap::new() });
         Self { started: Instant::now(), inner, opened: Notify::new(), watched: Notify::new() }
     }
 
@@ -38,20 +38,20 @@ impl Hub {
         Monotonic::from_origin(self.started.elapsed())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, HubState> {
         // No step leaves it half done: what a panic leaves is as good as before.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks at the switchboard.
-    pub fn look<T>(&self, look: impl FnOnce(&Switchboard) -> T) -> T {
-        look(&self.lock().board)
+    pub fn look<T>(&self, look: impl FnOnce(&StreamRegistry) -> T) -> T {
+        look(&self.lock().registry)
     }
 
     /// Changes the switchboard, and wakes every stream.
-    pub fn change<T>(&self, change: impl FnOnce(&mut Switchboard) -> T) -> T {
+    pub fn change<T>(&self, change: impl FnOnce(&mut StreamRegistry) -> T) -> T {
         let mut inner = self.lock();
-        let changed = change(&mut inner.board);
+        let changed = change(&mut inner.registry);
         let wakers = std::mem::take(&mut inner.wakers);
         drop(inner);
         wakers.into_values().for_each(Waker::wake);
@@ -67,7 +67,7 @@ impl Hub {
     pub async fn watched(&self) {
         loop {
             let watched = self.watched.notified();
-            if self.look(Switchboard::streams) > 0 {
+            if self.look(StreamRegistry::streams) > 0 {
                 return;
             }
             watched.await;
@@ -77,14 +77,14 @@ impl Hub {
     /// Opens a stream, which is open until what this gives is dropped.
     ///
     /// # Errors
-    /// [`TooMany`].
+    /// [`TooManyStreams`].
     pub fn subscribe(
         self: &Arc<Self>,
-        address: Address,
+        address: ClientAddress,
         last: Option<&str>,
-    ) -> Result<Subscription, TooMany> {
+    ) -> Result<Subscription, TooManyStreams> {
         let now = self.now();
-        let id = self.lock().board.open(address, last, now)?;
+        let id = self.lock().registry.open(address, last, now)?;
         self.opened.notify_one();
         self.watched.notify_waiters();
         Ok(Subscription { hub: Arc::clone(self), id, wake: None })
@@ -111,11 +111,11 @@ impl futures_util::Stream for Subscription {
         loop {
             let now = this.hub.now();
             let mut inner = this.hub.lock();
-            let at = match inner.board.next(this.id, now) {
-                Next::Frame(frame) => return Poll::Ready(Some(frame)),
-                Next::Closed => return Poll::Ready(None),
-                Next::Nothing => None,
-                Next::At(at) => Some(at),
+            let at = match inner.registry.next(this.id, now) {
+                StreamStep::Frame(frame) => return Poll::Ready(Some(frame)),
+                StreamStep::Closed => return Poll::Ready(None),
+                StreamStep::Nothing => None,
+                StreamStep::At(at) => Some(at),
             };
             inner.wakers.insert(this.id, context.waker().clone());
             drop(inner);
@@ -139,7 +139,7 @@ impl futures_util::Stream for Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut inner = self.hub.lock();
-        inner.board.close(self.id);
+        inner.registry.close(self.id);
         inner.wakers.remove(&self.id);
     }
 }

@@ -1,16 +1,16 @@
 //! The streams: what each still has to be told, and what goes out now.
 
+mod change_log;
 mod counts;
-mod history;
 mod hub;
 mod outbox;
-mod switchboard;
+mod registry;
 
+pub use change_log::{ChangeLog, Cursor, Gap, RecordedChange};
 pub use counts::Counts;
-pub use history::{Cursor, Gap, History, Kept};
 pub use hub::{Hub, Subscription};
 pub use outbox::{Outbox, QUEUE};
-pub use switchboard::{Frame, Limits, Next, Switchboard};
+pub use registry::{Frame, StreamLimits, StreamRegistry, StreamStep};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::history::{Gap, Kept};
-use crate::event::{Kind, Telemetry};
+use super::change_log::{Gap, RecordedChange};
+use crate::event::{ChangeKind, Telemetry};
 
 /// How many changes wait for a stream at most.
 pub const QUEUE: usize = 200;
@@ -12,7 +12,7 @@ pub const QUEUE: usize = 200;
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     /// By weight, then by place.
-    changes: BTreeMap<(Kind, u64), Arc<Kept>>,
+    changes: BTreeMap<(ChangeKind, u64), Arc<RecordedChange>>,
     /// Up to here it was told of changes, or still will be.
     heard: u64,
     /// Changes that it cannot be told any more, and has not been told of.
@@ -26,13 +26,13 @@ pub struct Outbox {
 
 /// What goes next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum NextItem {
     /// The whole state.
     State,
     /// That changes are missing.
     Gap(Gap),
     /// A change.
-    Change(Arc<Kept>),
+    Change(Arc<RecordedChange>),
     /// The newest of these.
     Telemetry(Telemetry),
 }
@@ -46,7 +46,7 @@ impl Outbox {
 
     /// Has a change wait; where too many do, one of the least weight is given up for it, the oldest
     /// of them, since newer ones say more of what stands. That one is returned.
-    pub fn push(&mut self, kept: Arc<Kept>) -> Option<Arc<Kept>> {
+    pub fn push(&mut self, kept: Arc<RecordedChange>) -> Option<Arc<RecordedChange>> {
         self.heard = self.heard.max(kept.change.seq);
         self.changes.insert((kept.change.kind, kept.change.seq), kept);
         if self.changes.len() <= QUEUE {
@@ -99,19 +99,19 @@ impl Outbox {
     }
 
     /// Takes what goes next.
-    pub fn take(&mut self) -> Option<Due> {
+    pub fn take(&mut self) -> Option<NextItem> {
         if std::mem::take(&mut self.state) {
-            return Some(Due::State);
+            return Some(NextItem::State);
         }
         if let Some(gap) = self.gap.take() {
-            return Some(Due::Gap(gap));
+            return Some(NextItem::Gap(gap));
         }
         if let Some((_, kept)) = self.changes.pop_first() {
-            return Some(Due::Change(kept));
+            return Some(NextItem::Change(kept));
         }
         let telemetry = Telemetry::ALL.into_iter().find(|telemetry| {
             self.telemetry.get_mut(telemetry.index()).is_some_and(std::mem::take)
         });
-        telemetry.map(Due::Telemetry)
+        telemetry.map(NextItem::Telemetry)
     }
 }

@@ -6,24 +6,24 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Monotonic;
 
 use super::*;
-use crate::event::{Change, Kind, Telemetry, Tone};
-use crate::pace::{Address, Allowance};
+use crate::event::{ChangeKind, ChangeTone, StateChange, Telemetry};
+use crate::rate_limit::{BucketRate, ClientAddress};
 
-pub(crate) fn change(kind: Kind, title: &str) -> Change {
-    Change {
+pub(crate) fn change(kind: ChangeKind, title: &str) -> StateChange {
+    StateChange {
         seq: 0,
         at: EpochMillis::new(1_795_206_967_042),
         kind,
         campaign: None,
         title: title.to_owned(),
         detail: String::new(),
-        tone: Tone::Info,
+        tone: ChangeTone::Info,
     }
 }
 
-fn limits() -> Limits {
-    let allowance = |rate, burst| Allowance::new(rate, burst).unwrap();
-    Limits {
+fn limits() -> StreamLimits {
+    let allowance = |rate, burst| BucketRate::new(rate, burst).unwrap();
+    StreamLimits {
         stream: allowance(5.0, 10),
         address: allowance(30.0, 60),
         streams_of_address: 20,
@@ -31,12 +31,12 @@ fn limits() -> Limits {
     }
 }
 
-fn board(most: usize) -> Switchboard {
-    Switchboard::new(limits(), History::of_most("h".to_owned(), Vec::new(), most))
+fn registry(most: usize) -> StreamRegistry {
+    StreamRegistry::new(limits(), ChangeLog::with_capacity("h".to_owned(), Vec::new(), most))
 }
 
-fn address(last: u8) -> Address {
-    Address::of(std::net::IpAddr::from([192, 0, 2, last]))
+fn address(last: u8) -> ClientAddress {
+    ClientAddress::of(std::net::IpAddr::from([192, 0, 2, last]))
 }
 
 fn at(millis: u64) -> Monotonic {
@@ -75,7 +75,7 @@ impl Client {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Publish(Kind, u8),
+    Publish(ChangeKind, u8),
     Figures,
     Wait(u16),
     /// So many events go out; of them the last so many are lost with the connection.
@@ -83,7 +83,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let kind = (0..Kind::ALL.len()).prop_map(|index| Kind::ALL[index]);
+    let kind = (0..ChangeKind::ALL.len()).prop_map(|index| ChangeKind::ALL[index]);
     let step = prop_oneof![
         4 => (kind, 1_u8..120).prop_map(|(kind, count)| Step::Publish(kind, count)),
         2 => Just(Step::Figures),
@@ -98,54 +98,54 @@ proptest! {
     /// how many it has not; nothing waits beyond the queue; and the figures are the newest.
     #[test]
     fn no_change_is_lost_without_a_word(steps in steps(), most in 50_usize..400) {
-        let mut board = board(most);
+        let mut registry = registry(most);
         let mut client = Client::default();
         let (mut now, mut published, mut figures) = (at(0), 0_u64, 0_u64);
-        let open = |board: &mut Switchboard, client: &mut Client, now| {
-            client.stream = Some(board.open(address(1), client.last.as_deref(), now).unwrap());
+        let open = |registry: &mut StreamRegistry, client: &mut Client, now| {
+            client.stream = Some(registry.open(address(1), client.last.as_deref(), now).unwrap());
         };
-        open(&mut board, &mut client, now);
+        open(&mut registry, &mut client, now);
         for step in steps {
             match step {
                 Step::Publish(kind, count) => for _ in 0..count {
                     published += 1;
-                    board.publish(change(kind, "x"));
+                    registry.publish(change(kind, "x"));
                 },
                 Step::Figures => {
                     figures += 1;
-                    board.show(Telemetry::Figures, figures.to_string().into());
+                    registry.show(Telemetry::Figures, figures.to_string().into());
                 }
                 Step::Wait(millis) => now = now + Duration::from_millis(millis.into()),
                 Step::Read(count, lost) => {
                     let stream = client.stream.unwrap();
                     let mut went = Vec::new();
                     for _ in 0..count {
-                        match board.next(stream, now) {
-                            Next::Frame(frame) => went.push(frame),
-                            Next::At(at) => {
+                        match registry.next(stream, now) {
+                            StreamStep::Frame(frame) => went.push(frame),
+                            StreamStep::At(at) => {
                                 prop_assert!(at > now);
                                 now = at;
                             }
-                            Next::Nothing => break,
-                            Next::Closed => prop_assert!(false, "nobody closed it"),
+                            StreamStep::Nothing => break,
+                            StreamStep::Closed => prop_assert!(false, "nobody closed it"),
                         }
                     }
                     let arrived = went.len() - went.len().min(lost.unwrap_or(0).into());
                     went[..arrived].iter().for_each(|frame| client.hear(frame));
                     if lost.is_some() {
-                        board.close(stream);
-                        open(&mut board, &mut client, now);
+                        registry.close(stream);
+                        open(&mut registry, &mut client, now);
                     }
                 }
             }
-            prop_assert!(board.waiting().1 <= QUEUE);
+            prop_assert!(registry.waiting().1 <= QUEUE);
         }
         let stream = client.stream.unwrap();
         loop {
-            match board.next(stream, now) {
-                Next::Frame(frame) => client.hear(&frame),
-                Next::At(at) => now = at,
-                Next::Nothing | Next::Closed => break,
+            match registry.next(stream, now) {
+                StreamStep::Frame(frame) => client.hear(&frame),
+                StreamStep::At(at) => now = at,
+                StreamStep::Nothing | StreamStep::Closed => break,
             }
         }
         let unseen = (1..=published).filter(|seq| !client.seen.contains(seq)).count() as u64;
@@ -159,13 +159,13 @@ proptest! {
     }
 }
 
-fn drain(board: &mut Switchboard, stream: u64, now: &mut Monotonic) -> Vec<Frame> {
+fn drain(registry: &mut StreamRegistry, stream: u64, now: &mut Monotonic) -> Vec<Frame> {
     let mut frames = Vec::new();
     loop {
-        match board.next(stream, *now) {
-            Next::Frame(frame) => frames.push(frame),
-            Next::At(at) => *now = at,
-            Next::Nothing | Next::Closed => return frames,
+        match registry.next(stream, *now) {
+            StreamStep::Frame(frame) => frames.push(frame),
+            StreamStep::At(at) => *now = at,
+            StreamStep::Nothing | StreamStep::Closed => return frames,
         }
     }
 }
@@ -176,11 +176,11 @@ fn names(frames: &[Frame]) -> Vec<&'static str> {
 
 #[test]
 fn the_whole_state_comes_first_and_says_where_the_client_is() {
-    let mut board = board(100);
-    board.publish(change(Kind::Hold, "before"));
-    board.show(Telemetry::Figures, "{\"rate\":14}".into());
-    let stream = board.open(address(1), None, at(0)).unwrap();
-    let frames = drain(&mut board, stream, &mut at(0));
+    let mut registry = registry(100);
+    registry.publish(change(ChangeKind::Hold, "before"));
+    registry.show(Telemetry::Figures, "{\"rate\":14}".into());
+    let stream = registry.open(address(1), None, at(0)).unwrap();
+    let frames = drain(&mut registry, stream, &mut at(0));
     assert_eq!(names(&frames), ["state"]);
     assert!(frames[0].is_first);
     assert_eq!(frames[0].id.as_deref(), Some("h-1"));
@@ -192,65 +192,65 @@ fn the_whole_state_comes_first_and_says_where_the_client_is() {
 
 #[test]
 fn while_tokens_are_missing_the_weightiest_goes_first_and_figures_only_as_their_newest() {
-    let mut board = board(100);
-    let stream = board.open(address(1), None, at(0)).unwrap();
+    let mut registry = registry(100);
+    let stream = registry.open(address(1), None, at(0)).unwrap();
     // The burst is used up.
     for _ in 0..9 {
-        board.publish(change(Kind::Change, "x"));
+        registry.publish(change(ChangeKind::Change, "x"));
     }
     let mut now = at(0);
-    assert_eq!(board.next(stream, now).event(), Some("state"));
+    assert_eq!(registry.next(stream, now).event(), Some("state"));
     for _ in 0..9 {
-        assert_eq!(board.next(stream, now).event(), Some("change"));
+        assert_eq!(registry.next(stream, now).event(), Some("change"));
     }
-    assert_eq!(board.next(stream, now), Next::Nothing);
+    assert_eq!(registry.next(stream, now), StreamStep::Nothing);
     for figure in ["1", "2", "3"] {
-        board.show(Telemetry::Figures, figure.into());
+        registry.show(Telemetry::Figures, figure.into());
     }
-    for kind in [Kind::Progress, Kind::Change, Kind::Breaker, Kind::Hold] {
-        board.publish(change(kind, "waits"));
+    for kind in [ChangeKind::Progress, ChangeKind::Change, ChangeKind::Breaker, ChangeKind::Hold] {
+        registry.publish(change(kind, "waits"));
     }
-    assert_eq!(board.next(stream, now), Next::At(at(200)));
-    let frames = drain(&mut board, stream, &mut now);
+    assert_eq!(registry.next(stream, now), StreamStep::At(at(200)));
+    let frames = drain(&mut registry, stream, &mut now);
     assert_eq!(names(&frames), ["hold", "breaker", "change", "progress", "figures"]);
     assert_eq!(&*frames[4].data, "3");
     assert_eq!(now, at(1_000), "five events took five tokens");
     // Until the change before them is told too, a client that goes comes back for all of them.
     let ids: Vec<_> = frames.iter().map(|frame| frame.id.as_deref()).collect();
     assert_eq!(ids, [Some("h-9"), Some("h-9"), Some("h-9"), Some("h-13"), None]);
-    let counts = board.counts();
+    let counts = registry.counts();
     assert_eq!((counts.dropped["figures"], counts.tokens()), (2, 15));
     assert_eq!(counts.empty.values().sum::<u64>(), 5);
 }
 
 #[test]
 fn where_more_wait_than_the_queue_holds_the_least_are_given_up_and_it_is_said() {
-    let mut board = board(1_000);
-    let stream = board.open(address(1), None, at(0)).unwrap();
+    let mut registry = registry(1_000);
+    let stream = registry.open(address(1), None, at(0)).unwrap();
     for _ in 0..QUEUE {
-        board.publish(change(Kind::Progress, "x"));
+        registry.publish(change(ChangeKind::Progress, "x"));
     }
     for _ in 0..30 {
-        board.publish(change(Kind::Hold, "x"));
+        registry.publish(change(ChangeKind::Hold, "x"));
     }
-    assert_eq!(board.waiting(), (QUEUE, QUEUE));
-    let frames = drain(&mut board, stream, &mut at(0));
+    assert_eq!(registry.waiting(), (QUEUE, QUEUE));
+    let frames = drain(&mut registry, stream, &mut at(0));
     let of = |name| frames.iter().filter(|frame| frame.event == name).count();
     assert_eq!((of("hold"), of("progress"), of("gap")), (30, QUEUE - 30, 1));
     assert!(frames[1].data.contains("\"missed\":30"), "{}", frames[1].data);
-    assert_eq!((board.counts().dropped["progress"], board.counts().gaps), (30, 1));
+    assert_eq!((registry.counts().dropped["progress"], registry.counts().gaps), (30, 1));
 }
 
 #[test]
 fn who_comes_back_is_told_what_it_missed_and_what_nobody_knows_any_more() {
-    let mut board = board(3);
+    let mut registry = registry(3);
     for _ in 0..5 {
-        board.publish(change(Kind::Hold, "x"));
+        registry.publish(change(ChangeKind::Hold, "x"));
     }
     let mut come = |last: &str| {
-        let stream = board.open(address(1), Some(last), at(0)).unwrap();
-        let frames = drain(&mut board, stream, &mut at(0));
-        board.close(stream);
+        let stream = registry.open(address(1), Some(last), at(0)).unwrap();
+        let frames = drain(&mut registry, stream, &mut at(0));
+        registry.close(stream);
         frames.into_iter().skip(1).map(|frame| (frame.event, frame.id)).collect::<Vec<_>>()
     };
     let hold = |seq: u64| ("hold", Some(format!("h-{seq}")));
@@ -261,42 +261,45 @@ fn who_comes_back_is_told_what_it_missed_and_what_nobody_knows_any_more() {
     for unknown in ["other-3", "h-6", "h", "", "nonsense"] {
         assert_eq!(come(unknown), [("gap", None)], "{unknown}");
     }
-    assert_eq!((board.counts().reconnects, board.counts().replayed), (9, 8));
+    assert_eq!((registry.counts().reconnects, registry.counts().replayed), (9, 8));
 }
 
 #[test]
 fn a_stalled_stream_holds_marks_and_a_queue_and_costs_the_others_nothing() {
-    let mut board = board(1_000);
-    let stalled = board.open(address(1), None, at(0)).unwrap();
-    let reader = board.open(address(1), None, at(0)).unwrap();
+    let mut registry = registry(1_000);
+    let stalled = registry.open(address(1), None, at(0)).unwrap();
+    let reader = registry.open(address(1), None, at(0)).unwrap();
     let mut now = at(0);
     let mut heard = 0;
     for second in 0..600_u64 {
         now = now.max(at(second * 1_000));
-        board.publish(change(Kind::Hold, "x"));
-        board.show(Telemetry::Figures, second.to_string().into());
-        heard += drain(&mut board, reader, &mut now).iter().filter(|f| f.event == "hold").count();
+        registry.publish(change(ChangeKind::Hold, "x"));
+        registry.show(Telemetry::Figures, second.to_string().into());
+        heard +=
+            drain(&mut registry, reader, &mut now).iter().filter(|f| f.event == "hold").count();
     }
     assert_eq!(heard, 600);
-    assert_eq!(board.waiting(), (QUEUE, QUEUE));
+    assert_eq!(registry.waiting(), (QUEUE, QUEUE));
     assert!(now < at(602_000), "{now:?}");
-    assert!(matches!(board.next(stalled, now), Next::Frame(frame) if frame.event == "state"));
+    assert!(
+        matches!(registry.next(stalled, now), StreamStep::Frame(frame) if frame.event == "state")
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_wakes_when_there_is_something_and_when_its_token_is_there() {
     use futures_util::{FutureExt as _, StreamExt as _};
-    let hub = std::sync::Arc::new(Hub::new(board(100)));
+    let hub = std::sync::Arc::new(Hub::new(registry(100)));
     let mut stream = hub.subscribe(address(1), None).unwrap();
     assert_eq!(stream.next().await.unwrap().event, "state");
     assert!(stream.next().now_or_never().is_none());
     let (told, ()) = tokio::join!(stream.next(), async {
         tokio::time::sleep(Duration::from_secs(5)).await;
-        hub.change(|board| board.publish(change(Kind::Hold, "x")));
+        hub.change(|registry| registry.publish(change(ChangeKind::Hold, "x")));
     });
     assert_eq!(told.unwrap().event, "hold");
     for _ in 0..20 {
-        hub.change(|board| board.publish(change(Kind::Hold, "x")));
+        hub.change(|registry| registry.publish(change(ChangeKind::Hold, "x")));
     }
     let begun = tokio::time::Instant::now();
     for _ in 0..20 {
@@ -305,13 +308,13 @@ async fn a_stream_wakes_when_there_is_something_and_when_its_token_is_there() {
     // The bucket was full but for the hold before: 9 at once, 11 more at five a second.
     let took = begun.elapsed();
     assert!((2_200..2_250).contains(&took.as_millis()), "{took:?}");
-    hub.change(Switchboard::close_all);
+    hub.change(StreamRegistry::close_all);
     assert!(stream.next().await.is_none());
     drop(stream);
-    assert_eq!(hub.look(Switchboard::streams), 0);
+    assert_eq!(hub.look(StreamRegistry::streams), 0);
 }
 
-impl Next {
+impl StreamStep {
     fn event(&self) -> Option<&'static str> {
         match self {
             Self::Frame(frame) => Some(frame.event),

@@ -70,50 +70,50 @@ fn record(seconds: u64, detail: &str) -> ChangeRecord {
     }
 }
 
-fn titles(changes: &[Change]) -> Vec<&str> {
+fn titles(changes: &[StateChange]) -> Vec<&str> {
     changes.iter().map(|change| change.title.as_str()).collect()
 }
 
 #[test]
 fn the_first_look_tells_nothing_and_an_unchanged_one_neither() {
-    let mut seen = Seen::first(&status());
-    assert_eq!(seen.changes(&status(), true), []);
+    let mut snapshots = LastSeen::first(&status());
+    assert_eq!(snapshots.changes(&status(), true), []);
 }
 
 #[test]
 fn holds_and_pauses_are_told_as_they_begin_change_and_end() {
-    let mut seen = Seen::first(&status());
+    let mut snapshots = LastSeen::first(&status());
     let mut now = status();
     now.holds = vec![hold(Some("big"), "refusals"), hold(None, "paused")];
-    let told = seen.changes(&now, false);
+    let told = snapshots.changes(&now, false);
     assert_eq!(titles(&told), ["big is held: refusals", "All sending is paused"]);
-    assert_eq!((told[0].kind, told[0].campaign.as_deref()), (Kind::Hold, Some("big")));
-    assert_eq!((told[1].kind, told[1].tone), (Kind::Pause, Tone::Warn));
+    assert_eq!((told[0].kind, told[0].campaign.as_deref()), (ChangeKind::Hold, Some("big")));
+    assert_eq!((told[1].kind, told[1].tone), (ChangeKind::Pause, ChangeTone::Warn));
     now.holds[1].until = Some(at(60));
-    assert_eq!(titles(&seen.changes(&now, false)), ["All sending: the pause was changed"]);
+    assert_eq!(titles(&snapshots.changes(&now, false)), ["All sending: the pause was changed"]);
     now.holds.remove(0);
-    let told = seen.changes(&now, false);
+    let told = snapshots.changes(&now, false);
     assert_eq!(titles(&told), ["big is not held any more for refusals"]);
-    assert_eq!((told[0].detail.as_str(), told[0].tone), ("still held: paused", Tone::Info));
+    assert_eq!((told[0].detail.as_str(), told[0].tone), ("still held: paused", ChangeTone::Info));
     now.holds.clear();
-    let told = seen.changes(&now, false);
+    let told = snapshots.changes(&now, false);
     assert_eq!(
         (titles(&told), told[0].tone),
-        (vec!["All sending is not paused any more"], Tone::Good)
+        (vec!["All sending is not paused any more"], ChangeTone::Good)
     );
 }
 
 #[test]
 fn states_are_told_when_they_change_and_idle_counts_as_served() {
-    let mut seen = Seen::first(&status());
+    let mut snapshots = LastSeen::first(&status());
     let mut now = status();
     now.serving.state = "idle";
-    assert_eq!(seen.changes(&now, false), []);
+    assert_eq!(snapshots.changes(&now, false), []);
     now.serving.state = "stopped";
     now.breaker = BreakerStatus { state: "blocking", since: Some(at(2)), until: Some(at(7)) };
     now.level = LevelStatus { level: Level::Busy, since: Some(at(2)) };
     now.quota.factor = 0.5;
-    let told = seen.changes(&now, false);
+    let told = snapshots.changes(&now, false);
     let expected = [
         "SES fails: the breaker blocks",
         "No poller serves",
@@ -124,68 +124,71 @@ fn states_are_told_when_they_change_and_idle_counts_as_served() {
     // It falls further: nothing new.
     now.quota.factor = 0.25;
     now.quota.in_force = Some(3.5);
-    assert_eq!(seen.changes(&now, false), []);
+    assert_eq!(snapshots.changes(&now, false), []);
     now.quota.factor = 1.0;
     now.quota.operator_cap = Some(10.0);
-    let told = seen.changes(&now, false);
+    let told = snapshots.changes(&now, false);
     assert!(told[0].detail.contains("the operator's cap none -> 10"), "{}", told[0].detail);
     // SES did not tell once: that is no change of the quota.
     now.quota.account_per_second = None;
-    assert_eq!(seen.changes(&now, false), []);
+    assert_eq!(snapshots.changes(&now, false), []);
     now.quota.account_per_second = Some(14.0);
-    assert_eq!(seen.changes(&now, false), []);
+    assert_eq!(snapshots.changes(&now, false), []);
 }
 
 #[test]
 fn dead_letters_are_told_by_their_number() {
-    let mut seen = Seen::first(&status());
+    let mut snapshots = LastSeen::first(&status());
     let mut now = status();
     now.counters.insert("dead".to_owned(), 5);
-    let told = seen.changes(&now, false);
+    let told = snapshots.changes(&now, false);
     assert_eq!(
         (titles(&told), told[0].detail.as_str()),
         (vec!["3 dead letters"], "5 since the ledger began")
     );
-    assert_eq!(seen.changes(&now, false), []);
+    assert_eq!(snapshots.changes(&now, false), []);
 }
 
 #[test]
 fn progress_is_told_only_of_a_look_that_counted_the_queues() {
-    let mut seen = Seen::first(&status());
+    let mut snapshots = LastSeen::first(&status());
     let mut now = status();
     now.campaigns[0].sent = 500;
-    assert_eq!(seen.changes(&now, false), []);
+    assert_eq!(snapshots.changes(&now, false), []);
     now.campaigns[0].backlog.visible = 500;
-    let told = seen.changes(&now, true);
-    assert_eq!((titles(&told), told[0].kind), (vec!["big: 50 % is sent"], Kind::Progress));
+    let told = snapshots.changes(&now, true);
+    assert_eq!((titles(&told), told[0].kind), (vec!["big: 50 % is sent"], ChangeKind::Progress));
 }
 
 #[test]
 fn every_operators_change_is_told_once_the_oldest_first() {
     let mut now = status();
     now.changes = vec![record(0, "old")];
-    let mut seen = Seen::first(&now);
+    let mut snapshots = LastSeen::first(&now);
     // Two within the same millisecond, one of them after the look that saw the first.
     now.changes.insert(0, record(3, "a"));
-    assert_eq!(seen.changes(&now, false).len(), 1);
+    assert_eq!(snapshots.changes(&now, false).len(), 1);
     now.changes.insert(0, record(3, "b"));
     now.changes.insert(0, record(4, "c"));
-    let told = seen.changes(&now, false);
+    let told = snapshots.changes(&now, false);
     let details: Vec<_> = told.iter().map(|change| &change.detail[..1]).collect();
-    assert_eq!((details, told[0].kind), (vec!["b", "c"], Kind::Change));
+    assert_eq!((details, told[0].kind), (vec!["b", "c"], ChangeKind::Change));
     assert_eq!(told[0].at, at(3));
     assert_eq!(told[0].title, "user/ada: weights");
-    assert_eq!(seen.changes(&now, false), []);
+    assert_eq!(snapshots.changes(&now, false), []);
 }
 
 #[test]
 fn what_was_seen_is_kept_and_a_restart_tells_what_changed_meanwhile() {
-    let before = Seen::first(&status());
+    let before = LastSeen::first(&status());
     let kept = serde_json::to_string(&before).unwrap();
-    let mut seen: Seen = serde_json::from_str(&kept).unwrap();
-    assert_eq!(seen, before);
+    let mut snapshots: LastSeen = serde_json::from_str(&kept).unwrap();
+    assert_eq!(snapshots, before);
     let mut now = status();
     now.holds = vec![hold(None, "paused")];
     now.changes = vec![record(5, "x")];
-    assert_eq!(titles(&seen.changes(&now, true)), ["All sending is paused", "user/ada: weights"]);
+    assert_eq!(
+        titles(&snapshots.changes(&now, true)),
+        ["All sending is paused", "user/ada: weights"]
+    );
 }

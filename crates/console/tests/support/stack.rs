@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use tidegate_console::engine::{Engine, Shared, Site};
+use tidegate_console::engine::{Engine, EngineHandle, StackPorts};
 use tidegate_console::http::{About, Access, App, bind, serve};
-use tidegate_console::pace::Allowance;
-use tidegate_console::stream::{Hub, Limits};
+use tidegate_console::rate_limit::BucketRate;
+use tidegate_console::stream::{Hub, StreamLimits};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::QueueUrl;
 use tidegate_memory::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
@@ -21,9 +21,9 @@ use tokio::task::JoinHandle;
 pub(crate) type MemoryEngine = Engine<MemoryQueues, MemoryLedger, MemoryAccount, SimClock>;
 
 /// What `tidegate console` has where nothing else is asked of it.
-pub(crate) fn defaults() -> Limits {
-    let allowance = |rate, burst| Allowance::new(rate, burst).unwrap();
-    Limits {
+pub(crate) fn defaults() -> StreamLimits {
+    let allowance = |rate, burst| BucketRate::new(rate, burst).unwrap();
+    StreamLimits {
         stream: allowance(5.0, 10),
         address: allowance(30.0, 60),
         streams_of_address: 20,
@@ -39,11 +39,11 @@ pub(crate) fn world(campaigns: usize) -> World {
     World::new(settings.campaigns(&named)).unwrap()
 }
 
-fn site(world: &World) -> Site<MemoryQueues, MemoryLedger, MemoryAccount, SimClock> {
+fn site(world: &World) -> StackPorts<MemoryQueues, MemoryLedger, MemoryAccount, SimClock> {
     let (poller, scheduler) =
         (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
     let url = |name: &str| QueueUrl::new(format!("https://sqs.example/{name}"));
-    Site {
+    StackPorts {
         settings: status::StatusSettings {
             stack: "tidegate".to_owned(),
             cap: poller.cap,
@@ -65,7 +65,7 @@ fn site(world: &World) -> Site<MemoryQueues, MemoryLedger, MemoryAccount, SimClo
 }
 
 /// A console that has looked once.
-pub(crate) async fn engine(world: &World, limits: Limits) -> (MemoryEngine, Shared) {
+pub(crate) async fn engine(world: &World, limits: StreamLimits) -> (MemoryEngine, EngineHandle) {
     Engine::start(site(world), limits, None).await.unwrap()
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Of what is shared with an engine.
-    pub(crate) fn of(shared: Shared) -> Self {
+    pub(crate) fn of(shared: EngineHandle) -> Self {
         let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         let access =
@@ -100,7 +100,7 @@ impl Server {
     }
 
     /// Of a stack that was looked at once, and is not again.
-    pub(crate) async fn start(limits: Limits, campaigns: usize) -> Self {
+    pub(crate) async fn start(limits: StreamLimits, campaigns: usize) -> Self {
         let (_, shared) = engine(&world(campaigns), limits).await;
         Self::of(shared)
     }

@@ -5,8 +5,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tidegate_console::event::Kind;
-use tidegate_console::stream::{Hub, Switchboard};
+use tidegate_console::event::ChangeKind;
+use tidegate_console::stream::{Hub, StreamRegistry};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -59,13 +59,13 @@ async fn open(place: usize, to: SocketAddr) -> Answer {
 
 /// Changes of every kind, some at once each second, and figures beside them.
 async fn publish_all(hub: &Hub, figures: &str) {
-    let mut kinds = Kind::ALL.into_iter().cycle();
+    let mut kinds = ChangeKind::ALL.into_iter().cycle();
     let begun = Instant::now();
     for second in 0..SECONDS {
         sleep_until(begun + Duration::from_secs(1) * second).await;
         show(hub, figures);
-        let changes: Vec<Kind> = kinds.by_ref().take(CHANGES).collect();
-        hub.change(|board| changes.into_iter().for_each(|kind| board.publish(change(kind))));
+        let changes: Vec<ChangeKind> = kinds.by_ref().take(CHANGES).collect();
+        hub.change(|registry| changes.into_iter().for_each(|kind| registry.publish(change(kind))));
     }
 }
 
@@ -79,7 +79,7 @@ async fn of_a_thousand_streams_those_that_read_get_every_change_and_the_stalled_
     for place in 0..STREAMS {
         let mut stream = open(place, address).await;
         if place == 0 {
-            figures = hub.look(Switchboard::state);
+            figures = hub.look(StreamRegistry::state);
         }
         if place.is_multiple_of(STALLED) {
             stalled.push(stream);
@@ -92,7 +92,7 @@ async fn of_a_thousand_streams_those_that_read_get_every_change_and_the_stalled_
             (seqs, stream)
         });
     }
-    assert_eq!(hub.look(Switchboard::streams), STREAMS);
+    assert_eq!(hub.look(StreamRegistry::streams), STREAMS);
     publish_all(&hub, &figures).await;
     let readers = soon(readers.join_all()).await;
     let all: Vec<u64> = (1..=CHANGES as u64 * u64::from(SECONDS)).collect();
@@ -101,12 +101,12 @@ async fn of_a_thousand_streams_those_that_read_get_every_change_and_the_stalled_
     assert_eq!(readers.len(), STREAMS - stalled.len());
 
     let (streams, (waiting, most), counts) =
-        hub.look(|board| (board.streams(), board.waiting(), board.counts().clone()));
+        hub.look(|registry| (registry.streams(), registry.waiting(), registry.counts().clone()));
     // Nobody was let go of; and what waits are changes of the stalled, in queues that have an end.
     assert_eq!(streams, STREAMS);
     assert!((1..=QUEUE).contains(&most), "{most}");
     assert!(waiting >= stalled.len() && waiting <= stalled.len() * all.len(), "{waiting}");
-    let lost = Kind::ALL.iter().filter_map(|kind| counts.dropped.get(kind.name()));
+    let lost = ChangeKind::ALL.iter().filter_map(|kind| counts.dropped.get(kind.name()));
     assert_eq!((lost.sum::<u64>(), counts.gaps), (0, 0));
     stop();
 }

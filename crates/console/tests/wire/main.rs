@@ -26,8 +26,8 @@ mod stack;
 use std::future::Future;
 use std::time::Duration;
 
-use tidegate_console::event::{Change, Kind, Telemetry, Tone};
-use tidegate_console::stream::{Hub, Switchboard};
+use tidegate_console::event::{ChangeKind, ChangeTone, StateChange, Telemetry};
+use tidegate_console::stream::{Hub, StreamRegistry};
 use tidegate_core::identity::EpochMillis;
 use tokio::time::{sleep, timeout};
 
@@ -46,24 +46,24 @@ async fn soon<T>(awaited: impl Future<Output = T>) -> T {
     timeout(Duration::from_mins(1), awaited).await.expect("it comes")
 }
 
-fn change(kind: Kind) -> Change {
-    Change {
+fn change(kind: ChangeKind) -> StateChange {
+    StateChange {
         seq: 0,
         at: EpochMillis::new(1_795_206_967_042),
         kind,
         campaign: None,
         title: "big is held: refusals".to_owned(),
         detail: String::new(),
-        tone: Tone::Info,
+        tone: ChangeTone::Info,
     }
 }
 
 fn publish(hub: &Hub, count: usize) {
-    hub.change(|board| (0..count).for_each(|_| board.publish(change(Kind::Hold))));
+    hub.change(|registry| (0..count).for_each(|_| registry.publish(change(ChangeKind::Hold))));
 }
 
 fn show(hub: &Hub, json: impl Into<std::sync::Arc<str>>) {
-    hub.change(|board| board.show(Telemetry::Figures, json.into()));
+    hub.change(|registry| registry.show(Telemetry::Figures, json.into()));
 }
 
 /// The places of the next changes.
@@ -98,7 +98,7 @@ async fn rest(hub: &Hub, stream: &mut Answer) -> Vec<Frame> {
 /// Waits until so many streams are open.
 async fn streams(hub: &Hub, count: usize) {
     let counted = async {
-        while hub.look(Switchboard::streams) != count {
+        while hub.look(StreamRegistry::streams) != count {
             sleep(Duration::from_millis(1)).await;
         }
     };

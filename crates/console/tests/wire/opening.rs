@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate_console::pace::TooMany;
-use tidegate_console::stream::Limits;
+use tidegate_console::rate_limit::TooManyStreams;
+use tidegate_console::stream::StreamLimits;
 use tokio::time::{Instant, sleep};
 
 use super::client::Ask;
@@ -52,7 +52,7 @@ async fn silence_is_broken_by_a_comment_every_twenty_five_seconds() {
 
 #[tokio::test]
 async fn a_stream_too_many_is_refused_before_it_opens_and_none_is_closed_for_it() {
-    let limits = Limits { streams_of_address: 3, ..defaults() };
+    let limits = StreamLimits { streams_of_address: 3, ..defaults() };
     let server = Server::start(limits, 2).await;
     let mut open = Vec::new();
     for _ in 0..3 {
@@ -75,13 +75,13 @@ async fn a_stream_too_many_is_refused_before_it_opens_and_none_is_closed_for_it(
     streams(&server.hub, 3).await;
     let mut again = Ask::from(client(2)).open(server.address).await;
     assert_eq!(soon(again.next()).await.event, "state");
-    let refused = server.hub.look(|board| board.counts().refused.clone());
-    assert_eq!(refused.into_iter().collect::<Vec<_>>(), [(TooMany::OfAddress, 2)]);
+    let refused = server.hub.look(|registry| registry.counts().refused.clone());
+    assert_eq!(refused.into_iter().collect::<Vec<_>>(), [(TooManyStreams::OfAddress, 2)]);
 }
 
 #[tokio::test]
 async fn the_console_has_a_number_of_streams_too() {
-    let limits = Limits { streams: 2, ..defaults() };
+    let limits = StreamLimits { streams: 2, ..defaults() };
     let server = Server::start(limits, 2).await;
     let first = Ask::from(client(2)).open(server.address).await;
     let _second = Ask::from(client(3)).open(server.address).await;

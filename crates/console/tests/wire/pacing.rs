@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use tidegate_console::pace::Empty;
+use tidegate_console::rate_limit::EmptyBucket;
 use tokio::time::{Instant, sleep};
 
 use super::client::Ask;
@@ -62,9 +62,9 @@ async fn a_stream() -> (Server, Vec<Duration>) {
 async fn a_stream_has_ten_events_at_once_and_five_a_second_after_them() {
     let (server, _) = a_stream().await;
     // Ten of 31 and ten of 20 found a token, all others may have waited for theirs.
-    let waits = server.hub.look(|board| board.counts().empty.clone());
-    assert!(waits[&Empty::Stream] <= 21 + 10, "{waits:?}");
-    assert!(!waits.contains_key(&Empty::Address), "{waits:?}");
+    let waits = server.hub.look(|registry| registry.counts().empty.clone());
+    assert!(waits[&EmptyBucket::Stream] <= 21 + 10, "{waits:?}");
+    assert!(!waits.contains_key(&EmptyBucket::Address), "{waits:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,6 +122,6 @@ async fn addresses_share_nothing() {
     for mut stream in streams {
         assert_eq!(super::seqs(&mut stream, 5).await, [1, 2, 3, 4, 5]);
     }
-    let waits = server.hub.look(|board| board.counts().empty.clone());
+    let waits = server.hub.look(|registry| registry.counts().empty.clone());
     assert!(waits.is_empty(), "{waits:?}");
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_console::pace::Allowance;
-use tidegate_console::stream::{Limits, Switchboard};
+use tidegate_console::rate_limit::BucketRate;
+use tidegate_console::stream::{StreamLimits, StreamRegistry};
 
 use super::client::{Answer, Ask};
 use super::stack::{Server, defaults};
@@ -17,9 +17,9 @@ const ALL: u64 = ROUNDS * ROUND;
 const FIGURES: usize = 100_000;
 
 /// So fast that nothing waits for a token: this is about who reads.
-fn fast() -> Limits {
-    let fast = Allowance::new(1_000.0, 10_000).unwrap();
-    Limits { stream: fast, address: fast, ..defaults() }
+fn fast() -> StreamLimits {
+    let fast = BucketRate::new(1_000.0, 10_000).unwrap();
+    StreamLimits { stream: fast, address: fast, ..defaults() }
 }
 
 /// Publishes all, round by round, each when the reader has the one before; with new figures each time.
@@ -43,7 +43,7 @@ async fn it_has_a_full_queue_wait_and_no_more_and_the_others_get_every_change() 
     let mut reader = Ask::from(client(2)).open(server.address).await;
     publish_all(&server, &mut reader).await;
     let (waiting, dropped) =
-        server.hub.look(|board| (board.waiting(), board.counts().dropped.clone()));
+        server.hub.look(|registry| (registry.waiting(), registry.counts().dropped.clone()));
     // The reader's wait is over: all of this is the other one's.
     assert_eq!(waiting, (QUEUE, QUEUE));
     assert!(dropped["hold"] > 0 && dropped["figures"] > 0, "{dropped:?}");
@@ -65,7 +65,7 @@ async fn it_has_a_full_queue_wait_and_no_more_and_the_others_get_every_change() 
     // Of the figures it had what was under way, and the newest, which `rest` waited for.
     let seen = frames.iter().filter(|frame| frame.event == "figures").count();
     assert!(seen < 10, "{seen}");
-    assert_eq!(server.hub.look(Switchboard::waiting), (0, 0));
+    assert_eq!(server.hub.look(StreamRegistry::waiting), (0, 0));
 }
 
 #[tokio::test]

@@ -1,25 +1,25 @@
 use super::*;
 use crate::clock::SECOND_NS;
-use crate::config::Change;
+use crate::config::SettingsChange;
 
 const START: u64 = 1_795_206_967 * SECOND_NS;
 
-fn engine(settings: &str) -> Engine {
-    let change = Change::from_json(settings.as_bytes()).expect("settings");
-    Engine::new(SandboxConfig::default().changed(change), START)
+fn engine(settings: &str) -> SesEngine {
+    let change = SettingsChange::from_json(settings.as_bytes()).expect("settings");
+    SesEngine::new(SesSandboxConfig::default().changed(change), START)
 }
 
-fn send(engine: &mut Engine, now_ns: u64, address: &str) -> Plan<String> {
-    let draft = Draft { to: vec![address.to_owned()], ..Draft::default() };
+fn send(engine: &mut SesEngine, now_ns: u64, address: &str) -> PlannedReply<String> {
+    let draft = MailFields { to: vec![address.to_owned()], ..MailFields::default() };
     engine.send(now_ns, Ok(draft), b"{}")
 }
 
-fn code<T>(plan: &Plan<T>) -> &str {
+fn code<T>(plan: &PlannedReply<T>) -> &str {
     match &plan.end {
-        End::Answer(Ok(_)) => "accepted",
-        End::Answer(Err(error)) => &error.code,
-        End::Close => "closed",
-        End::Reset => "reset",
+        Reply::Answer(Ok(_)) => "accepted",
+        Reply::Answer(Err(error)) => &error.code,
+        Reply::Close => "closed",
+        Reply::Reset => "reset",
     }
 }
 
@@ -41,7 +41,7 @@ fn the_daily_quota_refuses_with_its_own_code_and_shows_in_the_account() {
     let mut engine = engine(r#"{"quota": 100, "daily_quota": 1}"#);
     assert_eq!(code(&send(&mut engine, START, "a@x")), "accepted");
     assert_eq!(code(&send(&mut engine, START, "a@x")), "LimitExceededException");
-    let End::Answer(Ok(account)) = engine.account(START).end else { panic!("no account") };
+    let Reply::Answer(Ok(account)) = engine.account(START).end else { panic!("no account") };
     assert_eq!(
         serde_json::to_value(account).expect("serialize")["SendQuota"],
         serde_json::json!({"Max24HourSend": 1.0, "MaxSendRate": 100.0, "SentLast24Hours": 1.0})
@@ -52,7 +52,7 @@ fn the_daily_quota_refuses_with_its_own_code_and_shows_in_the_account() {
 fn a_paused_account_refuses_and_says_so() {
     let mut engine = engine(r#"{"paused": true}"#);
     assert_eq!(code(&send(&mut engine, START, "a@x")), "SendingPausedException");
-    let End::Answer(Ok(account)) = engine.account(START).end else { panic!("no account") };
+    let Reply::Answer(Ok(account)) = engine.account(START).end else { panic!("no account") };
     assert!(!account.sending_enabled);
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Fault, FaultKind, Operation};
+use super::{FaultKind, InjectedFault, SesOperation};
 use crate::ses::SesError;
 use crate::value::{ValueError, parse_span};
 
@@ -26,7 +26,7 @@ const OPERATION: &str = "a fault whose `operation` is `SendEmail` (then `to` may
 /// A fault before its members are checked together.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Draft {
+struct FaultSpec {
     kind: String,
     code: Option<String>,
     status: Option<u16>,
@@ -37,7 +37,7 @@ struct Draft {
     after: Option<String>,
 }
 
-impl FromStr for Fault {
+impl FromStr for InjectedFault {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -50,8 +50,10 @@ impl FromStr for Fault {
         let mut members = members.split(',').map(str::trim);
         let first = members.next().unwrap_or_default().to_owned();
         let mut draft = match first.as_str() {
-            "lost-answer" | "reset" | "timeout" => Draft { kind: first, ..Draft::default() },
-            _ => Draft { kind: "error".to_owned(), code: Some(first), ..Draft::default() },
+            "lost-answer" | "reset" | "timeout" => {
+                FaultSpec { kind: first, ..FaultSpec::default() }
+            }
+            _ => FaultSpec { kind: "error".to_owned(), code: Some(first), ..FaultSpec::default() },
         };
         draft.message = message;
         for member in members {
@@ -69,7 +71,7 @@ impl FromStr for Fault {
     }
 }
 
-impl TryFrom<Value> for Fault {
+impl TryFrom<Value> for InjectedFault {
     type Error = ValueError;
 
     fn try_from(value: Value) -> Result<Self, ValueError> {
@@ -80,24 +82,24 @@ impl TryFrom<Value> for Fault {
         if !value.is_object() {
             return Err(ValueError::new(shown, ALLOWED));
         }
-        let draft: Draft =
+        let draft: FaultSpec =
             serde_json::from_value(value).map_err(|_| ValueError::new(&shown, MEMBERS))?;
         draft.check(&shown)
     }
 }
 
-impl<'de> Deserialize<'de> for Fault {
+impl<'de> Deserialize<'de> for InjectedFault {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         Self::try_from(Value::deserialize(from)?).map_err(serde::de::Error::custom)
     }
 }
 
-impl Draft {
-    fn check(self, shown: &str) -> Result<Fault, ValueError> {
+impl FaultSpec {
+    fn check(self, shown: &str) -> Result<InjectedFault, ValueError> {
         let refused = |allowed| ValueError::new(shown, allowed);
         let operation = match self.operation.as_deref() {
-            None | Some("SendEmail") => Operation::SendEmail,
-            Some("GetAccount") if self.to.is_none() => Operation::GetAccount,
+            None | Some("SendEmail") => SesOperation::SendEmail,
+            Some("GetAccount") if self.to.is_none() => SesOperation::GetAccount,
             Some(_) => return Err(refused(OPERATION)),
         };
         let ratio = self.ratio.unwrap_or(1.0);
@@ -115,7 +117,7 @@ impl Draft {
             "timeout" => FaultKind::Timeout,
             _ => return Err(refused(MEMBERS)),
         };
-        Ok(Fault { kind, operation, ratio, to: self.to, after })
+        Ok(InjectedFault { kind, operation, ratio, to: self.to, after })
     }
 }
 
@@ -156,15 +158,15 @@ mod tests {
             "InternalFailure,operation=GetAccount",
             "Odd,status=418,message=one, two",
         ] {
-            let fault: Fault = text.parse().expect(text);
+            let fault: InjectedFault = text.parse().expect(text);
             let json = serde_json::to_value(&fault).expect("serialize");
-            assert_eq!(Fault::try_from(json), Ok(fault), "{text}");
+            assert_eq!(InjectedFault::try_from(json), Ok(fault), "{text}");
         }
     }
 
     #[test]
     fn an_error_of_ses_brings_its_own_status_and_message() {
-        let fault: Fault = "SendingPausedException".parse().expect("fault");
+        let fault: InjectedFault = "SendingPausedException".parse().expect("fault");
         let FaultKind::Error(error) = fault.kind else { panic!("{fault:?}") };
         assert_eq!(error.status, 400);
         assert!(error.message.contains("paused"), "{error:?}");
@@ -173,7 +175,7 @@ mod tests {
     #[test]
     fn a_fault_is_a_string_or_an_object() {
         for value in [serde_json::json!(["reset"]), serde_json::json!(7)] {
-            let error = Fault::try_from(value).expect_err("neither").to_string();
+            let error = InjectedFault::try_from(value).expect_err("neither").to_string();
             assert!(error.contains("`lost-answer,ratio=0.01`"), "{error}");
         }
     }
@@ -192,11 +194,11 @@ mod tests {
             ("timeout,after=soon", "`10s`"),
             ("reset,operation=GetAccount,to=a@x", "`GetAccount`"),
         ] {
-            let error = text.parse::<Fault>().expect_err(text).to_string();
+            let error = text.parse::<InjectedFault>().expect_err(text).to_string();
             assert!(error.contains(&format!("`{text}`")) && error.contains(named), "{error}");
         }
         let value = serde_json::json!({"kind": "reset", "rate": 1});
-        let error = Fault::try_from(value).expect_err("unknown member").to_string();
+        let error = InjectedFault::try_from(value).expect_err("unknown member").to_string();
         assert!(error.contains("`ratio`") && error.contains("\"rate\":1"), "{error}");
     }
 }

@@ -7,9 +7,9 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::connection::Severed;
-use crate::engine::{End, Plan};
-use crate::running::Shared;
+use super::connection::DroppedConnection;
+use crate::engine::{PlannedReply, Reply};
+use crate::server::SandboxState;
 use crate::ses::SesError;
 
 const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
@@ -17,17 +17,20 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
 /// Waits as long as planned and ends the request as planned. A request that waits for ever ends
 /// when the sandbox stops.
-pub(super) async fn carry_out<T: Serialize>(shared: &Shared, plan: Plan<T>) -> Response {
+pub(super) async fn send_reply<T: Serialize>(
+    state: &SandboxState,
+    plan: PlannedReply<T>,
+) -> Response {
     match plan.wait {
         Some(wait) if wait.is_zero() => {}
         Some(wait) => tokio::time::sleep(wait).await,
-        None => shared.stopped().await,
+        None => state.stopped().await,
     }
     match plan.end {
-        End::Answer(Ok(answer)) => with_request_id(Json(answer).into_response()),
-        End::Answer(Err(error)) => error_response(&error),
-        End::Close => sever(Severed::Closed),
-        End::Reset => sever(Severed::Reset),
+        Reply::Answer(Ok(answer)) => with_request_id(Json(answer).into_response()),
+        Reply::Answer(Err(error)) => error_response(&error),
+        Reply::Close => sever(DroppedConnection::Closed),
+        Reply::Reset => sever(DroppedConnection::Reset),
     }
 }
 
@@ -55,7 +58,7 @@ fn with_request_id(mut response: Response) -> Response {
     response
 }
 
-fn sever(severed: Severed) -> Response {
+fn sever(severed: DroppedConnection) -> Response {
     let mut response = Response::default();
     response.extensions_mut().insert(severed);
     response

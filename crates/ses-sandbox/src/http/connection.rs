@@ -13,36 +13,36 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use sandbox_listener::{Listener, Stream, refused};
+use sandbox_listener::{Listener, Stream, wait_after_accept_error};
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tower_service::Service;
 
-use crate::running::Shared;
+use crate::server::SandboxState;
 
 /// How long requests in flight may take once the sandbox is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Marks a response that must not be sent: its connection ends instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(super) enum Severed {
+pub(super) enum DroppedConnection {
     #[error("closed without an answer")]
     Closed,
     #[error("reset without an answer")]
     Reset,
 }
 
-pub(super) async fn serve(mut listener: Listener, router: Router, shared: Arc<Shared>) {
+pub(super) async fn serve(mut listener: Listener, router: Router, state: Arc<SandboxState>) {
     let mut connections = JoinSet::new();
-    let mut stopped = pin!(shared.stopped());
+    let mut stopped = pin!(state.stopped());
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(stream) => {
-                    connections.spawn(connection(stream, router.clone(), Arc::clone(&shared)));
+                    connections.spawn(connection(stream, router.clone(), Arc::clone(&state)));
                 }
-                Err(error) => refused(&error).await,
+                Err(error) => wait_after_accept_error(&error).await,
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             () = &mut stopped => break,
@@ -55,10 +55,10 @@ pub(super) async fn serve(mut listener: Listener, router: Router, shared: Arc<Sh
     }
 }
 
-async fn connection(stream: Stream, router: Router, shared: Arc<Shared>) {
+async fn connection(stream: Stream, router: Router, state: Arc<SandboxState>) {
     let service = service_fn(move |request| Box::pin(answer(router.clone(), request)));
     let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    let mut stop = pin!(shared.stopped());
+    let mut stop = pin!(state.stopped());
     let mut stopping = false;
     let ended = loop {
         tokio::select! {
@@ -70,7 +70,7 @@ async fn connection(stream: Stream, router: Router, shared: Arc<Shared>) {
         }
     };
     let mut stream = connection.into_parts().io.into_inner();
-    if ended.is_err_and(|error| severed(&error) == Some(Severed::Reset)) {
+    if ended.is_err_and(|error| severed(&error) == Some(DroppedConnection::Reset)) {
         // Dropped without lingering, the socket answers with a reset.
         let _ = stream.tcp().set_zero_linger();
     } else {
@@ -78,14 +78,17 @@ async fn connection(stream: Stream, router: Router, shared: Arc<Shared>) {
     }
 }
 
-async fn answer(mut router: Router, request: Request<Incoming>) -> Result<Response<Body>, Severed> {
+async fn answer(
+    mut router: Router,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, DroppedConnection> {
     let Ok(response): Result<_, Infallible> = router.call(request.map(Body::new)).await;
-    match response.extensions().get::<Severed>() {
+    match response.extensions().get::<DroppedConnection>() {
         Some(severed) => Err(*severed),
         None => Ok(response),
     }
 }
 
-fn severed(error: &hyper::Error) -> Option<Severed> {
-    std::error::Error::source(error)?.downcast_ref::<Severed>().copied()
+fn severed(error: &hyper::Error) -> Option<DroppedConnection> {
+    std::error::Error::source(error)?.downcast_ref::<DroppedConnection>().copied()
 }

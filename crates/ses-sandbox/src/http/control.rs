@@ -10,10 +10,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::config::{Change, SandboxConfig};
-use crate::mailbox::Mail;
-use crate::running::Shared;
-use crate::stats::Stats;
+use crate::config::{SesSandboxConfig, SettingsChange};
+use crate::mailbox::MailRecord;
+use crate::server::SandboxState;
+use crate::stats::SesStats;
 
 const PAGE: &str = include_str!("../../assets/mailbox.html");
 /// The page is this one file and loads nothing; a mail's HTML, shown in it, cannot either.
@@ -33,14 +33,14 @@ pub(super) async fn page() -> Response {
     (headers, PAGE).into_response()
 }
 
-pub(super) async fn config(State(shared): State<Arc<Shared>>) -> Json<SandboxConfig> {
-    Json(shared.engine().config().clone())
+pub(super) async fn config(State(state): State<Arc<SandboxState>>) -> Json<SesSandboxConfig> {
+    Json(state.engine().config().clone())
 }
 
-pub(super) async fn change(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
-    match Change::from_json(&body) {
+pub(super) async fn change(State(state): State<Arc<SandboxState>>, body: Bytes) -> Response {
+    match SettingsChange::from_json(&body) {
         Ok(change) => {
-            let config = shared.change(change);
+            let config = state.change(change);
             tracing::info!(?config, "settings changed");
             Json(config).into_response()
         }
@@ -48,31 +48,34 @@ pub(super) async fn change(State(shared): State<Arc<Shared>>, body: Bytes) -> Re
     }
 }
 
-pub(super) async fn stats(State(shared): State<Arc<Shared>>) -> Json<Stats> {
-    Json(shared.stats())
+pub(super) async fn stats(State(state): State<Arc<SandboxState>>) -> Json<SesStats> {
+    Json(state.stats())
 }
 
 pub(super) async fn mails(
-    State(shared): State<Arc<Shared>>,
+    State(state): State<Arc<SandboxState>>,
     RawQuery(query): RawQuery,
 ) -> Response {
     let (after, limit) = match read_range(query.as_deref().unwrap_or_default()) {
         Ok(range) => range,
         Err(reason) => return refuse(StatusCode::BAD_REQUEST, &reason),
     };
-    let mails = shared.engine().mails().after(after, limit);
-    let mails: Vec<&Mail> = mails.iter().map(AsRef::as_ref).collect();
+    let mails = state.engine().mails().after(after, limit);
+    let mails: Vec<&MailRecord> = mails.iter().map(AsRef::as_ref).collect();
     Json(mails).into_response()
 }
 
-pub(super) async fn mail(State(shared): State<Arc<Shared>>, Path(seq): Path<String>) -> Response {
+pub(super) async fn mail(
+    State(state): State<Arc<SandboxState>>,
+    Path(seq): Path<String>,
+) -> Response {
     #[derive(Serialize)]
     struct Whole<'a> {
         #[serde(flatten)]
-        mail: &'a Mail,
+        mail: &'a MailRecord,
         request: Option<&'a RawValue>,
     }
-    let found = seq.parse().ok().and_then(|seq| shared.engine().mails().get(seq));
+    let found = seq.parse().ok().and_then(|seq| state.engine().mails().get(seq));
     let Some((mail, body)) = found else {
         return refuse(StatusCode::NOT_FOUND, &format!("no mail `{seq}` is kept"));
     };
@@ -81,8 +84,8 @@ pub(super) async fn mail(State(shared): State<Arc<Shared>>, Path(seq): Path<Stri
     Json(Whole { mail: &mail, request }).into_response()
 }
 
-pub(super) async fn clear(State(shared): State<Arc<Shared>>) -> StatusCode {
-    shared.engine().clear();
+pub(super) async fn clear(State(state): State<Arc<SandboxState>>) -> StatusCode {
+    state.engine().clear();
     StatusCode::NO_CONTENT
 }
 

@@ -11,9 +11,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::json;
 
-use super::answer::{carry_out, error_response};
-use crate::engine::{End, Plan};
-use crate::running::Shared;
+use super::answer::{error_response, send_reply};
+use crate::engine::{PlannedReply, Reply};
+use crate::server::SandboxState;
 use crate::ses::{MOST_BYTES, SesError, parse_send_email};
 
 #[derive(Serialize)]
@@ -23,18 +23,18 @@ struct SendEmailAnswer {
 }
 
 pub(super) async fn send_email(
-    State(shared): State<Arc<Shared>>,
+    State(state): State<Arc<SandboxState>>,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let arrived_ns = shared.now_ns();
+    let arrived_ns = state.now_ns();
     let plan = match body {
         Ok(body) => {
             let request = parse_send_email(&body);
-            shared.engine().send(arrived_ns, request, &body)
+            state.engine().send(arrived_ns, request, &body)
         }
         Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
             let message = format!("Message length is more than {MOST_BYTES} bytes long.");
-            shared.engine().send(arrived_ns, Err(SesError::bad_request(message)), &[])
+            state.engine().send(arrived_ns, Err(SesError::bad_request(message)), &[])
         }
         // The client went away while it wrote: nothing arrived, and nobody waits for an answer.
         Err(rejection) => return rejection.into_response(),
@@ -42,17 +42,19 @@ pub(super) async fn send_email(
     log(&plan);
     let wait = plan.wait;
     let end = match plan.end {
-        End::Answer(answer) => End::Answer(answer.map(|message_id| SendEmailAnswer { message_id })),
-        End::Close => End::Close,
-        End::Reset => End::Reset,
+        Reply::Answer(answer) => {
+            Reply::Answer(answer.map(|message_id| SendEmailAnswer { message_id }))
+        }
+        Reply::Close => Reply::Close,
+        Reply::Reset => Reply::Reset,
     };
-    carry_out(&shared, Plan { wait, end }).await
+    send_reply(&state, PlannedReply { wait, end }).await
 }
 
-pub(super) async fn get_account(State(shared): State<Arc<Shared>>) -> Response {
-    let now_ns = shared.now_ns();
-    let plan = shared.engine().account(now_ns);
-    carry_out(&shared, plan).await
+pub(super) async fn get_account(State(state): State<Arc<SandboxState>>) -> Response {
+    let now_ns = state.now_ns();
+    let plan = state.engine().account(now_ns);
+    send_reply(&state, plan).await
 }
 
 /// Every sender is taken, so every identity is verified.
@@ -71,14 +73,14 @@ pub(super) async fn unknown(method: Method, uri: Uri) -> Response {
 }
 
 /// One event per outcome; who the mail was for is not told.
-fn log(plan: &Plan<String>) {
+fn log(plan: &PlannedReply<String>) {
     let wait_ms = plan.wait.map(|wait| wait.as_millis());
     match &plan.end {
-        End::Answer(Ok(message_id)) => tracing::debug!(message_id, wait_ms, "accepted"),
-        End::Answer(Err(error)) => tracing::info!(
+        Reply::Answer(Ok(message_id)) => tracing::debug!(message_id, wait_ms, "accepted"),
+        Reply::Answer(Err(error)) => tracing::info!(
             code = %error.code, status = error.status, reason = %error.message, wait_ms, "refused"
         ),
-        End::Close => tracing::info!(wait_ms, "closed without an answer"),
-        End::Reset => tracing::info!(wait_ms, "reset"),
+        Reply::Close => tracing::info!(wait_ms, "closed without an answer"),
+        Reply::Reset => tracing::info!(wait_ms, "reset"),
     }
 }

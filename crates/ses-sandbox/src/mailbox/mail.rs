@@ -32,7 +32,7 @@ pub enum MailStatus {
 
 /// What a request says of its mail.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Draft {
+pub(crate) struct MailFields {
     pub(crate) from: String,
     pub(crate) to: Vec<String>,
     pub(crate) cc: Vec<String>,
@@ -42,7 +42,7 @@ pub(crate) struct Draft {
     pub(crate) kind: MailKind,
 }
 
-impl Draft {
+impl MailFields {
     pub(crate) fn all_recipients(&self) -> impl Iterator<Item = &str> {
         self.to.iter().chain(&self.cc).chain(&self.bcc).map(String::as_str)
     }
@@ -65,14 +65,14 @@ pub(crate) fn address_of(mailbox: &str) -> &str {
 
 /// One accepted mail's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mail {
+pub struct MailRecord {
     pub(crate) seq: u64,
     pub(crate) arrived_ns: u64,
     pub(crate) status: MailStatus,
-    pub(crate) draft: Draft,
+    pub(crate) draft: MailFields,
 }
 
-impl Mail {
+impl MailRecord {
     /// The mail's number; numbers rise by one and never start again, not even when the mailbox
     /// is emptied.
     pub fn seq(&self) -> u64 {
@@ -127,7 +127,7 @@ impl Mail {
     }
 }
 
-impl Serialize for Mail {
+impl Serialize for MailRecord {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Shown<'a> {
@@ -145,7 +145,7 @@ impl Serialize for Mail {
             kind: MailKind,
             status: MailStatus,
         }
-        let Draft { from, to, cc, bcc, subject, tags, kind } = &self.draft;
+        let MailFields { from, to, cc, bcc, subject, tags, kind } = &self.draft;
         Shown {
             seq: self.seq,
             arrived_at: rfc3339(self.arrived_ns),
@@ -195,11 +195,11 @@ mod tests {
 
     #[test]
     fn message_ids_differ_by_number_and_by_time() {
-        let mail = |seq, arrived_ns| Mail {
+        let mail = |seq, arrived_ns| MailRecord {
             seq,
             arrived_ns,
             status: MailStatus::Accepted,
-            draft: Draft::default(),
+            draft: MailFields::default(),
         };
         assert_ne!(mail(1, 0).message_id(), mail(2, 0).message_id());
         assert_ne!(mail(1, 0).message_id(), mail(1, 1_000_000).message_id());

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 
-use super::Mail;
+use super::MailRecord;
 
 /// How much the mailbox keeps.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Keep {
+pub(crate) struct MailboxLimits {
     pub(crate) mails: usize,
     pub(crate) bodies: usize,
     pub(crate) body_bytes: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Keep {
 /// Accepted mails in order of arrival, the oldest dropped first.
 #[derive(Debug, Default)]
 pub(crate) struct MailStore {
-    mails: VecDeque<Arc<Mail>>,
+    mails: VecDeque<Arc<MailRecord>>,
     bodies: VecDeque<(u64, Bytes)>,
     body_bytes: usize,
     forgotten: u64,
@@ -26,7 +26,7 @@ pub(crate) struct MailStore {
 
 impl MailStore {
     /// Keeps a mail, and the request that brought it, within what may be kept.
-    pub(crate) fn push(&mut self, mail: Arc<Mail>, body: Bytes, keep: Keep) {
+    pub(crate) fn push(&mut self, mail: Arc<MailRecord>, body: Bytes, keep: MailboxLimits) {
         self.body_bytes += body.len();
         self.bodies.push_back((mail.seq, body));
         self.mails.push_back(mail);
@@ -34,7 +34,7 @@ impl MailStore {
     }
 
     /// Drops the oldest until no more is kept than may be.
-    pub(crate) fn trim(&mut self, keep: Keep) {
+    pub(crate) fn trim(&mut self, keep: MailboxLimits) {
         while self.mails.len() > keep.mails {
             self.mails.pop_front();
             self.forgotten += 1;
@@ -46,13 +46,13 @@ impl MailStore {
     }
 
     /// Up to `limit` mails that came after the mail `seq`.
-    pub(crate) fn after(&self, seq: u64, limit: usize) -> Vec<Arc<Mail>> {
+    pub(crate) fn after(&self, seq: u64, limit: usize) -> Vec<Arc<MailRecord>> {
         let start = self.mails.partition_point(|mail| mail.seq <= seq);
         self.mails.range(start..).take(limit).cloned().collect()
     }
 
     /// A mail, and its request while that is kept.
-    pub(crate) fn get(&self, seq: u64) -> Option<(Arc<Mail>, Option<Bytes>)> {
+    pub(crate) fn get(&self, seq: u64) -> Option<(Arc<MailRecord>, Option<Bytes>)> {
         let at = self.mails.binary_search_by_key(&seq, |mail| mail.seq).ok()?;
         let body = self.bodies.binary_search_by_key(&seq, |(seq, _)| *seq).ok();
         Some((Arc::clone(&self.mails[at]), body.map(|at| self.bodies[at].1.clone())))
@@ -67,21 +67,21 @@ impl MailStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mailbox::{Draft, MailStatus};
+    use crate::mailbox::{MailFields, MailStatus};
 
-    const KEEP: Keep = Keep { mails: 4, bodies: 2, body_bytes: 10 };
+    const KEEP: MailboxLimits = MailboxLimits { mails: 4, bodies: 2, body_bytes: 10 };
 
     fn store(bodies: &[&'static str]) -> MailStore {
         let mut store = MailStore::default();
         for (seq, body) in (1..).zip(bodies) {
             let status = MailStatus::Accepted;
-            let mail = Mail { seq, arrived_ns: seq, status, draft: Draft::default() };
+            let mail = MailRecord { seq, arrived_ns: seq, status, draft: MailFields::default() };
             store.push(Arc::new(mail), Bytes::from_static(body.as_bytes()), KEEP);
         }
         store
     }
 
-    fn numbers(mails: &[Arc<Mail>]) -> Vec<u64> {
+    fn numbers(mails: &[Arc<MailRecord>]) -> Vec<u64> {
         mails.iter().map(|mail| mail.seq).collect()
     }
 

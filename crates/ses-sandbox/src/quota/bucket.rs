@@ -1,6 +1,6 @@
 //! The token bucket: SES's "maximum sending rate", in exact integers.
 
-use super::{BucketSeconds, Quota};
+use super::{BucketSeconds, MaxSendRate};
 
 /// One recipient, in the bucket's unit: billionths of a recipient per second times nanoseconds.
 /// In this unit a refill is a whole number, so nothing is ever rounded away.
@@ -11,22 +11,22 @@ const RECIPIENT: i128 = 1_000_000_000_000_000_000;
 /// A mail of more recipients than the bucket can ever hold is let through when the bucket is
 /// full and leaves it in debt, so that its recipients are paid for by the silence after it.
 #[derive(Debug, Clone)]
-pub(crate) struct TokenBucket {
-    quota: Quota,
+pub(crate) struct RecipientBucket {
+    quota: MaxSendRate,
     depth: i128,
     level: i128,
     refilled_ns: u64,
 }
 
-impl TokenBucket {
-    pub(crate) fn new(quota: Quota, depth: BucketSeconds, now_ns: u64) -> Self {
+impl RecipientBucket {
+    pub(crate) fn new(quota: MaxSendRate, depth: BucketSeconds, now_ns: u64) -> Self {
         let depth = units(quota, depth.nanos());
         Self { quota, depth, level: depth, refilled_ns: now_ns }
     }
 
     /// Changes rate and depth from `now_ns` on. What was earned until then stays, up to the new
     /// depth.
-    pub(crate) fn retune(&mut self, now_ns: u64, quota: Quota, depth: BucketSeconds) {
+    pub(crate) fn retune(&mut self, now_ns: u64, quota: MaxSendRate, depth: BucketSeconds) {
         self.refill(now_ns);
         self.quota = quota;
         self.depth = units(quota, depth.nanos());
@@ -52,7 +52,7 @@ impl TokenBucket {
     }
 }
 
-fn units(quota: Quota, nanos: u64) -> i128 {
+fn units(quota: MaxSendRate, nanos: u64) -> i128 {
     i128::from(quota.nano()) * i128::from(nanos)
 }
 
@@ -64,15 +64,15 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn quota(rate: f64) -> Quota {
-        Quota::per_second(rate).expect("rate")
+    fn quota(rate: f64) -> MaxSendRate {
+        MaxSendRate::per_second(rate).expect("rate")
     }
 
     fn depth(seconds: f64) -> BucketSeconds {
         BucketSeconds::new(seconds).expect("depth")
     }
 
-    fn offer(bucket: &mut TokenBucket, now: u64, recipients: u32) -> bool {
+    fn offer(bucket: &mut RecipientBucket, now: u64, recipients: u32) -> bool {
         let passes = bucket.has_room(now, recipients);
         if passes {
             bucket.take(now, recipients);
@@ -82,14 +82,14 @@ mod tests {
 
     #[test]
     fn a_full_bucket_passes_one_second_of_quota_at_once() {
-        let mut bucket = TokenBucket::new(quota(14.0), depth(1.0), 0);
+        let mut bucket = RecipientBucket::new(quota(14.0), depth(1.0), 0);
         let passed = (0..40).filter(|_| offer(&mut bucket, 0, 1)).count();
         assert_eq!(passed, 14);
     }
 
     #[test]
     fn a_mail_larger_than_the_bucket_needs_it_full_and_is_paid_for_afterwards() {
-        let mut bucket = TokenBucket::new(quota(10.0), depth(1.0), 0);
+        let mut bucket = RecipientBucket::new(quota(10.0), depth(1.0), 0);
         assert!(offer(&mut bucket, 0, 1));
         assert!(!offer(&mut bucket, SECOND / 20, 50), "not full yet");
         assert!(offer(&mut bucket, SECOND / 10, 50), "full again");
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_change_of_rate_pays_the_time_before_it_at_the_old_rate() {
-        let mut bucket = TokenBucket::new(quota(10.0), depth(1.0), 0);
+        let mut bucket = RecipientBucket::new(quota(10.0), depth(1.0), 0);
         bucket.take(0, 10);
         bucket.retune(SECOND / 2, quota(1000.0), depth(1.0));
         let passed = (0..100).filter(|_| offer(&mut bucket, SECOND / 2, 1)).count();
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_steps_back_gives_nothing_twice() {
-        let mut bucket = TokenBucket::new(quota(1.0), depth(1.0), 10 * SECOND);
+        let mut bucket = RecipientBucket::new(quota(1.0), depth(1.0), 10 * SECOND);
         assert!(offer(&mut bucket, 10 * SECOND, 1));
         assert!(!offer(&mut bucket, 9 * SECOND, 1));
         assert!(!offer(&mut bucket, 10 * SECOND + SECOND / 2, 1));
@@ -128,7 +128,7 @@ mod tests {
         ) {
             let (rate, seconds) = (quota(rate), depth(seconds));
             let start = 1_700_000_000 * SECOND;
-            let mut bucket = TokenBucket::new(rate, seconds, start);
+            let mut bucket = RecipientBucket::new(rate, seconds, start);
             let mut arrivals = Vec::new();
             let mut now = start;
             for gap in gaps {
@@ -154,7 +154,7 @@ mod tests {
             step in 1_000_u64..400_000,
         ) {
             let rate = quota(rate);
-            let mut bucket = TokenBucket::new(rate, depth(1.0), 0);
+            let mut bucket = RecipientBucket::new(rate, depth(1.0), 0);
             let mut accepted = 0_i128;
             let mut now = 0;
             while now < 2 * SECOND {

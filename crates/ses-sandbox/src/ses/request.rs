@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::SesError;
 use super::mime::read_header;
-use crate::mailbox::{Draft, MailKind};
+use crate::mailbox::{MailFields, MailKind};
 
 /// The most bytes of a request: SES takes mails of 40 MiB after base64.
 pub(crate) const MOST_BYTES: usize = 40 * 1024 * 1024;
@@ -18,15 +18,15 @@ pub(crate) const MOST_BYTES: usize = 40 * 1024 * 1024;
 #[serde(rename_all = "PascalCase", default)]
 struct SendEmail {
     from_email_address: Option<String>,
-    destination: Option<Destination>,
-    content: Option<Content>,
-    email_tags: Option<Vec<Pair>>,
+    destination: Option<DestinationJson>,
+    content: Option<ContentJson>,
+    email_tags: Option<Vec<NameValue>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-#[expect(clippy::struct_field_names, reason = "the names are SES's")]
-struct Destination {
+#[expect(clippy::struct_field_names, reason = "these are the API's member names")]
+struct DestinationJson {
     to_addresses: Option<Vec<String>>,
     cc_addresses: Option<Vec<String>>,
     bcc_addresses: Option<Vec<String>>,
@@ -34,68 +34,67 @@ struct Destination {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Pair {
+struct NameValue {
     name: String,
     value: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct Content {
-    simple: Option<Simple>,
-    raw: Option<Raw>,
-    template: Option<Template>,
+struct ContentJson {
+    simple: Option<SimpleJson>,
+    raw: Option<RawJson>,
+    template: Option<TemplateJson>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Simple {
-    subject: Text,
-    body: Body,
-    headers: Option<Vec<Pair>>,
-    attachments: Option<Vec<Attachment>>,
+struct SimpleJson {
+    subject: TextJson,
+    body: BodyJson,
+    headers: Option<Vec<NameValue>>,
+    attachments: Option<Vec<AttachmentJson>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Text {
+struct TextJson {
     data: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Body {
-    text: Option<Text>,
-    html: Option<Text>,
+struct BodyJson {
+    text: Option<TextJson>,
+    html: Option<TextJson>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Attachment {
+struct AttachmentJson {
     raw_content: String,
     file_name: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Raw {
+struct RawJson {
     data: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(clippy::struct_field_names, reason = "the names are SES's")]
-struct Template {
+struct TemplateJson {
     template_name: Option<String>,
     template_arn: Option<String>,
     template_content: Option<serde::de::IgnoredAny>,
     template_data: Option<String>,
-    headers: Option<Vec<Pair>>,
-    attachments: Option<Vec<Attachment>>,
+    headers: Option<Vec<NameValue>>,
+    attachments: Option<Vec<AttachmentJson>>,
 }
 
 /// Reads a request's body and checks it as SES would.
-pub(crate) fn parse_send_email(body: &[u8]) -> Result<Draft, SesError> {
+pub(crate) fn parse_send_email(body: &[u8]) -> Result<MailFields, SesError> {
     // A list in a struct's place would be read as its members in order.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(SesError::bad_request("The request is not a JSON object."));
@@ -104,18 +103,20 @@ pub(crate) fn parse_send_email(body: &[u8]) -> Result<Draft, SesError> {
         .map_err(|error| SesError::bad_request(fault_in(body, &error)))?;
     let tags = check::tags(request.email_tags.unwrap_or_default())?;
     let destination = request.destination.unwrap_or_default();
-    let mut draft = Draft {
+    let mut draft = MailFields {
         from: request.from_email_address.unwrap_or_default(),
         to: destination.to_addresses.unwrap_or_default(),
         cc: destination.cc_addresses.unwrap_or_default(),
         bcc: destination.bcc_addresses.unwrap_or_default(),
         tags,
-        ..Draft::default()
+        ..MailFields::default()
     };
     match request.content.unwrap_or_default() {
-        Content { simple: Some(simple), raw: None, template: None } => simple.fill(&mut draft)?,
-        Content { simple: None, raw: Some(raw), template: None } => raw.fill(&mut draft)?,
-        Content { simple: None, raw: None, template: Some(template) } => {
+        ContentJson { simple: Some(simple), raw: None, template: None } => {
+            simple.fill(&mut draft)?;
+        }
+        ContentJson { simple: None, raw: Some(raw), template: None } => raw.fill(&mut draft)?,
+        ContentJson { simple: None, raw: None, template: Some(template) } => {
             template.fill(&mut draft)?;
         }
         _ => {
@@ -127,8 +128,8 @@ pub(crate) fn parse_send_email(body: &[u8]) -> Result<Draft, SesError> {
     Ok(draft)
 }
 
-impl Simple {
-    fn fill(self, draft: &mut Draft) -> Result<(), SesError> {
+impl SimpleJson {
+    fn fill(self, draft: &mut MailFields) -> Result<(), SesError> {
         if self.body.text.is_none() && self.body.html.is_none() {
             return Err(SesError::bad_request("Content.Simple.Body: Text or Html must be given."));
         }
@@ -140,8 +141,8 @@ impl Simple {
     }
 }
 
-impl Raw {
-    fn fill(self, draft: &mut Draft) -> Result<(), SesError> {
+impl RawJson {
+    fn fill(self, draft: &mut MailFields) -> Result<(), SesError> {
         let header = read_header(&decode(&self.data, "Content.Raw.Data")?);
         draft.kind = MailKind::Raw;
         draft.subject = header.subject;
@@ -156,8 +157,8 @@ impl Raw {
     }
 }
 
-impl Template {
-    fn fill(self, draft: &mut Draft) -> Result<(), SesError> {
+impl TemplateJson {
+    fn fill(self, draft: &mut MailFields) -> Result<(), SesError> {
         let named = self.template_name.or(self.template_arn);
         if named.is_none() && self.template_content.is_none() {
             let message =
@@ -178,7 +179,7 @@ impl Template {
     }
 }
 
-fn attachments(attachments: &[Attachment]) -> Result<(), SesError> {
+fn attachments(attachments: &[AttachmentJson]) -> Result<(), SesError> {
     for attachment in attachments {
         if attachment.file_name.is_empty() {
             return Err(SesError::bad_request("Attachments: FileName must not be empty."));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::{Client, SEND, START_NS, mail, start};
 use serde_json::{Value, json};
-use ses_sandbox::{Sandbox, SandboxConfig, SandboxError};
+use ses_sandbox::{SesSandbox, SesSandboxConfig, SesSandboxError};
 use tokio::time::Instant;
 
 #[tokio::test]
@@ -183,8 +183,9 @@ async fn shutdown_lets_answers_in_flight_out_and_does_not_wait_for_those_that_ne
 #[tokio::test]
 async fn a_port_that_is_taken_is_named() {
     let (sandbox, _) = start(json!({})).await;
-    let error = Sandbox::start(SandboxConfig::default(), sandbox.addr()).await.expect_err("taken");
+    let error =
+        SesSandbox::start(SesSandboxConfig::default(), sandbox.addr()).await.expect_err("taken");
     assert_eq!(error.to_string(), format!("cannot listen on {}", sandbox.addr()));
-    let SandboxError::Listen { source, .. } = error;
+    let SesSandboxError::Listen { source, .. } = error;
     assert_eq!(source.kind(), ErrorKind::AddrInUse);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
-use ses_sandbox::{Change, Running, Sandbox, SandboxConfig};
+use ses_sandbox::{SesSandbox, SesSandboxConfig, SesSandboxServer, SettingsChange};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -23,14 +23,14 @@ impl Hand {
 }
 
 /// Starts a sandbox whose clock stands still.
-pub(crate) async fn start(settings: Value) -> (Running, Hand) {
-    let change = Change::from_json(settings.to_string().as_bytes()).expect("settings");
+pub(crate) async fn start(settings: Value) -> (SesSandboxServer, Hand) {
+    let change = SettingsChange::from_json(settings.to_string().as_bytes()).expect("settings");
     let hand = Hand(Arc::new(AtomicU64::new(START_NS)));
     let clock = Arc::clone(&hand.0);
-    let config = SandboxConfig::default().changed(change);
+    let config = SesSandboxConfig::default().changed(change);
     let addr = "127.0.0.1:0".parse().expect("address");
     let clock = move || clock.load(Ordering::SeqCst);
-    (Sandbox::start_at(config, addr, clock).await.expect("start"), hand)
+    (SesSandbox::start_at(config, addr, clock).await.expect("start"), hand)
 }
 
 /// One answer.
@@ -63,7 +63,7 @@ impl Answer {
 pub(crate) struct Client(TcpStream);
 
 impl Client {
-    pub(crate) async fn connect(sandbox: &Running) -> Self {
+    pub(crate) async fn connect(sandbox: &SesSandboxServer) -> Self {
         Self(TcpStream::connect(sandbox.addr()).await.expect("connect"))
     }
 

@@ -9,13 +9,17 @@ use super::Service;
 use crate::digest;
 use crate::error::SqsError;
 use crate::wire::{
-    self, AttributeOut, Batch, Delete, Delivered, Done, Entry, Nothing, One, Receive, SetVisibility,
+    self, AttributeOut, BatchAnswer, BatchRequest, DeleteEntry, EmptyAnswer, EntryWithId,
+    MessageAnswer, ReceiveRequest, SingleRequest, VisibilityEntry,
 };
 
 const MOST_ENTRIES: usize = 10;
 
 impl Service {
-    pub(super) async fn receive(&self, request: Receive) -> Result<wire::Received, SqsError> {
+    pub(super) async fn receive(
+        &self,
+        request: ReceiveRequest,
+    ) -> Result<wire::ReceiveAnswer, SqsError> {
         let queue = self.queue(&request.queue_url)?;
         let max = request.max_number_of_messages.unwrap_or(1);
         let wait = Duration::from_secs(request.wait_time_seconds);
@@ -28,61 +32,64 @@ impl Service {
             }
         }
         let messages = received.into_iter().map(|received| message(&request, received)).collect();
-        Ok(wire::Received { messages })
+        Ok(wire::ReceiveAnswer { messages })
     }
 
-    pub(super) async fn delete(&self, request: One<Delete>) -> Result<Nothing, SqsError> {
+    pub(super) async fn delete(
+        &self,
+        request: SingleRequest<DeleteEntry>,
+    ) -> Result<EmptyAnswer, SqsError> {
         let queue = self.queue(&request.queue_url)?;
         only(self.delete_all(&queue, vec![request.entry]).await?)
     }
 
     pub(super) async fn delete_batch(
         &self,
-        request: Batch<Delete>,
-    ) -> Result<Done<Nothing>, SqsError> {
+        request: BatchRequest<DeleteEntry>,
+    ) -> Result<BatchAnswer<EmptyAnswer>, SqsError> {
         let queue = self.queue(&request.queue_url)?;
         let ids = ids(&request.entries)?;
-        Ok(Done::new(ids, self.delete_all(&queue, request.entries).await?))
+        Ok(BatchAnswer::new(ids, self.delete_all(&queue, request.entries).await?))
     }
 
     async fn delete_all(
         &self,
         queue: &QueueUrl,
-        entries: Vec<Delete>,
-    ) -> Result<Vec<Result<Nothing, EntryError>>, SqsError> {
+        entries: Vec<DeleteEntry>,
+    ) -> Result<Vec<Result<EmptyAnswer, EntryError>>, SqsError> {
         let receipts: Vec<_> = entries.into_iter().map(|entry| entry.receipt_handle).collect();
         let answers = self.queues.delete(queue, &receipts).await?;
-        Ok(answers.into_iter().map(|entry| entry.map(|()| Nothing {})).collect())
+        Ok(answers.into_iter().map(|entry| entry.map(|()| EmptyAnswer {})).collect())
     }
 
     pub(super) async fn set_visibility(
         &self,
-        request: One<SetVisibility>,
-    ) -> Result<Nothing, SqsError> {
+        request: SingleRequest<VisibilityEntry>,
+    ) -> Result<EmptyAnswer, SqsError> {
         let queue = self.queue(&request.queue_url)?;
         only(self.change(&queue, vec![request.entry]).await?)
     }
 
     pub(super) async fn set_visibility_batch(
         &self,
-        request: Batch<SetVisibility>,
-    ) -> Result<Done<Nothing>, SqsError> {
+        request: BatchRequest<VisibilityEntry>,
+    ) -> Result<BatchAnswer<EmptyAnswer>, SqsError> {
         let queue = self.queue(&request.queue_url)?;
         let ids = ids(&request.entries)?;
-        Ok(Done::new(ids, self.change(&queue, request.entries).await?))
+        Ok(BatchAnswer::new(ids, self.change(&queue, request.entries).await?))
     }
 
     /// One by one: on the wire each entry has a time of its own.
     async fn change(
         &self,
         queue: &QueueUrl,
-        entries: Vec<SetVisibility>,
-    ) -> Result<Vec<Result<Nothing, EntryError>>, SqsError> {
+        entries: Vec<VisibilityEntry>,
+    ) -> Result<Vec<Result<EmptyAnswer, EntryError>>, SqsError> {
         let mut answers = Vec::with_capacity(entries.len());
         for entry in entries {
             let after = Duration::from_secs(entry.visibility_timeout);
             let changed = self.queues.set_visibility(queue, &[entry.receipt_handle], after).await?;
-            answers.extend(changed.into_iter().map(|entry| entry.map(|()| Nothing {})));
+            answers.extend(changed.into_iter().map(|entry| entry.map(|()| EmptyAnswer {})));
         }
         Ok(answers)
     }
@@ -96,7 +103,7 @@ pub(super) fn only<T>(mut answers: Vec<Result<T, EntryError>>) -> Result<T, SqsE
 }
 
 /// The ids of a batch's entries: 1 to 10, all different.
-pub(super) fn ids(entries: &[impl Entry]) -> Result<Vec<String>, SqsError> {
+pub(super) fn ids(entries: &[impl EntryWithId]) -> Result<Vec<String>, SqsError> {
     let refused = |code: &str, said: String| {
         Err(SqsError::new(&format!("AWS.SimpleQueueService.{code}"), said))
     };
@@ -119,7 +126,7 @@ pub(super) fn ids(entries: &[impl Entry]) -> Result<Vec<String>, SqsError> {
     Ok(entries.iter().map(|entry| entry.id().to_owned()).collect())
 }
 
-fn message(request: &Receive, received: Received) -> Delivered {
+fn message(request: &ReceiveRequest, received: Received) -> MessageAnswer {
     let system = |name: &str| {
         let mut asked =
             request.message_system_attribute_names.iter().chain(&request.attribute_names);
@@ -131,10 +138,12 @@ fn message(request: &Receive, received: Received) -> Delivered {
     ]);
     attributes.retain(|name, _| system(name));
     let mut own = received.attributes;
-    own.retain(|name, _| request.message_attribute_names.iter().any(|asked| names(asked, name)));
+    own.retain(|name, _| {
+        request.message_attribute_names.iter().any(|asked| attribute_names(asked, name))
+    });
     let md5_of_attributes = digest::of_attributes(&own);
     let out = |string_value| AttributeOut { data_type: "String", string_value };
-    Delivered {
+    MessageAnswer {
         message_id: received.message_id,
         receipt_handle: received.receipt,
         md5_of_body: digest::of_body(&received.body),
@@ -146,7 +155,7 @@ fn message(request: &Receive, received: Received) -> Delivered {
 }
 
 /// Whether `asked` names an attribute: by its name, by a beginning (`x.*`), or as one of all.
-fn names(asked: &str, name: &str) -> bool {
+fn attribute_names(asked: &str, name: &str) -> bool {
     asked == name
         || asked == "All"
         || asked.strip_suffix(".*").is_some_and(|start| name.starts_with(start))

@@ -9,7 +9,7 @@ use tidegate_memory::QueueSettings;
 
 use super::Service;
 use crate::error::SqsError;
-use crate::wire::{Attributes, AttributesOf, QueueSpec, QueueUrlOut};
+use crate::wire::{AttributesAnswer, GetAttributesRequest, QueueSpec, QueueUrlAnswer};
 
 /// Who owns the queues; SQS gives every account a number.
 const ACCOUNT: &str = "000000000000";
@@ -53,7 +53,7 @@ impl Service {
         Ok(queue.clone())
     }
 
-    pub(super) fn create_queue(&self, request: &QueueSpec) -> Result<QueueUrlOut, SqsError> {
+    pub(super) fn create_queue(&self, request: &QueueSpec) -> Result<QueueUrlAnswer, SqsError> {
         let mut settings = self.config.queues;
         if let Some(seconds) = number(&request.attributes, "VisibilityTimeout", 0, 43_200)? {
             settings.visibility = Duration::from_secs(seconds);
@@ -68,19 +68,22 @@ impl Service {
         Ok(self.out(&queue))
     }
 
-    pub(super) fn url_of(&self, request: &QueueSpec) -> Result<QueueUrlOut, SqsError> {
+    pub(super) fn url_of(&self, request: &QueueSpec) -> Result<QueueUrlAnswer, SqsError> {
         self.queue(&request.queue_name).map(|queue| self.out(&queue))
     }
 
-    fn out(&self, queue: &QueueUrl) -> QueueUrlOut {
-        QueueUrlOut { queue_url: self.url_named(queue.as_str()) }
+    fn out(&self, queue: &QueueUrl) -> QueueUrlAnswer {
+        QueueUrlAnswer { queue_url: self.url_named(queue.as_str()) }
     }
 
     pub(super) fn url_named(&self, name: &str) -> String {
         format!("{}/{ACCOUNT}/{name}", self.url)
     }
 
-    pub(super) async fn attributes(&self, request: AttributesOf) -> Result<Attributes, SqsError> {
+    pub(super) async fn attributes(
+        &self,
+        request: GetAttributesRequest,
+    ) -> Result<AttributesAnswer, SqsError> {
         let (queue, settings) = self.find(&request.queue_url)?;
         let depth = self.queues.depth(&queue).await?;
         let mut attributes = BTreeMap::from([
@@ -96,7 +99,7 @@ impl Service {
         }
         let asked = |name: &str| request.attribute_names.iter().any(|n| n == name || n == "All");
         attributes.retain(|name, _| asked(name));
-        Ok(Attributes { attributes })
+        Ok(AttributesAnswer { attributes })
     }
 }
 

@@ -8,27 +8,33 @@ use tidegate_delivery::ports::{EntryError, Fifo, Outgoing, QueueUrl};
 use super::{Service, calls};
 use crate::digest;
 use crate::error::SqsError;
-use crate::wire::{AttributeIn, Batch, Done, One, Send, Sent};
+use crate::wire::{AttributeIn, BatchAnswer, BatchRequest, SendAnswer, SendEntry, SingleRequest};
 
 impl Service {
-    pub(super) async fn send(&self, request: One<Send>) -> Result<Sent, SqsError> {
+    pub(super) async fn send(
+        &self,
+        request: SingleRequest<SendEntry>,
+    ) -> Result<SendAnswer, SqsError> {
         let queue = self.queue(&request.queue_url)?;
         let sent = self.put(&queue, vec![request.entry]).await?;
         calls::only(sent)
     }
 
-    pub(super) async fn send_batch(&self, request: Batch<Send>) -> Result<Done<Sent>, SqsError> {
+    pub(super) async fn send_batch(
+        &self,
+        request: BatchRequest<SendEntry>,
+    ) -> Result<BatchAnswer<SendAnswer>, SqsError> {
         let queue = self.queue(&request.queue_url)?;
         let ids = calls::ids(&request.entries)?;
-        Ok(Done::new(ids, self.put(&queue, request.entries).await?))
+        Ok(BatchAnswer::new(ids, self.put(&queue, request.entries).await?))
     }
 
     /// Puts on a queue what can be put there, and tells of each entry what became of it.
     async fn put(
         &self,
         queue: &QueueUrl,
-        entries: Vec<Send>,
-    ) -> Result<Vec<Result<Sent, EntryError>>, SqsError> {
+        entries: Vec<SendEntry>,
+    ) -> Result<Vec<Result<SendAnswer, EntryError>>, SqsError> {
         let mut good = Vec::with_capacity(entries.len());
         let entries: Vec<_> = entries
             .into_iter()
@@ -47,12 +53,12 @@ impl Service {
         let answered = |entry: Result<_, EntryError>| {
             let (md5_of_body, md5_of_attributes) = entry?;
             let message_id = answers.next().unwrap_or_else(|| Err(unanswered()))?;
-            Ok(Sent { message_id, md5_of_body, md5_of_attributes })
+            Ok(SendAnswer { message_id, md5_of_body, md5_of_attributes })
         };
         Ok(entries.into_iter().map(answered).collect())
     }
 
-    fn outgoing(&self, entry: Send, fifo: bool) -> Result<Outgoing, EntryError> {
+    fn outgoing(&self, entry: SendEntry, fifo: bool) -> Result<Outgoing, EntryError> {
         let attributes = entry.message_attributes.into_iter();
         let attributes: Result<_, EntryError> =
             attributes.map(|(name, value)| self.attribute(&name, value)).collect();
@@ -74,7 +80,7 @@ impl Service {
             let said = format!("{name}: {data_type} is not `String`, the only type there is here");
             return Err(refused("AWS.SimpleQueueService.UnsupportedOperation", &said));
         }
-        let name = self.names.keep(name).ok_or_else(|| {
+        let name = self.attribute_names.keep(name).ok_or_else(|| {
             refused("OverLimit", "more attribute names than this endpoint remembers")
         })?;
         Ok((name, value.string_value.unwrap_or_default()))

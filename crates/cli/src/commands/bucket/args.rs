@@ -34,7 +34,7 @@ pub(super) enum BucketCommand {
     /// Take recipients: all buckets or none
     Take(Box<TakeArgs>),
     /// Show how each bucket stands
-    Show(Box<ShowArgs>),
+    Show(Box<BucketShowArgs>),
     /// Print the script, for other software to call it
     Script(ScriptArgs),
 }
@@ -44,7 +44,7 @@ pub(super) enum BucketCommand {
 pub(super) struct WhereArgs {
     /// The server, redis:// or rediss:// with user and password [default: the poller's]
     #[arg(long, value_name = "URL", env = "TIDEGATE_SHARED_BUCKET", hide_env_values = true)]
-    url: Option<Unread>,
+    url: Option<UnparsedUrl>,
     /// What its keys begin with [default: the poller's; with --url `tidegate`]
     #[arg(long, value_name = "PREFIX", env = "TIDEGATE_SHARED_BUCKET_PREFIX")]
     pub(super) prefix: Option<KeyPrefix>,
@@ -79,7 +79,7 @@ pub(super) struct TakeArgs {
 }
 
 #[derive(Clone, Debug, Args)]
-pub(super) struct ShowArgs {
+pub(super) struct BucketShowArgs {
     #[command(flatten)]
     pub(super) place: WhereArgs,
 }
@@ -101,15 +101,15 @@ pub(super) struct ScriptArgs {
 
 /// A text with a password in it, perhaps.
 #[derive(Clone)]
-struct Unread(String);
+struct UnparsedUrl(String);
 
-impl From<String> for Unread {
+impl From<String> for UnparsedUrl {
     fn from(text: String) -> Self {
         Self(text)
     }
 }
 
-impl fmt::Debug for Unread {
+impl fmt::Debug for UnparsedUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("not shown")
     }
@@ -119,7 +119,7 @@ impl WhereArgs {
     /// The server, where it is named here. Not parsed by clap, whose errors show the value: a password
     /// may stand in it.
     pub(super) fn url(&self) -> Result<Option<BucketUrl>, InvalidBucketUrl> {
-        self.url.as_ref().map(|Unread(text)| text.parse()).transpose()
+        self.url.as_ref().map(|UnparsedUrl(text)| text.parse()).transpose()
     }
 }
 
@@ -169,12 +169,12 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// `gmail.com=10/s:2`; without a unit the rate is a second's, without a number one recipient is taken.
 fn domain(text: &str) -> Result<DomainTake, String> {
-    parsed(text).ok_or_else(|| {
+    parse_take(text).ok_or_else(|| {
         "allowed is NAME=RATE:N, such as gmail.com=10/s:2: a name without blanks, a rate of 0.001 to 10000 a second (units /s, /m, /h, /d), recipients from 1 to 10000".to_owned()
     })
 }
 
-fn parsed(text: &str) -> Option<DomainTake> {
+fn parse_take(text: &str) -> Option<DomainTake> {
     let (name, rest) = text.split_once('=')?;
     let (rate, recipients) = rest.split_once(':').unwrap_or((rest, "1"));
     let (number, unit) = rate.split_once('/').unwrap_or((rate, "s"));

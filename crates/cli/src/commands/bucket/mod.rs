@@ -14,25 +14,25 @@ use tidegate_redis::{RedisBucket, SCRIPT, digest};
 pub use args::BucketArgs;
 use args::{BucketCommand, ScriptArgs, TakeArgs, WhereArgs};
 
-use crate::shell::{CommandError, Ended, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::Stack;
 
-pub(super) async fn run(args: &BucketArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &BucketArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     match &args.command {
-        BucketCommand::Take(args) => taken(args, shell).await,
+        BucketCommand::Take(args) => take_recipients(args, shell).await,
         BucketCommand::Show(args) => {
-            let (bucket, _) = found(&args.place).await?;
+            let (bucket, _) = find_bucket(&args.place).await?;
             let levels = levels(&bucket).await?;
             shell.output.show(&levels).map_err(CommandError::Terminal)?;
-            Ok(Ended::Done)
+            Ok(CommandEnd::Done)
         }
         BucketCommand::Script(args) => script(args, shell),
     }
 }
 
 /// The bucket, and the stack where that names it.
-async fn found(place: &WhereArgs) -> Result<(RedisBucket, Option<Stack>), CommandError> {
-    if let Some(url) = named(place)? {
+async fn find_bucket(place: &WhereArgs) -> Result<(RedisBucket, Option<Stack>), CommandError> {
+    if let Some(url) = given_url(place)? {
         return Ok((bucket(&url, place.prefix.clone().unwrap_or_default()), None));
     }
     let stack = place.on.stack.open().await?;
@@ -46,7 +46,7 @@ async fn found(place: &WhereArgs) -> Result<(RedisBucket, Option<Stack>), Comman
 }
 
 /// The server that an option names.
-fn named(place: &WhereArgs) -> Result<Option<BucketUrl>, CommandError> {
+fn given_url(place: &WhereArgs) -> Result<Option<BucketUrl>, CommandError> {
     place.url().map_err(|error| CommandError::Refused(error.into()))
 }
 
@@ -54,15 +54,15 @@ fn bucket(url: &BucketUrl, prefix: KeyPrefix) -> RedisBucket {
     RedisBucket::new(url.clone(), prefix)
 }
 
-async fn taken(args: &TakeArgs, shell: &Shell) -> Result<Ended, CommandError> {
+async fn take_recipients(args: &TakeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let domains = args.domains().map_err(|name| {
         CommandError::Input(format!("--domain {name} is given twice; allowed is each domain once"))
     })?;
-    if named(&args.place)?.is_some() && args.rate.is_none() {
+    if given_url(&args.place)?.is_some() && args.rate.is_none() {
         let text = "--rate is not given; with --url allowed is a number from 0.001 to 10000";
         return Err(CommandError::Input(text.to_owned()));
     }
-    let (bucket, stack) = found(&args.place).await?;
+    let (bucket, stack) = find_bucket(&args.place).await?;
     let rate = match (args.rate, &stack) {
         (Some(rate), _) => rate,
         (None, Some(stack)) => in_force(stack).await?,
@@ -75,7 +75,7 @@ async fn taken(args: &TakeArgs, shell: &Shell) -> Result<Ended, CommandError> {
     let asked = TakeOptions { pace, wanted, least, domains, patience: args.wait };
     let report = take(&bucket, &SystemClock::new(), &asked).await?;
     shell.output.show(&report).map_err(CommandError::Terminal)?;
-    Ok(if report.refused.is_none() { Ended::Done } else { Ended::Found })
+    Ok(if report.refused.is_none() { CommandEnd::Done } else { CommandEnd::ProblemsFound })
 }
 
 /// The rate that the stack's pollers go by.
@@ -88,12 +88,12 @@ async fn in_force(stack: &Stack) -> Result<Rate, CommandError> {
     })
 }
 
-fn script(args: &ScriptArgs, shell: &Shell) -> Result<Ended, CommandError> {
+fn script(args: &ScriptArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let pace = Pace { rate: args.rate, guard: args.guard };
     let script = TakeScript::of(SCRIPT, digest(), &args.prefix, pace);
     shell.output.show(&script).map_err(CommandError::Terminal)?;
     let mut how = Page::default();
     script.say_how(&mut how);
     shell.output.say(&how);
-    Ok(Ended::Done)
+    Ok(CommandEnd::Done)
 }

@@ -6,7 +6,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_operate::dead::{Grouping, LetterFilter};
 
 use crate::commands::OnStack;
-use crate::shell::{Ask, OutputArgs};
+use crate::shell::{ConfirmArgs, OutputArgs};
 
 /// Look through the dead letters, and replay them after review
 ///
@@ -47,15 +47,15 @@ pub(super) struct ReadingArgs {
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum DeadCommand {
     /// List them, one a line
-    List(ListArgs),
+    List(DeadListArgs),
     /// Show one, whole
-    Show(ShowArgs),
+    Show(DeadShowArgs),
     /// Count them by what they have in common
     Groups(GroupsArgs),
     /// Write them to a file, as JSON Lines
     Export(ExportArgs),
     /// Send them to their campaigns' queues again; without --go only show what would be sent
-    Replay(Box<ReplayArgs>),
+    Replay(Box<DeadReplayArgs>),
 }
 
 /// Which letters: those that meet every condition; a condition given twice is met by either.
@@ -75,18 +75,18 @@ pub(super) struct FilterArgs {
     #[arg(long, value_name = "DOMAIN")]
     domain: Vec<String>,
     /// Dead-lettered since: a time such as 2026-11-20T20:00:00Z, or a span such as 2h ago
-    #[arg(long, value_name = "TIME", value_parser = when)]
-    since: Option<When>,
+    #[arg(long, value_name = "TIME", value_parser = time_or_age)]
+    since: Option<TimeOrAge>,
     /// Dead-lettered before: a time, or a span
-    #[arg(long, value_name = "TIME", value_parser = when)]
-    until: Option<When>,
+    #[arg(long, value_name = "TIME", value_parser = time_or_age)]
+    until: Option<TimeOrAge>,
     /// Only those of which nobody knows whether they were sent
     #[arg(long)]
     unknown: bool,
 }
 
 #[derive(Clone, Debug, Args)]
-pub(super) struct ListArgs {
+pub(super) struct DeadListArgs {
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
@@ -94,7 +94,7 @@ pub(super) struct ListArgs {
 }
 
 #[derive(Clone, Debug, Args)]
-pub(super) struct ShowArgs {
+pub(super) struct DeadShowArgs {
     /// The mail's `id`, its identity, or an SQS message id
     pub(super) id: String,
     /// Also show the mail's body
@@ -163,7 +163,7 @@ pub(super) struct ExportArgs {
 /// What the guard knows as sent is never replayed. What may have been sent (parked as `unknown`, or
 /// without an answer to its last send) is replayed only with --include-unknown.
 #[derive(Clone, Debug, Args)]
-pub(super) struct ReplayArgs {
+pub(super) struct DeadReplayArgs {
     /// All of them: needed where no condition is given
     #[arg(long)]
     pub(super) all: bool,
@@ -182,7 +182,7 @@ pub(super) struct ReplayArgs {
     #[command(flatten)]
     pub(super) pace: PaceArgs,
     #[command(flatten)]
-    pub(super) ask: Ask,
+    pub(super) ask: ConfirmArgs,
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
@@ -239,7 +239,7 @@ impl DeadArgs {
     }
 }
 
-impl ReplayArgs {
+impl DeadReplayArgs {
     pub(super) fn filter(&self, now: EpochMillis) -> LetterFilter {
         self.filter.at(now)
     }
@@ -251,7 +251,9 @@ impl ReplayArgs {
 
 impl FilterArgs {
     fn at(&self, now: EpochMillis) -> LetterFilter {
-        let at = |when: &Option<When>| when.map(|when| when.before(now));
+        let at = |time_or_age: &Option<TimeOrAge>| {
+            time_or_age.map(|time_or_age| time_or_age.before(now))
+        };
         LetterFilter {
             ids: self.id.clone(),
             campaigns: self.campaign.clone(),
@@ -266,12 +268,12 @@ impl FilterArgs {
 
 /// A time, or a span before now.
 #[derive(Clone, Copy, Debug)]
-enum When {
+enum TimeOrAge {
     At(EpochMillis),
     Ago(Duration),
 }
 
-impl When {
+impl TimeOrAge {
     fn before(self, now: EpochMillis) -> EpochMillis {
         match self {
             Self::At(at) => at,
@@ -283,14 +285,14 @@ impl When {
     }
 }
 
-fn when(text: &str) -> Result<When, String> {
+fn time_or_age(text: &str) -> Result<TimeOrAge, String> {
     if let Ok(at) = text.parse() {
-        return Ok(When::At(at));
+        return Ok(TimeOrAge::At(at));
     }
     let span = humantime::parse_duration(text).map_err(|_| {
         "allowed is a time such as 2026-11-20T20:00:00Z, or a span such as 90s, 30min, 2h or 1day"
     })?;
-    Ok(When::Ago(span))
+    Ok(TimeOrAge::Ago(span))
 }
 
 fn rate(text: &str) -> Result<f64, String> {

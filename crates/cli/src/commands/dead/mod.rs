@@ -17,12 +17,12 @@ use tidegate_operate::dead::{
 use tidegate_operate::page::{Page, Tone};
 
 pub use args::DeadArgs;
-use args::{DeadCommand, ExportArgs, ShowArgs};
+use args::{DeadCommand, DeadShowArgs, ExportArgs};
 
-use crate::shell::{CommandError, Ended, Shell};
+use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::Stack;
 
-pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on().stack.open().await?;
     if let Some(DeadCommand::Replay(args)) = &args.command {
         return replay::run(args, &stack, shell).await;
@@ -45,16 +45,16 @@ pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<Ended, Command
     Ok(ended(&reading))
 }
 
-fn ended(reading: &LetterSnapshot) -> Ended {
-    if reading.coverage.interrupted { Ended::Interrupted } else { Ended::Done }
+fn ended(reading: &LetterSnapshot) -> CommandEnd {
+    if reading.coverage.interrupted { CommandEnd::Interrupted } else { CommandEnd::Done }
 }
 
 fn shown(
-    args: &ShowArgs,
+    args: &DeadShowArgs,
     reading: &LetterSnapshot,
     now: EpochMillis,
     shell: &Shell,
-) -> Result<Ended, CommandError> {
+) -> Result<CommandEnd, CommandError> {
     let found = show(reading, &args.id, now, shell.output.addresses(), args.body);
     shell.output.show(&found).map_err(CommandError::Terminal)?;
     if !found.is_empty() {
@@ -65,7 +65,7 @@ fn shown(
     let text = format!("{} is not on the dead-letter queue{whole}.", args.id);
     page.line(Tone::Warning, text);
     shell.output.say(&page);
-    Ok(Ended::Found)
+    Ok(CommandEnd::ProblemsFound)
 }
 
 fn exported(
@@ -74,7 +74,7 @@ fn exported(
     filter: &LetterFilter,
     now: EpochMillis,
     shell: &Shell,
-) -> Result<Ended, CommandError> {
+) -> Result<CommandEnd, CommandError> {
     let failed =
         |doing| move |source| CommandError::File { path: args.file.clone(), doing, source };
     let file = create(&args.file)

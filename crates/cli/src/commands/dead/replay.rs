@@ -12,10 +12,10 @@ use tidegate_operate::page::{Page, Tone};
 use tidegate_operate::status::Status;
 use tidegate_operate::steer::Author;
 
-use super::args::ReplayArgs;
+use super::args::DeadReplayArgs;
 use super::{bar, read};
-use crate::commands::{declined, status};
-use crate::shell::{CommandError, Ended, Shell};
+use crate::commands::{status, stop_unless_confirmed};
+use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::Stack;
 
 /// Of the rate in force, where none is named.
@@ -24,10 +24,10 @@ const SHARE: f64 = 0.5;
 const SLOW: f64 = 1.0;
 
 pub(super) async fn run(
-    args: &ReplayArgs,
+    args: &DeadReplayArgs,
     stack: &Stack,
     shell: &Shell,
-) -> Result<Ended, CommandError> {
+) -> Result<CommandEnd, CommandError> {
     let now = stack.clock().wall();
     let filter = args.filter(EpochMillis::from(now));
     if filter.is_empty() && !args.all {
@@ -38,7 +38,7 @@ pub(super) async fn run(
     }
     let reading = read(stack, args.limit(), shell).await?;
     if reading.coverage.interrupted {
-        return Ok(Ended::Interrupted);
+        return Ok(CommandEnd::Interrupted);
     }
     let (_, campaigns) = stack.standing().await?;
     let url = |url: &str| QueueUrl::new(url);
@@ -61,24 +61,24 @@ pub(super) async fn run(
         let mut page = Page::default();
         page.line(Tone::Faint, "Nothing was sent; --go with --reason sends them.");
         shell.output.say(&page);
-        return Ok(Ended::Done);
+        return Ok(CommandEnd::Done);
     }
     shell.output.say_view(&reviewed);
     go(args, stack, shell, &reviewed).await
 }
 
 async fn go(
-    args: &ReplayArgs,
+    args: &DeadReplayArgs,
     stack: &Stack,
     shell: &Shell,
     reviewed: &Review,
-) -> Result<Ended, CommandError> {
+) -> Result<CommandEnd, CommandError> {
     if reviewed.to_send() == 0 && reviewed.deletions.is_empty() {
         shell.output.show(reviewed).map_err(CommandError::Terminal)?;
-        return Ok(Ended::Done);
+        return Ok(CommandEnd::Done);
     }
     let pace = pace(args, stack, shell).await?;
-    if let Some(ended) = declined(args.ask, shell, &question(reviewed, pace)).await? {
+    if let Some(ended) = stop_unless_confirmed(args.ask, shell, &question(reviewed, pace)).await? {
         return Ok(ended);
     }
     let by = match &args.by {
@@ -108,11 +108,11 @@ async fn go(
     Ok(end_of(&replayed))
 }
 
-fn end_of(replayed: &ReplayReport) -> Ended {
+fn end_of(replayed: &ReplayReport) -> CommandEnd {
     match replayed {
-        replayed if replayed.interrupted => Ended::Interrupted,
-        replayed if replayed.is_whole() => Ended::Done,
-        _ => Ended::Found,
+        replayed if replayed.interrupted => CommandEnd::Interrupted,
+        replayed if replayed.is_whole() => CommandEnd::Done,
+        _ => CommandEnd::ProblemsFound,
     }
 }
 
@@ -129,7 +129,11 @@ fn failed(shell: &Shell) -> impl Fn(ReplayError) -> CommandError {
     }
 }
 
-async fn pace(args: &ReplayArgs, stack: &Stack, shell: &Shell) -> Result<ReplayPace, CommandError> {
+async fn pace(
+    args: &DeadReplayArgs,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<ReplayPace, CommandError> {
     let per_second = match args.pace.rate {
         Some(rate) => rate,
         None => {

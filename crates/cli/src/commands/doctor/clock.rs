@@ -1,4 +1,4 @@
-//! AWS's time: the `Date` of an answer.
+//! AWS's time: the `DateHeader` of an answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,11 +16,11 @@ use time::format_description::well_known::Rfc2822;
 use super::read;
 use crate::stack::Stack;
 
-/// Keeps the `Date` of an answer.
+/// Keeps the `DateHeader` of an answer.
 #[derive(Clone, Debug, Default)]
-struct Date(Arc<Mutex<Option<String>>>);
+struct DateHeader(Arc<Mutex<Option<String>>>);
 
-impl Intercept for Date {
+impl Intercept for DateHeader {
     fn name(&self) -> &'static str {
         "Date"
     }
@@ -39,7 +39,7 @@ impl Intercept for Date {
 
 /// This machine's time, half way between asking and the answer, and AWS's.
 pub(super) async fn clocks(stack: &Stack) -> ReadResult<(Timestamp, Timestamp)> {
-    let date = Date::default();
+    let date = DateHeader::default();
     let client = aws_sdk_dynamodb::Client::new(stack.clients().config());
     let clock = stack.clock();
     let asked = clock.wall();

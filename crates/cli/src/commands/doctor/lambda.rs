@@ -25,7 +25,7 @@ pub(super) async fn functions(stack: &Stack) -> Vec<FunctionSettings> {
 async fn function(
     client: &Client,
     kind: &'static str,
-    found: &stack::Function,
+    found: &stack::DeployedFunction,
     expected_timeout_s: u32,
 ) -> FunctionSettings {
     FunctionSettings {

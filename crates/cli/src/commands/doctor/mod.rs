@@ -15,7 +15,7 @@ use tidegate_operate::doctor::{DeploymentFacts, DoctorReport, Environments, Read
 use tidegate_operate::status::Status;
 
 use super::{OnStack, status};
-use crate::shell::{CommandError, Ended, Shell, in_full};
+use crate::shell::{CommandEnd, CommandError, Shell, in_full};
 use crate::stack::{Stack, StackError};
 
 /// Check a deployment, and say what to do about what is wrong
@@ -39,7 +39,7 @@ pub struct DoctorArgs {
     environments: Option<PathBuf>,
 }
 
-pub(super) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let report = match &args.environments {
         Some(file) => DoctorReport::of_environments(&args.on.stack.stack, &environments(file)?),
         None => {
@@ -48,7 +48,7 @@ pub(super) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, Comma
         }
     };
     shell.output.show(&report).map_err(CommandError::Terminal)?;
-    Ok(if report.has_failed() { Ended::Found } else { Ended::Done })
+    Ok(if report.has_failed() { CommandEnd::ProblemsFound } else { CommandEnd::Done })
 }
 
 fn environments(file: &Path) -> Result<Environments, CommandError> {

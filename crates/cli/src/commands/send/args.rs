@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::commands::OnStack;
-use crate::shell::Ask;
+use crate::shell::ConfirmArgs;
 
 /// Send a campaign from a file: a row a mail
 ///
@@ -41,7 +41,7 @@ pub struct SendArgs {
     #[command(flatten)]
     pub(super) run: RunArgs,
     #[command(flatten)]
-    pub(super) ask: Ask,
+    pub(super) ask: ConfirmArgs,
     #[command(flatten)]
     pub(crate) on: OnStack,
 }
@@ -92,7 +92,7 @@ pub(super) struct MailArgs {
 pub(super) struct InputArgs {
     /// How it is written [default: by its ending; .jsonl and .ndjson are JSON Lines, all else is CSV]
     #[arg(long, value_name = "FORMAT")]
-    pub(super) format: Option<Written>,
+    pub(super) format: Option<FormatOption>,
     /// What stands between two fields of a CSV: one character, or `tab`
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     pub(super) delimiter: u8,
@@ -139,7 +139,7 @@ pub(super) struct RunArgs {
     pub(super) journal: Option<PathBuf>,
     /// Wait while the campaign's queue holds so many messages; `none` for no limit
     #[arg(long, value_name = "N", default_value = "100000", value_parser = backlog)]
-    pub(super) max_backlog: Backlog,
+    pub(super) max_backlog: MaxBacklog,
     /// Send although the level defers mail of this priority: the pollers may defer it all the same
     #[arg(long)]
     pub(super) even_if_deferred: bool,
@@ -167,7 +167,7 @@ impl RunArgs {
 
 /// How an input is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Written {
+pub(super) enum FormatOption {
     /// Comma-separated values
     Csv,
     /// A JSON object a line
@@ -176,15 +176,15 @@ pub(super) enum Written {
 
 /// The most messages on the queue; none is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Backlog(pub(super) Option<u64>);
+pub(super) struct MaxBacklog(pub(super) Option<u64>);
 
-fn backlog(text: &str) -> Result<Backlog, String> {
+fn backlog(text: &str) -> Result<MaxBacklog, String> {
     if text == "none" {
-        return Ok(Backlog(None));
+        return Ok(MaxBacklog(None));
     }
     let number = text.parse().ok().filter(|number| *number > 0);
     let number = number.ok_or("allowed is a number from 1 up, or none")?;
-    Ok(Backlog(Some(number)))
+    Ok(MaxBacklog(Some(number)))
 }
 
 fn delimiter(text: &str) -> Result<u8, String> {

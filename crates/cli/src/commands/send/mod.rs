@@ -24,13 +24,13 @@ use tidegate_operate::send::{
 };
 use tidegate_operate::status::Status;
 
-use super::{declined, status};
-use crate::shell::{CommandError, Ended, Shell};
+use super::{status, stop_unless_confirmed};
+use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::Stack;
-use progress::Bar;
+use progress::MailProgressBar;
 
 /// A run as it is prepared.
-struct Prepared {
+struct PreparedRun {
     file: String,
     format: InputFormat,
     draft: CampaignDraft,
@@ -39,7 +39,7 @@ struct Prepared {
     header: JournalHeader,
 }
 
-pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let sources = prepare::sources(&args.mail)?;
     prepare::open(&args.file)?;
     let stack = args.on.stack.open().await?;
@@ -59,16 +59,16 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, Command
     let by = stack.operator().await;
     let header = prepare::header((&campaign, &run), &by, at, settings, &checked);
     let file = args.file.display().to_string();
-    let prepared = Prepared { file, format, draft, checked, preview, header };
+    let prepared = PreparedRun { file, format, draft, checked, preview, header };
     let plan = planned(&stack, &Status::of(&facts), &campaign, &prepared, &journal)?;
     if args.run.dry_run || args.run.preview.is_some() {
         let preview = args.run.preview.map(|_| prepared.preview);
         let shown = PreviewReport { preview, dry_run: args.run.dry_run.then_some(plan) };
         shell.output.show(&shown).map_err(CommandError::Terminal)?;
-        return Ok(Ended::Done);
+        return Ok(CommandEnd::Done);
     }
     shell.output.say_view(&plan);
-    if let Some(ended) = declined(args.ask, shell, &plan.question()).await? {
+    if let Some(ended) = stop_unless_confirmed(args.ask, shell, &plan.question()).await? {
         return Ok(ended);
     }
     let mut report = enqueue(args, &stack, &campaign, prepared, &journal, shell).await?;
@@ -79,8 +79,8 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<Ended, Command
     }
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     match report.ended {
-        RunEnded::Done => Ok(Ended::Done),
-        RunEnded::Interrupted => Ok(Ended::Interrupted),
+        RunEnded::Done => Ok(CommandEnd::Done),
+        RunEnded::Interrupted => Ok(CommandEnd::Interrupted),
         RunEnded::GaveUp(_) => Err(CommandError::Unfinished(report.unfinished().into())),
     }
 }
@@ -99,7 +99,7 @@ fn checked(
     let allow_duplicates = args.input.allow_duplicates;
     let checking = CheckOptions { format, max_faults, allow_duplicates };
     let mut preview = Preview::new(args.run.preview.unwrap_or(0), output.addresses());
-    let bar = Bar::checking(*output);
+    let bar = MailProgressBar::checking(*output);
     let checked = check(draft, &file, input, checking, |message, email| {
         bar.add(1);
         preview.see(message, email);
@@ -123,7 +123,7 @@ fn planned(
     stack: &Stack,
     status: &Status,
     campaign: &Campaign,
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     journal: &Path,
 ) -> Result<DryRun, CommandError> {
     let shown = journal.display().to_string();
@@ -154,7 +154,7 @@ async fn enqueue(
     args: &SendArgs,
     stack: &Stack,
     campaign: &Campaign,
-    prepared: Prepared,
+    prepared: PreparedRun,
     journal: &Path,
     shell: &Shell,
 ) -> Result<SendReport, CommandError> {
@@ -189,7 +189,7 @@ async fn enqueue(
         state: &state,
         limits,
     };
-    let bar = Bar::new(shell.output, prepared.checked.rows, done);
+    let bar = MailProgressBar::new(shell.output, prepared.checked.rows, done);
     let gate = LedgerLevel { ledger: &ledger, clock: &clock };
     let entropy = &SystemEntropy;
     let ports = SendPorts { queues: &queues, clock: &clock, entropy, progress: &bar, level: &gate };

@@ -12,7 +12,7 @@ use tidegate_operate::send::{
     TemplatePart, TemplateSource, Templates, fingerprint, restart_run,
 };
 
-use super::args::{InputArgs, MailArgs, SendArgs, Written};
+use super::args::{FormatOption, InputArgs, MailArgs, SendArgs};
 use crate::shell::CommandError;
 
 /// What an option's template is called in faults.
@@ -89,9 +89,9 @@ pub(super) fn format(args: &InputArgs, path: &Path) -> InputFormat {
     let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
     let lines = matches!(ending.as_deref(), Some("jsonl" | "ndjson"));
     match args.format {
-        Some(Written::Jsonl) => InputFormat::JsonLines,
+        Some(FormatOption::Jsonl) => InputFormat::JsonLines,
         None if lines => InputFormat::JsonLines,
-        Some(Written::Csv) | None => {
+        Some(FormatOption::Csv) | None => {
             InputFormat::Csv { delimiter: args.delimiter, multiline: args.multiline }
         }
     }

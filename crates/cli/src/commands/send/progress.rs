@@ -11,9 +11,9 @@ use tidegate_operate::send::SendProgress;
 use crate::shell::{Output, in_full};
 
 /// The bar; hidden where standard error is no terminal, and beside JSON.
-pub(crate) struct Bar(ProgressBar);
+pub(crate) struct MailProgressBar(ProgressBar);
 
-impl Bar {
+impl MailProgressBar {
     /// A bar of `all`, of which `before` are done.
     pub(crate) fn new(output: Output, all: u64, before: u64) -> Self {
         let shown = output.shows_progress() && !output.is_json();
@@ -45,13 +45,13 @@ impl Bar {
     }
 }
 
-impl Drop for Bar {
+impl Drop for MailProgressBar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
 }
 
-impl SendProgress for Bar {
+impl SendProgress for MailProgressBar {
     fn acknowledged(&self, rows: u64) {
         self.0.set_message("");
         self.0.inc(rows);

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{OnStack, status};
-use crate::shell::{CommandError, Ended, Shell, in_full};
+use crate::shell::{CommandEnd, CommandError, Shell, in_full};
 use crate::stack::Stack;
 
 /// How long the thread that reads keys waits at most until it sees that nobody listens any more.
@@ -49,13 +49,13 @@ pub struct TopArgs {
     pub(crate) on: OnStack,
 }
 
-pub(super) async fn run(args: &TopArgs, shell: &Shell) -> Result<Ended, CommandError> {
+pub(super) async fn run(args: &TopArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let facts = status::facts(&stack, shell.output.addresses(), 5).await?;
     if args.once || shell.output.is_json() {
         let status = tidegate_operate::status::Status::of(&facts);
         shell.output.show(&status).map_err(CommandError::Terminal)?;
-        return Ok(Ended::Done);
+        return Ok(CommandEnd::Done);
     }
     if !io::stdout().is_terminal() {
         return Err(CommandError::Input(
@@ -78,7 +78,7 @@ async fn watch(
     dashboard: &mut Dashboard,
     mut facts: StackFacts,
     terminal: &mut DefaultTerminal,
-) -> Result<Ended, CommandError> {
+) -> Result<CommandEnd, CommandError> {
     let mut keys = keys();
     let mut looks = interval(Duration::from_secs(args.every));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -100,12 +100,12 @@ async fn watch(
                 }
             }
             key = keys.recv() => match key {
-                None => return Ok(Ended::Done),
+                None => return Ok(CommandEnd::Done),
                 Some(Input::Redraw) => {}
-                Some(Input::Interrupt) => return Ok(Ended::Interrupted),
+                Some(Input::Interrupt) => return Ok(CommandEnd::Interrupted),
                 Some(Input::Key(key)) => match dashboard.handle_key(key) {
                     KeyRequest::Nothing => {}
-                    KeyRequest::Quit => return Ok(Ended::Done),
+                    KeyRequest::Quit => return Ok(CommandEnd::Done),
                     KeyRequest::Steer { action, reason } => {
                         let author = Author { by: stack.operator().await, reason };
                         let campaigns = &facts.campaigns;
@@ -122,7 +122,7 @@ async fn watch(
                     }
                 },
             },
-            () = shell.interrupted() => return Ok(Ended::Interrupted),
+            () = shell.interrupted() => return Ok(CommandEnd::Interrupted),
         }
     }
 }

@@ -2,24 +2,24 @@
 
 mod phases;
 mod series;
-mod sliding;
+mod worst_second;
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-pub use phases::{Phase, Phases, Share};
-pub use series::Series;
-pub use sliding::worst_second;
+pub use phases::{RunPhase, RunPhases, ShareInPhase};
+pub use series::ArrivalSeries;
+pub use worst_second::worst_second;
 
-use super::plan::Plan;
+use super::plan::LocalPlan;
 
 /// Nanoseconds in a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A mail that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct MailArrival {
     /// When, in nanoseconds since the epoch.
     pub at_ns: u64,
     /// Its campaign's name.
@@ -30,7 +30,7 @@ pub struct Arrival {
     pub recipients: u32,
 }
 
-impl Arrival {
+impl MailArrival {
     /// The whole second since the epoch in which it arrived.
     pub fn second(&self) -> u64 {
         self.at_ns / SECOND_NS
@@ -39,7 +39,7 @@ impl Arrival {
 
 /// What the arrivals of a run say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct RunFigures {
     /// Mails of the plan that arrived, each counted once.
     pub arrived: u64,
     /// Mails of the plan that have not arrived.
@@ -56,14 +56,18 @@ pub struct Figures {
     /// whose mails have all arrived.
     pub ended_after_seconds: BTreeMap<String, f64>,
     /// Utilisation and shares, by phase.
-    pub phases: Phases,
+    pub phases: RunPhases,
     /// Recipients by second and campaign.
-    pub series: Series,
+    pub series: ArrivalSeries,
 }
 
 /// The figures of `arrivals`, which stand in the order of their times. `mine` tells whether a key is
 /// of the plan.
-pub fn figures(plan: &Plan, arrivals: &[Arrival], mine: impl Fn(&str, &str) -> bool) -> Figures {
+pub fn figures(
+    plan: &LocalPlan,
+    arrivals: &[MailArrival],
+    mine: impl Fn(&str, &str) -> bool,
+) -> RunFigures {
     let mut first_of = HashMap::new();
     let (mut duplicates, mut foreign) = (0, 0);
     for (index, arrival) in arrivals.iter().enumerate() {
@@ -77,10 +81,10 @@ pub fn figures(plan: &Plan, arrivals: &[Arrival], mine: impl Fn(&str, &str) -> b
     }
     let mut distinct: Vec<usize> = first_of.into_values().collect();
     distinct.sort_unstable();
-    let distinct: Vec<&Arrival> = distinct.into_iter().map(|index| &arrivals[index]).collect();
+    let distinct: Vec<&MailArrival> = distinct.into_iter().map(|index| &arrivals[index]).collect();
     let arrived = distinct.len() as u64;
-    let series = Series::of(plan, arrivals);
-    Figures {
+    let series = ArrivalSeries::of(plan, arrivals);
+    RunFigures {
         arrived,
         missing: plan.mails().saturating_sub(arrived),
         duplicates,
@@ -97,7 +101,7 @@ pub fn figures(plan: &Plan, arrivals: &[Arrival], mine: impl Fn(&str, &str) -> b
 }
 
 /// When the last mail of each campaign that ended arrived, after the first arrival.
-fn ends(plan: &Plan, distinct: &[&Arrival]) -> BTreeMap<String, f64> {
+fn ends(plan: &LocalPlan, distinct: &[&MailArrival]) -> BTreeMap<String, f64> {
     let Some(first) = distinct.first() else { return BTreeMap::new() };
     let ended = plan.campaigns.iter().filter_map(|campaign| {
         let of_it = || distinct.iter().filter(|arrival| arrival.campaign == campaign.name);

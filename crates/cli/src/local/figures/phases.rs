@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Arrival, Series};
-use crate::local::plan::Plan;
+use super::{ArrivalSeries, MailArrival};
+use crate::local::plan::LocalPlan;
 
 /// Windows before the one from which utilisation counts: the fifth with mail.
 const WARM_UP: u64 = 4;
@@ -17,19 +17,19 @@ const LEFT: f64 = 2.0;
 
 /// The phases of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Phases {
+pub struct RunPhases {
     /// From the fifth window with mail, while at least two windows' worth was still to arrive.
-    pub backlogged: Phase,
+    pub backlogged: RunPhase,
     /// The part of it in which every campaign had two windows of its share still to come.
-    pub all_waiting: Phase,
+    pub all_waiting: RunPhase,
     /// The part of it from the second window after the last mail of the campaign that ended first, a
     /// straggler aside.
-    pub after_first_end: Phase,
+    pub after_first_end: RunPhase,
 }
 
 /// Some windows of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Phase {
+pub struct RunPhase {
     /// Its first window, in whole seconds since the first mail's.
     pub from: u64,
     /// How many windows it has.
@@ -41,12 +41,12 @@ pub struct Phase {
     /// The least utilisation of any 30 of its windows in a row; none where it has fewer.
     pub worst_30_windows: Option<f64>,
     /// What each campaign had of it that had mails waiting all through it, by name.
-    pub shares: BTreeMap<String, Share>,
+    pub shares: BTreeMap<String, ShareInPhase>,
 }
 
 /// A campaign's share of a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Share {
+pub struct ShareInPhase {
     /// Its part of the recipients, 0 to 1.
     pub share: f64,
     /// By its weight, of the campaigns that had mails waiting.
@@ -56,8 +56,12 @@ pub struct Share {
     pub worst_30_windows_points: Option<f64>,
 }
 
-pub(super) fn phases(plan: &Plan, series: &Series, distinct: &[&Arrival]) -> Phases {
-    let Some(last) = distinct.last() else { return Phases::default() };
+pub(super) fn phases(
+    plan: &LocalPlan,
+    series: &ArrivalSeries,
+    distinct: &[&MailArrival],
+) -> RunPhases {
+    let Some(last) = distinct.last() else { return RunPhases::default() };
     let warm = series.start + WARM_UP;
     let total = until_left(plan.quota * LEFT, plan.total(), distinct.iter().copied());
     // The last window is not a full one.
@@ -77,7 +81,7 @@ pub(super) fn phases(plan: &Plan, series: &Series, distinct: &[&Arrival]) -> Pha
         everyone.iter().copied().filter(|index| Some(*index) != ended).collect();
     let phase =
         |from: u64, to: u64, waiting: &[usize]| phase(plan, series, from.max(warm), to, waiting);
-    Phases {
+    RunPhases {
         backlogged: phase(warm, backlog_end, &[]),
         all_waiting: phase(warm, waiting_end, &everyone),
         after_first_end: phase(after, backlog_end, &others),
@@ -86,7 +90,7 @@ pub(super) fn phases(plan: &Plan, series: &Series, distinct: &[&Arrival]) -> Pha
 
 /// The first second at whose end fewer than `least` of `total` recipients were still to arrive (at
 /// least one counts as some); the end of time where that never was.
-fn until_left<'a>(least: f64, total: u64, arrivals: impl Iterator<Item = &'a Arrival>) -> u64 {
+fn until_left<'a>(least: f64, total: u64, arrivals: impl Iterator<Item = &'a MailArrival>) -> u64 {
     let least = ceil(least).max(1);
     let mut left = total;
     for arrival in arrivals {
@@ -101,21 +105,27 @@ fn until_left<'a>(least: f64, total: u64, arrivals: impl Iterator<Item = &'a Arr
 /// The campaign that ended first, and the second window after its last mail, where others went on. A
 /// straggler does not put its end off: it counts at the latest three windows after less than a
 /// window of its share was left.
-fn first_end(plan: &Plan, distinct: &[&Arrival]) -> Option<(usize, u64)> {
+fn first_end(plan: &LocalPlan, distinct: &[&MailArrival]) -> Option<(usize, u64)> {
     let sending = plan.campaigns.iter().enumerate().filter(|(_, campaign)| campaign.mails > 0);
     let others = sending.clone().count() > 1;
     let ends = sending.filter_map(|(index, campaign)| {
         let of_it = || distinct.iter().copied().filter(|arrival| arrival.campaign == campaign.name);
         let ran_out = until_left(plan.quota * plan.share(index), campaign.total(), of_it());
         let all = of_it().count() as u64 == campaign.mails;
-        let last = of_it().next_back().filter(|_| all).map_or(u64::MAX, Arrival::second);
+        let last = of_it().next_back().filter(|_| all).map_or(u64::MAX, MailArrival::second);
         let after = last.saturating_add(2).min(ran_out.saturating_add(3));
         (after < u64::MAX).then_some((index, after))
     });
     ends.min_by_key(|(_, after)| *after).filter(|_| others)
 }
 
-fn phase(plan: &Plan, series: &Series, from: u64, to: u64, waiting: &[usize]) -> Phase {
+fn phase(
+    plan: &LocalPlan,
+    series: &ArrivalSeries,
+    from: u64,
+    to: u64,
+    waiting: &[usize],
+) -> RunPhase {
     let rows = series.rows(from, to);
     let recipients = sum(rows);
     let utilisation = |rows: &[Vec<u64>]| ratio(sum(rows), plan.quota * float(rows.len() as u64));
@@ -128,14 +138,14 @@ fn phase(plan: &Plan, series: &Series, from: u64, to: u64, waiting: &[usize]) ->
             ratio(its, float(sum(rows)))
         };
         let off = |rows| of(rows).map(|share| (share - wanted).abs() * 100.0);
-        let share = Share {
+        let share = ShareInPhase {
             share: of(rows).unwrap_or_default(),
             wanted,
             worst_30_windows_points: stretches().filter_map(off).reduce(f64::max),
         };
         (plan.campaigns[index].name.clone(), share)
     });
-    Phase {
+    RunPhase {
         from: from.saturating_sub(series.start),
         windows: rows.len() as u64,
         recipients,

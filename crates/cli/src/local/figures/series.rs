@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Arrival;
-use crate::local::plan::Plan;
+use super::MailArrival;
+use crate::local::plan::LocalPlan;
 
 /// Recipients that arrived, by whole second of the wall clock and by campaign; duplicates count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Series {
+pub struct ArrivalSeries {
     /// The first second, since the epoch.
     pub start: u64,
     /// The campaigns' names: the columns of `recipients`, before a last one for all other mail.
@@ -16,9 +16,9 @@ pub struct Series {
     pub recipients: Vec<Vec<u64>>,
 }
 
-impl Series {
+impl ArrivalSeries {
     /// The series of `arrivals`, which stand in the order of their times.
-    pub fn of(plan: &Plan, arrivals: &[Arrival]) -> Self {
+    pub fn of(plan: &LocalPlan, arrivals: &[MailArrival]) -> Self {
         let campaigns: Vec<_> = plan.campaigns.iter().map(|c| c.name.clone()).collect();
         let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
             return Self { campaigns, ..Self::default() };

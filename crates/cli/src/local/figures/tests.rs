@@ -1,22 +1,22 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::local::plan::Campaign;
+use crate::local::plan::LocalCampaign;
 
 const START: u64 = 1_795_206_967;
 
-fn plan(quota: f64, big: u64, small: u64) -> Plan {
-    let campaign = |name: &str, weight, mails| Campaign {
+fn plan(quota: f64, big: u64, small: u64) -> LocalPlan {
+    let campaign = |name: &str, weight, mails| LocalCampaign {
         name: name.to_owned(),
         weight,
         mails,
         recipients: 1,
     };
-    Plan { quota, campaigns: vec![campaign("big", 90, big), campaign("small", 10, small)] }
+    LocalPlan { quota, campaigns: vec![campaign("big", 90, big), campaign("small", 10, small)] }
 }
 
 /// A perfect regulator's arrivals: a mail a slot, every tenth of the small campaign while it lasts.
-fn perfect(plan: &Plan, guard: f64) -> Vec<Arrival> {
+fn perfect(plan: &LocalPlan, guard: f64) -> Vec<MailArrival> {
     let period = (1.0 + guard) / plan.quota;
     let mut left: Vec<u64> = plan.campaigns.iter().map(|campaign| campaign.mails).collect();
     (0..plan.mails())
@@ -31,7 +31,7 @@ fn perfect(plan: &Plan, guard: f64) -> Vec<Arrival> {
                 reason = "a test's small numbers"
             )]
             let after = (slot as f64 * period * 1e9) as u64;
-            Arrival {
+            MailArrival {
                 at_ns: START * SECOND_NS + after,
                 campaign: plan.campaigns[campaign].name.clone(),
                 key: format!("r{slot}@example.com"),
@@ -51,7 +51,7 @@ fn a_perfect_run_uses_all_that_the_guard_leaves_and_holds_the_shares() {
     let figures = figures(&plan, &perfect(&plan, 0.02), of_plan);
     assert_eq!((figures.arrived, figures.missing, figures.duplicates), (1_000, 0, 0));
     assert_eq!(figures.worst_second, 14);
-    let Phases { backlogged, all_waiting, after_first_end } = figures.phases;
+    let RunPhases { backlogged, all_waiting, after_first_end } = figures.phases;
     for phase in [&backlogged, &all_waiting, &after_first_end] {
         let utilisation = phase.utilisation.unwrap();
         assert!((utilisation - 1.0 / 1.02).abs() < 0.004, "{utilisation}");
@@ -87,7 +87,7 @@ fn duplicates_missing_and_foreign_mails_are_told_apart() {
     let mut again = arrivals[3].clone();
     again.at_ns = arrivals.last().unwrap().at_ns + SECOND_NS;
     arrivals.push(again.clone());
-    arrivals.push(Arrival { key: "someone@example.com".to_owned(), ..again });
+    arrivals.push(MailArrival { key: "someone@example.com".to_owned(), ..again });
     let figures = figures(&plan, &arrivals, of_plan);
     assert_eq!(
         (figures.arrived, figures.missing, figures.duplicates, figures.foreign),
@@ -149,7 +149,7 @@ proptest! {
     ) {
         at.sort_unstable();
         let names = ["big", "small", "unknown"];
-        let arrivals: Vec<_> = at.iter().enumerate().map(|(index, (after, campaign, recipients))| Arrival {
+        let arrivals: Vec<_> = at.iter().enumerate().map(|(index, (after, campaign, recipients))| MailArrival {
             at_ns: START * SECOND_NS + after,
             campaign: names[*campaign].to_owned(),
             key: format!("r{index}"),

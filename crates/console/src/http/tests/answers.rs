@@ -113,8 +113,8 @@ async fn the_page_loads_nothing_from_elsewhere_and_its_files_once() {
             let path = format!("/{}", piece.trim_start_matches('/'));
             let file = call(&app, "GET", &path, &[], Value::Null).await;
             assert_eq!(file.status, StatusCode::OK, "{path}");
-            let known = format!("if-none-match: {}", file.header("etag"));
-            let again = call(&app, "GET", &path, &[&known], Value::Null).await;
+            let require_credential = format!("if-none-match: {}", file.header("etag"));
+            let again = call(&app, "GET", &path, &[&require_credential], Value::Null).await;
             assert_eq!((again.status, again.body.len()), (StatusCode::NOT_MODIFIED, 0), "{path}");
         }
         for nothing in
@@ -135,7 +135,7 @@ async fn a_stream_says_what_a_proxy_must_know_and_one_too_many_is_refused() {
         assert_eq!(stream.header("x-accel-buffering"), "no");
         assert_eq!(stream.header("cache-control"), "no-cache");
         let hub = &app.shared.hub;
-        let address = crate::pace::Address::of([127, 0, 0, 1].into());
+        let address = crate::rate_limit::ClientAddress::of([127, 0, 0, 1].into());
         let open: Vec<_> = (0..3).map(|_| hub.subscribe(address, None).unwrap()).collect();
         let refused = call(&app, "GET", "/api/events", &[], Value::Null).await;
         assert_eq!(

@@ -129,18 +129,18 @@ async fn an_action_of_our_page_is_done() {
 async fn an_action_of_another_sites_page_is_not() {
     console(access("127.0.0.1:7878", None), async |app| {
         let csrf = csrf(&app, &[]).await;
-        let ours = csrf.as_str();
+        let check_own_page = csrf.as_str();
         for (headers, code) in [
             (vec![], "csrf"),
             (vec!["x-tidegate-csrf: guessed"], "csrf"),
-            (vec![ours, "origin: http://evil.example"], "forbidden"),
-            (vec![ours, "origin: null"], "forbidden"),
-            (vec![ours, "origin: http://localhost:9999"], "forbidden"),
-            (vec![ours, "sec-fetch-site: cross-site"], "forbidden"),
-            (vec![ours, "sec-fetch-site: same-site"], "forbidden"),
+            (vec![check_own_page, "origin: http://evil.example"], "forbidden"),
+            (vec![check_own_page, "origin: null"], "forbidden"),
+            (vec![check_own_page, "origin: http://localhost:9999"], "forbidden"),
+            (vec![check_own_page, "sec-fetch-site: cross-site"], "forbidden"),
+            (vec![check_own_page, "sec-fetch-site: same-site"], "forbidden"),
             // A name that was pointed at this machine.
             (
-                vec![ours, "host: evil.example:7878", "origin: http://evil.example:7878"],
+                vec![check_own_page, "host: evil.example:7878", "origin: http://evil.example:7878"],
                 "forbidden",
             ),
         ] {

@@ -1,7 +1,7 @@
 //! SES's own rules for addresses, tags and headers.
 
-use super::Pair;
-use crate::mailbox::{Draft, address_of};
+use super::NameValue;
+use crate::mailbox::{MailFields, address_of};
 use crate::ses::SesError;
 
 /// The most recipients of one mail.
@@ -9,7 +9,7 @@ const MOST_RECIPIENTS: u32 = 50;
 /// The most tags of one mail.
 const MOST_TAGS: usize = 50;
 
-pub(super) fn addresses(draft: &Draft) -> Result<(), SesError> {
+pub(super) fn addresses(draft: &MailFields) -> Result<(), SesError> {
     if draft.from.is_empty() {
         return Err(SesError::bad_request("Missing required header 'From'."));
     }
@@ -41,7 +41,7 @@ fn address(mailbox: &str) -> Result<(), SesError> {
     Ok(())
 }
 
-pub(super) fn tags(tags: Vec<Pair>) -> Result<Vec<(String, String)>, SesError> {
+pub(super) fn tags(tags: Vec<NameValue>) -> Result<Vec<(String, String)>, SesError> {
     if tags.len() > MOST_TAGS {
         return Err(SesError::bad_request(format!("Tag count exceeds {MOST_TAGS}.")));
     }
@@ -50,7 +50,7 @@ pub(super) fn tags(tags: Vec<Pair>) -> Result<Vec<(String, String)>, SesError> {
         !text.is_empty() && text.len() <= 256 && text.bytes().all(known)
     };
     let mut read: Vec<(String, String)> = Vec::with_capacity(tags.len());
-    for Pair { name, value } in tags {
+    for NameValue { name, value } in tags {
         for (what, text) in [("name", &name), ("value", &value)] {
             if !plain(text) {
                 return Err(SesError::bad_request(format!(
@@ -67,8 +67,8 @@ pub(super) fn tags(tags: Vec<Pair>) -> Result<Vec<(String, String)>, SesError> {
     Ok(read)
 }
 
-pub(super) fn headers(headers: &[Pair]) -> Result<(), SesError> {
-    for Pair { name, value } in headers {
+pub(super) fn headers(headers: &[NameValue]) -> Result<(), SesError> {
+    for NameValue { name, value } in headers {
         let printable = |byte: u8| byte.is_ascii_graphic() && byte != b':';
         if name.is_empty() || !name.bytes().all(printable) {
             return Err(SesError::bad_request(format!("Invalid header name <{name}>.")));

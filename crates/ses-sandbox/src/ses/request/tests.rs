@@ -19,7 +19,7 @@ fn raw(mime: &str) -> Value {
     json!({"Content": {"Raw": {"Data": STANDARD.encode(mime)}}})
 }
 
-fn parse(request: &Value) -> Result<Draft, SesError> {
+fn parse(request: &Value) -> Result<MailFields, SesError> {
     parse_send_email(request.to_string().as_bytes())
 }
 

@@ -4,41 +4,44 @@ use tidegate_core::pressure::Level;
 use tidegate_operate::format::{count, rate, time};
 use tidegate_operate::status::{CampaignStatus, Status};
 
-use super::progress::Said;
-use super::seen::{HoldKey, HoldSeen, QuotaSeen};
+use super::milestones::Milestone;
+use super::snapshots::{HoldKey, HoldSnapshot, QuotaSnapshot};
 use super::{change, of_campaign};
-use crate::event::{Change, Kind, Tone};
+use crate::event::{ChangeKind, ChangeTone, StateChange};
 
 const PAUSED: &str = "paused";
 
-fn kind(key: &HoldKey) -> Kind {
-    if key.reason == PAUSED { Kind::Pause } else { Kind::Hold }
+fn kind(key: &HoldKey) -> ChangeKind {
+    if key.reason == PAUSED { ChangeKind::Pause } else { ChangeKind::Hold }
 }
 
 /// Until when, and what was said.
-fn detail(hold: &HoldSeen) -> String {
+fn detail(hold: &HoldSnapshot) -> String {
     match hold.until {
         Some(until) => format!("until {}; {}", time(until), hold.detail),
         None => hold.detail.clone(),
     }
 }
 
-pub(super) fn held(at: EpochMillis, key: &HoldKey, hold: &HoldSeen) -> Change {
+pub(super) fn held(at: EpochMillis, key: &HoldKey, hold: &HoldSnapshot) -> StateChange {
     let (what, reason) = (key.what(), key.reason.replace('_', " "));
     let (title, tone) = match key.reason.as_str() {
-        PAUSED => (format!("{what} is paused"), Tone::Warn),
-        _ => (format!("{what} is held: {reason}"), Tone::Bad),
+        PAUSED => (format!("{what} is paused"), ChangeTone::Warn),
+        _ => (format!("{what} is held: {reason}"), ChangeTone::Bad),
     };
     of_campaign(key.campaign.as_deref(), change(at, kind(key), tone, title, detail(hold)))
 }
 
-pub(super) fn held_anew(at: EpochMillis, key: &HoldKey, hold: &HoldSeen) -> Change {
+pub(super) fn held_anew(at: EpochMillis, key: &HoldKey, hold: &HoldSnapshot) -> StateChange {
     let reason = if key.reason == PAUSED { "pause" } else { "hold" };
     let title = format!("{}: the {reason} was changed", key.what());
-    of_campaign(key.campaign.as_deref(), change(at, kind(key), Tone::Warn, title, detail(hold)))
+    of_campaign(
+        key.campaign.as_deref(),
+        change(at, kind(key), ChangeTone::Warn, title, detail(hold)),
+    )
 }
 
-pub(super) fn let_go(at: EpochMillis, key: &HoldKey, status: &Status) -> Change {
+pub(super) fn let_go(at: EpochMillis, key: &HoldKey, status: &Status) -> StateChange {
     let what = key.what();
     let title = match key.reason.as_str() {
         PAUSED => format!("{what} is not paused any more"),
@@ -51,22 +54,24 @@ pub(super) fn let_go(at: EpochMillis, key: &HoldKey, status: &Status) -> Change 
     let still: Vec<String> =
         status.holds.iter().filter(holds).map(|hold| hold.reason.replace('_', " ")).collect();
     let (tone, detail) = if still.is_empty() {
-        (Tone::Good, String::new())
+        (ChangeTone::Good, String::new())
     } else {
-        (Tone::Info, format!("still held: {}", still.join(", ")))
+        (ChangeTone::Info, format!("still held: {}", still.join(", ")))
     };
     of_campaign(key.campaign.as_deref(), change(at, kind(key), tone, title, detail))
 }
 
-pub(super) fn breaker(status: &Status) -> Change {
+pub(super) fn breaker(status: &Status) -> StateChange {
     let breaker = &status.breaker;
     let until = breaker.until.map(|until| format!("it probes at {}", time(until)));
     let (title, detail, tone) = match breaker.state {
-        "blocking" => ("SES fails: the breaker blocks", until.unwrap_or_default(), Tone::Bad),
-        "probing" => ("The breaker probes", "with a few mails a second".to_owned(), Tone::Warn),
-        _ => ("SES answers again: the breaker lets all through", String::new(), Tone::Good),
+        "blocking" => ("SES fails: the breaker blocks", until.unwrap_or_default(), ChangeTone::Bad),
+        "probing" => {
+            ("The breaker probes", "with a few mails a second".to_owned(), ChangeTone::Warn)
+        }
+        _ => ("SES answers again: the breaker lets all through", String::new(), ChangeTone::Good),
     };
-    change(status.at, Kind::Breaker, tone, title.to_owned(), detail)
+    change(status.at, ChangeKind::Breaker, tone, title.to_owned(), detail)
 }
 
 /// What is told of a state of service: whether queues are empty is told by the figures.
@@ -74,16 +79,16 @@ pub(super) fn service(state: &str) -> &str {
     if state == "idle" { "serving" } else { state }
 }
 
-pub(super) fn serving(status: &Status) -> Change {
+pub(super) fn serving(status: &Status) -> StateChange {
     let last = status.serving.last_window.map(|last| format!("the last window was {}", time(last)));
     let (title, tone) = match service(status.serving.state) {
-        "serving" => ("The pollers serve", Tone::Good),
-        _ => ("No poller serves", Tone::Bad),
+        "serving" => ("The pollers serve", ChangeTone::Good),
+        _ => ("No poller serves", ChangeTone::Bad),
     };
-    change(status.at, Kind::Serving, tone, title.to_owned(), last.unwrap_or_default())
+    change(status.at, ChangeKind::Serving, tone, title.to_owned(), last.unwrap_or_default())
 }
 
-pub(super) fn quota(at: EpochMillis, before: &QuotaSeen, now: &QuotaSeen) -> Change {
+pub(super) fn quota(at: EpochMillis, before: &QuotaSnapshot, now: &QuotaSnapshot) -> StateChange {
     let shown = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), rate);
     let mut said = Vec::new();
     let mut compare = |what: &str, before: Option<f64>, now: Option<f64>| {
@@ -99,48 +104,57 @@ pub(super) fn quota(at: EpochMillis, before: &QuotaSeen, now: &QuotaSeen) -> Cha
         (true, false) => said.push("it is not lowered for refusals any more".to_owned()),
         _ => {}
     }
-    let tone = if now.is_lowered && !before.is_lowered { Tone::Warn } else { Tone::Info };
-    change(at, Kind::Quota, tone, "The rate changed".to_owned(), said.join("; "))
+    let tone =
+        if now.is_lowered && !before.is_lowered { ChangeTone::Warn } else { ChangeTone::Info };
+    change(at, ChangeKind::Quota, tone, "The rate changed".to_owned(), said.join("; "))
 }
 
-pub(super) fn level(status: &Status) -> Change {
+pub(super) fn level(status: &Status) -> StateChange {
     let tone = match status.level.level {
-        Level::Clear => Tone::Good,
-        Level::Busy => Tone::Warn,
-        Level::Overloaded => Tone::Bad,
+        Level::Clear => ChangeTone::Good,
+        Level::Busy => ChangeTone::Warn,
+        Level::Overloaded => ChangeTone::Bad,
     };
     let title = format!("The level is {}", status.level.level);
     let detail = status.level.in_words().unwrap_or_else(|| "nothing is deferred".to_owned());
-    change(status.at, Kind::Level, tone, title, detail)
+    change(status.at, ChangeKind::Level, tone, title, detail)
 }
 
-pub(super) fn dead_letters(status: &Status, more: u64) -> Change {
+pub(super) fn dead_letters(status: &Status, more: u64) -> StateChange {
     let title = if more == 1 {
         "A dead letter".to_owned()
     } else {
         format!("{} dead letters", count(more))
     };
     let detail = format!("{} since the ledger began", count(status.counter("dead")));
-    change(status.at, Kind::DeadLetter, Tone::Warn, title, detail)
+    change(status.at, ChangeKind::DeadLetter, ChangeTone::Warn, title, detail)
 }
 
-pub(super) fn progress(at: EpochMillis, campaign: &CampaignStatus, said: Said) -> Change {
+pub(super) fn milestones(
+    at: EpochMillis,
+    campaign: &CampaignStatus,
+    said: Milestone,
+) -> StateChange {
     let name = &campaign.name;
     let (title, tone) = match said {
-        Said::Begun(waiting) => (format!("{name}: {} wait", count(waiting)), Tone::Info),
-        Said::Tenths(tenths) => (format!("{name}: {} % is sent", tenths * 10), Tone::Info),
-        Said::Ended(sent) => {
-            (format!("{name}: its queue is empty, {} were sent", count(sent)), Tone::Good)
+        Milestone::Started(waiting) => {
+            (format!("{name}: {} wait", count(waiting)), ChangeTone::Info)
+        }
+        Milestone::Tenths(tenths) => {
+            (format!("{name}: {} % is sent", tenths * 10), ChangeTone::Info)
+        }
+        Milestone::Finished(sent) => {
+            (format!("{name}: its queue is empty, {} were sent", count(sent)), ChangeTone::Good)
         }
     };
-    of_campaign(Some(name), change(at, Kind::Progress, tone, title, String::new()))
+    of_campaign(Some(name), change(at, ChangeKind::Progress, tone, title, String::new()))
 }
 
-pub(super) fn operator(record: &ChangeRecord) -> Change {
+pub(super) fn operator(record: &ChangeRecord) -> StateChange {
     let of = record.campaign.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
     let title = format!("{}: {}{of}", record.by, record.action);
     let said = [record.detail.as_str(), record.reason.as_str()];
     let said: Vec<&str> = said.into_iter().filter(|text| !text.is_empty()).collect();
-    let change = change(record.at, Kind::Change, Tone::Info, title, said.join("; "));
+    let change = change(record.at, ChangeKind::Change, ChangeTone::Info, title, said.join("; "));
     of_campaign(record.campaign.as_deref(), change)
 }

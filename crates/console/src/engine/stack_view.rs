@@ -1,15 +1,15 @@
 use tidegate_operate::status::StackFacts;
 use tidegate_operate::top;
 
-use crate::event::Change;
-use crate::figures::{Figures, Recently, Series};
-use crate::watch::Seen;
+use crate::event::StateChange;
+use crate::figures::{RateHistory, RecentSlots, StackFigures};
+use crate::watch::LastSeen;
 
 /// What was last shown, for whoever asks.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct LatestFigures {
     /// The newest figures.
-    pub figures: Figures,
+    pub figures: StackFigures,
     /// Looks at the stack since the console began.
     pub looks: u64,
     /// Of them, those that failed.
@@ -18,19 +18,19 @@ pub struct Shown {
 
 /// What was read, and what was seen of it.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct StackView {
     facts: StackFacts,
     top: top::Dashboard,
-    recently: Recently,
-    series: Series,
-    seen: Seen,
+    recently: RecentSlots,
+    series: RateHistory,
+    seen: LastSeen,
 }
 
-impl Board {
+impl StackView {
     /// The first look: what changed since `seen`, which a console of before remembered.
-    pub(super) fn new(facts: StackFacts, seen: Option<Seen>) -> (Self, Vec<Change>) {
+    pub(super) fn new(facts: StackFacts, seen: Option<LastSeen>) -> (Self, Vec<StateChange>) {
         let top = top::Dashboard::new(&facts);
-        let mut recently = Recently::default();
+        let mut recently = RecentSlots::default();
         recently.see(&facts);
         let mut changes = Vec::new();
         let seen = match seen {
@@ -38,18 +38,18 @@ impl Board {
                 changes = seen.changes(top.status(), true);
                 seen
             }
-            None => Seen::first(top.status()),
+            None => LastSeen::first(top.status()),
         };
-        (Self { facts, top, recently, series: Series::default(), seen }, changes)
+        (Self { facts, top, recently, series: RateHistory::default(), seen }, changes)
     }
 
     /// Takes a look; `counted` where the queues were counted for it.
-    pub(super) fn see(&mut self, facts: StackFacts, counted: bool) -> Vec<Change> {
+    pub(super) fn see(&mut self, facts: StackFacts, counted: bool) -> Vec<StateChange> {
         self.top.update(&facts);
         self.recently.see(&facts);
         self.facts = facts;
         let changes = self.seen.changes(self.top.status(), counted);
-        self.series.add(&Figures::of(&self.top, &self.recently));
+        self.series.add(&StackFigures::of(&self.top, &self.recently));
         changes
     }
 
@@ -62,12 +62,12 @@ impl Board {
         &self.facts
     }
 
-    pub(super) fn seen(&self) -> &Seen {
+    pub(super) fn seen(&self) -> &LastSeen {
         &self.seen
     }
 
-    pub(super) fn figures(&self) -> Figures {
-        Figures::of(&self.top, &self.recently)
+    pub(super) fn figures(&self) -> StackFigures {
+        StackFigures::of(&self.top, &self.recently)
     }
 
     pub(super) fn series(&self) -> String {

@@ -3,22 +3,24 @@ use std::sync::Arc;
 
 use tidegate_delivery::ports::Monotonic;
 
+use super::change_log::{ChangeLog, Cursor, Gap, RecordedChange};
 use super::counts::Counts;
-use super::history::{Cursor, Gap, History, Kept};
-use super::outbox::{Due, Outbox};
-use crate::event::{Change, Telemetry};
-use crate::pace::{Address, Addresses, Allowance, Empty, TokenBucket, TooMany};
+use super::outbox::{NextItem, Outbox};
+use crate::event::{StateChange, Telemetry};
+use crate::rate_limit::{
+    AddressLimits, BucketRate, ClientAddress, EmptyBucket, TokenBucket, TooManyStreams,
+};
 
 /// How many of the newest changes the whole state shows.
 const RECENT: usize = 50;
 
 /// How fast, and how many.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct StreamLimits {
     /// Events of a stream.
-    pub stream: Allowance,
+    pub stream: BucketRate,
     /// Events of a client address, over all its streams.
-    pub address: Allowance,
+    pub address: BucketRate,
     /// Streams of an address at most.
     pub streams_of_address: usize,
     /// Streams of all addresses at most.
@@ -40,7 +42,7 @@ pub struct Frame {
 
 /// What a stream does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum StreamStep {
     /// Sends this.
     Frame(Frame),
     /// Asks again then: something waits for a token.
@@ -52,39 +54,43 @@ pub enum Next {
 }
 
 #[derive(Debug)]
-struct Stream {
-    address: Address,
+struct OpenStream {
+    address: ClientAddress,
     own: TokenBucket,
     outbox: Outbox,
     /// Whose tokens what goes next waits for, so that each wait counts once.
-    waits: Option<Empty>,
+    waits: Option<EmptyBucket>,
 }
 
 /// All streams, what was last said, and what each still has to be told. Time is an argument.
 #[derive(Debug)]
-pub struct Switchboard {
-    limits: Limits,
-    history: History,
+pub struct StreamRegistry {
+    limits: StreamLimits,
+    history: ChangeLog,
     /// JSON of each kind of telemetry, by its index; empty until there is some.
     latest: [Option<Arc<str>>; Telemetry::ALL.len()],
     /// What the whole state has beside it: the curves so far.
     series: Arc<str>,
-    addresses: Addresses,
-    streams: BTreeMap<u64, Stream>,
+    addresses: AddressLimits,
+    streams: BTreeMap<u64, OpenStream>,
     next: u64,
     is_closed: bool,
     counts: Counts,
 }
 
-impl Switchboard {
+impl StreamRegistry {
     /// Without a stream.
-    pub fn new(limits: Limits, history: History) -> Self {
+    pub fn new(limits: StreamLimits, history: ChangeLog) -> Self {
         Self {
             limits,
             history,
             latest: Default::default(),
             series: "null".into(),
-            addresses: Addresses::new(limits.address, limits.streams_of_address, limits.streams),
+            addresses: AddressLimits::new(
+                limits.address,
+                limits.streams_of_address,
+                limits.streams,
+            ),
             streams: BTreeMap::new(),
             next: 0,
             is_closed: false,
@@ -96,13 +102,13 @@ impl Switchboard {
     /// before.
     ///
     /// # Errors
-    /// [`TooMany`].
+    /// [`TooManyStreams`].
     pub fn open(
         &mut self,
-        address: Address,
+        address: ClientAddress,
         last: Option<&str>,
         now: Monotonic,
-    ) -> Result<u64, TooMany> {
+    ) -> Result<u64, TooManyStreams> {
         if let Err(error) = self.addresses.open(address, now) {
             Counts::add(&mut self.counts.refused, error);
             return Err(error);
@@ -129,7 +135,7 @@ impl Switchboard {
             }
         }
         let own = TokenBucket::full(self.limits.stream, now);
-        self.streams.insert(id, Stream { address, own, outbox, waits: None });
+        self.streams.insert(id, OpenStream { address, own, outbox, waits: None });
         Ok(id)
     }
 
@@ -146,8 +152,8 @@ impl Switchboard {
     }
 
     /// Keeps a change, and has it wait for every stream.
-    pub fn publish(&mut self, change: Change) {
-        let kept = self.history.keep(change);
+    pub fn publish(&mut self, change: StateChange) {
+        let kept = self.history.append(change);
         for stream in self.streams.values_mut() {
             if let Some(dropped) = stream.outbox.push(Arc::clone(&kept)) {
                 Counts::add(&mut self.counts.dropped, dropped.change.kind.name());
@@ -173,37 +179,37 @@ impl Switchboard {
     }
 
     /// What stream `id` does now.
-    pub fn next(&mut self, id: u64, now: Monotonic) -> Next {
+    pub fn next(&mut self, id: u64, now: Monotonic) -> StreamStep {
         let Some(stream) = self.streams.get_mut(&id).filter(|_| !self.is_closed) else {
-            return Next::Closed;
+            return StreamStep::Closed;
         };
         if stream.outbox.is_empty() {
-            return Next::Nothing;
+            return StreamStep::Nothing;
         }
         if let Err((at, empty)) = self.addresses.take(stream.address, id, &mut stream.own, now) {
             if stream.waits != Some(empty) {
                 stream.waits = Some(empty);
                 Counts::add(&mut self.counts.empty, empty);
             }
-            return Next::At(at);
+            return StreamStep::At(at);
         }
         stream.waits = None;
-        let Some(due) = stream.outbox.take() else { return Next::Nothing };
+        let Some(due) = stream.outbox.take() else { return StreamStep::Nothing };
         let known = stream.outbox.known();
         let frame = self.frame(due, known);
         Counts::add(&mut self.counts.sent, frame.event);
         self.counts.gaps += u64::from(frame.event == "gap");
-        Next::Frame(frame)
+        StreamStep::Frame(frame)
     }
 
-    fn frame(&self, due: Due, known: Option<u64>) -> Frame {
+    fn frame(&self, due: NextItem, known: Option<u64>) -> Frame {
         let cursor = known.map(|seq| Cursor { history: self.history.name().to_owned(), seq });
         let (event, id, data) = match due {
-            Due::State => ("state", cursor, self.state().into()),
+            NextItem::State => ("state", cursor, self.state().into()),
             // Without an id: a client that goes now is told of the gap again.
-            Due::Gap(gap) => ("gap", None, words(gap).into()),
-            Due::Change(kept) => (kept.change.kind.name(), cursor, Arc::clone(&kept.json)),
-            Due::Telemetry(telemetry) => (telemetry.name(), None, self.newest(telemetry)),
+            NextItem::Gap(gap) => ("gap", None, words(gap).into()),
+            NextItem::Change(kept) => (kept.change.kind.name(), cursor, Arc::clone(&kept.json)),
+            NextItem::Telemetry(telemetry) => (telemetry.name(), None, self.newest(telemetry)),
         };
         let id = id.map(|cursor| cursor.to_string());
         Frame { event, id, is_first: event == "state", data }
@@ -216,7 +222,7 @@ impl Switchboard {
 
     /// The whole state: the newest of everything.
     pub fn state(&self) -> String {
-        let recent: Vec<&Arc<Kept>> = self.history.all().rev().take(RECENT).collect();
+        let recent: Vec<&Arc<RecordedChange>> = self.history.all().rev().take(RECENT).collect();
         let recent: Vec<&str> = recent.into_iter().rev().map(|kept| &*kept.json).collect();
         let newest = Telemetry::ALL
             .map(|telemetry| format!("\"{}\":{}", telemetry.name(), self.newest(telemetry)));
@@ -225,7 +231,7 @@ impl Switchboard {
     }
 
     /// The changes that are kept, the oldest first.
-    pub fn history(&self) -> &History {
+    pub fn history(&self) -> &ChangeLog {
         &self.history
     }
 

@@ -3,22 +3,22 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::event::Change;
+use crate::event::StateChange;
 
 /// How many changes are kept.
-pub(crate) const KEPT: usize = 1_000;
+pub(crate) const MAX_CHANGES: usize = 1_000;
 
 /// A change, and its words on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct RecordedChange {
     /// The change.
-    pub change: Change,
+    pub change: StateChange,
     /// As JSON, on one line.
     pub json: Arc<str>,
 }
 
-impl From<Change> for Kept {
-    fn from(change: Change) -> Self {
+impl From<StateChange> for RecordedChange {
+    fn from(change: StateChange) -> Self {
         // It holds text and numbers: there is nothing that JSON could not say.
         let json = serde_json::to_string(&change).unwrap_or_default().into();
         Self { change, json }
@@ -68,21 +68,21 @@ pub enum Gap {
 
 /// The newest changes, in their order.
 #[derive(Clone, Debug)]
-pub struct History {
+pub struct ChangeLog {
     name: String,
-    kept: VecDeque<Arc<Kept>>,
+    kept: VecDeque<Arc<RecordedChange>>,
     next: u64,
     most: usize,
 }
 
-impl History {
+impl ChangeLog {
     /// A history of this name, with the changes that are known of it, the oldest first; of more than
     /// are kept, the newest.
-    pub fn new(name: String, changes: Vec<Change>) -> Self {
-        Self::of_most(name, changes, KEPT)
+    pub fn new(name: String, changes: Vec<StateChange>) -> Self {
+        Self::with_capacity(name, changes, MAX_CHANGES)
     }
 
-    pub(super) fn of_most(name: String, changes: Vec<Change>, most: usize) -> Self {
+    pub(super) fn with_capacity(name: String, changes: Vec<StateChange>, most: usize) -> Self {
         let next = changes.last().map_or(1, |change| change.seq + 1);
         let skipped = changes.len().saturating_sub(most);
         let kept = changes.into_iter().skip(skipped).map(|change| Arc::new(change.into()));
@@ -100,8 +100,8 @@ impl History {
     }
 
     /// Keeps a change, and gives it its place.
-    pub fn keep(&mut self, change: Change) -> Arc<Kept> {
-        let kept = Arc::new(Kept::from(Change { seq: self.next, ..change }));
+    pub fn append(&mut self, change: StateChange) -> Arc<RecordedChange> {
+        let kept = Arc::new(RecordedChange::from(StateChange { seq: self.next, ..change }));
         self.next += 1;
         if self.kept.len() >= self.most {
             self.kept.pop_front();
@@ -111,12 +111,12 @@ impl History {
     }
 
     /// All that are kept, the oldest first.
-    pub fn all(&self) -> impl DoubleEndedIterator<Item = &Arc<Kept>> + ExactSizeIterator {
+    pub fn all(&self) -> impl DoubleEndedIterator<Item = &Arc<RecordedChange>> + ExactSizeIterator {
         self.kept.iter()
     }
 
     /// What came after `cursor`, and what of it is not kept any more.
-    pub fn after(&self, cursor: &Cursor) -> (Vec<Arc<Kept>>, Option<Gap>) {
+    pub fn after(&self, cursor: &Cursor) -> (Vec<Arc<RecordedChange>>, Option<Gap>) {
         if cursor.history != self.name || cursor.seq > self.last() {
             return (Vec::new(), Some(Gap::Unknown));
         }

@@ -9,28 +9,28 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::event::Change;
-use crate::stream::History;
-use crate::watch::Seen;
+use crate::event::StateChange;
+use crate::stream::ChangeLog;
+use crate::watch::LastSeen;
 
 /// How many changes are remembered.
-const REMEMBERED: usize = 500;
+const MAX_SAVED_CHANGES: usize = 500;
 /// Of which form the file is: another one is not read.
 const FORM: u32 = 1;
 
 /// What is remembered.
 #[derive(Debug, Serialize, Deserialize)]
-struct Remembered {
+struct SavedState {
     form: u32,
     stack: String,
     history: String,
-    changes: Vec<Change>,
-    seen: Seen,
+    changes: Vec<StateChange>,
+    seen: LastSeen,
 }
 
 /// Why nothing is remembered.
 #[derive(Debug, Error)]
-pub enum MemoryError {
+pub enum StateFileError {
     /// Another console has the file.
     #[error("{}: another console of this stack uses it", .0.display())]
     Taken(PathBuf),
@@ -48,21 +48,21 @@ pub enum MemoryError {
 
 /// A file that is this console's alone while it runs.
 #[derive(Debug)]
-pub struct Memory {
+pub struct StateFile {
     path: PathBuf,
     stack: String,
     /// Held as long as the console runs.
     _lock: File,
 }
 
-impl Memory {
+impl StateFile {
     /// Opens the file of `stack`, and makes its folder. Nobody but its owner can read it.
     ///
     /// # Errors
-    /// [`MemoryError`]; the console can do without.
-    pub fn open(path: &Path, stack: &str) -> Result<Self, MemoryError> {
+    /// [`StateFileError`]; the console can do without.
+    pub fn open(path: &Path, stack: &str) -> Result<Self, StateFileError> {
         let failed =
-            |doing| move |source| MemoryError::File { path: path.to_owned(), doing, source };
+            |doing| move |source| StateFileError::File { path: path.to_owned(), doing, source };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed("its folder cannot be made"))?;
         }
@@ -70,30 +70,30 @@ impl Memory {
         let file = options().open(&lock).map_err(failed("its lock cannot be made"))?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(MemoryError::Taken(path.to_owned())),
+            Err(TryLockError::WouldBlock) => return Err(StateFileError::Taken(path.to_owned())),
             Err(TryLockError::Error(source)) => return Err(failed("it cannot be locked")(source)),
         }
         Ok(Self { path: path.to_owned(), stack: stack.to_owned(), _lock: file })
     }
 
     /// What is remembered; none of a new file, of another stack, or of one that cannot be read.
-    pub fn recall(&self) -> Option<(History, Seen)> {
+    pub fn recall(&self) -> Option<(ChangeLog, LastSeen)> {
         let text = fs::read_to_string(&self.path).ok()?;
-        let remembered: Remembered = serde_json::from_str(&text).ok()?;
+        let remembered: SavedState = serde_json::from_str(&text).ok()?;
         let is_ours = remembered.form == FORM && remembered.stack == self.stack;
-        let history = || History::new(remembered.history, remembered.changes);
+        let history = || ChangeLog::new(remembered.history, remembered.changes);
         is_ours.then(|| (history(), remembered.seen))
     }
 
     /// Remembers; the file is whole at every moment.
     ///
     /// # Errors
-    /// [`MemoryError`].
-    pub fn remember(&self, history: &History, seen: &Seen) -> Result<(), MemoryError> {
-        let newest = history.all().rev().take(REMEMBERED).map(|kept| kept.change.clone());
-        let mut changes: Vec<Change> = newest.collect();
+    /// [`StateFileError`].
+    pub fn remember(&self, history: &ChangeLog, seen: &LastSeen) -> Result<(), StateFileError> {
+        let newest = history.all().rev().take(MAX_SAVED_CHANGES).map(|kept| kept.change.clone());
+        let mut changes: Vec<StateChange> = newest.collect();
         changes.reverse();
-        let remembered = Remembered {
+        let remembered = SavedState {
             form: FORM,
             stack: self.stack.clone(),
             history: history.name().to_owned(),
@@ -101,7 +101,7 @@ impl Memory {
             seen: seen.clone(),
         };
         let path = &self.path;
-        let failed = |source| MemoryError::File {
+        let failed = |source| StateFileError::File {
             path: path.clone(),
             doing: "it cannot be written",
             source,
@@ -125,7 +125,7 @@ fn options() -> OpenOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Kind;
+    use crate::event::ChangeKind;
     use crate::stream::tests::change;
 
     fn folder(name: &str) -> PathBuf {
@@ -136,21 +136,21 @@ mod tests {
     fn what_was_seen_is_known_after_a_restart_and_a_second_console_does_without() {
         let folder = folder("memory");
         let path = folder.join("tidegate.json");
-        let memory = Memory::open(&path, "tidegate").unwrap();
+        let memory = StateFile::open(&path, "tidegate").unwrap();
         assert!(memory.recall().is_none());
-        let mut history = History::new("h".to_owned(), Vec::new());
-        for _ in 0..REMEMBERED + 3 {
-            history.keep(change(Kind::Hold, "x"));
+        let mut history = ChangeLog::new("h".to_owned(), Vec::new());
+        for _ in 0..MAX_SAVED_CHANGES + 3 {
+            history.append(change(ChangeKind::Hold, "x"));
         }
-        memory.remember(&history, &Seen::default()).unwrap();
-        assert!(matches!(Memory::open(&path, "tidegate"), Err(MemoryError::Taken(_))));
+        memory.remember(&history, &LastSeen::default()).unwrap();
+        assert!(matches!(StateFile::open(&path, "tidegate"), Err(StateFileError::Taken(_))));
         drop(memory);
-        let again = Memory::open(&path, "tidegate").unwrap();
+        let again = StateFile::open(&path, "tidegate").unwrap();
         let (recalled, seen) = again.recall().unwrap();
         assert_eq!((recalled.name(), recalled.last()), ("h", history.last()));
-        assert_eq!((recalled.all().len(), seen), (REMEMBERED, Seen::default()));
+        assert_eq!((recalled.all().len(), seen), (MAX_SAVED_CHANGES, LastSeen::default()));
         drop(again);
-        let other = Memory::open(&path, "other").unwrap();
+        let other = StateFile::open(&path, "other").unwrap();
         assert!(other.recall().is_none(), "another stack's changes are none of its own");
         fs::write(&path, "{\"form\":1,").unwrap();
         assert!(other.recall().is_none(), "half a file is none");
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_made_is_named() {
-        let error = Memory::open(Path::new("/proc/none/tidegate.json"), "tidegate").unwrap_err();
+        let error = StateFile::open(Path::new("/proc/none/tidegate.json"), "tidegate").unwrap_err();
         assert!(error.to_string().contains("/proc/none/tidegate.json"), "{error}");
     }
 }

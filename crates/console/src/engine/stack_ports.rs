@@ -14,7 +14,7 @@ pub(super) const LETTERS: usize = 1_000;
 
 /// A stack, and how it is reached: the console sees and steers it through this alone.
 #[derive(Clone, Debug)]
-pub struct Site<Q, L, A, C> {
+pub struct StackPorts<Q, L, A, C> {
     /// What `tidegate status` is told by.
     pub settings: StatusSettings,
     /// Who runs the console.
@@ -35,7 +35,7 @@ pub struct Site<Q, L, A, C> {
     pub clock: C,
 }
 
-impl<Q, L, A, C> Site<Q, L, A, C>
+impl<Q, L, A, C> StackPorts<Q, L, A, C>
 where
     Q: Queues,
     L: Ledger + Marks + History,

@@ -10,16 +10,16 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::clock::{Clock, SystemClock};
-use crate::config::{Change, SandboxConfig};
-use crate::engine::Engine;
+use crate::clock::{SandboxClock, SteadyClock};
+use crate::config::{SesSandboxConfig, SettingsChange};
+use crate::engine::SesEngine;
 use crate::http;
-use crate::mailbox::Mail;
-use crate::stats::Stats;
+use crate::mailbox::MailRecord;
+use crate::stats::SesStats;
 
 /// Why a sandbox did not start.
 #[derive(Debug, Error)]
-pub enum SandboxError {
+pub enum SesSandboxError {
     /// The address cannot be bound: most often another program holds the port.
     #[error("cannot listen on {addr}")]
     Listen {
@@ -33,66 +33,69 @@ pub enum SandboxError {
 
 /// Starts sandboxes.
 #[derive(Debug, Clone, Copy)]
-pub struct Sandbox;
+pub struct SesSandbox;
 
-impl Sandbox {
+impl SesSandbox {
     /// Binds `addr` (port 0 takes a free one) and serves from the current tokio runtime until
-    /// [`Running::shutdown`], or until the handle is dropped.
+    /// [`SesSandboxServer::shutdown`], or until the handle is dropped.
     ///
     /// # Errors
-    /// [`SandboxError::Listen`] where the address cannot be bound.
-    pub async fn start(config: SandboxConfig, addr: SocketAddr) -> Result<Running, SandboxError> {
-        Self::start_at(config, addr, SystemClock::start()).await
+    /// [`SesSandboxError::Listen`] where the address cannot be bound.
+    pub async fn start(
+        config: SesSandboxConfig,
+        addr: SocketAddr,
+    ) -> Result<SesSandboxServer, SesSandboxError> {
+        Self::start_at(config, addr, SteadyClock::start()).await
     }
 
-    /// Like [`Sandbox::start`], with a clock of the caller's for quota and times of arrival.
+    /// Like [`SesSandbox::start`], with a clock of the caller's for quota and times of arrival.
     /// Latencies are slept on tokio's clock.
     ///
     /// # Errors
-    /// [`SandboxError::Listen`] where the address cannot be bound.
+    /// [`SesSandboxError::Listen`] where the address cannot be bound.
     pub async fn start_at(
-        config: SandboxConfig,
+        config: SesSandboxConfig,
         addr: SocketAddr,
-        clock: impl Clock,
-    ) -> Result<Running, SandboxError> {
-        let refused = |source| SandboxError::Listen { addr, source };
+        clock: impl SandboxClock,
+    ) -> Result<SesSandboxServer, SesSandboxError> {
+        let refused = |source| SesSandboxError::Listen { addr, source };
         let listener = Listener::bind(addr).await.map_err(refused)?;
         Self::start_on(config, listener, clock).map_err(refused)
     }
 
-    /// Like [`Sandbox::start_at`], on a listener of the caller's.
+    /// Like [`SesSandbox::start_at`], on a listener of the caller's.
     ///
     /// # Errors
     /// Where the listener's address cannot be told.
     pub fn start_on(
-        config: SandboxConfig,
+        config: SesSandboxConfig,
         listener: Listener,
-        clock: impl Clock,
-    ) -> io::Result<Running> {
+        clock: impl SandboxClock,
+    ) -> io::Result<SesSandboxServer> {
         let addr = listener.local_addr()?;
         let url = format!("{}://{addr}", listener.scheme());
         let (stop, stopped) = watch::channel(false);
-        let engine = Mutex::new(Engine::new(config, clock.now_ns()));
-        let shared = Arc::new(Shared { engine, clock: Box::new(clock), stopped });
-        let task = tokio::spawn(http::serve(listener, Arc::clone(&shared)));
-        Ok(Running { addr, url, shared, stop, task })
+        let engine = Mutex::new(SesEngine::new(config, clock.now_ns()));
+        let state = Arc::new(SandboxState { engine, clock: Box::new(clock), stopped });
+        let task = tokio::spawn(http::serve(listener, Arc::clone(&state)));
+        Ok(SesSandboxServer { addr, url, state, stop, task })
     }
 }
 
 /// What every request and every handle shares.
-pub(crate) struct Shared {
-    engine: Mutex<Engine>,
-    clock: Box<dyn Clock>,
+pub(crate) struct SandboxState {
+    engine: Mutex<SesEngine>,
+    clock: Box<dyn SandboxClock>,
     stopped: watch::Receiver<bool>,
 }
 
-impl Shared {
+impl SandboxState {
     pub(crate) fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
 
     /// A panic while the engine was held leaves figures that are off by one request at most.
-    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
+    pub(crate) fn engine(&self) -> MutexGuard<'_, SesEngine> {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,7 +105,7 @@ impl Shared {
         let _ = self.stopped.clone().wait_for(|stopped| *stopped).await;
     }
 
-    pub(crate) fn change(&self, change: Change) -> SandboxConfig {
+    pub(crate) fn change(&self, change: SettingsChange) -> SesSandboxConfig {
         let now_ns = self.now_ns();
         let mut engine = self.engine();
         let config = engine.config().clone().changed(change);
@@ -110,22 +113,22 @@ impl Shared {
         config
     }
 
-    pub(crate) fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> SesStats {
         self.engine().stats(self.now_ns())
     }
 }
 
 /// A sandbox that serves. Dropping it ends the sandbox at once.
 #[must_use = "dropping it ends the sandbox"]
-pub struct Running {
+pub struct SesSandboxServer {
     addr: SocketAddr,
     url: String,
-    shared: Arc<Shared>,
+    state: Arc<SandboxState>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
-impl Running {
+impl SesSandboxServer {
     /// The address it is bound to.
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -137,13 +140,13 @@ impl Running {
     }
 
     /// Settings and figures.
-    pub fn control(&self) -> Control {
-        Control { shared: Arc::clone(&self.shared) }
+    pub fn control(&self) -> SandboxControl {
+        SandboxControl { state: Arc::clone(&self.state) }
     }
 
     /// The mails that were accepted.
     pub fn mailbox(&self) -> Mailbox {
-        Mailbox { shared: Arc::clone(&self.shared) }
+        Mailbox { state: Arc::clone(&self.state) }
     }
 
     /// Stops listening, lets requests in flight end (for at most 5 s; those that a fault leaves
@@ -156,13 +159,13 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for SesSandboxServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl std::fmt::Debug for Running {
+impl std::fmt::Debug for SesSandboxServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running").field("addr", &self.addr).finish_non_exhaustive()
     }
@@ -170,46 +173,46 @@ impl std::fmt::Debug for Running {
 
 /// Changes and watches a running sandbox.
 #[derive(Clone)]
-pub struct Control {
-    shared: Arc<Shared>,
+pub struct SandboxControl {
+    state: Arc<SandboxState>,
 }
 
-impl Control {
+impl SandboxControl {
     /// The settings in force.
-    pub fn config(&self) -> SandboxConfig {
-        self.shared.engine().config().clone()
+    pub fn config(&self) -> SesSandboxConfig {
+        self.state.engine().config().clone()
     }
 
     /// Changes settings, all at once, and returns those now in force.
-    pub fn change(&self, change: Change) -> SandboxConfig {
-        self.shared.change(change)
+    pub fn change(&self, change: SettingsChange) -> SesSandboxConfig {
+        self.state.change(change)
     }
 
     /// Figures of what arrived.
-    pub fn stats(&self) -> Stats {
-        self.shared.stats()
+    pub fn stats(&self) -> SesStats {
+        self.state.stats()
     }
 }
 
 /// Looks into a running sandbox's mailbox.
 #[derive(Clone)]
 pub struct Mailbox {
-    shared: Arc<Shared>,
+    state: Arc<SandboxState>,
 }
 
 impl Mailbox {
     /// Up to `limit` mails that came after the mail numbered `seq`; 0 for the oldest kept.
-    pub fn after(&self, seq: u64, limit: usize) -> Vec<Arc<Mail>> {
-        self.shared.engine().mails().after(seq, limit)
+    pub fn after(&self, seq: u64, limit: usize) -> Vec<Arc<MailRecord>> {
+        self.state.engine().mails().after(seq, limit)
     }
 
     /// A mail by its number, and its request's body while that is kept.
-    pub fn get(&self, seq: u64) -> Option<(Arc<Mail>, Option<Bytes>)> {
-        self.shared.engine().mails().get(seq)
+    pub fn get(&self, seq: u64) -> Option<(Arc<MailRecord>, Option<Bytes>)> {
+        self.state.engine().mails().get(seq)
     }
 
     /// Empties mailbox and stats; the quota's state and the numbering of mails go on.
     pub fn clear(&self) {
-        self.shared.engine().clear();
+        self.state.engine().clear();
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_delivery::ports::Monotonic;
 
-use super::bucket::{Allowance, TokenBucket};
+use super::bucket::{BucketRate, TokenBucket};
 
 /// A stream that does not come for its token within so long has its place given away.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -15,17 +15,17 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// what a single customer is given.
 ///
 /// ```
-/// use tidegate_console::pace::Address;
-/// let of = |text: &str| Ok::<_, std::net::AddrParseError>(Address::of(text.parse()?));
+/// use tidegate_console::rate_limit::ClientAddress;
+/// let of = |text: &str| Ok::<_, std::net::AddrParseError>(ClientAddress::of(text.parse()?));
 /// assert_eq!(of("::ffff:192.0.2.7")?, of("192.0.2.7")?);
 /// assert_eq!(of("2001:db8::1")?, of("2001:db8::2:3")?);
 /// assert_ne!(of("192.0.2.7")?, of("192.0.2.8")?);
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Address(IpAddr);
+pub struct ClientAddress(IpAddr);
 
-impl Address {
+impl ClientAddress {
     /// The one that `ip` counts to.
     pub fn of(ip: IpAddr) -> Self {
         match ip.to_canonical() {
@@ -40,7 +40,7 @@ impl Address {
 
 /// Why no stream is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TooMany {
+pub enum TooManyStreams {
     /// The address has as many as it may.
     OfAddress,
     /// The console has.
@@ -49,34 +49,34 @@ pub enum TooMany {
 
 /// A stream that waits for its address's tokens.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct WaitingStream {
     stream: u64,
     /// When its token is there, if nobody before it leaves.
     due: Monotonic,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct AddressState {
     bucket: TokenBucket,
     streams: usize,
     /// In the order in which they came: each has the next token that comes after those before it.
-    line: VecDeque<Waiting>,
+    line: VecDeque<WaitingStream>,
 }
 
 /// The client addresses that have streams, or lately had.
 #[derive(Debug)]
-pub struct Addresses {
-    allowance: Allowance,
+pub struct AddressLimits {
+    allowance: BucketRate,
     most_of_one: usize,
     most_of_all: usize,
     streams: usize,
-    entries: BTreeMap<Address, Entry>,
+    entries: BTreeMap<ClientAddress, AddressState>,
     swept_at: Monotonic,
 }
 
-impl Addresses {
+impl AddressLimits {
     /// None yet. Each may have `most_of_one` streams, all together `most_of_all`.
-    pub const fn new(allowance: Allowance, most_of_one: usize, most_of_all: usize) -> Self {
+    pub const fn new(allowance: BucketRate, most_of_one: usize, most_of_all: usize) -> Self {
         Self {
             allowance,
             most_of_one,
@@ -90,17 +90,17 @@ impl Addresses {
     /// Counts a new stream of `address`.
     ///
     /// # Errors
-    /// [`TooMany`]: it is not counted, and must not be opened.
-    pub fn open(&mut self, address: Address, now: Monotonic) -> Result<(), TooMany> {
+    /// [`TooManyStreams`]: it is not counted, and must not be opened.
+    pub fn open(&mut self, address: ClientAddress, now: Monotonic) -> Result<(), TooManyStreams> {
         self.sweep(now);
         if self.streams >= self.most_of_all {
-            return Err(TooMany::OfAll);
+            return Err(TooManyStreams::OfAll);
         }
         let bucket = TokenBucket::full(self.allowance, now);
-        let new = || Entry { bucket, streams: 0, line: VecDeque::new() };
+        let new = || AddressState { bucket, streams: 0, line: VecDeque::new() };
         let entry = self.entries.entry(address).or_insert_with(new);
         if entry.streams >= self.most_of_one {
-            return Err(TooMany::OfAddress);
+            return Err(TooManyStreams::OfAddress);
         }
         entry.streams += 1;
         self.streams += 1;
@@ -108,7 +108,7 @@ impl Addresses {
     }
 
     /// Counts a stream of `address` no more.
-    pub fn close(&mut self, address: Address, stream: u64) {
+    pub fn close(&mut self, address: ClientAddress, stream: u64) {
         if let Some(entry) = self.entries.get_mut(&address) {
             entry.streams = entry.streams.saturating_sub(1);
             entry.line.retain(|waiting| waiting.stream != stream);
@@ -138,28 +138,29 @@ impl Addresses {
     /// Nothing was taken of either; when to ask again, and which of the two was empty.
     pub fn take(
         &mut self,
-        address: Address,
+        address: ClientAddress,
         stream: u64,
         own: &mut TokenBucket,
         now: Monotonic,
-    ) -> Result<(), (Monotonic, Empty)> {
+    ) -> Result<(), (Monotonic, EmptyBucket)> {
         let own_at = own.ready_at(1);
         if own_at > now {
-            return Err((own_at, Empty::Stream));
+            return Err((own_at, EmptyBucket::Stream));
         }
         let Some(entry) = self.entries.get_mut(&address) else {
-            return Err((now + PATIENCE, Empty::Address));
+            return Err((now + PATIENCE, EmptyBucket::Address));
         };
-        let late = |waiting: &Waiting| waiting.stream != stream && waiting.due + PATIENCE < now;
+        let late =
+            |waiting: &WaitingStream| waiting.stream != stream && waiting.due + PATIENCE < now;
         entry.line.retain(|waiting| !late(waiting));
         let place = entry.line.iter().position(|waiting| waiting.stream == stream);
         let before = place.unwrap_or(entry.line.len());
         let due = entry.bucket.ready_at(u32::try_from(before + 1).unwrap_or(u32::MAX));
         if due > now {
             if place.is_none() {
-                entry.line.push_back(Waiting { stream, due });
+                entry.line.push_back(WaitingStream { stream, due });
             }
-            return Err((due, Empty::Address));
+            return Err((due, EmptyBucket::Address));
         }
         if let Some(place) = place {
             entry.line.remove(place);
@@ -172,7 +173,7 @@ impl Addresses {
 
 /// Which bucket had no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Empty {
+pub enum EmptyBucket {
     /// The stream's own.
     Stream,
     /// The address's.

@@ -10,12 +10,12 @@ fn at(millis: u64) -> Monotonic {
     Monotonic::from_origin(Duration::from_millis(millis))
 }
 
-fn allowance(per_second: f64, burst: u32) -> Allowance {
-    Allowance::new(per_second, burst).unwrap()
+fn allowance(per_second: f64, burst: u32) -> BucketRate {
+    BucketRate::new(per_second, burst).unwrap()
 }
 
-fn address(last: u8) -> Address {
-    Address::of(std::net::IpAddr::from([192, 0, 2, last]))
+fn address(last: u8) -> ClientAddress {
+    ClientAddress::of(std::net::IpAddr::from([192, 0, 2, last]))
 }
 
 /// The most of `times` within any stretch of `span`.
@@ -57,7 +57,7 @@ proptest! {
         seconds in 5_u64..20
     ) {
         let (of_all, of_one) = (allowance(f64::from(rate), burst), allowance(f64::from(own_rate), own_burst));
-        let mut addresses = Addresses::new(of_all, 100, 100);
+        let mut addresses = AddressLimits::new(of_all, 100, 100);
         let mut own: Vec<TokenBucket> = (0..streams).map(|_| TokenBucket::full(of_one, at(0))).collect();
         for _ in 0..streams {
             addresses.open(address(1), at(0)).unwrap();
@@ -109,27 +109,30 @@ proptest! {
 
 #[test]
 fn what_the_stream_may_have_is_kept_where_its_address_refuses() {
-    let mut addresses = Addresses::new(allowance(1.0, 1), 10, 10);
+    let mut addresses = AddressLimits::new(allowance(1.0, 1), 10, 10);
     addresses.open(address(1), at(0)).unwrap();
     addresses.open(address(1), at(0)).unwrap();
     let (mut first, mut second) =
         (TokenBucket::full(allowance(1.0, 1), at(0)), TokenBucket::full(allowance(1.0, 1), at(0)));
     assert_eq!(addresses.take(address(1), 1, &mut first, at(0)), Ok(()));
     // The address is empty: the second stream's token stays its own.
-    assert_eq!(addresses.take(address(1), 2, &mut second, at(0)), Err((at(1_000), Empty::Address)));
+    assert_eq!(
+        addresses.take(address(1), 2, &mut second, at(0)),
+        Err((at(1_000), EmptyBucket::Address))
+    );
     assert!(second.is_full(at(0)));
     assert_eq!(addresses.take(address(1), 2, &mut second, at(1_000)), Ok(()));
     // The stream is empty, and the address's next token stays there for whoever may have it.
     assert_eq!(
         addresses.take(address(1), 2, &mut second, at(1_500)),
-        Err((at(2_000), Empty::Stream))
+        Err((at(2_000), EmptyBucket::Stream))
     );
     assert_eq!(addresses.take(address(1), 1, &mut first, at(2_000)), Ok(()));
 }
 
 #[test]
 fn a_stream_that_does_not_come_for_its_token_costs_the_others_a_second_at_most() {
-    let mut addresses = Addresses::new(allowance(10.0, 2), 10, 10);
+    let mut addresses = AddressLimits::new(allowance(10.0, 2), 10, 10);
     let mut own = [0, 1, 2].map(|_| TokenBucket::full(allowance(100.0, 100), at(0)));
     for _ in 0..3 {
         addresses.open(address(1), at(0)).unwrap();
@@ -138,30 +141,39 @@ fn a_stream_that_does_not_come_for_its_token_costs_the_others_a_second_at_most()
         addresses.take(address(1), stream, &mut own[0], at(0)).unwrap();
     }
     // The first in line is stalled from now on.
-    assert_eq!(addresses.take(address(1), 1, &mut own[1], at(0)), Err((at(100), Empty::Address)));
-    assert_eq!(addresses.take(address(1), 2, &mut own[2], at(0)), Err((at(200), Empty::Address)));
+    assert_eq!(
+        addresses.take(address(1), 1, &mut own[1], at(0)),
+        Err((at(100), EmptyBucket::Address))
+    );
+    assert_eq!(
+        addresses.take(address(1), 2, &mut own[2], at(0)),
+        Err((at(200), EmptyBucket::Address))
+    );
     assert_eq!(addresses.take(address(1), 2, &mut own[2], at(200)), Ok(()));
     // One token of the bucket is kept for the stalled one, until its place is given away.
-    assert_eq!(addresses.take(address(1), 2, &mut own[2], at(250)), Err((at(300), Empty::Address)));
+    assert_eq!(
+        addresses.take(address(1), 2, &mut own[2], at(250)),
+        Err((at(300), EmptyBucket::Address))
+    );
     assert_eq!(addresses.take(address(1), 2, &mut own[2], at(1_200)), Ok(()));
     assert_eq!(addresses.take(address(1), 2, &mut own[2], at(1_200)), Ok(()));
 }
 
 #[test]
 fn an_address_has_so_many_streams_and_all_together_so_many() {
-    let mut addresses = Addresses::new(allowance(30.0, 60), 2, 3);
+    let mut addresses = AddressLimits::new(allowance(30.0, 60), 2, 3);
     assert_eq!(addresses.open(address(1), at(0)), Ok(()));
     assert_eq!(addresses.open(address(1), at(0)), Ok(()));
-    assert_eq!(addresses.open(address(1), at(0)), Err(TooMany::OfAddress));
+    assert_eq!(addresses.open(address(1), at(0)), Err(TooManyStreams::OfAddress));
     assert_eq!(addresses.open(address(2), at(0)), Ok(()));
-    assert_eq!(addresses.open(address(3), at(0)), Err(TooMany::OfAll));
+    assert_eq!(addresses.open(address(3), at(0)), Err(TooManyStreams::OfAll));
     addresses.close(address(1), 0);
     assert_eq!(addresses.open(address(1), at(0)), Ok(()));
 }
 
 #[test]
 fn an_idle_address_is_forgotten_once_its_bucket_is_full_and_not_before() {
-    let mut addresses = Addresses::new(allowance(1.0, 60), 2, 100);
+    let mut addresses = AddressLimits::new(allowance(1.0, 60), 2, 100);
     let mut own = TokenBucket::full(allowance(100.0, 100), at(0));
     addresses.open(address(1), at(0)).unwrap();
     for _ in 0..60 {
@@ -177,7 +189,7 @@ fn an_idle_address_is_forgotten_once_its_bucket_is_full_and_not_before() {
 #[test]
 fn an_allowance_says_what_is_allowed() {
     for text in ["5", "5/s", "5/s:0", "0.01/s:1", "x/s:1", "5/s:1.5", "-1/s:3"] {
-        let error = text.parse::<Allowance>().unwrap_err().to_string();
+        let error = text.parse::<BucketRate>().unwrap_err().to_string();
         assert!(error.contains(text) && error.contains("0.1 to 1000"), "{error}");
     }
 }

@@ -2,16 +2,16 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use super::figures::Phase;
-use super::report::{Ending, Report};
+use super::figures::RunPhase;
+use super::report::{Ending, LocalReport};
 
-impl Display for Report {
+impl Display for LocalReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&text(self).unwrap_or_default())
     }
 }
 
-fn text(report: &Report) -> Result<String, fmt::Error> {
+fn text(report: &LocalReport) -> Result<String, fmt::Error> {
     let mut out = String::new();
     let mails = report.mails;
     let how = match report.ending {
@@ -37,7 +37,7 @@ fn text(report: &Report) -> Result<String, fmt::Error> {
     Ok(out)
 }
 
-fn utilisation(report: &Report, out: &mut String) -> fmt::Result {
+fn utilisation(report: &LocalReport, out: &mut String) -> fmt::Result {
     let phases = &report.figures.phases;
     let quota = report.settings.quota;
     for (name, phase) in [
@@ -51,7 +51,7 @@ fn utilisation(report: &Report, out: &mut String) -> fmt::Result {
     writeln!(out, "{:29}{worst} arrived, quota {quota}", "worst sliding second")
 }
 
-fn of_phase(phase: &Phase) -> String {
+fn of_phase(phase: &RunPhase) -> String {
     let Some(used) = phase.utilisation else {
         return "not told: the phase is too short".to_owned();
     };
@@ -61,7 +61,7 @@ fn of_phase(phase: &Phase) -> String {
     format!("{:.2} % of the quota over {} windows{worst}", used * 100.0, phase.windows)
 }
 
-fn shares(report: &Report, out: &mut String) -> fmt::Result {
+fn shares(report: &LocalReport, out: &mut String) -> fmt::Result {
     let figures = &report.figures;
     for (name, phase) in [
         ("shares, both waiting", &figures.phases.all_waiting),
@@ -85,7 +85,7 @@ fn shares(report: &Report, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-fn counts(report: &Report, out: &mut String) -> fmt::Result {
+fn counts(report: &LocalReport, out: &mut String) -> fmt::Result {
     let refused = report.sandbox.refused.iter().filter(|(_, count)| **count > 0);
     let refused: Vec<_> = refused.map(|(code, count)| format!("{count} {code}")).collect();
     let refused = if refused.is_empty() { "none".to_owned() } else { refused.join(", ") };

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 /// A campaign from when its queue fills until it is empty again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Run {
+pub(super) struct SendingRun {
     /// What had been sent when it began.
     base: u64,
     /// The tenths of it that were told; none while nothing waits.
@@ -16,25 +16,25 @@ const EMPTY_LOOKS: u8 = 2;
 
 /// What is said of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Milestone {
     /// So many wait.
-    Begun(u64),
+    Started(u64),
     /// So many tenths are sent.
     Tenths(u64),
     /// All of it, so many recipients.
-    Ended(u64),
+    Finished(u64),
 }
 
-impl Run {
+impl SendingRun {
     /// Takes a look: so many recipients sent since the ledger began, so many messages waiting.
-    pub(super) fn look(&mut self, sent: u64, waiting: u64) -> Option<Said> {
+    pub(super) fn look(&mut self, sent: u64, waiting: u64) -> Option<Milestone> {
         if waiting == 0 {
             self.empty = self.empty.saturating_add(1);
             if self.empty < EMPTY_LOOKS {
                 return None;
             }
             let of_run = sent.saturating_sub(std::mem::replace(&mut self.base, sent));
-            return self.tenths.take().map(|_| Said::Ended(of_run));
+            return self.tenths.take().map(|_| Milestone::Finished(of_run));
         }
         self.empty = 0;
         let of_run = sent.saturating_sub(self.base);
@@ -42,11 +42,11 @@ impl Run {
         match self.tenths {
             None => {
                 self.tenths = Some(tenths);
-                Some(Said::Begun(waiting))
+                Some(Milestone::Started(waiting))
             }
             Some(told) if tenths > told => {
                 self.tenths = Some(tenths);
-                Some(Said::Tenths(tenths))
+                Some(Milestone::Tenths(tenths))
             }
             // What is put on the queue meanwhile takes it back; that is told by the figures.
             Some(told) => {
@@ -63,27 +63,27 @@ mod tests {
 
     #[test]
     fn a_run_is_told_by_its_tenths_and_by_its_end() {
-        let mut run = Run::default();
+        let mut run = SendingRun::default();
         let looks =
             [(0, 1_000), (50, 950), (100, 900), (350, 650), (360, 640), (990, 10), (1_000, 0)];
         let said: Vec<_> = looks.map(|(sent, waiting)| run.look(sent, waiting)).into();
-        let tenths = |tenths| Some(Said::Tenths(tenths));
+        let tenths = |tenths| Some(Milestone::Tenths(tenths));
         assert_eq!(
             said,
-            [Some(Said::Begun(1_000)), None, tenths(1), tenths(3), None, tenths(9), None]
+            [Some(Milestone::Started(1_000)), None, tenths(1), tenths(3), None, tenths(9), None]
         );
-        assert_eq!(run.look(1_000, 0), Some(Said::Ended(1_000)));
+        assert_eq!(run.look(1_000, 0), Some(Milestone::Finished(1_000)));
         assert_eq!(run.look(1_000, 0), None);
         // The next one counts from there.
-        assert_eq!(run.look(1_000, 100), Some(Said::Begun(100)));
+        assert_eq!(run.look(1_000, 100), Some(Milestone::Started(100)));
         assert_eq!(run.look(1_050, 50), tenths(5));
     }
 
     #[test]
     fn a_queue_that_is_counted_empty_once_has_not_ended() {
-        let mut run = Run::default();
+        let mut run = SendingRun::default();
         run.look(0, 100);
         assert_eq!(run.look(20, 0), None);
-        assert_eq!(run.look(30, 70), Some(Said::Tenths(3)));
+        assert_eq!(run.look(30, 70), Some(Milestone::Tenths(3)));
     }
 }

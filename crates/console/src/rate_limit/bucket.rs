@@ -7,14 +7,14 @@ use tidegate_delivery::ports::Monotonic;
 /// What a bucket is filled with: events a second, and how many it holds.
 ///
 /// ```
-/// use tidegate_console::pace::Allowance;
-/// let allowance: Allowance = "5/s:10".parse()?;
-/// assert_eq!(allowance, Allowance::new(5.0, 10)?);
-/// assert!("0/s:10".parse::<Allowance>().is_err());
-/// # Ok::<(), tidegate_console::pace::InvalidAllowance>(())
+/// use tidegate_console::rate_limit::BucketRate;
+/// let allowance: BucketRate = "5/s:10".parse()?;
+/// assert_eq!(allowance, BucketRate::new(5.0, 10)?);
+/// assert!("0/s:10".parse::<BucketRate>().is_err());
+/// # Ok::<(), tidegate_console::rate_limit::InvalidBucketRate>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowance {
+pub struct BucketRate {
     /// What a token takes to come.
     period: Duration,
     /// How many tokens there are at most.
@@ -26,18 +26,18 @@ pub struct Allowance {
 #[error(
     "{0:?} is no allowance; allowed is RATE/s:BURST with 0.1 to 1000 events a second and a burst of 1 to 10000, such as 5/s:10"
 )]
-pub struct InvalidAllowance(pub String);
+pub struct InvalidBucketRate(pub String);
 
-impl Allowance {
+impl BucketRate {
     /// `per_second` events a second (0.1 to 1,000), `burst` (1 to 10,000) at once.
     ///
     /// # Errors
-    /// [`InvalidAllowance`].
-    pub fn new(per_second: f64, burst: u32) -> Result<Self, InvalidAllowance> {
+    /// [`InvalidBucketRate`].
+    pub fn new(per_second: f64, burst: u32) -> Result<Self, InvalidBucketRate> {
         if (0.1..=1_000.0).contains(&per_second) && (1..=10_000).contains(&burst) {
             return Ok(Self { period: Duration::from_secs_f64(1.0 / per_second), burst });
         }
-        Err(InvalidAllowance(format!("{per_second}/s:{burst}")))
+        Err(InvalidBucketRate(format!("{per_second}/s:{burst}")))
     }
 
     /// How many tokens there are at most.
@@ -51,14 +51,14 @@ impl Allowance {
     }
 }
 
-impl FromStr for Allowance {
-    type Err = InvalidAllowance;
+impl FromStr for BucketRate {
+    type Err = InvalidBucketRate;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts = text.split_once("/s:");
         let parsed =
             parts.and_then(|(rate, burst)| Some((rate.parse().ok()?, burst.parse().ok()?)));
-        let invalid = || InvalidAllowance(text.to_owned());
+        let invalid = || InvalidBucketRate(text.to_owned());
         parsed.ok_or_else(invalid).and_then(|(rate, burst)| Self::new(rate, burst))
     }
 }
@@ -67,20 +67,20 @@ impl FromStr for Allowance {
 /// algorithm (ITU-T I.371) has it. In any stretch of time d it grants at most burst + d / period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
-    allowance: Allowance,
+    allowance: BucketRate,
     full_at: Monotonic,
 }
 
 impl TokenBucket {
     /// A full bucket.
-    pub const fn full(allowance: Allowance, now: Monotonic) -> Self {
+    pub const fn full(allowance: BucketRate, now: Monotonic) -> Self {
         Self { allowance, full_at: now }
     }
 
     /// From when on there are `tokens`; of more than it holds, when as many could have been taken one
     /// by one.
     pub fn ready_at(&self, tokens: u32) -> Monotonic {
-        let Allowance { period, burst } = self.allowance;
+        let BucketRate { period, burst } = self.allowance;
         let missing = self.full_at + period.saturating_mul(tokens);
         missing.before(period.saturating_mul(burst))
     }

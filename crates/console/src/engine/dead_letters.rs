@@ -10,7 +10,7 @@ use tidegate_operate::format::in_full;
 use tidegate_operate::redact::AddressVisibility;
 use tokio::time::sleep;
 
-use super::site::LETTERS;
+use super::stack_ports::LETTERS;
 use super::{Engine, to_json};
 use crate::event::Telemetry;
 
@@ -23,7 +23,7 @@ const EVERY: Duration = Duration::from_secs(15);
 
 /// The dead letters, as a page shows them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Dead {
+pub struct DeadLetterView {
     /// When they were read.
     pub read_at: EpochMillis,
     /// Whether all were.
@@ -38,7 +38,7 @@ pub struct Dead {
     pub letters: Vec<LetterSummary>,
 }
 
-impl Dead {
+impl DeadLetterView {
     pub(super) fn of(
         reading: &LetterSnapshot,
         now: EpochMillis,
@@ -71,7 +71,7 @@ where
         loop {
             // The first time whether or not anything changed: nobody has read them.
             self.hub.watched().await;
-            if self.board.borrow().dead_letters() != (0, 0) {
+            if self.stack_view.borrow().dead_letters() != (0, 0) {
                 let read = self.read_dead_letters().await;
                 sleep(EVERY).await;
                 match read {
@@ -89,12 +89,12 @@ where
     }
 
     /// Reads the dead letters, and shows them.
-    pub(super) async fn read_dead_letters(&self) -> Result<Dead, PortError> {
+    pub(super) async fn read_dead_letters(&self) -> Result<DeadLetterView, PortError> {
         let reading = self.read().await?;
         let now = EpochMillis::from(self.site.clock.wall());
-        let dead = Dead::of(&reading, now, self.site.addresses());
+        let dead = DeadLetterView::of(&reading, now, self.site.addresses());
         let json = to_json(&dead);
-        self.hub.change(|board| board.show(Telemetry::Dead, json.into()));
+        self.hub.change(|stack_view| stack_view.show(Telemetry::Dead, json.into()));
         Ok(dead)
     }
 }

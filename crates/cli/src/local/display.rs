@@ -5,8 +5,8 @@ mod screen;
 use std::io::{IsTerminal as _, Write as _, stderr};
 use std::time::Duration;
 
-use super::plan::Plan;
-use super::track::Progress;
+use super::plan::LocalPlan;
+use super::tracker::RunProgress;
 use screen::Screen;
 
 /// Seconds between two lines where there is no terminal.
@@ -14,7 +14,7 @@ const LINE_EVERY: u64 = 5;
 
 /// What is waiting where, as SQS counts it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Backlog {
+pub struct QueueDepths {
     /// In each campaign's queue, in the order of the campaigns; in flight and delayed ones too.
     pub campaigns: Vec<u64>,
     /// In the merge queue; none in direct mode.
@@ -23,7 +23,7 @@ pub struct Backlog {
     pub dead_letter: u64,
 }
 
-impl Backlog {
+impl QueueDepths {
     /// What waits to be sent.
     pub fn waiting(&self) -> u64 {
         self.campaigns.iter().sum::<u64>() + self.merge.unwrap_or_default()
@@ -32,25 +32,25 @@ impl Backlog {
 
 /// What is shown each second.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Moment {
+pub(super) struct ProgressSnapshot {
     pub(super) headline: String,
-    pub(super) progress: Progress,
-    pub(super) backlog: Backlog,
+    pub(super) progress: RunProgress,
+    pub(super) backlog: QueueDepths,
     pub(super) refused: u64,
     pub(super) elapsed: Duration,
 }
 
 /// Where a run is shown: on standard error, so that standard output is the report's alone.
-pub(super) enum View {
+pub(super) enum ProgressDisplay {
     Screen(Box<Screen>),
     Lines { next: Option<u64> },
     Silent,
 }
 
-impl View {
+impl ProgressDisplay {
     /// A screen on a terminal that is not `shared` with another program, else lines, or nothing where
     /// `quiet`.
-    pub(super) fn new(plan: &Plan, quiet: bool, shared: bool) -> Self {
+    pub(super) fn new(plan: &LocalPlan, quiet: bool, shared: bool) -> Self {
         match (stderr().is_terminal() && !shared, quiet) {
             (true, _) => Self::Screen(Box::new(Screen::new(plan))),
             (false, false) => Self::Lines { next: None },
@@ -70,7 +70,7 @@ impl View {
     }
 
     /// How things stand now.
-    pub(super) fn show(&mut self, plan: &Plan, moment: &Moment) {
+    pub(super) fn show(&mut self, plan: &LocalPlan, moment: &ProgressSnapshot) {
         match self {
             Self::Screen(screen) => screen.show(plan, moment),
             Self::Lines { next } => {
@@ -93,8 +93,8 @@ impl View {
 }
 
 /// One moment in one line.
-fn line(plan: &Plan, moment: &Moment) -> String {
-    let Moment { headline, progress, backlog, refused, elapsed } = moment;
+fn line(plan: &LocalPlan, moment: &ProgressSnapshot) -> String {
+    let ProgressSnapshot { headline, progress, backlog, refused, elapsed } = moment;
     let done = progress.campaigns.iter().all(|campaign| campaign.arrived == campaign.mails);
     if progress.arrived == 0 || done {
         return format!("{}  {headline}", clock(elapsed.as_secs_f64()));
@@ -127,15 +127,19 @@ fn percent(share: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::plan::Campaign;
-    use crate::local::track::CampaignProgress;
+    use crate::local::plan::LocalCampaign;
+    use crate::local::tracker::CampaignProgress;
 
     #[test]
     fn a_line_tells_rate_shares_refusals_and_backlog() {
-        let campaign =
-            |name: &str| Campaign { name: name.to_owned(), weight: 1, mails: 9, recipients: 1 };
-        let plan = Plan { quota: 14.0, campaigns: vec![campaign("big"), campaign("small")] };
-        let progress = Progress {
+        let campaign = |name: &str| LocalCampaign {
+            name: name.to_owned(),
+            weight: 1,
+            mails: 9,
+            recipients: 1,
+        };
+        let plan = LocalPlan { quota: 14.0, campaigns: vec![campaign("big"), campaign("small")] };
+        let progress = RunProgress {
             rate: 13.72,
             arrived: 7,
             campaigns: vec![
@@ -147,16 +151,23 @@ mod tests {
                 },
                 CampaignProgress { arrived: 1, mails: 9, ..Default::default() },
             ],
-            ..Progress::default()
+            ..RunProgress::default()
         };
-        let backlog = Backlog { campaigns: vec![3, 8], merge: Some(2), dead_letter: 1 };
+        let backlog = QueueDepths { campaigns: vec![3, 8], merge: Some(2), dead_letter: 1 };
         let elapsed = Duration::from_secs(75);
-        let moment = Moment { progress, backlog, refused: 1, elapsed, ..Moment::default() };
+        let moment = ProgressSnapshot {
+            progress,
+            backlog,
+            refused: 1,
+            elapsed,
+            ..ProgressSnapshot::default()
+        };
         assert_eq!(
             line(&plan, &moment),
             "1:15  13.7/s of 14  big 6/9 (90.0 %)  small 1/9 (–)  refused 1  waiting 13"
         );
-        let waiting = Moment { headline: "waiting".to_owned(), ..Moment::default() };
+        let waiting =
+            ProgressSnapshot { headline: "waiting".to_owned(), ..ProgressSnapshot::default() };
         assert_eq!(line(&plan, &waiting), "0:00  waiting");
     }
 }

@@ -14,16 +14,16 @@ const NANO: f64 = 1e9;
 /// billionths so that a refill never rounds.
 ///
 /// ```
-/// use ses_sandbox::Quota;
-/// assert_eq!(Quota::per_second(14.0)?.as_f64(), 14.0);
-/// assert!(Quota::per_second(0.0).is_err());
+/// use ses_sandbox::MaxSendRate;
+/// assert_eq!(MaxSendRate::per_second(14.0)?.as_f64(), 14.0);
+/// assert!(MaxSendRate::per_second(0.0).is_err());
 /// # Ok::<(), ses_sandbox::ValueError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "Value")]
-pub struct Quota(u64);
+pub struct MaxSendRate(u64);
 
-impl Quota {
+impl MaxSendRate {
     const ALLOWED: &str = "a number of recipients per second from 0.001 to 1000000";
 
     /// A quota in recipients per second.
@@ -82,7 +82,7 @@ impl Default for BucketSeconds {
     }
 }
 
-impl Default for Quota {
+impl Default for MaxSendRate {
     /// 14 recipients per second, what SES grants an account that leaves its sandbox.
     fn default() -> Self {
         Self(14_000_000_000)
@@ -180,7 +180,7 @@ macro_rules! number_setting {
         }
     };
 }
-number_setting!(Quota, Quota::per_second);
+number_setting!(MaxSendRate, MaxSendRate::per_second);
 number_setting!(BucketSeconds, BucketSeconds::new);
 
 #[expect(
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused_with_the_value_and_what_is_allowed() {
         for text in ["0", "-1", "1000001", "nan", "inf", "fast"] {
-            let error = text.parse::<Quota>().expect_err(text).to_string();
+            let error = text.parse::<MaxSendRate>().expect_err(text).to_string();
             assert!(error.contains("from 0.001 to 1000000"), "{error}");
         }
         let error = "100000".parse::<BucketSeconds>().expect_err("too deep").to_string();
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn strict_mode_counts_whole_recipients_and_at_least_one() {
-        let whole = |rate| Quota::per_second(rate).expect("rate").whole();
+        let whole = |rate| MaxSendRate::per_second(rate).expect("rate").whole();
         assert_eq!([whole(14.0), whole(14.9), whole(0.2), whole(1.0)], [14, 14, 1, 1]);
     }
 

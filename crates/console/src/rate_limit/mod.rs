@@ -7,8 +7,8 @@
 mod addresses;
 mod bucket;
 
-pub use addresses::{Address, Addresses, Empty, TooMany};
-pub use bucket::{Allowance, InvalidAllowance, TokenBucket};
+pub use addresses::{AddressLimits, ClientAddress, EmptyBucket, TooManyStreams};
+pub use bucket::{BucketRate, InvalidBucketRate, TokenBucket};
 
 #[cfg(test)]
 mod tests;

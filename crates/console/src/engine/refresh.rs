@@ -5,7 +5,7 @@ use tidegate_operate::format::in_full;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Engine;
-use crate::event::Kind;
+use crate::event::ChangeKind;
 
 /// While somebody watches, the ledger is read so often, and queues and account so often: SQS counts up
 /// to a minute late.
@@ -14,7 +14,8 @@ const COUNTED_EVERY: Duration = Duration::from_secs(5);
 /// A look that takes longer has failed: pages are told, rather than left without a word.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What a forecast goes by: whoever changed it, through this console or not.
-const FORECAST_ANEW: [Kind; 4] = [Kind::Hold, Kind::Pause, Kind::Quota, Kind::Change];
+const FORECAST_ANEW: [ChangeKind; 4] =
+    [ChangeKind::Hold, ChangeKind::Pause, ChangeKind::Quota, ChangeKind::Change];
 /// While nobody does.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
@@ -25,10 +26,10 @@ where
     A: Account,
     C: Clock,
 {
-    pub(super) async fn keep_looking(&self) {
+    pub(super) async fn keep_refreshing(&self) {
         let mut counted = Instant::now();
         loop {
-            let is_watched = self.hub.look(crate::stream::Switchboard::streams) > 0;
+            let is_watched = self.hub.look(crate::stream::StreamRegistry::streams) > 0;
             let pause = if is_watched { EVERY } else { UNWATCHED };
             let mut is_asked = false;
             tokio::select! {
@@ -40,12 +41,12 @@ where
             if is_due {
                 counted = Instant::now();
             }
-            self.take_look(is_due).await;
+            self.refresh(is_due).await;
         }
     }
 
-    async fn take_look(&self, all: bool) {
-        let before = self.board.borrow().facts().clone();
+    async fn refresh(&self, all: bool) {
+        let before = self.stack_view.borrow().facts().clone();
         let look = async {
             if all { self.site.look().await } else { self.site.look_again(&before).await }
         };
@@ -55,19 +56,19 @@ where
         };
         match read {
             Ok(facts) => {
-                let dead = self.board.borrow().dead_letters();
-                let changes = self.board.borrow_mut().see(facts, all);
+                let dead = self.stack_view.borrow().dead_letters();
+                let changes = self.stack_view.borrow_mut().see(facts, all);
                 if changes.iter().any(|change| FORECAST_ANEW.contains(&change.kind)) {
                     self.forecast_now.notify_one();
                 }
                 self.tell(changes);
-                if self.board.borrow().dead_letters() != dead {
+                if self.stack_view.borrow().dead_letters() != dead {
                     self.dead_now.notify_one();
                 }
             }
             Err(error) => {
                 tracing::warn!(error, "the stack cannot be looked at");
-                self.board.borrow_mut().miss(error);
+                self.stack_view.borrow_mut().miss(error);
             }
         }
         self.show();

@@ -36,13 +36,13 @@ impl fmt::Display for HoldKey {
 
 /// What of a hold is told anew where it changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct HoldSeen {
+pub(super) struct HoldSnapshot {
     pub(super) detail: String,
     pub(super) since: EpochMillis,
     pub(super) until: Option<EpochMillis>,
 }
 
-impl From<&HoldStatus> for HoldSeen {
+impl From<&HoldStatus> for HoldSnapshot {
     fn from(hold: &HoldStatus) -> Self {
         Self { detail: hold.detail.clone(), since: hold.since, until: hold.until }
     }
@@ -51,14 +51,14 @@ impl From<&HoldStatus> for HoldSeen {
 /// What of the quota is told where it changes: what the account and people set; and of the factor,
 /// which moves every few seconds while SES refuses, only whether it lowers anything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct QuotaSeen {
+pub(super) struct QuotaSnapshot {
     pub(super) account: Option<f64>,
     pub(super) configured_cap: Option<f64>,
     pub(super) operator_cap: Option<f64>,
     pub(super) is_lowered: bool,
 }
 
-impl QuotaSeen {
+impl QuotaSnapshot {
     pub(super) fn of(quota: &QuotaStatus) -> Self {
         Self {
             account: quota.account_per_second,

@@ -12,15 +12,15 @@ use tidegate_memory::{QueueSettings, Universe};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::http::{Shared, router};
-use crate::service::{Service, Stats};
+use crate::http::{ServerState, router};
+use crate::service::{Service, SqsStats};
 
 /// How long requests in flight may take once the sandbox is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How a sandbox behaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SandboxConfig {
+pub struct SqsSandboxConfig {
     /// Whether a queue is made when it is first used; else that is refused, as SQS does.
     pub create: bool,
     /// What queues are like as they are made.
@@ -29,7 +29,7 @@ pub struct SandboxConfig {
 
 /// Why a sandbox did not start.
 #[derive(Debug, Error)]
-pub enum SandboxError {
+pub enum SqsSandboxError {
     /// The address cannot be bound: most often another program holds the port.
     #[error("cannot listen on {addr}")]
     Listen {
@@ -43,41 +43,44 @@ pub enum SandboxError {
 
 /// Starts sandboxes.
 #[derive(Debug, Clone, Copy)]
-pub struct Sandbox;
+pub struct SqsSandbox;
 
-impl Sandbox {
+impl SqsSandbox {
     /// Binds `addr` (port 0 takes a free one) and serves from the current tokio runtime until
-    /// [`Running::shutdown`], or until the handle is dropped.
+    /// [`SqsSandboxServer::shutdown`], or until the handle is dropped.
     ///
     /// # Errors
-    /// [`SandboxError::Listen`] where the address cannot be bound.
-    pub async fn start(config: SandboxConfig, addr: SocketAddr) -> Result<Running, SandboxError> {
-        let refused = |source| SandboxError::Listen { addr, source };
+    /// [`SqsSandboxError::Listen`] where the address cannot be bound.
+    pub async fn start(
+        config: SqsSandboxConfig,
+        addr: SocketAddr,
+    ) -> Result<SqsSandboxServer, SqsSandboxError> {
+        let refused = |source| SqsSandboxError::Listen { addr, source };
         let listener = Listener::bind(addr).await.map_err(refused)?;
         Self::start_on(config, listener).map_err(refused)
     }
 
-    /// Like [`Sandbox::start`], on a listener of the caller's.
+    /// Like [`SqsSandbox::start`], on a listener of the caller's.
     ///
     /// # Errors
     /// Where the listener's address cannot be told.
-    pub fn start_on(config: SandboxConfig, listener: Listener) -> io::Result<Running> {
+    pub fn start_on(config: SqsSandboxConfig, listener: Listener) -> io::Result<SqsSandboxServer> {
         let addr = listener.local_addr()?;
         let url = format!("{}://{addr}", listener.scheme());
         let (stop, stopped) = watch::channel(false);
         let service = Service::new(Universe::starting_at(now()), config, url.clone());
-        let shared = Arc::new(Shared { service, stopped });
-        let task = tokio::spawn(serve(listener, Arc::clone(&shared)));
-        Ok(Running { addr, url, shared, stop, task })
+        let state = Arc::new(ServerState { service, stopped });
+        let task = tokio::spawn(serve(listener, Arc::clone(&state)));
+        Ok(SqsSandboxServer { addr, url, state, stop, task })
     }
 }
 
-async fn serve(listener: Listener, shared: Arc<Shared>) {
-    let stopping = Arc::clone(&shared);
-    let server = axum::serve(listener, router(Arc::clone(&shared)))
+async fn serve(listener: Listener, state: Arc<ServerState>) {
+    let stopping = Arc::clone(&state);
+    let server = axum::serve(listener, router(Arc::clone(&state)))
         .with_graceful_shutdown(async move { stopping.stopped().await });
     let cut_off = async {
-        shared.stopped().await;
+        state.stopped().await;
         tokio::time::sleep(GRACE).await;
     };
     tokio::select! {
@@ -99,15 +102,15 @@ fn now() -> Timestamp {
 
 /// A sandbox that serves. Dropping it ends the sandbox at once.
 #[must_use = "dropping it ends the sandbox"]
-pub struct Running {
+pub struct SqsSandboxServer {
     addr: SocketAddr,
     url: String,
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
-impl Running {
+impl SqsSandboxServer {
     /// The address it is bound to.
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -119,8 +122,8 @@ impl Running {
     }
 
     /// What was asked so far, and what lies on the queues.
-    pub async fn stats(&self) -> Stats {
-        self.shared.service.stats().await
+    pub async fn stats(&self) -> SqsStats {
+        self.state.service.stats().await
     }
 
     /// Stops listening, lets requests in flight end (long polls at once, others within 5 s), and
@@ -133,13 +136,13 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for SqsSandboxServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl std::fmt::Debug for Running {
+impl std::fmt::Debug for SqsSandboxServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running").field("addr", &self.addr).finish_non_exhaustive()
     }

@@ -10,7 +10,7 @@ use tidegate_operate::steer::SteerError;
 
 /// Why something was not done, as JSON.
 #[derive(Debug, Serialize)]
-pub(super) struct Refusal {
+pub(super) struct ErrorResponse {
     #[serde(skip)]
     status: StatusCode,
     #[serde(skip)]
@@ -20,7 +20,7 @@ pub(super) struct Refusal {
     field: Option<&'static str>,
 }
 
-impl Refusal {
+impl ErrorResponse {
     pub(super) fn new(status: StatusCode, code: &'static str, error: impl Into<String>) -> Self {
         Self { status, retry_after_s: None, error: error.into(), code, field: None }
     }
@@ -44,12 +44,12 @@ impl Refusal {
     }
 
     pub(super) fn too_many(retry_after_s: u64, error: impl Into<String>) -> Self {
-        let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", error);
-        Self { retry_after_s: Some(retry_after_s), ..refusal }
+        let error_response = Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", error);
+        Self { retry_after_s: Some(retry_after_s), ..error_response }
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let retry_after = self.retry_after_s.map(HeaderValue::from);
         let mut response = (self.status, Json(self)).into_response();
@@ -60,7 +60,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-impl From<JobError> for Refusal {
+impl From<JobError> for ErrorResponse {
     fn from(error: JobError) -> Self {
         let said = in_full(&error);
         match error {
@@ -87,10 +87,10 @@ impl From<JobError> for Refusal {
     }
 }
 
-pub(super) async fn nothing_here() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, "input", "there is nothing here")
+pub(super) async fn not_found() -> ErrorResponse {
+    ErrorResponse::new(StatusCode::NOT_FOUND, "input", "there is nothing here")
 }
 
-pub(super) async fn not_so() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "input", "not by this method")
+pub(super) async fn method_not_allowed() -> ErrorResponse {
+    ErrorResponse::new(StatusCode::METHOD_NOT_ALLOWED, "input", "not by this method")
 }

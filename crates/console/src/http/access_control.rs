@@ -6,9 +6,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
 
 use super::App;
-use super::auth::Known;
+use super::auth::Credential;
 use super::client::{host, is_forwarded, is_loopback, origin};
-use super::refusal::Refusal;
+use super::error_response::ErrorResponse;
 
 /// Nothing but what is ours runs, is shown or is reached; nobody frames it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -32,16 +32,16 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
 pub(super) const CSRF: &str = "x-tidegate-csrf";
 
 /// Every request comes through here.
-pub(super) async fn at_the_door(
+pub(super) async fn screen_requests(
     State(app): State<Arc<App>>,
     request: Request,
     next: Next,
 ) -> Response {
-    let mut response = match admitted(&app, &request) {
+    let mut response = match check_access_without_token(&app, &request) {
         Ok(()) => next.run(request).await,
-        Err(refusal) => {
+        Err(error_response) => {
             tracing::warn!(path = request.uri().path(), "refused at the door");
-            refusal.into_response()
+            error_response.into_response()
         }
     };
     for (name, value) in HEADERS {
@@ -56,18 +56,18 @@ pub(super) async fn at_the_door(
 
 /// Where nothing is asked of whoever comes, it must be this machine that comes: no page of another
 /// site whose name was pointed here, and nobody behind a proxy.
-fn admitted(app: &App, request: &Request) -> Result<(), Refusal> {
+fn check_access_without_token(app: &App, request: &Request) -> Result<(), ErrorResponse> {
     if app.auth.needs_token() {
         return Ok(());
     }
     if is_forwarded(request.headers()) {
-        return Err(Refusal::forbidden(
+        return Err(ErrorResponse::forbidden(
             "a proxy forwards to this console, which has no token: start it with one",
         ));
     }
     match host(request.headers(), request.uri()) {
         Some(host) if is_loopback(&host) => Ok(()),
-        host => Err(Refusal::forbidden(format!(
+        host => Err(ErrorResponse::forbidden(format!(
             "this console is for this machine alone: call it localhost, not {}",
             host.unwrap_or_else(|| "by no name".to_owned())
         ))),
@@ -75,73 +75,85 @@ fn admitted(app: &App, request: &Request) -> Result<(), Refusal> {
 }
 
 /// What only somebody known gets. A browser's page is led to the login.
-pub(super) async fn known(
+pub(super) async fn require_credential(
     State(app): State<Arc<App>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(known) = who(&app, request.headers()) else {
+    let Some(require_credential) = credential_of(&app, request.headers()) else {
         return if request.uri().path() == "/" {
             Redirect::to("login").into_response()
         } else {
-            Refusal::unauthorized().into_response()
+            ErrorResponse::unauthorized().into_response()
         };
     };
-    if let Err(refusal) = ours(&app, &known, &request) {
-        return refusal.into_response();
+    if let Err(error_response) = check_own_page(&app, &require_credential, &request) {
+        return error_response.into_response();
     }
-    request.extensions_mut().insert(known);
+    request.extensions_mut().insert(require_credential);
     next.run(request).await
 }
 
 /// Whether our own page asks for it. A link may lead to the page from anywhere.
-fn ours(app: &App, known: &Known, request: &Request) -> Result<(), Refusal> {
+fn check_own_page(
+    app: &App,
+    require_credential: &Credential,
+    request: &Request,
+) -> Result<(), ErrorResponse> {
     if request.uri().path() != "/" {
-        from_here(app, request.headers(), request.uri())?;
+        check_same_origin(app, request.headers(), request.uri())?;
     }
     match *request.method() {
-        Method::POST => meant(app, known, request.headers()),
+        Method::POST => check_csrf(app, require_credential, request.headers()),
         _ => Ok(()),
     }
 }
 
 /// Who it is; none where nobody can tell.
-fn who(app: &App, headers: &HeaderMap) -> Option<Known> {
+fn credential_of(app: &App, headers: &HeaderMap) -> Option<Credential> {
     if !app.auth.needs_token() {
-        return Some(Known::Here);
+        return Some(Credential::Here);
     }
     let said = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if let Some(token) = said.and_then(|said| said.strip_prefix("Bearer ")) {
-        return app.auth.is_token(token.trim()).then_some(Known::Bearer);
+        return app.auth.is_token(token.trim()).then_some(Credential::Bearer);
     }
     let now = app.seconds();
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs =
         cookies.flat_map(|list| list.split(';')).filter_map(|pair| pair.split_once('='));
-    let ours = pairs.find_map(|(name, value)| {
+    let check_own_page = pairs.find_map(|(name, value)| {
         (name.trim() == app.auth.cookie_name()).then(|| value.trim().to_owned())
     });
-    ours.filter(|cookie| app.auth.is_session(cookie, now)).map(Known::Cookie)
+    check_own_page.filter(|cookie| app.auth.is_session(cookie, now)).map(Credential::Cookie)
 }
 
 /// Whether our own page sent an action, and no other site's: it says what only our page can know.
-fn meant(app: &App, known: &Known, headers: &HeaderMap) -> Result<(), Refusal> {
-    if *known == Known::Bearer {
+fn check_csrf(
+    app: &App,
+    require_credential: &Credential,
+    headers: &HeaderMap,
+) -> Result<(), ErrorResponse> {
+    if *require_credential == Credential::Bearer {
         return Ok(());
     }
     let given = headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if app.auth.is_csrf(known, given) {
+    if app.auth.is_csrf(require_credential, given) {
         return Ok(());
     }
-    Err(Refusal::csrf(format!("{CSRF} is not what /api/session says: reload the page")))
+    Err(ErrorResponse::csrf(format!("{CSRF} is not what /api/session says: reload the page")))
 }
 
 /// Whether a request comes from our own page, by what a browser says of it: its `Origin` and `Sec-Fetch-Site`, where there are any, are
 /// our own. Else another site's page could use up the streams of whoever looks at it.
-pub(super) fn from_here(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<(), Refusal> {
+pub(super) fn check_same_origin(
+    app: &App,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Result<(), ErrorResponse> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let elsewhere =
-        |said: &str| Err(Refusal::forbidden(format!("it comes from {said}, not from here")));
+        |said: &str| Err(ErrorResponse::forbidden(format!("it comes from {said}, not from here")));
     if let Some(site) =
         text("sec-fetch-site").filter(|site| !["same-origin", "none"].contains(site))
     {

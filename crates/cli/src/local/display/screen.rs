@@ -4,9 +4,9 @@ use std::io::{Write as _, stderr};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{Backlog, Moment, clock, percent};
-use crate::local::plan::Plan;
-use crate::local::track::{CampaignProgress, Progress};
+use super::{ProgressSnapshot, QueueDepths, clock, percent};
+use crate::local::plan::LocalPlan;
+use crate::local::tracker::{CampaignProgress, RunProgress};
 
 const COLOURS: [&str; 2] = ["blue", "yellow"];
 /// Heights of a second in the row of the last seconds; a full one is a full quota.
@@ -24,7 +24,7 @@ pub(in crate::local) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &LocalPlan) -> Self {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         let add = |length: u64, template: &str| {
             let bar = all.add(ProgressBar::new(length));
@@ -63,8 +63,8 @@ impl Screen {
         let _ = self.all.println(format!("  {text}"));
     }
 
-    pub(super) fn show(&self, plan: &Plan, moment: &Moment) {
-        let Moment { headline, progress, backlog, refused, elapsed } = moment;
+    pub(super) fn show(&self, plan: &LocalPlan, moment: &ProgressSnapshot) {
+        let ProgressSnapshot { headline, progress, backlog, refused, elapsed } = moment;
         self.headline.set_message(headline.clone());
         self.rate.set_message(rate(plan.quota, progress));
         for (bar, campaign) in self.campaigns.iter().zip(&progress.campaigns) {
@@ -92,7 +92,7 @@ impl Screen {
     }
 }
 
-fn rate(quota: f64, progress: &Progress) -> String {
+fn rate(quota: f64, progress: &RunProgress) -> String {
     let row = progress.last_minute.iter().rev().take(ROW).rev();
     let row: String = row.map(|count| height(*count, quota)).collect();
     let used = percent(Some(progress.rate / quota));
@@ -130,7 +130,7 @@ fn until_all(campaigns: &[CampaignProgress]) -> String {
     }
 }
 
-fn waiting(plan: &Plan, backlog: &Backlog) -> String {
+fn waiting(plan: &LocalPlan, backlog: &QueueDepths) -> String {
     let campaigns = plan.campaigns.iter().zip(&backlog.campaigns);
     let campaigns = campaigns.map(|(campaign, depth)| format!("{} {depth}", campaign.name));
     let merge = backlog.merge.map(|depth| format!("merge {depth}"));

@@ -12,7 +12,7 @@ const NOW: Duration = Duration::from_secs(10);
 
 /// A campaign.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct CampaignFigures {
     /// Its name.
     pub name: String,
     /// Recipients a second, over the last ten seconds; none until two looks were taken.
@@ -33,7 +33,7 @@ pub struct Row {
 
 /// Express mail of the last ten seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Express {
+pub struct ExpressFigures {
     /// Recipients a second.
     pub per_second: f64,
     /// How long it had waited, on average, seconds.
@@ -42,7 +42,7 @@ pub struct Express {
 
 /// Slots that brought nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Slots {
+pub struct SlotFigures {
     /// Passed although mail was there, since the ledger began.
     pub skipped: u64,
     /// Found no mail, since the ledger began.
@@ -55,7 +55,7 @@ pub struct Slots {
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figures {
+pub struct StackFigures {
     /// When the stack was looked at.
     pub at: EpochMillis,
     /// Why the newest look failed; then all else is of the one before.
@@ -63,22 +63,22 @@ pub struct Figures {
     /// Recipients a second, over the last ten seconds.
     pub rate: Option<f64>,
     /// The campaigns, in their order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CampaignFigures>,
     /// Express mail; none where none was sent.
-    pub express: Option<Express>,
+    pub express: Option<ExpressFigures>,
     /// Mails that SES refused for the rate since the console began to look.
     pub refused: u64,
     /// Slots that brought nothing.
-    pub slots: Slots,
+    pub slots: SlotFigures,
     /// What stands, as `tidegate status` tells it.
     pub status: Status,
 }
 
 /// What figures of the last seconds are made of, beside the board's.
 #[derive(Clone, Debug, Default)]
-pub struct Recently(VecDeque<(Timestamp, u64, u64)>);
+pub struct RecentSlots(VecDeque<(Timestamp, u64, u64)>);
 
-impl Recently {
+impl RecentSlots {
     /// Takes a look.
     pub fn see(&mut self, facts: &StackFacts) {
         let sum = |name: &str| facts.standing.counters.get(name).copied().unwrap_or(0);
@@ -90,15 +90,15 @@ impl Recently {
         }
     }
 
-    fn slots(&self) -> Slots {
+    fn slots(&self) -> SlotFigures {
         let (Some(first), Some(last)) = (self.0.front(), self.0.back()) else {
-            return Slots::default();
+            return SlotFigures::default();
         };
         let seconds = last.0.saturating_since(first.0).as_secs_f64();
         let each = |from: u64, to: u64| {
             if seconds > 0.0 { precise(to.saturating_sub(from)) / seconds } else { 0.0 }
         };
-        Slots {
+        SlotFigures {
             skipped: last.1,
             unused: last.2,
             skipped_now: each(first.1, last.1),
@@ -107,14 +107,14 @@ impl Recently {
     }
 }
 
-impl Figures {
+impl StackFigures {
     /// What `board` shows.
-    pub fn of(board: &Dashboard, recently: &Recently) -> Self {
+    pub fn of(board: &Dashboard, recently: &RecentSlots) -> Self {
         let status = board.status().clone();
         let row = |row: tidegate_operate::top::CampaignRow| {
             let (sent, waiting) = (row.status.sent, row.status.backlog.all());
             let all = sent + waiting;
-            Row {
+            CampaignFigures {
                 name: row.status.name,
                 rate: row.rate,
                 share: row.share,
@@ -125,9 +125,10 @@ impl Figures {
                 progress: (all > 0).then(|| precise(sent) / precise(all)),
             }
         };
-        let express = board
-            .express()
-            .map(|(per_second, waited)| Express { per_second, waited_s: waited.as_secs_f64() });
+        let express = board.express().map(|(per_second, waited)| ExpressFigures {
+            per_second,
+            waited_s: waited.as_secs_f64(),
+        });
         Self {
             at: status.at,
             failed: board.error().map(str::to_owned),

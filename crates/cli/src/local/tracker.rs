@@ -2,9 +2,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::figures::Arrival;
+use super::figures::MailArrival;
 use super::fill::is_of_plan;
-use super::plan::Plan;
+use super::plan::LocalPlan;
 
 /// Seconds over which rates and shares are shown.
 const RECENT: u64 = 10;
@@ -14,8 +14,8 @@ const KEPT: usize = 60;
 /// The arrivals so far.
 #[derive(Debug)]
 pub struct Tracker {
-    plan: Plan,
-    arrivals: Vec<Arrival>,
+    plan: LocalPlan,
+    arrivals: Vec<MailArrival>,
     seen: HashSet<String>,
     done: Vec<u64>,
     duplicates: u64,
@@ -24,7 +24,7 @@ pub struct Tracker {
 
 /// What is worth showing of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Progress {
+pub struct RunProgress {
     /// Recipients in each of the last whole seconds, the oldest first; at most 60.
     pub last_minute: Vec<u64>,
     /// Recipients in the last whole second.
@@ -56,7 +56,7 @@ pub struct CampaignProgress {
 
 impl Tracker {
     /// Nothing has arrived of `plan`.
-    pub fn new(plan: Plan) -> Self {
+    pub fn new(plan: LocalPlan) -> Self {
         Self {
             done: vec![0; plan.campaigns.len()],
             plan,
@@ -68,7 +68,7 @@ impl Tracker {
     }
 
     /// Takes in what arrived since the last time, in the order of arrival.
-    pub fn take(&mut self, arrivals: Vec<Arrival>) {
+    pub fn take(&mut self, arrivals: Vec<MailArrival>) {
         for arrival in arrivals {
             let position = self.plan.position(&arrival.campaign);
             self.count(&arrival, position);
@@ -83,7 +83,7 @@ impl Tracker {
         }
     }
 
-    fn count(&mut self, arrival: &Arrival, position: Option<usize>) {
+    fn count(&mut self, arrival: &MailArrival, position: Option<usize>) {
         let columns = self.done.len() + 1;
         if self.seconds.back().is_none_or(|(second, _)| *second < arrival.second()) {
             self.seconds.push_back((arrival.second(), vec![0; columns]));
@@ -97,12 +97,12 @@ impl Tracker {
     }
 
     /// Everything that arrived, in order.
-    pub fn arrivals(&self) -> &[Arrival] {
+    pub fn arrivals(&self) -> &[MailArrival] {
         &self.arrivals
     }
 
     /// What is planned.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &LocalPlan {
         &self.plan
     }
 
@@ -117,9 +117,9 @@ impl Tracker {
     }
 
     /// How things stand at `now_ns` since the epoch.
-    pub fn progress(&self, now_ns: u64) -> Progress {
+    pub fn progress(&self, now_ns: u64) -> RunProgress {
         let now = now_ns / 1_000_000_000;
-        let first = self.arrivals.first().map_or(now, Arrival::second);
+        let first = self.arrivals.first().map_or(now, MailArrival::second);
         let sum = |second: u64| -> u64 {
             let found = self.seconds.iter().find(|(known, _)| *known == second);
             found.map_or(0, |(_, counts)| counts.iter().sum())
@@ -133,7 +133,7 @@ impl Tracker {
             }
         }
         let minute = now.saturating_sub(KEPT as u64).max(first)..now;
-        Progress {
+        RunProgress {
             last_minute: minute.map(sum).collect(),
             last_second: sum(now.saturating_sub(1)),
             rate: ratio(counts.iter().sum(), now.saturating_sub(from)).unwrap_or_default(),
@@ -173,28 +173,28 @@ fn float(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::plan::Campaign;
+    use crate::local::plan::LocalCampaign;
 
     const SECOND: u64 = 1_000_000_000;
 
     fn tracker() -> Tracker {
-        let campaign = |name: &str, weight, mails| Campaign {
+        let campaign = |name: &str, weight, mails| LocalCampaign {
             name: name.to_owned(),
             weight,
             mails,
             recipients: 1,
         };
         let campaigns = vec![campaign("big", 90, 900), campaign("small", 10, 60)];
-        Tracker::new(Plan { quota: 10.0, campaigns })
+        Tracker::new(LocalPlan { quota: 10.0, campaigns })
     }
 
-    fn arrival(campaign: &str, number: u64, at_ns: u64) -> Arrival {
+    fn arrival(campaign: &str, number: u64, at_ns: u64) -> MailArrival {
         let key = format!("{campaign}-r{number:06}@example.com");
-        Arrival { at_ns, campaign: campaign.to_owned(), key, recipients: 1 }
+        MailArrival { at_ns, campaign: campaign.to_owned(), key, recipients: 1 }
     }
 
     /// Ten a second, one of them of the small campaign.
-    fn steady(seconds: u64) -> Vec<Arrival> {
+    fn steady(seconds: u64) -> Vec<MailArrival> {
         let one = |second: u64, slot: u64| {
             let at = (1_000 + second) * SECOND + slot * SECOND / 10;
             if slot == 9 {

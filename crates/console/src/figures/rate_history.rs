@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::Timestamp;
 
-use super::shown::{Figures, seconds};
+use super::current::{StackFigures, seconds};
 
 /// How far back the curves go.
 const SPAN: Duration = Duration::from_mins(30);
@@ -12,7 +12,7 @@ const SPAN: Duration = Duration::from_mins(30);
 const STEP: Duration = Duration::from_millis(1_900);
 
 #[derive(Clone, Debug)]
-struct Point {
+struct RatePoint {
     at: Timestamp,
     rate: Option<f64>,
     quota: Option<f64>,
@@ -21,7 +21,7 @@ struct Point {
 
 /// The curves of the last half hour: a page that is opened has them at once.
 #[derive(Clone, Debug, Default)]
-pub struct Series(VecDeque<Point>);
+pub struct RateHistory(VecDeque<RatePoint>);
 
 /// As a page is told.
 #[derive(Debug, Serialize)]
@@ -32,15 +32,15 @@ struct Curves {
     campaigns: BTreeMap<String, Vec<Option<f64>>>,
 }
 
-impl Series {
+impl RateHistory {
     /// Takes a look's figures, unless the newest point is less than two seconds old.
-    pub fn add(&mut self, figures: &Figures) {
+    pub fn add(&mut self, figures: &StackFigures) {
         let at = Timestamp::from(figures.at);
         if self.0.back().is_some_and(|last| at.saturating_since(last.at) < STEP) {
             return;
         }
         let rates = figures.rows.iter().filter_map(|row| Some((row.name.clone(), row.rate?)));
-        self.0.push_back(Point {
+        self.0.push_back(RatePoint {
             at,
             rate: figures.rate,
             quota: figures.status.quota.in_force,

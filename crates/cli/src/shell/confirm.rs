@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 
 /// Whether a change is confirmed.
 #[derive(Clone, Copy, Debug, Default, Args)]
-pub struct Ask {
+pub struct ConfirmArgs {
     /// Change without asking
     #[arg(long, short = 'y')]
     pub yes: bool,
@@ -13,26 +13,26 @@ pub struct Ask {
 
 /// What was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Confirmation {
     /// Go on.
     Yes,
     /// Leave it.
     No,
     /// There is no terminal to ask on, and no `--yes`.
-    Nobody,
+    NoTerminal,
 }
 
-impl Ask {
+impl ConfirmArgs {
     /// Asks on the terminal; only `y` and `yes` mean yes.
     ///
     /// # Errors
     /// The terminal's.
-    pub async fn confirm(self, question: &str) -> io::Result<Answer> {
+    pub async fn confirm(self, question: &str) -> io::Result<Confirmation> {
         if self.yes {
-            return Ok(Answer::Yes);
+            return Ok(Confirmation::Yes);
         }
         if !io::stdin().is_terminal() {
-            return Ok(Answer::Nobody);
+            return Ok(Confirmation::NoTerminal);
         }
         let mut err = anstream::stderr();
         write!(err, "{question} [y/N] ")?;
@@ -46,6 +46,6 @@ impl Ask {
         });
         let line = line.await.map_err(io::Error::other)??;
         let yes = ["y", "yes"].contains(&line.trim().to_lowercase().as_str());
-        Ok(if yes { Answer::Yes } else { Answer::No })
+        Ok(if yes { Confirmation::Yes } else { Confirmation::No })
     }
 }

@@ -19,13 +19,13 @@ const TAIL_LINES: usize = 6;
 
 /// Programs in one process group of their own: the first is its leader. Dropping it kills them all.
 #[derive(Debug, Default)]
-pub(super) struct Crew {
+pub(super) struct ProcessGroup {
     group: Option<Pid>,
-    members: Vec<Member>,
+    processes: Vec<GroupProcess>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct GroupProcess {
     name: &'static str,
     child: Child,
     log: Option<PathBuf>,
@@ -33,7 +33,7 @@ struct Member {
 
 /// Where a program's output goes.
 #[derive(Clone, Copy)]
-pub(super) enum Words<'a> {
+pub(super) enum ProgramOutput<'a> {
     /// All of it into a file.
     Log(&'a Path),
     /// Standard error into a file; standard output is read here.
@@ -42,7 +42,7 @@ pub(super) enum Words<'a> {
     Inherited,
 }
 
-impl Crew {
+impl ProcessGroup {
     /// The group's id, once there is one.
     pub(super) fn group(&self) -> Option<i32> {
         self.group.map(Pid::as_raw_pid)
@@ -53,20 +53,20 @@ impl Crew {
         &mut self,
         name: &'static str,
         mut command: Command,
-        words: Words<'_>,
+        words: ProgramOutput<'_>,
     ) -> Result<&mut Child, LocalError> {
         let log = match words {
-            Words::Log(path) => {
+            ProgramOutput::Log(path) => {
                 let file = create(path)?;
                 let copy = file.try_clone();
                 command.stdout(copy.map_err(|source| write_error(path, source))?).stderr(file);
                 Some(path.to_owned())
             }
-            Words::Piped(path) => {
+            ProgramOutput::Piped(path) => {
                 command.stdout(Stdio::piped()).stderr(create(path)?);
                 Some(path.to_owned())
             }
-            Words::Inherited => None,
+            ProgramOutput::Inherited => None,
         };
         command.stdin(Stdio::piped()).process_group(self.group().unwrap_or(0));
         let failed = |source| LocalError::Start { program: name.to_owned(), source };
@@ -75,18 +75,18 @@ impl Crew {
             let id = child.id().and_then(|id| i32::try_from(id).ok());
             self.group = id.and_then(Pid::from_raw);
         }
-        self.members.push(Member { name, child, log });
+        self.processes.push(GroupProcess { name, child, log });
         // It was pushed just now.
-        let last = self.members.len() - 1;
-        Ok(&mut self.members[last].child)
+        let last = self.processes.len() - 1;
+        Ok(&mut self.processes[last].child)
     }
 
     /// An error where one of the programs has ended.
     pub(super) fn check(&mut self) -> Result<(), LocalError> {
-        for member in &mut self.members {
-            if let Ok(Some(status)) = member.child.try_wait() {
-                let program = member.name.to_owned();
-                let said = member.log.as_deref().map(tail).unwrap_or_default();
+        for process in &mut self.processes {
+            if let Ok(Some(status)) = process.child.try_wait() {
+                let program = process.name.to_owned();
+                let said = process.log.as_deref().map(tail).unwrap_or_default();
                 return Err(LocalError::Ended { program, status: status.to_string(), said });
             }
         }
@@ -106,7 +106,7 @@ impl Crew {
 
     /// Waits for the program that was started last to end.
     pub(super) async fn wait_for_last(&mut self) -> Option<ExitStatus> {
-        self.members.last_mut()?.child.wait().await.ok()
+        self.processes.last_mut()?.child.wait().await.ok()
     }
 
     /// Asks all programs to end, and kills what has not after 3 s.
@@ -120,11 +120,11 @@ impl Crew {
         self.kill();
     }
 
-    /// Whether anything of the group is left. A member that has ended is only gone once it was
+    /// Whether anything of the group is left. A process that has ended is only gone once it was
     /// waited for.
     fn alive(&mut self, group: Pid) -> bool {
-        for member in &mut self.members {
-            let _ = member.child.try_wait();
+        for process in &mut self.processes {
+            let _ = process.child.try_wait();
         }
         test_kill_process_group(group).is_ok()
     }
@@ -132,14 +132,14 @@ impl Crew {
     fn kill(&mut self) {
         if let Some(group) = self.group.take() {
             let _ = kill_process_group(group, Signal::KILL);
-            for member in &mut self.members {
-                let _ = member.child.try_wait();
+            for process in &mut self.processes {
+                let _ = process.child.try_wait();
             }
         }
     }
 }
 
-impl Drop for Crew {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }
@@ -188,32 +188,42 @@ mod tests {
 
     #[tokio::test]
     async fn a_stopped_crew_leaves_no_process_behind_not_even_a_grandchild() {
-        let mut crew = Crew::default();
-        crew.start("one", shell("sleep 100 & sleep 100"), Words::Inherited).unwrap();
-        crew.start("two", shell("sleep 100"), Words::Inherited).unwrap();
-        let group = crew.group.unwrap();
-        crew.check().unwrap();
-        crew.stop().await;
+        let mut process_group = ProcessGroup::default();
+        process_group
+            .start("one", shell("sleep 100 & sleep 100"), ProgramOutput::Inherited)
+            .unwrap();
+        process_group.start("two", shell("sleep 100"), ProgramOutput::Inherited).unwrap();
+        let group = process_group.group.unwrap();
+        process_group.check().unwrap();
+        process_group.stop().await;
         assert!(gone(group).await);
     }
 
     #[tokio::test]
     async fn a_dropped_crew_is_killed_even_where_it_will_not_end() {
-        let mut crew = Crew::default();
-        crew.start("deaf", shell("trap '' TERM; sleep 100 & wait"), Words::Inherited).unwrap();
-        let group = crew.group.unwrap();
-        drop(crew);
+        let mut process_group = ProcessGroup::default();
+        process_group
+            .start("deaf", shell("trap '' TERM; sleep 100 & wait"), ProgramOutput::Inherited)
+            .unwrap();
+        let group = process_group.group.unwrap();
+        drop(process_group);
         assert!(gone(group).await);
     }
 
     #[tokio::test]
     async fn a_program_that_ended_is_told_with_its_last_words() {
-        let log = std::env::temp_dir().join(format!("tidegate-crew-{}.log", std::process::id()));
-        let mut crew = Crew::default();
-        crew.start("talker", shell("echo out; echo no such option >&2; exit 3"), Words::Log(&log))
+        let log =
+            std::env::temp_dir().join(format!("tidegate-process-group-{}.log", std::process::id()));
+        let mut process_group = ProcessGroup::default();
+        process_group
+            .start(
+                "talker",
+                shell("echo out; echo no such option >&2; exit 3"),
+                ProgramOutput::Log(&log),
+            )
             .unwrap();
-        crew.wait_for_last().await;
-        let error = crew.check().unwrap_err().to_string();
+        process_group.wait_for_last().await;
+        let error = process_group.check().unwrap_err().to_string();
         fs::remove_file(&log).unwrap();
         assert!(error.starts_with("talker ended (exit status: 3); the end of"), "{error}");
         assert!(error.ends_with("out\n  no such option"), "{error}");
