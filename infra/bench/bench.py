@@ -25,12 +25,12 @@ import console
 import express
 import idle
 import many
-from figures import GUARDS, Judge, Report, Row, guard_rows, sending_rows, table
+from figures import RATE_MARGINS, Judge, Report, Row, rate_margin_rows, sending_rows, table
 from startup import package_rows, start_rows
 
 # Both campaigns wait for more than 30 windows from the fifth on; then the small one ends.
 BACKLOG = {14: (940, 60), 200: (9_000, 740), 1_000: (44_000, 3_700)}
-GUARD_BACKLOG = (4_600, 400)
+RATE_MARGIN_BACKLOG = (4_600, 400)
 RUN_SECONDS = 600
 
 
@@ -49,10 +49,10 @@ def sending(quota: int, *options: str, **targets: float) -> Run:
     return Run((*counts, *options), lambda part, report: sending_rows(part, report, judge))
 
 
-def guard(value: float) -> Run:
-    big, small = GUARD_BACKLOG
-    options = ("--quota", "200", "--big", str(big), "--small", str(small), "--guard", str(value))
-    return Run(options, lambda part, report: guard_rows(part, report, value))
+def rate_margin(value: float) -> Run:
+    big, small = RATE_MARGIN_BACKLOG
+    options = ("--quota", "200", "--big", str(big), "--small", str(small), "--rate-margin", str(value))
+    return Run(options, lambda part, report: rate_margin_rows(part, report, value))
 
 
 RUNS: dict[str, Run] = {
@@ -60,7 +60,7 @@ RUNS: dict[str, Run] = {
     "14": sending(14),
     "200": sending(200, calls=0.56, cpu_ms=0.5, rss=25e6),
     "200-direct": sending(200, "--mode", "direct", calls=0.25, cpu_ms=0.5, rss=25e6),
-    **{f"guard-{value}": guard(value) for value in GUARDS},
+    **{f"rate_margin-{value}": rate_margin(value) for value in RATE_MARGINS},
     "1000": sending(1_000, "--sqs", "sandbox", worst_second=1_005),
 }
 # Under Lambda's limits.

@@ -7,8 +7,8 @@ from typing import Any
 
 Report = dict[str, Any]
 
-GUARDS = (0.01, 0.02, 0.05)
-# 1 / 1.02 of the quota is the most that the default guard leaves.
+RATE_MARGINS = (0.01, 0.02, 0.05)
+# 1 / 1.02 of the quota is the most that the default rate_margin leaves.
 UTILISATION = 0.975
 AFTER_END = 0.97
 SHARE_POINTS = 1.0
@@ -84,10 +84,10 @@ def sending_rows(part: str, report: Report, judge: Judge) -> list[Row]:
     ]
 
 
-def guard_rows(part: str, report: Report, guard: float) -> list[Row]:
-    """What a guard gives; nothing is aimed at but the promises of every run."""
+def rate_margin_rows(part: str, report: Report, rate_margin: float) -> list[Row]:
+    """What a rate_margin gives; nothing is aimed at but the promises of every run."""
     backlogged = report["figures"]["phases"]["backlogged"]
-    most = f"at most {1 / (1 + guard):.4f}, {backlogged['windows']} windows"
+    most = f"at most {1 / (1 + rate_margin):.4f}, {backlogged['windows']} windows"
     return [
         told(part, "utilisation", backlogged["utilisation"], "of q", most),
         told(part, "worst second at arrival", report["figures"]["worst_second"], "recipients"),

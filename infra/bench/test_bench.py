@@ -17,7 +17,7 @@ import bucket
 import console
 import express
 import idle
-from figures import Judge, Report, Row, guard_rows, sending_rows, table
+from figures import Judge, Report, Row, rate_margin_rows, sending_rows, table
 from startup import first_start, package
 
 NEXT = "GET /2018-06-01/runtime/invocation/next HTTP/1.1"
@@ -98,7 +98,7 @@ class Judging(unittest.TestCase):
     def test_a_figure_without_a_target_is_only_told(self) -> None:
         rows = sending_rows("14", changed("poller", to=None), Judge(quota=14))
         self.assertTrue(all(row.reached is not False for row in rows))
-        self.assertEqual([row.reached for row in guard_rows("g", GOOD, 0.02)], [None] * 3)
+        self.assertEqual([row.reached for row in rate_margin_rows("g", GOOD, 0.02)], [None] * 3)
 
     def test_the_table_tells_how_many_targets_were_reached(self) -> None:
         rows = [Row("a", "x", 0.5, "", "<= 1", True), Row("a", "y", None, "", "<= 1", False),

@@ -44,13 +44,13 @@ class Stack:
     scheduler_mb: int = 256
     idle_wake: int = 1
     idle_windows: int = 5
-    duplicate_guard: bool = False
+    deduplication: bool = False
     log_level: str = "info"
     retention_days: int = 30
     alarms: int = 22
     campaigns: int = 2
     domain_groups: int = 0
-    spilled_share: float | None = None
+    deferred_share: float | None = None
     bucket_zones: int = 0
 
     @property
@@ -63,8 +63,8 @@ OPTIONAL = ["S3", "Shared bucket and the way to it"]
 
 # The functions of metrics.rs whose metrics every stack publishes, and those of one feature alone.
 ALWAYS = {"poller": ("poller_metrics", "idle_metrics"),
-          "scheduler": ("scheduler_metrics", "minute_metrics", "pressure_metrics")}
-FEATURES = ("domain", "spill", "bucket")
+          "scheduler": ("scheduler_metrics", "minute_metrics", "back_pressure_metrics")}
+FEATURES = ("domain", "deferral", "bucket")
 
 
 def metrics_source() -> str:
@@ -158,8 +158,8 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     # A claim reads the parts; the scheduler, twice a minute (once for the level), the claim's item as well.
     reads = (claims * idle["read"] + minute["ledger_reads"] * (1 + idle["read"])) * quiet
     reads += (sending["read"] + 2 / 60 * (1 + sending["read"])) * busy
-    marks = stack.mails * 2 if stack.duplicate_guard else 0
-    marks_gb = stack.mails * assumed["mark_bytes"] / GB * 0.5 if stack.duplicate_guard else 0
+    marks = stack.mails * 2 if stack.deduplication else 0
+    marks_gb = stack.mails * assumed["mark_bytes"] / GB * 0.5 if stack.deduplication else 0
     log = (minute["poller"]["log_bytes"] + minute["scheduler"]["log_bytes"]) * quiet
     log += assumed["busy_window_log_bytes"] * busy
     log += assumed["mail_log_bytes"] * stack.mails if stack.log_level == "info" else 0
@@ -168,7 +168,7 @@ def monthly(stack: Stack, measured: Measured) -> dict[str, float]:
     published = series["poller"] + series["scheduler"] + series["campaign"] * stack.campaigns
     # Each feature's metrics, and the alarms that it brings.
     on = {"domain": (bool(stack.domain_groups), DOMAIN_QUEUES),
-          "spill": (stack.spilled_share is not None, 2), "bucket": (bool(stack.bucket_zones), 2)}
+          "deferral": (stack.deferred_share is not None, 2), "bucket": (bool(stack.bucket_zones), 2)}
     published += sum(series[feature] for feature, (is_on, _) in on.items() if is_on)
     alarms = stack.alarms + sum(more for is_on, more in on.values() if is_on and stack.alarms)
     return optional(stack, assumed) | {
@@ -200,7 +200,7 @@ def ledger_window(stack: Stack, assumed: Measured, active: int) -> dict[str, flo
 
 
 def more_calls(stack: Stack, quiet: float, busy: float) -> float:
-    """Calls to SQS of pressure, recipient domains and spill, which the measurements do not hold."""
+    """Calls to SQS of back-pressure, recipient domains and deferral, which the measurements do not hold."""
     groups = stack.domain_groups
     # A queue that no limit uses, and that never held mail, is not asked. A group's is asked once a window while there is mail, and like a campaign's while there is none.
     pause = max(stack.idle_windows, 2) if stack.idle_wake == 1 else stack.idle_wake
@@ -208,18 +208,18 @@ def more_calls(stack: Stack, quiet: float, busy: float) -> float:
     # The level: each queue's depth once a minute while anything waits.
     calls += (stack.campaigns + 2 + DOMAIN_QUEUES) * busy / 60
     # What was put aside is put back, received and deleted once more, ten at a time.
-    return calls + 0.3 * stack.mails * (stack.spilled_share or 0.0)
+    return calls + 0.3 * stack.mails * (stack.deferred_share or 0.0)
 
 
 def optional(stack: Stack, assumed: Measured) -> dict[str, float]:
     """Dollars a month of services that only some stacks use."""
     found = {}
-    if stack.spilled_share is not None:
-        mails = stack.mails * stack.spilled_share
-        objects = mails / min(stack.rate, assumed["spill_mails_an_object"])
+    if stack.deferred_share is not None:
+        mails = stack.mails * stack.deferred_share
+        objects = mails / min(stack.rate, assumed["deferral_mails_an_object"])
         # Written, its progress noted, read, deleted (free); the scheduler lists once a minute.
         writes = 2 * objects + MONTH / 60
-        kept = mails * assumed["spill_mail_bytes"] / GB * assumed["spill_days"] / 30
+        kept = mails * assumed["deferral_mail_bytes"] / GB * assumed["deferral_days"] / 30
         found["S3"] = (writes * price("s3_put") + objects * price("s3_get")
                        + kept * price("s3_gb_month"))
     if stack.bucket_zones:
@@ -250,13 +250,13 @@ KNOBS: dict[str, dict[str, Any]] = {
     "`IdleWakeSeconds` 60": {"idle_wake": 60},
     "`IdleWindows` 1": {"idle_windows": 1},
     "`IdleWindows` 30": {"idle_windows": 30},
-    "`DuplicateGuard` resend": {"duplicate_guard": True},
+    "`Deduplication` resend": {"deduplication": True},
     "`LogLevel` warn": {"log_level": "warn"},
     "`LogRetentionDays` 365": {"retention_days": 365},
     "no alarms, no dashboard": {"alarms": 0},
     "`Architecture` x86_64": {"architecture": "x86_64"},
     "`DomainLimits`, 3 groups": {"domain_groups": 3},
-    "`Shedding`, 1 % deferred": {"spilled_share": 0.01},
+    "`Deferral`, 1 % deferred": {"deferred_share": 0.01},
     "`SharedBucket`, new, 2 zones": {"bucket_zones": 2},
 }
 

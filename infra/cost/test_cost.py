@@ -71,7 +71,7 @@ class Calculating(unittest.TestCase):
         more = replace(MILLION, mails=2_000_000)
         one, two = cost.monthly(MILLION, MEASURED), cost.monthly(more, MEASURED)
         self.assertGreater(two["SQS"], one["SQS"])
-        guarded = cost.monthly(replace(MILLION, duplicate_guard=True), MEASURED)
+        guarded = cost.monthly(replace(MILLION, deduplication=True), MEASURED)
         # The figure in docs/operations/deduplication.md: $1.25 a million mails and $0.04 for keeping the marks.
         self.assertAlmostEqual(guarded["DynamoDB"] - one["DynamoDB"], 1.29, delta=0.01)
         self.assertLess(cost.monthly(replace(MILLION, mode="direct"), MEASURED)["SQS"], one["SQS"])
@@ -114,7 +114,7 @@ class Calculating(unittest.TestCase):
 
     def test_what_is_not_switched_on_costs_nothing(self) -> None:
         self.assertEqual(set(cost.monthly(IDLE, MEASURED)), set(cost.SERVICES))
-        every = replace(MILLION, domain_groups=3, spilled_share=0.01, bucket_zones=2)
+        every = replace(MILLION, domain_groups=3, deferred_share=0.01, bucket_zones=2)
         costs = cost.monthly(every, MEASURED)
         self.assertEqual(set(costs), set(cost.SERVICES) | set(cost.OPTIONAL))
 
@@ -128,9 +128,9 @@ class Calculating(unittest.TestCase):
         self.assertAlmostEqual(limited[alarms] - plain[alarms], 0.6)
 
     def test_what_is_put_aside_by_hand(self) -> None:
-        idle = cost.monthly(replace(IDLE, spilled_share=0.0), MEASURED)["S3"]
+        idle = cost.monthly(replace(IDLE, deferred_share=0.0), MEASURED)["S3"]
         self.assertAlmostEqual(idle, 730 * 60 * 0.005 / 1_000)
-        some = cost.monthly(replace(MILLION, spilled_share=0.01), MEASURED)
+        some = cost.monthly(replace(MILLION, deferred_share=0.01), MEASURED)
         # 10,000 mails, 14 an object: two writes and a read of each.
         objects = 10_000 / 14
         self.assertAlmostEqual(some["S3"] - idle, objects * (2 * 0.005 + 0.0004) / 1_000, delta=0.01)

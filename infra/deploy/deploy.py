@@ -28,6 +28,8 @@ import sam_template  # noqa: E402
 from stacks import describe  # noqa: E402
 
 TEMPLATE = INFRA / "sam" / "template.yaml"
+# Former names, each with the one that replaced it; a test of the core keeps the file.
+RENAMED: dict[str, str] = json.loads((INFRA / "renamed.json").read_text(encoding="utf-8"))
 FUNCTIONS = ("scheduler", "poller")
 # As the template names the folder of the binaries, from its own.
 BINARIES = "../../target/lambda"
@@ -55,6 +57,8 @@ def read_parameters(path: Path, known: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(given, dict):
         raise Refused(f"{path} holds no parameters: a line is NAME: VALUE")
     for name, value in given.items():
+        if name in RENAMED:
+            raise Refused(f"{path}: the parameter {name} is now called {RENAMED[name]}")
         if name not in known:
             raise Refused(f"{path}: the template has no parameter {name}; it has {', '.join(known)}")
         if name == ARCHITECTURE:
@@ -116,6 +120,10 @@ def check_settings(tidegate: Path, found: Mapping[str, Any]) -> None:
         raise Refused("nothing was deployed: the functions would not start with these parameters")
 
 
+def _current(parameter: str) -> str:
+    return RENAMED.get(parameter, parameter)
+
+
 def check_nothing_is_lost(
     cloudformation: Any, stack: str, wanted: Mapping[str, str], given: set[str], file: str
 ) -> None:
@@ -123,11 +131,12 @@ def check_nothing_is_lost(
     if found is None or found["StackStatus"] == "REVIEW_IN_PROGRESS":
         return
     summary = cloudformation.get_template_summary(StackName=stack)["Parameters"]
-    defaults = {p["ParameterKey"]: p.get("DefaultValue", "") for p in summary}
+    # A stack deployed before a parameter was renamed has its value under the former name.
+    defaults = {_current(p["ParameterKey"]): p.get("DefaultValue", "") for p in summary}
     # Of one that is not shown nobody knows whether it has a value: what it switches on says so.
     hidden = {p["ParameterKey"] for p in summary if p.get("NoEcho")}
     deployed = {
-        p["ParameterKey"]: p.get("ParameterValue", "")
+        _current(p["ParameterKey"]): p.get("ParameterValue", "")
         for p in found.get("Parameters", [])
         if p["ParameterKey"] not in hidden | {ARCHITECTURE}
     }

@@ -55,14 +55,14 @@ class Parameters(unittest.TestCase):
             "SharedBucket: '{{resolve:secretsmanager:tidegate/bucket}}'\n"
             "SubnetIds: subnet-0a1b2c3d,subnet-1b2c3d4e\n"
             "# a comment\n"
-            "Shedding: on\nExpressQueue: true\nGuard: 0.020\nSecondCampaignName:\n"
+            "Deferral: on\nExpressQueue: true\nRateMargin: 0.020\nSecondCampaignName:\n"
             'Campaigns: \'[{"name": "a", "queue_url": "https://q/$HOME", "weight": 1}]\'\n'
             "DomainLimits: gmail.com+googlemail.com=10/s, *=25%\n"
         )
         self.assertEqual(given["SubnetIds"], "subnet-0a1b2c3d,subnet-1b2c3d4e")
         self.assertEqual(given["SharedBucket"], "{{resolve:secretsmanager:tidegate/bucket}}")
-        self.assertEqual((given["Shedding"], given["ExpressQueue"]), ("on", "true"))
-        self.assertEqual((given["Guard"], given["SecondCampaignName"]), ("0.020", ""))
+        self.assertEqual((given["Deferral"], given["ExpressQueue"]), ("on", "true"))
+        self.assertEqual((given["RateMargin"], given["SecondCampaignName"]), ("0.020", ""))
         self.assertIn("https://q/$HOME", given["Campaigns"])
         self.assertEqual(given["DomainLimits"], "gmail.com+googlemail.com=10/s, *=25%")
 
@@ -82,6 +82,14 @@ class Parameters(unittest.TestCase):
             with self.subTest(text), self.assertRaisesRegex(deploy.Refused, said):
                 written(text)
 
+    def test_a_former_name_is_refused_with_the_one_that_replaced_it(self) -> None:
+        parameters = {old: new for old, new in deploy.RENAMED.items() if new in KNOWN}
+        self.assertEqual(len(parameters), 7)
+        for old, new in parameters.items():
+            said = f"the parameter {old} is now called {new}$"
+            with self.subTest(old), self.assertRaisesRegex(deploy.Refused, said):
+                written(f"{old}: x")
+
     def test_sam_hands_every_value_on_as_it_is(self) -> None:
         texts = ("", " ", "a b", '[{"name": "a\\"b"}]', '"quoted"', "'", "\\ ", "\\\\ ", "\\'x\\\"", "$HOME",
                  "{{resolve:secretsmanager:a}}", "Name=value", "a,b")  # fmt: skip
@@ -92,24 +100,28 @@ class Parameters(unittest.TestCase):
     def test_every_parameter_is_given_so_that_a_new_default_reaches_a_stack_that_is_there(self) -> None:
         values = deploy.values(deploy.sam_template.source(), {"Mode": "direct"})
         self.assertEqual(set(values), set(KNOWN))
-        self.assertEqual((values["Mode"], values["Guard"]), ("direct", "0.02"))
+        self.assertEqual((values["Mode"], values["RateMargin"]), ("direct", "0.02"))
 
 
 class Stack(unittest.TestCase):
-    WANTED = {"Mode": "merge", "Guard": "0.03", "SharedBucket": ""}
+    WANTED = {"Mode": "merge", "RateMargin": "0.03", "SharedBucket": ""}
 
     def check(self, values: dict[str, str], given: set[str], resources: list[str] | None = None) -> None:
-        defaults = {"Mode": "merge", "Guard": "0.02", "SharedBucket": ""}
+        defaults = {"Mode": "merge", "RateMargin": "0.02", "SharedBucket": ""}
         there = CloudFormation(values, defaults, resources or [])
         deploy.check_nothing_is_lost(there, "mail", self.WANTED, given, "mail.yaml")
 
     def test_what_was_left_at_its_default_follows_to_the_new_one(self) -> None:
-        self.check({"Mode": "merge", "Guard": "0.02", "SharedBucket": "****"}, set())
+        self.check({"Mode": "merge", "RateMargin": "0.02", "SharedBucket": "****"}, set())
+
+    def test_a_value_under_a_former_name_is_not_lost_unseen(self) -> None:
+        with self.assertRaisesRegex(deploy.Refused, 'RateMargin: "0.05"'):
+            self.check({"Mode": "merge", "Guard": "0.05"}, set())
 
     def test_a_value_that_the_file_does_not_say_is_not_lost_unseen(self) -> None:
         with self.assertRaisesRegex(deploy.Refused, r'mail.yaml does not say(.|\n)*Mode: "direct"'):
-            self.check({"Mode": "direct", "Guard": "0.02"}, {"Guard"})
-        self.check({"Mode": "direct", "Guard": "0.02"}, {"Mode"})
+            self.check({"Mode": "direct", "RateMargin": "0.02"}, {"RateMargin"})
+        self.check({"Mode": "direct", "RateMargin": "0.02"}, {"Mode"})
 
     def test_a_shared_bucket_is_not_lost_though_its_value_is_not_shown(self) -> None:
         with self.assertRaisesRegex(deploy.Refused, "SharedBucket: .its value is not shown"):
@@ -119,11 +131,11 @@ class Stack(unittest.TestCase):
 
 class Settings(unittest.TestCase):
     def test_the_functions_environments_are_those_of_the_parameters(self) -> None:
-        given = {"MaxInFlight": "900", "SharedBucket": "{{resolve:secretsmanager:a}}", "Shedding": "on"}
+        given = {"MaxInFlight": "900", "SharedBucket": "{{resolve:secretsmanager:a}}", "Deferral": "on"}
         found = deploy.environments(deploy.values(deploy.sam_template.source(), given), "mail")
         self.assertEqual(found["poller"]["TIDEGATE_MAX_IN_FLIGHT"], "900")
         self.assertEqual(found["poller"]["TIDEGATE_SHARED_BUCKET"], "rediss://resolved")
-        self.assertEqual(found["scheduler"]["TIDEGATE_SPILL"], "s3://bucket/spill")
+        self.assertEqual(found["scheduler"]["TIDEGATE_DEFERRAL"], "s3://bucket/spill")
 
     def test_nothing_is_deployed_where_the_functions_would_not_start(self) -> None:
         with mock.patch.object(deploy.subprocess, "run", return_value=mock.Mock(returncode=1)):

@@ -29,7 +29,7 @@ def context(parameters: dict[str, str]) -> dict[str, str]:
         raise Failure("Campaigns=[...] is SAM's alone: the CDK app makes each campaign's queue", 2)
     if where:
         found["campaignList"] = where
-    for name in {"tracing", "shedding"} & found.keys():
+    for name in {"tracing", "deferral"} & found.keys():
         found[name] = SWITCHES.get(found[name], found[name])
     return found | {"campaigns": ",".join(campaigns)}
 

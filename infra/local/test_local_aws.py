@@ -56,8 +56,8 @@ class Deployment(unittest.TestCase):
         self.assertEqual(json.loads(put["Body"]), template)
 
     def test_a_misspelt_parameter_is_refused_with_what_there_is(self) -> None:
-        template = {"Parameters": {"Guard": {}}}
-        with self.assertRaisesRegex(Failure, "no parameter Gard; it has Guard"):
+        template = {"Parameters": {"RateMargin": {}}}
+        with self.assertRaisesRegex(Failure, "no parameter Gard; it has RateMargin"):
             local_aws.stack_parameters(template, [("Gard", "0.02")], "http://127.0.0.1:4566")
 
     def test_functions_are_given_the_endpoint_unless_told_another(self) -> None:

@@ -31,6 +31,11 @@ def variable(name: str) -> str:
     return "TIDEGATE" + re.sub(r"[A-Z]", lambda found: f"_{found[0]}", name[0].upper() + name[1:]).upper()
 
 
+def small(name: str) -> str:
+    """The prop of a parameter."""
+    return name[0].lower() + name[1:]
+
+
 def in_words(kind: str, ends: list[Any]) -> str:
     """As the page's table has it."""
     return " to ".join(f"{end:.10g}" for end in ends) if kind != "choice" else " ".join(ends)
@@ -120,6 +125,17 @@ class Settings(unittest.TestCase):
                     self.assertEqual(sorted(choices[name]), sorted(ends))
                 else:
                     self.assertEqual(ranges[name], [*ends, kind == "whole"])
+
+    def test_the_construct_refuses_the_former_names_of_the_parameters(self) -> None:
+        script = "import('./build/lib/validate.js').then((v) => console.log(JSON.stringify(v.RENAMED)))"
+        ran = subprocess.run(
+            ["node", "--input-type=module", "--eval", script], cwd=ROOT / "infra" / "cdk",
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        renamed = json.loads((ROOT / "infra" / "renamed.json").read_text(encoding="utf-8"))
+        parameters = sam_template.source()["Parameters"]
+        wanted = {small(old): small(new) for old, new in renamed.items() if new in parameters}
+        self.assertEqual(json.loads(ran.stdout), wanted)
 
     def test_the_pages_table_says_range_and_default_of_each_setting(self) -> None:
         page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")

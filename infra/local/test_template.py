@@ -25,8 +25,8 @@ ON = {
     "SharedBucket": "rediss://tidegate:secret@bucket.example.org:6379",
     "SubnetIds": "subnet-0a1b2c3d,subnet-1b2c3d4e",
     "SecurityGroupIds": "sg-0a1b2c3d",
-    "PressureBusy": "depth=4h,age=6h,refused=5%",
-    "PressureOverloaded": "off",
+    "BackPressureBusy": "depth=4h,age=6h,refused=5%",
+    "BackPressureOverloaded": "off",
     "EndpointUrl": "http://127.0.0.1:4566",
     "SqsEndpointUrl": "http://127.0.0.1:4567",
     "SesEndpointUrl": "http://127.0.0.1:4568",
@@ -38,7 +38,7 @@ CROSSED = {
     "Mode": ["merge", "direct"],
     "Feedback": ["off", "count", "hold"],
     "AlarmEmail": ["", "ops@example.org"],
-    "Shedding": ["off", "on"],
+    "Deferral": ["off", "on"],
 }
 # Lambda's limit of a function's environment, names and values together.
 ENVIRONMENT_BYTES = 4096
@@ -104,11 +104,11 @@ class Parameters(unittest.TestCase):
             ("SubnetIds", ["", "subnet-0a1b2c3d", "subnet-0a1b2c3d4e5f60718"], ["sg-0a1b2c3d", "subnet-0a"]),
             ("SecurityGroupIds", ["", "sg-0a1b2c3d"], ["subnet-0a1b2c3d", "sg-"]),
             (
-                "PressureBusy",
+                "BackPressureBusy",
                 ["", "off", "depth=4h", "depth=4h,age=6h,refused=5%", "refused=0.5%"],
                 ["depth=4", "depth=4h,", "age=6%", "refused=5", "on", "a=1h"],
             ),
-            ("PressureOverloaded", ["", "off", "age=2d"], ["age", "depth=h"]),
+            ("BackPressureOverloaded", ["", "off", "age=2d"], ["age", "depth=h"]),
             (
                 "SenderIdentityArns",
                 ["*", "arn:aws:ses:eu-west-1:123456789012:identity/example.org"],
@@ -158,11 +158,11 @@ class Combinations(unittest.TestCase):
             self.assertEqual(f"TIDEGATE_SHARED_BUCKET{name}" in poller, on)
             self.assertNotIn(f"TIDEGATE_SHARED_BUCKET{name}", scheduler)
         for level in ("BUSY", "OVERLOADED"):
-            self.assertEqual(f"TIDEGATE_PRESSURE_{level}" in scheduler, on)
-        shedding = given["Shedding"] == "on"
-        self.assertEqual("TIDEGATE_SPILL_REPLAY" in scheduler, shedding)
+            self.assertEqual(f"TIDEGATE_BACK_PRESSURE_{level}" in scheduler, on)
+        deferral = given["Deferral"] == "on"
+        self.assertEqual("TIDEGATE_DEFERRAL_REPLAY" in scheduler, deferral)
         # The scheduler measures how deep and how old they are.
-        for name in ("CAMPAIGNS", "MERGE_QUEUE_URL", "EXPRESS_QUEUE_URL", "DOMAIN_QUEUES", "SPILL"):
+        for name in ("CAMPAIGNS", "MERGE_QUEUE_URL", "EXPRESS_QUEUE_URL", "DOMAIN_QUEUES", "DEFERRAL"):
             of_both = (variables.get(f"TIDEGATE_{name}") for variables in (scheduler, poller))
             self.assertEqual(len(set(of_both)), 1, name)
         if tags or given["Campaigns"] == "ledger":
@@ -214,7 +214,7 @@ class Functions(unittest.TestCase):
         local = dict.fromkeys(("EndpointUrl", "SqsEndpointUrl", "SesEndpointUrl"), "")
         longest = {name: " " * limit for name, limit in limits.items()}
         longest["SharedBucketPrefix"] = " " * 32
-        made = Rendered(rendered(), "s" * 54, ON | local | longest | {"Shedding": "on"})
+        made = Rendered(rendered(), "s" * 54, ON | local | longest | {"Deferral": "on"})
         for function in ("SchedulerFunction", "PollerFunction"):
             variables = made.resources[function]["Environment"]["Variables"]
             taken = sum(len(name) + len(value) for name, value in variables.items())

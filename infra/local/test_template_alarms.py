@@ -59,8 +59,8 @@ ALARMS |= {
 }
 # Those of what is switched on by a parameter.
 WITH: dict[str, tuple[dict[str, str], dict[str, Row]]] = {
-    "shedding": (
-        {"Shedding": "on"},
+    "deferral": (
+        {"Deferral": "on"},
         {
             "spill-failed": ("Tidegate SpillFailed", POLLER, "Sum", 300, 1, 1),
             "replay-failed": ("Tidegate SpillReplayFailed", SCHEDULER, "Sum", 900, 3, 1),

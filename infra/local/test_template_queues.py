@@ -178,11 +178,11 @@ class SpillBucket(unittest.TestCase):
         self.assertEqual(statement["Condition"], {"Bool": {"aws:SecureTransport": "false"}})
 
     def test_both_functions_are_told_of_it_where_mail_is_put_aside(self) -> None:
-        for given, expected in (({}, None), ({"Shedding": "on"}, "s3://AWS::S3::Bucket/spill")):
+        for given, expected in (({}, None), ({"Deferral": "on"}, "s3://AWS::S3::Bucket/spill")):
             made = stack(**given)
             for function in ("SchedulerFunction", "PollerFunction"):
                 variables = made.resources[function]["Environment"]["Variables"]
-                self.assertEqual(variables.get("TIDEGATE_SPILL"), expected)
+                self.assertEqual(variables.get("TIDEGATE_DEFERRAL"), expected)
         told = stack().evaluate(rendered()["Outputs"]["SpillBucket"]["Value"])
         self.assertEqual(told, "AWS::S3::Bucket")
 

@@ -100,8 +100,8 @@ class Roles(unittest.TestCase):
             ({"Campaigns": "ledger"}, SCHEDULER_MAY | FEEDBACK),
             ({"Campaigns": "tags"}, SCHEDULER_MAY | FEEDBACK | TAGS),
             ({"Tracing": "on", "Feedback": "off"}, SCHEDULER_MAY | TRACES),
-            # What was put aside is brought back after Shedding went off; subnets are the poller's.
-            ({"Shedding": "on", "Feedback": "off"} | VPC, SCHEDULER_MAY),
+            # What was put aside is brought back after Deferral went off; subnets are the poller's.
+            ({"Deferral": "on", "Feedback": "off"} | VPC, SCHEDULER_MAY),
         ):
             with self.subTest(given):
                 self.assertEqual(actions(stack(**given), "SchedulerRole"), expected)
@@ -112,7 +112,7 @@ class Roles(unittest.TestCase):
             ({"Campaigns": "tags", "Feedback": "off"}, POLLER_MAY),
             # An update changes the role first: what was sent must still be deleted.
             ({"Mode": "direct", "ExpressQueue": "false"}, POLLER_MAY),
-            ({"Shedding": "on", "DomainLimits": "*=10%", "SharedBucket": "redis://a"}, POLLER_MAY),
+            ({"Deferral": "on", "DomainLimits": "*=10%", "SharedBucket": "redis://a"}, POLLER_MAY),
             ({"Tracing": "on"}, POLLER_MAY | TRACES),
             (VPC, POLLER_MAY | NETWORK),
         ):

@@ -27,7 +27,7 @@ EVERYTHING = {
     "ReservedConcurrency": "20",
     "SecurityGroupIds": "sg-0a1b2c3d",
     "SharedBucket": "rediss://bucket.example.org:6379",
-    "Shedding": "on",
+    "Deferral": "on",
     "SubnetIds": "subnet-0a1b2c3d,subnet-1b2c3d4e",
     "Tracing": "on",
 }

@@ -1,10 +1,6 @@
 //! The house's rules, asserted on `cargo metadata` and on the files.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "helpers of tests: a panic is a finding"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: a panic is a finding")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -14,8 +14,9 @@ use aws_sdk_dynamodb::types::{
 use ses_sandbox::{
     DailyQuota, MaxSendRate, SesSandbox, SesSandboxConfig, SesSandboxServer, SettingsChange,
 };
-use tidegate_aws::{DynamoLedger, S3Spill, SesAccount, SesMailer, SystemClock};
-use tidegate_core::spill::Location;
+use tidegate_aws::{DynamoLedger, S3DeferralStore, SesAccount, SesMailer, SystemClock};
+use tidegate_core::deferral::Location;
+use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::directory_contract;
 use tidegate_tests::contract::feedback::feedback_contract;
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
@@ -24,7 +25,6 @@ use tidegate_tests::contract::mail::{
 };
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::queues_contract;
-use tidegate_tests::contract::spill::{SpillRoom, spill_contract};
 use tidegate_tests::contract::sqs::SqsRoom;
 use tidegate_tests::local::{Ministack, sdk_config};
 
@@ -93,28 +93,28 @@ async fn the_ledger_and_its_marks_on_dynamodb_keep_the_contract() {
     marks_contract(&room).await;
 }
 
-struct Spills {
+struct DeferralStores {
     client: aws_sdk_s3::Client,
     made: Cell<u32>,
 }
 
-impl Spills {
+impl DeferralStores {
     fn bucket(&self) -> String {
         format!("contract-{}", self.made.get())
     }
 }
 
-impl SpillRoom for Spills {
-    type Spill = S3Spill;
+impl DeferralRoom for DeferralStores {
+    type DeferralStore = S3DeferralStore;
 
-    async fn open(&self) -> S3Spill {
+    async fn open(&self) -> S3DeferralStore {
         self.made.set(self.made.get() + 1);
         self.client.create_bucket().bucket(self.bucket()).send().await.unwrap();
         let location = Location::parse(&format!("s3://{}/spill", self.bucket())).unwrap();
-        S3Spill::new(&self.client, location).with_pages_of(2)
+        S3DeferralStore::new(&self.client, location).with_pages_of(2)
     }
 
-    async fn put_strange(&self, _: &S3Spill, name: &str) {
+    async fn put_strange(&self, _: &S3DeferralStore, name: &str) {
         let call = self.client.put_object().bucket(self.bucket()).key(format!("spill/mail/{name}"));
         call.body(vec![1].into()).send().await.unwrap();
     }
@@ -125,7 +125,7 @@ async fn deferred_mail_on_s3_keeps_the_contract() {
     let local = Ministack::start().await.unwrap_or_else(|error| panic!("{error}"));
     let config = aws_sdk_s3::config::Builder::from(&local.sdk_config().await);
     let client = aws_sdk_s3::Client::from_conf(config.force_path_style(true).build());
-    spill_contract(&Spills { client, made: Cell::new(0) }).await;
+    deferral_contract(&DeferralStores { client, made: Cell::new(0) }).await;
 }
 
 struct Site {

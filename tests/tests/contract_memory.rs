@@ -11,11 +11,12 @@ use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues as _};
 use tidegate_memory::{
-    Fault, FaultPlan, Faulty, Latency, MemoryAccount, MemoryBucket, MemoryFeedback, MemoryLedger,
-    MemoryMailer, MemoryQueues, MemorySes, MemorySpill, Operation, QueueSettings, Rule,
-    SesSettings, SimClock, Universe, failures,
+    Fault, FaultPlan, Faulty, Latency, MemoryAccount, MemoryBucket, MemoryDeferralStore,
+    MemoryFeedback, MemoryLedger, MemoryMailer, MemoryQueues, MemorySes, Operation, QueueSettings,
+    Rule, SesSettings, SimClock, Universe, failures,
 };
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
+use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::{DirectoryRoom, directory_contract};
 use tidegate_tests::contract::feedback::{FeedbackRoom, feedback_contract};
 use tidegate_tests::contract::ledger::{LedgerRoom, ledger_contract};
@@ -24,7 +25,6 @@ use tidegate_tests::contract::mail::{
 };
 use tidegate_tests::contract::marks::marks_contract;
 use tidegate_tests::contract::queues::{QueueRoom, queues_contract, sqs_contract};
-use tidegate_tests::contract::spill::{SpillRoom, spill_contract};
 
 fn universe() -> Universe {
     Universe::starting_at(Timestamp::from_millis(1_795_207_000_000))
@@ -150,23 +150,23 @@ async fn memory_feedback_keeps_the_contract() {
     feedback_contract(&Queues::new()).await;
 }
 
-struct Spills;
+struct DeferralStores;
 
-impl SpillRoom for Spills {
-    type Spill = Faulty<MemorySpill>;
+impl DeferralRoom for DeferralStores {
+    type DeferralStore = Faulty<MemoryDeferralStore>;
 
-    async fn open(&self) -> Self::Spill {
-        Faulty::new(MemorySpill::default().with_pages_of(2), FaultPlan::new(universe(), 1))
+    async fn open(&self) -> Self::DeferralStore {
+        Faulty::new(MemoryDeferralStore::default().with_pages_of(2), FaultPlan::new(universe(), 1))
     }
 
-    async fn put_strange(&self, spill: &Self::Spill, name: &str) {
-        spill.inner().put_raw(name, vec![1]);
+    async fn put_strange(&self, deferral: &Self::DeferralStore, name: &str) {
+        deferral.inner().put_raw(name, vec![1]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn deferred_mail_in_memory_keeps_the_contract() {
-    spill_contract(&Spills).await;
+    deferral_contract(&DeferralStores).await;
 }
 
 #[derive(Default)]

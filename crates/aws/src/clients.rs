@@ -5,10 +5,10 @@ use std::time::Duration;
 use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 
-use tidegate_core::spill::Location;
+use tidegate_core::deferral::Location;
 
 use crate::{
-    DynamoLedger, LambdaInvoke, S3Spill, SesAccount, SesMailer, SqsFeedback, SqsQueues,
+    DynamoLedger, LambdaInvoke, S3DeferralStore, SesAccount, SesMailer, SqsFeedback, SqsQueues,
     SystemClock, Wire,
 };
 
@@ -97,11 +97,11 @@ impl Clients {
     }
 
     /// Deferred mail at `location`.
-    pub fn spill(&self, location: Location) -> S3Spill {
+    pub fn deferral(&self, location: Location) -> S3DeferralStore {
         // Whoever stands in for S3 at an endpoint of its own has no name a bucket.
         let own = self.config.endpoint_url().is_some();
         let config = aws_sdk_s3::config::Builder::from(&self.config).force_path_style(own).build();
-        S3Spill::new(&aws_sdk_s3::Client::from_conf(config), location)
+        S3DeferralStore::new(&aws_sdk_s3::Client::from_conf(config), location)
     }
 
     /// The poller `function`, a name or an ARN.

@@ -8,7 +8,7 @@
 //! | `Mailer` | [`SesMailer::new`]`(&aws_sdk_sesv2::Client, SystemClock, send_timeout)` |
 //! | `Account` | [`SesAccount::new`]`(&aws_sdk_sesv2::Client)` |
 //! | `Ledger` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |
-//! | `Spill` | [`S3Spill::new`]`(&aws_sdk_s3::Client, location)` |
+//! | `DeferralStore` | [`S3DeferralStore::new`]`(&aws_sdk_s3::Client, location)` |
 //! | `Invoke` | [`LambdaInvoke::new`]`(&aws_sdk_lambda::Client, function)` |
 //! | `Clock` | [`SystemClock::new`]`()`, which is `Copy` |
 //! | `Entropy` | [`SystemEntropy`] |
@@ -43,7 +43,7 @@ pub use clock::SystemClock;
 pub use dynamodb::DynamoLedger;
 pub use entropy::SystemEntropy;
 pub use lambda::LambdaInvoke;
-pub use s3::S3Spill;
+pub use s3::S3DeferralStore;
 pub use ses::{SesAccount, SesMailer};
 pub use sqs::{SqsFeedback, SqsQueues};
 pub use wire::Wire;

@@ -5,7 +5,7 @@ use tidegate_aws::{Clients, DynamoLedger};
 use tidegate_core::Window;
 use tidegate_core::config::LedgerKind;
 use tidegate_core::control::Control;
-use tidegate_core::duplicate_guard::Mark;
+use tidegate_core::deduplication::Mark;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{

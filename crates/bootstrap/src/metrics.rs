@@ -3,10 +3,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tidegate_aws::emf::{Line, Unit, add_dimension};
 use tidegate_core::Timestamp;
-use tidegate_core::pressure::Figures;
+use tidegate_core::back_pressure::Figures;
+use tidegate_delivery::back_pressure::BackPressureReport;
 use tidegate_delivery::minute::MinuteReport;
 use tidegate_delivery::poll::{End, WindowReport};
-use tidegate_delivery::pressure::PressureReport;
 use tidegate_delivery::replay::BroughtBack;
 use tidegate_delivery::schedule::ScheduleReport;
 
@@ -44,7 +44,7 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
         .metric("HighestReceiveCount", Unit::Count, f64::from(report.highest_receive_count))
         .metric("LedgerFailed", Unit::Count, number(ledger_failed))
         .property("window", report.window.to_string());
-    line = spill_metrics(report, line);
+    line = deferral_metrics(report, line);
     if let Some(rate) = report.rate_per_second {
         line = line.metric("Rate", Unit::None, rate.as_per_second());
     }
@@ -117,8 +117,8 @@ fn minute_metrics(at: Timestamp, minute: &MinuteReport, line: Line) -> Vec<Value
         Some(holds) => line.metric("Holds", Unit::Count, number(holds)),
         None => line,
     };
-    let line = match &minute.pressure {
-        Some(pressure) => pressure_metrics(pressure, line),
+    let line = match &minute.back_pressure {
+        Some(back_pressure) => back_pressure_metrics(back_pressure, line),
         None => line,
     };
     let MinuteReport { feedback, .. } = minute;
@@ -136,7 +136,7 @@ fn minute_metrics(at: Timestamp, minute: &MinuteReport, line: Line) -> Vec<Value
 }
 
 /// The level and its figures; what is not known is no number, and left out.
-fn pressure_metrics(report: &PressureReport, line: Line) -> Line {
+fn back_pressure_metrics(report: &BackPressureReport, line: Line) -> Line {
     let Figures { backlog_mails, backlog_seconds, age_seconds, refused_millionths } =
         report.reading.figures;
     let known = |figure: Option<u64>| figure.map_or(f64::NAN, number);
@@ -162,15 +162,15 @@ fn replay_metrics(back: &BroughtBack, failed: bool, line: Line) -> Line {
 }
 
 /// What was deferred; no byte of it a second where nothing was.
-fn spill_metrics(report: &WindowReport, line: Line) -> Line {
-    let spilled = report.spilled.values().sum();
-    if spilled == 0 && report.spill_failed == 0 {
+fn deferral_metrics(report: &WindowReport, line: Line) -> Line {
+    let deferred = report.deferred.values().sum();
+    if deferred == 0 && report.deferral_failed == 0 {
         return line;
     }
-    line.metric("Spilled", Unit::Count, number(spilled)).metric(
+    line.metric("Spilled", Unit::Count, number(deferred)).metric(
         "SpillFailed",
         Unit::Count,
-        number(report.spill_failed),
+        number(report.deferral_failed),
     )
 }
 

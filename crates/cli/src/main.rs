@@ -3,10 +3,12 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use tidegate_cli::commands::Command;
 use tidegate_cli::local::{self, Interrupts, LocalArgs, LocalError, RunOutcome};
 use tidegate_cli::shell::{CommandEnd, CommandError, Output, Shell, in_full};
+use tidegate_core::config::new_name;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -31,7 +33,14 @@ enum ProgramCommand {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let ended = match Program::parse().command {
+    let program = Program::try_parse().unwrap_or_else(|error| {
+        if let Some(said) = former_name(&error) {
+            let _ = writeln!(io::stderr(), "tidegate: {said}");
+            std::process::exit(2);
+        }
+        error.exit()
+    });
+    let ended = match program.command {
         ProgramCommand::Local(args) => local(&args).await,
         ProgramCommand::OnStack(command) => on_stack(*command).await,
     };
@@ -42,6 +51,15 @@ async fn main() -> ExitCode {
         },
         ExitCode::from,
     )
+}
+
+/// Says what a command or an option is called now, if `error` is about a former name.
+fn former_name(error: &clap::Error) -> Option<String> {
+    [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].into_iter().find_map(|kind| {
+        let Some(ContextValue::String(given)) = error.get(kind) else { return None };
+        let old = given.split(['=', ' ']).next()?;
+        new_name(old).map(|new| format!("{old} is now called {new}"))
+    })
 }
 
 async fn local(args: &LocalArgs) -> Result<u8, CommandError> {
@@ -122,6 +140,21 @@ mod tests {
                 assert!(option.get_help().is_some(), "{name} {} is not explained", option.get_id());
             }
         }
+    }
+
+    #[test]
+    fn a_former_name_is_refused_with_the_one_that_replaced_it() {
+        for (words, said) in [
+            (&["spill", "list"][..], "spill is now called deferred"),
+            (&["bucket", "take", "--guard", "0.05"], "--guard is now called --rate-margin"),
+            (&["plan", "--guard=0.05"], "--guard is now called --rate-margin"),
+        ] {
+            let words = std::iter::once(&"tidegate").chain(words);
+            let error = Program::try_parse_from(words).unwrap_err();
+            assert_eq!(former_name(&error).as_deref(), Some(said));
+        }
+        let misspelt = Program::try_parse_from(["tidegate", "plam"]).unwrap_err();
+        assert_eq!(former_name(&misspelt), None);
     }
 
     #[test]

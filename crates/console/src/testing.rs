@@ -47,7 +47,7 @@ pub(crate) fn site_with<L>(
         settings: StatusSettings {
             stack: "simulated".to_owned(),
             cap: poller.cap,
-            guard: poller.guard,
+            rate_margin: poller.rate_margin,
             domains: poller.domains.limits.clone(),
             idle_wake: scheduler.idle_wake,
             addresses: AddressVisibility::Masked,

@@ -20,7 +20,7 @@ use tidegate_core::cycle::Cycle;
 use tidegate_core::email::{Email, Priority};
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::turns::{self, Turns};
 
 const SHORT: &str = include_str!("../../../events/message_short.json");
@@ -56,7 +56,7 @@ fn messages(count: usize) -> Vec<Waiting<usize>> {
 
 /// A limiter with all of `waiting`, the window's first slot due.
 fn limiter(waiting: &[Waiting<usize>]) -> (Limiter<usize>, tidegate_core::Timestamp) {
-    let grid = SlotGrid::new(Rate::per_second(1_000.0).unwrap(), Guard::default());
+    let grid = SlotGrid::new(Rate::per_second(1_000.0).unwrap(), RateMargin::default());
     let slots = grid.slots_of(Window::from_epoch_second(1_795_207_000));
     let mut limiter = Limiter::new(grid, slots.clone(), Cycle::new(&WEIGHTS).unwrap());
     for message in waiting {

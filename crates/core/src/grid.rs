@@ -10,14 +10,14 @@
 
 use std::ops::Range;
 
-use crate::rate::{Guard, Rate};
+use crate::rate::{Rate, RateMargin};
 use crate::timestamp::{SECOND, Timestamp, Window};
 
-/// The slots of one rate and guard.
+/// The slots of one rate and rate margin.
 ///
 /// ```
-/// use tidegate_core::{Window, grid::SlotGrid, rate::{Guard, Rate}};
-/// let grid = SlotGrid::new(Rate::per_second(14.0).unwrap(), Guard::default());
+/// use tidegate_core::{Window, grid::SlotGrid, rate::{RateMargin, Rate}};
+/// let grid = SlotGrid::new(Rate::per_second(14.0).unwrap(), RateMargin::default());
 /// let slots = grid.slots_of(Window::from_epoch_second(1_700_000_000));
 /// assert!((13..=14).contains(&(slots.end - slots.start))); // 98 % of 14: 13.7 on average
 /// assert!(grid.at(slots.start) >= Window::from_epoch_second(1_700_000_000).opens());
@@ -29,9 +29,9 @@ pub struct SlotGrid {
 }
 
 impl SlotGrid {
-    /// The grid of `rate` and `guard`.
-    pub const fn new(rate: Rate, guard: Guard) -> Self {
-        Self { period: rate.period(guard), lateness: guard.lateness() }
+    /// The grid of `rate` and `rate margin`.
+    pub const fn new(rate: Rate, rate_margin: RateMargin) -> Self {
+        Self { period: rate.period(rate_margin), lateness: rate_margin.lateness() }
     }
 
     /// The distance of two slots, in nanoseconds.
@@ -101,8 +101,8 @@ mod tests {
         (-1.0_f64..=4.0).prop_map(|exponent| Rate::per_second(10_f64.powf(exponent)).unwrap())
     }
 
-    fn guards() -> impl Strategy<Value = Guard> {
-        (0.005_f64..=0.5).prop_map(|share| Guard::new(share).unwrap())
+    fn rate_margins() -> impl Strategy<Value = RateMargin> {
+        (0.005_f64..=0.5).prop_map(|share| RateMargin::new(share).unwrap())
     }
 
     /// How late a start is within what is allowed: none, all, or by the slot's number.
@@ -134,9 +134,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_second_holds_more_than_the_quota_over_windows_handed_over(
-            rate in rates(), guard in guards(), lateness: u8, offset in 0_u64..100_000,
+            rate in rates(), rate_margin in rate_margins(), lateness: u8, offset in 0_u64..100_000,
         ) {
-            let grid = SlotGrid::new(rate, guard);
+            let grid = SlotGrid::new(rate, rate_margin);
             let windows = (0..4).map(|k| Window::from_epoch_second(BASE + offset + k));
             let starts = windows
                 .flat_map(|window| grid.slots_of(window))
@@ -146,8 +146,8 @@ mod tests {
         }
 
         #[test]
-        fn every_slot_belongs_to_exactly_one_window(rate in rates(), guard in guards(), offset in 0_u64..100_000) {
-            let grid = SlotGrid::new(rate, guard);
+        fn every_slot_belongs_to_exactly_one_window(rate in rates(), rate_margin in rate_margins(), offset in 0_u64..100_000) {
+            let grid = SlotGrid::new(rate, rate_margin);
             let window = Window::from_epoch_second(BASE + offset);
             let slots = grid.slots_of(window);
             prop_assert_eq!(slots.end, grid.slots_of(window.plus(1)).start);
@@ -158,9 +158,9 @@ mod tests {
 
         #[test]
         fn a_change_of_rate_keeps_the_larger_quota_in_every_second(
-            old in rates(), new in rates(), guard in guards(), lateness: u8, offset in 0_u64..100_000,
+            old in rates(), new in rates(), rate_margin in rate_margins(), lateness: u8, offset in 0_u64..100_000,
         ) {
-            let (before, after) = (SlotGrid::new(old, guard), SlotGrid::new(new, guard));
+            let (before, after) = (SlotGrid::new(old, rate_margin), SlotGrid::new(new, rate_margin));
             let window = Window::from_epoch_second(BASE + offset);
             let mut starts = Vec::new();
             for back in 1..=2 {
@@ -175,9 +175,9 @@ mod tests {
 
         #[test]
         fn a_mail_of_r_recipients_adds_at_most_r_minus_one_to_its_second(
-            rate in rates(), guard in guards(), lateness: u8, sizes in prop::collection::vec(1_u64..=50, 1..200),
+            rate in rates(), rate_margin in rate_margins(), lateness: u8, sizes in prop::collection::vec(1_u64..=50, 1..200),
         ) {
-            let grid = SlotGrid::new(rate, guard);
+            let grid = SlotGrid::new(rate, rate_margin);
             let mut slot = grid.first_from(Window::from_epoch_second(BASE).opens());
             let mut starts = Vec::new();
             for &recipients in &sizes {
@@ -195,10 +195,10 @@ mod tests {
 
         #[test]
         fn a_mail_larger_than_its_window_keeps_the_bound_by_the_slots_it_owes(
-            rate in 0.5_f64..40.0, guard in guards(), recipients in 2_u64..=50, used in 0_u64..40, lateness: u8,
+            rate in 0.5_f64..40.0, rate_margin in rate_margins(), recipients in 2_u64..=50, used in 0_u64..40, lateness: u8,
         ) {
             let rate = Rate::per_second(rate).unwrap();
-            let grid = SlotGrid::new(rate, guard);
+            let grid = SlotGrid::new(rate, rate_margin);
             let slots = grid.slots_of(Window::from_epoch_second(BASE));
             prop_assume!(slots.end - slots.start >= 1);
             // From `first` on all slots are the mail's; it starts at the last of its own window.
@@ -213,9 +213,9 @@ mod tests {
 
         #[test]
         fn clocks_apart_add_at_most_the_slots_of_their_difference(
-            rate in rates(), guard in guards(), lateness: u8, apart_ms in 0_u64..500, odd_ahead: bool,
+            rate in rates(), rate_margin in rate_margins(), lateness: u8, apart_ms in 0_u64..500, odd_ahead: bool,
         ) {
-            let grid = SlotGrid::new(rate, guard);
+            let grid = SlotGrid::new(rate, rate_margin);
             let apart = apart_ms * 1_000_000;
             let starts = (0..5).flat_map(|k| {
                 let ahead = (k % 2 == 1) == odd_ahead;
@@ -223,18 +223,18 @@ mod tests {
                     (start(grid, slot, lateness) - if ahead { apart } else { 0 }, 1)
                 })
             }).collect();
-            let share = 1.0 + guard.as_share();
+            let share = 1.0 + rate_margin.as_share();
             let extra = (rate.as_per_second() * apart as f64 / 1e9 / share).ceil() as u64;
             prop_assert!(worst_second(&sorted(starts)) <= rate.ceil() + extra);
         }
 
         #[test]
-        fn the_grid_reaches_the_quota_less_the_guard(rate in rates(), guard in guards()) {
-            let grid = SlotGrid::new(rate, guard);
+        fn the_grid_reaches_the_quota_less_the_rate_margin(rate in rates(), rate_margin in rate_margins()) {
+            let grid = SlotGrid::new(rate, rate_margin);
             let seconds = 1_000;
             let slots = grid.slots_of(Window::from_epoch_second(BASE)).start
                 ..grid.slots_of(Window::from_epoch_second(BASE + seconds)).start;
-            let expected = rate.as_per_second() * seconds as f64 / (1.0 + guard.as_share());
+            let expected = rate.as_per_second() * seconds as f64 / (1.0 + rate_margin.as_share());
             let got = (slots.end - slots.start) as f64;
             prop_assert!((got - expected).abs() <= 1.0 + expected * 1e-4, "{got} of {expected}");
         }
@@ -242,11 +242,12 @@ mod tests {
 
     #[test]
     fn slow_rates_that_change_keep_one_in_every_second_however_late_a_slot_is_used() {
-        let guard = Guard::new(0.5).unwrap();
+        let rate_margin = RateMargin::new(0.5).unwrap();
         let rates = [0.3, 0.5, 0.8, 0.95].map(|rate| Rate::per_second(rate).unwrap());
         let changes = rates.iter().flat_map(|old| rates.iter().map(move |new| (*old, *new)));
         for ((old, new), offset) in changes.flat_map(|change| (0..60).map(move |at| (change, at))) {
-            let (before, after) = (SlotGrid::new(old, guard), SlotGrid::new(new, guard));
+            let (before, after) =
+                (SlotGrid::new(old, rate_margin), SlotGrid::new(new, rate_margin));
             let window = Window::from_epoch_second(BASE + offset);
             let slots = before.slots_of(Window::from_epoch_second(BASE + offset - 1));
             let late = slots.map(|slot| (before.latest(slot).as_nanos(), 1));
@@ -260,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_quota_under_one_leaves_windows_without_a_slot() {
-        let grid = SlotGrid::new(Rate::per_second(0.5).unwrap(), Guard::default());
+        let grid = SlotGrid::new(Rate::per_second(0.5).unwrap(), RateMargin::default());
         let with_slot = (0..102_u64)
             .filter(|k| !grid.slots_of(Window::from_epoch_second(BASE + k)).is_empty())
             .count();

@@ -16,8 +16,8 @@
 //! | [`tick`] | which window a poller serves, and whether it still can |
 //! | [`control`], [`factor`] | what operators and refusals change while it runs |
 //! | [`breaker`], [`daily`], [`refusals`], [`reputation`] | when sending stops, and when it goes on |
-//! | [`email`], [`identity`], [`outcome`], [`dead_letter`], [`retry`], [`duplicate_guard`] | the message and what becomes of it |
-//! | [`pressure`], [`spill`] | when the least urgent is deferred, and how it stands outside the queues |
+//! | [`email`], [`identity`], [`outcome`], [`dead_letter`], [`retry`], [`deduplication`] | the message and what becomes of it |
+//! | [`back_pressure`], [`deferral`] | when the least urgent is deferred, and how it stands outside the queues |
 //! | [`parts`] | where the ledger keeps what it keeps by campaign, and when it forgets one |
 //! | [`config`] | the environment, as typed values |
 //! | [`tagged`] | which queues are campaigns, by their tags |
@@ -26,6 +26,7 @@
 #![warn(missing_docs)]
 
 pub mod allocation;
+pub mod back_pressure;
 pub mod breaker;
 pub mod bucket;
 pub mod config;
@@ -33,8 +34,9 @@ pub mod control;
 pub mod cycle;
 pub mod daily;
 pub mod dead_letter;
+pub mod deduplication;
+pub mod deferral;
 pub mod domains;
-pub mod duplicate_guard;
 pub mod email;
 pub mod factor;
 pub mod feed;
@@ -46,12 +48,10 @@ pub mod memory;
 pub mod outcome;
 pub mod parts;
 pub mod prefetch;
-pub mod pressure;
 pub mod rate;
 pub mod refusals;
 pub mod reputation;
 pub mod retry;
-pub mod spill;
 pub mod tagged;
 pub mod tick;
 pub mod timestamp;

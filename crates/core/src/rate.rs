@@ -1,4 +1,4 @@
-//! Quota and guard: how many recipients a second, and how much is held back.
+//! Quota and rate margin: how many recipients a second, and how much is held back.
 //!
 //! Both are kept as integers (millionths), so that a slot's place is exact: a refill floored to a
 //! whole number per interval would turn 14 a second into 10.
@@ -15,10 +15,10 @@ const MILLION: u64 = 1_000_000;
 /// A sending rate in recipients a second, in steps of a millionth; 0.001 to 10,000.
 ///
 /// ```
-/// use tidegate_core::rate::{Guard, Rate};
+/// use tidegate_core::rate::{RateMargin, Rate};
 /// let rate = Rate::per_second(14.0)?;
 /// // P = (1 + g) / q, in whole nanoseconds, rounded up: 1.02 s / 14.
-/// assert_eq!(rate.period(Guard::default()), 72_857_143);
+/// assert_eq!(rate.period(RateMargin::default()), 72_857_143);
 /// assert_eq!(rate.ceil(), 14);
 /// # Ok::<(), tidegate_core::rate::InvalidRate>(())
 /// ```
@@ -26,23 +26,23 @@ const MILLION: u64 = 1_000_000;
 #[serde(try_from = "f64", into = "f64")]
 pub struct Rate(u64);
 
-/// The guard g: the share of the quota that is held back, in steps of a millionth; 0.005 to 0.5.
+/// The rate margin g: the share of the quota that is held back, in steps of a millionth; 0.005 to 0.5.
 ///
 /// Half of it is the lateness a send may have at its start (g/2 × 1 s), the other half is for the
 /// network, since SES counts arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
-pub struct Guard(u64);
+pub struct RateMargin(u64);
 
 /// A number that is no rate.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 #[error("{0} recipients a second is no rate; allowed is a number from 0.001 to 10000")]
 pub struct InvalidRate(pub f64);
 
-/// A number that is no guard.
+/// A number that is no rate margin.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
-#[error("{0} is no guard; allowed is a number from 0.005 to 0.5")]
-pub struct InvalidGuard(pub f64);
+#[error("{0} is no rate margin; allowed is a number from 0.005 to 0.5")]
+pub struct InvalidRateMargin(pub f64);
 
 impl Rate {
     /// The largest rate.
@@ -75,8 +75,8 @@ impl Rate {
     }
 
     /// The slots' distance P = (1 + g) / q in nanoseconds, rounded up.
-    pub const fn period(self, guard: Guard) -> u64 {
-        ((MILLION + guard.0) * SECOND).div_ceil(self.0)
+    pub const fn period(self, rate_margin: RateMargin) -> u64 {
+        ((MILLION + rate_margin.0) * SECOND).div_ceil(self.0)
     }
 
     /// This rate times `millionths` / 1,000,000, never below [`Rate::MIN`].
@@ -86,15 +86,19 @@ impl Rate {
     }
 }
 
-impl Guard {
-    /// A guard of `share` of the quota, rounded down to a millionth.
+impl RateMargin {
+    /// A rate margin of `share` of the quota, rounded down to a millionth.
     ///
     /// # Errors
-    /// [`InvalidGuard`] for what lies outside 0.005 to 0.5: below, a send's allowed lateness would
+    /// [`InvalidRateMargin`] for what lies outside 0.005 to 0.5: below, a send's allowed lateness would
     /// be under 2.5 ms, which no timer keeps.
-    pub fn new(share: f64) -> Result<Self, InvalidGuard> {
-        let micro = millionths(share).ok_or(InvalidGuard(share))?;
-        if (5_000..=500_000).contains(&micro) { Ok(Self(micro)) } else { Err(InvalidGuard(share)) }
+    pub fn new(share: f64) -> Result<Self, InvalidRateMargin> {
+        let micro = millionths(share).ok_or(InvalidRateMargin(share))?;
+        if (5_000..=500_000).contains(&micro) {
+            Ok(Self(micro))
+        } else {
+            Err(InvalidRateMargin(share))
+        }
     }
 
     /// How late after its slot a send may start: g/2 × 1 s, in nanoseconds.
@@ -109,7 +113,7 @@ impl Guard {
     }
 }
 
-impl Default for Guard {
+impl Default for RateMargin {
     /// 0.02: 98 % of the quota, and 10 ms of lateness.
     fn default() -> Self {
         Self(20_000)
@@ -144,16 +148,16 @@ impl From<Rate> for f64 {
     }
 }
 
-impl TryFrom<f64> for Guard {
-    type Error = InvalidGuard;
-    fn try_from(value: f64) -> Result<Self, InvalidGuard> {
+impl TryFrom<f64> for RateMargin {
+    type Error = InvalidRateMargin;
+    fn try_from(value: f64) -> Result<Self, InvalidRateMargin> {
         Self::new(value)
     }
 }
 
-impl From<Guard> for f64 {
-    fn from(guard: Guard) -> Self {
-        guard.as_share()
+impl From<RateMargin> for f64 {
+    fn from(rate_margin: RateMargin) -> Self {
+        rate_margin.as_share()
     }
 }
 
@@ -171,31 +175,31 @@ mod tests {
         }
 
         #[test]
-        fn the_period_is_the_smallest_that_keeps_the_guard(
-            micro in 100_000_u64..10_000_000_000, guard in 5_000_u64..500_000,
+        fn the_period_is_the_smallest_that_keeps_the_rate_margin(
+            micro in 100_000_u64..10_000_000_000, rate_margin in 5_000_u64..500_000,
         ) {
-            let period = u128::from(Rate(micro).period(Guard(guard)));
-            let target = u128::from(MILLION + guard) * u128::from(SECOND);
+            let period = u128::from(Rate(micro).period(RateMargin(rate_margin)));
+            let target = u128::from(MILLION + rate_margin) * u128::from(SECOND);
             prop_assert!(period * u128::from(micro) >= target);
             prop_assert!((period - 1) * u128::from(micro) < target);
         }
     }
 
     #[test]
-    fn what_is_no_rate_or_guard_is_refused_with_the_range() {
+    fn what_is_no_rate_or_rate_margin_is_refused_with_the_range() {
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 10_000.1, 0.000_9] {
             let error = Rate::per_second(bad).unwrap_err().to_string();
             assert!(error.contains("0.001 to 10000"), "{error}");
         }
         for bad in [0.0, 0.0049, 0.51, f64::NAN] {
-            let error = Guard::new(bad).unwrap_err().to_string();
+            let error = RateMargin::new(bad).unwrap_err().to_string();
             assert!(error.contains("0.005 to 0.5"), "{error}");
         }
     }
 
     #[test]
-    fn half_the_guard_is_the_lateness() {
-        assert_eq!(Guard::default().lateness(), 10_000_000);
-        assert_eq!(Guard::new(0.01).map(Guard::lateness), Ok(5_000_000));
+    fn half_the_rate_margin_is_the_lateness() {
+        assert_eq!(RateMargin::default().lateness(), 10_000_000);
+        assert_eq!(RateMargin::new(0.01).map(RateMargin::lateness), Ok(5_000_000));
     }
 }

@@ -25,7 +25,7 @@ pub const EARLIEST: Duration = Duration::from_millis(1_500);
 pub struct Tick {
     /// The window to serve.
     pub window: Window,
-    /// The account's quota for it, in recipients a second; the guard is the poller's.
+    /// The account's quota for it, in recipients a second; the rate margin is the poller's.
     #[serde(rename = "rate_per_second")]
     pub rate: Rate,
 }

@@ -1,6 +1,6 @@
 //! All ports together, as one argument.
 
-use crate::ports::{Account, Clock, Entropy, Ledger, Mailer, Marks, Queues, Spill};
+use crate::ports::{Account, Clock, DeferralStore, Entropy, Ledger, Mailer, Marks, Queues};
 
 /// The ports that a poller needs.
 pub trait Environment {
@@ -17,7 +17,7 @@ pub trait Environment {
     /// Randomness.
     type Entropy: Entropy;
     /// Deferred mail.
-    type Spill: Spill;
+    type DeferralStore: DeferralStore;
 
     /// The queues.
     fn queues(&self) -> &Self::Queues;
@@ -32,7 +32,7 @@ pub trait Environment {
     /// Randomness.
     fn entropy(&self) -> &Self::Entropy;
     /// Deferred mail; none where none is deferred.
-    fn spill(&self) -> Option<&Self::Spill>;
+    fn deferral(&self) -> Option<&Self::DeferralStore>;
 }
 
 /// An [`Environment`] put together from its ports.
@@ -51,7 +51,7 @@ pub struct Ports<Q, M, A, L, C, E, S> {
     /// Randomness.
     pub entropy: E,
     /// Deferred mail; none where none is deferred.
-    pub spill: Option<S>,
+    pub deferral: Option<S>,
 }
 
 impl<Q, M, A, L, C, E, S> Environment for Ports<Q, M, A, L, C, E, S>
@@ -62,7 +62,7 @@ where
     L: Ledger + Marks,
     C: Clock,
     E: Entropy,
-    S: Spill,
+    S: DeferralStore,
 {
     type Queues = Q;
     type Mailer = M;
@@ -70,7 +70,7 @@ where
     type Ledger = L;
     type Clock = C;
     type Entropy = E;
-    type Spill = S;
+    type DeferralStore = S;
 
     fn queues(&self) -> &Q {
         &self.queues
@@ -90,7 +90,7 @@ where
     fn entropy(&self) -> &E {
         &self.entropy
     }
-    fn spill(&self) -> Option<&S> {
-        self.spill.as_ref()
+    fn deferral(&self) -> Option<&S> {
+        self.deferral.as_ref()
     }
 }

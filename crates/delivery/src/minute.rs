@@ -1,4 +1,4 @@
-//! A scheduler's minute: its ticks; beside them what SES reports and how high the pressure is; at its
+//! A scheduler's minute: its ticks; beside them what SES reports and how high the back-pressure is; at its
 //! end what is held.
 
 use std::cell::RefCell;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use tidegate_core::config::FeedbackConfig;
 
+use crate::back_pressure::{BackPressure, BackPressureReport};
 use crate::beside::beside;
 use crate::feedback::{self, FeedbackReport};
-use crate::ports::{Clock, Entropy, Feedback, Ledger, Queues, Spill};
-use crate::pressure::{Pressure, PressureReport};
+use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Queues};
 
-/// From a run's start, the time that the look at the pressure may take where the ticks end earlier.
+/// From a run's start, the time that the look at the back-pressure may take where the ticks end earlier.
 const LOOKED_WITHIN: Duration = Duration::from_secs(50);
 
 /// What there was beside the ticks.
@@ -22,14 +22,14 @@ const LOOKED_WITHIN: Duration = Duration::from_secs(50);
 pub struct MinuteReport {
     /// What SES reported.
     pub feedback: FeedbackReport,
-    /// How high the pressure is; none where nobody judges it, or could.
-    pub pressure: Option<PressureReport>,
+    /// How high the back-pressure is; none where nobody judges it, or could.
+    pub back_pressure: Option<BackPressureReport>,
     /// Holds that stand, on all sending and on campaigns; none where the ledger does not say.
     pub holds: Option<u64>,
 }
 
 /// Runs `ticks`, a run of [`crate::schedule::run`], with `reading` beside it, where there is one, and
-/// the look at the `pressure`.
+/// the look at the `back-pressure`.
 ///
 /// The reading costs no tick and no time: it ends with the ticks, wherever it then stands, and by
 /// itself some seconds before. The look costs no tick; where the ticks end within moments, since
@@ -37,7 +37,7 @@ pub struct MinuteReport {
 pub async fn run<T>(
     ticks: impl Future<Output = T>,
     reading: Option<(&FeedbackConfig, &impl Feedback)>,
-    pressure: Pressure<'_, impl Queues, impl Spill, impl Entropy>,
+    back_pressure: BackPressure<'_, impl Queues, impl DeferralStore, impl Entropy>,
     clock: &impl Clock,
     ledger: &impl Ledger,
 ) -> (T, MinuteReport) {
@@ -52,7 +52,7 @@ pub async fn run<T>(
             Either::Right(((), ticks)) => ticks.await,
         }
     };
-    let look = Box::pin(pressure.look(clock, ledger, &looked));
+    let look = Box::pin(back_pressure.look(clock, ledger, &looked));
     let (ticked, _) = beside(ticked, look, end).await;
     let holds = match ledger.read().await {
         Ok(standing) => u64::try_from(standing.control.standing_holds()).ok(),
@@ -61,5 +61,5 @@ pub async fn run<T>(
             None
         }
     };
-    (ticked, MinuteReport { feedback: heard.take(), pressure: looked.take(), holds })
+    (ticked, MinuteReport { feedback: heard.take(), back_pressure: looked.take(), holds })
 }

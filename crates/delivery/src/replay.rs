@@ -3,7 +3,7 @@
 //! After every batch it is written down how far the object is, and an object is deleted once all of it
 //! stands in its queue. Whoever is killed anywhere in between loses nothing, and leaves at most one
 //! batch to be brought back twice; such copies have one pass, so the merge queue takes them for one
-//! mail within five minutes, and the duplicate guard at any time.
+//! mail within five minutes, and deduplication at any time.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_core::Timestamp;
-use tidegate_core::spill::{ObjectName, Progress, unpack};
+use tidegate_core::deferral::{ObjectName, Progress, unpack};
 
 use crate::poll::pack;
 use crate::ports::{
-    Clock, FailureKind, Monotonic, Outgoing, PortError, QueueUrl, Queues, Spill, Version,
+    Clock, DeferralStore, FailureKind, Monotonic, Outgoing, PortError, QueueUrl, Queues, Version,
 };
 
 /// How long an object is left to whoever is at it, from the last batch on.
@@ -101,7 +101,7 @@ impl BroughtBack {
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a, S, Q, C> {
     /// The deferred mail.
-    pub spill: &'a S,
+    pub deferral: &'a S,
     /// The queues.
     pub queues: &'a Q,
     /// Time.
@@ -116,14 +116,14 @@ pub struct Site<'a, S, Q, C> {
 ///
 /// # Errors
 /// [`PortError`]: what is left can be brought back by another call.
-pub async fn bring_back<S: Spill, Q: Queues, C: Clock>(
+pub async fn bring_back<S: DeferralStore, Q: Queues, C: Clock>(
     site: Site<'_, S, Q, C>,
     bounds: &Bounds,
     done: &RefCell<BroughtBack>,
 ) -> Result<(), PortError> {
     let mut after = None;
     loop {
-        let page = site.spill.list(after.as_deref()).await?;
+        let page = site.deferral.list(after.as_deref()).await?;
         let names = page.objects.into_iter().map(|object| object.name);
         let meant =
             |name: &ObjectName| bounds.campaign.as_ref().is_none_or(|c| *c == name.campaign);
@@ -145,7 +145,7 @@ pub async fn bring_back<S: Spill, Q: Queues, C: Clock>(
     }
 }
 
-impl<S: Spill, Q: Queues, C: Clock> Site<'_, S, Q, C> {
+impl<S: DeferralStore, Q: Queues, C: Clock> Site<'_, S, Q, C> {
     /// Mails that may still be brought back.
     fn room(&self, bounds: &Bounds, done: &RefCell<BroughtBack>) -> u64 {
         let over = bounds.until.is_some_and(|until| self.clock.monotonic() >= until);
@@ -166,10 +166,10 @@ impl<S: Spill, Q: Queues, C: Clock> Site<'_, S, Q, C> {
             return Ok(Some(Why::NoCampaign));
         };
         let Some(mut mark) = self.take(name).await? else { return Ok(Some(Why::Taken)) };
-        let bytes = match self.spill.get(name).await {
+        let bytes = match self.deferral.get(name).await {
             Err(PortError { kind: FailureKind::NotFound, .. }) => {
                 // Another was through with it since it was listed.
-                self.spill.forget_progress(name).await?;
+                self.deferral.forget_progress(name).await?;
                 return Ok(None);
             }
             got => got?,
@@ -215,8 +215,8 @@ impl<S: Spill, Q: Queues, C: Clock> Site<'_, S, Q, C> {
             }
         }
         if mark.progress.count() >= whole {
-            self.spill.delete(name).await?;
-            self.spill.forget_progress(name).await?;
+            self.deferral.delete(name).await?;
+            self.deferral.forget_progress(name).await?;
             done.borrow_mut().objects += 1;
         }
         Ok(None)
@@ -228,7 +228,7 @@ impl<S: Spill, Q: Queues, C: Clock> Site<'_, S, Q, C> {
 
     /// Makes an object this one's; none where another is at it.
     async fn take(&self, name: &ObjectName) -> Result<Option<Mark>, PortError> {
-        let stands = self.spill.progress(name).await?;
+        let stands = self.deferral.progress(name).await?;
         let (progress, version) = match stands {
             Some((progress, version)) => (progress, Some(version)),
             None => (Progress::default(), None),
@@ -245,7 +245,7 @@ impl<S: Spill, Q: Queues, C: Clock> Site<'_, S, Q, C> {
     /// Writes how far it is; false where another came first.
     async fn write(&self, name: &ObjectName, mark: &mut Mark) -> Result<bool, PortError> {
         let stands = mark.version.as_ref();
-        let written = self.spill.set_progress(name, &mark.progress, stands).await?;
+        let written = self.deferral.set_progress(name, &mark.progress, stands).await?;
         let ours = written.is_some();
         mark.version = written.or(mark.version.take());
         Ok(ours)

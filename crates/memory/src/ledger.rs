@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use tidegate_core::Timestamp;
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control, LONGEST, NOT_FOR_POLLERS, StoredControl};
-use tidegate_core::duplicate_guard::{Mark, MarkState};
+use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::idle::Looks;
@@ -20,14 +20,14 @@ use crate::shared::SharedState;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use tidegate_core::{Window, rate::{Guard, Rate}};
+/// use tidegate_core::{Window, rate::{RateMargin, Rate}};
 /// use tidegate_delivery::ports::{Claim, ClaimRequest, Ledger};
 /// use tidegate_memory::MemoryLedger;
 /// let ledger = MemoryLedger::default();
 /// let mut request = ClaimRequest {
 ///     window: Window::from_epoch_second(1_795_207_000),
 ///     rate: Rate::per_second(14.0).unwrap(),
-///     guard: Guard::default(),
+///     rate margin: RateMargin::default(),
 ///     limits: 0,
 ///     token: "first".into(),
 /// };
@@ -104,7 +104,7 @@ impl LedgerState {
         let claim = PreviousClaim {
             window: request.window,
             rate: request.rate,
-            guard: request.guard,
+            rate_margin: request.rate_margin,
             limits: request.limits,
             factor: self.factor,
         };

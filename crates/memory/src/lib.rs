@@ -11,7 +11,7 @@
 //! | `Account` | [`MemoryAccount`] | [`MemorySes::account`] |
 //! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
 //! | `Bucket`, `BucketLevels` | [`MemoryBucket`] | [`MemoryBucket::new`]; a clone is another taker |
-//! | `Spill` | [`MemorySpill`] | `MemorySpill::default()` |
+//! | `DeferralStore` | [`MemoryDeferralStore`] | `MemoryDeferralStore::default()` |
 //! | `Entropy` | [`SeededEntropy`] | [`SeededEntropy::new`] |
 //! | all but clock, bucket and entropy | [`Faulty`] | [`Faulty::new`], failing by a [`FaultPlan`] |
 //!
@@ -20,6 +20,7 @@
 
 mod bucket;
 mod clock;
+mod deferral;
 mod entropy;
 mod faulty;
 mod feedback;
@@ -30,10 +31,10 @@ mod ledger_size;
 mod queues;
 mod ses;
 mod shared;
-mod spill;
 
 pub use bucket::MemoryBucket;
 pub use clock::{SimClock, Universe};
+pub use deferral::MemoryDeferralStore;
 pub use entropy::SeededEntropy;
 pub use faulty::{Fault, FaultPlan, Faulty, Operation, Rule, Strike};
 pub use feedback::MemoryFeedback;
@@ -45,4 +46,3 @@ pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
 pub use ses::{
     Counting, MemoryAccount, MemoryMailer, MemorySes, SesArrival, SesSettings, failures,
 };
-pub use spill::MemorySpill;

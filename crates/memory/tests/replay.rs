@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tidegate_core::Timestamp;
+use tidegate_core::deferral::{Line, ObjectName, pack};
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
-use tidegate_core::spill::{Line, ObjectName, pack};
-use tidegate_delivery::ports::{FailureKind, PortError, QueueUrl, Spill as _};
+use tidegate_delivery::ports::{DeferralStore as _, FailureKind, PortError, QueueUrl};
 use tidegate_delivery::replay::{Bounds, BroughtBack, Destinations, Site, Why, bring_back};
 use tidegate_memory::{
-    Fault, FaultPlan, Faulty, Latency, MemoryQueues, MemorySpill, Operation, QueueSettings, Rule,
-    SimClock, Universe,
+    Fault, FaultPlan, Faulty, Latency, MemoryDeferralStore, MemoryQueues, Operation, QueueSettings,
+    Rule, SimClock, Universe,
 };
 
 /// SQS's entries of a batch: what a crash may bring back twice.
@@ -26,8 +26,8 @@ struct World {
     faults: FaultPlan,
     memory: MemoryQueues,
     queues: Faulty<MemoryQueues>,
-    kept: MemorySpill,
-    spill: Faulty<MemorySpill>,
+    kept: MemoryDeferralStore,
+    deferral: Faulty<MemoryDeferralStore>,
     clock: SimClock,
     destinations: Destinations,
 }
@@ -43,7 +43,7 @@ impl World {
         let faults = FaultPlan::new(universe, 1);
         let memory = MemoryQueues::new(universe, 1);
         memory.create(&url(), QueueSettings::default());
-        let kept = MemorySpill::default().with_pages_of(2);
+        let kept = MemoryDeferralStore::default().with_pages_of(2);
         for (number, mails) in objects.iter().enumerate() {
             kept.put(&name("big", number, *mails), object("big", number, *mails)).await.unwrap();
         }
@@ -53,7 +53,7 @@ impl World {
             universe,
             queues: Faulty::new(memory.clone(), faults.clone()),
             memory,
-            spill: Faulty::new(kept.clone(), faults.clone()),
+            deferral: Faulty::new(kept.clone(), faults.clone()),
             kept,
             faults,
             clock: universe.clock(),
@@ -71,9 +71,9 @@ impl World {
     fn site<'a>(
         &'a self,
         me: &'a str,
-    ) -> Site<'a, Faulty<MemorySpill>, Faulty<MemoryQueues>, SimClock> {
+    ) -> Site<'a, Faulty<MemoryDeferralStore>, Faulty<MemoryQueues>, SimClock> {
         Site {
-            spill: &self.spill,
+            deferral: &self.deferral,
             queues: &self.queues,
             clock: &self.clock,
             destinations: &self.destinations,

@@ -6,6 +6,7 @@
 
 pub mod bucket;
 pub mod dead;
+pub mod deferral;
 pub mod doctor;
 pub mod format;
 pub mod level;
@@ -13,7 +14,6 @@ pub mod page;
 pub mod reconcile;
 pub mod redact;
 pub mod send;
-pub mod spill;
 pub mod status;
 pub mod steer;
 pub mod top;

@@ -43,7 +43,7 @@ async fn main() -> ExitCode {
         ledger,
         clock,
         entropy: SystemEntropy,
-        spill: config.spill.clone().map(|location| clients.spill(location)),
+        deferral: config.deferral.clone().map(|location| clients.deferral(location)),
     };
     let sources = match &config.campaigns {
         Campaigns::Listed(campaigns) => campaigns.len() + 2,

@@ -11,8 +11,8 @@
 -- ARGV  [1]  the fewest recipients of the account that are of use: those of one mail, or 1 to claim
 --            as many as there are
 --       then three numbers for each key:
---            period     (1 + guard) / rate, in microseconds, rounded up
---            tolerance  guard / 2, in microseconds, rounded down; of a domain one period of the
+--            period     (1 + rate margin) / rate, in microseconds, rounded up
+--            tolerance  rate margin / 2, in microseconds, rounded down; of a domain one period of the
 --                       account more, since its mail goes at the account's pace as well
 --            recipients wanted; of a domain all of them, of the account from the fewest on
 -- Answer, four whole numbers:

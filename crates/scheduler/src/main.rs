@@ -10,8 +10,8 @@ use tidegate_bootstrap::{
     variable,
 };
 use tidegate_core::config::SchedulerConfig;
+use tidegate_delivery::back_pressure::{BackPressure, Gauge};
 use tidegate_delivery::ports::Clock as _;
-use tidegate_delivery::pressure::{Gauge, Pressure};
 use tidegate_delivery::{minute, schedule};
 
 #[tokio::main(flavor = "current_thread")]
@@ -28,19 +28,21 @@ async fn main() -> ExitCode {
     let ledger = AnyLedger::new(&config.ledger, &clients);
     let feedback = config.feedback.as_ref().map(|read| (read, clients.feedback(&read.queue_url)));
     let failures = ledger.failures();
-    let spill = config.spill.clone().map(|location| clients.spill(location));
+    let deferral = config.deferral.clone().map(|location| clients.deferral(location));
     let gauge = Gauge::default();
     let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
     let (feedback, failures) = (&feedback, &failures);
-    let (spill, gauge) = (spill.as_ref(), &gauge);
+    let (deferral, gauge) = (deferral.as_ref(), &gauge);
     // Any payload will do: the EventBridge event says nothing that is needed.
     let handler = service_fn(|_: LambdaEvent<Value>| async move {
         let (config, clock, account, ledger, invoke, queues) = parts;
-        let pressure = Pressure { config, queues, spill, entropy: &SystemEntropy, gauge };
+        let back_pressure =
+            BackPressure { config, queues, deferral, entropy: &SystemEntropy, gauge };
         // On the heap: a minute's future is large.
         let ticks = Box::pin(schedule::run(config, clock, account, ledger, invoke, queues));
         let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
-        let (report, minute) = Box::pin(minute::run(ticks, reading, pressure, clock, ledger)).await;
+        let (report, minute) =
+            Box::pin(minute::run(ticks, reading, back_pressure, clock, ledger)).await;
         let ledger_failed = failures.take();
         let report = report.map_err(|error| {
             tracing::error!(error = &error as &dyn std::error::Error, "no ticks");

@@ -11,8 +11,8 @@ use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::Entropy as _;
 use tidegate_memory::{
-    Faulty, MemoryAccount, MemoryBucket, MemoryLedger, MemoryMailer, MemoryQueues, MemorySpill,
-    SeededEntropy, SimClock,
+    Faulty, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryLedger, MemoryMailer,
+    MemoryQueues, SeededEntropy, SimClock,
 };
 use tokio::sync::Notify;
 
@@ -26,7 +26,7 @@ pub type SimulatedPorts = Ports<
     Faulty<MemoryLedger>,
     SimClock,
     SeededEntropy,
-    Faulty<MemorySpill>,
+    Faulty<MemoryDeferralStore>,
 >;
 
 /// An execution environment: a poller that serves one window at a time.
@@ -89,10 +89,10 @@ impl LambdaEnvironment {
             ledger: Faulty::new(world.ledger.clone(), world.faults.clone()),
             clock: clock.clone(),
             entropy: world.entropy.fork(),
-            spill: poller
-                .spill
+            deferral: poller
+                .deferral
                 .is_some()
-                .then(|| Faulty::new(world.spill.clone(), world.faults.clone())),
+                .then(|| Faulty::new(world.deferral.clone(), world.faults.clone())),
         };
         let poller = Poller::new(env, poller);
         Self {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
+use tidegate_core::deferral::unpack;
 use tidegate_core::identity::Identity;
-use tidegate_core::spill::unpack;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::WindowReport;
 use tidegate_memory::{QueuedMessage, SesArrival};
@@ -85,14 +85,14 @@ impl World {
     /// The ids and bodies of deferred mail, the oldest object first. Objects that cannot be read
     /// are left out.
     pub fn deferred(&self) -> Vec<(String, String)> {
-        let objects = self.spill.contents().into_iter();
+        let objects = self.deferral.contents().into_iter();
         let mails = objects.filter_map(|(_, bytes)| unpack(&bytes).ok()).flatten();
         mails.map(|(line, envelope)| (envelope.identity.id().into_owned(), line.body)).collect()
     }
 
     /// Whether every queue but the dead-letter queue is empty and nothing is deferred.
     pub fn is_drained(&self) -> bool {
-        if !self.spill.contents().is_empty() {
+        if !self.deferral.contents().is_empty() {
             return false;
         }
         let mut urls = self.queues.urls().into_iter().filter(|url| *url != self::url(DEAD_LETTERS));

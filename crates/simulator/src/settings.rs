@@ -117,7 +117,7 @@ impl WorldSettings {
     /// Whether the scheduler judges the back-pressure level: only if one of its variables is given.
     fn judges(&self) -> bool {
         let of = |name: &str| {
-            name.starts_with("TIDEGATE_PRESSURE") || name.starts_with("TIDEGATE_SPILL")
+            name.starts_with("TIDEGATE_BACK_PRESSURE") || name.starts_with("TIDEGATE_DEFERRAL")
         };
         self.variables.iter().any(|(name, _)| of(name))
     }
@@ -145,7 +145,9 @@ impl WorldSettings {
         };
         let read = PollerConfig::from_variables(lookup)?;
         let Some(deployed) = &self.deployed else { return Ok(read) };
-        let guard = self.given("TIDEGATE_GUARD").map_or(deployed.poller.guard, |_| read.guard);
+        let rate_margin = self
+            .given("TIDEGATE_RATE_MARGIN")
+            .map_or(deployed.poller.rate_margin, |_| read.rate_margin);
         let given = self.given(LIMITS).is_some();
         let limits =
             if given { read.domains.limits } else { deployed.poller.domains.limits.clone() };
@@ -157,9 +159,9 @@ impl WorldSettings {
             dead_letter_queue_url: read.dead_letter_queue_url,
             ledger: read.ledger,
             cap: self.cap(read.cap, deployed.poller.cap),
-            guard,
+            rate_margin,
             allowed_senders: read.allowed_senders,
-            spill: read.spill,
+            deferral: read.deferral,
             ..deployed.poller.clone()
         })
     }
@@ -188,8 +190,8 @@ impl WorldSettings {
             cap: self.cap(read.cap, deployed.scheduler.cap),
             campaign_queues: None,
             feedback: read.feedback,
-            pressure: read.pressure,
-            spill: read.spill,
+            back_pressure: read.back_pressure,
+            deferral: read.deferral,
             ..deployed.scheduler.clone()
         })
     }

@@ -14,15 +14,15 @@ use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_core::timestamp::SECOND;
 use tidegate_core::{Timestamp, Window};
+use tidegate_delivery::back_pressure::{BackPressure, Gauge};
 use tidegate_delivery::minute::{self, MinuteReport};
 use tidegate_delivery::ports::{
     Entry, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing,
 };
-use tidegate_delivery::pressure::{Gauge, Pressure};
 use tidegate_delivery::schedule::{self, ScheduleReport};
 use tidegate_memory::{
-    FaultPlan, Faulty, MemoryBucket, MemoryFeedback, MemoryInvoke, MemoryLedger, MemoryQueues,
-    MemorySes, MemorySpill, QueueSettings, QueuedMessage, SeededEntropy, Universe,
+    FaultPlan, Faulty, MemoryBucket, MemoryDeferralStore, MemoryFeedback, MemoryInvoke,
+    MemoryLedger, MemoryQueues, MemorySes, QueueSettings, QueuedMessage, SeededEntropy, Universe,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -68,7 +68,7 @@ pub struct World {
     pub ledger: MemoryLedger,
     /// The shared bucket, for pollers that are configured with one and for other software.
     pub bucket: MemoryBucket,
-    pub spill: MemorySpill,
+    pub deferral: MemoryDeferralStore,
     /// Faults of calls to queues, ledger, account and Invoke.
     pub faults: FaultPlan,
     pub mail_faults: FaultPlan<Failure>,
@@ -121,7 +121,7 @@ impl World {
             ses: MemorySes::new(universe, seed.wrapping_add(3), ses),
             ledger: MemoryLedger::default(),
             bucket: MemoryBucket::new(universe),
-            spill: MemorySpill::default(),
+            deferral: MemoryDeferralStore::default(),
             faults: FaultPlan::new(universe, seed.wrapping_add(4)),
             mail_faults: FaultPlan::new(universe, seed.wrapping_add(5)),
             invoke,
@@ -353,16 +353,16 @@ impl World {
         let feedback = MemoryFeedback::new(self.queues.client(), url(FEEDBACK));
         let feedback = Faulty::new(feedback, self.faults.clone());
         let reading = config.feedback.as_ref().map(|config| (config, &feedback));
-        let spill = Faulty::new(self.spill.clone(), self.faults.clone());
-        let pressure = Pressure {
+        let deferral = Faulty::new(self.deferral.clone(), self.faults.clone());
+        let back_pressure = BackPressure {
             config,
             queues: &queues,
-            spill: config.spill.is_some().then_some(&spill),
+            deferral: config.deferral.is_some().then_some(&deferral),
             entropy: &self.entropy,
             gauge: &self.gauge,
         };
         let ticks = Box::pin(schedule::run(config, &clock, &account, &ledger, &invoke, &queues));
-        let minute = minute::run(ticks, reading, pressure, &clock, &ledger);
+        let minute = minute::run(ticks, reading, back_pressure, &clock, &ledger);
         let (report, minute) = Box::pin(minute).await;
         self.minute_reports.borrow_mut().push(minute);
         self.schedule_reports.borrow_mut().extend(report);

@@ -119,7 +119,7 @@ fn the_daily_quota_ends_each_day_and_frees_up_a_day_later() {
     assert!(forecast.simulation.simulated_windows < 30_000, "{:?}", forecast.simulation);
     let spread = forecast_of(&changed(&daily, "daily=spread"), false);
     let end = spread.ends_after_seconds.unwrap();
-    // 14,000 at 7,920 a day, of which the guard keeps a fiftieth free.
+    // 14,000 at 7,920 a day, of which the rate margin keeps a fiftieth free.
     let due = 14_000.0 / 7_920.0 * 86_400.0 * 1.02;
     assert!((end.expected - due).abs() < 0.01 * due, "{end:?}, {due} is due");
     assert_eq!(spread.mostly(), Some(Bottleneck::DailyQuota));
@@ -218,7 +218,7 @@ fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
     let day = DailyQuotaSettings { quota: 1_000, sent: u64::MAX, pace: Pace::Full };
     let day = Scenario { daily: Some(day), ..good.clone() };
     assert!(said(&day).starts_with("sent today is `18446744073709551615`; allowed is 0 to"));
-    // With the guard 13.72 a second may be sent.
+    // With the rate margin 13.72 a second may be sent.
     let express = Scenario { express: Some(12.4), ..good.clone() };
     let allowed = "0 to 12.348 mails a second, nine tenths of what may be sent";
     assert_eq!(said(&express), format!("express is `12.4`; allowed is {allowed}"));

@@ -45,7 +45,7 @@ export class Alarms extends Construct {
     this.functions();
     this.mails();
     this.pressure();
-    if (props.settings.shedding) this.spill();
+    if (props.settings.deferral) this.spill();
     if (props.settings.sharedBucket !== undefined) this.sharedBucket();
     if (props.settings.domainLimits !== undefined) this.domains();
   }
@@ -54,7 +54,7 @@ export class Alarms extends Construct {
     const { metrics, deadLetterQueue } = this.props;
     this.add('refusals', 'SES refused mails as over the rate. Look for others who send in this '
       + 'account and region, and set quotaPerSecond to what is left for Tidegate; if there are none, '
-      + 'raise guard.', {
+      + 'raise rateMargin.', {
       metric: metrics.metricRefused(FIVE_MINUTES), threshold: 10,
     });
     this.add('dead-letters', 'Mails are in the dead-letter queue. Read last_error of its messages, mend '
@@ -158,13 +158,13 @@ export class Alarms extends Construct {
   private pressure(): void {
     const metric = this.props.metrics.metricPressureLevel(FIVE_MINUTES);
     this.add('busy', 'The stack has been busy for an hour: mail waits long, or SES refuses much of it. '
-      + 'See what fills the queues or slows their sending (tidegate level, the dashboard); with shedding '
-      + 'on, mail of priority low is put aside meanwhile, and comes back by itself unless spillReplay is '
+      + 'See what fills the queues or slows their sending (tidegate level, the dashboard); with deferral '
+      + 'on, mail of priority low is put aside meanwhile, and comes back by itself unless deferralReplay is '
       + 'off.', {
       metric, threshold: 1, evaluationPeriods: 12,
     });
     this.add('overloaded', 'The stack is overloaded: mail waits for days, or SES refuses much of it. Ask '
-      + 'SES for a higher quota, or let producers send less (tidegate level tells them); with shedding '
+      + 'SES for a higher quota, or let producers send less (tidegate level tells them); with deferral '
       + 'on, mail of priority normal is put aside too.', {
       metric, threshold: 2, evaluationPeriods: 3,
     });
@@ -172,13 +172,13 @@ export class Alarms extends Construct {
 
   private spill(): void {
     const { metrics } = this.props;
-    this.add('spill-failed', 'Mail could not be put aside into the spill bucket: it stays on its queue. '
+    this.add('spill-failed', 'Mail could not be put aside into the deferral bucket: it stays on its queue. '
       + 'Look at the poller\'s log and at the bucket (does it exist, may the poller write, is there a '
       + 'way to S3 from subnetIds?).', {
       metric: metrics.metricSpillFailed(FIVE_MINUTES), threshold: 1,
     });
     this.add('replay-failed', 'What was put aside could not be brought back for 45 minutes: it stays in '
-      + 'the spill bucket. Look at the scheduler\'s log; tidegate spill replay tries by hand.', {
+      + 'the deferral bucket. Look at the scheduler\'s log; tidegate deferred replay tries by hand.', {
       metric: metrics.metricSpillReplayFailed({ period: Duration.minutes(15) }),
       threshold: 1,
       evaluationPeriods: 3,

@@ -8,7 +8,7 @@ import type { Campaign, TidegateCode, TidegateProps } from './props.js';
 import type { SharedBucket } from './shared.js';
 import { TidegateStack } from './stack.js';
 import type { Network } from './stack.js';
-import { InvalidProp } from './validate.js';
+import { checkRenamed, InvalidProp } from './validate.js';
 
 /** How a setting is read: from `-c NAME=TEXT`, or from cdk.json as JSON of the same meaning. */
 type Reader = (name: string, value: unknown) => unknown;
@@ -22,10 +22,10 @@ const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
   campaignFloor: text,
   domainLimits: text,
   sharedBucket: (name, url) => ({ url: text(name, url) }),
-  pressureBusy: text,
-  pressureOverloaded: text,
-  shedding: yesNo,
-  spillReplay: text,
+  backPressureBusy: text,
+  backPressureOverloaded: text,
+  deferral: yesNo,
+  deferralReplay: text,
   maxAttempts: number,
   unsent: text,
   idleWindows: number,
@@ -33,13 +33,13 @@ const PROPS: Record<Exclude<keyof TidegateProps, 'code'>, Reader> = {
   allowedSenders: list,
   senderIdentityArns: list,
   quotaPerSecond: number,
-  guard: number,
+  rateMargin: number,
   tickLeadMs: number,
   maxInFlight: number,
   daily: text,
   dailyReserve: text,
-  duplicateGuard: text,
-  duplicateGuardDays: number,
+  deduplication: text,
+  deduplicationDays: number,
   breakerShare: number,
   breakerSeconds: number,
   breakerOutcomes: number,
@@ -168,7 +168,8 @@ function settings(app: App): Given {
   const file = context.find(([name]) => name === 'settings')?.[1];
   // What `-c` or cdk.json says counts before the file.
   const given = [...(file === undefined ? [] : words(fromFile(text('settings', file)))), ...context];
-  for (const [name] of given) {
+  for (const [name, value] of given) {
+    checkRenamed(name, value);
     if (!known.has(name)) throw new InvalidProp('a setting', name, [...known].join(', '));
   }
   return Object.fromEntries(given);

@@ -38,9 +38,9 @@ export function schedulerEnvironment(settings: Settings, places: Places, poller:
     TIDEGATE_BOUNCE_SHARE: settings.bounceShare,
     TIDEGATE_COMPLAINT_SHARE: settings.complaintShare,
     TIDEGATE_FEEDBACK_MINIMUM: settings.feedbackMinimum,
-    TIDEGATE_PRESSURE_BUSY: settings.pressureBusy,
-    TIDEGATE_PRESSURE_OVERLOADED: settings.pressureOverloaded,
-    TIDEGATE_SPILL_REPLAY: settings.shedding ? settings.spillReplay : undefined,
+    TIDEGATE_BACK_PRESSURE_BUSY: settings.backPressureBusy,
+    TIDEGATE_BACK_PRESSURE_OVERLOADED: settings.backPressureOverloaded,
+    TIDEGATE_DEFERRAL_REPLAY: settings.deferral ? settings.deferralReplay : undefined,
   });
 }
 
@@ -53,13 +53,13 @@ export function pollerEnvironment(settings: Settings, places: Places): Environme
     TIDEGATE_DOMAIN_LIMITS: settings.domainLimits,
     ...sharedBucket(settings),
     TIDEGATE_CONFIGURATION_SET: places.configurationSet,
-    TIDEGATE_GUARD: settings.guard,
+    TIDEGATE_RATE_MARGIN: settings.rateMargin,
     TIDEGATE_MAX_ATTEMPTS: settings.maxAttempts,
     TIDEGATE_MAX_IN_FLIGHT: settings.maxInFlight,
     TIDEGATE_UNSENT: settings.unsent,
     TIDEGATE_IDLE_WINDOWS: settings.idleWindows,
-    TIDEGATE_DUPLICATE_GUARD: settings.duplicateGuard,
-    TIDEGATE_DUPLICATE_GUARD_DAYS: settings.duplicateGuardDays,
+    TIDEGATE_DEDUPLICATION: settings.deduplication,
+    TIDEGATE_DEDUPLICATION_DAYS: settings.deduplicationDays,
     TIDEGATE_BREAKER_SHARE: settings.breakerShare,
     TIDEGATE_BREAKER_SECONDS: settings.breakerSeconds,
     TIDEGATE_BREAKER_OUTCOMES: settings.breakerOutcomes,
@@ -108,7 +108,7 @@ function shared(settings: Settings, places: Places): Variables {
     TIDEGATE_EXPRESS_QUEUE_URL: places.expressQueue,
     // With no limit too: what still waits in one of them is sent.
     TIDEGATE_DOMAIN_QUEUES: places.domainQueues.join(','),
-    TIDEGATE_SPILL: settings.shedding ? `s3://${places.spillBucket}/${SPILL_PREFIX}` : undefined,
+    TIDEGATE_DEFERRAL: settings.deferral ? `s3://${places.spillBucket}/${SPILL_PREFIX}` : undefined,
     TIDEGATE_TICK_LEAD_MS: settings.tickLeadMs,
     TIDEGATE_DAILY: settings.daily,
     TIDEGATE_DAILY_RESERVE: settings.dailyReserve,

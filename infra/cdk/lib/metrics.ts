@@ -147,7 +147,7 @@ export abstract class TidegateMetrics extends Construct {
     return this.metric('scheduler', 'MeanAgeSeconds', gauge(options));
   }
 
-  /** Mails put aside into the spill bucket. */
+  /** Mails put aside into the deferral bucket. */
   metricSpilled(options?: MetricOptions): Metric {
     return this.metric('poller', 'Spilled', options);
   }
@@ -157,7 +157,7 @@ export abstract class TidegateMetrics extends Construct {
     return this.metric('poller', 'SpillFailed', options);
   }
 
-  /** Mails brought back from the spill bucket. */
+  /** Mails brought back from the deferral bucket. */
   metricBroughtBack(options?: MetricOptions): Metric {
     return this.metric('scheduler', 'BroughtBack', options);
   }

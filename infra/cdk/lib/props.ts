@@ -87,27 +87,27 @@ export interface TidegateProps {
    * on the stack is busy, any of the three; `off` is never.
    * @default 'depth=12h,age=12h,refused=5%', which the scheduler has
    */
-  readonly pressureBusy?: string;
+  readonly backPressureBusy?: string;
 
   /**
    * From which on it is overloaded; `off` is never.
    * @default 'depth=48h,age=48h,refused=20%', which the scheduler has
    */
-  readonly pressureOverloaded?: string;
+  readonly backPressureOverloaded?: string;
 
   /**
-   * Whether mail of priority low is put aside into the spill bucket while the stack is busy, and of
+   * Whether mail of priority low is put aside into the deferral bucket while the stack is busy, and of
    * normal while it is overloaded, until the level is clear again.
    * @default false
    */
-  readonly shedding?: boolean;
+  readonly deferral?: boolean;
 
   /**
-   * Whether the scheduler itself puts mail back from the spill bucket once the level is clear
-   * (`auto`), or waits for `tidegate spill replay` (`off`).
+   * Whether the scheduler itself puts mail back from the deferral bucket once the level is clear
+   * (`auto`), or waits for `tidegate deferred replay` (`off`).
    * @default 'auto'
    */
-  readonly spillReplay?: 'auto' | 'off';
+  readonly deferralReplay?: 'auto' | 'off';
 
   /**
    * Sends of one mail that may fail before it goes to the dead-letter queue: 1 to 100.
@@ -158,7 +158,7 @@ export interface TidegateProps {
    * Part of the quota that is kept free, so that jitter never exceeds it: 0.005 to 0.5.
    * @default 0.02
    */
-  readonly guard?: number;
+  readonly rateMargin?: number;
 
   /**
    * Milliseconds before a window opens that its poller is started: 0 to 1000.
@@ -192,13 +192,13 @@ export interface TidegateProps {
    * `park` moves it to the dead-letter queue.
    * @default 'off'
    */
-  readonly duplicateGuard?: 'off' | 'resend' | 'park';
+  readonly deduplication?: 'off' | 'resend' | 'park';
 
   /**
    * Days that a mail's mark is kept: 1 to 90. A queue keeps a message for 14.
    * @default 15
    */
-  readonly duplicateGuardDays?: number;
+  readonly deduplicationDays?: number;
 
   /**
    * Share of refusals and failures above which the circuit breaker blocks: 0.01 to 1, which is
@@ -308,7 +308,7 @@ export interface TidegateProps {
 
   /**
    * Whether the ledger table can be restored to any second of the last 35 days. What it holds is
-   * of use for minutes; the marks of a duplicate guard are what could be worth it.
+   * of use for minutes; the marks of deduplication are what could be worth it.
    * @default false
    */
   readonly pointInTimeRecovery?: boolean;
@@ -316,7 +316,7 @@ export interface TidegateProps {
   /**
    * What becomes of the queues of mails, the ledger table and the logs when they leave the stack:
    * a campaign's queue does once the campaign leaves the props. What is retained keeps its name,
-   * and stands in the way of a queue or log that is to be made anew. The spill bucket is retained
+   * and stands in the way of a queue or log that is to be made anew. The deferral bucket is retained
    * in any case: what is in it may be mail that nothing else holds.
    * @default RemovalPolicy.DESTROY
    */

@@ -4,7 +4,7 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { TidegateProps } from './props.js';
 
 type Optional = 'quotaPerSecond' | 'maxInFlight' | 'alarmEmail' | 'code' | 'manifestPath'
-  | 'domainLimits' | 'sharedBucket' | 'pressureBusy' | 'pressureOverloaded'
+  | 'domainLimits' | 'sharedBucket' | 'backPressureBusy' | 'backPressureOverloaded'
   | 'endpointUrl' | 'sqsEndpointUrl' | 'sesEndpointUrl';
 
 /** The props with their defaults filled in. */
@@ -15,20 +15,20 @@ export const DEFAULTS = {
   mode: 'merge',
   expressQueue: false,
   campaignFloor: '0%',
-  shedding: false,
-  spillReplay: 'auto',
+  deferral: false,
+  deferralReplay: 'auto',
   maxAttempts: 5,
   unsent: 'timeout',
   idleWindows: 5,
   idleWakeSeconds: 1,
   allowedSenders: ['*'],
   senderIdentityArns: ['*'],
-  guard: 0.02,
+  rateMargin: 0.02,
   tickLeadMs: 400,
   daily: 'full',
   dailyReserve: '1%',
-  duplicateGuard: 'off',
-  duplicateGuardDays: 15,
+  deduplication: 'off',
+  deduplicationDays: 15,
   breakerShare: 0.2,
   breakerSeconds: 60,
   breakerOutcomes: 20,

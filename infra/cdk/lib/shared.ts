@@ -24,7 +24,7 @@ export interface SharedBucket {
 
   /**
    * The VPC that the poller is put into to reach it. From there the poller must reach SQS, DynamoDB
-   * and SES too, and S3 with `shedding`.
+   * and SES too, and S3 with `deferral`.
    * @default - none
    */
   readonly vpc?: IVpc;

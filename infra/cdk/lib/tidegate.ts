@@ -201,7 +201,7 @@ export class Tidegate extends TidegateMetrics {
   }
 
   /**
-   * Lets an operator take mails out of the dead-letter queue and out of the spill bucket, and put
+   * Lets an operator take mails out of the dead-letter queue and out of the deferral bucket, and put
    * them back on their campaigns' queues.
    */
   grantReplay(grantee: IGrantable): Grant {
@@ -261,7 +261,7 @@ export class Tidegate extends TidegateMetrics {
         id: 'AwsSolutions-DDB3',
         reason: 'The ledger holds what is of use for minutes: which second is being served, and '
           + 'the control record. A copy of yesterday\'s is worth nothing; pointInTimeRecovery is '
-          + 'there for who keeps a duplicate guard\'s marks.',
+          + 'there for who keeps deduplication\'s marks.',
       });
     }
     return table;

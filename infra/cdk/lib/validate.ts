@@ -11,6 +11,23 @@ export class InvalidProp extends Error {
   }
 }
 
+/** Former names of props, each with the one that replaced it. */
+export const RENAMED: Readonly<Record<string, string>> = {
+  guard: 'rateMargin',
+  duplicateGuard: 'deduplication',
+  duplicateGuardDays: 'deduplicationDays',
+  shedding: 'deferral',
+  spillReplay: 'deferralReplay',
+  pressureBusy: 'backPressureBusy',
+  pressureOverloaded: 'backPressureOverloaded',
+};
+
+/** @throws InvalidProp for a former name; JavaScript and `-c` may still give one. */
+export function checkRenamed(name: string, value: unknown): void {
+  const now = RENAMED[name];
+  if (now !== undefined) throw new InvalidProp(name, value, `nothing, since it is now called ${now}`);
+}
+
 /** Names of queues that no campaign may take. */
 const RESERVED = ['express', 'merge', 'dead-letter'];
 const LARGEST_WEIGHT_SUM = 10_000;
@@ -22,10 +39,10 @@ export const RANGES = {
   idleWindows: [1, 60, true],
   idleWakeSeconds: [1, 60, true],
   quotaPerSecond: [0.001, 10_000, false],
-  guard: [0.005, 0.5, false],
+  rateMargin: [0.005, 0.5, false],
   tickLeadMs: [0, 1000, true],
   maxInFlight: [1, 900, true],
-  duplicateGuardDays: [1, 90, true],
+  deduplicationDays: [1, 90, true],
   breakerShare: [0.01, 1, false],
   breakerSeconds: [15, 3600, true],
   breakerOutcomes: [1, 10_000, true],
@@ -45,14 +62,14 @@ export const CHOICES = {
   mode: ['merge', 'direct'],
   unsent: ['timeout', 'release'],
   daily: ['full', 'spread'],
-  duplicateGuard: ['off', 'resend', 'park'],
+  deduplication: ['off', 'resend', 'park'],
   feedback: ['off', 'count', 'hold'],
   schedule: ['ENABLED', 'DISABLED'],
   expressQueue: [true, false],
   tracing: [true, false],
   pointInTimeRecovery: [true, false],
-  shedding: [true, false],
-  spillReplay: ['auto', 'off'],
+  deferral: [true, false],
+  deferralReplay: ['auto', 'off'],
 } satisfies Partial<Record<keyof Settings, unknown[]>>;
 
 /** As many as there are queues for the groups of recipient domains. */
@@ -73,8 +90,8 @@ const PATTERNS = {
     `up to ${DOMAIN_QUEUES} of DOMAIN+DOMAIN=NUMBER/s (or /m, /h, /d, or %), with commas between, at most `
       + `${LONGEST_DOMAIN_LIMITS} characters`,
   ],
-  pressureBusy: LEVELS,
-  pressureOverloaded: LEVELS,
+  backPressureBusy: LEVELS,
+  backPressureOverloaded: LEVELS,
   logLevel: [/^[A-Za-z0-9_:=,]+$/, 'a level, or directives such as info,tidegate=debug'],
   alarmEmail: [/^[^@\s,]+@[^@\s,]+$/, 'one e-mail address'],
   endpointUrl: [URL_PATTERN, 'a URL such as http://127.0.0.1:4566'],
@@ -84,6 +101,7 @@ const PATTERNS = {
 
 /** @throws InvalidProp for the first prop that cannot be. */
 export function validate(settings: Settings): void {
+  for (const [name, value] of Object.entries(settings)) checkRenamed(name, value);
   checkName(settings.name);
   checkCampaigns(settings.campaigns, settings.name);
   for (const [prop, [least, most, whole]] of entries(RANGES)) {

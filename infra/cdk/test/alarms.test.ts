@@ -38,7 +38,7 @@ const ALARMS: Record<string, unknown[]> = {
 };
 /** Those of what a prop switches on. */
 const WITH: [Partial<TidegateProps>, Record<string, unknown[]>][] = [
-  [{ shedding: true }, {
+  [{ deferral: true }, {
     'spill-failed': ['Tidegate', 'SpillFailed', POLLER, 'Sum', 300, '>= 1'],
     'replay-failed': ['Tidegate', 'SpillReplayFailed', SCHEDULER, 'Sum', 900, '>= 1'],
   }],

@@ -8,6 +8,7 @@ import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { addStacks } from '../lib/app.js';
+import { RENAMED } from '../lib/validate.js';
 import { MailStack } from './example.js';
 import { prebuilt, Rendered } from './support.js';
 
@@ -39,11 +40,11 @@ test('without settings it is the stack of the SAM template', () => {
 
 test('settings are read from their texts', () => {
   const stack = only({
-    name: 'mail', campaigns: 'big:2,small-one:1', mode: 'direct', expressQueue: 'true', guard: '0.05',
+    name: 'mail', campaigns: 'big:2,small-one:1', mode: 'direct', expressQueue: 'true', rateMargin: '0.05',
     allowedSenders: 'a@example.org, *@example.net', architecture: 'x86_64', logRetentionDays: '7',
     feedback: 'off', removalPolicy: 'retain', tracing: 'false', alarmEmail: '',
   });
-  assert.equal(stack.environment('poller').TIDEGATE_GUARD, '0.05');
+  assert.equal(stack.environment('poller').TIDEGATE_RATE_MARGIN, '0.05');
   assert.equal(stack.environment('poller').TIDEGATE_ALLOWED_SENDERS, 'a@example.org,*@example.net');
   assert.deepEqual(stack.function('poller').Architectures, ['x86_64']);
   assert.equal(stack.queue('mail-campaign-small-one').DeletionPolicy, 'Retain');
@@ -79,10 +80,10 @@ test('a shared bucket is settings of its own, with subnets by their ids', () => 
 
 test('settings are read from cdk.json as well', () => {
   const stack = only({
-    name: 'mail', campaigns: [{ name: 'a', weight: 1 }], allowedSenders: ['a@example.org'], guard: 0.05,
+    name: 'mail', campaigns: [{ name: 'a', weight: 1 }], allowedSenders: ['a@example.org'], rateMargin: 0.05,
     expressQueue: true,
   });
-  assert.equal(stack.environment('poller').TIDEGATE_GUARD, '0.05');
+  assert.equal(stack.environment('poller').TIDEGATE_RATE_MARGIN, '0.05');
   assert.ok(stack.template.Outputs.AQueueUrl && stack.template.Outputs.ExpressQueueUrl);
 });
 
@@ -96,8 +97,8 @@ test('a campaign whose output\'s name is taken stands in the map', () => {
 test('a setting that cannot be is refused by name', () => {
   const refusals: [Record<string, unknown>, RegExp][] = [
     [{ expresQueue: 'true' }, /^a setting is "expresQueue", allowed: campaigns, name, /],
-    [{ guard: 'much' }, /^guard is "much", allowed: a number$/],
-    [{ guard: '' , idleWindows: '61' }, /^idleWindows is 61, allowed: a whole number from 1 to 60$/],
+    [{ rateMargin: 'much' }, /^rateMargin is "much", allowed: a number$/],
+    [{ rateMargin: '' , idleWindows: '61' }, /^idleWindows is 61, allowed: a whole number from 1 to 60$/],
     [{ expressQueue: 'yes' }, /^expressQueue is "yes", allowed: true, false$/],
     [{ architecture: 'arm' }, /^architecture is "arm", allowed: arm64, x86_64$/],
     [{ campaigns: 'big' }, /^campaigns is "big", allowed: a list of NAME:WEIGHT such as big:90,small:10$/],
@@ -106,6 +107,14 @@ test('a setting that cannot be is refused by name', () => {
     [{ prebuilt: '/nowhere' }, /^prebuilt is "\/nowhere", allowed: a directory with scheduler\/bootstrap/],
   ];
   for (const [context, message] of refusals) assert.throws(() => stacks(context), { message });
+});
+
+test('a former name is refused with the one that replaced it', () => {
+  assert.equal(Object.keys(RENAMED).length, 7);
+  for (const [old, now] of Object.entries(RENAMED)) {
+    const message = `${old} is "x", allowed: nothing, since it is now called ${now}`;
+    assert.throws(() => stacks({ [old]: 'x' }), { message });
+  }
 });
 
 test('each region has its stack, of one name', () => {
@@ -148,7 +157,7 @@ function run(context: Record<string, unknown>, environment: Record<string, strin
 test('with assetsBucket any CloudFormation can deploy it, and CDK\'s own rules and nag pass', () => {
   const { context } = JSON.parse(readFileSync(join(ROOT, 'cdk.json'), 'utf8'));
   const more = {
-    domainLimits: '*=10%', shedding: 'true', sharedBucket: 'rediss://host', subnetIds: 'subnet-0a1b2c3d',
+    domainLimits: '*=10%', deferral: 'true', sharedBucket: 'rediss://host', subnetIds: 'subnet-0a1b2c3d',
     securityGroupIds: 'sg-0a1b2c3d',
   };
   const { status, stderr, out } = run(
@@ -178,9 +187,9 @@ test('what cdk-nag finds ends the synthesis', () => {
 });
 
 test('a setting that cannot be is told in one line', () => {
-  const { status, stderr } = run({ prebuilt, guard: '7' });
+  const { status, stderr } = run({ prebuilt, rateMargin: '7' });
   assert.equal(status, 1);
-  assert.equal(stderr, 'guard is 7, allowed: a number from 0.005 to 0.5\n');
+  assert.equal(stderr, 'rateMargin is 7, allowed: a number from 0.005 to 0.5\n');
 });
 
 test('without prebuilt packages cargo-lambda builds both, from the repository\'s root', () => {

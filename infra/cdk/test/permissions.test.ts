@@ -67,8 +67,8 @@ test('the poller\'s role does not follow the mode, so that an update strands no 
   assert.deepEqual(permissions(rendered({ mode: 'direct', expressQueue: true }), 'poller'), POLLER);
 });
 
-test('neither role follows limits and shedding: what they once put aside comes back', () => {
-  const stack = rendered({ domainLimits: '*=10%', shedding: true });
+test('neither role follows limits and deferral: what they once put aside comes back', () => {
+  const stack = rendered({ domainLimits: '*=10%', deferral: true });
   assert.deepEqual(permissions(stack, 'poller'), POLLER);
   assert.deepEqual(permissions(stack, 'scheduler'), SCHEDULER);
 });

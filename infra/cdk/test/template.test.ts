@@ -156,9 +156,9 @@ test('the poller\'s environment', () => {
   assert.deepEqual(texts(rendered(), 'poller'), {
     ...SHARED,
     TIDEGATE_DEAD_LETTER_QUEUE_URL: 'mail-dead-letter', TIDEGATE_CAMPAIGN_FLOOR: '0%',
-    TIDEGATE_CONFIGURATION_SET: 'mail', TIDEGATE_GUARD: '0.02', TIDEGATE_MAX_ATTEMPTS: '5',
-    TIDEGATE_UNSENT: 'timeout', TIDEGATE_IDLE_WINDOWS: '5', TIDEGATE_DUPLICATE_GUARD: 'off',
-    TIDEGATE_DUPLICATE_GUARD_DAYS: '15', TIDEGATE_BREAKER_SHARE: '0.2', TIDEGATE_BREAKER_SECONDS: '60',
+    TIDEGATE_CONFIGURATION_SET: 'mail', TIDEGATE_RATE_MARGIN: '0.02', TIDEGATE_MAX_ATTEMPTS: '5',
+    TIDEGATE_UNSENT: 'timeout', TIDEGATE_IDLE_WINDOWS: '5', TIDEGATE_DEDUPLICATION: 'off',
+    TIDEGATE_DEDUPLICATION_DAYS: '15', TIDEGATE_BREAKER_SHARE: '0.2', TIDEGATE_BREAKER_SECONDS: '60',
     TIDEGATE_BREAKER_OUTCOMES: '20', TIDEGATE_BREAKER_STOP_SECONDS: '30',
     TIDEGATE_BREAKER_PROBE_SECONDS: '15', TIDEGATE_ALLOWED_SENDERS: '*',
   });
@@ -199,14 +199,14 @@ const EFFECTS: [Partial<TidegateProps>, Record<string, Record<string, string | u
       TIDEGATE_SHARED_BUCKET_LOST: 'open', TIDEGATE_SHARED_BUCKET_PREFIX: 'mail',
     },
   }],
-  [{ pressureBusy: 'depth=4h', pressureOverloaded: 'off', spillReplay: 'off' }, {
-    scheduler: { TIDEGATE_PRESSURE_BUSY: 'depth=4h', TIDEGATE_PRESSURE_OVERLOADED: 'off' },
+  [{ backPressureBusy: 'depth=4h', backPressureOverloaded: 'off', deferralReplay: 'off' }, {
+    scheduler: { TIDEGATE_BACK_PRESSURE_BUSY: 'depth=4h', TIDEGATE_BACK_PRESSURE_OVERLOADED: 'off' },
   }],
-  [{ shedding: true }, {
-    both: { TIDEGATE_SPILL: 's3://MailSpillBucket/spill' }, scheduler: { TIDEGATE_SPILL_REPLAY: 'auto' },
+  [{ deferral: true }, {
+    both: { TIDEGATE_DEFERRAL: 's3://MailSpillBucket/spill' }, scheduler: { TIDEGATE_DEFERRAL_REPLAY: 'auto' },
   }],
-  [{ shedding: true, spillReplay: 'off' }, {
-    both: { TIDEGATE_SPILL: 's3://MailSpillBucket/spill' }, scheduler: { TIDEGATE_SPILL_REPLAY: 'off' },
+  [{ deferral: true, deferralReplay: 'off' }, {
+    both: { TIDEGATE_DEFERRAL: 's3://MailSpillBucket/spill' }, scheduler: { TIDEGATE_DEFERRAL_REPLAY: 'off' },
   }],
   [{ maxAttempts: 3 }, { poller: { TIDEGATE_MAX_ATTEMPTS: '3' } }],
   [{ unsent: 'release' }, { poller: { TIDEGATE_UNSENT: 'release' } }],
@@ -215,11 +215,11 @@ const EFFECTS: [Partial<TidegateProps>, Record<string, Record<string, string | u
   [{ allowedSenders: ['a@example.org', '*@example.net'] }, {
     poller: { TIDEGATE_ALLOWED_SENDERS: 'a@example.org,*@example.net' },
   }],
-  [{ guard: 0.05, maxInFlight: 100 }, {
-    poller: { TIDEGATE_GUARD: '0.05', TIDEGATE_MAX_IN_FLIGHT: '100' },
+  [{ rateMargin: 0.05, maxInFlight: 100 }, {
+    poller: { TIDEGATE_RATE_MARGIN: '0.05', TIDEGATE_MAX_IN_FLIGHT: '100' },
   }],
-  [{ duplicateGuard: 'park', duplicateGuardDays: 20 }, {
-    poller: { TIDEGATE_DUPLICATE_GUARD: 'park', TIDEGATE_DUPLICATE_GUARD_DAYS: '20' },
+  [{ deduplication: 'park', deduplicationDays: 20 }, {
+    poller: { TIDEGATE_DEDUPLICATION: 'park', TIDEGATE_DEDUPLICATION_DAYS: '20' },
   }],
   [{ breakerShare: 0.5, breakerSeconds: 15, breakerOutcomes: 1 }, {
     poller: {

@@ -174,7 +174,7 @@ test('cdk-nag finds nothing that is not explained, whatever is switched on', () 
   assert.deepEqual(nagged({
     campaignList: 'tags', tracing: true, pointInTimeRecovery: true, expressQueue: true, feedback: 'off',
     senderIdentityArns: ['arn:aws:ses:eu-west-1:123456789012:identity/*.example.org'],
-    allowedSenders: ['*@example.org'], alarmEmail: 'ops@example.org', shedding: true,
+    allowedSenders: ['*@example.org'], alarmEmail: 'ops@example.org', deferral: true,
     domainLimits: '*=10%', sharedBucket: { url: 'redis://10.0.0.1' },
   }).broken, []);
   const { stack } = made();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate_core::bucket::{Pace, Terms};
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{
     Answer, Bucket, BucketLevel, BucketLevels, DomainTake, TakeRequest, Taken,
 };
@@ -40,7 +40,7 @@ pub async fn bucket_contract(room: &impl BucketRoom) {
 }
 
 fn pace(rate: f64) -> Pace {
-    Pace { rate: Rate::per_second(rate).unwrap(), guard: Guard::default() }
+    Pace { rate: Rate::per_second(rate).unwrap(), rate_margin: RateMargin::default() }
 }
 
 fn ask(rate: f64, wanted: u32, least: u32) -> TakeRequest<'static> {

@@ -12,7 +12,7 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::Looks;
 use tidegate_core::parts::{Upkeep, counters_of, parts_for};
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
 use tidegate_delivery::ports::{
     CHANGES_KEPT, Claim, ClaimRequest, History, Idle, Ledger, LedgerReport, Marks, PreviousClaim,
@@ -46,7 +46,7 @@ pub async fn ledger_contract(room: &impl LedgerRoom) {
         only_a_newer_window_is_claimed,
         the_same_claim_again_succeeds_and_sees_the_same_claim_before,
         of_concurrent_claims_exactly_one_wins,
-        a_claim_is_told_rate_guard_and_factor_of_the_claim_before,
+        a_claim_gets_rate_margin_and_factor_of_the_claim_before,
         an_advanced_claim_owes_the_windows_it_passed,
         only_the_newest_claim_advances_and_never_back,
         the_factor_changes_only_from_the_one_that_stands,
@@ -75,7 +75,7 @@ fn request(second: u64, token: &str) -> ClaimRequest {
     ClaimRequest {
         window: window(second),
         rate: Rate::per_second(14.000_001).unwrap(),
-        guard: Guard::default(),
+        rate_margin: RateMargin::default(),
         limits: 0,
         token: token.to_owned(),
     }
@@ -134,21 +134,22 @@ async fn of_concurrent_claims_exactly_one_wins(room: &impl LedgerRoom) {
     }
 }
 
-async fn a_claim_is_told_rate_guard_and_factor_of_the_claim_before(room: &impl LedgerRoom) {
+async fn a_claim_gets_rate_margin_and_factor_of_the_claim_before(room: &impl LedgerRoom) {
     let ledger = room.open().await;
     let full = RateFactor::default();
     let lowered = full.refused(window(0)).unwrap().capped(Rate::per_second(5.5).ok());
-    let (rate, guard) = (Rate::per_second(0.123_457).unwrap(), Guard::new(0.05).unwrap());
+    let (rate, rate_margin) =
+        (Rate::per_second(0.123_457).unwrap(), RateMargin::new(0.05).unwrap());
     let limits = 9_007_199_254_740_991;
-    claimed(&ledger, &ClaimRequest { rate, guard, limits, ..request(1, "a") }).await;
+    claimed(&ledger, &ClaimRequest { rate, rate_margin, limits, ..request(1, "a") }).await;
     assert!(ledger.set_factor(full, lowered).await.unwrap());
     let second = claimed(&ledger, &request(2, "b")).await;
-    let before = PreviousClaim { window: window(1), rate, guard, limits, factor: full };
+    let before = PreviousClaim { window: window(1), rate, rate_margin, limits, factor: full };
     assert_eq!(second.previous, Some(before));
     assert_eq!(second.factor, lowered);
     let third = claimed(&ledger, &request(3, "c")).await.previous.unwrap();
     assert_eq!((third.window, third.factor), (window(2), lowered));
-    assert_eq!((third.rate, third.guard), (request(2, "b").rate, Guard::default()));
+    assert_eq!((third.rate, third.rate_margin), (request(2, "b").rate, RateMargin::default()));
     assert_eq!(third.limits, 0);
 }
 

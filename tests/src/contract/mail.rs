@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tidegate_core::bucket::Pace;
 use tidegate_core::email::Email;
 use tidegate_core::outcome::{Failure, Outcome, Stage, classify};
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Monotonic};
 
 use super::{behaviours, hold_together};
@@ -80,7 +80,7 @@ pub trait MailRoom {
 
 /// What only a shared bucket would go by.
 fn pace() -> Pace {
-    Pace { rate: Rate::MIN, guard: Guard::default() }
+    Pace { rate: Rate::MIN, rate_margin: RateMargin::default() }
 }
 
 /// What every mailer promises.

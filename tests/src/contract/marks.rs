@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate_core::Timestamp;
-use tidegate_core::duplicate_guard::{Mark, MarkState};
+use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{MarkRequest, Marked, Marks};
 

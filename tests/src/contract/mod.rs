@@ -11,13 +11,13 @@
 )]
 
 pub mod bucket;
+pub mod deferral;
 pub mod directory;
 pub mod feedback;
 pub mod ledger;
 pub mod mail;
 pub mod marks;
 pub mod queues;
-pub mod spill;
 pub mod sqs;
 
 use std::panic::AssertUnwindSafe;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tidegate_core::bucket::Pace;
 use tidegate_core::config::KeyPrefix;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket, PortError, TakeRequest};
 use tidegate_redis::RedisBucket;
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
@@ -29,7 +29,7 @@ fn bucket(server: &Server) -> RedisBucket {
 
 /// One recipient, at so many a second.
 fn one(rate: f64) -> TakeRequest<'static> {
-    let pace = Pace { rate: Rate::per_second(rate).unwrap(), guard: Guard::default() };
+    let pace = Pace { rate: Rate::per_second(rate).unwrap(), rate_margin: RateMargin::default() };
     TakeRequest { pace, wanted: 1, least: 1, domains: &[] }
 }
 

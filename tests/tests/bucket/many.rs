@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::bucket::{Pace, SECOND_MICROS, Terms};
 use tidegate_core::config::KeyPrefix;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket as _, DomainTake, TakeRequest};
 use tidegate_redis::RedisBucket;
 use tokio::time::{Instant, sleep};
@@ -26,7 +26,7 @@ const LARGE: (u64, u32) = (50, 5);
 const CREWS: [(&str, usize, u64); 2] = [("account", 8, 3), ("domain", 4, 1)];
 
 fn pace(rate: f64) -> Pace {
-    Pace { rate: Rate::per_second(rate).unwrap(), guard: Guard::default() }
+    Pace { rate: Rate::per_second(rate).unwrap(), rate_margin: RateMargin::default() }
 }
 
 /// One taker, in a process of its own: takes as fast as it is let, and prints each grant with the
@@ -141,7 +141,7 @@ async fn no_second_holds_more_than_the_bound_among_many_processes() {
     assert_bounded("the domain beside it", &some, RATES.1, (part, 1));
     assert_bounded("the domain, which limits", &domain, RATES.1, (part, 1));
     assert_bounded("the account beside it", &few, RATES.0, (whole, 1));
-    // Who is asked for more than it has gives all it has: the rate less the guard.
+    // Who is asked for more than it has gives all it has: the rate less the rate margin.
     for (grants, rate) in [(&account, RATES.0), (&domain, RATES.1)] {
         assert!(mean(grants) >= 0.97 * rate, "{} of {rate} a second", mean(grants));
     }

@@ -7,7 +7,7 @@ use tidegate_core::bucket::Pace;
 use tidegate_core::config::{BucketLost, KeyPrefix};
 use tidegate_core::email::Email;
 use tidegate_core::outcome::{Failure, Outcome, classify};
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::ports::{
     Bucket as _, BucketLevels as _, FailureKind, Mail, Mailer, Monotonic, Takes,
@@ -33,7 +33,8 @@ impl Mailer for Ses {
 async fn send(mailer: &impl Mailer, slot: u64) -> Result<String, Failure> {
     let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
     let email = Email::parse(body).unwrap();
-    let pace = Pace { rate: Rate::per_second(1_000.0).unwrap(), guard: Guard::default() };
+    let pace =
+        Pace { rate: Rate::per_second(1_000.0).unwrap(), rate_margin: RateMargin::default() };
     let mail = Mail { email: &email, campaign: "big", id: "1", pace, domains: &[] };
     mailer.send(mail, Monotonic::from_origin(Duration::from_millis(slot))).await
 }

@@ -9,7 +9,7 @@ use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::Depth;
 
 use crate::forecast::assert_forecast;
-use crate::site::{Answer, DEAD_LETTERS, EXPRESS, GUARD, QUOTA, RATE, Site, mail, now, plan};
+use crate::site::{Answer, DEAD_LETTERS, EXPRESS, QUOTA, RATE, RATE_MARGIN, Site, mail, now, plan};
 
 /// What holds in every run: nothing lost, nothing twice, nothing refused. So many `others` are not of
 /// the plan.
@@ -52,9 +52,9 @@ async fn two_campaigns_leave_at_the_quota_by_weight_and_nothing_is_lost() {
     let figures = kept(&mut site, &plan, 0).await;
 
     assert_within_quota(&site, &figures).await;
-    assert_used(&figures.phases.backlogged, 0.97 / (1.0 + GUARD));
+    assert_used(&figures.phases.backlogged, 0.97 / (1.0 + RATE_MARGIN));
     assert_weighted(&figures);
-    assert_used(&figures.phases.after_first_end, 0.95 / (1.0 + GUARD));
+    assert_used(&figures.phases.after_first_end, 0.95 / (1.0 + RATE_MARGIN));
     assert!(figures.ended_after_seconds["small"] < figures.ended_after_seconds["big"]);
     assert_forecast(&plan, &figures);
 
@@ -93,7 +93,7 @@ async fn a_doubled_and_an_overlapping_scheduler_are_harmless() {
     site.wait_for(250, 60).await;
     let figures = kept(&mut site, &plan, 0).await;
     assert_within_quota(&site, &figures).await;
-    assert_used(&figures.phases.backlogged, 0.95 / (1.0 + GUARD));
+    assert_used(&figures.phases.backlogged, 0.95 / (1.0 + RATE_MARGIN));
 
     // Each window was served once, although up to five pollers were sent into it.
     let counters = site.counters_with("mails", 250).await;
@@ -127,7 +127,7 @@ async fn direct_mode_keeps_quota_and_shares_and_express_mail_goes_first() {
 
     let figures = kept(&mut site, &plan, 3).await;
     assert_within_quota(&site, &figures).await;
-    assert_used(&figures.phases.backlogged, 0.95 / (1.0 + GUARD));
+    assert_used(&figures.phases.backlogged, 0.95 / (1.0 + RATE_MARGIN));
     assert_weighted(&figures);
     let counters = site.counters_with("mails", 283).await;
     let calls = counters["sqs_calls"];

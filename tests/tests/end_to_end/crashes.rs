@@ -77,15 +77,15 @@ async fn killed_pollers_lose_no_mail_and_double_only_what_they_had_not_deleted()
     assert!(unreported > 0, "{killed} pollers were killed, and none had sent a mail");
 }
 
-/// The guard on the real table: each mail arrived once, or was parked, or both (its poller died
+/// Deduplication on the real table: each mail arrived once, or was parked, or both (its poller died
 /// between SES's answer and the mark).
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn killed_pollers_double_nothing_under_a_parking_guard() {
+async fn killed_pollers_double_nothing_under_deduplication_that_parks() {
     let plan = plan(108, 12);
     let change = |setup: &mut Setup| {
         setup.schedule = true;
-        setup.parameters.push(("DuplicateGuard".to_owned(), "park".to_owned()));
+        setup.parameters.push(("Deduplication".to_owned(), "park".to_owned()));
     };
     let mut site = Site::strict(change).await;
     site.fill(&plan).await;

@@ -4,7 +4,7 @@ use tidegate_cli::local::{LocalPlan, RunFigures};
 use tidegate_core::Timestamp;
 use tidegate_simulator::plan::{CampaignLoad, ForecastOptions, Scenario, forecast};
 
-use crate::site::{GUARD, RATE};
+use crate::site::{RATE, RATE_MARGIN};
 
 /// What a forecast may be off by: of the whole, and of a campaign that ends within it, which moves by
 /// a batch of ten at its share with where the windows cut it.
@@ -14,7 +14,7 @@ const WITHIN: f64 = 0.02;
 /// forecast's own range besides.
 pub(crate) fn assert_forecast(plan: &LocalPlan, figures: &RunFigures) {
     let mut scenario = Scenario::new(Timestamp::from_millis(1_795_207_000_000));
-    (scenario.quota, scenario.guard, scenario.warm) = (RATE, Some(GUARD), false);
+    (scenario.quota, scenario.rate_margin, scenario.warm) = (RATE, Some(RATE_MARGIN), false);
     scenario.campaigns = plan
         .campaigns
         .iter()

@@ -244,7 +244,7 @@ async fn a_file_is_sent_found_again_and_accounted_for(site: &mut Site) {
 
 #[tokio::test]
 async fn an_operator_steers_a_running_stack_from_a_terminal() {
-    let parameters = [("DuplicateGuard", "resend"), ("Unsent", "release")];
+    let parameters = [("Deduplication", "resend"), ("Unsent", "release")];
     let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mut site = Site::start(|setup| setup.parameters.extend(parameters)).await;
     site.fire().await;

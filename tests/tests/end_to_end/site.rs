@@ -28,10 +28,10 @@ use tokio::time::{Instant, sleep};
 pub(crate) const QUOTA: u64 = 14;
 pub(crate) const RATE: f64 = 14.0;
 
-/// The guard where the sandbox refuses whatever exceeds the quota. What the default of 0.02 keeps free is 20 ms of delay on the way, and a
+/// The rate margin where the sandbox refuses whatever exceeds the quota. What the default of 0.02 keeps free is 20 ms of delay on the way, and a
 /// busy machine that runs tests wakes a program later than that once in some hundred mails; the
 /// benchmark, which has a machine to itself, measures with the default.
-pub(crate) const GUARD: f64 = 0.05;
+pub(crate) const RATE_MARGIN: f64 = 0.05;
 
 /// The template's outputs that name the queues.
 pub(crate) const BIG: &str = "FirstCampaignQueueUrl";
@@ -127,7 +127,7 @@ fn setup() -> Setup {
         bucket_seconds: None,
         strict: false,
         sandbox_options: Vec::new(),
-        guard: None,
+        rate_margin: None,
         infra: Infra::Sam,
         mode: Mode::Merge,
         campaigns,
@@ -164,7 +164,7 @@ impl Site {
     pub(crate) async fn strict(change: impl FnOnce(&mut Setup)) -> Self {
         Self::start(|setup| {
             setup.strict = true;
-            setup.guard = Some(GUARD);
+            setup.rate_margin = Some(RATE_MARGIN);
             setup.parameters.push(("Unsent".to_owned(), "release".to_owned()));
             change(setup);
         })

@@ -41,7 +41,7 @@ fn refusal(output: &Output) -> String {
 #[test]
 fn an_invalid_variable_ends_the_start_with_its_name_its_value_and_what_is_allowed() {
     let cases = [
-        ("poller", "TIDEGATE_GUARD", "2", "a number from 0.005 to 0.5"),
+        ("poller", "TIDEGATE_RATE_MARGIN", "2", "a number from 0.005 to 0.5"),
         ("poller", "TIDEGATE_UNSENT", "keep", "timeout or release"),
         ("poller", "TIDEGATE_LEDGER", "redis", "memory or dynamodb:TABLE"),
         ("scheduler", "TIDEGATE_OVERLAP_WINDOWS", "-1", "a whole number from 0 to 20"),

@@ -171,7 +171,7 @@ async fn a_probe_is_found_however_wrong_the_reported_depth_is() {
 async fn for_a_probe_no_more_is_received_than_one_mail_of_each_queue() {
     for merge in MODES {
         let settings = WorldSettings { express: true, ..WorldSettings::new(14.0, merge) };
-        let world = World::new(settings.variable("TIDEGATE_DUPLICATE_GUARD", "park"));
+        let world = World::new(settings.variable("TIDEGATE_DEDUPLICATION", "park"));
         // Both mails are there before the first one's prober is decided on.
         let slow = Latency::between(MS(100), MS(101));
         world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::SetControl));

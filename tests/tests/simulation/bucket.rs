@@ -9,7 +9,7 @@ use futures_util::future::{Either, select};
 use std::pin::pin;
 use tidegate_core::Timestamp;
 use tidegate_core::bucket::Pace;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket as _, DomainTake, TakeRequest};
 use tidegate_memory::{MemoryBucket, SesArrival};
 use tidegate_tests::simulation::{World, WorldSettings, measure};
@@ -41,7 +41,7 @@ async fn other(
     domains: &[DomainTake],
     sent: &RefCell<Vec<SesArrival>>,
 ) {
-    let pace = Pace { rate: Rate::per_second(QUOTA).unwrap(), guard: Guard::default() };
+    let pace = Pace { rate: Rate::per_second(QUOTA).unwrap(), rate_margin: RateMargin::default() };
     let request = TakeRequest { pace, wanted: 1, least: 1, domains };
     loop {
         match bucket.take(&request).await.unwrap() {

@@ -129,7 +129,7 @@ async fn spread_over_the_day_the_rate_is_capped_and_the_end_is_never_reached() {
         let first = world.run(400).await;
         world.assert_clean();
         let sent = measure::sent(&world.ses.arrivals(), &measure::span(first, 0..400));
-        // (22,400 - 800) / 86,400 = 0.25 a second, less the guard.
+        // (22,400 - 800) / 86,400 = 0.25 a second, less the rate margin.
         assert!((95..=100).contains(&sent), "merge {merge}: {sent} in 400 s at 0.25/s");
         assert!(world.ledger_now().await.control.holds.is_empty());
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{MarkRequest, Marked, Marks as _, Outgoing, Queues as _};
 use tidegate_memory::{Fault, Operation, Rule, failures};
@@ -11,15 +11,13 @@ use tidegate_tests::simulation::{ProducedMail, World, WorldSettings};
 use crate::MODES;
 use crate::operator_site::{replay, review, url};
 
-const GUARDS: [(&str, DuplicateGuard); 3] = [
-    ("off", DuplicateGuard::Off),
-    ("resend", DuplicateGuard::Resend),
-    ("park", DuplicateGuard::Park),
-];
+const DEDUPLICATIONS: [(&str, Deduplication); 3] =
+    [("off", Deduplication::Off), ("resend", Deduplication::Resend), ("park", Deduplication::Park)];
 
 /// A world with five mails, of which SES refused one for good.
-async fn with_a_dead_letter(merge: bool, guard: &str) -> World {
-    let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", guard);
+async fn with_a_dead_letter(merge: bool, deduplication: &str) -> World {
+    let settings =
+        WorldSettings::new(20.0, merge).variable("TIDEGATE_DEDUPLICATION", deduplication);
     let world = World::new(settings);
     let rejected = Rule::new(Fault::Before(failures::rejected())).on(Operation::Mail);
     world.mail_faults.add(rejected.at("big/big-3"));
@@ -33,14 +31,14 @@ async fn with_a_dead_letter(merge: bool, guard: &str) -> World {
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_that_is_replayed_within_five_minutes_is_sent_once() {
     for merge in MODES {
-        for (name, guard) in GUARDS {
+        for (name, deduplication) in DEDUPLICATIONS {
             let world = with_a_dead_letter(merge, name).await;
-            let review = review(&world, guard, false).await;
-            assert_eq!(review.to_send(), 1, "merge {merge}, guard {name}");
+            let review = review(&world, deduplication, false).await;
+            assert_eq!(review.to_send(), 1, "merge {merge}, deduplication {name}");
             assert!(replay(&world, &review).await.is_whole());
             assert!(world.universe.elapsed() < Duration::from_mins(4), "SQS would have forgotten");
             world.run(20).await;
-            let at = format!("merge {merge}, guard {name}");
+            let at = format!("merge {merge}, deduplication {name}");
             assert_eq!(world.accepted().get("big-3"), Some(&1), "{at}");
             assert_eq!((world.accepted().len(), world.duplicates().len()), (5, 0), "{at}");
             assert!(world.is_drained() && world.dead_letters().is_empty(), "{at}");
@@ -65,16 +63,18 @@ async fn with_the_pass_that_it_had_the_merge_queue_swallows_it() {
 
 /// A replay that died between "sent" and "deleted", and was run again.
 #[tokio::test(start_paused = true)]
-async fn a_replay_that_is_run_twice_is_sent_once_by_merge_queue_or_guard() {
-    for (merge, (name, guard)) in [(true, GUARDS[0]), (false, GUARDS[1]), (true, GUARDS[2])] {
+async fn a_replay_that_is_run_twice_is_sent_once_by_merge_queue_or_deduplication() {
+    for (merge, (name, deduplication)) in
+        [(true, DEDUPLICATIONS[0]), (false, DEDUPLICATIONS[1]), (true, DEDUPLICATIONS[2])]
+    {
         let world = with_a_dead_letter(merge, name).await;
-        let review = review(&world, guard, false).await;
+        let review = review(&world, deduplication, false).await;
         let order = review.mails.values().next().unwrap();
         let sent = world.queues.send(&order.queue, std::slice::from_ref(&order.message)).await;
         assert!(sent.unwrap().iter().all(Result::is_ok));
         assert!(replay(&world, &review).await.is_whole());
         world.run(60).await;
-        assert_eq!(world.accepted().get("big-3"), Some(&1), "merge {merge}, guard {name}");
+        assert_eq!(world.accepted().get("big-3"), Some(&1), "merge {merge}, deduplication {name}");
         assert!(world.is_drained() && world.dead_letters().is_empty());
     }
 }
@@ -82,7 +82,7 @@ async fn a_replay_that_is_run_twice_is_sent_once_by_merge_queue_or_guard() {
 #[tokio::test(start_paused = true)]
 async fn a_parked_mail_is_replayed_when_asked_for_and_one_that_was_sent_never() {
     for merge in MODES {
-        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DEDUPLICATION", "park");
         let world = World::new(settings);
         let identity = Identity::from_body_id("big", "m");
         let request = MarkRequest {
@@ -97,12 +97,12 @@ async fn a_parked_mail_is_replayed_when_asked_for_and_one_that_was_sent_never() 
         world.put("big", &[ProducedMail::new("m")]).await;
         world.run(6).await;
         assert_eq!(world.dead_letters()[0].last_error.code.as_deref(), Some("unknown"));
-        assert_eq!(review(&world, DuplicateGuard::Park, false).await.to_send(), 0);
-        let asked = review(&world, DuplicateGuard::Park, true).await;
+        assert_eq!(review(&world, Deduplication::Park, false).await.to_send(), 0);
+        let asked = review(&world, Deduplication::Park, true).await;
         assert_eq!(asked.to_send(), 1);
         // It turns out that it was sent.
         assert!(world.ledger.set_sent(&identity).await.unwrap());
-        assert_eq!(review(&world, DuplicateGuard::Park, true).await.to_send(), 0);
+        assert_eq!(review(&world, Deduplication::Park, true).await.to_send(), 0);
         assert_eq!(replay(&world, &asked).await.sent_meanwhile, 1);
         assert!(world.ledger.set_parked(&identity, &request.token, 65_535).await.unwrap());
         assert!(replay(&world, &asked).await.is_whole());

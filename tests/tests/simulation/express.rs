@@ -169,7 +169,7 @@ async fn express_beside_a_full_backlog_at_200_a_second() {
     for merge in MODES {
         beside_a_full_backlog(200, merge, None).await;
     }
-    beside_a_full_backlog(200, true, Some(("TIDEGATE_DUPLICATE_GUARD", "resend"))).await;
+    beside_a_full_backlog(200, true, Some(("TIDEGATE_DEDUPLICATION", "resend"))).await;
 }
 
 #[tokio::test(start_paused = true)]

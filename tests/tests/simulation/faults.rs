@@ -19,11 +19,11 @@ use crate::{MODES, MS};
 #[tokio::test(start_paused = true)]
 async fn a_deployment_in_mid_window_with_old_and_new_pollers_side_by_side_is_harmless() {
     for merge in MODES {
-        // The new pollers have another guard, hence another grid, and treat what is unsent otherwise.
+        // The new pollers have another deduplication, hence another grid, and treat what is unsent otherwise.
         let settings = WorldSettings::new(40.0, merge);
         let new = settings
             .clone()
-            .variable("TIDEGATE_GUARD", 0.05)
+            .variable("TIDEGATE_RATE_MARGIN", 0.05)
             .variable("TIDEGATE_UNSENT", "release")
             .poller()
             .unwrap();
@@ -124,12 +124,13 @@ async fn a_dead_letter_replayed_within_five_minutes_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_receipt_that_expires_before_its_delete_brings_the_mail_again_and_a_guard_knows_it() {
-    for (guard, merge) in [("off", true), ("park", true), ("off", false), ("park", false)] {
+async fn a_receipt_that_expires_before_its_delete_brings_the_mail_again_and_deduplication_knows_it()
+{
+    for (deduplication, merge) in [("off", true), ("park", true), ("off", false), ("park", false)] {
         let settings =
             WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(10.0, merge) };
         let settings = settings.campaigns(&[("news", 1)]);
-        let world = World::new(settings.variable("TIDEGATE_DUPLICATE_GUARD", guard));
+        let world = World::new(settings.variable("TIDEGATE_DEDUPLICATION", deduplication));
         let brief = QueueSettings { visibility: MS(4_000), ..QueueSettings::default() };
         world.queues.urls().iter().for_each(|url| world.queues.reconfigure(url, brief));
         world.fill("news", 10).await;
@@ -144,9 +145,13 @@ async fn a_receipt_that_expires_before_its_delete_brings_the_mail_again_and_a_gu
             .await;
         world.run(60).await;
         world.assert_nothing_lost();
-        assert!(world.is_drained(), "guard {guard}, merge {merge}");
+        assert!(world.is_drained(), "deduplication {deduplication}, merge {merge}");
         let twice = world.duplicates().len();
-        assert_eq!(twice > 0, guard == "off", "guard {guard}, merge {merge}: {twice} sent twice");
+        assert_eq!(
+            twice > 0,
+            deduplication == "off",
+            "deduplication {deduplication}, merge {merge}: {twice} sent twice"
+        );
         assert!(world.dead_letters().is_empty());
     }
 }
@@ -280,7 +285,7 @@ async fn the_slowest_poller_settles_its_mail_before_its_time_out() {
     ] {
         let settings = WorldSettings::new(14.0, merge)
             .variable("TIDEGATE_SEND_TIMEOUT_MS", send_timeout)
-            .variable("TIDEGATE_DUPLICATE_GUARD", "resend");
+            .variable("TIDEGATE_DEDUPLICATION", "resend");
         let world = World::new(settings);
         world.fill("big", 20).await;
         let ledger = [Operation::Read, Operation::Report, Operation::SetControl];

@@ -1,7 +1,7 @@
 //! Attributes that producers attach, also under our names: they concern nobody but their own campaign.
 
+use tidegate_core::back_pressure::Level;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
-use tidegate_core::pressure::Level;
 use tidegate_delivery::ports::Outgoing;
 use tidegate_memory::{Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
@@ -31,11 +31,13 @@ fn accepted(world: &World, campaign: &str) -> usize {
 /// Regression: all 60 mails of the other campaign were taken for copies, and gone without a trace.
 #[tokio::test(start_paused = true)]
 async fn a_producer_that_forges_another_campaigns_identities_suppresses_none_of_its_mail() {
-    for (merge, guard) in [(true, "off"), (true, "park"), (false, "park"), (false, "resend")] {
+    for (merge, deduplication) in
+        [(true, "off"), (true, "park"), (false, "park"), (false, "resend")]
+    {
         for pass in [0, 1] {
             for queue in ["big", EXPRESS] {
                 let settings = WorldSettings { express: true, ..WorldSettings::new(20.0, merge) };
-                let settings = settings.variable("TIDEGATE_DUPLICATE_GUARD", guard);
+                let settings = settings.variable("TIDEGATE_DEDUPLICATION", deduplication);
                 let world = World::new(settings.campaigns(&[("big", 1), ("small", 1)]));
                 let own = ProducedMail::several("small", 60, 1);
                 let forged = own.iter().enumerate().map(|(number, mail)| Outgoing {
@@ -48,7 +50,11 @@ async fn a_producer_that_forges_another_campaigns_identities_suppresses_none_of_
                 // Long enough for what got no slot in its window to come again after 30 s.
                 world.run(60).await;
                 let arrived = [accepted(&world, queue), accepted(&world, "small")];
-                assert_eq!(arrived, [60, 60], "merge {merge}, {guard}, pass {pass}, {queue}");
+                assert_eq!(
+                    arrived,
+                    [60, 60],
+                    "merge {merge}, {deduplication}, pass {pass}, {queue}"
+                );
                 assert!(world.is_drained() && world.dead_letters().is_empty());
             }
         }
@@ -59,7 +65,8 @@ async fn a_producer_that_forges_another_campaigns_identities_suppresses_none_of_
 #[tokio::test(start_paused = true)]
 async fn mail_that_claims_to_be_of_1970_does_not_raise_the_level() {
     for merge in MODES {
-        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_PRESSURE_BUSY", "age=2m");
+        let settings =
+            WorldSettings::new(20.0, merge).variable("TIDEGATE_BACK_PRESSURE_BUSY", "age=2m");
         let world = World::new(settings);
         world
             .play(300, async |first| {
@@ -78,8 +85,10 @@ async fn mail_that_claims_to_be_of_1970_does_not_raise_the_level() {
             .await;
         assert_eq!(accepted(&world, "big"), 400);
         let minutes = world.minute_reports.borrow();
-        let readings: Vec<_> =
-            minutes.iter().filter_map(|minute| Some(minute.pressure.as_ref()?.reading)).collect();
+        let readings: Vec<_> = minutes
+            .iter()
+            .filter_map(|minute| Some(minute.back_pressure.as_ref()?.reading))
+            .collect();
         assert!(readings.len() >= 4, "merge {merge}: {} looks", readings.len());
         assert!(readings.iter().all(|reading| reading.level == Level::Clear), "{readings:?}");
     }

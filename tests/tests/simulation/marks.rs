@@ -1,4 +1,4 @@
-//! The duplicate guard's marks: one of several copies is sent, and no mark is left behind.
+//! deduplication's marks: one of several copies is sent, and no mark is left behind.
 
 use std::time::Duration;
 
@@ -28,8 +28,7 @@ async fn mark(world: &World, campaign: &str, id: &str, ago: Duration) -> Result<
 #[tokio::test(start_paused = true)]
 async fn of_two_copies_that_take_over_an_old_mark_at_once_one_is_sent() {
     for merge in MODES {
-        let settings =
-            WorldSettings::new(14.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "resend");
+        let settings = WorldSettings::new(14.0, merge).variable("TIDEGATE_DEDUPLICATION", "resend");
         let world = World::new(WorldSettings { express: true, ..settings });
         let slow = Latency::between(MS(50), MS(51));
         world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mark));
@@ -45,9 +44,8 @@ async fn of_two_copies_that_take_over_an_old_mark_at_once_one_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn slots_that_copies_do_not_use_go_to_other_mail() {
     for sent in [true, false] {
-        let world = World::new(
-            WorldSettings::new(20.0, false).variable("TIDEGATE_DUPLICATE_GUARD", "park"),
-        );
+        let world =
+            World::new(WorldSettings::new(20.0, false).variable("TIDEGATE_DEDUPLICATION", "park"));
         for number in 0..200 {
             let (copy, fresh) = (format!("copy-{number}"), format!("fresh-{number}"));
             // Sent before, or perhaps just being sent.
@@ -69,7 +67,7 @@ async fn slots_that_copies_do_not_use_go_to_other_mail() {
 /// would fall short for as long.
 #[tokio::test(start_paused = true)]
 async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
-    let guarded = WorldSettings::new(20.0, true).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+    let guarded = WorldSettings::new(20.0, true).variable("TIDEGATE_DEDUPLICATION", "park");
     for case in ["sent", "sending", "unknown", "paused", "displaced"] {
         let world = World::new(WorldSettings { express: true, ..guarded.clone() });
         for number in 0..20 {
@@ -115,7 +113,7 @@ async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
 #[tokio::test(start_paused = true)]
 async fn what_may_just_be_sent_is_left_to_its_visibility_timeout_and_does_not_spin() {
     for merge in MODES {
-        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DEDUPLICATION", "park");
         let world = World::new(settings.variable("TIDEGATE_UNSENT", "release"));
         for number in 0..5 {
             let made = mark(&world, "big", &format!("m-{number}"), Duration::ZERO).await;
@@ -131,7 +129,7 @@ async fn what_may_just_be_sent_is_left_to_its_visibility_timeout_and_does_not_sp
 #[tokio::test(start_paused = true)]
 async fn what_ses_refused_for_good_or_its_campaigns_hold_kept_back_is_unmarked() {
     for merge in MODES {
-        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DEDUPLICATION", "park");
         let world = World::new(settings.campaigns(&[("news", 1)]));
         world.fill("news", 60).await;
         let rejected = Rule::new(Fault::Before(failures::rejected())).on(Operation::Mail);
@@ -160,17 +158,20 @@ async fn what_ses_refused_for_good_or_its_campaigns_hold_kept_back_is_unmarked()
 #[tokio::test(start_paused = true)]
 async fn of_a_burst_of_express_no_more_is_received_than_its_slots_however_long_marks_take() {
     for merge in MODES {
-        for guard in ["off", "park"] {
+        for deduplication in ["off", "park"] {
             let settings = WorldSettings { express: true, ..WorldSettings::new(14.0, merge) };
-            let world = World::new(settings.variable("TIDEGATE_DUPLICATE_GUARD", guard));
+            let world = World::new(settings.variable("TIDEGATE_DEDUPLICATION", deduplication));
             let slow = Latency::between(MS(20), MS(30));
             world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mark));
             world.put(EXPRESS, &ProducedMail::several("express", 140, 1)).await;
             let first = world.run(13).await;
             let left: u64 = world.reports().iter().map(|report| report.left).sum();
-            assert!(left <= 10, "merge {merge}, guard {guard}: {left} received and left");
+            assert!(
+                left <= 10,
+                "merge {merge}, deduplication {deduplication}: {left} received and left"
+            );
             let used = measure::utilisation(&world, first, 1..9, 1);
-            assert!(used >= 0.95, "merge {merge}, guard {guard}: {used:.4}");
+            assert!(used >= 0.95, "merge {merge}, deduplication {deduplication}: {used:.4}");
         }
     }
 }
@@ -178,7 +179,7 @@ async fn of_a_burst_of_express_no_more_is_received_than_its_slots_however_long_m
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_the_ledger_never_answers_for_is_retried_and_unmarked_all_the_same() {
     for merge in MODES {
-        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park");
+        let settings = WorldSettings::new(20.0, merge).variable("TIDEGATE_DEDUPLICATION", "park");
         let world = World::new(settings.campaigns(&[("news", 1)]));
         world.fill("news", 10).await;
         let (policy, failing) = (BreakerPolicy::default(), Outcomes { all: 10, failures: 10 });

@@ -32,7 +32,7 @@ async fn a_cap_holds_within_two_seconds_and_goes_as_fast() {
         world.assert_clean();
         let arrivals = world.ses.arrivals();
         let capped = measure::sent(&arrivals, &measure::span(first, 12..30));
-        // 18 windows at 5.5 a second under the guard of 2 %.
+        // 18 windows at 5.5 a second under the rate margin of 2 %.
         assert!((95..=99).contains(&capped), "merge {merge}: {capped} in 18 capped windows");
         let after = measure::utilisation(&world, first, 32..50, 10);
         assert!(after >= 0.95, "merge {merge}: {after:.4} after the cap was lifted");

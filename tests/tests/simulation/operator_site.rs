@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::future::pending;
 
 use tidegate_core::config::{Campaign, Campaigns, EXPRESS};
-use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_delivery::ports::QueueUrl;
 use tidegate_operate::dead::{
     self, LetterFilter, LetterSnapshot, ReplayPace, ReplayPorts, ReplayReport, Review,
@@ -36,7 +36,11 @@ pub(crate) async fn dead_letters(world: &World) -> LetterSnapshot {
 }
 
 /// What `tidegate dead replay` would do of all dead letters.
-pub(crate) async fn review(world: &World, guard: DuplicateGuard, include_unknown: bool) -> Review {
+pub(crate) async fn review(
+    world: &World,
+    deduplication: Deduplication,
+    include_unknown: bool,
+) -> Review {
     let home = |campaign: Campaign| (campaign.name, QueueUrl::new(campaign.queue_url));
     let options = ReviewOptions {
         filter: LetterFilter::default(),
@@ -44,7 +48,7 @@ pub(crate) async fn review(world: &World, guard: DuplicateGuard, include_unknown
         drop_sent: false,
         campaign_queues: campaigns(world).into_iter().map(home).collect(),
         senders: world.settings.poller().unwrap().allowed_senders,
-        guard,
+        deduplication,
     };
     let reading = dead_letters(world).await;
     dead::review(&reading, &options, &world.ledger, world.universe.now()).await.unwrap()
@@ -71,7 +75,7 @@ pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Expl
     let settings = StatusSettings {
         stack: "simulated".to_owned(),
         cap: poller.cap,
-        guard: poller.guard,
+        rate_margin: poller.rate_margin,
         domains: poller.domains.limits.clone(),
         idle_wake: scheduler.idle_wake,
         addresses: AddressVisibility::Masked,

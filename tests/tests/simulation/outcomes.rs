@@ -293,7 +293,7 @@ async fn a_lost_answer_is_retried_and_counted_as_possibly_sent() {
         world.mail_faults.add(lost);
         world.run(80).await;
         assert_eq!(world.lost(), Vec::<String>::new());
-        // SES took it, and again a minute later: the one case that nothing but a guard prevents.
+        // SES took it, and again a minute later: the one case that nothing but a rate margin prevents.
         assert_eq!(world.duplicates().len(), 1);
         let ambiguous: u64 = world.reports().iter().filter_map(|r| r.failed.get("ambiguous")).sum();
         assert_eq!(ambiguous, 1);

@@ -87,10 +87,11 @@ async fn three_campaigns_get_their_shares_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_of_one_and_of_five_hundredths_gives_99_and_95_percent() {
-    for (guard, least, most) in [("0.01", 0.985, 0.992), ("0.05", 0.947, 0.955)] {
-        let settings = WorldSettings::new(200.0, true).variable("TIDEGATE_GUARD", guard);
-        // A guard of 0.01 leaves the network half of what 0.02 leaves it: 5 ms.
+async fn a_rate_margin_of_one_and_of_five_hundredths_gives_99_and_95_percent() {
+    for (rate_margin, least, most) in [("0.01", 0.985, 0.992), ("0.05", 0.947, 0.955)] {
+        let settings =
+            WorldSettings::new(200.0, true).variable("TIDEGATE_RATE_MARGIN", rate_margin);
+        // A rate margin of 0.01 leaves the network half of what 0.02 leaves it: 5 ms.
         let settings = WorldSettings {
             latency: tidegate_memory::Latency::always(std::time::Duration::from_millis(80)),
             ..settings
@@ -98,7 +99,7 @@ async fn a_guard_of_one_and_of_five_hundredths_gives_99_and_95_percent() {
         let (world, first) = backlogged(settings, 20).await;
         world.assert_clean();
         let used = measure::utilisation(&world, first, 4..20, 15);
-        assert!((least..=most).contains(&used), "guard {guard}: {used:.4}");
+        assert!((least..=most).contains(&used), "rate margin {rate_margin}: {used:.4}");
     }
 }
 

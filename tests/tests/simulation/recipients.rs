@@ -104,7 +104,7 @@ async fn two_mails_of_fifty_side_by_side_are_each_sent_once() {
         let settings =
             WorldSettings { counting: Counting::Bucket, ..WorldSettings::new(14.0, merge) };
         // A mark that was left behind would park its mail.
-        let world = World::new(settings.variable("TIDEGATE_DUPLICATE_GUARD", "park"));
+        let world = World::new(settings.variable("TIDEGATE_DEDUPLICATION", "park"));
         world.put("big", &ProducedMail::several("large", 4, 50)).await;
         world.put("small", &ProducedMail::several("also", 2, 50)).await;
         world.fill("big", 100).await;

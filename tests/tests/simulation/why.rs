@@ -13,7 +13,7 @@ use crate::MODES;
 use crate::operator_site::why;
 
 fn guarded(merge: bool) -> WorldSettings {
-    WorldSettings::new(20.0, merge).variable("TIDEGATE_DUPLICATE_GUARD", "park")
+    WorldSettings::new(20.0, merge).variable("TIDEGATE_DEDUPLICATION", "park")
 }
 
 /// SES fails mails of this resource so.
@@ -145,11 +145,11 @@ async fn a_mail_that_waits_for_its_turn_is_sent_by_the_time_that_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_guard_what_is_not_there_was_sent_or_never_came_and_that_is_said() {
+async fn without_deduplication_what_is_not_there_was_sent_or_never_came_and_that_is_said() {
     let world = World::new(WorldSettings::new(20.0, true));
     world.fill("big", 5).await;
     world.run(5).await;
     let gone = why(&world, Some("big"), "big-1").await;
     assert_eq!(gone.verdict, MailVerdict::Nowhere);
-    assert!(gone.not_known.iter().any(|text| text.contains("duplicate guard is off")));
+    assert!(gone.not_known.iter().any(|text| text.contains("deduplication is off")));
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use tidegate_core::duplicate_guard::Mark;
+use tidegate_core::deduplication::Mark;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{FailureKind, PortError};
 

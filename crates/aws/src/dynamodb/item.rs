@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidegate_core::Window;
 use tidegate_core::factor::RateFactor;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
 
 use super::Table;
@@ -38,7 +38,7 @@ pub(super) fn number(number: &impl ToString) -> AttributeValue {
 pub(super) struct ClaimAttributes {
     window: &'static str,
     rate: &'static str,
-    guard: &'static str,
+    rate_margin: &'static str,
     limits: &'static str,
     factor: &'static str,
 }
@@ -47,7 +47,7 @@ pub(super) struct ClaimAttributes {
 pub(super) const NEWEST: ClaimAttributes = ClaimAttributes {
     window: "window",
     rate: "rate",
-    guard: "guard",
+    rate_margin: "guard",
     limits: "domain_limits",
     factor: "claimed_factor",
 };
@@ -55,7 +55,7 @@ pub(super) const NEWEST: ClaimAttributes = ClaimAttributes {
 pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
     window: "prev_window",
     rate: "prev_rate",
-    guard: "prev_guard",
+    rate_margin: "prev_guard",
     limits: "prev_domain_limits",
     factor: "prev_factor",
 };
@@ -175,11 +175,12 @@ impl Reader<'_> {
         }
         let unreadable = |name| move || self.unreadable(name);
         let rate = self.number(at.rate)?.and_then(|rate| Rate::per_second(rate).ok());
-        let guard = self.number(at.guard)?.and_then(|guard| Guard::new(guard).ok());
+        let rate_margin =
+            self.number(at.rate_margin)?.and_then(|rate_margin| RateMargin::new(rate_margin).ok());
         Ok(Some(PreviousClaim {
             window,
             rate: rate.ok_or_else(unreadable(at.rate))?,
-            guard: guard.ok_or_else(unreadable(at.guard))?,
+            rate_margin: rate_margin.ok_or_else(unreadable(at.rate_margin))?,
             limits: self.number(at.limits)?.unwrap_or_default(),
             factor: self.json::<RateFactor>(at.factor)?.unwrap_or_default(),
         }))

@@ -1,7 +1,7 @@
 //! Marking a mail *sending*: one conditional write.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use tidegate_core::duplicate_guard::{Mark, MarkState};
+use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity, group_id};
 use tidegate_delivery::ports::{MarkRequest, Marked, PortError};
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_core::Timestamp;
-use tidegate_core::duplicate_guard::{Mark, MarkState};
+use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{FailureKind, MarkRequest, Marked, Marks as _};
 

@@ -30,7 +30,7 @@
 //! | `parts`, `last_find`, `last_empty` | N N N | in part 0: how many there are; the newest window that found mail, and that found every queue empty |
 //! | `expires_at` | N | in all others: the table's time to live |
 //!
-//! Beside it an item a mail, where the duplicate guard is on:
+//! Beside it an item a mail, where deduplication is on:
 //!
 //! | attribute | type | |
 //! |---|---|---|
@@ -65,7 +65,7 @@ use futures_util::future::join;
 use item::NEWEST;
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control};
-use tidegate_core::duplicate_guard::Mark;
+use tidegate_core::deduplication::Mark;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_core::parts::MOST_PARTS;

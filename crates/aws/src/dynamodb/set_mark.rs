@@ -1,6 +1,6 @@
 //! Setting how far a marked mail came.
 
-use tidegate_core::duplicate_guard::MarkState;
+use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::PortError;
 

@@ -9,7 +9,7 @@ use tidegate_core::daily::DailyReading;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::Looks;
 use tidegate_core::parts::Upkeep;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{FailureKind, Idle, PreviousClaim};
 use tokio::time::Instant;
 
@@ -68,7 +68,7 @@ fn request() -> ClaimRequest {
     ClaimRequest {
         window: window(101),
         rate: Rate::per_second(14.5).unwrap(),
-        guard: Guard::default(),
+        rate_margin: RateMargin::default(),
         limits: 7,
         token: "mine".to_owned(),
     }
@@ -95,7 +95,7 @@ fn standing() -> Standing {
         previous: Some(PreviousClaim {
             window: window(100),
             rate: Rate::per_second(14.0).unwrap(),
-            guard: Guard::new(0.05).unwrap(),
+            rate_margin: RateMargin::new(0.05).unwrap(),
             limits: 6,
             factor: RateFactor::default(),
         }),
@@ -226,7 +226,7 @@ async fn reading_shows_the_newest_claim_as_the_one_before_the_next() {
     let newest = PreviousClaim {
         window: window(101),
         rate: Rate::per_second(14.5).unwrap(),
-        guard: Guard::default(),
+        rate_margin: RateMargin::default(),
         limits: 7,
         factor: RateFactor::default().refused(window(99)).unwrap(),
     };

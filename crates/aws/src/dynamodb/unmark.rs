@@ -1,7 +1,7 @@
 //! Taking a mark away: the mail was not sent.
 
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
-use tidegate_core::duplicate_guard::MarkState;
+use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::PortError;
 

@@ -1,4 +1,4 @@
-//! `Spill` on S3: mails in the folder `mail`, how far they are brought back in `progress`.
+//! `DeferralStore` on S3: mails in the folder `mail`, how far they are brought back in `progress`.
 
 mod list;
 mod object;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
-use tidegate_core::spill::{Location, ObjectName, Progress};
-use tidegate_delivery::ports::{PortError, Spill, SpillPage, Version};
+use tidegate_core::deferral::{Location, ObjectName, Progress};
+use tidegate_delivery::ports::{DeferralStore, DeferredPage, PortError, Version};
 
 const MAIL: &str = "mail";
 const PROGRESS: &str = "progress";
@@ -23,13 +23,13 @@ const OPERATION: Duration = Duration::from_secs(8);
 
 /// Deferred mail, on S3.
 #[derive(Clone, Debug)]
-pub struct S3Spill {
+pub struct S3DeferralStore {
     client: Client,
     location: Location,
     page: i32,
 }
 
-impl S3Spill {
+impl S3DeferralStore {
     /// At `location`, reached with `client`, whose retries and time-outs are replaced.
     pub fn new(client: &Client, location: Location) -> Self {
         let config = client
@@ -61,12 +61,12 @@ impl S3Spill {
     }
 }
 
-impl Spill for S3Spill {
+impl DeferralStore for S3DeferralStore {
     async fn put(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<(), PortError> {
         object::put(self, name, bytes).await
     }
 
-    async fn list(&self, after: Option<&str>) -> Result<SpillPage, PortError> {
+    async fn list(&self, after: Option<&str>) -> Result<DeferredPage, PortError> {
         list::list(self, after).await
     }
 

@@ -1,13 +1,17 @@
 //! `PutObject`, `GetObject`, `DeleteObject`.
 
 use aws_sdk_s3::primitives::ByteStream;
-use tidegate_core::spill::ObjectName;
+use tidegate_core::deferral::ObjectName;
 use tidegate_delivery::ports::{FailureKind, PortError};
 
-use super::{MAIL, S3Spill};
+use super::{MAIL, S3DeferralStore};
 use crate::error::port_error;
 
-pub(super) async fn put(s3: &S3Spill, name: &ObjectName, bytes: Vec<u8>) -> Result<(), PortError> {
+pub(super) async fn put(
+    s3: &S3DeferralStore,
+    name: &ObjectName,
+    bytes: Vec<u8>,
+) -> Result<(), PortError> {
     let key = s3.key(MAIL, name);
     let call = s3.client.put_object().bucket(s3.location.bucket()).key(&key);
     let call = call.content_type("application/gzip").body(ByteStream::from(bytes));
@@ -16,7 +20,10 @@ pub(super) async fn put(s3: &S3Spill, name: &ObjectName, bytes: Vec<u8>) -> Resu
 }
 
 /// The bytes and the entity tag.
-pub(super) async fn get(s3: &S3Spill, key: &str) -> Result<(Vec<u8>, Option<String>), PortError> {
+pub(super) async fn get(
+    s3: &S3DeferralStore,
+    key: &str,
+) -> Result<(Vec<u8>, Option<String>), PortError> {
     let call = s3.client.get_object().bucket(s3.location.bucket()).key(key);
     let object = call.send().await.map_err(|error| port_error("GetObject", &s3.url(key), error))?;
     let body = object.body.collect().await.map_err(|error| PortError {
@@ -28,7 +35,7 @@ pub(super) async fn get(s3: &S3Spill, key: &str) -> Result<(Vec<u8>, Option<Stri
     Ok((body.into_bytes().to_vec(), object.e_tag))
 }
 
-pub(super) async fn delete(s3: &S3Spill, key: &str) -> Result<(), PortError> {
+pub(super) async fn delete(s3: &S3DeferralStore, key: &str) -> Result<(), PortError> {
     let call = s3.client.delete_object().bucket(s3.location.bucket()).key(key);
     match call.send().await.map_err(|error| port_error("DeleteObject", &s3.url(key), error)) {
         Ok(_) => Ok(()),

@@ -2,17 +2,17 @@
 
 use aws_sdk_s3::primitives::ByteStream;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata as _;
-use tidegate_core::spill::Progress;
+use tidegate_core::deferral::Progress;
 use tidegate_delivery::ports::{FailureKind, PortError, Version};
 
-use super::{S3Spill, object};
+use super::{S3DeferralStore, object};
 use crate::error::{incomplete, port_error};
 
 /// S3's codes of a condition that does not hold, or not yet.
 const OUTRUN: [&str; 2] = ["PreconditionFailed", "ConditionalRequestConflict"];
 
 pub(super) async fn read(
-    s3: &S3Spill,
+    s3: &S3DeferralStore,
     key: &str,
 ) -> Result<Option<(Progress, Version)>, PortError> {
     let (bytes, tag) = match object::get(s3, key).await {
@@ -42,7 +42,7 @@ fn is_no_key(source: Option<&(dyn std::error::Error + Send + Sync + 'static)>) -
 }
 
 pub(super) async fn write(
-    s3: &S3Spill,
+    s3: &S3DeferralStore,
     key: &str,
     progress: &Progress,
     stands: Option<&Version>,

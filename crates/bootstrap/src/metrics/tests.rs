@@ -129,8 +129,8 @@ fn a_run_of_the_scheduler_tells_its_ticks() {
 
 #[test]
 fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there_is_some() {
+    use tidegate_core::back_pressure::Policy;
     use tidegate_core::identity::EpochMillis;
-    use tidegate_core::pressure::Policy;
     let figures = Figures {
         backlog_mails: Some(700_000),
         backlog_seconds: Some(50_000),
@@ -139,8 +139,8 @@ fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there
     };
     let reading = Policy::default().judge(None, figures, EpochMillis::new(1));
     let line = |brought_back, back_failed| {
-        let report = PressureReport { reading, brought_back, back_failed };
-        pressure_metrics(&report, Line::new(Timestamp::from_millis(1))).into_value()
+        let report = BackPressureReport { reading, brought_back, back_failed };
+        back_pressure_metrics(&report, Line::new(Timestamp::from_millis(1))).into_value()
     };
     let told = line(None, false);
     for (name, expected) in
@@ -154,7 +154,7 @@ fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there
     assert_eq!(value(&told, "SpillReplayFailed").to_bits(), 1_f64.to_bits());
     let mut served = report(End::Served);
     assert!(poller_metrics(Timestamp::from_millis(1), &served, 0)[0].get("Spilled").is_none());
-    served.spilled.insert("big".to_owned(), 140);
+    served.deferred.insert("big".to_owned(), 140);
     let lines = poller_metrics(Timestamp::from_millis(1), &served, 0);
     assert_eq!(value(&lines[0], "Spilled").to_bits(), 140_f64.to_bits());
     assert_eq!(value(&lines[0], "SpillFailed").to_bits(), 0_f64.to_bits());

@@ -1,12 +1,12 @@
 use clap::Args;
-use tidegate_core::pressure::Level;
+use tidegate_core::back_pressure::Level;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::level::LevelReport;
 
 use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
-/// Ask how high the pressure is, and what it defers
+/// Ask how high the back-pressure is, and what it defers
 ///
 /// The scheduler judges once a minute how long the backlog takes, how long mail had waited on average
 /// when it was sent, and how much SES refuses. At `busy` mail of low priority is deferred, at
@@ -26,10 +26,10 @@ pub struct LevelArgs {
 pub(super) async fn run(args: &LevelArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let (standing, _) = stack.standing().await?;
-    let policy = stack.scheduler.pressure.as_ref().map(|pressure| &pressure.policy);
-    let spill = stack.poller.spill.as_ref().map(ToString::to_string);
+    let policy = stack.scheduler.back_pressure.as_ref().map(|back_pressure| &back_pressure.policy);
+    let deferral = stack.poller.deferral.as_ref().map(ToString::to_string);
     let now = stack.clock().wall().into();
-    let report = LevelReport::of(standing.control.pressure.as_ref(), policy, spill, now);
+    let report = LevelReport::of(standing.control.back_pressure.as_ref(), policy, deferral, now);
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     Ok(if report.level == Level::Clear { CommandEnd::Done } else { CommandEnd::ProblemsFound })
 }

@@ -4,13 +4,13 @@ mod bucket;
 mod completions;
 mod console;
 mod dead;
+mod deferred;
 mod doctor;
 mod history;
 mod level;
 mod plan;
 mod reconcile;
 mod send;
-mod spill;
 mod status;
 mod steer;
 mod top;
@@ -28,13 +28,13 @@ pub use bucket::BucketArgs;
 pub use completions::{CompletionsArgs, ManArgs};
 pub use console::ConsoleArgs;
 pub use dead::DeadArgs;
+pub use deferred::DeferredArgs;
 pub use doctor::DoctorArgs;
 pub use history::HistoryArgs;
 pub use level::LevelArgs;
 pub use plan::PlanArgs;
 pub use reconcile::ReconcileArgs;
 pub use send::SendArgs;
-pub use spill::SpillArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 pub use top::TopArgs;
@@ -65,10 +65,10 @@ pub enum Command {
     Console(Box<ConsoleArgs>),
     /// Show what stands: quota and use, campaigns, holds, breaker, queues
     Status(StatusArgs),
-    /// Ask how high the pressure is, and what it defers
+    /// Ask how high the back-pressure is, and what it defers
     Level(LevelArgs),
     /// Show deferred mail, or bring it back
-    Spill(Box<SpillArgs>),
+    Deferred(Box<DeferredArgs>),
     /// Stop a campaign, or all sending
     Pause(PauseArgs),
     /// End a pause
@@ -106,7 +106,7 @@ impl Command {
             Self::Console(args) => Some(args.on.output),
             Self::Status(args) => Some(args.on.output),
             Self::Level(args) => Some(args.on.output),
-            Self::Spill(args) => Some(args.output()),
+            Self::Deferred(args) => Some(args.output()),
             Self::Pause(args) => Some(args.on.output),
             Self::Resume(args) => Some(args.on.output),
             Self::Lift(args) => Some(args.on.output),
@@ -133,7 +133,7 @@ impl Command {
                 | Self::Console(_)
                 | Self::Dead(_)
                 | Self::Reconcile(_)
-                | Self::Spill(_)
+                | Self::Deferred(_)
         )
     }
 
@@ -164,7 +164,7 @@ impl Command {
             Self::Console(args) => Box::pin(console::run(&args, shell)).await,
             Self::Status(args) => Box::pin(status::run(&args, shell)).await,
             Self::Level(args) => Box::pin(level::run(&args, shell)).await,
-            Self::Spill(args) => Box::pin(spill::run(&args, shell)).await,
+            Self::Deferred(args) => Box::pin(deferred::run(&args, shell)).await,
             Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,
             Self::Resume(args) => Box::pin(steer::resume(&args, shell)).await,
             Self::Lift(args) => Box::pin(steer::lift(&args, shell)).await,

@@ -80,7 +80,7 @@ pub struct PlanArgs {
     faults: Vec<PlannedFault>,
     /// Part of the quota that is kept free, 0.005 to 0.5 [default: 0.02, or the stack's]
     #[arg(long, value_name = "SHARE")]
-    guard: Option<f64>,
+    rate_margin: Option<f64>,
     /// How the poller takes mails: `merge` or `direct` [default: merge, or the stack's]
     #[arg(long, value_name = "MODE", value_parser = ["merge", "direct"])]
     mode: Option<String>,
@@ -238,7 +238,7 @@ impl PlanArgs {
         scenario.quota = self.quota.unwrap_or(scenario.quota);
         scenario.latency = plan::latency(&self.latency).map_err(refused)?;
         scenario.sqs_latency = plan::latency(&self.sqs_latency).map_err(refused)?;
-        scenario.guard = self.guard.or(scenario.guard);
+        scenario.rate_margin = self.rate_margin.or(scenario.rate_margin);
         scenario.faults.clone_from(&self.faults);
         scenario.domains.clone_from(&self.domains);
         scenario.domain_limits.clone_from(&self.domain_limits);

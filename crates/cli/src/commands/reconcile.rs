@@ -27,7 +27,7 @@ const MOST_DEAD: usize = 100_000;
 
 /// Account for what was sent: enqueued = sent + waiting + retrying + dead + unknown
 ///
-/// What was enqueued is what the journals of `tidegate send` hold. With the duplicate guard on each
+/// What was enqueued is what the journals of `tidegate send` hold. With deduplication on each
 /// mail is looked up; without it the ledger's counters are compared, with the tolerance that SQS's
 /// approximate counts need, and say so.
 ///
@@ -75,7 +75,7 @@ pub(super) async fn run(args: &ReconcileArgs, shell: &Shell) -> Result<CommandEn
     let reconciled = Reconciled {
         campaigns: facts.campaigns,
         merge: stack.merge(),
-        deduplication: stack.poller.duplicate_guard,
+        deduplication: stack.poller.deduplication,
         mark_retention: stack.poller.mark_kept,
         quota_per_second,
     };

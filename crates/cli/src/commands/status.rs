@@ -50,7 +50,7 @@ pub(crate) fn settings(
     StatusSettings {
         stack: stack.name.clone(),
         cap: stack.poller.cap,
-        guard: stack.poller.guard,
+        rate_margin: stack.poller.rate_margin,
         domains: stack.poller.domains.limits.clone(),
         idle_wake: stack.scheduler.idle_wake,
         addresses,

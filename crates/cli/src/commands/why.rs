@@ -8,7 +8,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// Find out where a mail is, what holds it, and when that lets go
 ///
-/// SQS cannot be searched by id. What is known of a mail stands in the duplicate guard's marks, where
+/// SQS cannot be searched by id. What is known of a mail stands in deduplication's marks, where
 /// it is on, and on the dead-letter queue, which is read without taking anything off it; all else is
 /// inferred by ruling out what can be ruled out, and the answer says what that rests on.
 ///

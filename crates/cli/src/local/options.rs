@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 
 use super::error::LocalError;
 use super::plan::{LocalCampaign, LocalPlan, MOST_RECIPIENTS, WeightPair, split};
@@ -55,8 +55,8 @@ pub struct LocalArgs {
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<String>,
     /// Part of the quota that is kept free, 0.005 to 0.5 [default: the template's, 0.02]
-    #[arg(long, value_name = "SHARE", value_parser = guard)]
-    guard: Option<f64>,
+    #[arg(long, value_name = "SHARE", value_parser = rate_margin)]
+    rate_margin: Option<f64>,
     /// What describes the stack: the SAM template, or the CDK app (which `make cdk` builds)
     #[arg(long, value_name = "WHICH", default_value = "sam")]
     infra: Infra,
@@ -150,7 +150,7 @@ impl LocalArgs {
                 .iter()
                 .flat_map(|fault| ["--fault".to_owned(), fault.clone()])
                 .collect(),
-            guard: self.guard,
+            rate_margin: self.rate_margin,
             infra: self.infra,
             mode: self.mode,
             campaigns: self.campaigns(),
@@ -166,7 +166,7 @@ impl LocalArgs {
     pub(super) fn settings(&self) -> RunSettings {
         RunSettings {
             quota: self.quota,
-            guard: self.guard,
+            rate_margin: self.rate_margin,
             infra: self.infra,
             mode: self.mode,
             sqs: self.sqs,
@@ -211,9 +211,9 @@ fn rate(text: &str) -> Result<f64, String> {
     Rate::per_second(number).map(f64::from).map_err(|error| error.to_string())
 }
 
-fn guard(text: &str) -> Result<f64, String> {
+fn rate_margin(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
-    Guard::new(number).map(f64::from).map_err(|error| error.to_string())
+    RateMargin::new(number).map(f64::from).map_err(|error| error.to_string())
 }
 
 fn parameter(text: &str) -> Result<(String, String), String> {
@@ -254,7 +254,7 @@ mod tests {
     fn a_wrong_value_is_refused_with_what_is_allowed() {
         for (options, said) in [
             (["--quota", "0"], "allowed is a number from 0.001 to 10000"),
-            (["--guard", "0.9"], "allowed is a number from 0.005 to 0.5"),
+            (["--rate-margin", "0.9"], "allowed is a number from 0.005 to 0.5"),
             (["--weights", "90"], "such as 90/10"),
             (["--recipients-small", "51"], "51 is not in 1..=50"),
             (["--parameter", "=x"], "it is not NAME=VALUE"),

@@ -28,7 +28,8 @@ pub struct RunSettings {
     /// Recipients a second that the sandbox let the account send.
     pub quota: f64,
     /// The part of it that was kept free; none: the template's default.
-    pub guard: Option<f64>,
+    #[serde(rename = "guard")]
+    pub rate_margin: Option<f64>,
     /// What was deployed.
     #[serde(default)]
     pub infra: Infra,
@@ -225,7 +226,7 @@ pub(super) mod tests {
             promises: promises(Ending::Complete, mails, &sandbox),
             settings: RunSettings {
                 quota: plan.quota,
-                guard: None,
+                rate_margin: None,
                 infra: Infra::Sam,
                 mode: Mode::Merge,
                 sqs: Sqs::Ministack,

@@ -73,7 +73,7 @@ pub struct Setup {
     /// More of the sandbox's options, such as `--fault reset,ratio=0.01`.
     pub sandbox_options: Vec<String>,
     /// The part of the quota that is kept free; none leaves it at the template's.
-    pub guard: Option<f64>,
+    pub rate_margin: Option<f64>,
     /// What is deployed: the SAM template, or what the CDK app makes.
     pub infra: Infra,
     /// How mails are taken.
@@ -116,7 +116,8 @@ impl Setup {
             ("SecondCampaignName", second.name.clone()),
             ("SecondCampaignWeight", second.weight.to_string()),
         ];
-        parameters.extend(self.guard.map(|guard| ("Guard", guard.to_string())));
+        parameters
+            .extend(self.rate_margin.map(|rate_margin| ("RateMargin", rate_margin.to_string())));
         let own = parameters.into_iter().map(|(name, value)| (name.to_owned(), value));
         let replaced = |name: &str| self.parameters.iter().any(|(other, _)| other == name);
         own.filter(|(name, _)| !replaced(name)).chain(self.parameters.iter().cloned()).collect()
@@ -145,7 +146,7 @@ mod tests {
             bucket_seconds: Some(2.0),
             strict: true,
             sandbox_options: vec!["--seed".to_owned(), "7".to_owned()],
-            guard: Some(0.05),
+            rate_margin: Some(0.05),
             infra: Infra::Sam,
             mode: Mode::Direct,
             campaigns: [campaign("big", 90), campaign("small", 10)],
@@ -167,7 +168,7 @@ mod tests {
             parameters.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_str()).collect()
         };
         assert_eq!(of("Schedule"), ["ENABLED"]);
-        assert_eq!((of("Guard"), of("Mode")), (vec!["0.05"], vec!["direct"]));
+        assert_eq!((of("RateMargin"), of("Mode")), (vec!["0.05"], vec!["direct"]));
         assert_eq!(of("SesEndpointUrl"), ["http://127.0.0.1:1"]);
     }
 }

@@ -109,7 +109,11 @@ fn environment(
     if let Ok(merge) = stack.output("MergeQueueUrl") {
         lines.push(("TIDEGATE_MERGE_QUEUE_URL", merge.to_owned()));
     }
-    lines.extend(args.setup().guard.map(|guard| ("TIDEGATE_GUARD", guard.to_string())));
+    lines.extend(
+        args.setup()
+            .rate_margin
+            .map(|rate_margin| ("TIDEGATE_RATE_MARGIN", rate_margin.to_string())),
+    );
     // Its reader takes JSON in single quotes alone; no name and no URL holds one.
     let lines = lines.into_iter().map(|(name, value)| format!("{name}='{value}'"));
     Ok(lines.chain([String::new()]).collect::<Vec<_>>().join("\n"))

@@ -46,7 +46,7 @@ function reviewed(review) {
   /** @param {number} n */
   const number = (n) => h('td', { class: 'number', 'data-value': n, text: n ? count(n) : '–' });
   const notes = review.refusals.map(({ why, letters }) => h('li', { text: `${count(letters)} not sent: ${why}` }));
-  if (!review.guarded) notes.push(h('li', { text: 'The duplicate guard is off: nothing but the code and the answer tells whether a mail was sent.' }));
+  if (!review.guarded) notes.push(h('li', { text: 'Deduplication is off: nothing but the code and the answer tells whether a mail was sent.' }));
   if (!review.whole) notes.push(h('li', { text: 'Not all letters could be read: somebody else reads them, or there are too many at once.' }));
   if (review.to_drop) notes.push(h('li', { text: `${plural(review.to_drop, 'letter')} of mails that were sent would be deleted.` }));
   return [
@@ -69,7 +69,7 @@ export function openReplay(filter) {
   const campaign = choice('Campaign', (model.figures?.status.campaigns ?? []).map((one) => one.name), filter.campaign, 'replay-campaign');
   const id = field('Id of one mail', h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', testid: 'replay-id' }), 'Empty: all that the other two let through.');
   const unknown = check('Include what may have been sent', 'Their last send had no answer. Some of them may arrive twice.', 'replay-include-unknown');
-  const drop = check('Delete letters of mails that were sent', 'Where the duplicate guard knows a mail as sent, its letter is no longer needed.', 'replay-drop-sent');
+  const drop = check('Delete letters of mails that were sent', 'Where deduplication knows a mail as sent, its letter is no longer needed.', 'replay-drop-sent');
   for (const [name, one] of Object.entries({ code, campaign, id })) form.add(name, one);
 
   const per = field('Recipients a second', h('input', { type: 'number', min: '0.1', step: 'any', inputmode: 'decimal', testid: 'replay-rate' }), 'Empty: half the rate in force.');

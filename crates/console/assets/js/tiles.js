@@ -39,7 +39,7 @@ function tile(name, testid, title, means, how = {}) {
 
 export function startTiles() {
   const large = { large: true };
-  tile('rate', 'rate', 'Rate now', 'Recipients a second over the last 10 seconds, of what may be sent: the quota in force, less the guard of some percent that keeps any second below it.', { large: true, bar: true });
+  tile('rate', 'rate', 'Rate now', 'Recipients a second over the last 10 seconds, of what may be sent: the quota in force, less the rate margin of some percent that keeps any second below it.', { large: true, bar: true });
   tile('quota', 'quota', 'Daily quota', 'Recipients that SES counted in the last 24 hours, all software of the account included, of what it allows. What is left for campaigns is less by the reserve that express mail keeps.', { large: true, bar: true });
   tile('waiting', 'waiting-all', 'Waiting', 'Mails on the campaign queues and the merge queue. Waiting costs a mail nothing: no attempt is counted.', large);
   tile('express', 'express', 'Express', 'Mail that takes every slot before the campaigns’ (one-time codes, receipts), and how long it waited on average over the last 10 seconds.', large);

@@ -35,7 +35,7 @@ pub struct ReviewSummary {
     pub expires_s: u64,
     /// Which letters, in words.
     pub filter: String,
-    /// Whether the duplicate guard was asked what was sent.
+    /// Whether deduplication was asked what was sent.
     pub guarded: bool,
     /// Whether every letter was read.
     pub whole: bool,

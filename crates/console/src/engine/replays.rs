@@ -99,7 +99,7 @@ where
             drop_sent: asked.drop_sent,
             campaign_queues: self.site.campaign_queues(&campaigns),
             senders: self.site.poller.allowed_senders.clone(),
-            guard: self.site.poller.duplicate_guard,
+            deduplication: self.site.poller.deduplication,
         };
         let now = self.site.clock.wall();
         let review = review(&reading, &options, &self.site.ledger, now).await?;

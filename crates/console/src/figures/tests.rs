@@ -78,7 +78,7 @@ fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {
     use tidegate_core::config::Cap;
     use tidegate_core::daily::DailyPolicy;
     use tidegate_core::domains::DomainLimits;
-    use tidegate_core::rate::Guard;
+    use tidegate_core::rate::RateMargin;
     use tidegate_delivery::ports::Standing;
     use tidegate_operate::redact::AddressVisibility;
     use tidegate_operate::status::{StackFacts, StatusSettings};
@@ -87,7 +87,7 @@ fn facts_at(seconds: u64) -> tidegate_operate::status::StackFacts {
         settings: StatusSettings {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
-            guard: Guard::default(),
+            rate_margin: RateMargin::default(),
             domains: DomainLimits::default(),
             idle_wake: 1,
             addresses: AddressVisibility::Masked,

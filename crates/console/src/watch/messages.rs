@@ -1,6 +1,6 @@
+use tidegate_core::back_pressure::Level;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::pressure::Level;
 use tidegate_operate::format::{count, rate, time};
 use tidegate_operate::status::{CampaignStatus, Status};
 

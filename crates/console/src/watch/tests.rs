@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
+use tidegate_core::back_pressure::Level;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::pressure::Level;
 use tidegate_operate::status::{
     BreakerStatus, CampaignStatus, HoldStatus, LevelStatus, QueueStatus, QuotaStatus,
     ServingStatus, Status,

@@ -47,7 +47,7 @@ fn site(world: &World) -> StackPorts<MemoryQueues, MemoryLedger, MemoryAccount, 
         settings: status::StatusSettings {
             stack: "tidegate".to_owned(),
             cap: poller.cap,
-            guard: poller.guard,
+            rate_margin: poller.rate_margin,
             domains: poller.domains.limits.clone(),
             idle_wake: scheduler.idle_wake,
             addresses: AddressVisibility::Masked,

@@ -9,7 +9,7 @@
 //! # The bound
 //! Takes of one recipient each: of n that are granted within one half-open second the last found the
 //! bucket full no later than τ after itself, and the n − 1 before had moved that by (n − 1)·T: so
-//! (n − 1)·T < 1 s + τ, and n ≤ ⌈(1 s + τ)/T⌉ ≤ ⌈q⌉, since T ≥ 1 s × (1 + g)/q and τ ≤ g × 1 s. Whatever the rate, the guard
+//! (n − 1)·T < 1 s + τ, and n ≤ ⌈(1 s + τ)/T⌉ ≤ ⌈q⌉, since T ≥ 1 s × (1 + g)/q and τ ≤ g × 1 s. Whatever the rate, the rate margin
 //! pays for the tolerance: as much as the slot grid allows a send to be late, and as much is left for the
 //! network after the take.
 //!
@@ -23,7 +23,7 @@
 //! more than a taker's own rate would allow it alone.
 
 use crate::outcome::{Failure, Stage};
-use crate::rate::{Guard, Rate};
+use crate::rate::{Rate, RateMargin};
 
 /// A second, in microseconds.
 pub const SECOND_MICROS: u64 = 1_000_000;
@@ -51,21 +51,21 @@ fn is_not_sent(failure: &Failure, code: &str) -> bool {
     failure.stage == Stage::NotSent && failure.code.as_deref() == Some(code)
 }
 
-/// A rate, and the guard it is served with.
+/// A rate, and the rate margin it is served with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Recipients a second.
     pub rate: Rate,
     /// The share of them that is held back.
-    pub guard: Guard,
+    pub rate_margin: RateMargin,
 }
 
 /// What a bucket of one pace goes by, in whole microseconds.
 ///
 /// ```
 /// use tidegate_core::bucket::{Pace, Terms};
-/// use tidegate_core::rate::{Guard, Rate};
-/// let terms = Terms::of(Pace { rate: Rate::per_second(14.0)?, guard: Guard::default() });
+/// use tidegate_core::rate::{RateMargin, Rate};
+/// let terms = Terms::of(Pace { rate: Rate::per_second(14.0)?, rate margin: RateMargin::default() });
 /// assert_eq!((terms.period, terms.tolerance), (72_858, 10_000));
 /// assert_eq!(terms.most_in_a_second(1), 14);
 /// # Ok::<(), tidegate_core::rate::InvalidRate>(())
@@ -108,8 +108,8 @@ impl Terms {
     /// The terms of `pace`.
     pub const fn of(pace: Pace) -> Self {
         Self {
-            period: pace.rate.period(pace.guard).div_ceil(1_000),
-            tolerance: pace.guard.lateness() / 1_000,
+            period: pace.rate.period(pace.rate_margin).div_ceil(1_000),
+            tolerance: pace.rate_margin.lateness() / 1_000,
         }
     }
 
@@ -117,7 +117,8 @@ impl Terms {
     /// one of the account's slots, so it may be a period of the account later than its own time. The bound is
     /// ⌈q⌉ + 1 then, as that of the domain's own slots.
     pub const fn of_domain(rate: Rate, pace: Pace) -> Self {
-        let (own, account) = (Self::of(Pace { rate, guard: pace.guard }), Self::of(pace));
+        let (own, account) =
+            (Self::of(Pace { rate, rate_margin: pace.rate_margin }), Self::of(pace));
         Self { period: own.period, tolerance: own.tolerance + account.period }
     }
 

@@ -3,17 +3,18 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn terms(rate: f64, guard: f64) -> Terms {
-    let (rate, guard) = (Rate::per_second(rate).unwrap(), Guard::new(guard).unwrap());
-    Terms::of(Pace { rate, guard })
+fn terms(rate: f64, rate_margin: f64) -> Terms {
+    let (rate, rate_margin) =
+        (Rate::per_second(rate).unwrap(), RateMargin::new(rate_margin).unwrap());
+    Terms::of(Pace { rate, rate_margin })
 }
 
 fn paces() -> impl Strategy<Value = Pace> {
     // Log-uniform, so that the slow rates are tried as often as the fast ones.
     let rates = (-3.0_f64..=4.0).prop_map(|exponent| 10_f64.powf(exponent));
-    (rates, 0.005_f64..=0.5).prop_map(|(rate, guard)| Pace {
+    (rates, 0.005_f64..=0.5).prop_map(|(rate, rate_margin)| Pace {
         rate: Rate::per_second(rate.clamp(0.001, 10_000.0)).unwrap(),
-        guard: Guard::new(guard).unwrap(),
+        rate_margin: RateMargin::new(rate_margin).unwrap(),
     })
 }
 
@@ -147,11 +148,11 @@ proptest! {
     /// mails of any size, each started at the last of its slots.
     #[test]
     fn a_pacer_alone_is_never_refused(
-        rate in 1.0_f64..400.0, guard in 0.005_f64..=0.5,
+        rate in 1.0_f64..400.0, rate_margin in 0.005_f64..=0.5,
         mails in vec((1_u64..=50, 0_u64..=1_000), 1..300),
     ) {
-        let (rate, guard) = (Rate::per_second(rate).unwrap(), Guard::new(guard).unwrap());
-        let terms = Terms::of(Pace { rate, guard });
+        let (rate, rate_margin) = (Rate::per_second(rate).unwrap(), RateMargin::new(rate_margin).unwrap());
+        let terms = Terms::of(Pace { rate, rate_margin });
         let (mut slot, mut full_at) = (0, 0);
         for (recipients, late) in mails {
             slot += recipients;

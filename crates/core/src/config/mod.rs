@@ -1,12 +1,13 @@
 //! The environment as typed values: parsed once at start, every invalid value refused with its
 //! name, the value, and what is allowed.
 
+mod back_pressure;
 mod campaigns;
 mod deadlines;
 mod domains;
 mod feedback;
 mod floor;
-mod pressure;
+mod renamed;
 mod settings;
 mod shared_bucket;
 mod variables;
@@ -15,11 +16,12 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+pub use back_pressure::BackPressureConfig;
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
 pub use deadlines::{DECIDED, LAST_START, MOVED, POLLER_TIMEOUT, QUEUE_CALL, REPORTED, SETTLED};
 pub use domains::DomainsConfig;
 pub use feedback::FeedbackConfig;
-pub use pressure::PressureConfig;
+pub use renamed::{RENAMED, new_name};
 pub use settings::{Range, SETTINGS, Setting};
 pub use shared_bucket::{
     BucketLost, BucketUrl, DEFAULT_PREFIX, InvalidBucketUrl, InvalidKeyPrefix, KeyPrefix,
@@ -29,12 +31,12 @@ use variables::Variables;
 
 use crate::breaker::BreakerPolicy;
 use crate::daily::DailyPolicy;
-use crate::duplicate_guard::DuplicateGuard;
+use crate::deduplication::Deduplication;
+use crate::deferral::Location;
 use crate::email::AllowedSenders;
 use crate::limiter::Floor;
 use crate::memory::Memory;
-use crate::rate::{Guard, Rate};
-use crate::spill::Location;
+use crate::rate::{Rate, RateMargin};
 
 /// One variable that is missing or invalid.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -106,8 +108,8 @@ pub struct PollerConfig {
     pub ledger: LedgerKind,
     /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`.
     pub cap: Cap,
-    /// `TIDEGATE_GUARD`, default 0.02.
-    pub guard: Guard,
+    /// `TIDEGATE_RATE_MARGIN`, default 0.02.
+    pub rate_margin: RateMargin,
     /// `TIDEGATE_TICK_LEAD_MS`, default 400.
     pub lead: Duration,
     /// `TIDEGATE_MAX_IN_FLIGHT`; default from rate and observed latency, at most 900.
@@ -126,14 +128,14 @@ pub struct PollerConfig {
     pub allowed_senders: AllowedSenders,
     /// `TIDEGATE_BREAKER_…`.
     pub breaker: BreakerPolicy,
-    /// `TIDEGATE_DUPLICATE_GUARD`, default off.
-    pub duplicate_guard: DuplicateGuard,
-    /// `TIDEGATE_DUPLICATE_GUARD_DAYS`: how long a mark is kept, default 15 days.
+    /// `TIDEGATE_DEDUPLICATION`, default off.
+    pub deduplication: Deduplication,
+    /// `TIDEGATE_DEDUPLICATION_DAYS`: how long a mark is kept, default 15 days.
     pub mark_kept: Duration,
     /// `TIDEGATE_CONFIGURATION_SET`: SES's, of mails that name none.
     pub configuration_set: Option<String>,
-    /// `TIDEGATE_SPILL`: where deferred mail is written; without it none is deferred.
-    pub spill: Option<Location>,
+    /// `TIDEGATE_DEFERRAL`: where deferred mail is written; without it none is deferred.
+    pub deferral: Option<Location>,
     /// `TIDEGATE_CAMPAIGN_FLOOR`, default 0%.
     pub campaign_floor: Floor,
     /// `TIDEGATE_SHARED_BUCKET` and what belongs to it; none where nobody else sends.
@@ -161,9 +163,9 @@ pub struct SchedulerConfig {
     /// `TIDEGATE_IDLE_WAKE_SECONDS`, default 1: while every queue is empty, one tick in so many.
     pub idle_wake: u64,
     /// What the level is judged by; none where `TIDEGATE_CAMPAIGNS` is not set.
-    pub pressure: Option<PressureConfig>,
-    /// `TIDEGATE_SPILL`: where deferred mail stands.
-    pub spill: Option<Location>,
+    pub back_pressure: Option<BackPressureConfig>,
+    /// `TIDEGATE_DEFERRAL`: where deferred mail stands.
+    pub deferral: Option<Location>,
 }
 
 impl PollerConfig {
@@ -192,10 +194,10 @@ impl PollerConfig {
             domains: vars.domains(),
             ledger: vars.ledger(),
             cap: vars.cap(),
-            guard: vars.setting(
-                &settings::GUARD,
-                |text| Guard::new(settings::GUARD.number(text)?).ok(),
-                Guard::default(),
+            rate_margin: vars.setting(
+                &settings::RATE_MARGIN,
+                |text| RateMargin::new(settings::RATE_MARGIN.number(text)?).ok(),
+                RateMargin::default(),
             ),
             lead: vars.lead(),
             max_in_flight: vars.number(&settings::MAX_IN_FLIGHT),
@@ -214,22 +216,22 @@ impl PollerConfig {
             idle_windows: vars.number(&settings::IDLE_WINDOWS).unwrap_or(5),
             allowed_senders: vars.allowed_senders(),
             breaker: vars.breaker(),
-            duplicate_guard: vars.setting(
-                &settings::DUPLICATE_GUARD,
+            deduplication: vars.setting(
+                &settings::DEDUPLICATION,
                 |text| match text {
-                    "off" => Some(DuplicateGuard::Off),
-                    "resend" => Some(DuplicateGuard::Resend),
-                    "park" => Some(DuplicateGuard::Park),
+                    "off" => Some(Deduplication::Off),
+                    "resend" => Some(Deduplication::Resend),
+                    "park" => Some(Deduplication::Park),
                     _ => None,
                 },
-                DuplicateGuard::default(),
+                Deduplication::default(),
             ),
             // A day longer than SQS keeps a message: no copy outlives its mark.
             mark_kept: Duration::from_hours(
-                24 * vars.number(&settings::DUPLICATE_GUARD_DAYS).unwrap_or(15),
+                24 * vars.number(&settings::DEDUPLICATION_DAYS).unwrap_or(15),
             ),
             configuration_set: vars.configuration_set(),
-            spill: vars.spill(),
+            deferral: vars.deferral(),
             campaign_floor: vars.campaign_floor(),
             shared_bucket: vars.shared_bucket(),
         };
@@ -261,8 +263,8 @@ impl SchedulerConfig {
             campaign_queues: vars.campaign_queues(ledger_is_shared),
             feedback: vars.feedback(),
             idle_wake: vars.number(&settings::IDLE_WAKE).unwrap_or(1),
-            pressure: vars.pressure(),
-            spill: vars.spill(),
+            back_pressure: vars.back_pressure(),
+            deferral: vars.deferral(),
         };
         vars.finish(config)
     }

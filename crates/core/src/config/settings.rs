@@ -82,7 +82,7 @@ macro_rules! settings {
 
 settings! {
     QUOTA = "TIDEGATE_QUOTA_PER_SECOND", Number(0.001, 10_000.0), None;
-    GUARD = "TIDEGATE_GUARD", Number(0.005, 0.5), Some("0.02");
+    RATE_MARGIN = "TIDEGATE_RATE_MARGIN", Number(0.005, 0.5), Some("0.02");
     LEAD = "TIDEGATE_TICK_LEAD_MS", Whole(0, 1_000), Some("400");
     OVERLAP = "TIDEGATE_OVERLAP_WINDOWS", Whole(0, 20), None;
     MAX_IN_FLIGHT = "TIDEGATE_MAX_IN_FLIGHT", Whole(1, 900), None;
@@ -101,8 +101,8 @@ settings! {
     BREAKER_OUTCOMES = "TIDEGATE_BREAKER_OUTCOMES", Whole(1, 10_000), Some("20");
     BREAKER_STOP = "TIDEGATE_BREAKER_STOP_SECONDS", Whole(1, 3_600), Some("30");
     BREAKER_PROBE = "TIDEGATE_BREAKER_PROBE_SECONDS", Whole(12, 600), Some("15");
-    DUPLICATE_GUARD = "TIDEGATE_DUPLICATE_GUARD", Choice(&["off", "resend", "park"]), Some("off");
-    DUPLICATE_GUARD_DAYS = "TIDEGATE_DUPLICATE_GUARD_DAYS", Whole(1, 90), Some("15");
+    DEDUPLICATION = "TIDEGATE_DEDUPLICATION", Choice(&["off", "resend", "park"]), Some("off");
+    DEDUPLICATION_DAYS = "TIDEGATE_DEDUPLICATION_DAYS", Whole(1, 90), Some("15");
     SHARED_BUCKET_LOST = "TIDEGATE_SHARED_BUCKET_LOST", Choice(&["closed", "open"]), Some("closed");
-    SPILL_REPLAY = "TIDEGATE_SPILL_REPLAY", Choice(&["auto", "off"]), Some("auto");
+    DEFERRAL_REPLAY = "TIDEGATE_DEFERRAL_REPLAY", Choice(&["auto", "off"]), Some("auto");
 }

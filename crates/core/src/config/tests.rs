@@ -31,7 +31,7 @@ fn scheduler(change: &[(&'static str, &'static str)]) -> Result<SchedulerConfig,
 #[test]
 fn the_defaults_are_those_of_the_table() {
     let config = poller(&[]).unwrap();
-    assert_eq!(config.guard, Guard::default());
+    assert_eq!(config.rate_margin, RateMargin::default());
     assert_eq!(config.lead, Duration::from_millis(400));
     assert_eq!(config.send_timeout, Duration::from_secs(5));
     assert_eq!((config.max_attempts, config.idle_windows), (5, 5));
@@ -41,7 +41,7 @@ fn the_defaults_are_those_of_the_table() {
         (config.breaker, config.cap.daily),
         (BreakerPolicy::default(), DailyPolicy::default())
     );
-    assert_eq!(config.duplicate_guard, DuplicateGuard::Off);
+    assert_eq!(config.deduplication, Deduplication::Off);
     assert_eq!(config.mark_kept, Duration::from_hours(360));
     assert_eq!(scheduler(&[]).unwrap().overlap_windows, 5);
     assert_eq!(scheduler(&[("TIDEGATE_LEDGER", "memory")]).unwrap().overlap_windows, 0);
@@ -49,7 +49,7 @@ fn the_defaults_are_those_of_the_table() {
 
 #[test]
 fn an_empty_variable_counts_as_not_set() {
-    assert_eq!(poller(&[("TIDEGATE_GUARD", ""), ("TIDEGATE_UNSENT", " ")]), poller(&[]));
+    assert_eq!(poller(&[("TIDEGATE_RATE_MARGIN", ""), ("TIDEGATE_UNSENT", " ")]), poller(&[]));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn campaigns_may_stand_in_the_ledger() {
 #[test]
 fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
     let cases = [
-        ("TIDEGATE_GUARD", "2", "0.005 to 0.5"),
+        ("TIDEGATE_RATE_MARGIN", "2", "0.005 to 0.5"),
         ("TIDEGATE_QUOTA_PER_SECOND", "0", "0.001 to 10000"),
         ("TIDEGATE_QUOTA_PER_SECOND", "fast", "0.001 to 10000"),
         ("TIDEGATE_TICK_LEAD_MS", "1001", "0 to 1000"),
@@ -100,8 +100,8 @@ fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
         ("TIDEGATE_BREAKER_OUTCOMES", "many", "1 to 10000"),
         ("TIDEGATE_BREAKER_STOP_SECONDS", "3601", "1 to 3600"),
         ("TIDEGATE_BREAKER_PROBE_SECONDS", "11", "12 to 600"),
-        ("TIDEGATE_DUPLICATE_GUARD", "on", "off, resend or park"),
-        ("TIDEGATE_DUPLICATE_GUARD_DAYS", "0", "1 to 90"),
+        ("TIDEGATE_DEDUPLICATION", "on", "off, resend or park"),
+        ("TIDEGATE_DEDUPLICATION_DAYS", "0", "1 to 90"),
         ("TIDEGATE_CAMPAIGN_FLOOR", "91%", "0% (no floor) to 90%"),
         ("TIDEGATE_CAMPAIGN_FLOOR", "0.2", "0% (no floor) to 90%"),
     ];
@@ -117,13 +117,13 @@ fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
 #[test]
 fn all_that_is_wrong_is_told_at_once() {
     let error =
-        poller(&[("TIDEGATE_GUARD", "2"), ("TIDEGATE_UNSENT", "x"), ("TIDEGATE_LEDGER", "")]);
+        poller(&[("TIDEGATE_RATE_MARGIN", "2"), ("TIDEGATE_UNSENT", "x"), ("TIDEGATE_LEDGER", "")]);
     let names: Vec<_> = error.unwrap_err().0.into_iter().map(|invalid| invalid.name).collect();
-    assert_eq!(names, ["TIDEGATE_LEDGER", "TIDEGATE_GUARD", "TIDEGATE_UNSENT"]);
+    assert_eq!(names, ["TIDEGATE_LEDGER", "TIDEGATE_RATE_MARGIN", "TIDEGATE_UNSENT"]);
 }
 
 #[test]
-fn daily_quota_breaker_and_duplicate_guard_are_read() {
+fn daily_quota_breaker_and_deduplication_are_read() {
     let config = poller(&[
         ("TIDEGATE_DAILY", "spread"),
         ("TIDEGATE_DAILY_RESERVE", "500"),
@@ -132,8 +132,8 @@ fn daily_quota_breaker_and_duplicate_guard_are_read() {
         ("TIDEGATE_BREAKER_OUTCOMES", "5"),
         ("TIDEGATE_BREAKER_STOP_SECONDS", "20"),
         ("TIDEGATE_BREAKER_PROBE_SECONDS", "30"),
-        ("TIDEGATE_DUPLICATE_GUARD", "park"),
-        ("TIDEGATE_DUPLICATE_GUARD_DAYS", "2"),
+        ("TIDEGATE_DEDUPLICATION", "park"),
+        ("TIDEGATE_DEDUPLICATION_DAYS", "2"),
     ])
     .unwrap();
     assert_eq!(
@@ -144,7 +144,7 @@ fn daily_quota_breaker_and_duplicate_guard_are_read() {
         config.breaker,
         BreakerPolicy { share: 500_000, after: 15, outcomes: 5, stop: 20, probe: 30 }
     );
-    assert_eq!(config.duplicate_guard, DuplicateGuard::Park);
+    assert_eq!(config.deduplication, Deduplication::Park);
     assert_eq!(config.mark_kept, Duration::from_hours(48));
     assert_eq!(scheduler(&[("TIDEGATE_DAILY", "spread")]).unwrap().cap.daily.pace, Pace::Spread);
 }
@@ -288,6 +288,30 @@ fn the_parser_takes_what_lies_in_each_settings_range_and_nothing_beside() {
             assert_eq!(refused, !allowed, "{}={value}", setting.name);
         }
     }
+}
+
+#[test]
+fn a_former_name_is_refused_with_the_one_that_replaced_it() {
+    let variables: Vec<_> =
+        RENAMED.iter().filter(|(old, _)| old.starts_with("TIDEGATE_")).collect();
+    assert_eq!(variables.len(), 7);
+    for (old, new) in variables {
+        let expected =
+            format!("{old} is \"x\"; allowed is no value: the variable is now called {new}");
+        let errors = [poller(&[(old, "x")]).unwrap_err(), scheduler(&[(old, "x")]).unwrap_err()];
+        assert_eq!(errors.map(|error| error.to_string()), [expected.clone(), expected]);
+        assert_eq!(poller(&[(old, "")]), poller(&[]), "an empty value counts as not set");
+    }
+}
+
+/// By it the deployment and the CDK construct refuse former names.
+#[test]
+fn infra_has_the_list_of_former_names() {
+    let lines: Vec<_> = RENAMED.iter().map(|(old, new)| format!("\"{old}\": \"{new}\"")).collect();
+    let list = format!("{{\n{}\n}}\n", lines.join(",\n"));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/renamed.json");
+    let copy = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(copy == list, "infra/renamed.json is not the list of former names, which is:\n{list}");
 }
 
 /// By which the template, the construct and the table in docs/configuration.md are checked.

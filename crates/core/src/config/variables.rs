@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::campaigns::queue_prefix;
 use super::settings::{self, Setting};
-use super::{Cap, ConfigError, InvalidVariable, LedgerKind};
+use super::{Cap, ConfigError, InvalidVariable, LedgerKind, RENAMED};
 use crate::breaker::BreakerPolicy;
 use crate::daily::{DailyPolicy, Pace, Reserve};
 use crate::email::AllowedSenders;
@@ -16,7 +16,13 @@ pub(super) struct Variables<'a> {
 
 impl<'a> Variables<'a> {
     pub(super) fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
-        Self { lookup, invalid: Vec::new() }
+        let mut vars = Self { lookup, invalid: Vec::new() };
+        for (old, new) in RENAMED.iter().filter(|(old, _)| old.starts_with("TIDEGATE_")) {
+            if vars.get(old).is_some() {
+                vars.refuse(old, format!("no value: the variable is now called {new}"));
+            }
+        }
+        vars
     }
 
     pub(super) fn finish<C>(self, config: C) -> Result<C, ConfigError> {

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::back_pressure::{Level, Reading};
 use crate::breaker::Breaker;
 use crate::config::Campaign;
 use crate::daily::DailyReading;
 use crate::identity::EpochMillis;
-use crate::pressure::{Level, Reading};
 use crate::rate::Rate;
 use crate::refusals::Streak;
 use crate::reputation::Reputation;
@@ -65,8 +65,8 @@ pub struct Control {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reputation: Option<Reputation>,
     /// The level of back-pressure, as it was last judged.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pressure: Option<Reading>,
+    #[serde(rename = "pressure", skip_serializing_if = "Option::is_none")]
+    pub back_pressure: Option<Reading>,
     /// Members that this version does not know. They are kept: a newer version that was rolled back
     /// finds them again.
     #[serde(flatten)]
@@ -86,7 +86,7 @@ impl Control {
 
     /// The level of back-pressure that counts at `now`.
     pub fn level(&self, now: EpochMillis) -> Level {
-        self.pressure.map_or(Level::Clear, |reading| reading.level_at(now))
+        self.back_pressure.map_or(Level::Clear, |reading| reading.level_at(now))
     }
 
     /// How many holds stand, on all sending and on campaigns.

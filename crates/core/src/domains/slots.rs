@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::grid::SlotGrid;
-use crate::rate::{Guard, Rate};
+use crate::rate::{Rate, RateMargin};
 use crate::timestamp::{SECOND, Timestamp, Window};
 
 /// The slots of one limit in one window, spent by sends that start at the account's slots.
@@ -39,12 +39,12 @@ impl DomainSlots {
     /// the account's grid in the window before, where that is known.
     pub fn new(
         rate: Rate,
-        guard: Guard,
+        rate_margin: RateMargin,
         account: SlotGrid,
         before: Option<SlotGrid>,
         window: Window,
     ) -> Self {
-        let grid = SlotGrid::new(rate, guard);
+        let grid = SlotGrid::new(rate, rate_margin);
         let slots = account.slots_of(window);
         let owned = if slots.is_empty() { 0..0 } else { Self::owned(grid, account, &slots) };
         // Another grid before may have given the window before what stands before this one.
@@ -155,8 +155,8 @@ mod tests {
         (least..=most).prop_map(|exponent| Rate::per_second(10_f64.powf(exponent)).unwrap())
     }
 
-    fn guards() -> impl Strategy<Value = Guard> {
-        (0.005_f64..=0.5).prop_map(|share| Guard::new(share).unwrap())
+    fn rate_margins() -> impl Strategy<Value = RateMargin> {
+        (0.005_f64..=0.5).prop_map(|share| RateMargin::new(share).unwrap())
     }
 
     fn worst_second(mut starts: Vec<(u64, u64)>) -> u64 {
@@ -167,7 +167,7 @@ mod tests {
     /// Every send that a limit lets through in `windows`, with mail of such sizes waiting where `wants`
     /// says so, each as late in its slot as `lateness` says.
     fn sends(
-        (rate, guard, account): (Rate, Guard, SlotGrid),
+        (rate, rate_margin, account): (Rate, RateMargin, SlotGrid),
         windows: u64,
         sizes: &[u32],
         wants: impl Fn(u64) -> bool,
@@ -177,7 +177,7 @@ mod tests {
         let mut size = *sizes.next().unwrap();
         let mut starts = Vec::new();
         for window in (0..windows).map(|k| Window::from_epoch_second(BASE + k)) {
-            let mut slots = DomainSlots::new(rate, guard, account, Some(account), window);
+            let mut slots = DomainSlots::new(rate, rate_margin, account, Some(account), window);
             for slot in account.slots_of(window) {
                 if wants(slot) && slots.admits(slot, size) {
                     slots.take(slot, size);
@@ -201,57 +201,57 @@ mod tests {
     proptest! {
         #[test]
         fn every_second_holds_at_most_the_limit_and_one(
-            rate in rates(-2.0, 3.0), quota in rates(-0.5, 3.5), guard in guards(), seed: u64,
+            rate in rates(-2.0, 3.0), quota in rates(-0.5, 3.5), rate_margin in rate_margins(), seed: u64,
             always: bool,
         ) {
-            let account = SlotGrid::new(quota, guard);
+            let account = SlotGrid::new(quota, rate_margin);
             let wants = |slot| always || hash(slot, seed).is_multiple_of(3);
-            let starts = sends((rate, guard, account), 6, &[1], wants, |slot| hash(slot, !seed));
+            let starts = sends((rate, rate_margin, account), 6, &[1], wants, |slot| hash(slot, !seed));
             prop_assert!(worst_second(starts) <= rate.ceil() + 1);
         }
 
         #[test]
         fn mails_of_r_recipients_add_at_most_twice_r_minus_one(
-            rate in rates(0.8, 3.0), quota in rates(1.0, 3.5), guard in guards(), seed: u64,
+            rate in rates(0.8, 3.0), quota in rates(1.0, 3.5), rate_margin in rate_margins(), seed: u64,
             sizes in prop::collection::vec(1_u32..=5, 1..20),
         ) {
-            let account = SlotGrid::new(quota, guard);
-            let starts = sends((rate, guard, account), 4, &sizes, |_| true, |slot| hash(slot, seed));
+            let account = SlotGrid::new(quota, rate_margin);
+            let starts = sends((rate, rate_margin, account), 4, &sizes, |_| true, |slot| hash(slot, seed));
             let largest = u64::from(*sizes.iter().max().unwrap());
             prop_assert!(worst_second(starts) < rate.ceil() + 2 * largest);
         }
 
         #[test]
         fn a_mail_larger_than_its_limit_goes_and_counts_as_one_of_its_size(
-            rate in rates(-1.5, 0.6), quota in rates(1.0, 3.0), guard in guards(), size in 5_u32..=50,
+            rate in rates(-1.5, 0.6), quota in rates(1.0, 3.0), rate_margin in rate_margins(), size in 5_u32..=50,
         ) {
-            let account = SlotGrid::new(quota, guard);
-            let starts = sends((rate, guard, account), 200, &[size], |_| true, |_| 0);
+            let account = SlotGrid::new(quota, rate_margin);
+            let starts = sends((rate, rate_margin, account), 200, &[size], |_| true, |_| 0);
             prop_assert!(!starts.is_empty());
             prop_assert!(worst_second(starts) <= (rate.ceil() + 1) * u64::from(size));
         }
 
         #[test]
-        fn the_limit_is_reached_where_mail_waits(rate in rates(-1.0, 2.0), guard in guards(), faster in 1.2_f64..50.0) {
+        fn the_limit_is_reached_where_mail_waits(rate in rates(-1.0, 2.0), rate_margin in rate_margins(), faster in 1.2_f64..50.0) {
             let quota = Rate::per_second((rate.as_per_second() * faster).max(2.0)).unwrap();
-            let account = SlotGrid::new(quota, guard);
+            let account = SlotGrid::new(quota, rate_margin);
             let seconds = 300;
-            let got = sends((rate, guard, account), seconds, &[1], |_| true, |_| 0).len();
-            let expected = rate.as_per_second() / (1.0 + guard.as_share()) * 300.0;
+            let got = sends((rate, rate_margin, account), seconds, &[1], |_| true, |_| 0).len();
+            let expected = rate.as_per_second() / (1.0 + rate_margin.as_share()) * 300.0;
             prop_assert!((got as f64 - expected).abs() <= 1.0 + expected * 1e-3, "{got} of {expected}");
         }
 
         #[test]
         fn a_change_of_the_quota_keeps_the_larger_bound(
-            rate in rates(-1.0, 2.5), old in rates(0.0, 3.0), new in rates(0.0, 3.0), guard in guards(), seed: u64,
+            rate in rates(-1.0, 2.5), old in rates(0.0, 3.0), new in rates(0.0, 3.0), rate_margin in rate_margins(), seed: u64,
         ) {
             // The account's grid changes, the limit's does not.
-            let (before, after) = (SlotGrid::new(old, guard), SlotGrid::new(new, guard));
+            let (before, after) = (SlotGrid::new(old, rate_margin), SlotGrid::new(new, rate_margin));
             let mut starts = Vec::new();
             for k in 0..6 {
                 let window = Window::from_epoch_second(BASE + k);
                 let (account, previous) = if k < 3 { (before, before) } else { (after, if k == 3 { before } else { after }) };
-                let mut slots = DomainSlots::new(rate, guard, account, Some(previous), window);
+                let mut slots = DomainSlots::new(rate, rate_margin, account, Some(previous), window);
                 for slot in account.usable(window, Some(previous)) {
                     if slots.admits(slot, 1) {
                         slots.take(slot, 1);
@@ -266,13 +266,13 @@ mod tests {
 
         #[test]
         fn a_change_of_the_limit_keeps_the_larger_bound_by_a_quiet_window(
-            old in rates(-1.0, 2.5), new in rates(-1.0, 2.5), quota in rates(0.5, 3.0), guard in guards(), seed: u64,
+            old in rates(-1.0, 2.5), new in rates(-1.0, 2.5), quota in rates(0.5, 3.0), rate_margin in rate_margins(), seed: u64,
         ) {
-            let account = SlotGrid::new(quota, guard);
+            let account = SlotGrid::new(quota, rate_margin);
             let mut starts = Vec::new();
             for k in 0..6 {
                 let window = Window::from_epoch_second(BASE + k);
-                let mut slots = DomainSlots::new(if k < 3 { old } else { new }, guard, account, Some(account), window);
+                let mut slots = DomainSlots::new(if k < 3 { old } else { new }, rate_margin, account, Some(account), window);
                 if k == 3 {
                     slots = slots.quiet();
                 }
@@ -292,9 +292,9 @@ mod tests {
         fn what_waits_for_a_slow_limit_comes_back_to_the_poller_that_has_its_slot(
             rate in rates(-1.5, -0.1), since in 0_u64..3_600_000, delay in 15_u64..=400,
         ) {
-            let guard = Guard::default();
-            let account = SlotGrid::new(Rate::per_second(14.0).unwrap(), guard);
-            let slots = |window| DomainSlots::new(rate, guard, account, None, window);
+            let rate_margin = RateMargin::default();
+            let account = SlotGrid::new(Rate::per_second(14.0).unwrap(), rate_margin);
+            let slots = |window| DomainSlots::new(rate, rate_margin, account, None, window);
             let now = Window::from_epoch_second(BASE).opens() + Duration::from_millis(since);
             let away = slots(Window::containing(now)).aligned(now, Duration::from_secs(delay), Duration::from_mins(15));
             let back = now + away;
@@ -307,13 +307,13 @@ mod tests {
 
         #[test]
         fn no_slot_of_a_limit_belongs_to_two_windows_and_none_to_nobody(
-            rate in rates(-1.0, 3.0), quota in rates(0.1, 3.5), guard in guards(),
+            rate in rates(-1.0, 3.0), quota in rates(0.1, 3.5), rate_margin in rate_margins(),
         ) {
-            let account = SlotGrid::new(quota, guard);
+            let account = SlotGrid::new(quota, rate_margin);
             let mut end = None;
             for k in 0..20 {
                 let window = Window::from_epoch_second(BASE + k);
-                let slots = DomainSlots::new(rate, guard, account, Some(account), window);
+                let slots = DomainSlots::new(rate, rate_margin, account, Some(account), window);
                 if account.slots_of(window).is_empty() {
                     continue;
                 }

@@ -91,9 +91,9 @@ pub struct State {
 /// The slots of one window, and who waits for them.
 ///
 /// ```
-/// use tidegate_core::{Window, cycle::Cycle, email::Priority, grid::SlotGrid, rate::{Guard, Rate}};
+/// use tidegate_core::{Window, cycle::Cycle, email::Priority, grid::SlotGrid, rate::{RateMargin, Rate}};
 /// use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
-/// let grid = SlotGrid::new(Rate::per_second(14.0).unwrap(), Guard::default());
+/// let grid = SlotGrid::new(Rate::per_second(14.0).unwrap(), RateMargin::default());
 /// let slots = grid.slots_of(Window::from_epoch_second(1_000));
 /// let mut limiter = Limiter::new(grid, slots.clone(), Cycle::new(&[1]).unwrap());
 /// limiter.wait(Waiting { ticket: "a", line: Line::Campaign(0), priority: Priority::Normal, recipients: 1 });

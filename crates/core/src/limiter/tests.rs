@@ -1,5 +1,5 @@
 use super::*;
-use crate::rate::{Guard, Rate};
+use crate::rate::{Rate, RateMargin};
 use crate::timestamp::Window;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 const WINDOW: Window = Window::from_epoch_second(1_763_670_967);
 
 fn limiter(rate: f64, weights: &[u32]) -> Limiter<usize> {
-    let grid = SlotGrid::new(Rate::per_second(rate).unwrap(), Guard::default());
+    let grid = SlotGrid::new(Rate::per_second(rate).unwrap(), RateMargin::default());
     Limiter::new(grid, grid.slots_of(WINDOW), Cycle::new(weights).unwrap())
 }
 
@@ -200,7 +200,7 @@ proptest! {
 }
 
 fn grid() -> SlotGrid {
-    SlotGrid::new(Rate::per_second(14.0).unwrap(), Guard::default())
+    SlotGrid::new(Rate::per_second(14.0).unwrap(), RateMargin::default())
 }
 
 /// Shut before a slot for the tickets listed, and noting who went where.

@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use tidegate_core::bucket::{Pace, lost, withheld};
 use tidegate_core::email::Email;
 use tidegate_core::outcome::{Outcome, classify};
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 
 use super::*;
 use crate::ports::{DomainTake, FailureKind, Taken};
@@ -76,7 +76,7 @@ fn send(mailer: &impl Mailer, at: Monotonic) -> Result<String, Failure> {
         r#"{"to": ["a@example.com", "b@example.com"], "from": "news@example.org", "subject": "Hello", "text": "Text."}"#,
     );
     let email = email.unwrap();
-    let pace = Pace { rate: Rate::per_second(14.0).unwrap(), guard: Guard::default() };
+    let pace = Pace { rate: Rate::per_second(14.0).unwrap(), rate_margin: RateMargin::default() };
     let domains = [domain()];
     let mail = Mail { email: &email, campaign: "big", id: "1", pace, domains: &domains };
     mailer.send(mail, at).now_or_never().unwrap()

@@ -8,10 +8,10 @@ use tidegate_core::Timestamp;
 use tidegate_core::allocation::Intake;
 use tidegate_core::config::PollerConfig;
 
+use super::deferral::DeferralWriter;
 use super::learned::Learned;
 use super::plan::Plan;
 use super::rest::Finds;
-use super::spill::Spiller;
 use super::time::WindowTime;
 use crate::environment::Environment;
 use crate::ports::{Clock as _, Monotonic, PortError, QueueUrl, Queues as _, Received};
@@ -30,7 +30,7 @@ pub(super) struct Context<'a, E> {
     /// The claim's.
     pub(super) token: String,
     pub(super) finds: Finds,
-    pub(super) spiller: Spiller,
+    pub(super) deferral_writer: DeferralWriter,
 }
 
 impl<E: Environment> Context<'_, E> {

@@ -8,7 +8,7 @@ use tidegate_core::config::DomainsConfig;
 use tidegate_core::domains::{Demands, DomainKey, DomainSlots};
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::limiter::Gates;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::timestamp::Timestamp;
 
 use super::report::signed;
@@ -52,7 +52,7 @@ pub(super) struct PlannedDomains {
     config: DomainsConfig,
     pub(super) queues: Vec<PlannedQueue>,
     quota: Rate,
-    guard: Guard,
+    rate_margin: RateMargin,
     account: SlotGrid,
     before: Option<SlotGrid>,
     window: Window,
@@ -79,20 +79,20 @@ pub fn domain_waiting(sums: &BTreeMap<String, i64>, place: usize) -> u64 {
 impl PlannedDomains {
     pub(super) fn of(
         config: &DomainsConfig,
-        (window, quota, guard): (Window, Rate, Guard),
+        (window, quota, rate_margin): (Window, Rate, RateMargin),
         account: SlotGrid,
         before: Option<SlotGrid>,
         standing: &Standing,
     ) -> Self {
         let same = |previous: crate::ports::PreviousClaim| {
             previous.limits == config.limits.digest()
-                && (previous.rate, previous.guard) == (quota, guard)
+                && (previous.rate, previous.rate_margin) == (quota, rate_margin)
         };
         let mut domains = Self {
             config: config.clone(),
             queues: Vec::new(),
             quota,
-            guard,
+            rate_margin,
             account,
             before,
             window,
@@ -127,7 +127,8 @@ impl PlannedDomains {
     /// The slots of a limit in this window; `None` where the account's own are as few.
     pub(super) fn slots(&self, key: &DomainKey) -> Option<DomainSlots> {
         let rate = self.config.limits.rate(key, self.quota)?;
-        let slots = DomainSlots::new(rate, self.guard, self.account, self.before, self.window);
+        let slots =
+            DomainSlots::new(rate, self.rate_margin, self.account, self.before, self.window);
         Some(if self.quiet { slots.quiet() } else { slots })
     }
 

@@ -12,12 +12,12 @@ use tidegate_core::allocation::{Ask, Intake};
 use tidegate_core::limiter::Line;
 
 use super::context::Context;
+use super::deferral::Sorted;
 use super::domains::{DomainMoves, PlannedQueue};
 use super::message::{Message, Source, read};
 use super::outcome::reject;
 use super::rest::Answers;
 use super::settle::{Job, Receipt, pack};
-use super::spill::Sorted;
 use super::supply::{MOST_RECEIVES, Supply};
 use crate::environment::Environment;
 use crate::ports::{Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
@@ -152,7 +152,7 @@ struct Forward {
 }
 
 /// Reads what was received; what SES must not get is dead-lettered from here, and what is deferred
-/// stays with the spiller. Says whether that had no room for some.
+/// stays with the [`DeferralWriter`](super::deferral::DeferralWriter). Says whether that had no room for some.
 fn take<E: Environment>(
     ctx: &Context<'_, E>,
     ask: &Ask,
@@ -181,7 +181,7 @@ fn take<E: Environment>(
         match read(received, &source, since, ctx.config) {
             Ok(message) => {
                 ctx.learned.received(&campaign.name, message.recipients());
-                match ctx.spiller.sort(Box::new(message)) {
+                match ctx.deferral_writer.sort(Box::new(message)) {
                     Sorted::Sent(message) => {
                         let place = ctx.plan.domains.place_of(&message.demands);
                         forwards.push(Forward::of(*message, place));

@@ -45,7 +45,7 @@ pub(super) struct Message {
     /// What it asks of recipient domains' limits.
     pub(super) demands: Demands,
     pub(super) held: Held,
-    /// The token of its mark, once the duplicate guard has made one.
+    /// The token of its mark, once deduplication has made one.
     pub(super) mark: Option<String>,
 }
 
@@ -221,7 +221,7 @@ fn letter(message: &Message, last: &Envelope, reason: LastError, at: EpochMillis
         last_error: reason,
         message: message.held.body.to_string(),
     };
-    // Its replay must be known from every copy: to the guard, and to the merge queue.
+    // Its replay must be known from every copy: to deduplication, and to the merge queue.
     // Its attempts stand in the entry; a replay has all of them again.
     let envelope = Envelope { attempt: 0, ..message.envelope.clone().parked() };
     outgoing(entry, Some(&envelope))

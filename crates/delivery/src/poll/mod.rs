@@ -2,6 +2,7 @@
 
 mod changes;
 mod context;
+mod deferral;
 mod domains;
 mod drain;
 mod feed;
@@ -13,7 +14,6 @@ mod report;
 mod rest;
 mod room;
 mod settle;
-mod spill;
 mod supply;
 mod time;
 
@@ -29,11 +29,11 @@ use futures_channel::mpsc::unbounded;
 use futures_util::future::{Either, join, join3, select};
 use thiserror::Error;
 use tidegate_core::Window;
+use tidegate_core::back_pressure::Level;
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::{DECIDED, PollerConfig, REPORTED};
 use tidegate_core::control::HoldReason;
 use tidegate_core::grid::SlotGrid;
-use tidegate_core::pressure::Level;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::{Admission, Tick};
 
@@ -45,6 +45,7 @@ use crate::ports::{
 use crate::{account, quota};
 use changes::Change;
 use context::Context;
+use deferral::DeferralWriter;
 pub use domains::domain_waiting;
 use drain::Drained;
 use feed::Fed;
@@ -55,7 +56,6 @@ pub use report::{End, WindowReport};
 use rest::{Finds, Rest};
 pub(crate) use settle::pack;
 use settle::settle;
-use spill::Spiller;
 use time::WindowTime;
 
 /// How old what the ledger keeps of the account may be, where no scheduler renews it.
@@ -119,12 +119,12 @@ impl<E: Environment> Poller<E> {
             Admission::Admitted => {}
         }
         let rate = self.config.cap.quota.map_or(tick.rate, |cap| cap.min(tick.rate));
-        if SlotGrid::new(rate, self.config.guard).slots_of(tick.window).is_empty() {
+        if SlotGrid::new(rate, self.config.rate_margin).slots_of(tick.window).is_empty() {
             return Ok(ended(End::NoSlots));
         }
         let token = self.env.entropy().token();
-        let (guard, limits) = (self.config.guard, self.config.domains.limits.digest());
-        let request = ClaimRequest { window: tick.window, rate, guard, limits, token };
+        let (rate_margin, limits) = (self.config.rate_margin, self.config.domains.limits.digest());
+        let request = ClaimRequest { window: tick.window, rate, rate_margin, limits, token };
         let claim = self.env.ledger().claim(&request).await;
         match claim.map_err(|source| PollError::Ledger { window: tick.window, source })? {
             Claim::Taken { owed: true, .. } => Ok(ended(End::Owed)),
@@ -186,7 +186,7 @@ impl<E: Environment> Poller<E> {
             time,
             token: request.token.clone(),
             finds: Finds::default(),
-            spiller: Spiller::new(
+            deferral_writer: DeferralWriter::new(
                 self.level(standing, request.window),
                 plan.slot_count(),
                 self.config.memory,
@@ -222,7 +222,7 @@ impl<E: Environment> Poller<E> {
     /// The level that defers mail: clear where there is nowhere to put it.
     fn level(&self, standing: &Standing, window: Window) -> Level {
         let level = || standing.control.level(window.opens().into());
-        self.env.spill().map_or(Level::Clear, |_| level())
+        self.env.deferral().map_or(Level::Clear, |_| level())
     }
 
     /// Feed, drain and settle side by side, in one future.
@@ -245,14 +245,14 @@ impl<E: Environment> Poller<E> {
         };
         let draining = drain::drain(ctx, jobs.clone(), arrived, &buffered);
         // Nothing is paced any more when deferred mail is written.
-        let shedding = async move {
+        let deferral = async move {
             let (fed, drained) = join(feeding, draining).await;
-            let written = ctx.spiller.write(ctx, &jobs).await;
+            let written = ctx.deferral_writer.write(ctx, &jobs).await;
             (fed, drained, written)
         };
         let settling = settle(ctx, to_settle, &buffered);
         let beside = join3(self.warm(ctx), self.drift(ctx), self.gone(ctx));
-        let serving = pin!(join3(shedding, settling, beside));
+        let serving = pin!(join3(deferral, settling, beside));
         let waking = pin!(self.wake(ctx));
         let served = match select(serving, waking).await {
             Either::Left((served, _)) => served,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::dead_letter::LastError;
-use tidegate_core::duplicate_guard::{Mark, MarkState};
+use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::retry;
@@ -64,7 +64,7 @@ pub(super) fn give_up(
     move_to(dead_letters, dead_letter(message, reason, at), &message.held, true)
 }
 
-/// The guard knows it: this copy is only deleted.
+/// Deduplication knows it: this copy is only deleted.
 pub(super) fn already_sent(message: &Message) -> Job {
     tracing::info!(
         campaign = message.envelope.campaign,
@@ -74,7 +74,7 @@ pub(super) fn already_sent(message: &Message) -> Job {
     Job::Delete(receipt(&message.held, true))
 }
 
-/// The guard knows that it may have been sent: it is dead-lettered, to be looked at.
+/// Deduplication knows that it may have been sent: it is dead-lettered, to be looked at.
 pub(super) fn unknown(message: &Message, mark: &Mark, dead_letters: &QueueUrl) -> Job {
     tracing::error!(
         campaign = message.envelope.campaign,

@@ -82,10 +82,10 @@ impl Plan {
         learned: &Learned,
     ) -> Self {
         let rate = standing.factor.of(quota);
-        let grid = SlotGrid::new(rate, config.guard);
+        let grid = SlotGrid::new(rate, config.rate_margin);
         let before = standing
             .previous
-            .map(|previous| SlotGrid::new(previous.rate_in_force(), previous.guard));
+            .map(|previous| SlotGrid::new(previous.rate_in_force(), previous.rate_margin));
         let listed = listed(config, standing);
         let mut control = standing.control.clone();
         control.expire(window.opens().into());
@@ -105,7 +105,7 @@ impl Plan {
             config.cap.daily.budget(&reading, counter("sent"), unreported)
         });
         let express = config.express_queue_url.as_deref().map(QueueUrl::new);
-        let at = (window, quota, config.guard);
+        let at = (window, quota, config.rate_margin);
         let domains = PlannedDomains::of(&config.domains, at, grid, before, standing);
         let plan = Self {
             domains,

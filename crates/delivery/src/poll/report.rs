@@ -7,8 +7,8 @@ use tidegate_core::Window;
 use tidegate_core::outcome::Outcome;
 use tidegate_core::rate::Rate;
 
+use super::deferral::Written;
 use super::settle::Settled;
-use super::spill::Written;
 use crate::ports::{LedgerReport, Takes};
 
 /// How a poller's run ended. None of these is a failure.
@@ -75,9 +75,9 @@ pub struct WindowReport {
     /// Mails of low urgency taken out of their queues, by campaign: they stand in the store of deferred
     /// mail.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub spilled: BTreeMap<String, u64>,
+    pub deferred: BTreeMap<String, u64>,
     /// Mails that were to be deferred, and could not be written: they stay on their queues.
-    pub spill_failed: u64,
+    pub deferral_failed: u64,
     /// Mails accepted by SES.
     pub mails: u64,
     /// Mails that SES refused for the rate.
@@ -100,7 +100,7 @@ pub struct WindowReport {
     /// Sends for which the shared bucket did not answer, or had not a moment before: a later slot took
     /// them, or with `TIDEGATE_SHARED_BUCKET_LOST=open` they were made.
     pub bucket_lost: u64,
-    /// Copies of mails that had been sent already, deleted: the duplicate guard knew them.
+    /// Copies of mails that had been sent already, deleted: deduplication knew them.
     pub already_sent: u64,
     /// Mails dead-lettered as `unknown`, `dead` includes them: nobody knows whether they were sent.
     pub parked: u64,
@@ -136,8 +136,8 @@ impl WindowReport {
             waited: BTreeMap::new(),
             first: 0,
             first_waited: 0,
-            spilled: BTreeMap::new(),
-            spill_failed: 0,
+            deferred: BTreeMap::new(),
+            deferral_failed: 0,
             mails: 0,
             refused: 0,
             failed: BTreeMap::new(),
@@ -177,8 +177,8 @@ impl WindowReport {
     }
 
     pub(super) fn shed(&mut self, written: Written) {
-        self.spilled = written.by_campaign;
-        self.spill_failed = written.failed;
+        self.deferred = written.by_campaign;
+        self.deferral_failed = written.failed;
     }
 
     /// Mails of which nobody knows whether SES took them: no answer came.
@@ -212,7 +212,7 @@ impl WindowReport {
             ("mails", self.mails),
             ("first", self.first),
             ("first_waited", self.first_waited),
-            ("spilled", self.spilled.values().sum()),
+            ("spilled", self.deferred.values().sum()),
             ("refused", self.refused),
             ("failed", failed),
             ("possibly_sent", self.possibly_sent()),

@@ -9,7 +9,7 @@ use super::PortError;
 /// What is to be taken, from all buckets or from none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakeRequest<'a> {
-    /// The account's rate, and the guard of every bucket.
+    /// The account's rate, and the rate margin of every bucket.
     pub pace: Pace,
     /// So many recipients of the account's bucket, where there are so many.
     pub wanted: u32,

@@ -7,7 +7,7 @@ use tidegate_core::control::Control;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::idle::Looks;
 use tidegate_core::parts::Upkeep;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 
 use super::PortError;
 
@@ -18,8 +18,8 @@ pub struct ClaimRequest {
     pub window: Window,
     /// The quota it would serve it at, before the rate factor.
     pub rate: Rate,
-    /// Its guard.
-    pub guard: Guard,
+    /// Its rate margin.
+    pub rate_margin: RateMargin,
     /// Which limits of recipient domains it goes by (`DomainLimits::digest`); 0 for none.
     pub limits: u64,
     /// Random, of this claim alone: a failed condition that shows it is our own write, answered late.
@@ -49,8 +49,8 @@ pub struct PreviousClaim {
     pub window: Window,
     /// Its quota.
     pub rate: Rate,
-    /// Its guard.
-    pub guard: Guard,
+    /// Its rate margin.
+    pub rate_margin: RateMargin,
     /// Which limits of recipient domains it went by; 0 for none.
     pub limits: u64,
     /// The rate factor it was served with.

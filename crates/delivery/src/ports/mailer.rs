@@ -15,7 +15,7 @@ pub struct Mail<'a> {
     pub campaign: &'a str,
     /// The value of the SES tag `tidegate_id`, not yet made legal for SES.
     pub id: &'a str,
-    /// The rate in force, and its guard.
+    /// The rate in force, and its rate margin.
     pub pace: Pace,
     /// Its recipients in domains with a limit below the account's.
     pub domains: &'a [DomainTake],

@@ -2,7 +2,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::duplicate_guard::Mark;
+use tidegate_core::deduplication::Mark;
 use tidegate_core::identity::Identity;
 
 use super::PortError;
@@ -33,7 +33,7 @@ pub enum Marked {
     Found(Mark),
 }
 
-/// The duplicate guard's marks, one a mail.
+/// deduplication's marks, one a mail.
 pub trait Marks {
     /// Marks a mail *sending*, by one conditional write: where none stands, or one that has expired,
     /// or the one that it replaces.

@@ -4,6 +4,7 @@ mod account;
 mod body;
 mod bucket;
 mod clock;
+mod deferral;
 mod directory;
 mod entropy;
 mod feedback;
@@ -14,12 +15,12 @@ mod mailer;
 mod marks;
 mod parts;
 mod queues;
-mod spill;
 
 pub use account::{Account, AccountStatus};
 pub use body::Body;
 pub use bucket::{Answer, Bucket, BucketLevel, BucketLevels, DomainTake, TakeRequest, Taken};
 pub use clock::{Clock, Monotonic};
+pub use deferral::{DeferralStore, DeferredObject, DeferredPage, Version};
 pub use directory::Directory;
 pub use entropy::Entropy;
 pub use feedback::{Feedback, FeedbackMessage};
@@ -34,7 +35,6 @@ pub use parts::{Part, PartChange};
 pub use queues::{
     Depth, Entry, EntryError, Fifo, Outgoing, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
 };
-pub use spill::{Spill, SpillPage, Spilled, Version};
 
 use std::error::Error as StdError;
 

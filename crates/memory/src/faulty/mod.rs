@@ -1,9 +1,9 @@
 //! Fault injection: a decorator per port that fails as its plan says.
 
+mod deferral;
 mod plan;
 mod queues;
 mod rule;
-mod spill;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control};
-use tidegate_core::duplicate_guard::Mark;
+use tidegate_core::deduplication::Mark;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_core::outcome::Failure;
@@ -79,10 +79,10 @@ fn failed(operation: Operation, resource: &str) -> impl Fn(FailureKind) -> PortE
         Operation::FindMarks => "BatchGetItem",
         Operation::ListQueues => "ListQueues",
         Operation::ListTags => "ListQueueTags",
-        Operation::PutSpill | Operation::SetProgress => "PutObject",
-        Operation::ListSpill => "ListObjectsV2",
-        Operation::GetSpill | Operation::ReadProgress => "GetObject",
-        Operation::DeleteSpill | Operation::ForgetProgress => "DeleteObject",
+        Operation::PutDeferred | Operation::SetProgress => "PutObject",
+        Operation::ListDeferred => "ListObjectsV2",
+        Operation::GetDeferred | Operation::ReadProgress => "GetObject",
+        Operation::DeleteDeferred | Operation::ForgetProgress => "DeleteObject",
         Operation::Account => "GetAccount",
         Operation::Tick => "Invoke",
     };

@@ -37,11 +37,11 @@ pub enum Operation {
     ListTags,
     ReceiveFeedback,
     DeleteFeedback,
-    /// `Spill::put`; the resource is the object's name, as for all of `Spill` but its list.
-    PutSpill,
-    ListSpill,
-    GetSpill,
-    DeleteSpill,
+    /// `DeferralStore::put`; the resource is the object's name, as for all of `DeferralStore` but its list.
+    PutDeferred,
+    ListDeferred,
+    GetDeferred,
+    DeleteDeferred,
     ReadProgress,
     SetProgress,
     ForgetProgress,

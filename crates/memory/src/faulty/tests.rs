@@ -3,7 +3,7 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::bucket::Pace;
 use tidegate_core::email::Email;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Clock, Fifo, Outgoing, QueueUrl, Queues, Received};
 
 use super::*;
@@ -179,7 +179,7 @@ async fn a_mail_whose_answer_is_lost_was_accepted() {
         "subject": "Hello", "body": "Text."}"#;
     let email = Email::parse(body).unwrap();
     let latest = clock.monotonic() + Duration::from_mins(1);
-    let pace = Pace { rate: Rate::MIN, guard: Guard::default() };
+    let pace = Pace { rate: Rate::MIN, rate_margin: RateMargin::default() };
     let lost = mailer
         .send(Mail { email: &email, campaign: "big", id: "1", pace, domains: &[] }, latest)
         .await;
@@ -200,7 +200,7 @@ async fn a_claim_whose_answer_is_lost_stands_in_the_ledger() {
     let request = ClaimRequest {
         window: Window::from_epoch_second(1_000),
         rate: Rate::MAX,
-        guard: tidegate_core::rate::Guard::default(),
+        rate_margin: tidegate_core::rate::RateMargin::default(),
         limits: 0,
         token: "ours".into(),
     };

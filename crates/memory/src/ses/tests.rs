@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tidegate_core::bucket::Pace;
-use tidegate_core::rate::Guard;
+use tidegate_core::rate::RateMargin;
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn ses(per_second: f64) -> (MemorySes, SimClock) {
 }
 
 fn mail(email: &Email) -> Mail<'_> {
-    let pace = Pace { rate: Rate::MIN, guard: Guard::default() };
+    let pace = Pace { rate: Rate::MIN, rate_margin: RateMargin::default() };
     Mail { email, campaign: "big", id: "42", pace, domains: &[] }
 }
 

@@ -15,7 +15,7 @@ pub struct BucketsReport {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BucketStatus {
     pub bucket: String,
-    /// Recipients a second that it lets through: the rate less the guard.
+    /// Recipients a second that it lets through: the rate less the rate margin.
     pub per_second: f64,
     /// How many takes of one recipient would be granted now.
     pub free_now: u64,

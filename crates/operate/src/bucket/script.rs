@@ -13,7 +13,7 @@ pub struct TakeScript {
     pub domain_keys: String,
     /// What a recipient costs at the rate that was asked for, microseconds.
     pub period_us: u64,
-    /// The tolerance at the guard that was asked for, microseconds.
+    /// The tolerance at the rate margin that was asked for, microseconds.
     pub tolerance_us: u64,
     /// A call that takes one recipient.
     pub example: String,

@@ -4,7 +4,7 @@ use tidegate_core::email::Email;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::Received;
 
-/// The code of what the duplicate guard parked: nobody knows whether it was sent.
+/// The code of what deduplication parked: nobody knows whether it was sent.
 pub(super) const UNKNOWN: &str = "unknown";
 
 /// A message of the dead-letter queue.
@@ -33,7 +33,7 @@ pub enum Doubt {
     None,
     /// Its last send brought no answer that says no.
     Perhaps,
-    /// The duplicate guard parked it: a poller set out to send it, and nobody knows more.
+    /// Deduplication parked it: a poller set out to send it, and nobody knows more.
     Unknown,
 }
 

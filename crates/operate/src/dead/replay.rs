@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tidegate_core::control::ChangeRecord;
-use tidegate_core::duplicate_guard::MarkState;
+use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{
     Clock, History, Marks, Monotonic, Outgoing, PortError, QueueUrl, Queues, Received,
@@ -59,7 +59,7 @@ pub struct ReplayProgress {
 ///
 /// A letter is deleted only after its mail stands, acknowledged, on its campaign's queue. One that dies
 /// in between leaves both; a second replay sends the mail with the same identity and pass, which the
-/// merge queue takes once within 5 minutes, and the duplicate guard, where it is on, for as long as it
+/// merge queue takes once within 5 minutes, and deduplication, where it is on, for as long as it
 /// keeps marks. Beyond these the mail is sent twice.
 pub async fn replay(
     site: &ReplayPorts<'_, impl Queues, impl Marks + History, impl Clock>,
@@ -269,7 +269,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         Ok(batch_result)
     }
 
-    /// Those that the guard does not know as sent: the review may be old.
+    /// Those that deduplication does not know as sent: the review may be old.
     async fn not_sent(
         &mut self,
         mails: Vec<ReceivedLetter>,

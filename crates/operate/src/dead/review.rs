@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::dead_letter::DeadLetter;
-use tidegate_core::duplicate_guard::{DuplicateGuard, Mark, MarkState};
+use tidegate_core::deduplication::{Deduplication, Mark, MarkState};
 use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, Outgoing, PortError, QueueUrl, VISIBILITY_TIMEOUT};
@@ -27,7 +27,7 @@ pub struct ReviewOptions {
     /// The campaigns' queues, by name; express mail under its own.
     pub campaign_queues: BTreeMap<String, QueueUrl>,
     pub senders: AllowedSenders,
-    pub guard: DuplicateGuard,
+    pub deduplication: Deduplication,
 }
 
 /// A mail to be sent to its campaign's queue again.
@@ -63,7 +63,7 @@ pub struct ReviewRefusal {
 pub struct Review {
     /// Which letters were asked for, in words.
     pub filter: String,
-    /// Whether the duplicate guard was asked what was sent.
+    /// Whether deduplication was asked what was sent.
     pub guarded: bool,
     /// What of the queue was read.
     pub coverage: Coverage,
@@ -95,7 +95,7 @@ enum LetterVerdict {
     Cannot(String),
 }
 
-/// Says what a replay would do, and does nothing. Marks are asked for where the guard is on.
+/// Says what a replay would do, and does nothing. Marks are asked for where deduplication is on.
 ///
 /// # Errors
 /// [`PortError`] of the marks.
@@ -107,7 +107,7 @@ pub async fn review(
 ) -> Result<Review, PortError> {
     let selected: Vec<&Letter> =
         reading.letters.iter().filter(|letter| options.filter.admits(letter)).collect();
-    let guarded = options.guard != DuplicateGuard::Off;
+    let guarded = options.deduplication != Deduplication::Off;
     let marked = if guarded { find(&selected, marks).await? } else { BTreeMap::new() };
     let mut review = Review {
         filter: options.filter.to_string(),
@@ -192,17 +192,13 @@ fn judge(
             );
         }
         Some((MarkState::Sending | MarkState::Parked, _)) if !options.include_unknown => {
-            return LetterVerdict::Perhaps(
-                "the duplicate guard does not know whether they were sent",
-            );
+            return LetterVerdict::Perhaps("deduplication does not know whether they were sent");
         }
         _ => {}
     }
     match letter.doubt() {
         Doubt::Unknown if !options.include_unknown => {
-            return LetterVerdict::Perhaps(
-                "the duplicate guard did not know whether they were sent",
-            );
+            return LetterVerdict::Perhaps("deduplication did not know whether they were sent");
         }
         Doubt::Perhaps if !options.include_unknown => {
             return LetterVerdict::Perhaps("SES did not answer their last send");
@@ -279,9 +275,7 @@ impl Review {
                     self.to_drop += 1;
                     self.deletions.push(letter.message_id.clone());
                 } else {
-                    self.refuse(
-                        "were sent, as the duplicate guard knows; --drop-sent deletes them here",
-                    );
+                    self.refuse("were sent, as deduplication knows; --drop-sent deletes them here");
                 }
             }
             LetterVerdict::Perhaps(why) => {

@@ -202,7 +202,7 @@ impl View for Review {
             );
         }
         if !self.guarded && self.to_send() > 0 {
-            page.line(Tone::Faint, "the duplicate guard is off: nothing but the code and the answer tells whether one was sent");
+            page.line(Tone::Faint, "deduplication is off: nothing but the code and the answer tells whether one was sent");
         }
         self.coverage.view(page);
     }
@@ -228,11 +228,11 @@ impl View for ReplayReport {
         say(self.not_found, "were not found any more: another took them, or hides them");
         say(
             self.not_deleted,
-            "were sent, and could not be deleted from the dead-letter queue: replayed within 5 minutes or with the guard on they are sent once",
+            "were sent, and could not be deleted from the dead-letter queue: replayed within 5 minutes or with deduplication on they are sent once",
         );
         say(
             self.uncertain,
-            "may have been sent (SQS did not answer), and stand on the dead-letter queue: replayed within 5 minutes or with the guard on they are sent once",
+            "may have been sent (SQS did not answer), and stand on the dead-letter queue: replayed within 5 minutes or with deduplication on they are sent once",
         );
         say(self.still_hidden, "messages of the dead-letter queue stay hidden for up to 30 s");
         if self.interrupted {

@@ -77,7 +77,7 @@ pub struct DeploymentFacts {
     pub roles: Vec<RolePermissions>,
     /// Whether the ledger's table deletes expired marks.
     pub expiry: ReadResult<bool>,
-    /// Whether marks are written: the duplicate guard is on.
+    /// Whether marks are written: deduplication is on.
     pub guarded: bool,
     /// This machine's clock, and AWS's at the same moment.
     pub clocks: ReadResult<(Timestamp, Timestamp)>,
@@ -156,10 +156,10 @@ fn expiry(facts: &DeploymentFacts) -> Finding {
     match &facts.expiry {
         Ok(true) => Finding::ok(check, "on"),
         Ok(false) => {
-            // Without the guard nothing in the table ends.
+            // Without deduplication nothing in the table ends.
             let state = if facts.guarded { CheckState::Failed } else { CheckState::Warning };
             let remedy = "turn the table's time to live on, for the attribute expires_at";
-            Finding::of(state, check, "off: marks of the duplicate guard are never deleted", remedy)
+            Finding::of(state, check, "off: marks of deduplication are never deleted", remedy)
         }
         Err(why) => unread(check, why),
     }

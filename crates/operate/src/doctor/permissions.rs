@@ -28,7 +28,7 @@ pub struct StackArns<'a> {
     pub domains: &'a [String],
     pub feedback: Option<&'a str>,
     /// The bucket of deferred mail, and the objects of it that are ours.
-    pub spill: Option<(&'a str, &'a str)>,
+    pub deferral: Option<(&'a str, &'a str)>,
     /// Where the account's templates and configuration sets stand: an ARN up to the account's colon.
     pub ses: &'a str,
     /// Whether campaigns are found by their queues' tags.
@@ -82,8 +82,8 @@ pub fn poller_needs(arns: StackArns<'_>) -> Vec<Permission> {
         all.push(needed(queue, what, &mail));
         all.push(needed(queue, what, &["sqs:GetQueueAttributes"]));
     }
-    if let Some((_, objects)) = arns.spill {
-        all.push(needed(objects, "the spill bucket", &["s3:PutObject"]));
+    if let Some((_, objects)) = arns.deferral {
+        all.push(needed(objects, "the deferral bucket", &["s3:PutObject"]));
     }
     all.push(needed(arns.dead_letter, "the dead-letter queue", &["sqs:SendMessage"]));
     all.push(needed(arns.ledger, "the ledger", &ledger));
@@ -112,10 +112,10 @@ pub fn scheduler_needs(arns: StackArns<'_>) -> Vec<Permission> {
     for queue in arns.merge.into_iter().chain(arns.domains.iter().map(String::as_str)) {
         all.push(needed(queue, "a queue's depth", &["sqs:GetQueueAttributes"]));
     }
-    if let Some((bucket, objects)) = arns.spill {
+    if let Some((bucket, objects)) = arns.deferral {
         let actions = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"];
-        all.push(needed(objects, "the spill bucket", &actions));
-        all.push(needed(bucket, "the spill bucket", &["s3:ListBucket"]));
+        all.push(needed(objects, "the deferral bucket", &actions));
+        all.push(needed(bucket, "the deferral bucket", &["s3:ListBucket"]));
         for queue in arns.campaigns {
             all.push(needed(queue, "a campaign's queue, for deferred mail", &["sqs:SendMessage"]));
         }

@@ -39,7 +39,7 @@ fn everything(some: &[String]) -> StackArns<'_> {
         poller: "arn:poller",
         feedback: Some("arn:feedback"),
         identities: some,
-        spill: Some(("arn:bucket", "arn:bucket/spill/any")),
+        deferral: Some(("arn:bucket", "arn:bucket/spill/any")),
         ses: "arn:aws:ses:eu-west-1:1:",
         tags: true,
     }
@@ -82,7 +82,7 @@ fn every_action_of_the_templates_roles_is_checked_or_told_as_not_checked() {
 }
 
 #[test]
-fn the_spill_bucket_domains_express_and_tags_are_asked_about_where_the_stack_uses_them() {
+fn the_deferral_bucket_domains_express_and_tags_are_asked_about_where_the_stack_uses_them() {
     let queues = ["arn:queue".to_owned()];
     let all = everything(&queues);
     let asked = |needs: Vec<Permission>, resource: &str| -> Vec<&str> {
@@ -95,7 +95,7 @@ fn the_spill_bucket_domains_express_and_tags_are_asked_about_where_the_stack_use
     assert_eq!(asked(scheduler_needs(all), "*"), ["ses:GetAccount", "sqs:ListQueues"]);
     let domain = StackArns { campaigns: &[], identities: &[], ..all };
     assert_eq!(asked(poller_needs(domain), "arn:queue").len(), 5);
-    let plain = StackArns { express: None, spill: None, tags: false, domains: &[], ..all };
+    let plain = StackArns { express: None, deferral: None, tags: false, domains: &[], ..all };
     for needs in [scheduler_needs(plain), poller_needs(plain)] {
         let unused = |action: &&str| action.starts_with("s3:") || action.starts_with("sqs:List");
         assert!(!needs.iter().flat_map(|need| &need.actions).any(unused), "{needs:?}");

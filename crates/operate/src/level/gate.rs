@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use thiserror::Error;
+use tidegate_core::back_pressure::Level;
 use tidegate_core::email::Priority;
-use tidegate_core::pressure::Level;
 use tidegate_delivery::ports::{Clock, Ledger, Monotonic, PortError};
 
 use crate::format::span;

@@ -6,9 +6,9 @@ mod tests;
 mod view;
 
 use serde::Serialize;
+use tidegate_core::back_pressure::{Figures, Level, Policy, Reading};
 use tidegate_core::email::Priority;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::pressure::{Figures, Level, Policy, Reading};
 use tidegate_delivery::ports::{Clock, Ledger, PortError};
 
 pub(crate) use gate::LevelGate;
@@ -58,10 +58,10 @@ pub struct LevelReport {
     /// From which figures on it is overloaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overloaded: Option<String>,
-    /// Where deferred mail is written; none where shedding is off, and nothing is deferred but what
+    /// Where deferred mail is written; none where deferral is off, and nothing is deferred but what
     /// producers hold back.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub spill: Option<String>,
+    #[serde(rename = "spill", skip_serializing_if = "Option::is_none")]
+    pub deferral: Option<String>,
     #[serde(skip)]
     pub now: EpochMillis,
 }
@@ -71,7 +71,7 @@ impl LevelReport {
     pub fn of(
         reading: Option<&Reading>,
         policy: Option<&Policy>,
-        spill: Option<String>,
+        deferral: Option<String>,
         now: EpochMillis,
     ) -> Self {
         let level = reading.map_or(Level::Clear, |reading| reading.level_at(now));
@@ -85,7 +85,7 @@ impl LevelReport {
             figures: reading.map(|reading| reading.figures),
             busy: policy.map(|policy| policy.busy.to_string()),
             overloaded: policy.map(|policy| policy.overloaded.to_string()),
-            spill,
+            deferral,
             now,
         }
     }

@@ -24,8 +24,8 @@ fn busy() -> Reading {
 
 #[test]
 fn people_read_level_figures_and_thresholds() {
-    let spill = Some("s3://mail-spillbucket-1a2b/spill".to_owned());
-    let report = LevelReport::of(Some(&busy()), Some(&Policy::default()), spill, at(43));
+    let deferral = Some("s3://mail-spillbucket-1a2b/spill".to_owned());
+    let report = LevelReport::of(Some(&busy()), Some(&Policy::default()), deferral, at(43));
     assert_data_eq!(Page::of(&report).plain(), file!["../../tests/golden/level.txt"]);
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!((&json["level"], &json["defers"]), (&"busy".into(), &serde_json::json!(["low"])));
@@ -50,7 +50,7 @@ async fn ledger(level: Level, clock: &SimClock) -> MemoryLedger {
 async fn set(ledger: &MemoryLedger, level: Level, clock: &SimClock) {
     let mut standing = ledger.read().await.unwrap();
     let now = clock.wall().into();
-    standing.control.pressure = Some(Reading { level, read_at: now, ..busy() });
+    standing.control.back_pressure = Some(Reading { level, read_at: now, ..busy() });
     assert!(ledger.set_control(standing.control_version, &standing.control).await.unwrap());
 }
 

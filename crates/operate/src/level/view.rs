@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_core::back_pressure::{Figures, Level};
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::pressure::{Figures, Level};
 
 use super::LevelReport;
 use crate::format::{count, span, time};
@@ -38,8 +38,8 @@ impl View for LevelReport {
         {
             fields.extend(thresholds.as_ref().map(|thresholds| (name, Span::from(thresholds))));
         }
-        let spill = self.spill.as_deref().unwrap_or("nowhere: shedding is off");
-        fields.push(("deferred to", Span::from(spill)));
+        let deferral = self.deferral.as_deref().unwrap_or("nowhere: deferral is off");
+        fields.push(("deferred to", Span::from(deferral)));
         page.fields(fields);
         if self.read_at.is_none() {
             page.line(Tone::Faint, "nobody has judged it yet: the scheduler does, once a minute");

@@ -1,4 +1,4 @@
-//! Without the duplicate guard: by counts, against those of when the first run began.
+//! Without deduplication: by counts, against those of when the first run began.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;

@@ -110,7 +110,7 @@ impl QueueCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MailCounts {
     pub(super) sent: u64,
-    /// A mail of the same id was sent before their run began: the guard deletes them.
+    /// A mail of the same id was sent before their run began: deduplication deletes them.
     pub(super) sent_before: u64,
     /// They are being sent right now.
     pub(super) sending: u64,

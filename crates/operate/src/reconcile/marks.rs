@@ -1,4 +1,4 @@
-//! With the duplicate guard: to the message, by the marks.
+//! With deduplication: to the message, by the marks.
 
 use std::collections::BTreeSet;
 use std::io::BufRead;
@@ -6,7 +6,7 @@ use std::io::BufRead;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tidegate_core::Timestamp;
-use tidegate_core::duplicate_guard::{Mark, MarkState};
+use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, PortError, VISIBILITY_TIMEOUT};
 

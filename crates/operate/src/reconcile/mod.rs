@@ -1,7 +1,7 @@
 //! `tidegate reconcile`: enqueued = sent + waiting + retrying + dead + unknown, a campaign at a time.
 //!
 //! What was enqueued is what the journals of `tidegate send` hold, mail by mail. What became of it:
-//! where the duplicate guard is on, each mail's mark says so; else the ledger's counters do, against
+//! where deduplication is on, each mail's mark says so; else the ledger's counters do, against
 //! those of when the run began. What is neither sent nor dead must stand on the queues, whose depths
 //! SQS tells approximately: the difference that this leaves is named, and what it may be.
 
@@ -15,7 +15,7 @@ use std::io::{self, BufRead};
 use std::time::Duration;
 
 use tidegate_core::config::Campaign;
-use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Clock, Depth, Ledger, Marks, PortError, QueueUrl, Queues};
 
@@ -29,7 +29,7 @@ pub struct StackSettings {
     pub campaigns: Vec<Campaign>,
     /// Its merge queue; none in direct mode.
     pub merge: Option<QueueUrl>,
-    pub deduplication: DuplicateGuard,
+    pub deduplication: Deduplication,
     /// How long a mark is kept.
     pub mark_retention: Duration,
     /// The quota in force, recipients a second; none where it is not known.
@@ -111,8 +111,8 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>
     let mut accounts = Vec::new();
     for (campaign, runs) in runs {
         let queued = queued.get(&campaign).copied().unwrap_or_default();
-        let by_marks = stack.deduplication != DuplicateGuard::Off
-            && runs.are_marked(now, stack.mark_retention);
+        let by_marks =
+            stack.deduplication != Deduplication::Off && runs.are_marked(now, stack.mark_retention);
         let mut found = MailCounts::default();
         for journal in &runs.journals {
             let records = open(&journals[journal.position])?;

@@ -24,7 +24,7 @@ impl Reconciliation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Mail by mail, by the duplicate guard's marks.
+    /// Mail by mail, by deduplication's marks.
     Marks,
     /// By what the ledger's counters grew by since the first run began.
     Counts {
@@ -42,7 +42,7 @@ pub struct CampaignAccount {
     pub enqueued: u64,
     /// Mails that SES took; by counts, of this campaign, whoever enqueued them.
     pub sent: u64,
-    /// Mails that are not sent: one of the same id was, before their run began, and the duplicate guard
+    /// Mails that are not sent: one of the same id was, before their run began, and deduplication
     /// deletes them. 0 by counts.
     pub sent_before: u64,
     /// Mails that stand on the campaign's or the merge queue, or are being sent.
@@ -148,7 +148,7 @@ impl CampaignAccount {
                 "sent before",
                 self.sent_before,
                 Tone::Warning,
-                "their ids, before their run began: the duplicate guard deletes them",
+                "their ids, before their run began: deduplication deletes them",
             );
         }
         row("waiting", self.waiting, Tone::Plain, "on a queue, or being sent");
@@ -172,7 +172,7 @@ impl View for CampaignAccount {
             page.line(Tone::Faint, format!("  tolerance: {} {why}", count(*mails)));
         }
         if matches!(self.method, Method::Counts { .. }) {
-            let said = "  by counts: the duplicate guard was off, or its marks have expired";
+            let said = "  by counts: deduplication was off, or its marks have expired";
             page.line(Tone::Faint, said);
         }
         for run in self.runs.iter().filter(|run| run.ended.is_none()) {

@@ -1,4 +1,4 @@
-//! Back-pressure: no more is enqueued while the campaign's queue is deep.
+//! Back-back-pressure: no more is enqueued while the campaign's queue is deep.
 
 use std::time::Duration;
 

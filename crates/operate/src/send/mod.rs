@@ -6,7 +6,7 @@
 //! ([`read_journal`]), by which an interrupted run goes on.
 //!
 //! A mail's id is the input's own, or made from campaign, run, row number and what the mail says: a
-//! repeated run gives the same ids, so that the duplicate guard knows a mail that is enqueued twice.
+//! repeated run gives the same ids, so that deduplication knows a mail that is enqueued twice.
 
 mod backlog;
 mod baseline;

@@ -236,7 +236,7 @@ pub struct DryRun {
     pub sqs_calls: u64,
     /// Rows whose id is the input's own.
     pub given_ids: u64,
-    /// Whether the stack's duplicate guard is on.
+    /// Whether the stack's deduplication is on.
     pub guarded: bool,
     /// How long it knows an id.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -250,7 +250,7 @@ pub struct DryRun {
 }
 
 impl DryRun {
-    /// What the run of `header` over `file` would do; `kept` is how long the duplicate guard knows an
+    /// What the run of `header` over `file` would do; `kept` is how long deduplication knows an
     /// id, none where it is off.
     pub fn new(
         (file, journal): (&str, &str),
@@ -294,7 +294,7 @@ impl DryRun {
         format!("Enqueue {}{more} for campaign {}{deleted}?", counted(left, "mail"), self.campaign)
     }
 
-    /// What the duplicate guard deletes of mails whose ids may have been sent before.
+    /// What deduplication deletes of mails whose ids may have been sent before.
     fn deleted(&self) -> Option<String> {
         let kept = self.ids_known_seconds.filter(|_| self.given_ids > 0)?;
         let kept = days(Duration::from_secs(kept));
@@ -350,7 +350,7 @@ impl View for DryRun {
             page.line(Tone::Warning, format!("{deleted}."));
         }
         if !self.guarded {
-            let said = "The duplicate guard is off: after an interruption the batches under way may \
+            let said = "The duplicate deduplication is off: after an interruption the batches under way may \
                         be sent twice.";
             page.line(Tone::Warning, said);
         }

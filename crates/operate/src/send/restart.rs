@@ -46,15 +46,15 @@ pub enum RestartError {
         "the restart {} is unfinished; nothing was sent. To go on with it: {resume} instead of --restart; to leave it as well, and send everything once more: --again NAME", resume.run
     )]
     Unfinished { resume: Resume },
-    /// The duplicate guard would delete them.
+    /// Deduplication would delete them.
     #[error(
-        "{option}: {} of the input's own, and the duplicate guard deletes a mail whose id was sent within {}; nothing was sent. To send all once more they need other ids: --id-column NAME, or an input without ids; to send those only that were not sent: --run NAME", counted(*.given_ids, "id"), days(*.kept)
+        "{option}: {} of the input's own, and deduplication deletes a mail whose id was sent within {}; nothing was sent. To send all once more they need other ids: --id-column NAME, or an input without ids; to send those only that were not sent: --run NAME", counted(*.given_ids, "id"), days(*.kept)
     )]
     SameIds {
         /// The option that asks for it.
         option: &'static str,
         given_ids: u64,
-        /// How long the guard knows an id.
+        /// How long deduplication knows an id.
         kept: Duration,
     },
     #[error(transparent)]
@@ -103,7 +103,7 @@ pub fn restart_run(
     }
 }
 
-/// Whether mails can be sent once more, as `option` asks; `kept` is how long the duplicate guard
+/// Whether mails can be sent once more, as `option` asks; `kept` is how long deduplication
 /// knows an id, none where it is off.
 ///
 /// # Errors

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use sha2::{Digest as _, Sha256};
+use tidegate_core::back_pressure::Level;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::pressure::Level;
 use tidegate_delivery::ports::{Clock, Entropy, QueueUrl, Queues};
 
 use super::backlog::{BacklogLimit, BacklogState};

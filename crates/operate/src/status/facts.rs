@@ -4,7 +4,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::config::{Campaign, Cap};
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::domains::{DomainKey, DomainLimits, Limit};
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::poll::domain_waiting;
 use tidegate_delivery::ports::{
     Account, AccountStatus, Clock, Depth, History, PortError, QueueUrl, Queues, Standing,
@@ -20,7 +20,7 @@ pub struct StatusSettings {
     pub stack: String,
     pub cap: Cap,
     /// What is held back of it.
-    pub guard: Guard,
+    pub rate_margin: RateMargin,
     /// What recipient domains may be sent.
     pub domains: DomainLimits,
     pub idle_wake: u64,
@@ -93,7 +93,7 @@ impl StackFacts {
         );
         let in_force = quota.map(|quota| self.standing.factor.of(quota));
         let number = |rate: Rate| rate.as_per_second();
-        let period = in_force.map(|rate| rate.period(self.settings.guard));
+        let period = in_force.map(|rate| rate.period(self.settings.rate_margin));
         QuotaStatus {
             account_per_second: reported.map(|status| status.max_send_rate),
             configured_cap: cap.quota.map(number),

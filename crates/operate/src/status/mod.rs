@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tidegate_core::Window;
+use tidegate_core::back_pressure::Level;
 use tidegate_core::breaker::Breaker;
 use tidegate_core::config::Campaign;
 use tidegate_core::control::{ChangeRecord, Control, Hold, Holds};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::pressure::Level;
 use tidegate_delivery::ports::Depth;
 
 use crate::format::time;
@@ -57,7 +57,7 @@ pub struct QuotaStatus {
     pub factor: f64,
     /// What is in force of all these; none where no quota is known.
     pub in_force: Option<f64>,
-    /// The slots' rate: what is in force, less the guard.
+    /// The slots' rate: what is in force, less the rate margin.
     pub slots_per_second: Option<f64>,
     /// The daily quota; none where the account has no limit, or SES did not tell.
     pub daily: Option<DailyQuotaStatus>,
@@ -235,7 +235,7 @@ fn serving(facts: &StackFacts) -> ServingStatus {
 
 fn level(control: &Control, now: EpochMillis) -> LevelStatus {
     let level = control.level(now);
-    let since = control.pressure.filter(|reading| reading.level == level);
+    let since = control.back_pressure.filter(|reading| reading.level == level);
     LevelStatus { level, since: since.map(|reading| reading.since) }
 }
 

@@ -7,7 +7,7 @@ use tidegate_core::control::HoldReason;
 use tidegate_core::daily::{DailyPolicy, DailyReading};
 use tidegate_core::domains::DomainLimits;
 use tidegate_core::factor::RateFactor;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, Standing};
 
 use super::*;
@@ -26,7 +26,7 @@ pub(crate) fn facts() -> StackFacts {
         previous: Some(PreviousClaim {
             window,
             rate: rate(14.0),
-            guard: Guard::default(),
+            rate_margin: RateMargin::default(),
             limits: 0,
             factor: RateFactor::default(),
         }),
@@ -53,7 +53,7 @@ pub(crate) fn facts() -> StackFacts {
         settings: StatusSettings {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
-            guard: Guard::default(),
+            rate_margin: RateMargin::default(),
             domains: DomainLimits::default(),
             idle_wake: 1,
             addresses: AddressVisibility::Masked,
@@ -196,7 +196,7 @@ fn a_level_above_clear_is_shown_with_what_it_defers_while_it_counts() {
     let mut facts = facts();
     let judged = "2026-11-20T20:35:07Z";
     let reading = format!(r#"{{"level": "busy", "since": "{judged}", "read_at": "{judged}"}}"#);
-    facts.standing.control.pressure = Some(serde_json::from_str(&reading).unwrap());
+    facts.standing.control.back_pressure = Some(serde_json::from_str(&reading).unwrap());
     let text = Page::of(&Status::of(&facts)).plain();
     assert!(
         text.contains("busy since") && text.contains("mail of low priority is deferred"),

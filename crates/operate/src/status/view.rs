@@ -119,7 +119,7 @@ impl Status {
         };
         let mut text = format!("{} in force", rate(in_force));
         if let Some(slots) = self.quota.slots_per_second {
-            text = format!("{text}, {} under the guard", rate(slots));
+            text = format!("{text}, {} with the rate margin", rate(slots));
         }
         let mut why: Vec<String> = Vec::new();
         if let Some(account) = self.quota.account_per_second {

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidegate_core::config::EXPRESS;
-use tidegate_core::duplicate_guard::{DuplicateGuard, Mark, MarkState};
+use tidegate_core::deduplication::{Deduplication, Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::VISIBILITY_TIMEOUT;
 
@@ -15,7 +15,7 @@ use crate::status::{QueueStatus, Status};
 
 const UNSEARCHABLE: &str = "SQS cannot be searched by id: that the mail stands on a queue is inferred from what was ruled out";
 const UNRECORDED: &str =
-    "the duplicate guard is off: nothing but the poller's log records that a mail was sent";
+    "deduplication is off: nothing but the poller's log records that a mail was sent";
 const LATE: &str = "SQS counts its messages approximately, and up to a minute late";
 
 /// The longest delay of a retry.
@@ -138,14 +138,14 @@ fn dead(facts: &MailFacts, letter: &Letter) -> Explanation {
 
 fn unknown(facts: &MailFacts, identity: &Identity, mark: &Mark) -> Explanation {
     let began = format!("a poller set out to send it at {}", time(mark.since));
-    let (summary, words) = match (mark.state, facts.poller.duplicate_guard) {
+    let (summary, words) = match (mark.state, facts.poller.deduplication) {
         (MarkState::Parked, _) => (
             format!(
                 "Nobody knows whether it was sent: {began}, and it was dead-lettered as unknown. Its dead letter was not found: it was replayed or deleted."
             ),
             "if it was replayed, when its turn comes",
         ),
-        (_, DuplicateGuard::Park) => (
+        (_, Deduplication::Park) => (
             format!("Nobody knows whether it was sent: {began}, and no outcome came."),
             "when its message is received again (after 30 s, or a retry's delay of at most 15 min): it is then dead-lettered as unknown",
         ),
@@ -210,14 +210,14 @@ fn of_campaign(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Ex
 }
 
 fn not_found(facts: &MailFacts, empty: &'static str) -> Explanation {
-    let (summary, words) = if facts.poller.duplicate_guard == DuplicateGuard::Off {
+    let (summary, words) = if facts.poller.deduplication == Deduplication::Off {
         (
             "It stands on no queue: it was sent, or it never came.",
             "the poller's log names every mail that was sent by its id",
         )
     } else {
         (
-            "It stands on no queue, and the duplicate guard has no mark of it: it never came, or was sent longer ago than marks are kept.",
+            "It stands on no queue, and deduplication has no mark of it: it never came, or was sent longer ago than marks are kept.",
             "look at the producer: the id, and the queue that it was put on",
         )
     };
@@ -324,13 +324,13 @@ fn add_ruled_out(facts: &MailFacts, mut answer: Explanation) -> Explanation {
     } else {
         answer.not_known.push("the dead-letter queue was not read whole: it may be there");
     }
-    if facts.poller.duplicate_guard == DuplicateGuard::Off {
+    if facts.poller.deduplication == Deduplication::Off {
         answer.not_known.push(UNRECORDED);
     } else {
         let kept = span(facts.poller.mark_kept);
         answer.rule_out(
             "sent",
-            format!("the duplicate guard, which keeps marks for {kept}, has none of it"),
+            format!("deduplication, which keeps marks for {kept}, has none of it"),
         );
     }
     if answer.verdict != MailVerdict::Nowhere {
@@ -379,7 +379,10 @@ fn readings(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Vec<S
         say("merge queue", depth(*merge));
     }
     if let Some(text) = status.level.in_words() {
-        say("level", format!("{text}; with shedding it may stand in S3 (`tidegate spill list`)"));
+        say(
+            "level",
+            format!("{text}; with deferral it may stand in S3 (`tidegate deferred list`)"),
+        );
     }
     for limit in status.domains.iter().filter(|limit| limit.waiting > 0) {
         say("domain limit", limit_in_words(limit));

@@ -1,6 +1,6 @@
 //! Why a mail has not arrived: where it is, which limit holds it, and when that lets go.
 //!
-//! SQS cannot be searched by id. What is known of one mail stands in the duplicate guard's marks, where
+//! SQS cannot be searched by id. What is known of one mail stands in deduplication's marks, where
 //! it is on, and on the dead-letter queue; everything else is inferred, by ruling out what can be ruled
 //! out, and the answer says so.
 
@@ -12,7 +12,7 @@ mod waiting;
 
 use serde::Serialize;
 use tidegate_core::config::PollerConfig;
-use tidegate_core::duplicate_guard::Mark;
+use tidegate_core::deduplication::Mark;
 use tidegate_core::identity::{EpochMillis, Identity};
 
 use crate::dead::{Coverage, Letter};

@@ -5,11 +5,11 @@ use tidegate_core::config::{Campaign, Cap, EXPRESS};
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
+use tidegate_core::deduplication::MarkState;
 use tidegate_core::domains::DomainLimits;
-use tidegate_core::duplicate_guard::MarkState;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Envelope;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{AccountStatus, Depth, PreviousClaim, Received, Standing};
 
@@ -19,14 +19,14 @@ use crate::redact::AddressVisibility;
 
 const NOW: Timestamp = Timestamp::from_millis(1_795_206_967_042);
 
-fn poller(guard: &str) -> PollerConfig {
+fn poller(deduplication: &str) -> PollerConfig {
     let lookup = |name: &str| {
         match name {
         "TIDEGATE_CAMPAIGNS" => Some(r#"[{"name": "big", "queue_url": "https://sqs.example/big", "weight": 90}, {"name": "small", "queue_url": "https://sqs.example/small", "weight": 10}]"#.to_owned()),
         "TIDEGATE_DEAD_LETTER_QUEUE_URL" => Some("https://sqs.example/dead".to_owned()),
         "TIDEGATE_MERGE_QUEUE_URL" => Some("https://sqs.example/merge.fifo".to_owned()),
         "TIDEGATE_LEDGER" => Some("dynamodb:ledger".to_owned()),
-        "TIDEGATE_DUPLICATE_GUARD" => Some(guard.to_owned()),
+        "TIDEGATE_DEDUPLICATION" => Some(deduplication.to_owned()),
         _ => None,
     }
     };
@@ -39,7 +39,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
     let previous = PreviousClaim {
         window: Window::containing(NOW),
         rate,
-        guard: Guard::default(),
+        rate_margin: RateMargin::default(),
         limits: 0,
         factor: RateFactor::default(),
     };
@@ -57,7 +57,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
             settings: status::StatusSettings {
                 stack: "tidegate".to_owned(),
                 cap: Cap { quota: None, daily: DailyPolicy::default() },
-                guard: Guard::default(),
+                rate_margin: RateMargin::default(),
                 domains: DomainLimits::default(),
                 idle_wake: 1,
                 addresses: AddressVisibility::Masked,

@@ -8,7 +8,7 @@ use snapbox::{assert_data_eq, file};
 use tidegate_core::Timestamp;
 use tidegate_core::bucket::Pace;
 use tidegate_core::config::KeyPrefix;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::DomainTake;
 use tidegate_memory::{MemoryBucket, SimClock, Universe};
 use tidegate_operate::bucket::{TakeOptions, TakeReport, TakeScript, levels, take};
@@ -29,7 +29,7 @@ fn rate(per_second: f64) -> Rate {
 }
 
 fn pace() -> Pace {
-    Pace { rate: rate(14.0), guard: Guard::default() }
+    Pace { rate: rate(14.0), rate_margin: RateMargin::default() }
 }
 
 fn mail(recipients: u32, domains: &[(&str, f64, u32)]) -> TakeOptions {
@@ -80,7 +80,7 @@ async fn a_refusal_is_waited_out_as_long_as_patience_lasts() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_gets_what_is_there() {
     let site = site();
-    let pace = Pace { rate: rate(1_000.0), guard: Guard::default() };
+    let pace = Pace { rate: rate(1_000.0), rate_margin: RateMargin::default() };
     let claim = TakeOptions { pace, wanted: 40, least: 1, ..mail(1, &[]) };
     let claimed = site.take(&claim).await;
     assert_eq!((claimed.granted, claimed.wanted), (10, 40));

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use snapbox::{assert_data_eq, file};
-use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_operate::page::Page;
 
 use super::world::{Became, World};
 
 #[tokio::test(start_paused = true)]
-async fn with_the_guard() {
-    let world = World::new(DuplicateGuard::Park);
+async fn with_deduplication() {
+    let world = World::new(Deduplication::Park);
     let journal = world.enqueue("big", "november", 20_000).await;
     let became = [
         (18_420, Became::Sent),
@@ -26,7 +26,7 @@ async fn with_the_guard() {
 
 #[tokio::test(start_paused = true)]
 async fn by_counts() {
-    let world = World::new(DuplicateGuard::Off);
+    let world = World::new(Deduplication::Off);
     let journal = world.enqueue("big", "november", 20_000).await;
     world.befall("big", &[(19_950, Became::Sent), (12, Became::Dead), (38, Became::Lost)]).await;
     tokio::time::sleep(Duration::from_mins(2)).await;

@@ -7,7 +7,7 @@ mod world;
 
 use std::time::Duration;
 
-use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Operation, Rule};
 use tidegate_operate::reconcile::ReconcileError;
@@ -15,8 +15,8 @@ use tidegate_operate::reconcile::ReconcileError;
 use world::{Became, World};
 
 #[tokio::test(start_paused = true)]
-async fn with_the_guard_every_mail_is_found_where_it_is() {
-    let world = World::new(DuplicateGuard::Park);
+async fn with_deduplication_every_mail_is_found_where_it_is() {
+    let world = World::new(Deduplication::Park);
     let journal = world.enqueue("big", "november", 1_000).await;
     let became = [
         (300, Became::Sent),
@@ -37,7 +37,7 @@ async fn with_the_guard_every_mail_is_found_where_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_mail_whose_mark_could_not_be_taken_away_is_dead_and_not_unknown() {
-    let world = World::new(DuplicateGuard::Resend);
+    let world = World::new(Deduplication::Resend);
     let journal = world.enqueue("big", "november", 10).await;
     world.befall("big", &[(1, Became::DeadButMarked), (9, Became::Sent)]).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
@@ -47,8 +47,8 @@ async fn a_dead_mail_whose_mark_could_not_be_taken_away_is_dead_and_not_unknown(
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_the_guard_one_mail_that_is_gone_is_missed_once_nothing_moves() {
-    let world = World::new(DuplicateGuard::Resend);
+async fn with_deduplication_one_mail_that_is_gone_is_missed_once_nothing_moves() {
+    let world = World::new(Deduplication::Resend);
     let journal = world.enqueue("big", "november", 500).await;
     world.befall("big", &[(499, Became::Sent), (1, Became::Lost)]).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
@@ -60,7 +60,7 @@ async fn with_the_guard_one_mail_that_is_gone_is_missed_once_nothing_moves() {
 
 #[tokio::test(start_paused = true)]
 async fn while_mail_moves_the_tolerance_is_a_minute_of_the_quota_and_is_said() {
-    let world = World::new(DuplicateGuard::Park);
+    let world = World::new(Deduplication::Park);
     let journal = world.enqueue("big", "november", 5_000).await;
     let lost = 14 * 65;
     world.befall("big", &[(2_000, Became::Sent), (lost, Became::Lost)]).await;
@@ -72,10 +72,10 @@ async fn while_mail_moves_the_tolerance_is_a_minute_of_the_quota_and_is_said() {
     assert!(!world.reconcile(&[&journal]).await.unwrap().balances());
 }
 
-/// The mails have the ids of another run: the guard takes them for its copies, and deletes them.
+/// The mails have the ids of another run: deduplication takes them for its copies, and deletes them.
 #[tokio::test(start_paused = true)]
 async fn marks_that_are_older_than_the_run_are_none_of_its_mails() {
-    let world = World::new(DuplicateGuard::Park);
+    let world = World::new(Deduplication::Park);
     let first = world.enqueue("big", "november", 100).await;
     world.befall("big", &[(100, Became::Sent)]).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
@@ -91,7 +91,7 @@ async fn marks_that_are_older_than_the_run_are_none_of_its_mails() {
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_run_gives_no_tolerance_once_its_journal_rests() {
-    let world = World::new(DuplicateGuard::Park);
+    let world = World::new(Deduplication::Park);
     let journal = world.enqueue("big", "november", 500).await.abandoned();
     world.befall("big", &[(400, Became::Sent), (100, Became::Lost)]).await;
     assert!(world.reconcile(&[&journal]).await.unwrap().balances());
@@ -104,7 +104,7 @@ async fn an_abandoned_run_gives_no_tolerance_once_its_journal_rests() {
 
 #[tokio::test(start_paused = true)]
 async fn what_has_no_mark_is_only_taken_to_be_on_the_queues() {
-    let world = World::new(DuplicateGuard::Park);
+    let world = World::new(Deduplication::Park);
     let journal = world.enqueue("big", "november", 100).await;
     world.befall("big", &[(60, Became::Sent), (10, Became::Lost)]).await;
     // Another producer's mails stand in the place of those that are gone.
@@ -124,8 +124,8 @@ async fn what_has_no_mark_is_only_taken_to_be_on_the_queues() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_guard_the_counters_tell_what_was_sent_since_the_run_began() {
-    let world = World::new(DuplicateGuard::Off);
+async fn without_deduplication_the_counters_tell_what_was_sent_since_the_run_began() {
+    let world = World::new(Deduplication::Off);
     world.sent_before("big", 10_000).await;
     let journal = world.enqueue("big", "november", 1_000).await;
     world.befall("big", &[(600, Became::Sent), (10, Became::Dead), (40, Became::Merging)]).await;
@@ -144,7 +144,7 @@ async fn without_the_guard_the_counters_tell_what_was_sent_since_the_run_began()
 
 #[tokio::test(start_paused = true)]
 async fn more_sent_than_was_enqueued_is_a_difference_too() {
-    let world = World::new(DuplicateGuard::Off);
+    let world = World::new(Deduplication::Off);
     let journal = world.enqueue("big", "november", 100).await;
     world.befall("big", &[(100, Became::Sent)]).await;
     world.sent_before("big", 3).await;
@@ -156,7 +156,7 @@ async fn more_sent_than_was_enqueued_is_a_difference_too() {
 
 #[tokio::test(start_paused = true)]
 async fn runs_of_a_campaign_add_up_and_campaigns_stand_apart() {
-    let world = World::new(DuplicateGuard::Park);
+    let world = World::new(Deduplication::Park);
     let first = world.enqueue("big", "november", 250).await;
     let second = world.enqueue("big", "december", 130).await;
     let other = world.enqueue("small", "november", 99).await;
@@ -172,7 +172,7 @@ async fn runs_of_a_campaign_add_up_and_campaigns_stand_apart() {
 
 #[tokio::test(start_paused = true)]
 async fn marks_that_may_have_expired_are_not_relied_on() {
-    let world = World::new(DuplicateGuard::Park);
+    let world = World::new(Deduplication::Park);
     let journal = world.enqueue("big", "november", 100).await;
     world.befall("big", &[(100, Became::Sent)]).await;
     tokio::time::sleep(world.kept + Duration::from_secs(1)).await;
@@ -185,7 +185,7 @@ async fn marks_that_may_have_expired_are_not_relied_on() {
 #[tokio::test(start_paused = true)]
 async fn what_does_not_answer_is_an_error_and_no_account() {
     for operation in [Operation::Depth, Operation::Read, Operation::FindMarks] {
-        let world = World::new(DuplicateGuard::Park);
+        let world = World::new(Deduplication::Park);
         let journal = world.enqueue("big", "november", 100).await;
         let denied = FailureKind::Denied("AccessDenied".to_owned());
         world.faults.add(Rule::new(Fault::Before(denied)).on(operation));
@@ -196,7 +196,7 @@ async fn what_does_not_answer_is_an_error_and_no_account() {
 
 #[tokio::test(start_paused = true)]
 async fn a_journal_of_another_stack_is_refused() {
-    let world = World::new(DuplicateGuard::Park);
+    let world = World::new(Deduplication::Park);
     let mut journal = world.enqueue("big", "november", 10).await;
     let other = String::from_utf8(journal.0).unwrap().replace("sqs.example/big", "sqs.example/b2");
     journal.0 = other.into_bytes();

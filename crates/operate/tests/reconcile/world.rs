@@ -4,7 +4,7 @@ use std::io::{self, BufRead};
 use std::time::Duration;
 
 use tidegate_core::config::Campaign;
-use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::{Timestamp, email::Email};
 use tidegate_delivery::ports::{
@@ -97,7 +97,7 @@ pub(crate) struct World {
     queues: MemoryQueues,
     ledger: MemoryLedger,
     pub(crate) faults: FaultPlan,
-    guard: DuplicateGuard,
+    deduplication: Deduplication,
     pub(crate) kept: Duration,
     dead: RefCell<BTreeSet<Identity>>,
 }
@@ -107,7 +107,7 @@ fn url(name: &str) -> QueueUrl {
 }
 
 impl World {
-    pub(crate) fn new(guard: DuplicateGuard) -> Self {
+    pub(crate) fn new(deduplication: Deduplication) -> Self {
         let universe = Universe::starting_at(Timestamp::from_millis(1_795_207_000_300));
         let queues = MemoryQueues::new(universe, 1);
         for name in ["big", "small", "merge.fifo"] {
@@ -118,7 +118,7 @@ impl World {
             queues,
             ledger: MemoryLedger::default(),
             faults: FaultPlan::new(universe, 2),
-            guard,
+            deduplication,
             kept: Duration::from_hours(15 * 24),
             dead: RefCell::default(),
         }
@@ -211,7 +211,7 @@ impl World {
             replaces: None,
         };
         let marked = async |age| {
-            if self.guard != DuplicateGuard::Off {
+            if self.deduplication != Deduplication::Off {
                 self.ledger.mark(&mark(age)).await.unwrap();
             }
         };
@@ -279,7 +279,7 @@ impl World {
         let stack = StackSettings {
             campaigns: vec![campaign("big", 90), campaign("small", 10)],
             merge: Some(url("merge.fifo")),
-            deduplication: self.guard,
+            deduplication: self.deduplication,
             mark_retention: self.kept,
             quota_per_second: Some(14.0),
         };

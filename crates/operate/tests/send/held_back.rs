@@ -5,7 +5,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use futures_util::future::join;
-use tidegate_core::pressure::Level;
+use tidegate_core::back_pressure::Level;
 use tidegate_memory::Latency;
 use tidegate_operate::level::LevelPolicy;
 use tidegate_operate::send::{RunEnd, SendProgress};

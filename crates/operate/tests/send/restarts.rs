@@ -118,7 +118,7 @@ async fn an_interrupted_restart_s_report_names_the_options_that_go_on_with_it() 
 }
 
 #[test]
-fn mails_that_the_duplicate_guard_would_delete_are_not_sent_once_more() {
+fn mails_that_the_deduplication_would_delete_are_not_sent_once_more() {
     let own = checked(&draft(), OWN_IDS).unwrap();
     let made = checked(&draft(), &recipients(2)).unwrap();
     assert_eq!((own.given_ids, made.given_ids), (2, 0));
@@ -127,7 +127,7 @@ fn mails_that_the_duplicate_guard_would_delete_are_not_sent_once_more() {
         assert!(check_resend(option, &own, None).is_ok());
         let error = check_resend(option, &own, KEPT).unwrap_err().to_string();
         let said = format!(
-            "{option}: 2 ids of the input's own, and the duplicate guard deletes a mail whose id \
+            "{option}: 2 ids of the input's own, and the duplicate deduplication deletes a mail whose id \
              was sent within 15 days; nothing was sent. "
         );
         assert!(error.starts_with(&said), "{error}");

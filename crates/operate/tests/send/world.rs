@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tidegate_core::Timestamp;
+use tidegate_core::back_pressure::Level;
 use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::pressure::Level;
 use tidegate_delivery::ports::{Clock as _, PortError, QueueUrl};
 use tidegate_memory::{
     FaultPlan, Faulty, Latency, MemoryQueues, QueueSettings, SeededEntropy, Universe,
@@ -26,7 +26,7 @@ pub(crate) const CSV: InputFormat = InputFormat::Csv { delimiter: b',', multilin
 pub(crate) const CHECKING: CheckOptions =
     CheckOptions { format: CSV, max_faults: 20, allow_duplicates: false };
 
-/// How long the duplicate guard knows an id.
+/// How long deduplication knows an id.
 pub(crate) const KEPT: Option<Duration> = Some(Duration::from_hours(15 * 24));
 
 /// A CSV of `rows` recipients.

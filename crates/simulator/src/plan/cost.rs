@@ -25,7 +25,7 @@ pub struct Cost {
     pub sqs: f64,
     /// Lambda: starts, and time at 256 MB on arm64.
     pub lambda: f64,
-    /// The ledger: claims, reports, and the duplicate guard's marks.
+    /// The ledger: claims, reports, and deduplication's marks.
     pub dynamodb: f64,
     /// CloudWatch Logs, with the functions at log level `info`.
     pub logs: f64,
@@ -82,8 +82,8 @@ impl Cost {
         let first = assumed("ledger_totals_bytes") + each;
         let units = |unit: f64| (first / unit).ceil() + (parts - 1.0) * (each / unit).ceil();
         let guarded = scenario.deployed.as_ref().is_some_and(|deployed| {
-            use tidegate_core::duplicate_guard::DuplicateGuard::Off;
-            deployed.poller.duplicate_guard != Off
+            use tidegate_core::deduplication::Deduplication::Off;
+            deployed.poller.deduplication != Off
         });
         // A mark as a mail is taken, and one as it is sent.
         let marks = if guarded { 2.0 * usage.mails } else { 0.0 };

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use tidegate_core::config::new_name;
 use tidegate_core::daily::Pace;
 use tidegate_memory::Latency;
 
@@ -162,7 +163,7 @@ pub struct Variant {
     changes: Vec<(String, String)>,
 }
 
-const VARIANT: &str = "`NAME: SETTING=VALUE …`, with any of weights=50/50 (in the campaigns' order, or big=50,small=50), quota=28, daily-quota=50000 (or none), daily=spread, latency=200ms, sqs-latency=20ms, guard=0.05, mode=direct, express=1, fault=throttle,ratio=0.01 (or none)";
+const VARIANT: &str = "`NAME: SETTING=VALUE …`, with any of weights=50/50 (in the campaigns' order, or big=50,small=50), quota=28, daily-quota=50000 (or none), daily=spread, latency=200ms, sqs-latency=20ms, rate-margin=0.05, mode=direct, express=1, fault=throttle,ratio=0.01 (or none)";
 
 impl FromStr for Variant {
     type Err = PlanError;
@@ -195,7 +196,7 @@ impl Variant {
             match setting.as_str() {
                 "weights" => weights(value, &mut scenario)?,
                 "quota" => scenario.quota = number("a number of recipients a second")?,
-                "guard" => scenario.guard = Some(number("a share from 0.005 to 0.5")?),
+                "rate-margin" => scenario.rate_margin = Some(number("a share from 0.005 to 0.5")?),
                 "express" => scenario.express = Some(number("a number of mails a second")?),
                 "latency" => scenario.latency = latency(value)?,
                 "sqs-latency" => scenario.sqs_latency = latency(value)?,
@@ -229,7 +230,13 @@ impl Variant {
                         scenario.faults.push(value.parse()?);
                     }
                 }
-                _ => return Err(refused("variant", setting, VARIANT)),
+                old => match new_name(&format!("--{old}")) {
+                    Some(new) => {
+                        let now = format!("{}, as it is called now", new.trim_start_matches('-'));
+                        return Err(refused("variant", setting, &now));
+                    }
+                    None => return Err(refused("variant", setting, VARIANT)),
+                },
             }
         }
         Ok(scenario)

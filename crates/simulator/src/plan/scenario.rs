@@ -4,7 +4,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::config::is_campaign_name;
 use tidegate_core::daily::Pace;
 use tidegate_core::domains::DomainLimits;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_memory::{Counting, Latency};
 
 use super::domains::DomainShare;
@@ -51,7 +51,7 @@ pub struct Scenario {
     pub latency: Latency,
     pub sqs_latency: Latency,
     /// The rate margin; `None` for the deployment's or the default.
-    pub guard: Option<f64>,
+    pub rate_margin: Option<f64>,
     /// Whether there is a merge queue; without one it is direct mode.
     pub merge: bool,
     /// Express mails per second during the whole run; `None` without an express queue.
@@ -85,7 +85,7 @@ impl Scenario {
             daily: None,
             latency: Latency::always(ms(80)),
             sqs_latency: Latency::between(ms(5), ms(15)),
-            guard: None,
+            rate_margin: None,
             merge: true,
             express: None,
             domains: Vec::new(),
@@ -131,8 +131,10 @@ impl Scenario {
         if rate.is_err() {
             return wrong("quota", self.quota.to_string(), "0.001 to 10000 recipients a second");
         }
-        if let Some(guard) = self.guard.filter(|guard| Guard::new(*guard).is_err()) {
-            return wrong("guard", guard.to_string(), "a share from 0.005 to 0.5");
+        if let Some(rate_margin) =
+            self.rate_margin.filter(|rate_margin| RateMargin::new(*rate_margin).is_err())
+        {
+            return wrong("rate margin", rate_margin.to_string(), "a share from 0.005 to 0.5");
         }
         if self.mails() == 0 {
             return Err(PlanError::NoMails);
@@ -174,9 +176,9 @@ impl Scenario {
             return wrong("sent today", daily.sent.to_string(), "0 to 1000000000 recipients");
         }
         let settings = self.settings(1).poller();
-        let guard = settings.map_err(|error| PlanError::World(error.into()))?.guard;
+        let rate_margin = settings.map_err(|error| PlanError::World(error.into()))?.rate_margin;
         // Beside more, campaigns practically never end.
-        let most = 0.9 * self.quota * (1.0 - f64::from(guard));
+        let most = 0.9 * self.quota * (1.0 - f64::from(rate_margin));
         if let Some(express) = self.express.filter(|rate| !(0.0..=most).contains(rate)) {
             let allowed = format!("0 to {most:.3} mails a second, nine tenths of what may be sent");
             return wrong("express", express.to_string(), &allowed);
@@ -197,8 +199,8 @@ impl Scenario {
             deployed: self.deployed.clone(),
             ..WorldSettings::new(self.quota, self.merge).campaigns(&campaigns)
         };
-        if let Some(guard) = self.guard {
-            settings = settings.variable("TIDEGATE_GUARD", guard);
+        if let Some(rate_margin) = self.rate_margin {
+            settings = settings.variable("TIDEGATE_RATE_MARGIN", rate_margin);
         }
         if let Some(limits) = &self.domain_limits {
             settings = settings.variable("TIDEGATE_DOMAIN_LIMITS", limits);

@@ -13,7 +13,7 @@
 //! windows before its queue runs dry.
 
 use tidegate_core::grid::SlotGrid;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 
 use super::daily::DailyLimit;
 use super::fault::SendFault;
@@ -136,8 +136,8 @@ impl SimulationState {
         (each.waiting, each.faults, each.rate) = (newest.waiting, newest.faults, newest.rate);
         let one_rate = measured.iter().all(|record| (record.rate - newest.rate).abs() < 1e-9);
         let largest = self.largest();
-        let guard = world.settings.poller().ok()?.guard;
-        let full = grid_rate(newest.rate, guard).unwrap_or(0.0);
+        let rate_margin = world.settings.poller().ok()?.rate_margin;
+        let full = grid_rate(newest.rate, rate_margin).unwrap_or(0.0);
         let all = each.total() * windows;
         // Of large mails one more or less is no proof of anything.
         let is_full = one_rate
@@ -266,8 +266,8 @@ fn windows_of_campaign(
 }
 
 /// Slots per second of the slot grid of a rate: the rate less the rate margin.
-fn grid_rate(rate: f64, guard: Guard) -> Option<f64> {
-    let grid = SlotGrid::new(Rate::per_second(rate).ok()?, guard);
+fn grid_rate(rate: f64, rate_margin: RateMargin) -> Option<f64> {
+    let grid = SlotGrid::new(Rate::per_second(rate).ok()?, rate_margin);
     Some(1e9 / as_f64(grid.period().max(1)))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::pressure::Level;
+use tidegate_core::back_pressure::Level;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Operation, QueueSettings, Rule};
 
@@ -12,11 +12,11 @@ use super::Chaos;
 use super::draw::Draw;
 
 /// What is called for deferred mail alone.
-pub(super) const SPILL: [Operation; 7] = [
-    Operation::PutSpill,
-    Operation::ListSpill,
-    Operation::GetSpill,
-    Operation::DeleteSpill,
+pub(super) const DEFERRAL: [Operation; 7] = [
+    Operation::PutDeferred,
+    Operation::ListDeferred,
+    Operation::GetDeferred,
+    Operation::DeleteDeferred,
     Operation::ReadProgress,
     Operation::SetProgress,
     Operation::ForgetProgress,
@@ -63,9 +63,9 @@ impl Beside {
         }
         if self.defers {
             settings = settings
-                .variable("TIDEGATE_PRESSURE_BUSY", "depth=1m")
-                .variable("TIDEGATE_PRESSURE_OVERLOADED", "depth=2m")
-                .variable("TIDEGATE_SPILL", "s3://tides/spill");
+                .variable("TIDEGATE_BACK_PRESSURE_BUSY", "depth=1m")
+                .variable("TIDEGATE_BACK_PRESSURE_OVERLOADED", "depth=2m")
+                .variable("TIDEGATE_DEFERRAL", "s3://tides/deferral");
         }
         if self.reported > 0 {
             settings = settings
@@ -115,7 +115,7 @@ impl Beside {
         let operation = match (self.reported > 0, self.defers) {
             (false, false) => return None,
             (true, false) => self.draw.pick(&reading),
-            _ => self.draw.pick(&SPILL),
+            _ => self.draw.pick(&DEFERRAL),
         };
         Some(Rule::new(failed).on(operation).chance(self.draw.pick(&[0.05, 0.2, 0.5])))
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_core::back_pressure::Level;
 use tidegate_core::identity::Identity;
-use tidegate_core::pressure::Level;
 use tidegate_core::reputation::REMEMBERED;
 use tidegate_delivery::poll::{End, WindowReport};
 use tidegate_memory::{Operation, SesArrival};
 
-use super::beside::SPILL;
+use super::beside::DEFERRAL;
 use super::{Chaos, DOMAINS};
 use crate::simulation::{EXPRESS, MERGE, PollerEnd, PollerRun, domain_queue, measure, rate};
 
@@ -151,8 +151,9 @@ impl Chaos {
             let mut doubles = causes.doubles(&id, &copies);
             for pair in copies.windows(2) {
                 let (first, again) = (&pair[0], &pair[1]);
-                if self.guard == "park" {
-                    broken.push(format!("{campaign}/{id} is sent twice under a parking guard"));
+                if self.deduplication == "park" {
+                    broken
+                        .push(format!("{campaign}/{id} is sent twice though deduplication parks"));
                 } else if !mail.explains(first, again) {
                     // Each delivery that SQS doubled is good for one send.
                     if doubles > 0 && mail.unknown && !mail.guarded {
@@ -167,14 +168,16 @@ impl Chaos {
     }
 
     /// Only what SES refused for good, what failed five times, what is no mail, and, under a parking
-    /// guard, what may have been sent.
+    /// deduplication, what may have been sent.
     fn dead_letters_have_a_cause(&self, broken: &mut Vec<String>) {
         let letters = self.world.dead_letters();
         for letter in &letters {
             let code = letter.last_error.code.as_deref().unwrap_or_default();
             let caused = match code {
                 "MessageRejected" | "NotJson" | "UnknownMember" => true,
-                "unknown" => self.guard == "park" && self.may_have_been_sent(&letter.message),
+                "unknown" => {
+                    self.deduplication == "park" && self.may_have_been_sent(&letter.message)
+                }
                 _ => letter.attempts >= 5,
             };
             if !caused {
@@ -224,10 +227,10 @@ struct Causes {
     deletes: Vec<Timestamp>,
     /// Sends between queues that were not acknowledged, or only in part.
     moves: Vec<Timestamp>,
-    /// Mails, by identity, whose mark did not get to *sent*: a resending guard does not know them.
+    /// Mails, by identity, whose mark did not get to *sent*: a resending deduplication does not know them.
     unmarked: Vec<String>,
     /// Calls to S3 that failed.
-    spills: Vec<Timestamp>,
+    deferrals: Vec<Timestamp>,
     /// The bodies that a queue gave once more than need be, and when that was decided.
     doubled: Vec<(Timestamp, String)>,
 }
@@ -279,7 +282,7 @@ impl Causes {
             deletes,
             moves: at(Operation::Send),
             unmarked: marks.map(|strike| strike.resource.clone()).collect(),
-            spills: SPILL.into_iter().flat_map(at).collect(),
+            deferrals: DEFERRAL.into_iter().flat_map(at).collect(),
             doubled: world.queues.urls().iter().flat_map(|url| world.queues.doubled(url)).collect(),
         }
     }
@@ -306,7 +309,7 @@ impl Causes {
         OfMail {
             causes: self,
             own: format!("{campaign}/{id}"),
-            guarded: chaos.guard != "off",
+            guarded: chaos.deduplication != "off",
             copied: given_twice && unknown,
             unknown,
             put_back: stood(campaign).into_iter().chain(aside).collect(),
@@ -346,7 +349,7 @@ impl OfMail<'_> {
         // A copy stands in S3, and the mail in its queue.
         let copied = self.deferred
             && (crashed.iter().any(|(_, _, ended)| *ended <= again)
-                || self.causes.spills.iter().chain(deletes).any(|at| *at <= again));
+                || self.causes.deferrals.iter().chain(deletes).any(|at| *at <= again));
         deletes.iter().any(|at| within(*at, first))
             || moved
             || copied

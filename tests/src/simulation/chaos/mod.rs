@@ -38,7 +38,7 @@ pub struct Chaos {
     largest: u32,
     /// How far the clocks of two environments were apart.
     apart: Duration,
-    guard: &'static str,
+    deduplication: &'static str,
     /// When pollers were killed.
     crashes: Vec<Timestamp>,
     /// The id that was put on a queue twice.
@@ -95,7 +95,7 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Beside) {
     let quota = draw.pick(&[2.0, 5.0, 14.0, 14.0, 40.0]);
     let beside = Beside::draw(seed, quota);
     let merge = !draw.one_in(3);
-    let guard = draw.pick(&["off", "off", "resend", "park"]);
+    let deduplication = draw.pick(&["off", "off", "resend", "park"]);
     let unsent = draw.pick(&["timeout", "timeout", "release"]);
     let apart = Duration::from_millis(draw.pick(&[0, 0, 0, 400]));
     let half = i64::try_from(apart.as_nanos() / 2).unwrap_or(0);
@@ -108,7 +108,7 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Beside) {
     };
     let settings = settings
         .variable("TIDEGATE_UNSENT", unsent)
-        .variable("TIDEGATE_DUPLICATE_GUARD", guard)
+        .variable("TIDEGATE_DEDUPLICATION", deduplication)
         .variable("TIDEGATE_DAILY_RESERVE", draw.pick(&["0", "1%", "20"]));
     // Drawn beside the rest, so that a seed's story stays what it was.
     let limits = Draw::new(!seed).pick(&[
@@ -123,7 +123,7 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Beside) {
     let limits = if apart.is_zero() || !limits.contains('*') { limits } else { "gmail.com=3/s" };
     let settings = settings.variable("TIDEGATE_DOMAIN_LIMITS", limits);
     let story = format!(
-        "{quota}/s, limits {limits:?}, merge {merge}, unsent {unsent}, guard {guard}, clocks {apart:?} apart"
+        "{quota}/s, limits {limits:?}, merge {merge}, unsent {unsent}, deduplication {deduplication}, clocks {apart:?} apart"
     );
     let chaos = Chaos {
         world: World::new(beside.settings(settings)),
@@ -131,7 +131,7 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Beside) {
         highest_quota: quota,
         largest: 1,
         apart,
-        guard,
+        deduplication,
         crashes: Vec::new(),
         twice: None,
         poison: 0,
@@ -216,7 +216,7 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
 async fn storms(chaos: &mut Chaos, draw: &Draw, beside: &Beside, storm: u64) {
     let Chaos { world, story, crashes, highest_quota, .. } = chaos;
     let old = world.settings.poller().unwrap();
-    let new = world.settings.clone().variable("TIDEGATE_GUARD", 0.05).poller().unwrap();
+    let new = world.settings.clone().variable("TIDEGATE_RATE_MARGIN", 0.05).poller().unwrap();
     let another = draw.one_in(5).then(|| Duration::from_millis(draw.below(8_000)));
     if let Some(after) = another {
         story.push(format!("another scheduler after {after:?}"));

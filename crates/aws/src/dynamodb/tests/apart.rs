@@ -41,14 +41,14 @@ fn busy_control(campaigns: usize) -> Control {
         }),
         ..Control::default()
     };
-    control.pressure = serde_json::from_value(json!({
+    control.back_pressure = serde_json::from_value(json!({
         "level": "busy", "since": at, "calm_since": at, "read_at": at,
         "figures": {
             "backlog_mails": 9_876_543, "backlog_seconds": 12_345, "age_seconds": 4_321, "refused_millionths": 1_234,
         },
     }))
     .ok();
-    assert!(control.pressure.is_some());
+    assert!(control.back_pressure.is_some());
     control.hold(None, HoldReason::Paused, Hold::new("typo in the subject", at));
     for number in 0..campaigns {
         let name = format!("campaign-{number:0>55}");

@@ -5,7 +5,7 @@ use serde_json::json;
 use tidegate_core::bucket::Pace;
 use tidegate_core::email::Email;
 use tidegate_core::outcome::{Outcome, classify};
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Clock as _, Mailer as _};
 
 use super::*;
@@ -24,7 +24,7 @@ fn email() -> Email {
 
 /// What only a shared bucket would go by.
 fn pace() -> Pace {
-    Pace { rate: Rate::MIN, guard: Guard::default() }
+    Pace { rate: Rate::MIN, rate_margin: RateMargin::default() }
 }
 
 fn mailer(client: &aws_sdk_sesv2::Client) -> SesMailer {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tidegate_core::config::{BucketUrl, InvalidBucketUrl, KeyPrefix};
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::DomainTake;
 
 use crate::commands::OnStack;
@@ -69,8 +69,8 @@ pub(super) struct TakeArgs {
     #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
     pub(super) rate: Option<Rate>,
     /// What is held back of every rate [default: the poller's; with --url 0.02]
-    #[arg(long, value_name = "SHARE", value_parser = guard)]
-    pub(super) guard: Option<Guard>,
+    #[arg(long, value_name = "SHARE", value_parser = rate_margin)]
+    pub(super) rate_margin: Option<RateMargin>,
     /// Wait so long for a grant
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds)]
     pub(super) wait: Duration,
@@ -92,9 +92,9 @@ pub(super) struct ScriptArgs {
     /// The rate of the call that is shown
     #[arg(long, value_name = "PER_SECOND", default_value = "14", value_parser = rate)]
     pub(super) rate: Rate,
-    /// Its guard
-    #[arg(long, value_name = "SHARE", default_value = "0.02", value_parser = guard)]
-    pub(super) guard: Guard,
+    /// Its rate margin
+    #[arg(long, value_name = "SHARE", default_value = "0.02", value_parser = rate_margin)]
+    pub(super) rate_margin: RateMargin,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -156,9 +156,9 @@ fn rate(text: &str) -> Result<Rate, String> {
     rate.ok_or_else(|| "allowed is a number from 0.001 to 10000".to_owned())
 }
 
-fn guard(text: &str) -> Result<Guard, String> {
-    let guard = text.parse().ok().and_then(|share| Guard::new(share).ok());
-    guard.ok_or_else(|| "allowed is a number from 0.005 to 0.5".to_owned())
+fn rate_margin(text: &str) -> Result<RateMargin, String> {
+    let rate_margin = text.parse().ok().and_then(|share| RateMargin::new(share).ok());
+    rate_margin.ok_or_else(|| "allowed is a number from 0.005 to 0.5".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -5,7 +5,7 @@ mod args;
 use tidegate_aws::SystemClock;
 use tidegate_core::bucket::Pace;
 use tidegate_core::config::{BucketUrl, KeyPrefix, SharedBucketConfig};
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::quota;
 use tidegate_operate::bucket::{TakeOptions, TakeScript, levels, take};
 use tidegate_operate::page::Page;
@@ -68,10 +68,10 @@ async fn take_recipients(args: &TakeArgs, shell: &Shell) -> Result<CommandEnd, C
         (None, Some(stack)) => in_force(stack).await?,
         (None, None) => Rate::MIN, // refused above
     };
-    let poller = stack.map(|stack| stack.poller.guard);
-    let guard: Guard = args.guard.or(poller).unwrap_or_default();
+    let poller = stack.map(|stack| stack.poller.rate_margin);
+    let rate_margin: RateMargin = args.rate_margin.or(poller).unwrap_or_default();
     let (wanted, least) = args.amount();
-    let pace = Pace { rate, guard };
+    let pace = Pace { rate, rate_margin };
     let asked = TakeOptions { pace, wanted, least, domains, patience: args.wait };
     let report = take(&bucket, &SystemClock::new(), &asked).await?;
     shell.output.show(&report).map_err(CommandError::Terminal)?;
@@ -89,7 +89,7 @@ async fn in_force(stack: &Stack) -> Result<Rate, CommandError> {
 }
 
 fn script(args: &ScriptArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    let pace = Pace { rate: args.rate, guard: args.guard };
+    let pace = Pace { rate: args.rate, rate_margin: args.rate_margin };
     let script = TakeScript::of(SCRIPT, digest(), &args.prefix, pace);
     shell.output.show(&script).map_err(CommandError::Terminal)?;
     let mut how = Page::default();

@@ -156,11 +156,11 @@ pub(super) struct ExportArgs {
 /// Send them to their campaigns' queues again; without --go only show what would be sent
 ///
 /// A mail keeps its identity, has all its attempts again, and is one pass on, so that neither the merge
-/// queue nor the duplicate guard takes it for a copy of what was dead-lettered. Its dead letter is
+/// queue nor deduplication takes it for a copy of what was dead-lettered. Its dead letter is
 /// deleted once SQS has acknowledged it; what dies in between leaves both, and the second replay is the
-/// same mail to the merge queue for 5 minutes, and to the guard for as long as it keeps marks.
+/// same mail to the merge queue for 5 minutes, and to deduplication for as long as it keeps marks.
 ///
-/// What the guard knows as sent is never replayed. What may have been sent (parked as `unknown`, or
+/// What deduplication knows as sent is never replayed. What may have been sent (parked as `unknown`, or
 /// without an answer to its last send) is replayed only with --include-unknown.
 #[derive(Clone, Debug, Args)]
 pub(super) struct DeadReplayArgs {
@@ -192,7 +192,7 @@ pub(super) struct DeadReplayArgs {
 /// How a replay goes about it.
 #[derive(Clone, Debug, Args)]
 pub(super) struct PaceArgs {
-    /// Delete the dead letters of mails that the duplicate guard knows as sent
+    /// Delete the dead letters of mails that deduplication knows as sent
     #[arg(long)]
     pub(super) drop_sent: bool,
     /// Mails a second [default: half the rate in force]

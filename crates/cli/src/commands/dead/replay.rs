@@ -53,7 +53,7 @@ pub(super) async fn run(
         drop_sent: args.pace.drop_sent,
         campaign_queues,
         senders: stack.poller.allowed_senders.clone(),
-        guard: stack.poller.duplicate_guard,
+        deduplication: stack.poller.deduplication,
     };
     let reviewed = review(&reading, &options, &stack.ledger(), now).await?;
     if !args.go {

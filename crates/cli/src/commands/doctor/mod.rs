@@ -10,7 +10,7 @@ mod ses;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_operate::doctor::{DeploymentFacts, DoctorReport, Environments, ReadResult};
 use tidegate_operate::status::Status;
 
@@ -73,7 +73,7 @@ async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandE
         concurrency: lambda::concurrency(stack).await,
         roles,
         expiry: permissions::expiry(stack).await,
-        guarded: stack.poller.duplicate_guard != DuplicateGuard::Off,
+        guarded: stack.poller.deduplication != Deduplication::Off,
         clocks: clock::clocks(stack).await,
     })
 }

@@ -52,9 +52,9 @@ pub(super) async fn roles(
     let (ses, partition) = ses(dead_letter);
     let identity = |identity: &str| format!("{ses}identity/{identity}");
     let identities: Vec<String> = stack.poller.allowed_senders.identities().map(identity).collect();
-    let spill = stack.poller.spill.as_ref().map(|spill| {
-        let bucket = format!("arn:{partition}:s3:::{}", spill.bucket());
-        let objects = format!("{bucket}/{}", spill.key("mail", "any"));
+    let deferral = stack.poller.deferral.as_ref().map(|deferral| {
+        let bucket = format!("arn:{partition}:s3:::{}", deferral.bucket());
+        let objects = format!("{bucket}/{}", deferral.key("mail", "any"));
         (bucket, objects)
     });
     let arns = StackArns {
@@ -66,7 +66,7 @@ pub(super) async fn roles(
         express: express.first().map(String::as_str),
         domains: &domains,
         feedback: feedback.as_deref(),
-        spill: spill.as_ref().map(|(bucket, objects)| (bucket.as_str(), objects.as_str())),
+        deferral: deferral.as_ref().map(|(bucket, objects)| (bucket.as_str(), objects.as_str())),
         ses: &ses,
         tags: stack.scheduler.campaign_queues.is_some(),
         identities: &identities,

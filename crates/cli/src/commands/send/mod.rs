@@ -11,7 +11,7 @@ use std::time::Duration;
 pub use args::SendArgs;
 use tidegate_aws::SystemEntropy;
 use tidegate_core::config::Campaign;
-use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
 use tidegate_operate::level::{LedgerLevel, LevelPolicy};
@@ -145,9 +145,9 @@ fn planned(
     Ok(DryRun::new(places, &prepared.header, &state, &prepared.checked, ids_kept(stack), estimate))
 }
 
-/// How long the duplicate guard knows an id; none where it is off.
+/// How long deduplication knows an id; none where it is off.
 fn ids_kept(stack: &Stack) -> Option<Duration> {
-    (stack.poller.duplicate_guard != DuplicateGuard::Off).then_some(stack.poller.mark_kept)
+    (stack.poller.deduplication != Deduplication::Off).then_some(stack.poller.mark_kept)
 }
 
 async fn enqueue(

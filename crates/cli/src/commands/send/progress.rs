@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tidegate_core::pressure::Level;
+use tidegate_core::back_pressure::Level;
 use tidegate_operate::format::count;
 use tidegate_operate::send::SendProgress;
 

@@ -10,7 +10,7 @@ use tidegate_core::daily::DailyPolicy;
 use tidegate_core::domains::DomainLimits;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::rate::{Guard, Rate};
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{AccountStatus, Depth, PreviousClaim, Standing};
 use tidegate_operate::redact::AddressVisibility;
@@ -27,7 +27,7 @@ fn facts(seconds: u64) -> StackFacts {
     let previous = PreviousClaim {
         window: Window::containing(at),
         rate: Rate::per_second(14.0).unwrap(),
-        guard: Guard::default(),
+        rate_margin: RateMargin::default(),
         limits: 0,
         factor: RateFactor::default(),
     };
@@ -47,7 +47,7 @@ fn facts(seconds: u64) -> StackFacts {
         settings: StatusSettings {
             stack: "tidegate".to_owned(),
             cap: Cap { quota: None, daily: DailyPolicy::default() },
-            guard: Guard::default(),
+            rate_margin: RateMargin::default(),
             domains: DomainLimits::default(),
             idle_wake: 1,
             addresses: AddressVisibility::Masked,

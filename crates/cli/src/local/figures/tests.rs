@@ -16,8 +16,8 @@ fn plan(quota: f64, big: u64, small: u64) -> LocalPlan {
 }
 
 /// A perfect regulator's arrivals: a mail a slot, every tenth of the small campaign while it lasts.
-fn perfect(plan: &LocalPlan, guard: f64) -> Vec<MailArrival> {
-    let period = (1.0 + guard) / plan.quota;
+fn perfect(plan: &LocalPlan, rate_margin: f64) -> Vec<MailArrival> {
+    let period = (1.0 + rate_margin) / plan.quota;
     let mut left: Vec<u64> = plan.campaigns.iter().map(|campaign| campaign.mails).collect();
     (0..plan.mails())
         .map(|slot| {

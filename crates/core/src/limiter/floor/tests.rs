@@ -3,7 +3,7 @@ use crate::cycle::Cycle;
 use crate::email::Priority;
 use crate::grid::SlotGrid;
 use crate::limiter::{Acquired, Next, Waiting};
-use crate::rate::{Guard, Rate};
+use crate::rate::{Rate, RateMargin};
 use crate::timestamp::Window;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 const WINDOW: Window = Window::from_epoch_second(1_763_670_967);
 
 fn limiter(rate: f64, weights: &[u32], floor: u8) -> Limiter<u32> {
-    let grid = SlotGrid::new(Rate::per_second(rate).unwrap(), Guard::default());
+    let grid = SlotGrid::new(Rate::per_second(rate).unwrap(), RateMargin::default());
     Limiter::new(grid, grid.slots_of(WINDOW), Cycle::new(weights).unwrap()).with_floor(Floor(floor))
 }
 

@@ -1,8 +1,8 @@
 //! The drain: receives what the window's slots can take, and sends it, a slot a recipient.
 
+mod deduplication;
 mod domains;
 mod express;
-mod guard;
 mod outcome;
 mod probe;
 mod receive;
@@ -78,7 +78,9 @@ pub(super) async fn drain<E: Environment>(
             }
         };
         changes.extend(state.take_changes().into_iter().map(|change| apply(ctx, change)));
-        markings.extend(state.take_markings().into_iter().map(|marking| guard::run(ctx, marking)));
+        markings.extend(
+            state.take_markings().into_iter().map(|marking| deduplication::run(ctx, marking)),
+        );
         let quiet =
             receives.is_empty() && sends.is_empty() && changes.is_empty() && markings.is_empty();
         let until = match wake {
@@ -113,7 +115,9 @@ pub(super) async fn drain<E: Environment>(
     }
     state.leave_the_rest();
     loop {
-        markings.extend(state.take_markings().into_iter().map(|marking| guard::run(ctx, marking)));
+        markings.extend(
+            state.take_markings().into_iter().map(|marking| deduplication::run(ctx, marking)),
+        );
         match markings.next().await {
             Some(done) => state.marking_done(done),
             None => return state.finish(),
@@ -138,7 +142,7 @@ async fn send<E: Environment>(
 ) -> Sent {
     let started = ctx.monotonic();
     let id = message.envelope.identity.id();
-    let pace = Pace { rate: ctx.plan.rate, guard: ctx.config.guard };
+    let pace = Pace { rate: ctx.plan.rate, rate_margin: ctx.config.rate_margin };
     let domains = ctx.plan.domains.takes(&message.demands);
     let campaign = &message.envelope.campaign;
     let mail = Mail { email: &message.email, campaign, id: &id, pace, domains: &domains };

@@ -10,8 +10,8 @@ use tidegate_core::outcome::{Failure, Outcome, classify};
 use tidegate_core::refusals::Run;
 
 use super::Sent;
+use super::deduplication::Fate;
 use super::domains::is_kept_close;
-use super::guard::Fate;
 use super::state::{Drain, Stage};
 use crate::environment::Environment;
 use crate::poll::changes::Change;

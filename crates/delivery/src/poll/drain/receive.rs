@@ -13,12 +13,12 @@ use super::probe::Probe;
 use super::state::{Drain, Stage};
 use crate::environment::Environment;
 use crate::poll::context::Context;
+use crate::poll::deferral::Sorted;
 use crate::poll::domains::{DomainMoves, idle_key};
 use crate::poll::message::{Message, Source, read};
 use crate::poll::outcome::reject;
 use crate::poll::plan::PlannedCampaign;
 use crate::poll::report::signed;
-use crate::poll::spill::Sorted;
 use crate::poll::supply::{Supply, Verdict};
 use crate::ports::{MERGE_QUEUE, QueueUrl};
 
@@ -159,7 +159,7 @@ impl<E: Environment> Drain<'_, E> {
         if !fresh || source.line == Line::Express {
             return Sorted::Sent(message);
         }
-        let sorted = self.ctx.spiller.sort(message);
+        let sorted = self.ctx.deferral_writer.sort(message);
         if !matches!(sorted, Sorted::Sent(_)) {
             self.buffered.set(self.buffered.get().saturating_sub(1));
         }

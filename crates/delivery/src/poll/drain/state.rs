@@ -15,9 +15,9 @@ use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
 use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::refusals::Run;
 
+use super::deduplication::Marking;
 use super::domains::{self, DomainLine};
 use super::express::{self, Express};
-use super::guard::Marking;
 use super::probe::Probe;
 use super::receive::direct_lanes;
 use crate::environment::Environment;

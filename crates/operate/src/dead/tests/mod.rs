@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
-use tidegate_core::duplicate_guard::DuplicateGuard;
+use tidegate_core::deduplication::Deduplication;
 use tidegate_core::email::AllowedSenders;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues as _};
@@ -32,7 +32,7 @@ struct Bench {
     clock: SimClock,
     plan: FaultPlan,
     dead: QueueUrl,
-    guard: DuplicateGuard,
+    deduplication: Deduplication,
 }
 
 fn url(name: &str) -> QueueUrl {
@@ -55,7 +55,7 @@ impl Bench {
             memory,
             plan,
             dead: url("dead"),
-            guard: DuplicateGuard::Off,
+            deduplication: Deduplication::Off,
         }
     }
 
@@ -77,7 +77,7 @@ impl Bench {
             drop_sent: include_unknown,
             campaign_queues: ["big", "small"].map(|name| (name.to_owned(), url(name))).into(),
             senders: AllowedSenders::everyone(),
-            guard: self.guard,
+            deduplication: self.deduplication,
         };
         let reading = self.read().await;
         review(&reading, &options, &self.ledger, self.universe.now()).await.unwrap()

@@ -1,4 +1,4 @@
-use tidegate_core::duplicate_guard::MarkState;
+use tidegate_core::deduplication::MarkState;
 use tidegate_delivery::ports::{FailureKind, History as _, MarkRequest, Marked, Marks as _};
 use tidegate_memory::{Fault, Latency, Operation, Rule};
 
@@ -52,7 +52,7 @@ async fn a_replayed_mail_keeps_its_identity_and_body_and_has_a_higher_pass_and_a
 #[tokio::test(start_paused = true)]
 async fn what_was_or_may_have_been_sent_is_not_replayed_by_itself() {
     let mut bench = Bench::new();
-    bench.guard = DuplicateGuard::Park;
+    bench.deduplication = Deduplication::Park;
     let lost = |id| letter("big", id, (Some("ConnectionFailed"), None), "reset");
     bench.put(&[refused("big", "no", "X"), refused("big", "sent", "X"), lost("lost")]).await;
     bench.put(&[parked("big", "parked"), refused("big", "old", "X")]).await;
@@ -79,7 +79,7 @@ async fn what_was_or_may_have_been_sent_is_not_replayed_by_itself() {
 #[tokio::test(start_paused = true)]
 async fn what_is_sent_between_review_and_replay_stays() {
     let mut bench = Bench::new();
-    bench.guard = DuplicateGuard::Resend;
+    bench.deduplication = Deduplication::Resend;
     bench.put(&several(3)).await;
     let review = bench.review(LetterFilter::default(), false).await;
     mark(&bench, "m-1", MarkState::Sent).await;
@@ -88,7 +88,7 @@ async fn what_is_sent_between_review_and_replay_stays() {
     assert_eq!(bench.standing("dead").len(), 1);
 }
 
-/// Each would go out a pass on from its own, so neither the merge queue nor the guard knows them as one.
+/// Each would go out a pass on from its own, so neither the merge queue nor deduplication knows them as one.
 #[tokio::test(start_paused = true)]
 async fn of_several_letters_of_one_mail_only_the_newest_is_replayed() {
     let bench = Bench::new();
@@ -249,7 +249,7 @@ async fn a_letter_that_is_gone_is_given_up_while_others_come() {
 #[tokio::test(start_paused = true)]
 async fn with_letters_to_delete_that_are_gone_it_is_not_whole() {
     let mut bench = Bench::new();
-    bench.guard = DuplicateGuard::Park;
+    bench.deduplication = Deduplication::Park;
     bench.put(&several(1)).await;
     mark(&bench, "m-0", MarkState::Sent).await;
     let review = bench.review(LetterFilter::default(), true).await;

@@ -1,0 +1,143 @@
+//! From which figures on a level is reached: `depth=4h,age=6h,refused=5%`.
+
+use std::fmt;
+
+use super::Figures;
+
+/// What is allowed as thresholds, in words.
+pub const ALLOWED: &str = "off, or one or more of depth=TIME, age=TIME and refused=SHARE with commas between, each once, such as depth=4h,age=6h,refused=5% (times from 1m to 14d: whole numbers with s, m, h or d; shares from 0.1% to 100%)";
+
+/// SQS keeps no message longer.
+const MOST_SECONDS: u64 = 14 * 86_400;
+/// A minute's figures say nothing about less.
+const LEAST_SECONDS: u64 = 60;
+
+/// From which figures on a level is reached: any one of them is enough; one that is left out never is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Seconds of sending at the quota in force that the backlog takes.
+    pub depth: Option<u64>,
+    /// Seconds that mail had waited as it went.
+    pub age: Option<u64>,
+    /// Sends refused for the rate, in millionths.
+    pub refused: Option<u64>,
+}
+
+impl Thresholds {
+    /// Reads `depth=4h,age=6h,refused=5%`, parts of it, or `off`.
+    ///
+    /// ```
+    /// use tidegate_core::back_pressure::Thresholds;
+    /// let read = Thresholds::parse("age=90m, refused=2.5%").unwrap();
+    /// assert_eq!((read.depth, read.age, read.refused), (None, Some(5_400), Some(25_000)));
+    /// assert_eq!(read.to_string(), "age=90m,refused=2.5%");
+    /// assert_eq!(Thresholds::parse("depth=4"), None);
+    /// ```
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut read = Self::default();
+        if text == "off" {
+            return Some(read);
+        }
+        for part in text.split(',') {
+            let (name, value) = part.trim().split_once('=')?;
+            let (place, value) = match name.trim() {
+                "depth" => (&mut read.depth, seconds(value)?),
+                "age" => (&mut read.age, seconds(value)?),
+                "refused" => (&mut read.refused, share(value)?),
+                _ => return None,
+            };
+            if place.replace(value).is_some() {
+                return None;
+            }
+        }
+        Some(read)
+    }
+
+    /// Whether a figure is at `percent` of its threshold or above.
+    pub(super) fn reached(&self, figures: &Figures, percent: u64) -> bool {
+        [
+            (self.depth, figures.backlog_seconds),
+            (self.age, figures.age_seconds),
+            (self.refused, figures.refused_millionths),
+        ]
+        .into_iter()
+        .any(|pair| match pair {
+            (Some(threshold), Some(figure)) => {
+                figure.saturating_mul(100) >= threshold.saturating_mul(percent)
+            }
+            _ => false,
+        })
+    }
+
+    /// These, each raised to its fellow in `lower` where it lies below.
+    pub fn at_least(&self, lower: &Self) -> Self {
+        let of = |upper: Option<u64>, lower: Option<u64>| upper.map(|upper| Some(upper).max(lower));
+        Self {
+            depth: of(self.depth, lower.depth).flatten(),
+            age: of(self.age, lower.age).flatten(),
+            refused: of(self.refused, lower.refused).flatten(),
+        }
+    }
+
+    /// Whether none of these lies below its fellow in `lower`.
+    pub fn is_above(&self, lower: &Self) -> bool {
+        let parts = |t: &Self| [t.depth, t.age, t.refused];
+        parts(self).into_iter().zip(parts(lower)).all(|pair| match pair {
+            (Some(upper), Some(lower)) => upper >= lower,
+            _ => true,
+        })
+    }
+}
+
+impl fmt::Display for Thresholds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |name: &str, seconds: u64| format!("{name}={}", in_units(seconds));
+        let share = |millionths: u64| {
+            let (whole, rest) = (millionths / 10_000, millionths % 10_000);
+            let rest = format!("{rest:04}");
+            match rest.trim_end_matches('0') {
+                "" => format!("refused={whole}%"),
+                rest => format!("refused={whole}.{rest}%"),
+            }
+        };
+        let parts = [
+            self.depth.map(|seconds| time("depth", seconds)),
+            self.age.map(|seconds| time("age", seconds)),
+            self.refused.map(share),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        f.write_str(if parts.is_empty() { "off" } else { "" })?;
+        f.write_str(&parts.join(","))
+    }
+}
+
+/// In the largest unit that gives a whole number, days as hours.
+fn in_units(seconds: u64) -> String {
+    let units = [(3_600, 'h'), (60, 'm'), (1, 's')];
+    let fits = units.into_iter().find(|(length, _)| seconds.is_multiple_of(*length));
+    let (length, unit) = fits.unwrap_or((1, 's'));
+    format!("{}{unit}", seconds / length)
+}
+
+fn seconds(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let unit = text.chars().last()?;
+    let length = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    let number = text.strip_suffix(unit)?;
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds = number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(length)?;
+    (LEAST_SECONDS..=MOST_SECONDS).contains(&seconds).then_some(seconds)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0.1 to 100")]
+fn share(text: &str) -> Option<u64> {
+    let number = text.trim().strip_suffix('%')?.trim_end();
+    let percent: f64 = number.parse().ok()?;
+    (0.1..=100.0).contains(&percent).then(|| (percent * 1e4).round() as u64)
+}

@@ -1,0 +1,135 @@
+//! Back-back-pressure and deferral: `TIDEGATE_BACK_PRESSURE_…` and `TIDEGATE_DEFERRAL…`.
+
+use super::Campaigns;
+use super::settings;
+use super::variables::Variables;
+use crate::back_pressure::{ALLOWED_THRESHOLDS, Policy, Thresholds};
+use crate::deferral::{ALLOWED_LOCATION, Location};
+
+const BUSY: &str = "TIDEGATE_BACK_PRESSURE_BUSY";
+const OVERLOADED: &str = "TIDEGATE_BACK_PRESSURE_OVERLOADED";
+
+/// What the scheduler judges the level by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackPressureConfig {
+    /// `TIDEGATE_CAMPAIGNS`, as the poller has it.
+    pub campaigns: Campaigns,
+    /// `TIDEGATE_MERGE_QUEUE_URL`, as the poller has it.
+    pub merge_queue_url: Option<String>,
+    /// `TIDEGATE_EXPRESS_QUEUE_URL`, as the poller has it.
+    pub express_queue_url: Option<String>,
+    /// `TIDEGATE_BACK_PRESSURE_BUSY` and `TIDEGATE_BACK_PRESSURE_OVERLOADED`.
+    pub policy: Policy,
+    /// `TIDEGATE_DEFERRAL_REPLAY`, default `auto`: deferred mail is brought back once the level is clear.
+    /// Never without `TIDEGATE_DEFERRAL`.
+    pub replays: bool,
+}
+
+impl Variables<'_> {
+    /// None where the scheduler does not know the campaigns: then there is no level.
+    pub(super) fn back_pressure(&mut self) -> Option<BackPressureConfig> {
+        let policy = self.back_pressure_policy();
+        let campaigns =
+            self.optional("TIDEGATE_CAMPAIGNS", super::campaigns::ALLOWED, Campaigns::parse);
+        let merge_queue_url = self.queue_url("TIDEGATE_MERGE_QUEUE_URL", Some(true));
+        let express_queue_url = self.queue_url("TIDEGATE_EXPRESS_QUEUE_URL", Some(false));
+        let replays = |text: &str| match text {
+            "auto" => Some(true),
+            "off" => Some(false),
+            _ => None,
+        };
+        let replays = self.setting(&settings::DEFERRAL_REPLAY, replays, true);
+        Some(BackPressureConfig {
+            campaigns: campaigns?,
+            merge_queue_url,
+            express_queue_url,
+            policy,
+            replays,
+        })
+    }
+
+    fn back_pressure_policy(&mut self) -> Policy {
+        let default = Policy::default();
+        let busy = self.parsed(BUSY, ALLOWED_THRESHOLDS, Thresholds::parse, default.busy);
+        let given = self.optional(OVERLOADED, ALLOWED_THRESHOLDS, Thresholds::parse);
+        if given.is_some_and(|given| !given.is_above(&busy)) {
+            self.refuse(OVERLOADED, format!("nothing below {BUSY}, which is {busy}"));
+        }
+        Policy { busy, overloaded: given.unwrap_or_else(|| default.overloaded.at_least(&busy)) }
+    }
+
+    /// Where deferred mail stands; none defers none.
+    pub(super) fn deferral(&mut self) -> Option<Location> {
+        self.optional("TIDEGATE_DEFERRAL", ALLOWED_LOCATION, Location::parse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::{ConfigError, PollerConfig, SchedulerConfig};
+    use super::*;
+
+    fn lookup<'a>(given: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        let needed = [
+            ("TIDEGATE_POLLER_FUNCTION", "poller"),
+            ("TIDEGATE_LEDGER", "dynamodb:ledger"),
+            ("TIDEGATE_CAMPAIGNS", "ledger"),
+            ("TIDEGATE_DEAD_LETTER_QUEUE_URL", "https://sqs.example/1/dead"),
+        ];
+        let all: BTreeMap<_, _> = needed.into_iter().chain(given.iter().copied()).collect();
+        move |name| all.get(name).map(|value| (*value).to_owned())
+    }
+
+    fn read(given: &[(&str, &str)]) -> Result<Option<BackPressureConfig>, ConfigError> {
+        SchedulerConfig::from_variables(lookup(given)).map(|config| config.back_pressure)
+    }
+
+    #[test]
+    fn without_campaigns_there_is_no_level_and_with_them_the_defaults_hold() {
+        assert_eq!(read(&[("TIDEGATE_CAMPAIGNS", "")]).unwrap(), None);
+        let config = read(&[]).unwrap().unwrap();
+        assert_eq!(config.campaigns, Campaigns::Ledger);
+        assert_eq!(config.policy, Policy::default());
+        assert!(config.replays);
+    }
+
+    #[test]
+    fn parts_may_be_left_out_and_what_is_not_given_follows_the_lower_level() {
+        let given = [(BUSY, "depth=4h,age=96h"), ("TIDEGATE_DEFERRAL_REPLAY", "off")];
+        let config = read(&given).unwrap().unwrap();
+        assert_eq!(config.policy.busy.refused, None);
+        assert_eq!(config.policy.overloaded.depth, Some(48 * 3_600));
+        assert_eq!(config.policy.overloaded.age, Some(96 * 3_600));
+        assert!(!config.replays);
+    }
+
+    #[test]
+    fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
+        for (name, value, allowed) in [
+            (BUSY, "depth=4", "off, or one or more of depth=TIME"),
+            (OVERLOADED, "age=1h", "nothing below TIDEGATE_BACK_PRESSURE_BUSY, which is depth=12h"),
+            ("TIDEGATE_DEFERRAL_REPLAY", "on", "auto or off"),
+            ("TIDEGATE_DEFERRAL", "bucket", "s3://BUCKET or s3://BUCKET/PREFIX"),
+            ("TIDEGATE_MERGE_QUEUE_URL", "https://sqs.example/1/x", "ending in .fifo"),
+        ] {
+            let text = read(&[(name, value)]).unwrap_err().to_string();
+            let shown = format!("{name} is \"{value}\"; allowed is ");
+            assert!(text.starts_with(&shown) && text.contains(allowed), "{text}");
+        }
+    }
+
+    #[test]
+    fn both_functions_read_where_deferred_mail_stands() {
+        let given = [("TIDEGATE_DEFERRAL", "s3://tides/deferral")];
+        let poller = PollerConfig::from_variables(lookup(&given)).unwrap().deferral;
+        let scheduler = SchedulerConfig::from_variables(lookup(&given)).unwrap().deferral;
+        assert_eq!(
+            poller.as_ref().map(ToString::to_string).as_deref(),
+            Some("s3://tides/deferral")
+        );
+        assert_eq!(poller, scheduler);
+        assert_eq!(PollerConfig::from_variables(lookup(&[])).unwrap().deferral, None);
+    }
+}

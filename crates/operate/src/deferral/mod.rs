@@ -1,0 +1,86 @@
+//! Deferred mail: what stands in the store, and bringing it back.
+
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tidegate_core::Window;
+use tidegate_core::identity::EpochMillis;
+use tidegate_delivery::ports::{DeferralStore, PortError};
+use tidegate_delivery::replay::BroughtBack;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Deferred {
+    pub objects: u64,
+    /// Mails; of an object that is half brought back all of them.
+    pub mails: u64,
+    pub bytes: u64,
+    /// The window of the oldest object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest: Option<Window>,
+}
+
+impl Deferred {
+    fn add(&mut self, window: Window, mails: u64, bytes: u64) {
+        self.objects += 1;
+        self.mails += mails;
+        self.bytes += bytes;
+        self.oldest = Some(self.oldest.map_or(window, |oldest| oldest.min(window)));
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeferredList {
+    pub location: String,
+    #[serde(flatten)]
+    pub all: Deferred,
+    pub campaigns: BTreeMap<String, Deferred>,
+    /// Campaigns that the stack does not have (any more): their mail has nowhere to go.
+    pub unknown_campaigns: Vec<String>,
+    pub strange: Vec<String>,
+    #[serde(skip)]
+    pub now: Option<EpochMillis>,
+}
+
+/// Lists all objects.
+///
+/// # Errors
+/// [`PortError`]; never a part of the list.
+pub async fn list(
+    deferral: &impl DeferralStore,
+    location: &str,
+    campaigns: &[String],
+    now: EpochMillis,
+) -> Result<DeferredList, PortError> {
+    let mut listed =
+        DeferredList { location: location.to_owned(), now: Some(now), ..DeferredList::default() };
+    let mut after = None;
+    loop {
+        let page = deferral.list(after.as_deref()).await?;
+        for object in page.objects {
+            let (name, bytes) = (object.name, object.bytes);
+            listed.all.add(name.window, name.mails, bytes);
+            let of = listed.campaigns.entry(name.campaign).or_default();
+            of.add(name.window, name.mails, bytes);
+        }
+        listed.strange.extend(page.strange);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let unknown = listed.campaigns.keys().filter(|name| !campaigns.contains(name));
+    listed.unknown_campaigns = unknown.cloned().collect();
+    Ok(listed)
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeferralReplayReport {
+    /// What was brought back, and what was left.
+    #[serde(flatten)]
+    pub done: BroughtBack,
+    pub interrupted: bool,
+}
