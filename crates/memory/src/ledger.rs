@@ -177,9 +177,9 @@ impl LedgerState {
         }
         self.units.add_written(of_claim(&stored));
         let written = stored.apart.values().filter(|(at, _)| at.version == version + 1);
-        // Twice what a single write costs: they are in a transaction.
+        // A transactional write costs twice as much as a single one.
         written.for_each(|(_, text)| self.units.add_written(2 * text.len()));
-        // A member that the writer did not read stays where it is, and so does its reference.
+        // Members that the writer did not read keep their items and references.
         let before = std::mem::replace(&mut self.control, stored);
         let stored_apart: Vec<String> =
             self.control.references().map(|(name, _)| name.to_owned()).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::identity::EpochMillis;
 
-/// A count with its thousands set apart.
+/// A count with a comma between thousands.
 ///
 /// ```
 /// assert_eq!(tidegate_operate::format::count(1_234_567), "1,234,567");
@@ -22,7 +22,7 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// A span in its two largest units, rounded down.
+/// A duration in its two largest units, rounded down.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,7 +56,7 @@ pub fn time(at: EpochMillis) -> String {
     format!("{} UTC", seconds.replace('T', " "))
 }
 
-/// A number a second, with as many decimals as it needs, at most two.
+/// A rate per second with at most two decimals.
 ///
 /// ```
 /// use tidegate_operate::format::rate;
@@ -93,7 +93,8 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// The error with its causes; what a cause repeats is said once.
+/// The error with its causes, joined by colons. A cause whose text an outer error contains is left
+/// out.
 pub fn in_full(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     let mut said: Vec<String> = Vec::new();

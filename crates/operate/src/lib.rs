@@ -1,8 +1,9 @@
-//! What an operator does with a running stack: use cases over the ports of [`tidegate_delivery`],
-//! each giving a report that is written as JSON for machines and as a [`Page`](page::Page) for people.
+//! The operator's use cases on a running stack, over the ports of [`tidegate_delivery`]. Each
+//! returns a report that can be written as JSON for machines and as a [`Page`](page::Page) for
+//! people.
 //!
-//! The command line (`tidegate`) and the tests run the same functions: the one on AWS, the others in
-//! memory under simulated time.
+//! The command line (`tidegate`) and the tests call the same functions: one with the AWS adapters,
+//! the other in memory under simulated time.
 
 pub mod bucket;
 pub mod dead;

@@ -1,8 +1,8 @@
-//! Addresses are masked unless they are asked for.
+//! Masks e-mail addresses in output, unless they are requested.
 
 use tidegate_core::identity::Identity;
 
-/// What an `@` is written as: itself, in a URL, in JSON.
+/// The forms of an `@`: plain, in a URL, in JSON.
 const AT: [&str; 3] = ["@", "%40", r"\u0040"];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum AddressVisibility {
 }
 
 impl AddressVisibility {
-    /// An address as it is shown: masked, all but what follows the last `@` (or `%40`, as in a URL).
+    /// Shows an address; masked, only the part after the last `@` (or `%40`, as in a URL) remains.
     ///
     /// ```
     /// use tidegate_operate::redact::Addresses;
@@ -32,7 +32,7 @@ impl AddressVisibility {
         if domain.is_empty() { "***".to_owned() } else { format!("***@{domain}") }
     }
 
-    /// A text in which addresses may stand: masked, each word with an `@` (or `%40`) in it.
+    /// Shows a text that may contain addresses; each word with an `@` (or `%40`) is masked.
     ///
     /// ```
     /// use tidegate_operate::redact::Addresses;
@@ -51,7 +51,7 @@ impl AddressVisibility {
         text.split_inclusive(char::is_whitespace).map(masked).collect()
     }
 
-    /// An identity, whose id may be an address: masked, all but its campaign.
+    /// Shows an identity. Its id may be an address, which is masked; the campaign stays.
     ///
     /// ```
     /// use tidegate_core::identity::Identity;

@@ -83,7 +83,6 @@ pub struct World {
     pub schedule_reports: RefCell<Vec<ScheduleReport>>,
     /// The reports of the scheduler's other work: feedback, back-pressure, replay of deferred mail.
     pub minute_reports: RefCell<Vec<MinuteReport>>,
-    /// The configuration of new environments.
     pub(crate) poller: RefCell<PollerConfig>,
     scheduler: SchedulerConfig,
     gauge: Gauge,

@@ -71,7 +71,8 @@ impl<Q: Queues> Faulty<Q> {
         let passed: Vec<T> =
             entries.iter().zip(&refused).filter(|(_, r)| !**r).map(|(e, _)| e.clone()).collect();
         let acted = async {
-            // An empty batch of the caller's own is SQS's to refuse.
+            // If every entry is refused, no call is left to make. A batch that the caller sends
+            // empty is passed on: SQS refuses it.
             if passed.is_empty() && !entries.is_empty() {
                 Ok(Vec::new())
             } else {

@@ -107,7 +107,7 @@ impl Queue {
             sequence,
             StoredMessage {
                 id,
-                // As over a wire: nobody shares it.
+                // A copy, as over a network: no later change of the sender shows here.
                 body: Arc::from(&*message.body),
                 attributes: attributes.map(|(n, v)| ((*n).to_owned(), v.clone())).collect(),
                 sent_at: now,

@@ -57,7 +57,7 @@ impl Default for QueueSettings {
     }
 }
 
-/// Where a message stands on its queue.
+/// The state of a message on its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageState {
     Visible,

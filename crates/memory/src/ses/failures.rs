@@ -29,7 +29,7 @@ pub fn sending_paused() -> Failure {
     answered(400, "SendingPausedException", "Sending paused for this account.")
 }
 
-/// SES rejects this mail permanently.
+/// SES rejects this mail permanently: its recipient is on the suppression list.
 pub fn rejected() -> Failure {
     answered(400, "MessageRejected", "Address is on the suppression list for your account.")
 }

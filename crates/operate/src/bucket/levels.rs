@@ -7,29 +7,30 @@ use super::ACCOUNT;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BucketsReport {
     pub at: String,
-    /// Each bucket that says something: the account's first.
+    /// Every bucket that has a key on the server, the account's first. A bucket without a key is
+    /// full.
     pub buckets: Vec<BucketStatus>,
 }
 
-/// How one bucket stands, as its last taker would find it.
+/// The state of one bucket, by the rate and margin of its last client.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BucketStatus {
     pub bucket: String,
-    /// Recipients a second that it lets through: the rate less the rate margin.
+    /// Recipients per second that it grants: the rate less the rate margin.
     pub per_second: f64,
     /// How many takes of one recipient would be granted now.
     pub free_now: u64,
-    /// In how many milliseconds one would be; 0 now.
+    /// Milliseconds until a take of one recipient would be granted; 0 if now.
     pub next_free_ms: f64,
-    /// When that is, by the server's clock.
+    /// The same as a time of the server's clock.
     pub next_free_at: String,
     pub period_us: u64,
-    /// How far ahead it may be full, microseconds.
+    /// How far ahead of its rate it may grant, in microseconds.
     pub tolerance_us: u64,
 }
 
 impl BucketsReport {
-    /// `levels` at `now`, in microseconds of the server's clock.
+    /// Reports `levels` at `now`, which is in microseconds of the server's clock.
     #[expect(clippy::cast_precision_loss, reason = "shown with two or three decimals")]
     pub fn of(now: u64, levels: &[BucketLevel]) -> Self {
         let at = |micros: u64| Timestamp::from_nanos(micros.saturating_mul(1_000)).to_string();

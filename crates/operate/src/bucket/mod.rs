@@ -1,4 +1,4 @@
-//! `tidegate bucket`: takes from the shared bucket, and looks at it.
+//! `tidegate bucket`: takes from the shared bucket, and shows its state.
 
 mod levels;
 mod script;
@@ -11,13 +11,13 @@ pub use take::{TakeOptions, TakeRefusal, TakeReport};
 
 use tidegate_delivery::ports::{Bucket, BucketLevels, Clock, PortError};
 
-/// What the account's bucket is called in reports.
+/// The name of the account's bucket in reports.
 const ACCOUNT: &str = "account";
 
-/// Takes what is asked for, waiting for it as long as `asked` says.
+/// Takes from the bucket, and waits out refusals as long as `asked.patience` allows.
 ///
 /// # Errors
-/// [`PortError`] where the bucket does not answer: nobody knows then whether the last take was granted.
+/// [`PortError`] if the bucket does not answer. It is then unknown whether the last take was granted.
 pub async fn take(
     bucket: &impl Bucket,
     clock: &impl Clock,

@@ -2,7 +2,7 @@ use serde::Serialize;
 use tidegate_core::bucket::{Pace, Terms};
 use tidegate_core::config::KeyPrefix;
 
-/// The script, and a call of it.
+/// The Lua script of the bucket, with an example call for other software.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TakeScript {
     pub script: String,
@@ -11,9 +11,9 @@ pub struct TakeScript {
     pub key: String,
     /// A domain's key begins with this.
     pub domain_keys: String,
-    /// What a recipient costs at the rate that was asked for, microseconds.
+    /// The cost of one recipient at the given rate, in microseconds.
     pub period_us: u64,
-    /// The tolerance at the rate margin that was asked for, microseconds.
+    /// The tolerance at the given rate margin, in microseconds.
     pub tolerance_us: u64,
     /// A call that takes one recipient.
     pub example: String,

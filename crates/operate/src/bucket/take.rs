@@ -8,22 +8,22 @@ use tidegate_delivery::ports::{Answer, Bucket, Clock, DomainTake, PortError, Tak
 
 use super::ACCOUNT;
 
-/// What is to be taken, and how long to wait for it.
+/// The recipients to take, and how long to wait for them.
 #[derive(Clone, Debug)]
 pub struct TakeOptions {
     pub pace: Pace,
     pub wanted: u32,
-    /// The fewest that are of use: as many for a mail, 1 for a claim.
+    /// The fewest recipients that are of use: all of them for a mail, 1 for a claim.
     pub least: u32,
-    /// What is taken of domains' buckets beside it.
+    /// Recipients to take from domains' buckets in the same step.
     pub domains: Vec<DomainTake>,
-    /// How long a refusal is waited out.
+    /// How long to retry after refusals.
     pub patience: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TakeReport {
-    /// How many recipients may go now; 0: nothing was taken.
+    /// Recipients that may be sent now; 0 if nothing was taken.
     pub granted: u32,
     pub wanted: u32,
     /// Recipients taken of each domain's bucket, where it was granted.
@@ -32,18 +32,18 @@ pub struct TakeReport {
     pub at: String,
     /// The same, in microseconds since the epoch.
     pub at_micros: u64,
-    /// What was waited before it, milliseconds.
+    /// Time spent waiting out refusals, in milliseconds, without the calls themselves.
     pub waited_ms: u64,
-    /// Why not, where it was refused.
+    /// The refusal, if nothing was granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<TakeRefusal>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TakeRefusal {
-    /// Whose bucket waits longest: a domain's name, or `account`.
+    /// The bucket that needs the longest wait: a domain's name, or `account`.
     pub by: String,
-    /// Earlier than after this it would be refused again, milliseconds.
+    /// Milliseconds until a new attempt can succeed.
     pub again_after_ms: f64,
 }
 

@@ -69,7 +69,7 @@ fn row(level: &BucketStatus) -> [Span; 4] {
     ]
 }
 
-/// Milliseconds below a minute, else as a span.
+/// A wait in milliseconds below a minute, else in larger units.
 fn soon(wait: Duration) -> String {
     if wait < Duration::from_mins(1) {
         format!("{} ms", count(u64::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)))
@@ -82,7 +82,7 @@ const fn ms_of(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// The script itself, to be loaded as it is.
+/// Prints the script alone, so that standard output can be loaded into the server.
 impl View for TakeScript {
     fn view(&self, page: &mut Page) {
         for line in self.script.lines() {
@@ -92,7 +92,7 @@ impl View for TakeScript {
 }
 
 impl TakeScript {
-    /// How to call it: said beside the script.
+    /// Explains how to call the script; printed to standard error.
     pub fn say_how(&self, page: &mut Page) {
         page.heading("To take one recipient of the account");
         page.line(Tone::Plain, format!("  SCRIPT LOAD   gives {}", self.sha1));

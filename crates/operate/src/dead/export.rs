@@ -13,18 +13,18 @@ use crate::redact::AddressVisibility;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ExportReport {
     pub letters: u64,
-    /// Of these, mails that may have been sent all the same.
+    /// Of these, mails that may have been sent although they are dead-lettered.
     pub perhaps_sent: u64,
-    /// Of these, messages that are no dead letters of Tidegate's.
+    /// Of these, messages that Tidegate did not write.
     pub foreign: u64,
-    /// Whether recipients and original bodies are in it, or neither.
+    /// Whether recipients' addresses and original bodies were exported.
     pub whole: bool,
-    /// What of the queue was read.
+    /// The part of the queue that was read.
     pub coverage: Coverage,
 }
 
-/// Writes the letters that `filter` means as JSON Lines: with recipients and original bodies where it
-/// is `whole`, else with masked recipients and without bodies.
+/// Writes the letters that match `filter` as JSON Lines. With `whole` they include recipients and
+/// original bodies; without it recipients are masked and bodies are left out.
 ///
 /// # Errors
 /// The writer's.

@@ -5,8 +5,8 @@ use tidegate_core::identity::EpochMillis;
 
 use super::letter::{Doubt, Letter};
 
-/// Which letters are meant: those that meet every condition. Of one condition any of its values will
-/// do; a condition without a value is none.
+/// Selects dead letters. A letter must meet every condition; a list is met by any of its values,
+/// and an empty list by every letter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LetterFilter {
     /// Mails' ids, identities, or SQS message ids.
@@ -18,7 +18,7 @@ pub struct LetterFilter {
     /// Dead-lettered at this time or later.
     pub since: Option<EpochMillis>,
     pub until: Option<EpochMillis>,
-    /// Only mails of which nobody knows whether they were sent.
+    /// Only mails that may have been sent.
     pub unknown: bool,
 }
 

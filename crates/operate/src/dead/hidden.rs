@@ -1,4 +1,8 @@
-//! What was received and is hidden until it is let go.
+//! Messages that this process has received: hidden from others until made visible again.
+//!
+//! SQS has no way to look into a queue without receiving. The visibility timeout (30 s) of received
+//! messages is renewed while the reading goes on, because a message that becomes visible again
+//! would be received a second time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,27 +12,29 @@ use tidegate_delivery::ports::{Clock, Monotonic, QueueUrl, Queues, Received, VIS
 
 const BATCH: usize = 10;
 const AT_ONCE: usize = 8;
-/// What is left of a visibility timeout when it is renewed.
+/// A visibility timeout is renewed when less than this is left of it.
 const RENEWED_BEFORE: Duration = Duration::from_secs(12);
 
-/// Hidden messages, by SQS's id: the newest receipt, and until when it hides.
+/// Hidden messages by SQS's message id, with the newest receipt and the end of the visibility
+/// timeout.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HiddenMessages(BTreeMap<String, (String, Monotonic)>);
 
 impl HiddenMessages {
-    /// Notes what was received by a call that was made at `since`; gives whether it was not held.
+    /// Adds a received message. `since` is the time of the call, from which the visibility timeout
+    /// is counted. Returns whether the message is new.
     pub(super) fn note(&mut self, received: &Received, since: Monotonic) -> bool {
         let hidden = (received.receipt.clone(), since + VISIBILITY_TIMEOUT);
         self.0.insert(received.message_id.clone(), hidden).is_none()
     }
 
-    /// Forgets a message: it was deleted.
+    /// Removes a message that was deleted.
     pub(super) fn forget(&mut self, message_id: &str) {
         self.0.remove(message_id);
     }
 
-    /// Hides what would soon be visible for another visibility timeout. What cannot be hidden any
-    /// more is received once more, which does no harm.
+    /// Renews the visibility timeouts that are about to end. If a renewal fails, the message is
+    /// received once more, which does no harm.
     pub(super) async fn renew(
         &mut self,
         queues: &impl Queues,
@@ -50,14 +56,15 @@ impl HiddenMessages {
         }
     }
 
-    /// Makes all visible again; gives how many stay hidden until their timeout.
+    /// Makes all messages visible again, and returns how many stay hidden until their timeout
+    /// because the call failed.
     pub(super) async fn make_visible(self, queues: &impl Queues, queue: &QueueUrl) -> u64 {
         let receipts: Vec<String> = self.0.into_values().map(|(receipt, _)| receipt).collect();
         set_visibility(queues, queue, &receipts, Duration::ZERO).await
     }
 }
 
-/// Sets the visibility; gives of how many the call failed.
+/// Sets the visibility timeout of messages, and returns for how many the call failed.
 pub(super) async fn set_visibility(
     queues: &impl Queues,
     queue: &QueueUrl,
@@ -66,7 +73,7 @@ pub(super) async fn set_visibility(
 ) -> u64 {
     let batch = |batch: Vec<String>| async move {
         match queues.set_visibility(queue, &batch, after).await {
-            // A receipt that is refused hides nothing any more.
+            // A refused receipt has expired, so its message is visible already.
             Ok(_) => 0,
             Err(_) => batch.len() as u64,
         }

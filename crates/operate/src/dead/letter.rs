@@ -4,7 +4,7 @@ use tidegate_core::email::Email;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::Received;
 
-/// The code of what deduplication parked: nobody knows whether it was sent.
+/// The code of mails that deduplication parked: it is unknown whether they were sent.
 pub(super) const UNKNOWN: &str = "unknown";
 
 /// A message of the dead-letter queue.
@@ -14,11 +14,11 @@ pub struct Letter {
     pub message_id: String,
     pub since: EpochMillis,
     pub content: LetterContent,
-    /// The mail's envelope; none of a message that had none, or one that cannot be read.
+    /// The mail's envelope; `None` if the message has none or an invalid one.
     pub envelope: Option<Envelope>,
 }
 
-/// What a message of the dead-letter queue says.
+/// The content of a message on the dead-letter queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LetterContent {
     Entry(Box<DeadLetter>),
@@ -31,9 +31,9 @@ pub enum LetterContent {
 pub enum Doubt {
     /// It never left, or SES refused it.
     None,
-    /// Its last send brought no answer that says no.
+    /// SES may have accepted the last send: no answer came, or none that refuses.
     Perhaps,
-    /// Deduplication parked it: a poller set out to send it, and nobody knows more.
+    /// Deduplication parked it: a poller began to send it, and its outcome is unknown.
     Unknown,
 }
 
@@ -54,7 +54,7 @@ impl Letter {
         }
     }
 
-    /// The dead letter; none where it is none of Tidegate's.
+    /// The dead letter; `None` if Tidegate did not write the message.
     pub fn entry(&self) -> Option<&DeadLetter> {
         match &self.content {
             LetterContent::Entry(entry) => Some(entry),
@@ -67,7 +67,7 @@ impl Letter {
         self.entry()?.last_error.code.as_deref()
     }
 
-    /// Who the mail is: as its envelope says, else as a poller would have found it.
+    /// The mail's identity: from its envelope, else the one that a poller would derive.
     pub fn identity(&self) -> Option<Identity> {
         if let Some(envelope) = &self.envelope {
             return Some(envelope.identity.clone());
@@ -80,13 +80,13 @@ impl Letter {
         })
     }
 
-    /// The mail's `id`, or the SQS message id that stands for it.
+    /// The mail's `id`, or the SQS message id that replaces it.
     pub fn id(&self) -> String {
         self.identity()
             .map_or_else(|| self.message_id.clone(), |identity| identity.id().into_owned())
     }
 
-    /// Whether `text` means it: the mail's id, its whole identity, or one of its SQS message ids.
+    /// Whether `text` is the mail's id, its identity, or one of its SQS message ids.
     pub fn is(&self, text: &str) -> bool {
         let identity = self.identity();
         let identity = identity.as_ref();
@@ -101,7 +101,7 @@ impl Letter {
         if entry.last_error.code.as_deref() == Some(UNKNOWN) {
             return Doubt::Unknown;
         }
-        // Only an answer with a status that says no tells that it was not sent.
+        // Only an answer with an error status proves that the mail was not sent.
         let answered = entry.last_error.http_status.is_some_and(|status| status >= 300);
         if entry.last_attempt_at.is_some() && !answered { Doubt::Perhaps } else { Doubt::None }
     }

@@ -1,7 +1,7 @@
-//! The dead-letter queue: looked into without taking anything off it, and replayed after review.
+//! The dead-letter queue: listed without removing anything, and replayed after a review.
 //!
-//! SQS has no way to look into a queue: what is read is received, which hides it for the visibility
-//! timeout, and is made visible again at the end. Two readers at the same time each see a part.
+//! SQS has no way to look into a queue. Messages are received, which hides them for the visibility
+//! timeout, and are made visible again at the end. Two simultaneous readers each see a part.
 
 mod export;
 mod filter;

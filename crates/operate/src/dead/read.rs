@@ -12,29 +12,29 @@ use super::letter::Letter;
 
 const BATCH: usize = 10;
 const AT_ONCE: usize = 8;
-/// A long poll asks every server of the queue; a short one may miss a lone message.
+/// Long polls ask every server of the queue; short polls may miss messages.
 const WAIT: Duration = Duration::from_secs(1);
-/// As many rounds without a new message mean that there is none.
+/// Reading ends after this many rounds without a new message.
 const EMPTY_ROUNDS: u32 = 2;
 
-/// What of the queue was read.
+/// The part of the queue that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     pub read: u64,
     /// Whether the limit was reached: there may be more.
     pub limited: bool,
-    /// Messages beyond the limit, as SQS counted them when this began.
+    /// Messages above the limit, by SQS's count at the beginning.
     pub beyond: u64,
     /// Whether it was interrupted: there may be more.
     pub interrupted: bool,
-    /// Messages that another reader, or one that was killed, had hidden when this began.
+    /// Messages that were hidden at the beginning, by another reader or one that was killed.
     pub hidden_before: u64,
-    /// Messages that could not be made visible again: they are after the visibility timeout.
+    /// Messages that could not be made visible again; they are visible after their timeout.
     pub still_hidden: u64,
 }
 
 impl Coverage {
-    /// Whether everything that stands on the queue was read, as far as that can be known.
+    /// Whether the whole queue was read, as far as SQS's counts show.
     pub const fn is_whole(&self) -> bool {
         !self.limited && !self.interrupted && self.hidden_before == 0
     }
@@ -45,12 +45,12 @@ impl Coverage {
     }
 }
 
-/// What stands on the dead-letter queue.
+/// The dead letters at one moment, and how complete they are.
 #[derive(Clone, Debug, Default)]
 pub struct LetterSnapshot {
     /// The letters, the oldest first, each once.
     pub letters: Vec<Letter>,
-    /// What of the queue they are.
+    /// The part of the queue that was read.
     pub coverage: Coverage,
 }
 
@@ -61,8 +61,8 @@ pub struct ReadProgress {
     pub of: u64,
 }
 
-/// Reads up to `limit` messages and makes them visible again, at the end, after an error and when
-/// `stop` says so. A reader that is killed leaves them hidden for the visibility timeout.
+/// Reads up to `limit` messages and makes them visible again: at the end, after an error, and when
+/// `stop` is ready. A process that is killed leaves them hidden for the visibility timeout.
 ///
 /// # Errors
 /// [`PortError`] of the queue; what was read by then is visible again.
@@ -143,10 +143,10 @@ fn standing(depth: Depth) -> usize {
     usize::try_from(depth.visible).unwrap_or(usize::MAX)
 }
 
-/// What a receive brought, and when it was made.
+/// The result of a receive, and the time of the call.
 type ReceiveResult = (Result<Vec<Received>, PortError>, Monotonic);
 
-/// So many receives at once, of `left` messages at most together.
+/// Makes `calls` receives at the same time, for at most `left` messages together.
 async fn receive(
     queues: &impl Queues,
     clock: &impl Clock,

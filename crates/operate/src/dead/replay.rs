@@ -19,22 +19,25 @@ use crate::steer::{Author, MAX_REASON_CHARS};
 
 const BATCH: usize = 10;
 const BATCH_BYTES: usize = 1_048_576;
-/// How long a receive waits, and how often the queues' depths are looked at.
+/// The wait of a receive (a long poll), and the interval at which the campaign queues' depths are
+/// read.
 const WAIT: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How often what is held is looked at during a slow pace's rests: before it would be visible again.
+/// At a slow pace there are long pauses between batches. During these, visibility timeouts are
+/// checked this often, so that none ends.
 const RENEW_EVERY: Duration = Duration::from_secs(5);
-/// Longer than another's receive hides a letter: what was not found for so long is gone.
+/// A letter that is not found for longer than a visibility timeout is gone: within that time
+/// another reader's receive could have hidden it.
 const GIVE_UP: Duration = VISIBILITY_TIMEOUT.saturating_add(Duration::from_secs(5));
-/// How often a delete is tried.
+/// The number of attempts to delete a letter.
 const DELETES: usize = 3;
-/// A history's entry is cut to so many characters.
+/// The history's entries are cut to this many characters.
 const MAX_DETAIL: usize = 300;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplayPace {
     pub per_second: f64,
-    /// It waits while a campaign's queue is so many messages deeper than it was at the beginning.
+    /// The replay waits while a campaign's queue has this many more messages than at the beginning.
     pub backlog: u64,
 }
 
@@ -55,12 +58,12 @@ pub struct ReplayProgress {
     pub waits: bool,
 }
 
-/// Does what was reviewed, and nothing else: of letters that came since it knows nothing.
+/// Replays exactly the letters of the review; letters that arrived later are left alone.
 ///
-/// A letter is deleted only after its mail stands, acknowledged, on its campaign's queue. One that dies
-/// in between leaves both; a second replay sends the mail with the same identity and pass, which the
-/// merge queue takes once within 5 minutes, and deduplication, where it is on, for as long as it
-/// keeps marks. Beyond these the mail is sent twice.
+/// A letter is deleted only after its campaign's queue has acknowledged the mail. If the process
+/// dies in between, both exist. A second replay then sends the mail with the same identity and
+/// pass: the merge queue drops the copy within 5 minutes, and deduplication drops it while it keeps
+/// marks. Otherwise the mail is sent twice.
 pub async fn replay(
     site: &ReplayPorts<'_, impl Queues, impl Marks + History, impl Clock>,
     review: &Review,
@@ -137,11 +140,12 @@ struct ReplayRun<'a, Q, M, C, P> {
 struct BatchResult {
     reviewed: usize,
     others: usize,
-    /// Whether the search comes on: a reviewed letter, or one that is as old and was not seen before.
+    /// Whether the search makes progress: a reviewed letter was found, or an old one that was not
+    /// received before.
     found_new: bool,
 }
 
-/// A letter in hand, whose mail is to be sent.
+/// A received letter whose mail is to be replayed.
 struct ReceivedLetter {
     message_id: String,
     receipt: String,
@@ -185,10 +189,12 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
                     return Ok(());
                 }
             };
-            // From here to the deletes nothing is interrupted.
+            // `stop` is not checked from here to the deletes: a mail that was sent and whose letter
+            // remains would be sent again by the next replay.
             let batch_result = self.process(received, since).await?;
             let now = self.clock.monotonic();
-            // Among others' letters the reviewed ones are few: the pace is kept afterwards.
+            // If most letters are not reviewed ones, full batches find the others faster. The pace
+            // still holds: the pause after a batch depends on the mails sent.
             let sparse = batch_result.others > batch_result.reviewed;
             most = if sparse { BATCH } else { batch(pace.per_second) };
             if batch_result.reviewed > 0 {
@@ -221,7 +227,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         Ok(depths)
     }
 
-    /// Whether a queue has grown too far.
+    /// Whether a campaign's queue has grown by more than the allowed backlog.
     async fn is_behind(
         &self,
         before: &BTreeMap<QueueUrl, u64>,
@@ -234,7 +240,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         Ok(now.iter().any(grown))
     }
 
-    /// Sends and deletes what of `received` was reviewed.
+    /// Replays the reviewed letters among `received`, and deletes those of mails that were sent.
     async fn process(
         &mut self,
         received: Vec<Received>,
@@ -269,7 +275,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         Ok(batch_result)
     }
 
-    /// Those that deduplication does not know as sent: the review may be old.
+    /// Filters out mails that were sent, or began to be sent, after the review.
     async fn not_sent(
         &mut self,
         mails: Vec<ReceivedLetter>,
@@ -313,7 +319,8 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         };
         let mut sent = Vec::new();
         for (index, letter) in batch.into_iter().enumerate() {
-            // Dealt with, whatever comes of its delete: never sent twice in one run.
+            // Removed before its letter is deleted: if the delete fails, the letter is received again
+            // and must not be sent a second time in this run.
             self.mails.remove(&letter.message_id);
             if matches!(entries.get(index), Some(Ok(()))) {
                 self.report.sent += 1;
@@ -326,7 +333,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         Ok(())
     }
 
-    /// Deletes letters, by id and receipt; gives how many are gone.
+    /// Deletes letters given by id and receipt, and returns how many were deleted.
     async fn delete(&mut self, mut letters: Vec<(String, String)>) -> u64 {
         let all = letters.len();
         for (id, _) in &letters {
@@ -355,7 +362,8 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
     }
 }
 
-/// How many letters to take at once: what is sent within ten seconds.
+/// How many letters to receive at once: as many as are sent within ten seconds, so that a slow
+/// replay hides few letters from others.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 10")]
 fn batch(per_second: f64) -> usize {
     (per_second * 10.0).clamp(1.0, 10.0) as usize
@@ -367,7 +375,7 @@ fn seconds(mails: usize, per_second: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// Batches of at most 1 MiB; never more than a receive's ten.
+/// Groups mails into batches that SQS accepts: at most ten entries and 1 MiB.
 fn pack(mails: Vec<ReceivedLetter>) -> Vec<Vec<ReceivedLetter>> {
     let mut batches: Vec<Vec<ReceivedLetter>> = Vec::new();
     let mut bytes = 0;

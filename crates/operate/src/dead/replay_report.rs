@@ -4,7 +4,7 @@ use tidegate_delivery::ports::PortError;
 
 use crate::steer::MAX_REASON_CHARS;
 
-/// What a replay came to. Whatever was not sent stands on the dead-letter queue.
+/// The result of a replay. Mails that were not sent are still on the dead-letter queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReplayReport {
     pub filter: String,
@@ -12,14 +12,14 @@ pub struct ReplayReport {
     pub reason: String,
     /// Mails that were to be sent.
     pub of: u64,
-    /// Mails that stand on their campaigns' queues, acknowledged.
+    /// Mails that their campaigns' queues acknowledged.
     pub sent: u64,
-    /// Letters of mails that had been sent, deleted.
+    /// Letters that were deleted because their mails had been sent.
     pub dropped: u64,
-    /// Mails that were found sent, or perhaps just being sent, after the review.
+    /// Mails that were sent, or began to be sent, between the review and the replay.
     pub sent_meanwhile: u64,
     pub refused: u64,
-    /// Mails of which SQS did not say whether it took them.
+    /// Mails whose send got no answer from SQS.
     pub uncertain: u64,
     /// Letters of mails that were sent, and that could not be deleted.
     pub not_deleted: u64,
@@ -28,13 +28,13 @@ pub struct ReplayReport {
     /// Messages that could not be made visible again.
     pub still_hidden: u64,
     pub interrupted: bool,
-    /// Whether the history has its end.
+    /// Whether the end of the replay was recorded in the history.
     pub recorded: bool,
     pub took_s: u64,
 }
 
 impl ReplayReport {
-    /// Whether all was done that was to be done.
+    /// Whether everything that was reviewed was done.
     pub const fn is_whole(&self) -> bool {
         self.sent == self.of
             && self.not_deleted == 0
@@ -50,10 +50,10 @@ pub enum ReplayError {
     /// The reason is empty or too long; nothing was done.
     #[error("the reason has {0} characters; allowed are 1 to {MAX_REASON_CHARS}")]
     Reason(usize),
-    /// The rate is none; nothing was done.
+    /// The rate is not a positive number; nothing was done.
     #[error("the rate is {0}; allowed is a number above 0")]
     Rate(f64),
-    /// It could not be recorded who replays what; nothing was done.
+    /// The replay could not be recorded in the history; nothing was done.
     #[error("nothing was replayed: it cannot be recorded who did it")]
     NotRecorded(#[source] PortError),
     /// A service failed on the way.

@@ -9,24 +9,24 @@ use super::letter::{Doubt, Letter, LetterContent};
 use super::read::{Coverage, LetterSnapshot};
 use crate::redact::AddressVisibility;
 
-/// A letter in a few words.
+/// A dead letter as one row of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LetterSummary {
     pub since: EpochMillis,
     /// How long it has been there, seconds.
     pub age_s: u64,
-    /// The mail's `id`, or the SQS message id that stands for it; masked where it is an address.
+    /// The mail's `id`, or the SQS message id that replaces it; masked if it is an address.
     pub id: String,
     pub campaign: Option<String>,
     pub to: Vec<String>,
     pub code: Option<String>,
-    /// The answer's HTTP status; none where nothing answered.
+    /// The HTTP status of SES's answer; `None` without an answer.
     pub http_status: Option<u16>,
     /// How many sends of it failed.
     pub attempts: u32,
-    /// Whether it may have been sent all the same.
+    /// Whether it may have been sent although it is dead-lettered.
     pub doubt: Doubt,
-    /// Why it is no dead letter of Tidegate's, where it is none.
+    /// For a message that Tidegate did not write: why it cannot be read as a dead letter.
     pub foreign: Option<String>,
 }
 
@@ -40,14 +40,14 @@ pub struct LetterList {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LetterDetails {
-    /// What the list says of it.
+    /// The row that the list shows.
     #[serde(flatten)]
     pub row: LetterSummary,
     /// SQS's id of the dead letter.
     pub message_id: String,
     /// The SQS message id under which the mail was last received.
     pub mail_message_id: Option<String>,
-    /// Who the mail is, for ever; masked as its id is.
+    /// The mail's identity, masked like its id.
     pub identity: Option<String>,
     /// How often it was put back to a queue.
     pub pass: Option<u32>,
@@ -60,7 +60,7 @@ pub struct LetterDetails {
     pub said: Option<String>,
     /// The bytes of the original body.
     pub bytes: usize,
-    /// The original body, where it was asked for; addresses in it are masked as all others.
+    /// The original body if it was requested; addresses in it are masked like all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
 }
@@ -79,15 +79,15 @@ pub enum Grouping {
 pub struct LetterGroup {
     pub key: String,
     pub letters: u64,
-    /// How many of them may have been sent all the same.
+    /// Mails among them that may have been sent.
     pub perhaps_sent: u64,
     pub oldest: EpochMillis,
     pub newest: EpochMillis,
-    /// What was said of the newest.
+    /// The error message of the newest.
     pub said: String,
 }
 
-/// Letters by what they have in common.
+/// Dead letters grouped by code, domain or campaign.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LetterGroups {
     pub by: Grouping,
@@ -134,7 +134,7 @@ pub fn list(
     }
 }
 
-/// The letters that `id` means, whole; the original body only where `body` is true.
+/// The details of the letters with this id; `body` adds the original body.
 pub fn show(
     reading: &LetterSnapshot,
     id: &str,
@@ -165,7 +165,7 @@ pub fn show(
     reading.letters.iter().filter(|letter| letter.is(id)).map(whole).collect()
 }
 
-/// The letters that `filter` means, by what they have in common.
+/// Groups the letters that match `filter`.
 pub fn groups(
     reading: &LetterSnapshot,
     filter: &LetterFilter,
@@ -209,7 +209,7 @@ pub fn groups(
     LetterGroups { by, filter: filter.to_string(), coverage: reading.coverage, letters, groups }
 }
 
-/// What stands for a letter's key where it has none.
+/// The group's name for letters without a key.
 fn none(letter: &Letter) -> &'static str {
     match letter.content {
         LetterContent::Entry(_) => "(none)",

@@ -13,16 +13,17 @@ use super::filter::LetterFilter;
 use super::letter::{Doubt, Letter};
 use super::read::{Coverage, LetterSnapshot};
 
-/// Why a letter is not replayed whose mail has another: each would be a pass, so a mail, of its own.
+/// If a mail has several letters, only the newest is replayed. Each would get a pass of its own, so
+/// the merge queue would not drop the copies.
 const OLDER: &str =
     "a newer letter of the same mail is there: of several only that one is replayed";
 
 #[derive(Clone, Debug)]
 pub struct ReviewOptions {
     pub filter: LetterFilter,
-    /// Also mails of which nobody knows whether they were sent.
+    /// Whether mails that may have been sent are replayed too.
     pub include_unknown: bool,
-    /// Letters of mails that were sent are deleted.
+    /// Whether letters of mails that are known to be sent are deleted.
     pub drop_sent: bool,
     /// The campaigns' queues, by name; express mail under its own.
     pub campaign_queues: BTreeMap<String, QueueUrl>,
@@ -38,7 +39,7 @@ pub struct ReplayMail {
     pub message: Outgoing,
 }
 
-/// Letters that are alike, and what would become of them.
+/// Letters of one campaign with one code, counted by what a replay would do with them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReviewGroup {
     pub campaign: String,
@@ -52,7 +53,7 @@ pub struct ReviewGroup {
     pub cannot: u64,
 }
 
-/// Why letters would not be sent.
+/// A reason for not sending letters, and their number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReviewRefusal {
     pub why: String,
@@ -65,7 +66,7 @@ pub struct Review {
     pub filter: String,
     /// Whether deduplication was asked what was sent.
     pub guarded: bool,
-    /// What of the queue was read.
+    /// The part of the queue that was read, so that the operator knows what is missing.
     pub coverage: Coverage,
     /// The letters by campaign and code.
     pub groups: Vec<ReviewGroup>,
@@ -137,7 +138,7 @@ pub async fn review(
     Ok(review)
 }
 
-/// What of several letters of one mail is the newest: the pass, and what breaks a tie.
+/// Orders the letters of one mail: by pass, then by time, then by message id.
 type Rank<'a> = (u32, EpochMillis, &'a str);
 
 fn rank(letter: &Letter) -> Rank<'_> {
@@ -229,7 +230,8 @@ fn order(
         .envelope
         .clone()
         .unwrap_or_else(|| Envelope::fresh(&entry.campaign, identity.clone(), letter.since));
-    // Beyond every pass that a copy of it has reached by itself, like a parked mail's.
+    // A pass beyond all passes that a copy of the mail can have reached, as for parked mails, so
+    // that the merge queue does not drop the replay as a repetition.
     let envelope =
         Envelope { attempt: 0, campaign: entry.campaign.clone(), ..envelope.parked().put_back() };
     let message = Outgoing {

@@ -8,7 +8,7 @@ use super::review::Review;
 use crate::format::{count, span, time};
 use crate::page::{Page, Span, Table, Tone, View};
 
-/// What was said is cut to so many characters in a table.
+/// Error messages are cut to this many characters in tables.
 const SAID: usize = 60;
 
 impl View for Coverage {

@@ -1,4 +1,4 @@
-//! Deferred mail: what stands in the store, and bringing it back.
+//! Deferred mail: lists what is stored, and replays it.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use tidegate_delivery::replay::BroughtBack;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Deferred {
     pub objects: u64,
-    /// Mails; of an object that is half brought back all of them.
+    /// Mails; an object that is partly replayed counts with all of its mails.
     pub mails: u64,
     pub bytes: u64,
     /// The window of the oldest object.
@@ -38,7 +38,8 @@ pub struct DeferredList {
     #[serde(flatten)]
     pub all: Deferred,
     pub campaigns: BTreeMap<String, Deferred>,
-    /// Campaigns that the stack does not have (any more): their mail has nowhere to go.
+    /// Campaigns with deferred mail that the stack does not have, so that the mail cannot be
+    /// replayed.
     pub unknown_campaigns: Vec<String>,
     pub strange: Vec<String>,
     #[serde(skip)]
@@ -79,7 +80,7 @@ pub async fn list(
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeferralReplayReport {
-    /// What was brought back, and what was left.
+    /// The mails that were replayed, and those that were left.
     #[serde(flatten)]
     pub done: BroughtBack,
     pub interrupted: bool,

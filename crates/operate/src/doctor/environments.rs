@@ -14,7 +14,7 @@ pub struct Environments {
 }
 
 impl DoctorReport {
-    /// Whether both functions of `stack` would start, by their own parsers.
+    /// Checks with the functions' own parsers whether both would start.
     pub fn of_environments(stack: &str, given: &Environments) -> Self {
         let scheduler = SchedulerConfig::from_variables(|name| given.scheduler.get(name).cloned());
         let poller = PollerConfig::from_variables(|name| given.poller.get(name).cloned());

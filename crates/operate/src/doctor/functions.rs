@@ -3,11 +3,11 @@ use tidegate_core::memory::Memory;
 use super::{CheckState, DeploymentFacts, Finding, ReadResult, unread};
 use crate::format::rate;
 
-/// Functions at the same time that Tidegate needs: two pollers overlap, seven at the worst, and two
-/// schedulers.
+/// The concurrency that Tidegate needs: normally two pollers overlap, seven at worst, and two
+/// schedulers; the rest is reserve.
 const LEAST_CONCURRENCY: i64 = 20;
 
-/// A function, as Lambda tells it.
+/// A function's settings, as Lambda reports them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionSettings {
     pub kind: &'static str,
@@ -15,13 +15,14 @@ pub struct FunctionSettings {
     pub timeout_s: u32,
     /// The time-out it was made for.
     pub expected_timeout_s: u32,
-    /// How often Lambda retries an asynchronous invocation; none where that was never set (then twice).
+    /// `MaximumRetryAttempts` of asynchronous invocations; `None` if it was never set, which means
+    /// 2.
     pub retries: ReadResult<Option<i32>>,
-    /// Environments kept for it alone; none where none are.
+    /// The reserved concurrency; `None` without one, which shares the account's.
     pub reserved: ReadResult<Option<i64>>,
 }
 
-/// The size of mails that any poller should have memory for, KB.
+/// The mail size in KB that every poller should have memory for.
 const SMALL_KB: u32 = 2;
 
 pub(super) fn judge(facts: &DeploymentFacts) -> Vec<Finding> {
@@ -73,7 +74,8 @@ fn of_function(function: &FunctionSettings) -> Vec<Finding> {
     vec![timeout, retries, reserved]
 }
 
-/// Nobody but the poller knows how large mails are: the finding says up to which size the memory reaches.
+/// Checks the poller's memory against the rate. The size of the mails is not known here, so the
+/// finding states the largest size that the memory is sufficient for.
 fn memory(poller: &FunctionSettings, quota: f64) -> Finding {
     let needed = Memory::needed(quota, SMALL_KB).as_megabytes();
     let check = "poller: memory against rate";

@@ -1,4 +1,5 @@
-//! A deployment's health: facts that were read, judged one by one, each finding with its remedy.
+//! Checks a deployment: facts are read first and then judged one by one, each finding with its
+//! remedy.
 
 mod account;
 mod environments;
@@ -32,12 +33,12 @@ pub enum CheckState {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was checked, such as `queue big: visibility timeout`.
+    /// The name of the check, such as `queue big: visibility timeout`.
     pub check: String,
     pub state: CheckState,
-    /// What was found, and what is allowed.
+    /// The value found, and the allowed one.
     pub found: String,
-    /// What to do about it; empty where nothing has to be done.
+    /// The remedy; empty if nothing has to be done.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub remedy: String,
 }
@@ -58,14 +59,15 @@ impl Finding {
     }
 }
 
-/// What could not be read, and why: a check that cannot be made is no check passed.
+/// A value that was read, or the reason why it could not be. A check without its value is reported
+/// as unknown, not as passed.
 pub type ReadResult<T> = Result<T, String>;
 
 #[derive(Clone, Debug)]
 pub struct DeploymentFacts {
     pub status: Status,
     pub account: ReadResult<AccountHealth>,
-    /// Who may be a sender, and whether SES has verified it.
+    /// The allowed senders, and whether SES has verified them.
     pub senders: Vec<SenderIdentity>,
     /// The configuration set of mails that name none, and whether SES has it.
     pub configuration_set: Option<(String, ReadResult<bool>)>,
@@ -73,7 +75,7 @@ pub struct DeploymentFacts {
     pub functions: Vec<FunctionSettings>,
     /// Functions of the account that may run at the same time, in this region.
     pub concurrency: ReadResult<i64>,
-    /// What the functions' roles may do.
+    /// The permissions of the functions' roles.
     pub roles: Vec<RolePermissions>,
     /// Whether the ledger's table deletes expired marks.
     pub expiry: ReadResult<bool>,
@@ -83,7 +85,7 @@ pub struct DeploymentFacts {
     pub clocks: ReadResult<(Timestamp, Timestamp)>,
 }
 
-/// What a doctor found, the worst first.
+/// The findings of all checks, the worst first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorReport {
     pub stack: String,
@@ -111,7 +113,7 @@ impl DoctorReport {
     }
 }
 
-/// Clocks off by more than this shift windows against each other.
+/// A clock that differs by more than this would shift windows noticeably.
 const CLOCK_OFF_MS: u64 = 1_000;
 
 fn running(facts: &DeploymentFacts) -> Vec<Finding> {
@@ -120,7 +122,7 @@ fn running(facts: &DeploymentFacts) -> Vec<Finding> {
     let said = facts.status.sending().text;
     findings.push(match serving.state {
         "serving" | "idle" => Finding::ok("windows", said),
-        // As for a minute after the first deployment.
+        // This is normal during the first minute after a deployment.
         "never" => Finding::of(
             CheckState::Warning,
             "windows",
@@ -156,7 +158,7 @@ fn expiry(facts: &DeploymentFacts) -> Finding {
     match &facts.expiry {
         Ok(true) => Finding::ok(check, "on"),
         Ok(false) => {
-            // Without deduplication nothing in the table ends.
+            // Without deduplication no marks are written, so nothing important expires.
             let state = if facts.guarded { CheckState::Failed } else { CheckState::Warning };
             let remedy = "turn the table's time to live on, for the attribute expires_at";
             Finding::of(state, check, "off: marks of deduplication are never deleted", remedy)
@@ -170,7 +172,7 @@ fn clock(facts: &DeploymentFacts) -> Finding {
     match &facts.clocks {
         Ok((here, there)) => {
             let off = here.as_millis().abs_diff(there.as_millis());
-            // AWS tells whole seconds.
+            // AWS reports whole seconds, so one second more is allowed.
             if off <= CLOCK_OFF_MS + 1_000 {
                 Finding::ok(check, "this machine and AWS agree within 2 s")
             } else {

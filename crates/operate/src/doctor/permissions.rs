@@ -8,15 +8,15 @@ pub struct Permission {
     pub actions: Vec<&'static str>,
 }
 
-/// A function's role, and the actions that it is denied.
+/// The permissions of a function's role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolePermissions {
     pub kind: &'static str,
-    /// What it needs, each with the actions that IAM denies.
+    /// The needed permissions, each with those of its actions that IAM denies.
     pub denied: ReadResult<Vec<(Permission, Vec<String>)>>,
 }
 
-/// What stands in a stack, as ARNs.
+/// The ARNs of a stack's resources.
 #[derive(Clone, Copy, Debug)]
 pub struct StackArns<'a> {
     pub campaigns: &'a [String],
@@ -27,13 +27,13 @@ pub struct StackArns<'a> {
     pub poller: &'a str,
     pub domains: &'a [String],
     pub feedback: Option<&'a str>,
-    /// The bucket of deferred mail, and the objects of it that are ours.
+    /// The bucket of deferred mail, and the ARN pattern of Tidegate's objects in it.
     pub deferral: Option<(&'a str, &'a str)>,
-    /// Where the account's templates and configuration sets stand: an ARN up to the account's colon.
+    /// The ARN prefix of the account's SES resources, up to the colon after the account.
     pub ses: &'a str,
     /// Whether campaigns are found by their queues' tags.
     pub tags: bool,
-    /// The identities that are sent as.
+    /// The SES identities that mails are sent from.
     pub identities: &'a [String],
 }
 
@@ -48,8 +48,8 @@ fn needed(resource: &str, what: &str, actions: &[&'static str]) -> Permission {
     Permission { resource: resource.to_owned(), what: what.to_owned(), actions: actions.to_vec() }
 }
 
-/// Roles need these too, and they are not asked about: the log group, X-Ray and network interfaces are
-/// Lambda's own affair, and show at once where they fail.
+/// Actions that roles also need and that are not checked: logs, X-Ray and network interfaces belong
+/// to Lambda itself, and their absence is noticed immediately.
 pub const NOT_CHECKED: [&str; 10] = [
     "logs:CreateLogStream",
     "logs:PutLogEvents",

@@ -19,13 +19,13 @@ pub enum QueueKind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeployedQueue {
-    /// Its name, as it is shown.
+    /// The name under which it is shown.
     pub name: String,
     pub kind: QueueKind,
     pub attributes: ReadResult<QueueAttributes>,
 }
 
-/// A queue's attributes, as SQS tells them.
+/// A queue's attributes, as SQS reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueAttributes {
     pub visibility_s: u64,
@@ -65,7 +65,7 @@ fn of_queue(queue: &DeployedQueue) -> Vec<Finding> {
 fn visibility(queue: &DeployedQueue, found: &QueueAttributes, check: String) -> Option<Finding> {
     let expected = VISIBILITY_TIMEOUT.as_secs();
     let said = format!("{} s, expected {expected} s", found.visibility_s);
-    // Nobody sends from there, so nothing is sent twice.
+    // No poller receives from the dead-letter queue, so a wrong timeout there sends nothing twice.
     let state =
         if queue.kind == QueueKind::DeadLetter { CheckState::Warning } else { CheckState::Failed };
     let remedy = "set it to 30: shorter sends mails twice, longer keeps unsent mail back";

@@ -7,7 +7,7 @@ use tidegate_delivery::ports::{Clock, Ledger, Monotonic, PortError};
 
 use crate::format::span;
 
-/// The level is asked this often at most: it is judged once a minute.
+/// The level is read at most this often; the scheduler judges it once a minute.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 pub trait LevelSource {
@@ -32,15 +32,15 @@ impl<L: Ledger, C: Clock> LevelSource for LedgerLevel<'_, L, C> {
     }
 }
 
-/// How a run obeys the level.
+/// How a run of `tidegate send` reacts to the back-pressure level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelPolicy {
     pub ignore: bool,
-    /// How long it waits in all; none is as long as it takes.
+    /// The longest total wait; `None` waits as long as needed.
     pub max_wait: Option<Duration>,
 }
 
-/// It waited as long as it may.
+/// The level deferred the run's mail for longer than the run may wait.
 #[derive(Clone, Copy, Debug, Error)]
 #[error(
     "the level is {level}, which defers mail of {priority} priority; waited for {}: run it again later, or with --even-if-deferred",
@@ -52,7 +52,7 @@ pub struct LevelTimeout {
     waited: Duration,
 }
 
-/// Whether rows of one priority are held back.
+/// Decides before each batch whether the level defers mail of the run's priority.
 pub(crate) struct LevelGate<'a, G> {
     source: &'a G,
     priority: Priority,
@@ -66,8 +66,8 @@ impl<'a, G: LevelSource> LevelGate<'a, G> {
         Self { source, priority, policy, next: None, since: None }
     }
 
-    /// Until when the next batch is held back, and by what level; none where it may go. A ledger that
-    /// does not answer holds nothing back: the queue is there to take it.
+    /// Returns until when the next batch must wait and the level that defers it; `None` if it may
+    /// be sent. If the ledger does not answer, the batch may be sent: the queue can hold it.
     pub(crate) async fn until(
         &mut self,
         clock: &impl Clock,

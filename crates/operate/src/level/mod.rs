@@ -1,4 +1,4 @@
-//! The level of back-pressure: for people, and for producers that obey it.
+//! The back-pressure level, for people and for producers that respect it.
 
 mod gate;
 #[cfg(test)]
@@ -14,8 +14,8 @@ use tidegate_delivery::ports::{Clock, Ledger, PortError};
 pub(crate) use gate::LevelGate;
 pub use gate::{LedgerLevel, LevelPolicy, LevelSource, LevelTimeout};
 
-/// The level that counts now: one read of the ledger. What it [defers](Level::defers) a producer
-/// should hold back, and ask again a minute later.
+/// Reads the current back-pressure level from the ledger. A producer should hold back mail that the
+/// level [defers](Level::defers), and ask again a minute later.
 ///
 /// # Errors
 /// [`PortError`] where the ledger does not answer: then nothing is known, and a producer that can wait
@@ -42,24 +42,24 @@ pub async fn level(ledger: &impl Ledger, clock: &impl Clock) -> Result<Level, Po
 pub struct LevelReport {
     pub level: Level,
     pub defers: Vec<&'static str>,
-    /// Since when; none where nobody judges.
+    /// When this level began; `None` if no scheduler judges it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<EpochMillis>,
-    /// When it was judged, or last written.
+    /// When it was last judged and written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_at: Option<EpochMillis>,
-    /// Whether what was judged is too old to count.
+    /// Whether the last judgement is too old, so that the level counts as clear.
     pub is_old: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figures: Option<Figures>,
-    /// From which figures on it is busy; none where the stack has no thresholds.
+    /// The thresholds of `busy`; `None` if the stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy: Option<String>,
-    /// From which figures on it is overloaded.
+    /// The thresholds of `overloaded`; `None` if the stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overloaded: Option<String>,
-    /// Where deferred mail is written; none where deferral is off, and nothing is deferred but what
-    /// producers hold back.
+    /// Where deferred mail is stored; `None` if deferral is off, so that only producers hold mail
+    /// back.
     #[serde(rename = "spill", skip_serializing_if = "Option::is_none")]
     pub deferral: Option<String>,
     #[serde(skip)]
@@ -67,7 +67,7 @@ pub struct LevelReport {
 }
 
 impl LevelReport {
-    /// Of what stands in the control record, if anything does.
+    /// Builds the report from the control record's reading, if there is one.
     pub fn of(
         reading: Option<&Reading>,
         policy: Option<&Policy>,

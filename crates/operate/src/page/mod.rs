@@ -1,4 +1,4 @@
-//! Text for people: lines, fields and tables, with colours that a terminal shows and a file loses.
+//! Text output: lines, fields and tables, with colours for terminals.
 
 mod table;
 
@@ -11,7 +11,7 @@ pub trait View {
     fn view(&self, page: &mut Page);
 }
 
-/// How a piece of text is meant.
+/// The meaning of a piece of text, from which its colour follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     #[default]
@@ -44,7 +44,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// `text` in this tone; control characters are shown as `\u{…}`, so that no message steers a terminal.
+    /// `text` in this tone. Control characters are shown as `\u{…}`, so that text from messages
+    /// cannot control the terminal.
     pub fn new(tone: Tone, text: impl Display) -> Self {
         let given = text.to_string();
         let text = if given.chars().any(char::is_control) {
@@ -68,8 +69,8 @@ impl<T: Display> From<T> for Span {
     }
 }
 
-/// Text for people. As [`Display`] it is written with ANSI colours, which the program takes out
-/// where they are not wanted; [`Page::plain`] has none.
+/// Text output. [`Display`] writes ANSI colours, which the program removes if they are not wanted;
+/// [`Page::plain`] has none.
 ///
 /// ```
 /// use tidegate_operate::page::{Page, Table, Tone};
@@ -87,7 +88,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A line on its own, strong; an empty line before it, where it is not the first.
+    /// Adds a heading, after an empty line if it is not the first line.
     pub fn heading(&mut self, text: impl Display) {
         if !self.lines.is_empty() {
             self.lines.push(Vec::new());
@@ -103,7 +104,7 @@ impl Page {
         self.lines.push(spans.into_iter().collect());
     }
 
-    /// Names and values, one pair a line, the values below each other.
+    /// Adds names and values, one pair per line, with the values aligned.
     pub fn fields<'a>(&mut self, fields: impl IntoIterator<Item = (&'a str, Span)>) {
         let mut table = Table::bare();
         for (name, value) in fields {

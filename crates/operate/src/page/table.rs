@@ -2,7 +2,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{Span, Tone};
 
-/// Rows whose cells stand below each other, as wide as the widest on a terminal.
+/// A table whose columns are as wide as their widest cell on a terminal.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<Span>>,
@@ -20,7 +20,7 @@ impl Table {
         Self::default()
     }
 
-    /// This table with the column of this index, from 0, set to the right: numbers.
+    /// Aligns the column with this index (from 0) to the right, as numbers should be.
     pub fn right(mut self, column: usize) -> Self {
         self.right.push(column);
         self

@@ -1,4 +1,8 @@
-//! Without deduplication: by counts, against those of when the first run began.
+//! Reconciles by counts: the ledger's counters against those at the begin of the first run. Used if
+//! deduplication is off or its marks have expired.
+//!
+//! Counters tell how many recipients the campaign was sent to, not which mails. So mails that other
+//! producers enqueued count too, and an answer of SES that got lost is counted as possibly sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -10,7 +14,7 @@ use super::report::{CampaignAccount, Method, Tolerance};
 use super::{ReconcileError, StackSettings};
 use crate::send::JournalReader;
 
-/// Counts the mails of `records` that are dead: the dead letters name them.
+/// Counts which of the mails in `records` are dead-lettered.
 pub(super) fn tally<R: BufRead>(
     campaign: &str,
     dead: &BTreeSet<Identity>,
@@ -28,7 +32,7 @@ pub(super) fn tally<R: BufRead>(
     Ok(())
 }
 
-/// The account of a campaign by what the counters grew by, and the depths.
+/// The account of a campaign from the growth of its counters and the queues' depths.
 pub(super) fn account(
     campaign: String,
     runs: CampaignRuns,
@@ -44,7 +48,8 @@ pub(super) fn account(
     };
     let sent = grown(&format!("sent.{campaign}"), before.sent);
     let on_campaign = queued.waiting + queued.retrying;
-    // What stood there before the first run left, or stands there still, as ours does.
+    // Mails that were on the queue before the first run cannot be told from ours, so both sides of
+    // the equation include them.
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let left = signed(runs.enqueued() + before.queued)
         .saturating_sub(signed(sent + found.dead + on_campaign));

@@ -1,4 +1,5 @@
-//! What is known of a campaign before it is accounted for.
+//! The data of a campaign from which its account is made: runs, queue depths, and outcomes of its
+//! mails.
 
 use std::time::Duration;
 
@@ -8,18 +9,18 @@ use tidegate_delivery::ports::{Depth, QueueUrl};
 use super::report::{SendRun, Tolerance};
 use crate::send::{Baseline, JournalHeader};
 
-/// SQS's approximate counts lag by up to a minute, the pollers' reports by their window.
+/// SQS's counts lag by up to a minute, and the pollers' reports by their window.
 pub(super) const LAG: Duration = Duration::from_secs(65);
 
 #[derive(Debug)]
 pub(super) struct CampaignRuns {
     pub(super) queue: QueueUrl,
     pub(super) journals: Vec<JournalRun>,
-    /// What stood as the first of them began, and when that was.
+    /// The baseline of the earliest run, and the time it was taken.
     first: Option<(EpochMillis, Baseline)>,
 }
 
-/// A run, and which of the journals it is.
+/// One run, with the index of its journal.
 #[derive(Debug)]
 pub(super) struct JournalRun {
     pub(super) position: usize,
@@ -41,7 +42,7 @@ impl CampaignRuns {
         }
     }
 
-    /// Whether every mail's mark is kept still: none is older than the first run.
+    /// Whether the marks of all mails still exist: no mark is older than the first run.
     pub(super) fn are_marked(&self, now: EpochMillis, kept: Duration) -> bool {
         self.first.is_none_or(|(at, _)| age(at, now) < kept)
     }
@@ -54,15 +55,15 @@ impl CampaignRuns {
         self.journals.iter().map(|journal_run| journal_run.run.enqueued).sum()
     }
 
-    /// Whether the last of them was less than a minute ago; one that was abandoned ended when its
-    /// journal did.
+    /// Whether a run ended less than a minute ago. A run that was abandoned ended when its journal
+    /// was last written.
     fn are_recent(&self, now: EpochMillis) -> bool {
         let last =
             |journal_run: &JournalRun| journal_run.run.ended.unwrap_or(journal_run.modified_at);
         self.journals.iter().any(|journal_run| age(last(journal_run), now) < LAG)
     }
 
-    /// What the counts of what moves may be off by; none where nothing moves.
+    /// The possible error of the counts while mail moves; `None` if nothing moves.
     pub(super) fn lag(
         &self,
         now: EpochMillis,
@@ -81,7 +82,7 @@ fn age(at: EpochMillis, now: EpochMillis) -> Duration {
     Duration::from_millis(now.as_millis().saturating_sub(at.as_millis()))
 }
 
-/// What stands on the queues, approximately.
+/// Approximate numbers of mails on the queues.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueCounts {
     /// On the campaign's queue, ready or received.
@@ -106,17 +107,17 @@ impl QueueCounts {
     }
 }
 
-/// What the marks and the dead letters say of the mails that were enqueued.
+/// The enqueued mails, counted by their marks and dead letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MailCounts {
     pub(super) sent: u64,
-    /// A mail of the same id was sent before their run began: deduplication deletes them.
+    /// A mail with the same id was sent before the run began, so deduplication deletes these.
     pub(super) sent_before: u64,
     /// They are being sent right now.
     pub(super) sending: u64,
     /// They stand on the dead-letter queue.
     pub(super) dead: u64,
-    /// Nobody knows whether SES took them.
+    /// It is unknown whether SES accepted them.
     pub(super) unknown: u64,
     pub(super) unaccounted: u64,
 }

@@ -1,9 +1,10 @@
-//! `tidegate reconcile`: enqueued = sent + waiting + retrying + dead + unknown, a campaign at a time.
+//! `tidegate reconcile`: checks for each campaign that enqueued = sent + waiting + retrying + dead
+//! + unknown.
 //!
-//! What was enqueued is what the journals of `tidegate send` hold, mail by mail. What became of it:
-//! where deduplication is on, each mail's mark says so; else the ledger's counters do, against
-//! those of when the run began. What is neither sent nor dead must stand on the queues, whose depths
-//! SQS tells approximately: the difference that this leaves is named, and what it may be.
+//! The journals of `tidegate send` contain every enqueued mail. If deduplication is on, each mail's
+//! mark shows its outcome; otherwise the ledger's counters are compared with those at the begin of
+//! the run. Mails that are neither sent nor dead must be on the queues, whose depths SQS reports
+//! only approximately. The report names the remaining difference and its possible causes.
 
 mod counts;
 mod inputs;
@@ -23,11 +24,11 @@ use crate::send::{JournalError, JournalHeader, JournalReader};
 use inputs::{CampaignRuns, JournalRun, MailCounts, QueueCounts};
 pub use report::{CampaignAccount, Method, Reconciliation, SendRun, Tolerance};
 
-/// What a reconciliation needs to know of the stack.
+/// The stack's settings that a reconciliation needs.
 #[derive(Clone, Debug)]
 pub struct StackSettings {
     pub campaigns: Vec<Campaign>,
-    /// Its merge queue; none in direct mode.
+    /// The merge queue; `None` in direct mode.
     pub merge: Option<QueueUrl>,
     pub deduplication: Deduplication,
     /// How long a mark is kept.
@@ -43,7 +44,7 @@ pub struct ReconcilePorts<'a, Q, L, C> {
     pub clock: &'a C,
 }
 
-/// What stands on the dead-letter queue.
+/// The mails on the dead-letter queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetters {
     pub mails: BTreeSet<Identity>,
@@ -52,20 +53,13 @@ pub struct DeadLetters {
     pub interrupted: bool,
 }
 
-/// A journal that can be read from its beginning as often as need be.
+/// A journal that can be opened several times.
 pub trait JournalSource {
     fn path(&self) -> String;
 
-    /// Opens it.
-    ///
-    /// # Errors
-    /// Why not.
     fn open(&self) -> io::Result<impl BufRead>;
 
     /// When it was last written.
-    ///
-    /// # Errors
-    /// Why that cannot be told.
     fn modified_at(&self) -> io::Result<EpochMillis>;
 }
 
@@ -75,7 +69,7 @@ pub enum ReconcileError {
     Journal(#[from] JournalError),
     #[error(transparent)]
     Port(#[from] PortError),
-    /// It was interrupted: nothing is known.
+    /// The reading of the dead-letter queue was interrupted.
     #[error("interrupted")]
     Interrupted,
     #[error(
@@ -84,11 +78,12 @@ pub enum ReconcileError {
     Stranger { journal: String, campaign: String, queue: String, has: String },
 }
 
-/// Accounts for every mail that `journals` hold. `dead` lists the mails on the dead-letter queue;
-/// `checked` is told of every batch of mails looked up, with their number.
+/// Accounts for every mail in `journals`. `dead` yields the mails on the dead-letter queue;
+/// `checked` is called with the size of each batch of mails that was looked up.
 ///
-/// Depths are read first, then what is dead, then what is sent: a mail that moves on meanwhile is
-/// found where it was or where it went, never nowhere.
+/// Queue depths are read first, then dead letters, then marks or counters. This is the direction in
+/// which mails move, so a mail that moves meanwhile is found at its old or its new place, never
+/// nowhere.
 pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>(
     ports: ReconcilePorts<'_, Q, L, C>,
     stack: &StackSettings,
@@ -151,7 +146,7 @@ fn failed<J: JournalSource>(journal: &J, what: &'static str) -> impl Fn(io::Erro
     move |source| JournalError::Io { path: path.clone(), what, source }
 }
 
-/// The journals by campaign; one without a header holds nothing, and is left out.
+/// Groups the journals by campaign. A journal without a header is empty and is left out.
 fn runs<J: JournalSource>(
     stack: &StackSettings,
     journals: &[J],
@@ -189,8 +184,9 @@ fn stranger(stack: &StackSettings, journal: String, header: &JournalHeader) -> R
     ReconcileError::Stranger { journal, campaign, queue, has: has.join(", ") }
 }
 
-/// What stands on a campaign's queue and on the merge queue. The campaign's is read once more after
-/// the merge queue: a mail that was put back in between is on one of them.
+/// Depths of a campaign's queue and of the merge queue. The campaign's queue is read again after
+/// the merge queue and the larger value counts, so that a mail that was put back in between is not
+/// missed.
 async fn queued_of(
     queues: &impl Queues,
     stack: &StackSettings,

@@ -1,4 +1,4 @@
-//! What became of what was enqueued.
+//! The report of a reconciliation.
 
 use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
@@ -14,7 +14,7 @@ pub struct Reconciliation {
 }
 
 impl Reconciliation {
-    /// Whether every campaign's mails are accounted for, within what the counts may be off by.
+    /// Whether every campaign's mails are accounted for, within the tolerances.
     pub fn balances(&self) -> bool {
         self.accounts.iter().all(CampaignAccount::balances)
     }
@@ -26,47 +26,46 @@ impl Reconciliation {
 pub enum Method {
     /// Mail by mail, by deduplication's marks.
     Marks,
-    /// By what the ledger's counters grew by since the first run began.
+    /// By the growth of the ledger's counters since the first run began.
     Counts {
         /// Mails that stood on the campaign's queue then.
         queued_before: u64,
     },
 }
 
-/// What became of a campaign's mails.
+/// The outcomes of a campaign's mails.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CampaignAccount {
     pub campaign: String,
     pub method: Method,
     /// Mails that SQS acknowledged, by the journals.
     pub enqueued: u64,
-    /// Mails that SES took; by counts, of this campaign, whoever enqueued them.
+    /// Mails that SES accepted; by counts, all of the campaign, including those of other producers.
     pub sent: u64,
-    /// Mails that are not sent: one of the same id was, before their run began, and deduplication
-    /// deletes them. 0 by counts.
+    /// Mails that will not be sent because a mail with the same id was sent before their run;
+    /// deduplication deletes them. 0 by counts.
     pub sent_before: u64,
     /// Mails that stand on the campaign's or the merge queue, or are being sent.
     pub waiting: u64,
     /// Mails that wait for another attempt.
     pub retrying: u64,
     pub dead: u64,
-    /// Mails of which nobody knows whether SES took them; 0 by counts, which cannot tell.
+    /// Mails whose outcome is unknown; 0 by counts.
     pub unknown: u64,
-    /// Mails without a mark that are not dead: taken to be among what stands on the queues, which
+    /// Mails without a mark that are not dead-lettered. They are assumed to be on the queues, which
     /// cannot be searched. 0 by counts.
     pub unmarked: u64,
-    /// Messages on the campaign's and the merge queue, whoever's they are.
+    /// Messages on the campaign's queue and the merge queue, of all producers.
     pub queued: u64,
-    /// What is left over: positive where mails are missing, negative where there are too many.
+    /// The difference: positive if mails are missing, negative if there are too many.
     pub difference: i64,
-    /// What the difference may come from.
     pub allowances: Vec<Tolerance>,
     pub runs: Vec<SendRun>,
     #[serde(skip)]
     pub(super) on_merge: u64,
 }
 
-/// What the counts may be off by, and why.
+/// A possible error of the counts, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tolerance {
     pub mails: u64,
@@ -79,13 +78,12 @@ pub struct SendRun {
     pub journal: String,
     pub rows: u64,
     pub enqueued: u64,
-    /// When it was over; none where it is not.
+    /// The end of the run; `None` if it is not finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<EpochMillis>,
 }
 
 impl CampaignAccount {
-    /// The largest difference that the counts may have by themselves.
     pub fn tolerance(&self) -> u64 {
         self.allowances.iter().fold(0, |sum, allowance| sum.saturating_add(allowance.mails))
     }

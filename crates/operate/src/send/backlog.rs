@@ -1,4 +1,4 @@
-//! Back-back-pressure: no more is enqueued while the campaign's queue is deep.
+//! Limits the backlog: nothing is enqueued while the campaign's queue is deeper than allowed.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use tidegate_delivery::ports::{Clock, Monotonic, PortError, QueueUrl, Queues};
 use super::deliver::is_permanent;
 use super::session::SendProgress;
 
-/// The depth is asked this often at most.
+/// The queue's depth is read at most this often.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Whether a batch may be sent now.
+/// Whether the backlog allows a batch now.
 pub(super) enum BacklogState {
     Free,
     Wait(Monotonic),
     Unknown(PortError),
 }
 
-/// How deep the queue is, as far as is known.
+/// The queue's depth: SQS's last count plus the messages sent since then.
 pub(super) struct BacklogLimit<'a, Q, C, P> {
     pub(super) queues: &'a Q,
     pub(super) clock: &'a C,
     pub(super) progress: &'a P,
     pub(super) queue: &'a QueueUrl,
-    /// The most messages that may stand there; none is no limit.
+    /// The largest depth at which batches are sent; `None` for no limit.
     pub(super) most: Option<u64>,
     pub(super) patience: Duration,
-    /// When it was asked, and what was said.
+    /// The time and the result of the last reading.
     last_reading: Option<(Monotonic, u64)>,
     sent_since: u64,
     failing_since: Option<Monotonic>,
@@ -53,12 +53,12 @@ impl<'a, Q: Queues, C: Clock, P: SendProgress> BacklogLimit<'a, Q, C, P> {
         }
     }
 
-    /// Counts messages that are about to be sent.
+    /// Adds messages that are about to be sent to the estimate.
     pub(super) fn add(&mut self, messages: u64) {
         self.sent_since += messages;
     }
 
-    /// Whether there is room for a batch; asks SQS where that is not known.
+    /// Decides whether a batch may be sent, and reads the depth from SQS if needed.
     pub(super) async fn check(&mut self) -> BacklogState {
         let Some(most) = self.most else { return BacklogState::Free };
         let now = self.clock.monotonic();
@@ -89,7 +89,7 @@ impl<'a, Q: Queues, C: Clock, P: SendProgress> BacklogLimit<'a, Q, C, P> {
                     return BacklogState::Unknown(error);
                 }
                 self.progress.retrying(&error);
-                // As deep as may be, until it is known again.
+                // The depth is unknown now, so assume the maximum until the next reading.
                 (self.last_reading, self.sent_since) = (Some((now, most)), 0);
                 BacklogState::Wait(now + CHECK_INTERVAL)
             }

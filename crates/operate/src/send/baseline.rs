@@ -1,10 +1,11 @@
-//! What stood before a run.
+//! The state of the queues and the ledger before a run.
 
 use tidegate_delivery::ports::{Depth, Ledger, PortError, QueueUrl, Queues};
 
 use super::journal::Baseline;
 
-/// What stands on a queue and in the ledger before a run, for its journal.
+/// Reads the depths and counters before a run, for its journal; `tidegate reconcile` compares later
+/// values with them.
 pub async fn baseline(
     queues: &impl Queues,
     ledger: &impl Ledger,

@@ -1,12 +1,12 @@
-//! Messages into batches: at most 10 and 1 MiB each.
+//! Packs messages into batches of at most 10 entries and 1 MiB, SQS's limits.
 
 use super::draft::RenderedMessage;
 
-/// Entries of a batch that SQS takes.
+/// SQS's limit of entries in a batch.
 const ENTRIES: usize = 10;
-/// Bytes of a batch that SQS takes.
+/// SQS's limit of bytes in a batch.
 const BYTES: usize = 1_048_576;
-/// What SQS charges as one call.
+/// SQS bills every begun 64 KiB of a call as one request.
 const CHARGED_BYTES: u64 = 65_536;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    /// Adds a message, and gives the batch before it where it no longer fits.
+    /// Adds a message. Returns the batch before it if the message does not fit into that batch.
     pub(super) fn add(&mut self, message: RenderedMessage) -> Option<Vec<RenderedMessage>> {
         let size = message.body.len();
         let full = self.batch.len() == ENTRIES || self.bytes + size > BYTES;
@@ -49,7 +49,7 @@ impl Counter {
         self.bytes += size;
     }
 
-    /// Calls that SQS charges for: one for each 64 KiB begun of each batch.
+    /// The number of requests that SQS bills for all batches.
     pub(super) fn charged(&self) -> u64 {
         self.charged + (self.bytes as u64).div_ceil(CHARGED_BYTES)
     }

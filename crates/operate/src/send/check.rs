@@ -1,4 +1,5 @@
-//! The first pass: every row rendered and read as the poller will, before anything is sent.
+//! The first pass over the input: every row is rendered and parsed as the poller will parse it,
+//! before anything is sent.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -13,35 +14,34 @@ use super::draft::{CampaignDraft, RenderedMessage, hex};
 use super::fault::InputFault;
 use super::rows::{InputFormat, InputRows};
 
-/// What the first pass looks for.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckOptions {
     pub format: InputFormat,
-    /// Faults after which it stops looking for more.
+    /// The pass stops after this number of faults.
     pub max_faults: usize,
-    /// Whether an address may stand in several rows.
+    /// Whether several rows may have the same address.
     pub allow_duplicates: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputSummary {
-    /// Rows, and so mails and recipients.
+    /// The number of rows, which is the number of mails and of recipients.
     pub rows: u64,
     pub bytes: u64,
     pub largest: u64,
-    /// Calls to SQS that will be charged.
     pub sqs_calls: u64,
-    /// Rows whose address an earlier row has.
+    /// Rows with the address of an earlier row.
     pub repeated_addresses: u64,
-    /// Rows whose id is the input's own.
+    /// Rows whose id is given in the input.
     pub given_ids: u64,
     /// SHA-256 of the input, in hex.
     pub sha256: String,
 }
 
-/// Reads the whole of `input`, called `file`; `seen` gets every mail that has no fault.
+/// Checks the whole of `input`, which faults call `file`. `on_mail` is called for every mail
+/// without a fault.
 ///
-/// It keeps some 40 bytes a row, to know an address or an id that comes twice.
+/// It needs about 40 bytes of memory per row, to find repeated addresses and ids.
 ///
 /// # Errors
 /// The faults, at most [`CheckOptions::max_faults`].
@@ -78,7 +78,7 @@ pub fn check<R: Read>(
     if !pass.faults.is_empty() {
         return Err(pass.faults);
     }
-    // The readers stop where they have all rows: what follows belongs to the input all the same.
+    // The row readers may stop before the end of the input; the hash must cover all of it.
     std::io::copy(&mut input, &mut std::io::sink()).map_err(|error| {
         vec![InputFault::bare(file, 1, "file", format!("must be readable: {error}"))]
     })?;
@@ -104,7 +104,7 @@ struct CheckPass<'a> {
     given_ids: u64,
     faults: Vec<InputFault>,
     hasher: RandomState,
-    /// The first line of each address and id, by their hash.
+    /// The first line of each address, by the address's hash.
     addresses: HashMap<u64, u64>,
     ids: HashMap<u64, u64>,
 }
@@ -136,7 +136,7 @@ impl<'a> CheckPass<'a> {
         self.given_ids += u64::from(message.id_given);
     }
 
-    /// A fault of a template in row after row is one fault.
+    /// Adds a fault. The same fault of a template in many rows is counted as one.
     fn add_fault(&mut self, fault: InputFault) {
         match self.faults.iter_mut().find(|known| known.repeats(&fault)) {
             Some(known) => known.rows += 1,

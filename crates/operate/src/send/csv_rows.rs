@@ -1,4 +1,4 @@
-//! A CSV, record by record, each with the line that it begins on.
+//! Reads CSV record by record, each with the number of its first line.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -10,12 +10,12 @@ use super::rows::NextRow;
 
 const ONE_LINE: &str = "must be on one line (a quote that is not closed?), or with --multiline";
 
-/// A CSV whose first line was read.
+/// A CSV reader that has read the header line.
 pub(super) struct CsvReader<R: Read> {
     reader: csv::Reader<FinalNewline<R>>,
     columns: Vec<String>,
     multiline: bool,
-    // Of bytes: an error about texts would not know the line behind empty ones.
+    // Bytes instead of text: a UTF-8 error of the csv crate has the wrong line after empty lines.
     record: csv::ByteRecord,
 }
 
@@ -31,7 +31,7 @@ impl<R: Read> CsvReader<R> {
         input: R,
     ) -> Result<Self, InputFault> {
         let mut builder = csv::ReaderBuilder::new();
-        // Ended by LF alone: at a CR its lines would be counted one too few.
+        // Only LF ends a record: with CR as an end too, the crate would count lines wrongly.
         builder.delimiter(delimiter).terminator(csv::Terminator::Any(b'\n')).flexible(true);
         let mut reader =
             builder.from_reader(FinalNewline { input, newline_given: false, at_end: false });
@@ -43,7 +43,7 @@ impl<R: Read> CsvReader<R> {
         loop {
             match self.reader.read_byte_record(&mut self.record) {
                 Ok(false) => return NextRow::Last(None),
-                // An empty line that ends in CR and LF.
+                // An empty line with CR and LF: skipped like other empty lines.
                 Ok(true) if self.record.len() == 1 && &self.record[0] == b"\r" => {}
                 Ok(true) => {
                     let row = self.row(file);
@@ -89,8 +89,8 @@ impl<R: Read> CsvReader<R> {
         Ok((line, row))
     }
 
-    /// The line that the record begins on. What the reader says of it is where it looked for it:
-    /// before the empty lines.
+    /// The line on which the record begins. The csv crate reports the position before skipped empty
+    /// lines, so the line is computed back from the record's end.
     fn line(&self, open: bool) -> u64 {
         let breaks = self.record.as_slice().split(|byte| *byte == b'\n').skip(1).count() as u64;
         let end = u64::from(!open);
@@ -144,12 +144,12 @@ fn unreadable(file: &str, error: &csv::Error) -> InputFault {
     }
 }
 
-/// An input that ends in a line feed, whether it does itself or not: each record ends in one, and
-/// one for which the reader went on to the end has a quote that is not closed.
+/// A reader that appends a line feed to the input. Each complete record then ends in a line feed,
+/// so a record for which the parser reads to the end of the input has an unclosed quote.
 struct FinalNewline<R> {
     input: R,
     newline_given: bool,
-    /// The end was read, after the line feed.
+    /// The parser has read past the appended line feed, to the end.
     at_end: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A batch onto its queue: what fails for a passing reason is tried again until patience ends.
+//! Puts a batch on its queue. Transient failures are retried until the patience ends.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use super::draft::RenderedMessage;
 use super::journal::AcknowledgedRows;
 use super::session::SendProgress;
 
-/// The first pause before a batch is tried again; it doubles.
+/// The pause before the first retry; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
-/// Why a batch, or a part of it, did not get onto its queue.
+/// A batch, or a part of it, could not be put on its queue.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliverError {
-    /// The call failed, and will again, or did so for too long.
+    /// The call failed permanently, or for longer than the patience.
     #[error(transparent)]
     Call(#[from] PortError),
     #[error("SQS refused the mail of row {row}")]
@@ -28,7 +28,6 @@ pub enum DeliverError {
 }
 
 impl DeliverError {
-    /// Whether it will be the same however often it is tried.
     fn is_permanent(&self) -> bool {
         match self {
             Self::Call(error) => is_permanent(error),
@@ -37,7 +36,7 @@ impl DeliverError {
     }
 }
 
-/// Whether a call will fail however often it is tried.
+/// Whether a retry of a failed call cannot succeed.
 pub(super) fn is_permanent(error: &PortError) -> bool {
     match &error.kind {
         FailureKind::NotFound | FailureKind::Denied(_) => true,
@@ -46,7 +45,7 @@ pub(super) fn is_permanent(error: &PortError) -> bool {
     }
 }
 
-/// SQS's codes for what is wrong with the request itself.
+/// Whether SQS's code says that the request itself is invalid.
 fn is_refusal(code: &str) -> bool {
     ["Invalid", "Missing", "Unsupported", "AWS.SimpleQueueService.", "KmsAccess", "KmsDisabled"]
         .iter()
@@ -58,9 +57,9 @@ pub(super) struct BatchReport {
     pub(super) acknowledged: AcknowledgedRows,
     pub(super) bytes: u64,
     pub(super) retries: u64,
-    /// Whether an interruption came before the rest did.
+    /// Whether it was interrupted before all messages were accepted.
     pub(super) interrupted: bool,
-    /// Why the rest does not; none where there is none, or an interruption came first.
+    /// The error of the messages that are left; `None` if none are left or it was interrupted.
     pub(super) error: Option<DeliverError>,
 }
 
@@ -74,7 +73,7 @@ pub(super) struct Deliverer<'a, Q, C, E, P> {
 }
 
 impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P> {
-    /// Sends `batch`; ends early, between two calls, where `stop` is ready.
+    /// Sends `batch`; stops between two calls when `stop` is ready.
     pub(super) async fn deliver(
         &self,
         batch: Vec<RenderedMessage>,
@@ -108,7 +107,8 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
         delivered
     }
 
-    /// One call: what it put on the queue, taken out of `left`; and what went wrong with the rest.
+    /// Makes one call. Accepted messages are removed from `left` and returned, with the worst error
+    /// of the others.
     async fn attempt(
         &self,
         left: &mut Vec<RenderedMessage>,
@@ -126,7 +126,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
                 Some(Ok(())) => sent.push(message),
                 Some(Err(source)) => {
                     let error = DeliverError::Entry { row: message.row, source };
-                    // What will not pass however often it is tried is what must be said.
+                    // A permanent error is reported before a transient one: a retry does not help.
                     if worst.as_ref().is_none_or(|known| !known.is_permanent()) {
                         worst = Some(error);
                     }
@@ -144,7 +144,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
         (sent, worst)
     }
 
-    /// Waits before the next try; true where `stop` came first.
+    /// Waits before the next attempt; returns true if `stop` was ready first.
     async fn pause(
         &self,
         retries: u64,
@@ -160,7 +160,7 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
     }
 }
 
-/// As a producer sends it: a body, and nothing beside it.
+/// The message as a producer sends it: a body without attributes.
 fn outgoing(message: &RenderedMessage) -> Outgoing {
     let body = message.body.as_str().into();
     Outgoing { body, attributes: Vec::new(), delay: Duration::ZERO, fifo: None }

@@ -1,4 +1,4 @@
-//! From a row to a message: rendered, and read as the poller will read it.
+//! Makes a message from a row: renders it, and parses it as the poller will.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use super::fault::InputFault;
 use super::rows::InputRow;
 use super::template::{Columns, TemplatePart, Templates};
 
-/// What the mails have in common, and where their own comes from.
+/// The parts that all mails of a run share, and the columns and templates of the others.
 #[derive(Debug)]
 pub struct CampaignDraft {
     pub campaign: String,
-    /// What the run is called: with the campaign, the row's number and what the mail says it makes
-    /// the ids.
+    /// The run's name. The ids are derived from it, the campaign, the row's number and the mail's
+    /// content.
     pub run: String,
     pub from: String,
     pub reply_to: Vec<String>,
-    /// `priority`, where it is not the usual one.
+    /// `priority`, if it is not the default.
     pub priority: Option<String>,
     pub tags: BTreeMap<String, String>,
     pub configuration_set: Option<String>,
     pub content: DraftContent,
-    /// The column of the recipient; none is `to`, or else `email`.
+    /// The column of the recipient; `None` for `to` or `email`.
     pub to_column: Option<String>,
-    /// The column of the id; none is `id` where there is one.
+    /// The column of the id; `None` for `id` if there is such a column.
     pub id_column: Option<String>,
     pub senders: AllowedSenders,
 }
@@ -36,11 +36,11 @@ pub struct CampaignDraft {
 #[derive(Debug)]
 pub enum DraftContent {
     Templates(Templates),
-    /// A template of SES's, which gets a row's columns as its data; and the templates for
-    /// unsubscribing.
+    /// A template stored in SES, which gets the row's columns as data, and local templates for the
+    /// unsubscribe headers.
     SesTemplate {
         name: String,
-        /// For the headers; no subject and no body.
+        /// Templates of the headers, without subject and body.
         headers: Templates,
     },
 }
@@ -49,10 +49,10 @@ pub enum DraftContent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedMessage {
     pub row: u64,
-    /// The line that it begins on.
+    /// The line of the input on which the row begins.
     pub line: u64,
     pub id: String,
-    /// Whether the id is the input's own.
+    /// Whether the id is given in the input.
     pub id_given: bool,
     pub body: String,
 }
@@ -96,7 +96,8 @@ struct UnsubscribeJson {
 }
 
 impl CampaignDraft {
-    /// How urgent the mails are; one that is no priority is refused with the first row.
+    /// The priority of the mails. An invalid name gives the default here; the first row's check
+    /// refuses it.
     pub(super) fn parsed_priority(&self) -> Priority {
         let given = self.priority.as_deref();
         let named = given.and_then(|name| Priority::ALL.into_iter().find(|p| p.as_str() == name));
@@ -120,7 +121,7 @@ impl CampaignDraft {
             InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
         })?;
         let email = self.read(file, row, &body).map_err(|fault| {
-            // The input's own words for what the message calls `to`.
+            // Faults name the input's column instead of the message's member `to`.
             if fault.field == "to" { InputFault { field: column, ..fault } } else { fault }
         })?;
         let message = RenderedMessage {
@@ -145,7 +146,7 @@ impl CampaignDraft {
             Some((column, to)) if to.trim().is_empty() => {
                 Err(InputFault::bare(file, row.line, column, NEEDED))
             }
-            // Said before anything is rendered: a template's fault must not hide it.
+            // Checked before rendering, so that a template's fault does not hide it.
             Some((column, to)) => match Address::parse(&to) {
                 Ok(_) => Ok((column, to)),
                 Err(error) => Err(InputFault::new(file, row.line, column, error.to_string(), to)),
@@ -164,7 +165,7 @@ impl CampaignDraft {
         }
     }
 
-    /// The id that the row itself gives.
+    /// The id from the row, if it has one.
     fn given_id(&self, file: &str, row: &InputRow) -> Result<Option<String>, InputFault> {
         let column = self.id_column.as_deref().unwrap_or("id");
         match row.text(column) {
@@ -208,7 +209,8 @@ impl CampaignDraft {
         Ok(for_sqs(json))
     }
 
-    /// The same for the same run, row and words: a repeated run gives the same mails.
+    /// Derives an id from campaign, run, row number and content. A repeated run gets the same ids,
+    /// so deduplication recognises its mails.
     fn derived_id(&self, row: &InputRow, body: &str) -> String {
         let mut hash = Sha256::new();
         for part in [self.campaign.as_str(), &self.run, &row.number.to_string(), body] {
@@ -242,7 +244,7 @@ fn with_id(id: &str, body: &str) -> Result<String, serde_json::Error> {
     Ok(format!("{{\"id\":{id},{}", &body[1..]))
 }
 
-/// JSON as SQS takes it: the two characters that it refuses, and JSON does not, as escapes.
+/// Escapes U+FFFE and U+FFFF, which JSON allows and SQS refuses.
 fn for_sqs(json: String) -> String {
     if json.contains(['\u{fffe}', '\u{ffff}']) {
         return json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff");
@@ -250,7 +252,7 @@ fn for_sqs(json: String) -> String {
     json
 }
 
-/// What a content is known by: its SHA-256 in hex.
+/// The SHA-256 of a content in hex, by which the journal recognises it.
 pub fn fingerprint(content: &[u8]) -> String {
     hex(&Sha256::digest(content))
 }

@@ -1,4 +1,4 @@
-//! What is wrong with the input: where, what is allowed, and what stands there.
+//! A fault of the input: its position, the allowed values, and the value found.
 
 use std::fmt;
 
@@ -15,16 +15,16 @@ pub struct InputFault {
     pub file: String,
     /// The line of it, from 1.
     pub line: u64,
-    /// The template and the line of it, where it is one's.
+    /// The template and its line, if the fault is in a template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Box<FileLine>>,
     /// The column, or the member of the message.
     pub field: String,
     pub problem: String,
-    /// What stands there, shortened; masked when it is shown.
+    /// The value found, shortened; addresses in it are masked when it is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// How many rows have the same fault; the first is `line`.
+    /// The number of rows with this fault; `line` is the first.
     pub rows: u64,
 }
 
@@ -50,7 +50,7 @@ impl InputFault {
         Self { value: Some(format!("{shown:?}")), ..Self::bare(file, line, field, problem) }
     }
 
-    /// A fault without a value: nothing stands there, or it must not be shown.
+    /// A fault without a value, because there is none or it must not be shown.
     pub fn bare(
         file: &str,
         line: u64,
@@ -68,13 +68,13 @@ impl InputFault {
         }
     }
 
-    /// What the poller would have refused.
+    /// The fault of a mail that the poller would refuse.
     pub fn of_mail(file: &str, line: u64, error: &EmailError) -> Self {
         let bare = Self::bare(file, line, error.field(), error.problem());
         Self { value: error.value().map(str::to_owned), ..bare }
     }
 
-    /// With the addresses in its value shown or masked.
+    /// Shows or masks the addresses in its value.
     pub fn shown(mut self, addresses: AddressVisibility) -> Self {
         self.value = self.value.map(|value| masked(addresses, &value));
         self
@@ -89,7 +89,7 @@ impl InputFault {
     }
 }
 
-/// A quoted value, masked and quoted again.
+/// Masks the addresses in a quoted value.
 fn masked(addresses: AddressVisibility, value: &str) -> String {
     match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(inner) if inner.contains('@') => format!("\"{}\"", addresses.one(inner)),

@@ -1,12 +1,13 @@
 //! `tidegate send`: a campaign from a file.
 //!
-//! Two passes over the input. The first renders every row and reads each message as the poller will:
-//! one fault, and nothing is sent ([`check`]). The second renders them again, packs them into batches
-//! and puts them on the campaign's queue ([`Session`]); what SQS acknowledged stands in a journal
-//! ([`read_journal`]), by which an interrupted run goes on.
+//! There are two passes over the input. The first renders every row and parses each message as the
+//! poller will; if there is a fault, nothing is sent ([`check`]). The second renders the rows
+//! again, packs them into batches and puts these on the campaign's queue ([`Session`]).
+//! Acknowledged rows are written to a journal ([`read_journal`]), from which an interrupted run is
+//! resumed.
 //!
-//! A mail's id is the input's own, or made from campaign, run, row number and what the mail says: a
-//! repeated run gives the same ids, so that deduplication knows a mail that is enqueued twice.
+//! A mail's id is given in the input, or derived from campaign, run, row number and content. A
+//! repeated run gets the same ids, so deduplication recognises a mail that is enqueued twice.
 
 mod backlog;
 mod baseline;

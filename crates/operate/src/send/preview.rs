@@ -1,4 +1,4 @@
-//! What the first mails look like.
+//! A preview of the first mails.
 
 use serde::Serialize;
 use tidegate_core::email::{Content, Email};
@@ -46,7 +46,7 @@ impl Preview {
         Self { mails: Vec::new(), most, addresses }
     }
 
-    /// Takes a mail, where it is one of the first.
+    /// Adds a mail if the preview has room.
     pub fn see(&mut self, message: &RenderedMessage, email: &Email) {
         if self.mails.len() >= self.most {
             return;
@@ -81,7 +81,7 @@ impl Preview {
     }
 }
 
-/// A text of several lines, its addresses shown or masked.
+/// Masks addresses in a text with several lines.
 fn within(addresses: AddressVisibility, text: &str) -> String {
     text.split('\n').map(|line| addresses.within(line)).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! What `tidegate send` says: what would happen, and what happened.
+//! The reports of `tidegate send`: dry run, faults and result.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::page::{Page, Span, Tone, View};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
-    /// Every row stands on the queue.
+    /// Every row has been enqueued.
     Done,
-    /// It was interrupted: the rest is for the next run of the same command.
+    /// It was interrupted; the same command continues it.
     Interrupted,
-    /// SQS took no more, for this reason: likewise.
+    /// It gave up for this reason; the same command continues it.
     GaveUp(String),
 }
 
@@ -38,7 +38,7 @@ pub struct SendReport {
     pub retries: u64,
     pub seconds: f64,
     pub ended: RunEnd,
-    /// What goes on with it, where the same command would not.
+    /// The options that continue the run, if the same command would not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<Resume>,
 }
@@ -60,7 +60,7 @@ impl SendReport {
         }
     }
 
-    /// The first reason is the one that is said.
+    /// Records why the run gave up; only the first reason is kept.
     pub(super) fn gave_up(&mut self, error: &(dyn StdError + 'static)) {
         if self.ended == RunEnd::Done {
             let causes = std::iter::successors(Some(error), |&error| error.source());
@@ -75,24 +75,24 @@ impl SendReport {
         }
     }
 
-    /// An interruption that came after the last row is none.
+    /// Corrects the result if all rows were enqueued before an interruption.
     pub(super) fn conclude(&mut self) {
         if self.left() == 0 {
             self.ended = RunEnd::Done;
         }
     }
 
-    /// Rows that do not stand on the queue, as far as is known.
+    /// Rows that are not known to be enqueued.
     pub const fn left(&self) -> u64 {
         self.rows.saturating_sub(self.enqueued_before + self.enqueued)
     }
 
-    /// What the program ends with where rows are left.
+    /// The error with which the program exits if rows are left.
     pub fn unfinished(&self) -> UnfinishedRun {
         UnfinishedRun { left: self.left(), command: self.command() }
     }
 
-    /// The command that goes on with it.
+    /// The command that continues the run.
     fn command(&self) -> String {
         match &self.resume {
             None => "the same command again".to_owned(),
@@ -101,7 +101,7 @@ impl SendReport {
     }
 }
 
-/// A span of which tenths of a second matter.
+/// A duration, with tenths of a second below ten seconds.
 fn duration_text(seconds: f64) -> String {
     if seconds < 10.0 {
         return format!("{seconds:.1} s");
@@ -145,7 +145,7 @@ impl View for SendReport {
     }
 }
 
-/// Rows are left: what the program ends with after the report.
+/// The error after the report if rows are left.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} not enqueued: run {command}", counted(*.left, "mail"))]
 pub struct UnfinishedRun {
@@ -173,13 +173,13 @@ impl View for PreviewReport {
     }
 }
 
-/// What is wrong with the input: nothing was sent.
+/// The faults of the input, because of which nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FaultReport {
     pub file: String,
     /// The faults, in the order of the input.
     pub faults: Vec<InputFault>,
-    /// Whether there may be more: it stopped looking.
+    /// Whether the check stopped early, so that there may be more.
     pub more: bool,
 }
 
@@ -194,20 +194,20 @@ impl View for FaultReport {
     }
 }
 
-/// What the quota and the queues say about when the mails will have gone out.
+/// Estimates when the mails will be sent, from the quota and the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The quota in force, recipients a second; none where it is not known.
+    /// The quota in force in recipients per second; `None` if unknown.
     pub quota_per_second: Option<f64>,
-    /// The campaign's part of it while every campaign has mail, 0.0 to 1.0.
+    /// The campaign's share of it while every campaign has mail, 0.0 to 1.0.
     pub share: f64,
-    /// Mails that stand before these on the campaign's queue.
+    /// Mails that are on the campaign's queue already.
     pub ahead: u64,
 }
 
 impl Estimate {
-    /// Seconds until the last of `rows` has gone out, with the whole quota and with the share alone;
-    /// none where they never will.
+    /// Seconds until the last of `rows` is sent, with the whole quota and with the campaign's
+    /// share; `None` if they never are.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn seconds(&self, rows: u64) -> Option<(f64, Option<f64>)> {
         let quota = self.quota_per_second.filter(|quota| *quota > 0.0)?;
@@ -224,34 +224,34 @@ pub struct DryRun {
     pub file: String,
     /// The journal that it would write.
     pub journal: String,
-    /// Rows of the input, and so mails and recipients.
+    /// Rows of the input, which is the number of mails and recipients.
     pub rows: u64,
     /// Rows that an earlier run enqueued.
     pub enqueued_before: u64,
     pub bytes: u64,
     pub largest_bytes: u64,
-    /// Rows whose address an earlier row has.
+    /// Rows with the address of an earlier row.
     pub repeated_addresses: u64,
-    /// Calls to SQS that putting them there is charged as.
+    /// Requests that SQS bills for enqueuing them.
     pub sqs_calls: u64,
-    /// Rows whose id is the input's own.
+    /// Rows whose id is given in the input.
     pub given_ids: u64,
-    /// Whether the stack's deduplication is on.
+    /// Whether deduplication is on in the stack.
     pub guarded: bool,
-    /// How long it knows an id.
+    /// How long deduplication remembers an id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ids_known_seconds: Option<u64>,
     /// When they will have gone out.
     pub estimate: Estimate,
-    /// The same as seconds, with the whole quota.
+    /// Seconds until all are sent with the whole quota.
     pub seconds_alone: Option<f64>,
-    /// The same as seconds, with the campaign's share.
+    /// Seconds until all are sent with the campaign's share.
     pub seconds_at_share: Option<f64>,
 }
 
 impl DryRun {
-    /// What the run of `header` over `file` would do; `kept` is how long deduplication knows an
-    /// id, none where it is off.
+    /// Describes the run of `header` over `file`. `kept` is how long deduplication remembers an id;
+    /// `None` if it is off.
     pub fn new(
         (file, journal): (&str, &str),
         header: &JournalHeader,
@@ -286,7 +286,7 @@ impl DryRun {
         }
     }
 
-    /// What is asked before anything is sent.
+    /// The question for confirmation before anything is sent.
     pub fn question(&self) -> String {
         let left = self.rows.saturating_sub(self.enqueued_before);
         let more = if self.enqueued_before > 0 { " more" } else { "" };
@@ -294,7 +294,8 @@ impl DryRun {
         format!("Enqueue {}{more} for campaign {}{deleted}?", counted(left, "mail"), self.campaign)
     }
 
-    /// What deduplication deletes of mails whose ids may have been sent before.
+    /// A warning about mails that deduplication would delete because their ids may have been sent
+    /// before.
     fn deleted(&self) -> Option<String> {
         let kept = self.ids_known_seconds.filter(|_| self.given_ids > 0)?;
         let kept = days(Duration::from_secs(kept));

@@ -1,4 +1,5 @@
-//! The same input once more: what the run is called, and whether the mails would go out.
+//! Sending the same input again: the name of the new run, and whether deduplication would delete
+//! its mails.
 
 use std::fmt;
 use std::fs::File;
@@ -12,20 +13,20 @@ use super::check::InputSummary;
 use super::journal::{JournalError, read_journal};
 use crate::format::counted;
 
-/// The most restarts of a run that are looked for.
+/// The largest number of restarts of a run.
 const RESTARTS: u32 = 999;
 
-/// The options that go on with a run where the same command would not.
+/// The options that continue a run if the same command would not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Resume {
     pub run: String,
-    /// Its journal, where it is not the usual one.
+    /// The journal's path, if it is not the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<String>,
 }
 
 impl Resume {
-    /// Goes on with `run`, whose `journal` is not the usual one.
+    /// Continues `run`; `journal` is given if it is not at the default path.
     pub fn new(run: &str, journal: Option<&Path>) -> Self {
         Self { run: run.to_owned(), journal: journal.map(|path| path.display().to_string()) }
     }
@@ -38,23 +39,23 @@ impl fmt::Display for Resume {
     }
 }
 
-/// Why an input is not sent once more; nothing was sent.
+/// The input cannot be sent again; nothing was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum RestartError {
-    /// An earlier restart is not over: another one would send its mails a second time.
+    /// An earlier restart is not finished; another restart would send its mails twice.
     #[error(
         "the restart {} is unfinished; nothing was sent. To go on with it: {resume} instead of --restart; to leave it as well, and send everything once more: --again NAME", resume.run
     )]
     Unfinished { resume: Resume },
-    /// Deduplication would delete them.
+    /// Deduplication would delete the mails, because they have the same ids.
     #[error(
         "{option}: {} of the input's own, and deduplication deletes a mail whose id was sent within {}; nothing was sent. To send all once more they need other ids: --id-column NAME, or an input without ids; to send those only that were not sent: --run NAME", counted(*.given_ids, "id"), days(*.kept)
     )]
     SameIds {
-        /// The option that asks for it.
+        /// The option that requests the new run.
         option: &'static str,
         given_ids: u64,
-        /// How long deduplication knows an id.
+        /// How long deduplication remembers an id.
         kept: Duration,
     },
     #[error(transparent)]
@@ -66,8 +67,8 @@ pub(super) fn days(kept: Duration) -> String {
     counted(kept.as_secs() / 86_400, "day")
 }
 
-/// The name and the journal of a restart of the run `named`; `journal` is where the nth run of a name
-/// has its own, and `usual` whether that is the usual place.
+/// The name and the journal of a restart of the run `named`. `journal` gives the path for the nth
+/// run of a name, and `usual` whether that is the default path.
 ///
 /// # Errors
 /// [`RestartError::Unfinished`], and a journal that cannot be read.
@@ -103,8 +104,8 @@ pub fn restart_run(
     }
 }
 
-/// Whether mails can be sent once more, as `option` asks; `kept` is how long deduplication
-/// knows an id, none where it is off.
+/// Checks that the mails can be sent again, as `option` requests. `kept` is how long deduplication
+/// remembers an id; `None` if it is off.
 ///
 /// # Errors
 /// [`RestartError::SameIds`].

@@ -1,4 +1,4 @@
-//! The input: a row a mail, read one after the other.
+//! Reads the input row by row; each row is a mail.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -12,29 +12,28 @@ use super::fault::InputFault;
 pub enum InputFormat {
     /// Comma-separated values with the columns' names in the first line.
     Csv {
-        /// What stands between two fields: `,` or `;` or a tab.
+        /// The separator of fields: `,`, `;` or a tab.
         delimiter: u8,
-        /// Whether a value may have several lines. If not, a quote that is not closed is found before
-        /// it takes the rows after it into its value.
+        /// Whether values may contain line breaks. If not, an unclosed quote is found at the end of
+        /// its line, before it swallows the following rows.
         multiline: bool,
     },
-    /// A JSON object a line; empty lines are left out.
+    /// A JSON object per line; empty lines are skipped.
     JsonLines,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct InputRow {
-    /// Which one it is, from 1.
     pub number: u64,
-    /// The line that it begins on, from 1.
+    /// The line on which it begins, from 1.
     pub line: u64,
-    /// Its values by column: texts from CSV, whatever stands there in JSON.
+    /// The values by column: texts from CSV, any JSON values from JSON lines.
     pub columns: BTreeMap<String, Value>,
 }
 
 impl InputRow {
-    /// The column of this name, in upper or lower case, and its value as text; none where it is not
-    /// there, or neither text nor number.
+    /// The value of the column with this name (case-insensitive) as text; `None` if there is no
+    /// such column or its value is neither text nor number.
     pub fn text(&self, column: &str) -> Option<String> {
         match self.value(column)? {
             Value::String(text) => Some(text.clone()),
@@ -49,8 +48,7 @@ impl InputRow {
     }
 }
 
-/// The rows of an input, each or what is wrong with it. After a fault that ends the input there are
-/// no more.
+/// The rows of an input, or their faults. A fault that ends the input is the last item.
 pub struct InputRows<R: Read> {
     file: String,
     number: u64,
@@ -107,9 +105,9 @@ impl<R: Read> Iterator for InputRows<R> {
 
 pub(super) enum NextRow {
     Row(u64, BTreeMap<String, Value>),
-    /// What is wrong with a row.
+    /// The row has a fault; the next row can be read.
     Fault(InputFault),
-    /// The input ends, where there is a fault with it.
+    /// The input ends here, normally or with a fault.
     Last(Option<InputFault>),
 }
 
@@ -138,7 +136,7 @@ fn next_line<R: Read>(file: &str, reader: &mut BufReader<R>, line: &mut u64) -> 
         return match serde_json::from_slice(text) {
             Ok(columns) => NextRow::Row(*line, columns),
             Err(error) => {
-                // The parser's message may quote what stands there.
+                // The parser's message may quote the input, which may contain addresses.
                 let at = format!("another thing at character {}", error.column());
                 NextRow::Fault(InputFault::new(file, *line, "line", "must be one JSON object", at))
             }

@@ -1,4 +1,4 @@
-//! A run: the journal is begun or taken up, and every row that is not acknowledged is enqueued.
+//! A run: begins or continues a journal, and enqueues every row that is not acknowledged yet.
 
 use std::error::Error as StdError;
 use std::io::{self, Read};
@@ -28,11 +28,12 @@ use crate::redact::AddressVisibility;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendLimits {
-    /// Batches under way at once, 1 to 64.
+    /// The number of batches in flight at the same time, 1 to 64.
     pub parallel: usize,
-    /// Messages on the campaign's queue above which nothing is added; none is no limit.
+    /// Nothing is enqueued while the campaign's queue has more messages than this; `None` for no
+    /// limit.
     pub max_backlog: Option<u64>,
-    /// How long a batch is tried that fails for a passing reason.
+    /// How long a batch with transient failures is retried.
     pub patience: Duration,
     pub level_policy: LevelPolicy,
 }
@@ -45,29 +46,29 @@ impl Default for SendLimits {
     }
 }
 
-/// Is told how a run goes. All do nothing by default.
+/// Callbacks for the progress of a run; by default they do nothing.
 pub trait SendProgress {
-    /// So many rows more stand on the queue.
+    /// SQS has acknowledged this many more rows.
     fn acknowledged(&self, _rows: u64) {}
 
-    /// The queue has `depth` messages, and at most `most` are wanted: it waits.
+    /// The run waits, because the queue has `depth` messages and at most `most` are allowed.
     fn waiting(&self, _depth: u64, _most: u64) {}
 
-    /// The level defers its rows: it waits.
+    /// The run waits, because the back-pressure level defers its mail.
     fn held_back(&self, _level: Level) {}
 
-    /// Something failed that is tried again.
+    /// A call failed and will be retried.
     fn retrying(&self, _error: &(dyn StdError + 'static)) {}
 }
 
 impl SendProgress for () {}
 
-/// Why a run did not begin, or had to end.
+/// A run could not begin, or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The journal is of another input, or of other options.
+    /// The journal belongs to another input or to other options.
     #[error("{journal}: this run was begun with another {}; nothing was sent. Take the same again, or send this one under another name: --run NAME (or --restart)", list_differences(.differences))]
     Changed { journal: String, differences: Vec<SettingDifference> },
     #[error(
@@ -83,7 +84,7 @@ pub enum SendError {
     InputChanged {
         file: String,
         journal: String,
-        /// The first row that can no longer be sent, where one cannot.
+        /// The first row that has become invalid, if there is one.
         fault: Option<Box<InputFault>>,
     },
 }
@@ -95,28 +96,28 @@ fn list_differences(differences: &[SettingDifference]) -> String {
     differences.iter().map(named).collect::<Vec<_>>().join(", ")
 }
 
-/// A value; of a hash what tells it from another.
+/// A value for display; hashes are shortened.
 fn short(value: &str) -> String {
     let is_hash = value.len() == 64 && value.chars().all(|c| c.is_ascii_hexdigit());
     if is_hash { format!("{}…", &value[..12]) } else { value.to_owned() }
 }
 
-/// A fault beside an error, masked.
+/// A fault in parentheses after an error message, with addresses masked.
 fn fault_suffix(fault: Option<&InputFault>) -> String {
     fault.map_or_else(String::new, |fault| {
         format!(" ({})", fault.clone().shown(AddressVisibility::Masked))
     })
 }
 
-/// What stands of a run in its journal.
+/// How far a run has come, by its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunState {
     New,
-    /// These rows were acknowledged, then it was interrupted.
+    /// It was interrupted after these rows were acknowledged.
     Interrupted(RowRanges),
 }
 
-/// Where the run of `header` stands, by what its journal holds.
+/// How far the run of `header` has come, by its journal's contents.
 ///
 /// # Errors
 /// [`SendError::Changed`] and [`SendError::AlreadySent`].
@@ -137,7 +138,7 @@ pub fn run_state(
     Ok(RunState::Interrupted(contents.acknowledged.clone()))
 }
 
-/// What a run needs of the outside.
+/// The ports that a run needs.
 #[derive(Debug)]
 pub struct SendPorts<'a, Q, C, E, P, G> {
     pub queues: &'a Q,
@@ -145,7 +146,7 @@ pub struct SendPorts<'a, Q, C, E, P, G> {
     /// Randomness, for the pauses between tries.
     pub entropy: &'a E,
     pub progress: &'a P,
-    /// Tells the level, before the first batch and between batches.
+    /// The source of the back-pressure level, asked before each batch.
     pub level: &'a G,
 }
 
@@ -156,15 +157,16 @@ pub struct Session<'a> {
     pub file: &'a str,
     pub format: InputFormat,
     pub checked: &'a InputSummary,
-    /// What the journal begins with, where it is new.
+    /// The header for a new journal.
     pub header: &'a JournalHeader,
     pub state: &'a RunState,
     pub limits: SendLimits,
 }
 
 impl Session<'_> {
-    /// Enqueues every row of `input` that is not acknowledged, and writes each batch that SQS took
-    /// into `journal`. `stop` ends it after the batches under way.
+    /// Enqueues every row of `input` that is not acknowledged yet, and writes each batch that SQS
+    /// accepted to `journal`. When `stop` is ready, the batches in flight are finished and the run
+    /// ends.
     ///
     /// # Errors
     /// [`SendError`]. A queue that does not take more is no error: the report says how far it came.
@@ -233,8 +235,9 @@ impl Session<'_> {
         SendError::InputChanged { file: self.file.to_owned(), journal, fault: fault.map(Box::new) }
     }
 
-    /// Sends batches until there are no more, `stop` is ready, or one fails for good: then those
-    /// under way are waited for. Gives the row that can no longer be sent, where there is one.
+    /// Sends batches until all are sent, `stop` is ready, or one fails permanently, and then waits
+    /// for the batches in flight. Returns the fault of a row that has become invalid since the
+    /// first pass.
     async fn enqueue<
         Q: Queues,
         C: Clock,
@@ -315,7 +318,7 @@ impl Session<'_> {
     }
 }
 
-/// Writes down what became of a batch.
+/// Records the result of a batch in the journal and the report.
 fn record_batch<L: JournalSink>(
     delivered: BatchReport,
     journal: &mut JournalWriter<L>,
@@ -347,7 +350,7 @@ async fn sleep(clock: &impl Clock, until: Option<tidegate_delivery::ports::Monot
     }
 }
 
-/// The rows that are not acknowledged, rendered and packed.
+/// The rows that are not acknowledged yet, rendered and packed into batches.
 struct Batches<'a, R: Read> {
     session: &'a Session<'a>,
     rows: InputRows<R>,

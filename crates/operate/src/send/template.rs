@@ -1,4 +1,4 @@
-//! Templates: subject, HTML, text and the unsubscribing addresses, rendered with a row's columns.
+//! Templates for subject, HTML, text and unsubscribe addresses, rendered with a row's columns.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use super::fault::{FileLine, InputFault};
 use super::rows::InputRow;
 
-/// A template as given: what it is called in faults, and its text.
+/// The source of a template, with the name that faults use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateSource {
     /// The file's name, or the option's.
@@ -22,7 +22,8 @@ impl TemplateSource {
         Self { name: name.into(), text: text.into() }
     }
 
-    /// The subject in an HTML template: its first `<title>`, at the line where it stands.
+    /// The subject of an HTML template: its first `<title>`, preceded by line breaks so that faults
+    /// show the right line.
     ///
     /// ```
     /// use tidegate_operate::send::Source;
@@ -35,14 +36,14 @@ impl TemplateSource {
         let open = lower.find("<title")?;
         let start = open + lower[open..].find('>')? + 1;
         let end = start + lower[start..].find("</title")?;
-        // Faults name the line: what stands before it counts.
+        // Line breaks before the title keep the line numbers of faults right.
         let lines = "\n".repeat(self.text[..start].matches('\n').count());
         let title = unescaped(&self.text[start..end]);
         Some(Self::new(self.name.clone(), lines + &title))
     }
 }
 
-/// HTML's five named characters as themselves.
+/// Replaces HTML's five named character references.
 fn unescaped(html: &str) -> String {
     [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
         .iter()
@@ -81,7 +82,7 @@ impl TemplatePart {
     }
 }
 
-/// Templates, compiled. A column that is not there is a fault, never an empty text.
+/// Compiled templates. A missing column is a fault instead of an empty text.
 #[derive(Debug)]
 pub struct Templates {
     environment: Environment<'static>,
@@ -98,7 +99,7 @@ impl Templates {
     ) -> Result<Self, InputFault> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        // Without it an error does not know where in its template it stands.
+        // Errors have a position in their template only in debug mode.
         environment.set_debug(true);
         environment.set_auto_escape_callback(|key| {
             if key == TemplatePart::Html.key() { AutoEscape::Html } else { AutoEscape::None }
@@ -120,7 +121,7 @@ impl Templates {
         self.names.iter().any(|(named, _)| *named == part)
     }
 
-    /// Renders `part` with the `columns` of `row`; none where there is no such template.
+    /// Renders `part` with the `columns` of `row`; `None` if there is no such template.
     ///
     /// # Errors
     /// A column that is not there, or whatever else the template does that cannot be done.
@@ -141,8 +142,8 @@ impl Templates {
     }
 }
 
-/// A row's columns as templates see them: by name, and all of them as `row`, for names that are no
-/// words: `row["first name"]`.
+/// A row's columns for templates: by name, and all of them as `row`, for names that are not
+/// identifiers: `row["first name"]`.
 #[derive(Clone, Debug)]
 pub struct Columns(minijinja::Value);
 
@@ -170,7 +171,7 @@ fn fault(error: &minijinja::Error, template: &str, file: &str, row: &InputRow) -
             let columns: Vec<&str> = row.columns.keys().map(String::as_str).collect();
             format!("must be a column of the row: {}", columns.join(", "))
         }
-        // The detail may quote a value: only what kind of error it is.
+        // The detail may quote a value, which may be an address, so only the kind is shown.
         kind => format!("must be what can be rendered: {kind}"),
     };
     InputFault { template: Some(Box::new(at)), ..InputFault::bare(file, row.line, field, problem) }

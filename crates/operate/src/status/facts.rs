@@ -14,23 +14,22 @@ use tidegate_delivery::quota;
 use super::{DailyQuotaStatus, DomainStatus, QuotaStatus};
 use crate::redact::AddressVisibility;
 
-/// Which stack, and what it is configured with.
+/// The stack's settings that its status needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusSettings {
     pub stack: String,
     pub cap: Cap,
-    /// What is held back of it.
+    /// The rate margin, by which slots are spaced wider than 1/quota.
     pub rate_margin: RateMargin,
-    /// What recipient domains may be sent.
     pub domains: DomainLimits,
     pub idle_wake: u64,
-    /// Whether addresses that SES named are shown.
+    /// Whether addresses in SES's messages are shown.
     pub addresses: AddressVisibility,
     /// How many changes by operators are shown.
     pub changes: usize,
 }
 
-/// The queues beside the campaigns', by the names that they are shown under.
+/// All queues but the campaigns', by the names under which they are shown.
 pub type OtherQueues = BTreeMap<&'static str, QueueUrl>;
 
 #[derive(Clone, Debug)]
@@ -48,7 +47,7 @@ pub struct StackFacts {
     pub changes: Vec<ChangeRecord>,
 }
 
-/// Reads what stands: the ledger, each queue's depth, the account, the history.
+/// Reads each queue's depth, the account and the history.
 ///
 /// # Errors
 /// [`PortError`] of ledger or queues; an account that does not answer is left out.
@@ -106,7 +105,7 @@ impl StackFacts {
         }
     }
 
-    /// What recipient domains may be sent, and what waits for it.
+    /// The limits of recipient domains, with the mail that waits for them.
     pub fn domains(&self) -> Vec<DomainStatus> {
         let limits = &self.settings.domains;
         let reported = self.account.as_ref();

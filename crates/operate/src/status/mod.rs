@@ -1,4 +1,4 @@
-//! What stands: quota and use, campaigns, holds, breaker, queues.
+//! The status of a stack: quota and use, campaigns, holds, breaker, queues.
 
 mod facts;
 mod view;
@@ -20,7 +20,7 @@ use crate::redact::AddressVisibility;
 pub use facts::{OtherQueues, StackFacts, StatusSettings, gather};
 pub use view::changes;
 
-/// Without a claim for so many seconds nobody serves, or every queue is empty.
+/// Without a claim for this many seconds the pollers have stopped, or every queue is empty.
 const SERVED_WITHIN: u64 = 5;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,13 +31,13 @@ pub struct Status {
     pub quota: QuotaStatus,
     pub serving: ServingStatus,
     pub breaker: BreakerStatus,
-    /// What holds sending, of all or of single campaigns.
+    /// The holds on all sending and on single campaigns.
     pub holds: Vec<HoldStatus>,
     pub campaigns: Vec<CampaignStatus>,
     pub level: LevelStatus,
-    /// What recipient domains may be sent, and what waits for it.
+    /// The limits of recipient domains, with the mail that waits for them.
     pub domains: Vec<DomainStatus>,
-    /// The queues beside the campaigns', by name: `merge`, `express`, `dead_letters`.
+    /// All queues but the campaigns', by name: `merge`, `express`, `dead_letters`.
     pub queues: BTreeMap<&'static str, QueueStatus>,
     /// Sums since the ledger began: `sent` and `mails`, `refused`, `failed`, `retried`, `dead`, …
     pub counters: BTreeMap<String, i64>,
@@ -45,32 +45,32 @@ pub struct Status {
     pub changes: Vec<ChangeRecord>,
 }
 
-/// The quota and what lowers it; recipients a second where nothing else is said.
+/// The quota and what lowers it, in recipients per second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QuotaStatus {
-    /// What SES allows (`MaxSendRate`); none where it did not tell.
+    /// The account's `MaxSendRate`; `None` if SES did not answer.
     pub account_per_second: Option<f64>,
     pub configured_cap: Option<f64>,
     /// An operator's cap (`tidegate rate --cap`).
     pub operator_cap: Option<f64>,
-    /// What refusals leave of it, 0.05 to 1.
+    /// The rate factor, which SES's throttling lowers: 0.05 to 1.
     pub factor: f64,
-    /// What is in force of all these; none where no quota is known.
+    /// The resulting quota; `None` if none is known.
     pub in_force: Option<f64>,
-    /// The slots' rate: what is in force, less the rate margin.
+    /// The rate of the slots: the quota in force less the rate margin.
     pub slots_per_second: Option<f64>,
-    /// The daily quota; none where the account has no limit, or SES did not tell.
+    /// The daily quota; `None` if the account has no limit or SES did not answer.
     pub daily: Option<DailyQuotaStatus>,
-    /// Whether SES lets the account send; none where it did not tell.
+    /// Whether SES lets the account send; `None` if it did not answer.
     pub sending_enabled: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DailyQuotaStatus {
     pub quota: u64,
-    /// Sent in the last 24 hours, as SES and the ledger tell.
+    /// Recipients of the last 24 hours: SES's count, plus the ledger's since then.
     pub sent: u64,
-    /// What campaigns may still use now.
+    /// Recipients that campaigns may still use now.
     pub left_for_campaigns: u64,
 }
 
@@ -92,13 +92,13 @@ pub struct BreakerStatus {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HoldStatus {
-    /// The campaign it holds; none where it holds all.
+    /// The campaign that it holds; `None` if it holds all sending.
     pub campaign: Option<String>,
     /// Why: `paused`, `daily_quota`, `account`, `credentials`, `deployment`, `refusals`, ….
     pub reason: String,
     pub detail: String,
     pub since: EpochMillis,
-    /// When it lets go by itself, where that is known.
+    /// When it ends by itself, if that is known.
     pub until: Option<EpochMillis>,
     /// Who lifts it: `the scheduler`, `its end`, or the operator's command.
     pub lifted_by: String,
@@ -109,24 +109,24 @@ pub struct CampaignStatus {
     pub name: String,
     pub configured_weight: u32,
     pub weight: u32,
-    /// Its share by weight of what campaigns send, 0 to 1, while every campaign has mail.
+    /// The share by weight, 0 to 1, while every campaign has mail.
     pub share: f64,
     /// Recipients sent to since the ledger began.
     pub sent: u64,
     pub backlog: QueueStatus,
-    /// Whether it is held by itself.
+    /// Whether this campaign is held, apart from holds on all sending.
     pub held: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LevelStatus {
-    /// `clear`, `busy` or `overloaded`; `clear` where nobody judged it lately.
+    /// `clear`, `busy` or `overloaded`; `clear` also if the last judgement is too old.
     pub level: Level,
     pub since: Option<EpochMillis>,
 }
 
 impl LevelStatus {
-    /// What it defers, in words; none where it is clear.
+    /// Describes what the level defers; `None` if it is clear.
     pub fn in_words(&self) -> Option<String> {
         let deferred = match self.level {
             Level::Clear => return None,
@@ -140,16 +140,16 @@ impl LevelStatus {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DomainStatus {
-    /// Its domains, joined by `+`; `*` for every other domain by itself.
+    /// The domains, joined by `+`; `*` is a limit for each other domain separately.
     pub domains: String,
     pub limit: String,
-    /// Recipients a second; none where the account's quota is no more.
+    /// The limit in recipients per second; `None` if the account's quota is lower.
     pub per_second: Option<f64>,
-    /// Recipients that wait in its queue, as the pollers' reports tell.
+    /// Recipients that wait in its queue, by the pollers' reports.
     pub waiting: u64,
 }
 
-/// How deep a queue is, as SQS counts: approximately, up to a minute late.
+/// A queue's depth by SQS's counts, which are approximate and up to a minute late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueStatus {
     pub visible: u64,
@@ -207,7 +207,7 @@ impl Status {
     }
 }
 
-/// Changes as they are shown: whatever a reason says, addresses in it are masked.
+/// Changes for display, with addresses in reasons and details masked.
 pub fn masked(
     changes: &[ChangeRecord],
     addresses: AddressVisibility,
@@ -274,7 +274,7 @@ fn campaigns(
     let in_force =
         |campaign: &Campaign| weights.get(&campaign.name).copied().unwrap_or(campaign.weight);
     let all: Vec<u32> = facts.campaigns.iter().map(in_force).collect();
-    // As the pollers do where the overrides give no cycle.
+    // Like the pollers: if the overridden weights are invalid, the configured ones apply.
     let shown = |campaign: &Campaign| {
         if Cycle::new(&all).is_ok() { in_force(campaign) } else { campaign.weight }
     };

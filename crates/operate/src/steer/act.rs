@@ -12,10 +12,11 @@ use tidegate_delivery::ports::{Clock, History, Ledger, PortError};
 use super::{Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS, SteerAction, SteerError, SteerReport};
 use crate::format::{rate, time};
 
-/// How often a change of the cap is tried anew when a poller changed the factor.
+/// How often a change of the cap is attempted, because a poller may change the rate factor at the
+/// same time.
 const TRIES: usize = 8;
 
-/// Makes a change, where there is anything to change, and notes it in the history.
+/// Makes a change and records it in the history, unless there is nothing to change.
 ///
 /// # Errors
 /// [`SteerError`]: nothing was changed; but after a lost answer of the ledger's it may be.
@@ -47,7 +48,7 @@ pub async fn steer(
         detail,
         reason: author.reason.trim().to_owned(),
     };
-    // The change stands; that nobody noted it is said, and no reason to say it failed.
+    // The change has been made. If it cannot be recorded, the report says so, but it is no failure.
     let recorded = changed && ledger.add(&record).await.is_ok();
     let in_force_within_s = IN_FORCE_WITHIN_S;
     Ok(SteerReport { changed, record, still_held, in_force_within_s, recorded })
@@ -91,12 +92,12 @@ fn check(action: &SteerAction, campaigns: &[Campaign], now: EpochMillis) -> Resu
             let stranger = weights.keys().find(|name| !known().any(|other| other == *name));
             stranger.map_or(Ok(()), |name| Err(unknown(name)))
         }
-        // What is resumed or lifted need not be a campaign any more.
+        // A campaign that was removed from the configuration can still be resumed or lifted.
         _ => Ok(()),
     }
 }
 
-/// Whether anything changed, what in words, and what still holds what was resumed.
+/// Whether anything changed, a description, and the holds that remain after a resume or lift.
 type ControlChange = (bool, String, Vec<String>);
 
 async fn set_control(
@@ -108,9 +109,10 @@ async fn set_control(
 ) -> Result<ControlChange, SteerError> {
     let standing = ledger.read().await?;
     let mut before = standing.control;
-    // Looked at once before: what it cannot do is an error, not a change.
+    // A trial on a copy: an invalid action is an error before anything is written.
     apply(&mut before.clone(), action, author, campaigns, now)?;
-    // On what stands by then it may be refused: then nothing of it is written.
+    // `change` applies the action again to a newer record if a write conflicts. The action may be
+    // invalid on that record; then nothing of it is written.
     let refused = RefCell::new(None);
     let applied = change(ledger, (standing.control_version, before.clone()), |control| {
         let mut tried = control.clone();
@@ -140,7 +142,7 @@ async fn set_control(
     Ok((changed, describe(action, campaigns, &before, &after), still_held))
 }
 
-/// What holds a campaign, or all sending: its own holds, and those on all.
+/// The holds on a campaign or on all sending; a campaign is also held by those on all.
 fn remaining_holds(control: &Control, campaign: Option<&str>) -> Vec<String> {
     let own = control.holds_on(campaign).into_iter().flat_map(Holds::reasons).map(str::to_owned);
     let all = campaign.map(|_| control.holds.reasons()).into_iter().flatten();

@@ -7,7 +7,7 @@ pub enum SteerError {
     NoCampaign { name: String, known: Vec<String> },
     #[error("{} is not held for {reason}; {}", of(campaign.as_deref()), standing(holds))]
     NoHold {
-        /// The campaign; none where all was meant.
+        /// The campaign; `None` for all sending.
         campaign: Option<String>,
         reason: String,
         holds: Vec<String>,
@@ -16,7 +16,8 @@ pub enum SteerError {
         "these weights cannot be kept: {0}; allowed are 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor"
     )]
     Weights(String),
-    /// It is paused without an end already: an end would lift what someone else left open.
+    /// It is already paused without an end. A new pause with an end would end a pause that someone
+    /// else left open.
     #[error(
         "it is paused without an end already, {0}; `tidegate resume` it first to pause it for a time"
     )]
@@ -27,7 +28,7 @@ pub enum SteerError {
     /// The reason is empty or too long.
     #[error("the reason has {0} characters; allowed are 1 to 200")]
     Reason(usize),
-    /// Others changed the same at the same time, again and again.
+    /// Concurrent changes by others prevented this one repeatedly.
     #[error("not changed: others changed the ledger at the same time, again and again; try again")]
     Conflict,
     #[error(transparent)]
@@ -35,7 +36,7 @@ pub enum SteerError {
 }
 
 impl SteerError {
-    /// Whether it is about what was asked for: nothing was changed, and trying again is of no use.
+    /// Whether the input is invalid: nothing was changed, and a retry cannot succeed.
     pub const fn is_input(&self) -> bool {
         !matches!(self, Self::Conflict | Self::Ledger(_))
     }

@@ -1,6 +1,6 @@
-//! Steering while it runs: pause, resume, lift, weights, a cap on the rate. Each change is made in
-//! the ledger by one conditional write, is in force with the next claim (within two seconds), and is
-//! kept in the history with who made it and why.
+//! Control of a running stack: pause, resume, lift, weights, a cap on the rate. Each change is one
+//! conditional write to the ledger. It takes effect with the next claim, within two seconds, and is
+//! recorded in the history with its author and reason.
 
 mod act;
 mod error;
@@ -16,36 +16,35 @@ use tidegate_core::rate::Rate;
 pub use act::steer;
 pub use error::SteerError;
 
-/// The longest reason that is kept, in characters.
+/// The longest allowed reason, in characters.
 pub const MAX_REASON_CHARS: usize = 200;
-/// Changes that an operator makes are in force after so many seconds at most: the next window's
-/// claim reads them.
+/// A change is in force after at most this many seconds, because the next window's claim reads it.
 pub const IN_FORCE_WITHIN_S: u64 = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum SteerAction {
     /// Stop a campaign, or all sending.
     Pause {
-        /// The campaign, or `express`; none stops all.
+        /// The campaign, or `express`; `None` stops all sending.
         campaign: Option<String>,
-        /// When it goes on by itself; none where someone resumes it.
+        /// When it ends by itself; `None` if it must be resumed.
         until: Option<EpochMillis>,
     },
     Resume {
-        /// The campaign, or `express`; none resumes all sending.
+        /// The campaign, or `express`; `None` resumes all sending.
         campaign: Option<String>,
     },
     /// Lift a hold, whoever set it.
     Lift {
-        /// The campaign that it holds; none where it holds all.
+        /// The campaign that it holds; `None` if it holds all sending.
         campaign: Option<String>,
         reason: String,
     },
-    /// Override weights; those of other campaigns stay as they are.
+    /// Override the weights of some campaigns; the others keep theirs.
     Weights(BTreeMap<String, u32>),
     /// Go back to the configured weights.
     ResetWeights,
-    /// Cap the rate, recipients a second; none takes the cap away.
+    /// Cap the rate in recipients per second; `None` removes the cap.
     Cap(Option<Rate>),
 }
 
@@ -62,9 +61,9 @@ pub struct SteerReport {
     /// The change, as the history keeps it.
     #[serde(flatten)]
     pub record: ChangeRecord,
-    /// What still holds what was resumed or lifted, by reason.
+    /// The reasons of holds that remain after a resume or lift.
     pub still_held: Vec<String>,
-    /// In how many seconds it is in force at most.
+    /// The change is in force after at most this many seconds.
     pub in_force_within_s: u64,
     pub recorded: bool,
 }

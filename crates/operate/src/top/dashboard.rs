@@ -9,7 +9,7 @@ use crate::status::{CampaignStatus, StackFacts, Status, as_f64};
 
 /// How far back the curve goes.
 const HISTORY: Duration = Duration::from_mins(10);
-/// What "now" means of a rate: reports come a window late and in lumps.
+/// Current rates are averages over this span, because reports arrive a window late and in groups.
 const RATE_SPAN: Duration = Duration::from_secs(10);
 
 /// The sums of sent recipients, by campaign, at a moment.
@@ -18,10 +18,10 @@ struct Sample {
     at: Timestamp,
     total: u64,
     by_campaign: BTreeMap<String, u64>,
-    /// Seconds that it had waited, times recipients.
+    /// The sum of waiting times in seconds, each times its recipients.
     waited: BTreeMap<String, u64>,
     refused: u64,
-    /// Windows that were served, counted by the same reports as what was sent.
+    /// Windows that were served, by the same reports as the sent recipients.
     windows: u64,
 }
 
@@ -29,17 +29,17 @@ struct Sample {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CampaignRow {
     pub status: CampaignStatus,
-    /// Recipients a second, over the last ten seconds; none until two looks were taken.
+    /// Recipients per second over the last ten seconds; `None` before the second sample.
     pub rate: Option<f64>,
-    /// Its part of what all campaigns were sent in the last ten seconds; none where nothing was.
+    /// The campaign's part of all recipients in the last ten seconds; `None` if there were none.
     pub share: Option<f64>,
-    /// How long what was sent in the last ten seconds had waited, on average; none where nothing was.
+    /// The mean waiting time of the mail sent in the last ten seconds; `None` if none was sent.
     pub age: Option<Duration>,
-    /// When its backlog is gone at this rate; none where nothing goes out or nothing waits.
+    /// Time until the backlog is sent at this rate; `None` if nothing is sent or waits.
     pub eta: Option<Duration>,
 }
 
-/// A live view: what was read, and what is being asked.
+/// A live view of a stack: the newest status, samples for rates, and the prompt.
 #[derive(Clone, Debug)]
 pub struct Dashboard {
     status: Status,
@@ -71,12 +71,12 @@ impl Dashboard {
         self.add_sample(facts);
     }
 
-    /// Notes that nothing could be read, and why; what was read before stays.
+    /// Records why the status could not be read; the previous status stays.
     pub fn set_error(&mut self, why: String) {
         self.error = Some(why);
     }
 
-    /// Notes what came of a change.
+    /// Records the result of a change for display.
     pub fn set_message(&mut self, what: String) {
         self.message = Some(what);
     }
@@ -116,7 +116,7 @@ impl Dashboard {
         self.prompt.as_ref()
     }
 
-    /// What was said last, of a change.
+    /// The message about the last change.
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref()
     }
@@ -125,9 +125,12 @@ impl Dashboard {
         self.error.as_deref()
     }
 
-    /// The newest sample, the one about ten seconds before, and the seconds between: as many as windows
-    /// were reported in between, where these were more. A report comes a window late, or just in time for
-    /// the next look; eleven windows' mail in ten seconds is no higher rate.
+    /// The newest sample, the one about ten seconds older, and the seconds between them.
+    ///
+    /// A window's report may arrive just before or just after a sample, so ten seconds can contain
+    /// the reports of nine or eleven windows. If more windows were reported than seconds passed,
+    /// the number of windows is used as the duration. Example: 154 recipients in 11 reports within
+    /// 10 s are 14/s, not 15.4/s.
     fn recent(&self) -> Option<(&Sample, &Sample, f64)> {
         let newest = self.samples.back()?;
         let before = self.samples.iter().rev().find(|sample| sample.at + RATE_SPAN <= newest.at);
@@ -143,8 +146,8 @@ impl Dashboard {
         Some(as_f64(newest.total.saturating_sub(before.total)) / seconds)
     }
 
-    /// Recipients of express mail sent to a second in the last ten seconds, and how long it had waited
-    /// on average; none where none was sent. Sums give a mean, no percentile.
+    /// The rate of express mail in the last ten seconds and its mean waiting time; `None` if none
+    /// was sent. The ledger has only sums, so percentiles are not known.
     pub fn express(&self) -> Option<(f64, Duration)> {
         let (newest, before, seconds) = self.recent()?;
         let grown = |of: fn(&Sample) -> &BTreeMap<String, u64>| {
@@ -156,7 +159,7 @@ impl Dashboard {
         (sent > 0.0).then_some((sent / seconds, mean))
     }
 
-    /// Mails that SES refused for the rate since the board's first look.
+    /// Mails that SES refused for the rate since the first sample.
     pub fn refused(&self) -> u64 {
         let ends = self.samples.front().zip(self.samples.back());
         ends.map_or(0, |(first, last)| last.refused.saturating_sub(first.refused))
@@ -175,7 +178,7 @@ impl Dashboard {
             .collect()
     }
 
-    /// The sum at a moment, evenly between the looks around it.
+    /// The sum at a moment, interpolated between the samples around it.
     fn total_at(&self, at: Timestamp) -> f64 {
         let after = self.samples.iter().find(|sample| sample.at >= at);
         let before = self.samples.iter().rev().find(|sample| sample.at <= at);
@@ -221,7 +224,7 @@ impl Dashboard {
         campaigns.iter().map(row).collect()
     }
 
-    /// Takes a key: what it asks for, where it asks for anything.
+    /// Handles a key and returns the request that results from it.
     pub fn handle_key(&mut self, key: Key) -> KeyRequest {
         if let Some(prompt) = self.prompt.take() {
             let (prompt, reported) = prompt.handle_key(key);

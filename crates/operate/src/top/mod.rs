@@ -1,6 +1,6 @@
-//! A live view of a running stack: what was read each second, and what the operator types.
+//! A live view of a running stack, with changes that the operator types.
 //!
-//! All of it is pure: a terminal draws a [`Dashboard`] and hands its keys to it.
+//! It does no IO: the terminal draws a [`Dashboard`] and passes keys to it.
 
 mod dashboard;
 mod prompt;

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use crate::status::CampaignStatus;
 use crate::steer::{MAX_REASON_CHARS, SteerAction};
 
-/// A key, as a board knows it.
+/// A key that the dashboard knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Char(char),
@@ -21,8 +21,8 @@ pub enum KeyRequest {
     Steer { action: SteerAction, reason: String },
 }
 
-/// A question that is being answered. Every change is asked for its reason, and Enter after that is
-/// its confirmation; Esc leaves everything as it is.
+/// A question to the operator. Every change needs a reason; Enter after the reason confirms the
+/// change, and Esc cancels it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
     pub question: String,
@@ -34,12 +34,12 @@ pub struct Prompt {
 #[derive(Clone, Debug, PartialEq)]
 enum Question {
     Reason(SteerAction),
-    /// The new weight of this campaign, whose weight is this.
+    /// The new weight of a campaign, given with its present weight.
     Weight(String, u32),
 }
 
 impl Prompt {
-    /// What the key of this letter asks, with this campaign selected; none where it means nothing.
+    /// The prompt that a letter opens for the selected campaign; `None` if it has no meaning.
     pub(super) fn of(letter: char, selected: Option<&CampaignStatus>) -> Option<Self> {
         let name = selected.map(|campaign| campaign.name.clone());
         let pause = |campaign| SteerAction::Pause { campaign, until: None };
@@ -68,7 +68,7 @@ impl Prompt {
         }
     }
 
-    /// What is asked next, and what was told.
+    /// Handles a key: returns the next prompt, if there is one, and the resulting request.
     pub(super) fn handle_key(mut self, key: Key) -> (Option<Self>, KeyRequest) {
         match key {
             Key::Esc => return (None, KeyRequest::Nothing),

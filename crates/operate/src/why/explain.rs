@@ -21,7 +21,7 @@ const LATE: &str = "SQS counts its messages approximately, and up to a minute la
 /// The longest delay of a retry.
 const LONGEST_RETRY: Duration = Duration::from_mins(15);
 
-/// Where the mail is, which limit holds it, and when that lets go.
+/// Explains where the mail is, what delays it, and until when.
 pub fn explain(facts: &MailFacts) -> Explanation {
     let status = Status::of(&facts.status);
     let known = ask_for_campaign(facts, &status).or_else(|| from_records(facts, &status));
@@ -62,7 +62,8 @@ impl Explanation {
     }
 }
 
-/// Marks and letters of several campaigns are of several mails: ids are a campaign's own.
+/// Ids are unique within a campaign only. If marks or letters of several campaigns match, they are
+/// different mails, and the operator must name the campaign.
 fn ask_for_campaign(facts: &MailFacts, status: &Status) -> Option<Explanation> {
     let marked = facts.marks.iter().filter_map(|(identity, _)| identity.campaign());
     let dead = facts.letters.iter().filter_map(|letter| Some(letter.entry()?.campaign.clone()));
@@ -86,7 +87,7 @@ fn ask_for_campaign(facts: &MailFacts, status: &Status) -> Option<Explanation> {
     Some(answer)
 }
 
-/// What marks and dead letters tell of this very mail.
+/// The answer from marks and dead letters, which name this very mail.
 fn from_records(facts: &MailFacts, status: &Status) -> Option<Explanation> {
     let newest =
         facts.marks.iter().max_by_key(|(_, mark)| (mark.state == MarkState::Sent, mark.since));
@@ -159,7 +160,7 @@ fn unknown(facts: &MailFacts, identity: &Identity, mark: &Mark) -> Explanation {
         .lets_go(words, None)
 }
 
-/// What is left after all that can be ruled out.
+/// The answer by elimination, if neither marks nor dead letters name the mail.
 fn infer(facts: &MailFacts, status: &Status) -> Explanation {
     let mut names: Vec<&str> = status.campaigns.iter().map(|own| own.name.as_str()).collect();
     names.extend(status.queues.contains_key("express").then_some(EXPRESS));
@@ -185,7 +186,7 @@ fn infer(facts: &MailFacts, status: &Status) -> Explanation {
 fn of_campaign(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Explanation {
     let held = limits(status, campaign);
     let name = campaign.unwrap_or_default();
-    // Express mail goes past the merge queue.
+    // Express mail does not pass through the merge queue.
     let merged = if name == EXPRESS { QueueStatus::default() } else { merged(status) };
     let own = backlog(status, name);
     let limited = if name == EXPRESS { 0 } else { limited(status) };
@@ -227,7 +228,7 @@ fn not_found(facts: &MailFacts, empty: &'static str) -> Explanation {
     answer
 }
 
-/// Nothing of its campaign waits but for limits.
+/// The campaign's mail waits only for limits of recipient domains.
 fn waits_for_limit(facts: &MailFacts, status: &Status) -> Explanation {
     let waiting = status.domains.iter().filter(|limit| limit.waiting > 0);
     let words: Vec<String> = waiting.clone().map(limit_in_words).collect();
@@ -280,7 +281,8 @@ fn waits_for_turn(
     Explanation::new(facts, MailVerdict::Waiting, summary).lets_go(words, Some(until))
 }
 
-/// It may be of any campaign: what holds for all of them is said, else what each of them comes to.
+/// The answer if the mail can be of any campaign: the obstacle that all campaigns share, or the
+/// answer for each.
 fn of_any(facts: &MailFacts, status: &Status, names: &[&str]) -> Explanation {
     let mut standing: Vec<Explanation> =
         names.iter().map(|name| of_campaign(facts, status, Some(name))).collect();
@@ -295,7 +297,7 @@ fn of_any(facts: &MailFacts, status: &Status, names: &[&str]) -> Explanation {
         only.not_known.push(LATE);
         return only;
     }
-    // What leaves express mail alone (the daily quota's reserve) does not hold for all.
+    // The daily quota's reserve does not delay express mail, so it is no shared obstacle.
     let holds_all = |limit: &Obstacle| standing.iter().all(|answer| answer.limits.contains(limit));
     let shared: Vec<Obstacle> = limits(status, None).into_iter().filter(holds_all).collect();
     if let Some(first) = shared.first() {

@@ -6,7 +6,7 @@ use super::{MailFacts, MailQuery};
 use crate::dead::{Letter, LetterSnapshot};
 use crate::status;
 
-/// Reads what is known of the mail: its marks, under any identity that it may have, and its letters.
+/// Reads the mail's marks, under all identities that it can have, and its dead letters.
 ///
 /// # Errors
 /// [`PortError`] of the marks.

@@ -1,4 +1,4 @@
-//! What holds a campaign's mail.
+//! The obstacles that delay a campaign's mail.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::{MailVerdict, Obstacle};
 use crate::format::{span, time};
 use crate::status::{HoldStatus, Status};
 
-/// The trigger comes once a minute, some seconds late at times: without a window for so long nobody
-/// serves.
+/// EventBridge triggers once a minute, sometimes some seconds late. Without a window for this long
+/// the pollers have stopped.
 const NOT_SERVED: Duration = Duration::from_secs(75);
-/// What was sent leaves SES's count after a day.
+/// Sends leave SES's daily count after 24 hours.
 const DAY: Duration = Duration::from_hours(24);
 
-/// All that holds mail of `campaign`, the weightiest first.
+/// All obstacles of mail of `campaign`, the most important first.
 pub(super) fn limits(status: &Status, campaign: Option<&str>) -> Vec<Obstacle> {
     let mut limits = Vec::new();
     limits.extend(serving(status));
@@ -29,7 +29,7 @@ pub(super) fn limits(status: &Status, campaign: Option<&str>) -> Vec<Obstacle> {
 
 fn holds(hold: &HoldStatus, campaign: Option<&str>) -> bool {
     match &hold.campaign {
-        // What is left of the day is kept for express mail.
+        // `daily_budget` reserves the rest of the day for express mail, so it does not hold that.
         None => !(hold.reason == "daily_budget" && campaign == Some(EXPRESS)),
         Some(held) => campaign == Some(held),
     }
@@ -86,7 +86,8 @@ fn serving(status: &Status) -> Option<Obstacle> {
         return Some(limit("no poller has ever served a window".to_owned()));
     };
     let ago = Duration::from_millis(status.at.as_millis().saturating_sub(last.as_millis()));
-    // Below one slot a second some windows have none, and are not served.
+    // Below one slot per second some windows have no slot and are not served. Two slot periods
+    // are added, so that such a stack is not reported as stopped.
     let between = status.quota.slots_per_second.filter(|rate| *rate > 0.0);
     let between = between.and_then(|rate| Duration::try_from_secs_f64(2.0 / rate).ok());
     let most = NOT_SERVED + between.unwrap_or_default();
@@ -133,7 +134,7 @@ fn breaker(status: &Status) -> Option<Obstacle> {
         ),
         _ => return None,
     };
-    // The earliest try, not the end: nobody knows when SES works again.
+    // `until` is the time of the next probe, not the end: when SES works again is unknown.
     Some(Obstacle { verdict: MailVerdict::Breaker, what, lets_go, until: None })
 }
 

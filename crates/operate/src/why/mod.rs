@@ -1,8 +1,8 @@
-//! Why a mail has not arrived: where it is, which limit holds it, and when that lets go.
+//! Explains why a mail has not arrived: where it is, what delays it, and until when.
 //!
-//! SQS cannot be searched by id. What is known of one mail stands in deduplication's marks, where
-//! it is on, and on the dead-letter queue; everything else is inferred, by ruling out what can be ruled
-//! out, and the answer says so.
+//! SQS cannot be searched by id. Facts about one mail are in the marks of deduplication, if it is
+//! on, and on the dead-letter queue. Everything else is inferred by elimination, and the answer
+//! says so.
 
 mod explain;
 mod gather;
@@ -21,41 +21,40 @@ use crate::status;
 pub use explain::explain;
 pub use gather::gather;
 
-/// The mail that is asked for.
+/// The mail that the operator asks about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailQuery {
-    /// Its `id`, an SQS message id, or a whole identity.
+    /// The mail's `id`, an SQS message id, or an identity.
     pub id: String,
-    /// Its campaign, where it was named.
+    /// The campaign, if the operator named one.
     pub campaign: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub struct MailFacts {
-    /// The mail that is asked for.
     pub query: MailQuery,
     pub status: status::StackFacts,
-    /// What the pollers are configured with.
     pub poller: PollerConfig,
-    /// The marks that stand of it, under any of the identities that it may have.
+    /// The marks of the mail, under all identities that it can have.
     pub marks: Vec<(Identity, Mark)>,
     pub letters: Vec<Letter>,
-    /// What of the dead-letter queue was read.
+    /// The part of the dead-letter queue that was read.
     pub coverage: Coverage,
 }
 
-/// Where a mail is, or what holds it.
+/// The place of a mail, or the reason why it waits. The order is by importance: of several
+/// obstacles the first is the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MailVerdict {
     Sent,
-    /// A poller is sending it, or died within the last 30 s as it did.
+    /// A poller is sending it, or died while sending it within the last 30 s.
     Sending,
     Dead,
-    /// A poller set out to send it, and nobody knows what came of it.
+    /// A poller began to send it, and its outcome is unknown.
     Unknown,
     NoCampaign,
-    /// It stands on no queue: it was sent, or it never came.
+    /// It is on no queue: it was sent, or it was never enqueued.
     Nowhere,
     NotServed,
     Paused,
@@ -73,22 +72,23 @@ pub enum MailVerdict {
     /// It waits for its recipient domain's limit.
     DomainLimit,
     Waiting,
-    /// Several campaigns have a mail of this id; or it may be of several, and they differ.
+    /// Several campaigns have a mail with this id, or it can be of several campaigns with different
+    /// answers.
     WhichCampaign,
 }
 
-/// Something that keeps a mail from being sent, and when it lets go.
+/// A reason why a mail is not sent now, and when it ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Obstacle {
     pub verdict: MailVerdict,
     pub what: String,
-    /// When it lets go, in words.
+    /// A description of when it ends.
     pub lets_go: String,
-    /// By when it lets go by itself, where that is known.
+    /// The latest time at which it ends by itself, if known.
     pub until: Option<EpochMillis>,
 }
 
-/// A name and what is said of it.
+/// A fact for the report: its subject and its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Statement {
     pub of: &'static str,
@@ -104,14 +104,14 @@ pub struct Explanation {
     /// Where it is, or what holds it.
     pub verdict: MailVerdict,
     pub summary: String,
-    /// When that lets go, in words.
+    /// A description of when the mail will be sent.
     pub lets_go: Option<String>,
-    /// By when it lets go by itself, where that is known.
+    /// The latest time at which the obstacle ends by itself, if known.
     pub until: Option<EpochMillis>,
-    /// All that holds it: it is sent when the last has let go.
+    /// All obstacles; the mail is sent when the last one has ended.
     pub limits: Vec<Obstacle>,
     pub facts: Vec<Statement>,
-    /// What was ruled out, and why.
+    /// Explanations that were ruled out, with the reason.
     pub ruled_out: Vec<Statement>,
     pub not_known: Vec<&'static str>,
 }

@@ -19,7 +19,7 @@ impl View for Explanation {
             let when = if self.verdict == MailVerdict::Nowhere { "next" } else { "lets go" };
             page.fields([(when, Span::from(lets_go))]);
         }
-        // The first is the verdict.
+        // The first obstacle is in the summary already.
         if self.limits.len() > 1 && self.limits.iter().any(|limit| limit.verdict == self.verdict) {
             page.heading("Holds it as well");
             for limit in self.limits.iter().skip(1) {

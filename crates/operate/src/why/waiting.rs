@@ -1,4 +1,4 @@
-//! A mail that nothing holds: how long it may wait for its turn.
+//! Estimates how long a mail without obstacles waits for its turn.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use tidegate_core::config::EXPRESS;
 use crate::format::{count, span};
 use crate::status::{DomainStatus, QueueStatus, Status, as_f64};
 
-/// A mail that was received and not sent is visible again after so long.
+/// The visibility timeout: a mail that was received and not sent is received again after it.
 const VISIBILITY_S: f64 = 30.0;
-/// Until what is put on a queue is found, with every queue empty before.
+/// The time until pollers find a mail after all queues were empty.
 const FOUND_WITHIN_S: f64 = 10.0;
 
 /// How long a mail may wait for its turn.
@@ -17,7 +17,7 @@ const FOUND_WITHIN_S: f64 = 10.0;
 pub(super) struct TurnEstimate {
     /// Messages that may go before it, its own included.
     pub(super) messages: u64,
-    /// What its campaign gets, recipients a second, at least.
+    /// The campaign's guaranteed rate in recipients per second.
     pub(super) rate: f64,
     pub(super) most: Duration,
 }
@@ -41,7 +41,7 @@ pub(super) fn limited(status: &Status) -> u64 {
     status.domains.iter().map(|limit| limit.waiting).sum()
 }
 
-/// How long the last of a limit's waits, at the limit.
+/// The time until the last mail that waits for a limit is sent.
 pub(super) fn at_its_limit(limit: &DomainStatus) -> Option<Duration> {
     let rate = limit.per_second.filter(|rate| *rate > 0.0)?;
     Duration::try_from_secs_f64((as_f64(limit.waiting) / rate).ceil()).ok()
@@ -69,8 +69,11 @@ pub(super) fn limit_in_words(limit: &DomainStatus) -> String {
     }
 }
 
-/// The longest that the last mail of `campaign` waits at the present share, if nothing changes: every
-/// other campaign that may send is taken to have mail.
+/// The longest time until the last mail of `campaign` is sent, if nothing changes. It assumes that
+/// every other campaign that may send has mail.
+///
+/// Example: 900 messages on a queue with share 0.1 of 13.7/s and 100 on the merge queue, with one
+/// recipient each: 900/1.37 + 100/13.7 + 10 s until they are found is about 11 min.
 pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
     let all = status.quota.slots_per_second.filter(|rate| *rate > 0.0)?;
     let sends = |held: bool, weight: u32| !held && weight > 0;
@@ -97,7 +100,7 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
     Some(TurnEstimate { messages: ahead + merged, rate, most })
 }
 
-/// The mean of all mails so far, at least 1.
+/// The mean number of recipients of all mails so far, at least 1.
 fn recipients_per_mail(status: &Status) -> f64 {
     let (sent, mails) = (status.counter("sent"), status.counter("mails"));
     if mails == 0 { 1.0 } else { (as_f64(sent) / as_f64(mails)).max(1.0) }

@@ -72,10 +72,10 @@ impl Cost {
         }
         let windows: u64 = records.iter().map(|record| record.windows).sum();
         let minutes = as_f64(windows) / 60.0;
-        // The sum of nothing would be -0.0.
+        // `sum()` of an empty iterator is -0.0, which would be shown as such.
         let recipients = records.iter().map(WindowRecord::total).fold(0.0, |sum, sent| sum + sent);
         let scheduler_ms = minute.map_or(0.0, |minute| minute.scheduler.billed_ms) * minutes;
-        // As `infra/cost/cost.py` has it, of windows in which each part is written to.
+        // The same formula as in `infra/cost/cost.py`, for windows that write every part.
         let parts = f64::from(parts_for(scenario.campaigns.len()));
         let campaigns = as_f64(scenario.campaigns.len() as u64);
         let each = campaigns / parts * assumed("ledger_campaign_bytes");
@@ -85,7 +85,7 @@ impl Cost {
             use tidegate_core::deduplication::Deduplication::Off;
             deployed.poller.deduplication != Off
         });
-        // A mark as a mail is taken, and one as it is sent.
+        // Two writes per mail: one when its send begins, one when it is sent.
         let marks = if guarded { 2.0 * usage.mails } else { 0.0 };
         let log = usage.claims * assumed("busy_window_log_bytes")
             + usage.mails * assumed("mail_log_bytes");

@@ -67,7 +67,8 @@ impl DailyLimit {
         let Some(open) = self.open else { return windows };
         let held = state.records.last().is_some_and(WindowRecord::is_held);
         if held && self.released(state, from.saturating_sub(2 * STEP), 2 * STEP) > 0.0 {
-            return 0; // the hold is about to be lifted
+            // The scheduler is about to lift the hold: simulate that.
+            return 0;
         }
         if binding || held {
             return self.windows_of_equal_release(state, from, measured).min(windows);
@@ -82,7 +83,8 @@ impl DailyLimit {
                 return passed;
             }
             passed += step;
-            // What is sent in the stretch itself frees up after a day: that is another one.
+            // Recipients sent during the skip itself leave the count after 24 hours, which this
+            // look-ahead does not model, so a skip lasts less than a day.
             if passed >= DAY - STEP {
                 return passed;
             }

@@ -118,7 +118,7 @@ fn combine_runs(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, Pla
     let campaigns: Vec<CampaignForecast> =
         (0..scenario.campaigns.len()).map(|index| campaign(scenario, runs, index)).collect();
     let ends: Vec<Option<(f64, f64)>> = runs.iter().map(last_end).collect();
-    // The run in the middle stands for all.
+    // Costs, phases and timeline are those of the run with the median end.
     let mut order: Vec<usize> = (0..runs.len()).collect();
     let end_of = |index: &usize| ends.get(*index).copied().flatten().map_or(f64::MAX, |end| end.0);
     order.sort_by(|a, b| end_of(a).total_cmp(&end_of(b)));

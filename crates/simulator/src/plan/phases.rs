@@ -102,7 +102,7 @@ pub(super) fn phases(scenario: &Scenario, records: &[WindowRecord]) -> Vec<Phase
             Some((before, sum)) if *before == of || (run.windows < shortest && !before.4) => {
                 grow(sum, &run);
             }
-            // A start that is too short to be a phase belongs to what follows.
+            // A first phase that is too short is merged into the next one.
             Some((before, sum)) if sum.windows < shortest && !before.4 => {
                 *before = of;
                 (sum.waiting, sum.faults) = (run.waiting, run.faults);

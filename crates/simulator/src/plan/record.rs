@@ -36,7 +36,7 @@ pub(super) struct ReportSums {
     pub(super) accepted: f64,
 }
 
-/// A window, or several that were stepped over.
+/// The record of one simulated window, or of the windows of a skip.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct WindowRecord {
     /// The first window, counted from the start.

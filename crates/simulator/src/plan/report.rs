@@ -43,7 +43,7 @@ pub struct Simulation {
     pub seeds: u64,
     /// Seconds from the start to the end, in one run.
     pub windows: u64,
-    /// Of them, those that were simulated; the others were stepped over.
+    /// The windows that were simulated; the others were skipped.
     pub simulated_windows: u64,
     pub simulated_mails: u64,
 }

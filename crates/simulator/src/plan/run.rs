@@ -1,4 +1,4 @@
-//! One seed's run: simulated windows, and stretches stepped over between them.
+//! The run of one seed: simulated windows, with skips between them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) struct RunResult {
 pub(super) struct CampaignResult {
     /// Seconds after the start of its last mail's arrival; none where mails are left.
     pub(super) after: Option<f64>,
-    /// Of that, by the stretches stepped over.
+    /// The standard deviation of `after` in seconds, caused by skips.
     pub(super) deviation: f64,
     pub(super) accepted: f64,
     /// Mails that are left, those in the merge queue included.
@@ -120,7 +120,7 @@ async fn simulate(
         {
             return Ok(NextStep::StepOver(Box::new(skip)));
         }
-        // Whoever steers us is asked now and then.
+        // Other tasks, such as the one that stops a forecast, get a turn once per window.
         tokio::task::yield_now().await;
     }
 }

@@ -177,7 +177,7 @@ impl Scenario {
         }
         let settings = self.settings(1).poller();
         let rate_margin = settings.map_err(|error| PlanError::World(error.into()))?.rate_margin;
-        // Beside more, campaigns practically never end.
+        // Above nine tenths of the rate, campaigns practically never end.
         let most = 0.9 * self.quota * (1.0 - f64::from(rate_margin));
         if let Some(express) = self.express.filter(|rate| !(0.0..=most).contains(rate)) {
             let allowed = format!("0 to {most:.3} mails a second, nine tenths of what may be sent");
@@ -206,7 +206,7 @@ impl Scenario {
             settings = settings.variable("TIDEGATE_DOMAIN_LIMITS", limits);
         }
         if let Some(daily) = self.daily {
-            // A deployment's pace is not the scenario's.
+            // The scenario's pace overrides the deployment's.
             let pace = if daily.pace == Pace::Spread { "spread" } else { "full" };
             settings = settings.variable("TIDEGATE_DAILY", pace);
         }

@@ -74,7 +74,7 @@ impl SimulationState {
         }
         let newest = self.records.iter().rev().take_while(|record| record.from >= first);
         let mut newest: Vec<&WindowRecord> = newest.collect();
-        // What comes first may still be on its way to what lasts.
+        // The oldest sixth may still belong to the transition after the change.
         newest.truncate(newest.len() - newest.len() / 6);
         let (each, error) = self.each(&newest, scenario, world)?;
         let sent = each.total() * as_f64(newest.len() as u64);
@@ -101,7 +101,7 @@ impl SimulationState {
     /// Whether the measured windows are enough to know the rate.
     fn is_sure(&self, windows: f64, sent: f64, error: f64, scenario: &Scenario) -> bool {
         let known = self.records.iter().rev().map(|record| record.rate).find(|rate| *rate > 0.0);
-        // How long the largest mail takes by its rate.
+        // The seconds that the largest mail takes at the current rate.
         let longest = self.largest() / known.unwrap_or(scenario.quota).max(0.001);
         if sent > 0.0 {
             let enough = windows >= as_f64(MAX_MEASURED_WINDOWS).max(5.0 * longest);
@@ -139,7 +139,7 @@ impl SimulationState {
         let rate_margin = world.settings.poller().ok()?.rate_margin;
         let full = grid_rate(newest.rate, rate_margin).unwrap_or(0.0);
         let all = each.total() * windows;
-        // Of large mails one more or less is no proof of anything.
+        // With large mails one mail more or less would decide, so they are excluded.
         let is_full = one_rate
             && each.faults == 0
             && (largest <= 1.0 || 2.0 * largest <= 0.01 * all)
@@ -212,7 +212,6 @@ impl SimulationState {
 }
 
 impl WindowRecord {
-    /// Dead letters per accepted mail.
     fn dead_of_a_mail(&self) -> f64 {
         let accepted = self.sums.accepted;
         if accepted > 0.0 { self.sums.dead / accepted } else { 0.0 }
@@ -258,7 +257,7 @@ fn windows_of_campaign(
 ) -> u64 {
     let mails = sent / campaign.recipients * (1.0 + each.dead_of_a_mail());
     if campaign.reservoir == 0 || mails <= 0.0 {
-        // One whose last mails are on its queue is about to end.
+        // The campaign's last mails are on its queue, so it is about to end: no skip.
         let ends = campaign.reservoir == 0 && mails > 0.0;
         return if ends { 0 } else { u64::MAX };
     }

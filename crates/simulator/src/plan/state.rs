@@ -290,7 +290,8 @@ impl CampaignRun {
         let weights: u32 = scenario.campaigns.iter().map(|load| load.weight).sum();
         let share = f64::from(load.weight) / f64::from(weights.max(1));
         let recipients = f64::from(load.recipients);
-        // Two windows alone, or ten at its share, and what pollers ask for beside the shares.
+        // Enough for two windows alone, or ten windows at its share, plus 40 messages that pollers
+        // may receive beyond the shares.
         let refill_below = scenario.quota / recipients * (2.0 + 10.0 * share) + 40.0;
         Self {
             name: load.name.clone(),

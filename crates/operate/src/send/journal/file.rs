@@ -12,8 +12,8 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    /// Opens the journal at `path`, readable by its owner only, or makes it with its folder; takes
-    /// a torn last record off; and gives what stands in it.
+    /// Opens or creates the journal at `path`, with its folder, readable by its owner only. An
+    /// incomplete last record is cut off. Returns the journal's contents too.
     ///
     /// # Errors
     /// [`JournalError`]; [`JournalError::InUse`] while another process has it.

@@ -1,9 +1,10 @@
-//! The journal of a run: what SQS acknowledged, so that an interrupted run goes on where it was.
+//! The journal of a run: a record of what SQS acknowledged, from which an interrupted run is
+//! resumed.
 //!
-//! A line a record, each a JSON object: the header, a record a batch acknowledged, at last the end.
-//! It is only ever appended to, so what a crash leaves is a part of it: a last line without its line
-//! feed counts as not written. It holds the mails' ids (so that they can be reconciled when the
-//! input is gone) and no address that is not one of them.
+//! Each line is a JSON object: the header, then a record for each acknowledged batch, and at last
+//! the end. The file is only appended to, so a crash leaves a prefix of it; a last line without a
+//! line feed counts as not written. It contains the mails' ids, so that they can be reconciled
+//! without the input, and no addresses except those used as ids.
 
 mod file;
 mod ranges;
@@ -23,17 +24,17 @@ pub use ranges::RowRanges;
 pub use records::{JournalContents, JournalReader, read_journal};
 pub use writer::{JournalSink, JournalWriter};
 
-/// The format that is written; others are refused.
+/// The version of the journal's format; others are refused.
 const VERSION: u32 = 1;
 
-/// The first record: what is sent, and what stood as it began.
+/// The first record: the input and options of the run, and the baseline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalHeader {
     pub tidegate_journal: u32,
     pub campaign: String,
     pub queue: String,
     pub run: String,
-    /// The input's name, templates and options by name: contents as their SHA-256.
+    /// The input, templates and options by name; contents as their SHA-256.
     pub settings: BTreeMap<String, String>,
     pub rows: u64,
     pub by: String,
@@ -41,12 +42,12 @@ pub struct JournalHeader {
     pub before: Baseline,
 }
 
-/// What stood as a run began, for reconciling by counts.
+/// Depths and counters at the begin of a run, for reconciliation by counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// Recipients that the campaign was sent to, ever.
+    /// The campaign's counter of recipients sent to.
     pub sent: i64,
-    /// Mails of all campaigns of which nobody knew whether SES took them, ever.
+    /// The counter of possibly sent mails, of all campaigns.
     pub possibly_sent: i64,
     /// Messages on the campaign's queue: visible, in flight and delayed.
     pub queued: u64,
@@ -68,7 +69,7 @@ impl JournalHeader {
         }
     }
 
-    /// What is not the same in `now`, by name: what was, and what is.
+    /// The settings that differ between this header and `now`.
     pub fn differences(&self, now: &Self) -> Vec<SettingDifference> {
         let mut differences = Vec::new();
         let mut compare = |name: &str, was: Option<&str>, is: Option<&str>| {
@@ -93,11 +94,11 @@ impl JournalHeader {
     }
 }
 
-/// Something that is not as it was when the run began.
+/// A setting that has changed since the run began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SettingDifference {
     pub name: String,
-    /// What it was: of a content the SHA-256.
+    /// The value when the run began; for contents the SHA-256.
     pub was: String,
     pub is: String,
 }
@@ -116,10 +117,9 @@ pub enum JournalRecord {
     },
 }
 
-/// Rows that stand on their queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcknowledgedRows {
-    /// Their numbers from 1: first and last of each stretch.
+    /// Row numbers from 1, as ranges of first and last.
     pub rows: Vec<(u64, u64)>,
     /// Their ids, in the same order.
     pub ids: Vec<String>,

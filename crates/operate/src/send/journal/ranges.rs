@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-/// A set of row numbers: some stretches, however many rows.
+/// A set of row numbers as ranges, so that its size depends on the gaps and not on the rows.
 ///
 /// ```
 /// use tidegate_operate::send::Ranges;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowRanges {
-    /// First to last; no two touch.
+    /// First to last row of each range. Ranges neither overlap nor touch.
     stretches: BTreeMap<u64, u64>,
 }
 

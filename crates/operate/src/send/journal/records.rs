@@ -9,13 +9,13 @@ const BEGINNING: &[u8] = b"{\"tidegate_journal\":";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalContents {
-    /// The header; none where not even that was written.
+    /// The header; `None` if the file is empty or its header incomplete.
     pub header: Option<JournalHeader>,
     pub acknowledged: RowRanges,
-    /// When the run was over; none where it is not.
+    /// When the run ended; `None` if it is not finished.
     pub ended: Option<EpochMillis>,
     pub resumed: u64,
-    /// Bytes up to the end of the last whole record: what follows is torn.
+    /// The length up to the end of the last complete record.
     pub whole: u64,
 }
 
@@ -40,14 +40,15 @@ impl<R: BufRead> JournalReader<R> {
             records.contents.header = Some(header(&records.path, &records.bytes, damaged)?);
             records.contents.whole = records.bytes.len() as u64;
         } else if !is_torn_header(&records.bytes) {
-            // Whoever opens the journal cuts what is torn off: a file that is none must not be emptied.
+            // Opening a journal cuts off an incomplete record. A file that is no journal must not be
+            // emptied by that, so it is refused here.
             let error = serde::de::Error::custom("it does not begin as a journal does");
             return Err(records.damaged(error));
         }
         Ok(records)
     }
 
-    /// The next rows that are acknowledged; none at the end.
+    /// The next acknowledged rows; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<AcknowledgedRows>, JournalError> {
         while self.contents.header.is_some() && self.next_line()? {
             let record = serde_json::from_slice(&self.bytes).map_err(|e| self.damaged(e))?;
@@ -70,7 +71,7 @@ impl<R: BufRead> JournalReader<R> {
         &self.contents
     }
 
-    /// Reads a line; false where there is no whole one.
+    /// Reads a line; false if there is no complete one.
     fn next_line(&mut self) -> Result<bool, JournalError> {
         self.bytes.clear();
         self.line += 1;
@@ -94,7 +95,7 @@ pub fn read_journal(path: &str, input: impl BufRead) -> Result<JournalContents, 
     Ok(records.contents)
 }
 
-/// Whether a line without its end may be what a crash left of a header.
+/// Whether an incomplete line can be the remains of a header after a crash.
 fn is_torn_header(line: &[u8]) -> bool {
     line.starts_with(BEGINNING) || BEGINNING.starts_with(line)
 }

@@ -5,7 +5,8 @@ use tidegate_delivery::ports::Monotonic;
 
 use super::{AcknowledgedRows, JournalError, JournalHeader, JournalRecord};
 
-/// What a machine's crash may cost of the acknowledged batches; a process's crash costs none.
+/// The interval of syncs to disk. A crash of the machine may lose the batches of this interval; a
+/// crash of the process loses none.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 pub trait JournalSink {
@@ -15,13 +16,13 @@ pub trait JournalSink {
     /// Why not; a part of it may stand there.
     fn append(&mut self, line: &[u8]) -> io::Result<()>;
 
-    /// Returns when what was added outlives a crash of the machine.
+    /// Returns when all lines survive a crash of the machine.
     ///
     /// # Errors
     /// Why not.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// What it is called in errors.
+    /// The journal's name in error messages.
     fn path(&self) -> String;
 }
 
@@ -32,17 +33,17 @@ pub struct JournalWriter<L> {
 }
 
 impl<L: JournalSink> JournalWriter<L> {
-    /// Goes on at the end of `log`.
+    /// Appends to the end of `log`.
     pub fn new(log: L) -> Self {
         Self { log, synced: None }
     }
 
-    /// What the journal is called in errors.
+    /// The journal's name in error messages.
     pub fn path(&self) -> String {
         self.log.path()
     }
 
-    /// Begins a journal: outlives any crash from here on.
+    /// Writes the header and syncs it, so that it survives any crash.
     pub fn begin(&mut self, header: &JournalHeader) -> Result<(), JournalError> {
         self.line(serde_json::to_vec(header))?;
         self.sync()
@@ -54,7 +55,7 @@ impl<L: JournalSink> JournalWriter<L> {
         self.sync()
     }
 
-    /// Adds what was acknowledged by `now`.
+    /// Adds acknowledged rows. They are synced at most once per second.
     pub fn acknowledge(
         &mut self,
         acknowledged: AcknowledgedRows,
