@@ -272,6 +272,11 @@ class Function:
         self.alive.add(environment)
         await environment.start()
 
+    def cpu_seconds(self) -> float:
+        """Processor time of all environments until now."""
+        alive = sum(environment.group.cpu_seconds() for environment in self.alive)
+        return self.figures.cpu_seconds + alive
+
     async def retire_idle(self) -> None:
         """Takes the idle environments away, as Lambda does when it likes."""
         idle, self.idle = self.idle, []

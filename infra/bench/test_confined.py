@@ -218,7 +218,7 @@ class ManyCampaigns(unittest.TestCase):
 
 class Cases(unittest.TestCase):
     def outcome(self, **changes: object) -> confined.Outcome:
-        case = confined.Case(100, 256, 50)
+        case = confined.Case(100, 1_769, 200)
         steady, after = (1_000, 1_024), (1_040, 1_052)
         windows = [*range(*steady), *range(*after)]
         figures = {"cold_starts": 4, "killed_for_memory": 0, "timed_out": 0, "ended_otherwise": 0,
@@ -228,7 +228,7 @@ class Cases(unittest.TestCase):
                  "refused": {}, "campaigns": {"big": {"mails": 3_240}, "small": {"mails": 360}}}
         given = {"case": case, "filled": {"big": 4_000, "small": 500}, "steady": steady,
                  "after": after, "cold": [1_012], "by_window": dict.fromkeys(windows, 98),
-                 "stats": stats, "waiting": 900, "calls": 1_900, "figures": figures}
+                 "warm_cpu": 2.3, "stats": stats, "waiting": 900, "calls": 1_900, "figures": figures}
         return confined.Outcome(**(given | changes))  # type: ignore[arg-type]
 
     def missed(self, **changes: object) -> list[str]:
@@ -250,6 +250,7 @@ class Cases(unittest.TestCase):
             ("utilisation, cold starts and dead connections in it", {"by_window": lean}),
             ("worst second at arrival",
              {"stats": good.stats | {"worst_sliding_second_offered": 101}}),
+            ("processor time a mail, warm", {"warm_cpu": 2.4}),
             ("refused", {"stats": good.stats | {"refused": {"TooManyRequestsException": 1}}}),
             ("lost", {"waiting": 899}),
             ("killed for memory", {"figures": good.figures | {"killed_for_memory": 1}}),

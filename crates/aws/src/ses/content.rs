@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
-use tidegate_core::email::{self, Address, Email, ses_tag_value};
+use tidegate_core::email::{self, Address, Email, TextLiteral, ses_tag_value};
 use tidegate_delivery::ports::Mail;
 
 use crate::json::Text;
@@ -37,7 +37,7 @@ struct Destination {
 enum Content<'a> {
     #[serde(rename_all = "PascalCase")]
     Simple {
-        subject: Words<'a>,
+        subject: Words<&'a str>,
         body: Body<'a>,
         #[serde(flatten)]
         beside: Beside<'a>,
@@ -65,16 +65,23 @@ struct Beside<'a> {
 #[serde(rename_all = "PascalCase")]
 struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<Words<'a>>,
+    text: Option<Words<&'a TextLiteral>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    html: Option<Words<'a>>,
+    html: Option<Words<&'a TextLiteral>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Words<'a> {
-    data: Text<'a>,
+struct Words<T> {
+    data: T,
     charset: &'static str,
+}
+
+impl<'a, T: ?Sized> Words<&'a T> {
+    fn of(data: &'a T) -> Self {
+        // Without it SES reads 7-bit ASCII.
+        Self { data, charset: "UTF-8" }
+    }
 }
 
 #[derive(Serialize)]
@@ -116,7 +123,7 @@ pub(super) fn request<'a>(mail: &Mail<'a>, configuration_set: Option<&'a str>) -
 pub(super) fn size(email: &Email) -> usize {
     let text = match email.content() {
         email::Content::Simple { text, html, .. } => {
-            [text, html].into_iter().flatten().map(String::len).sum()
+            [text, html].into_iter().flatten().map(|text| text.literal().len()).sum()
         }
         email::Content::Template { data, .. } => data.len(),
     };
@@ -134,8 +141,8 @@ fn content(email: &Email) -> Content<'_> {
     let beside = Beside { headers: headers.collect(), attachments: attachments.collect() };
     match email.content() {
         email::Content::Simple { subject, text: plain, html } => Content::Simple {
-            subject: words(subject),
-            body: Body { text: plain.as_deref().map(words), html: html.as_deref().map(words) },
+            subject: Words::of(subject),
+            body: Body { text: plain.as_ref().map(Words::of), html: html.as_ref().map(Words::of) },
             beside,
         },
         email::Content::Template { name, data } => {
@@ -151,11 +158,6 @@ fn tags<'a>(mail: &Mail<'a>) -> Vec<Named<'a>> {
     let producers = mail.email.tags().iter();
     let producers = producers.map(|(name, value)| Named { name, value: value.into() });
     own.into_iter().chain(producers).collect()
-}
-
-fn words(data: &str) -> Words<'_> {
-    // Without it SES reads 7-bit ASCII.
-    Words { data: Text(data), charset: "UTF-8" }
 }
 
 impl<'a> Attachment<'a> {

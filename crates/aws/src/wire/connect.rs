@@ -1,22 +1,38 @@
 //! Opening connections: TCP, and TLS where the endpoint is https.
 
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use http::Uri;
+use http::uri::Scheme;
 use hyper::client::conn::http1;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
+use tokio_rustls::TlsConnector;
 use tower_service::Service as _;
 
-use super::error::WireError;
+use super::error::{BoxError, WireError};
 use super::origin::Origin;
 use super::pool::Sender;
 
 /// Covers name resolution, TCP and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bytes that are read at once: about a TLS record. rustls asks for 4 KB at a time, and a batch of received
+/// newsletters has 1 MB.
+const READ_BYTES: usize = 16 * 1_024;
+
+/// Drives a connection until it is closed.
+pub(super) type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
 #[derive(Clone)]
-pub(super) struct Connector(HttpsConnector<HttpConnector>);
+pub(super) struct Connector {
+    tcp: HttpConnector,
+    tls: TlsConnector,
+}
 
 impl Connector {
     pub(super) fn new() -> Self {
@@ -26,24 +42,38 @@ impl Connector {
         tcp.set_nodelay(true);
         let tls =
             ClientConfig::builder().with_root_certificates(trust_roots()).with_no_client_auth();
-        let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-        Self(builder.enable_http1().wrap_connector(tcp))
+        Self { tcp, tls: Arc::new(tls).into() }
     }
 
     /// A connection, and the task that drives it.
-    pub(super) async fn connect(
-        &self,
-        origin: &Origin,
-    ) -> Result<(Sender, impl Future<Output = hyper::Result<()>> + Send + use<>), WireError> {
+    pub(super) async fn connect(&self, origin: &Origin) -> Result<(Sender, Driver), WireError> {
         let uri = origin.uri().map_err(|error| WireError::Connect(error.into()))?;
-        // Always ready: it has no state to wait for.
-        let connecting = self.0.clone().call(uri);
-        let io = tokio::time::timeout(CONNECT_TIMEOUT, connecting)
+        tokio::time::timeout(CONNECT_TIMEOUT, self.open(uri))
             .await
             .map_err(|_| WireError::ConnectTimedOut(CONNECT_TIMEOUT))?
-            .map_err(WireError::Connect)?;
-        http1::handshake(io).await.map_err(|error| WireError::Connect(error.into()))
+            .map_err(WireError::Connect)
     }
+
+    async fn open(&self, uri: Uri) -> Result<(Sender, Driver), BoxError> {
+        // Always ready: it has no state to wait for.
+        let tcp = self.tcp.clone().call(uri.clone()).await?.into_inner();
+        if uri.scheme() != Some(&Scheme::HTTPS) {
+            return speak(tcp).await;
+        }
+        // An IPv6 address stands in brackets in a URI, and without in a certificate.
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let name = ServerName::try_from(host)?.to_owned();
+        speak(self.tls.connect(name, BufReader::with_capacity(READ_BYTES, tcp)).await?).await
+    }
+}
+
+/// Begins to speak HTTP/1.1.
+async fn speak<T>(stream: T) -> Result<(Sender, Driver), BoxError>
+where
+    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    Ok((sender, Box::pin(connection)))
 }
 
 /// The system's certificate authorities, read once, at start.

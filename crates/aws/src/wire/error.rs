@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::error::find;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Error)]
 pub(super) enum WireError {

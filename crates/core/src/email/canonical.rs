@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::address::Address;
-use super::{Content, Email, Header, Priority};
+use super::{Content, Email, Header, Priority, TextLiteral};
 
 #[derive(Serialize)]
 struct Long<'a> {
@@ -28,9 +28,9 @@ struct Long<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     subject: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
+    text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    html: Option<&'a str>,
+    html: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<Template<'a>>,
     #[serde(skip_serializing_if = "<[Header]>::is_empty", serialize_with = "in_order")]
@@ -78,9 +78,12 @@ fn texts(addresses: &[Address]) -> Vec<String> {
 /// The canonical long form.
 pub(super) fn write(email: &Email) -> Result<String, serde_json::Error> {
     let (subject, text, html, template) = match &email.content {
-        Content::Simple { subject, text, html } => {
-            (Some(subject.as_str()), text.as_deref(), html.as_deref(), None)
-        }
+        Content::Simple { subject, text, html } => (
+            Some(subject.as_str()),
+            text.as_ref().map(TextLiteral::decode),
+            html.as_ref().map(TextLiteral::decode),
+            None,
+        ),
         Content::Template { name, data } => {
             let data = RawValue::from_string(data.clone())?;
             (None, None, None, Some(Template { name, data }))

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::error::EmailError;
 use super::json::Node;
+use super::literal::TextLiteral;
 use super::members::Members;
 use super::text::has_control;
 
@@ -26,9 +27,9 @@ pub enum Content {
         /// The subject line: not empty, no control characters.
         subject: String,
         /// The body as plain text.
-        text: Option<String>,
+        text: Option<TextLiteral>,
         /// The body as HTML.
-        html: Option<String>,
+        html: Option<TextLiteral>,
     },
     /// SES's `Template` content.
     Template {
@@ -62,8 +63,8 @@ pub(super) fn read_simple(members: &mut Members, text: &str) -> Result<Content, 
         let problem = "must not hold CR, LF or other control characters";
         return Err(EmailError::invalid("subject", problem).with_value(&subject));
     }
-    let body = members.take_text(text)?.filter(|body| !body.is_empty());
-    let html = members.take_text("html")?.filter(|body| !body.is_empty());
+    let body = members.take_literal(text)?.filter(|body| !body.is_empty());
+    let html = members.take_literal("html")?.filter(|body| !body.is_empty());
     if body.is_none() && html.is_none() {
         return Err(EmailError::missing(text, NEEDED));
     }

@@ -2,10 +2,15 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 use super::error::{EmailError, EmailErrorKind};
+use super::literal::TextLiteral;
 use super::text::is_plain_name;
+
+/// The members of a body in which a newsletter stands.
+const LONG_TEXTS: [&str; 3] = ["text", "html", "body"];
 
 /// One JSON value; numbers as their text, since only errors show them.
 #[derive(Debug)]
@@ -14,6 +19,8 @@ pub(super) enum Node {
     Bool(bool),
     Number(String),
     Text(String),
+    /// A member of the body that may be long.
+    Literal(TextLiteral),
     List(Vec<Node>),
     Object(Vec<(String, Node)>),
 }
@@ -21,7 +28,7 @@ pub(super) enum Node {
 impl Node {
     /// Reads a body; syntax errors name line and column.
     pub(super) fn read(body: &str) -> Result<Self, EmailError> {
-        serde_json::from_str(body).map_err(|fault| {
+        serde_json::from_str(body).map(|Body(node)| node).map_err(|fault| {
             EmailError::new(
                 EmailErrorKind::NotJson,
                 "body",
@@ -30,13 +37,20 @@ impl Node {
         })
     }
 
+    fn of_literal(raw: &RawValue) -> Result<Self, serde_json::Error> {
+        match TextLiteral::read(raw) {
+            Some(text) => Ok(Self::Literal(text)),
+            None => serde_json::from_str(raw.get()),
+        }
+    }
+
     /// What an error says was found.
     pub(super) fn kind(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),
             Self::Bool(value) => value.to_string(),
             Self::Number(value) => value.clone(),
-            Self::Text(_) => "a string".to_owned(),
+            Self::Text(_) | Self::Literal(_) => "a string".to_owned(),
             Self::List(_) => "a list".to_owned(),
             Self::Object(_) => "an object".to_owned(),
         }
@@ -79,11 +93,23 @@ pub(super) fn name_if_odd(error: EmailError, name: &str) -> EmailError {
 
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor)
+        deserializer.deserialize_any(NodeVisitor { literals: &[] })
     }
 }
 
-struct NodeVisitor;
+/// The whole body: the only object with members that may be long.
+struct Body(Node);
+
+impl<'de> Deserialize<'de> for Body {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor { literals: &LONG_TEXTS }).map(Self)
+    }
+}
+
+struct NodeVisitor {
+    /// Names of the members that are kept as literals.
+    literals: &'static [&'static str],
+}
 
 impl<'de> Visitor<'de> for NodeVisitor {
     type Value = Node;
@@ -130,8 +156,13 @@ impl<'de> Visitor<'de> for NodeVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
         let mut members = Vec::new();
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
+        while let Some(name) = map.next_key::<String>()? {
+            let node = if self.literals.contains(&name.as_str()) {
+                Node::of_literal(map.next_value()?).map_err(A::Error::custom)?
+            } else {
+                map.next_value()?
+            };
+            members.push((name, node));
         }
         Ok(Node::Object(members))
     }

@@ -2,6 +2,7 @@
 
 use super::error::{EmailError, EmailErrorKind};
 use super::json::{Node, member_path, name_if_odd};
+use super::literal::TextLiteral;
 
 /// Edit distance up to which an unknown member is taken for a misspelling.
 const MISSPELLING: usize = 2;
@@ -59,6 +60,15 @@ impl Members {
         self.take(name).map(|node| text(&self.path_of(name), node)).transpose()
     }
 
+    /// Takes a string out that may be long.
+    pub(super) fn take_literal(&mut self, name: &str) -> Result<Option<TextLiteral>, EmailError> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Node::Literal(text)) => Ok(Some(text)),
+            Some(other) => text(&self.path_of(name), other).map(|text| Some(text.as_str().into())),
+        }
+    }
+
     /// Takes a string or a list of strings out, each with its path.
     pub(super) fn take_texts(&mut self, name: &str) -> Result<Vec<(String, String)>, EmailError> {
         let path = self.path_of(name);
@@ -88,6 +98,7 @@ impl Members {
 pub(super) fn text(path: &str, node: Node) -> Result<String, EmailError> {
     match node {
         Node::Text(text) => Ok(text),
+        Node::Literal(text) => Ok(text.decode()),
         other => Err(EmailError::invalid(path, "must be a string").with_found(other.kind())),
     }
 }

@@ -9,7 +9,7 @@ fn the_short_form_in_events_is_a_mail() {
     let email = parse(include_str!("../../../../events/message_short.json")).unwrap();
     assert_eq!(email.to()[0].addr_spec(), "ada@example.com");
     assert_eq!(email.from().addr_spec(), "news@example.org");
-    let text = Some("Text.".to_owned());
+    let text = Some("Text.".into());
     let expected = Content::Simple { subject: "Hello".to_owned(), text, html: None };
     assert_eq!(email.content(), &expected);
     assert_eq!((email.recipients(), email.id(), email.priority()), (1, None, Priority::Normal));
@@ -164,4 +164,24 @@ fn a_mail_has_one_to_fifty_recipients_over_to_cc_and_bcc() {
         parse(&long_with("to", "[]").replace("\"text\"", "\"bcc\": \"x@y.org\", \"text\""));
     assert_eq!(only_bcc.unwrap().recipients(), 1);
     refused("to", "[]", "to", "1 to 50 recipients");
+}
+
+#[test]
+fn an_escape_that_is_half_a_character_is_no_text() {
+    let body = |text: &str| {
+        format!(
+            r#"{{"to_address":"ada@example.com","from_address":"news@example.org","subject":"s","body":{text}}}"#
+        )
+    };
+    for half in [r#""\ud83d""#, r#""\uDE00 later""#, r#""\ud83d\u0041""#] {
+        let error = parse(&body(half)).unwrap_err();
+        assert_eq!(error.kind(), EmailErrorKind::NotJson, "{half}");
+    }
+    for (literal, text) in [(r#""\ud83d\ude00""#, "\u{1f600}"), (r#""\\ud83d""#, r"\ud83d")] {
+        let email = parse(&body(literal)).unwrap();
+        let Content::Simple { text: Some(found), .. } = email.content() else {
+            panic!("{literal}")
+        };
+        assert_eq!((found.literal(), found.decode()), (literal, text.to_owned()));
+    }
 }

@@ -1,7 +1,7 @@
 //! A preview of the first mails.
 
 use serde::Serialize;
-use tidegate_core::email::{Content, Email};
+use tidegate_core::email::{Content, Email, TextLiteral};
 
 use super::draft::RenderedMessage;
 use crate::page::{Page, Span, Tone, View};
@@ -53,10 +53,11 @@ impl Preview {
         }
         let addresses = self.addresses;
         let one = |address: &tidegate_core::email::Address| addresses.one(&address.to_string());
-        let shown = |text: &String| within(addresses, text);
+        let shown = |text: &str| within(addresses, text);
+        let long = |text: &TextLiteral| within(addresses, &text.decode());
         let (subject, text, html, template) = match email.content() {
             Content::Simple { subject, text, html } => {
-                (Some(shown(subject)), text.as_ref().map(shown), html.as_ref().map(shown), None)
+                (Some(shown(subject)), text.as_ref().map(long), html.as_ref().map(long), None)
             }
             Content::Template { name, data } => {
                 (None, None, None, Some((name.clone(), shown(data))))
