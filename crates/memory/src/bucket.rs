@@ -79,6 +79,7 @@ impl MemoryBucket {
 
 impl BucketState {
     fn take(&mut self, request: &TakeRequest<'_>, now: u64) -> Answer {
+        // Keys expire on the server; a bucket without a key is full.
         self.buckets.retain(|_, stored| stored.until > now);
         let account = Demand {
             terms: Terms::of(request.pace),

@@ -8,7 +8,7 @@ use tidegate_delivery::ports::{
 
 use crate::shared::SharedState;
 
-/// Objects of a page, as S3 gives at most.
+/// S3 lists at most this many objects in one page.
 const PAGE: usize = 1_000;
 
 /// Deferred mail in memory. A clone is the same store.
@@ -77,7 +77,7 @@ impl DeferralStore for MemoryDeferralStore {
             for (name, bytes) in left.by_ref().take(self.page) {
                 match name.parse() {
                     Ok(name) => {
-                        page.objects.push(DeferredObject { name, bytes: bytes.len() as u64 })
+                        page.objects.push(DeferredObject { name, bytes: bytes.len() as u64 });
                     }
                     Err(_) => page.strange.push(name.clone()),
                 }

@@ -55,6 +55,8 @@ impl Latency {
         }
         if self.skewed {
             let (p50, p99) = (self.least.as_secs_f64(), self.most.as_secs_f64());
+            // The logarithm is normally distributed. Its 99th percentile is Z99 standard deviations
+            // above its median, which gives the standard deviation.
             let spread = (p99 / p50).ln() / Z99;
             return Duration::from_secs_f64((p50 * (spread * normal(entropy)).exp()).min(LONGEST));
         }
@@ -70,6 +72,7 @@ impl Latency {
 /// A standard normal draw (Box and Muller's).
 fn normal(entropy: &SeededEntropy) -> f64 {
     let (radius, turn) = (entropy.unit(), entropy.unit());
+    // The draw is below 1, so `1.0 - radius` is above 0 and its logarithm is finite.
     (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * turn).cos()
 }
 

@@ -110,6 +110,7 @@ impl LedgerState {
         };
         match &self.newest {
             Some(NewestClaim { claim, token, opened, .. }) if claim.window >= request.window => {
+                // The same token claims again after a lost answer, and gets the same claim.
                 if claim.window != request.window || *token != request.token {
                     let owed = *opened < request.window;
                     return Claim::Taken { newest: claim.window, owed };
@@ -167,6 +168,7 @@ impl LedgerState {
     }
 
     fn set_control(&mut self, version: u64, control: &Control) -> Result<bool, FailureKind> {
+        // Another writer was faster: the caller reads again and repeats its change.
         if self.control_version != version {
             return Ok(false);
         }

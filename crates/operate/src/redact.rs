@@ -69,7 +69,7 @@ impl AddressVisibility {
     }
 }
 
-/// Whether an address may stand in it.
+/// Whether the text may contain an address.
 fn holds(text: &str) -> bool {
     AT.iter().any(|at| text.contains(at))
 }

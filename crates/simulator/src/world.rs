@@ -317,12 +317,15 @@ impl World {
         let mut schedulers = FuturesUnordered::new();
         let mut trigger = self.universe.now();
         loop {
+            // EventBridge: a trigger every minute, also while an earlier scheduler still runs.
             if self.universe.now() >= trigger {
                 trigger = trigger + Duration::from_mins(1);
                 if !self.unscheduled.get() {
                     schedulers.push(self.schedule());
                 }
             }
+            // Schedulers that are still running are dropped; they would only send ticks after the
+            // end.
             if self.universe.now() >= end.get().opens() && pollers.is_empty() {
                 break;
             }
@@ -330,6 +333,8 @@ impl World {
             let mut wait = std::pin::pin!(self.universe.sleep_until(next).fuse());
             let mut tick = std::pin::pin!(ticks.recv().fuse());
             select_biased! {
+                // Lambda: each tick starts a poller of its own. Ticks for windows after the end are
+                // dropped.
                 tick = tick => if let Some(tick) = tick && tick.window < end.get() {
                     pollers.push(self.dispatch(tick));
                 },

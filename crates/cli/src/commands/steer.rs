@@ -6,7 +6,7 @@ use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::Clock as _;
-use tidegate_operate::page::{Page, Table, View};
+use tidegate_operate::page::{Page, TextTable, View};
 use tidegate_operate::status::Status;
 use tidegate_operate::steer::{Author, SteerAction, SteerError, steer};
 
@@ -253,7 +253,7 @@ struct WeightsView(Vec<tidegate_operate::status::CampaignStatus>);
 
 impl View for WeightsView {
     fn view(&self, page: &mut Page) {
-        let mut table = Table::new(["name", "weight", "configured", "share"]);
+        let mut table = TextTable::new(["name", "weight", "configured", "share"]);
         table = table.right(1).right(2).right(3);
         for campaign in &self.0 {
             table.row([

@@ -96,6 +96,8 @@ impl<E: Clone> FaultPlan<E> {
                 if !rule.covers(operation, resource) || !holds(rule.during.as_ref(), now) {
                     continue;
                 }
+                // Counted before `nth` and `chance` decide, so that `nth` means the nth call that
+                // the rule covers.
                 counted.matched += 1;
                 if rule.nth.is_some_and(|nth| nth != counted.matched)
                     || !self.entropy.chance(rule.chance)

@@ -147,6 +147,7 @@ impl Queue {
             return true;
         }
         let until = now + DEDUPLICATION_INTERVAL;
+        // Remembered from the first send on, whether or not the message is deleted later.
         self.remembered.insert(key.clone(), until);
         self.forgetting.push_back((until, key));
         false
@@ -161,7 +162,9 @@ impl Queue {
     /// Receives at most `max` messages from the servers in the mask `asked`.
     pub(super) fn receive(&mut self, now: Timestamp, max: usize, asked: u16) -> Vec<Received> {
         self.advance(now);
+        // SQS delivers nothing above its limit of messages in flight.
         let room = self.settings.max_in_flight.saturating_sub(self.in_flight);
+        // A poll sees the asked servers only, and a FIFO group with a message in flight is locked.
         let seen = |stored: &StoredMessage| {
             let group = stored.group.as_ref();
             stored.server & asked != 0 && group.is_none_or(|group| !self.locks.contains_key(group))

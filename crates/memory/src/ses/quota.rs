@@ -114,6 +114,7 @@ impl SesQuota {
 
     /// Changes the rate. Tokens earned until `now` are kept, up to the new depth.
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate) {
+        // Time until now is paid at the old rate.
         self.bucket.refill(now, self.rate);
         self.rate = rate;
         self.bucket.refill(now, rate);
@@ -138,6 +139,8 @@ impl SesQuota {
         if !fits {
             return Err(QuotaExcess::Rate);
         }
+        // A mail with more recipients than a second allows passes alone, and blocks all others
+        // until its recipients are paid for at the rate.
         if recipients > self.rate.ceil() {
             let seconds = u32::try_from(recipients).map_or(f64::MAX, f64::from);
             self.owed_until = now + SECOND.mul_f64(seconds / self.rate.as_per_second());
@@ -159,6 +162,7 @@ impl SesQuota {
 
     fn fits_second(&mut self, now: Timestamp, recipients: u64) -> bool {
         let held = self.second.sum(now);
+        // An empty second admits any mail; otherwise a mail larger than the rate could never pass.
         now >= self.owed_until && (held == 0 || held + recipients <= self.rate.ceil())
     }
 }

@@ -26,7 +26,7 @@ pub struct TakeReport {
     /// Recipients that may be sent now; 0 if nothing was taken.
     pub granted: u32,
     pub wanted: u32,
-    /// Recipients taken of each domain's bucket, where it was granted.
+    /// Recipients taken from each domain's bucket, if the take was granted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub domains: BTreeMap<String, u32>,
     pub at: String,
@@ -74,6 +74,8 @@ pub(super) async fn take(
         };
         match taken.answer {
             Answer::Granted(count) => return Ok(report(count, None)),
+            // The wait would exceed the patience: report the refusal now instead of waiting in
+            // vain.
             Answer::Refused { after, by } if took + after > patience => {
                 let by = by.unwrap_or_else(|| ACCOUNT.to_owned());
                 let again_after_ms = after.as_secs_f64() * 1e3;

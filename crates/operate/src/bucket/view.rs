@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{BucketStatus, BucketsReport, TakeReport, TakeScript};
 use crate::format::{count, counted, rate, span};
-use crate::page::{Page, Span, Table, Tone, View};
+use crate::page::{Page, Span, TextTable, Tone, View};
 
 impl View for TakeReport {
     fn view(&self, page: &mut Page) {
@@ -44,11 +44,11 @@ impl View for TakeReport {
 impl View for BucketsReport {
     fn view(&self, page: &mut Page) {
         if self.buckets.is_empty() {
-            page.line(Tone::Plain, "Every bucket is full: nobody takes from any.");
+            page.line(Tone::Plain, "Every bucket is full: there were no recent takes.");
             return;
         }
         let columns = ["bucket", "lets through", "free now", "next free in"];
-        let mut table = Table::new(columns).right(1).right(2).right(3);
+        let mut table = TextTable::new(columns).right(1).right(2).right(3);
         for level in &self.buckets {
             table.row(row(level));
         }

@@ -95,7 +95,7 @@ impl Letter {
             || identity.is_some_and(|known| known.as_str() == text || known.id() == text)
     }
 
-    /// Whether the mail may have been sent, as far as the entry tells.
+    /// Whether the mail may have been sent, by its dead letter alone.
     pub fn doubt(&self) -> Doubt {
         let Some(entry) = self.entry() else { return Doubt::None };
         if entry.last_error.code.as_deref() == Some(UNKNOWN) {

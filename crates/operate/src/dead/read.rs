@@ -113,6 +113,7 @@ async fn rounds(
         hidden.renew(queues, clock, queue).await;
         let before = letters.len();
         let left = limit - before;
+        // As many simultaneous receives as the remaining messages need, and at least one.
         let calls =
             left.min(standing(depth).saturating_sub(before).max(1)).div_ceil(BATCH).min(AT_ONCE);
         let mut failed = None;

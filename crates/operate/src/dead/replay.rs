@@ -163,6 +163,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         let mut found_at = self.clock.monotonic();
         let mut most = batch(pace.per_second);
         while !(self.mails.is_empty() && self.deletions.is_empty()) {
+            // Sleep until the next batch is due, but wake in between to renew visibility timeouts.
             let wake = next.min(self.clock.monotonic() + RENEW_EVERY);
             if let Either::Right(_) = select(pin!(self.clock.sleep_until(wake)), &mut stop).await {
                 self.report.interrupted = true;
@@ -172,6 +173,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
             if wake < next {
                 continue;
             }
+            // From time to time: pause the replay while a campaign queue has grown too far.
             if self.clock.monotonic() >= look {
                 look = self.clock.monotonic() + LOOK_EVERY;
                 if self.is_behind(&depths, pace.backlog).await? {
@@ -198,6 +200,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
             let sparse = batch_result.others > batch_result.reviewed;
             most = if sparse { BATCH } else { batch(pace.per_second) };
             if batch_result.reviewed > 0 {
+                // The next batch is due after the time that the mails of this one take at the pace.
                 next = next.max(now) + seconds(batch_result.reviewed, pace.per_second);
             }
             if batch_result.found_new {
@@ -249,6 +252,8 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         let (mut mails, mut drops) = (Vec::new(), Vec::new());
         let (all, mut found_new) = (received.len(), false);
         for message in received {
+            // Letters that arrived after the begin do not count as progress of the search, because
+            // new ones may keep coming.
             let is_old = message.sent_at_millis <= self.began.as_millis();
             found_new |= self.hidden.note(&message, since) && is_old;
             if let Some(mail) = self.mails.get(&message.message_id) {
@@ -313,6 +318,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         let entries = match self.queues.send(queue, &messages).await {
             Ok(entries) => entries,
             Err(error) => {
+                // SQS may have accepted the batch before its answer was lost.
                 self.report.uncertain += batch.len() as u64;
                 return Err(error);
             }

@@ -6,7 +6,7 @@ use super::replay_report::ReplayReport;
 use super::report::{Grouping, LetterDetails, LetterGroups, LetterList, LetterSummary};
 use super::review::Review;
 use crate::format::{count, span, time};
-use crate::page::{Page, Span, Table, Tone, View};
+use crate::page::{Page, Span, TextTable, Tone, View};
 
 /// Error messages are cut to this many characters in tables.
 const SAID: usize = 60;
@@ -31,7 +31,7 @@ impl View for Coverage {
         }
         if self.still_hidden > 0 {
             warn(format!(
-                "{} messages could not be made visible again: they are in 30 s",
+                "{} messages could not be made visible again: they become visible in 30 s",
                 count(self.still_hidden)
             ));
         }
@@ -44,7 +44,7 @@ impl View for LetterList {
         page.heading(format!("Dead letters: {}{of}", count(self.letters.len() as u64)));
         if !self.letters.is_empty() {
             let names = ["when", "campaign", "id", "to", "code", "status", "attempts", "age", ""];
-            let mut table = Table::new(names).right(5).right(6);
+            let mut table = TextTable::new(names).right(5).right(6);
             self.letters.iter().for_each(|letter| table.row(cells(letter)));
             page.table(table);
         }
@@ -138,7 +138,7 @@ impl View for LetterGroups {
         page.heading(format!("Dead letters by {by}: {}", count(self.letters)));
         if !self.groups.is_empty() {
             let names = [by, "letters", "perhaps sent", "oldest", "newest", "said of the newest"];
-            let mut table = Table::new(names).right(1).right(2);
+            let mut table = TextTable::new(names).right(1).right(2);
             for group in &self.groups {
                 table.row([
                     Span::new(Tone::Strong, &group.key),
@@ -168,7 +168,7 @@ impl View for Review {
         page.heading(format!("Replay of dead letters ({})", self.filter));
         let names =
             ["campaign", "code", "letters", "to send", "sent already", "perhaps sent", "cannot"];
-        let mut table = (2..7).fold(Table::new(names), Table::right);
+        let mut table = (2..7).fold(TextTable::new(names), TextTable::right);
         for group in &self.groups {
             let some = |tone, number: u64| {
                 Span::new(if number > 0 { tone } else { Tone::Faint }, count(number))
@@ -225,7 +225,7 @@ impl View for ReplayReport {
         say(self.dropped, "had been sent, and were deleted");
         say(self.sent_meanwhile, "were sent meanwhile, and stand on the dead-letter queue");
         say(self.refused, "were refused by SQS, and stand on the dead-letter queue");
-        say(self.not_found, "were not found any more: another took them, or hides them");
+        say(self.not_found, "were not found: another process deleted them, or hides them");
         say(
             self.not_deleted,
             "were sent, and could not be deleted from the dead-letter queue: replayed within 5 minutes or with deduplication on they are sent once",

@@ -3,7 +3,7 @@ use tidegate_delivery::replay::Why;
 
 use super::{DeferralReplayReport, Deferred, DeferredList};
 use crate::format::{bytes, count, counted, span};
-use crate::page::{Page, Table, Tone, View};
+use crate::page::{Page, TextTable, Tone, View};
 
 impl View for DeferredList {
     fn view(&self, page: &mut Page) {
@@ -14,7 +14,7 @@ impl View for DeferredList {
             let objects = counted(self.all.objects, "object");
             page.heading(format!("{mails} deferred, {objects} in {}", self.location));
             let columns = ["campaign", "mails", "objects", "size", "oldest"];
-            let mut table = Table::new(columns).right(1).right(2).right(3).right(4);
+            let mut table = TextTable::new(columns).right(1).right(2).right(3).right(4);
             for (name, deferred) in &self.campaigns {
                 table.row([
                     name.clone(),
@@ -28,11 +28,14 @@ impl View for DeferredList {
         }
         if !self.unknown_campaigns.is_empty() {
             let names = self.unknown_campaigns.join(", ");
-            page.line(Tone::Warning, format!("there is no campaign {names}: that mail stays"));
+            page.line(
+                Tone::Warning,
+                format!("there is no campaign {names}: its mail cannot be replayed"),
+            );
         }
         if !self.strange.is_empty() {
             let strange = counted(self.strange.len() as u64, "object");
-            page.line(Tone::Warning, format!("{strange} of another's stand there as well"));
+            page.line(Tone::Warning, format!("also stored there: {strange} of other software"));
         }
     }
 }
@@ -53,7 +56,7 @@ impl View for DeferralReplayReport {
         let mails = counted(done.mails, "mail");
         let tone = if done.is_all() { Tone::Good } else { Tone::Plain };
         page.line(tone, format!("{mails} brought back to their queues"));
-        let mut table = Table::new(["campaign", "mails"]).right(1);
+        let mut table = TextTable::new(["campaign", "mails"]).right(1);
         for (name, mails) in &done.campaigns {
             table.row([name.clone(), count(*mails)]);
         }
@@ -64,16 +67,16 @@ impl View for DeferralReplayReport {
             let why = match &left.why {
                 Why::NoCampaign => format!("there is no campaign {}", left.campaign),
                 Why::Held => format!("the campaign {} is held", left.campaign),
-                Why::Taken => "another brings it back right now".to_owned(),
+                Why::Taken => "another process replays it now".to_owned(),
                 Why::Unreadable(said) => said.clone(),
                 Why::Refused(code) => format!("the queue refused some of it ({code})"),
             };
             page.line(Tone::Warning, format!("left: {}: {why}", left.object));
         }
         if self.interrupted {
-            page.line(Tone::Warning, "interrupted: the same command goes on where this ended");
+            page.line(Tone::Warning, "interrupted: run the same command again to continue");
         } else if !done.through {
-            page.line(Tone::Faint, "there is more: the limit was reached");
+            page.line(Tone::Faint, "the limit was reached; there is more");
         }
     }
 }

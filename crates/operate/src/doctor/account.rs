@@ -14,7 +14,7 @@ pub struct AccountHealth {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SenderIdentity {
     pub identity: String,
-    /// Whether SES has verified it; none where SES does not know it.
+    /// Whether SES has verified it; `None` if SES does not know it.
     pub verified: ReadResult<Option<bool>>,
 }
 

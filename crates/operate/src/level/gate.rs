@@ -73,6 +73,7 @@ impl<'a, G: LevelSource> LevelGate<'a, G> {
         clock: &impl Clock,
     ) -> Result<Option<(Monotonic, Level)>, LevelTimeout> {
         let now = clock.monotonic();
+        // Between two readings mail may be sent, unless the last reading deferred it.
         if self.policy.ignore || (self.since.is_none() && self.next.is_some_and(|n| now < n)) {
             return Ok(None);
         }

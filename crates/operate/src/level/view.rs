@@ -42,7 +42,7 @@ impl View for LevelReport {
         fields.push(("deferred to", Span::from(deferral)));
         page.fields(fields);
         if self.read_at.is_none() {
-            page.line(Tone::Faint, "nobody has judged it yet: the scheduler does, once a minute");
+            page.line(Tone::Faint, "not judged yet: the scheduler judges it once a minute");
         }
     }
 }

@@ -5,7 +5,7 @@ mod table;
 use std::fmt::{self, Display, Write as _};
 
 use anstyle::{AnsiColor, Style};
-pub use table::Table;
+pub use table::TextTable;
 
 pub trait View {
     fn view(&self, page: &mut Page);
@@ -106,14 +106,14 @@ impl Page {
 
     /// Adds names and values, one pair per line, with the values aligned.
     pub fn fields<'a>(&mut self, fields: impl IntoIterator<Item = (&'a str, Span)>) {
-        let mut table = Table::bare();
+        let mut table = TextTable::bare();
         for (name, value) in fields {
             table.row([Span::new(Tone::Faint, name), value]);
         }
         self.table(table);
     }
 
-    pub fn table(&mut self, table: Table) {
+    pub fn table(&mut self, table: TextTable) {
         self.lines.extend(table.into_lines());
     }
 

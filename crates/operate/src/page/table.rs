@@ -4,12 +4,12 @@ use super::{Span, Tone};
 
 /// A table whose columns are as wide as their widest cell on a terminal.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct TextTable {
     rows: Vec<Vec<Span>>,
     right: Vec<usize>,
 }
 
-impl Table {
+impl TextTable {
     /// A table with these column names.
     pub fn new<'a>(columns: impl IntoIterator<Item = &'a str>) -> Self {
         let names = columns.into_iter().map(|name| Span::new(Tone::Faint, name)).collect();

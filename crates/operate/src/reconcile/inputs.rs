@@ -115,7 +115,7 @@ pub(super) struct MailCounts {
     pub(super) sent_before: u64,
     /// They are being sent right now.
     pub(super) sending: u64,
-    /// They stand on the dead-letter queue.
+    /// They are on the dead-letter queue.
     pub(super) dead: u64,
     /// It is unknown whether SES accepted them.
     pub(super) unknown: u64,

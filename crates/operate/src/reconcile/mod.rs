@@ -33,7 +33,7 @@ pub struct StackSettings {
     pub deduplication: Deduplication,
     /// How long a mark is kept.
     pub mark_retention: Duration,
-    /// The quota in force, recipients a second; none where it is not known.
+    /// The quota in force in recipients per second; `None` if it is unknown.
     pub quota_per_second: Option<f64>,
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
 
 use crate::format::{count, counted};
-use crate::page::{Page, Span, Table, Tone, View};
+use crate::page::{Page, Span, TextTable, Tone, View};
 
 /// The accounts of all campaigns that were asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -45,7 +45,7 @@ pub struct CampaignAccount {
     /// Mails that will not be sent because a mail with the same id was sent before their run;
     /// deduplication deletes them. 0 by counts.
     pub sent_before: u64,
-    /// Mails that stand on the campaign's or the merge queue, or are being sent.
+    /// Mails on the campaign's or the merge queue, and mails that are being sent.
     pub waiting: u64,
     /// Mails that wait for another attempt.
     pub retrying: u64,
@@ -124,8 +124,8 @@ impl CampaignAccount {
         (Tone::Bad, format!("{} {kind}, beyond the tolerance of {tolerance}", counted(off, "mail")))
     }
 
-    fn equation(&self) -> Table {
-        let mut table = Table::bare().right(1);
+    fn equation(&self) -> TextTable {
+        let mut table = TextTable::bare().right(1);
         let mut row = |name: &str, number: u64, tone: Tone, said: &str| {
             let tone = if number > 0 { tone } else { Tone::Plain };
             table.row([

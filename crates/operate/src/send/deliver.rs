@@ -152,6 +152,8 @@ impl<Q: Queues, C: Clock, E: Entropy, P: SendProgress> Deliverer<'_, Q, C, E, P>
         stop: Shared<impl Future<Output = ()>>,
     ) -> bool {
         let doubled = FIRST_PAUSE.saturating_mul(1 << retries.min(10)).min(LONGEST_PAUSE);
+        // Jitter: half to all of the pause, so that parallel batches do not retry at the same
+        // moment.
         let pause = doubled.mul_f64(0.5 + self.entropy.unit().clamp(0.0, 1.0) / 2.0);
         let sleep = pin!(self.clock.sleep_until(now + pause));
         select(stop, sleep)

@@ -220,6 +220,8 @@ impl Session<'_> {
             return Err(self.changed(journal.path(), Some(fault)));
         }
         if report.ended == RunEnd::Done {
+            // The hash must cover the whole input before it is compared with that of the first
+            // pass.
             let rest = io::copy(&mut input, &mut io::sink());
             rest.map_err(|source| SendError::Input { file: self.file.to_owned(), source })?;
             if hex(&input.hash.finalize()) != self.checked.sha256 {
@@ -262,6 +264,7 @@ impl Session<'_> {
         let (mut going, mut fault) = (true, None);
         loop {
             let mut wait = None;
+            // Start batches up to the limit, unless the level or the backlog demands a pause.
             while going && under_way.len() < self.limits.parallel.max(1) {
                 match level_gate.until(clock).await {
                     Ok(None) => {}
@@ -297,6 +300,7 @@ impl Session<'_> {
                     None => going = false,
                 }
             }
+            // No batch will follow and all have ended.
             if !going && under_way.is_empty() {
                 break;
             }

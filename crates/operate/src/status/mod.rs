@@ -223,6 +223,7 @@ fn serving(facts: &StackFacts) -> ServingStatus {
     let last = facts.standing.previous.map(|claim| claim.window);
     let now = Window::containing(facts.at);
     let recent = |last: Window| now.saturating_since(last) <= SERVED_WITHIN;
+    // The pollers stop when a look finds every queue empty; a later look that found mail ends that.
     let empty = facts.standing.looks.empty >= facts.standing.looks.found;
     let state = match last {
         None => "never",

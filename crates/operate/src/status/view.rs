@@ -1,6 +1,6 @@
 use super::{CampaignStatus, DomainStatus, HoldStatus, Status};
 use crate::format::{count, percent, rate, span, time};
-use crate::page::{Page, Span, Table, Tone, View};
+use crate::page::{Page, Span, TextTable, Tone, View};
 use std::time::Duration;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
@@ -17,7 +17,8 @@ impl View for Status {
         }
         if !self.holds.is_empty() {
             page.heading("Holds");
-            let mut table = Table::new(["of", "reason", "since", "until", "lifted by", "detail"]);
+            let mut table =
+                TextTable::new(["of", "reason", "since", "until", "lifted by", "detail"]);
             self.holds.iter().for_each(|hold| table.row(row(hold)));
             page.table(table);
         }
@@ -28,8 +29,8 @@ impl View for Status {
     }
 }
 
-fn domains(limits: &[DomainStatus]) -> Table {
-    let mut table = Table::new(["limit of", "limit", "in force", "waiting"]);
+fn domains(limits: &[DomainStatus]) -> TextTable {
+    let mut table = TextTable::new(["limit of", "limit", "in force", "waiting"]);
     for limit in limits {
         let in_force = limit.per_second.map_or_else(|| "the quota".to_owned(), rate);
         table.row([
@@ -140,9 +141,9 @@ impl Status {
     }
 }
 
-fn table(campaigns: &[CampaignStatus]) -> Table {
+fn table(campaigns: &[CampaignStatus]) -> TextTable {
     let names = ["name", "weight", "share", "sent", "waiting", "in flight", "delayed", ""];
-    let mut table = (1..7).fold(Table::new(names), Table::right);
+    let mut table = (1..7).fold(TextTable::new(names), TextTable::right);
     for campaign in campaigns {
         let overridden = campaign.weight != campaign.configured_weight;
         let weight = if overridden {
@@ -177,8 +178,8 @@ fn row(hold: &HoldStatus) -> [Span; 6] {
 }
 
 /// Changes by operators as a table.
-pub fn changes(changes: &[ChangeRecord]) -> Table {
-    let mut table = Table::new(["when", "who", "what", "of", "", "why"]);
+pub fn changes(changes: &[ChangeRecord]) -> TextTable {
+    let mut table = TextTable::new(["when", "who", "what", "of", "", "why"]);
     for change in changes {
         table.row([
             Span::from(time(change.at)),

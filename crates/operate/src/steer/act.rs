@@ -164,6 +164,7 @@ fn apply(
             if let (Some(open), Some(_)) = (stands.filter(|hold| hold.until.is_none()), until) {
                 return Err(SteerError::PausedWithoutEnd(open.detail.clone()));
             }
+            // A pause that is changed keeps its begin.
             let since = stands.map_or(now, |hold| hold.since);
             let hold = Hold::new(&detail, since).until(*until);
             control.lift(campaign.as_deref(), HoldReason::Paused);
@@ -185,6 +186,8 @@ fn apply(
         SteerAction::Weights(weights) => {
             for (name, weight) in weights {
                 let configured = campaigns.iter().find(|campaign| campaign.name == *name);
+                // A configured weight needs no override, so that later changes of the configuration
+                // apply.
                 if configured.is_some_and(|campaign| campaign.weight == *weight) {
                     control.weights.remove(name);
                 } else {
@@ -239,6 +242,7 @@ async fn set_cap(ledger: &impl Ledger, cap: Option<Rate>) -> Result<(bool, Strin
         if from.cap() == cap {
             return Ok((false, detail));
         }
+        // Pollers change the factor too, so the write is conditional on the value read.
         let set: Result<bool, PortError> = ledger.set_factor(from, from.capped(cap)).await;
         if set? {
             return Ok((true, detail));

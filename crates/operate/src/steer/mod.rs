@@ -34,7 +34,7 @@ pub enum SteerAction {
         /// The campaign, or `express`; `None` resumes all sending.
         campaign: Option<String>,
     },
-    /// Lift a hold, whoever set it.
+    /// Lift a hold, by its reason; anyone may have set it.
     Lift {
         /// The campaign that it holds; `None` if it holds all sending.
         campaign: Option<String>,

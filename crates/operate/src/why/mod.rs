@@ -99,7 +99,7 @@ pub struct Statement {
 pub struct Explanation {
     /// The id that was asked for.
     pub id: String,
-    /// The mail's campaign, where it is known.
+    /// The mail's campaign, if it is known.
     pub campaign: Option<String>,
     /// Where it is, or what holds it.
     pub verdict: MailVerdict,

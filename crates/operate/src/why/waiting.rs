@@ -92,8 +92,10 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
     let merged = if campaign == EXPRESS { 0 } else { merged(status).all() };
     let recipients = recipients_per_mail(status);
     let ahead = depth.visible + depth.in_flight;
+    // The campaign's own queue is sent at its share, the merge queue at the whole rate.
     let mut seconds = as_f64(ahead) * recipients / rate + as_f64(merged) * recipients / all;
     if depth.in_flight > 0 {
+        // A message in flight may have been received and not sent; it comes back after its timeout.
         seconds += VISIBILITY_S;
     }
     let most = Duration::try_from_secs_f64((seconds + FOUND_WITHIN_S).ceil()).ok()?;

@@ -100,7 +100,7 @@ async fn how_each_bucket_stands_is_shown() {
     let site = site();
     assert_eq!(
         Page::of(&levels(&site.bucket).await.unwrap()).plain(),
-        "Every bucket is full: nobody takes from any.\n"
+        "Every bucket is full: there were no recent takes.\n"
     );
     site.take(&mail(1, &[("gmail.com", 10.0, 1), ("tiny.example", 0.01, 1)])).await;
     tokio::time::sleep(Duration::from_millis(70)).await;

@@ -78,6 +78,7 @@ impl DailyLimit {
         while passed < windows {
             let step = STEP.min(windows - passed);
             let at = from + passed;
+            // Add what is sent in this step, and subtract what leaves the 24-hour count.
             sum += rate * as_f64(step) - self.released(state, at, step);
             if sum > open - rate * as_f64(BEFORE_THE_END) {
                 return passed;
@@ -107,6 +108,7 @@ impl DailyLimit {
         let mut passed = 0;
         while passed < DAY - STEP {
             let now = self.released(state, from + passed, STEP) / as_f64(STEP);
+            // A change by more than 5 % ends the skip; the constant allows for small rates.
             if (now - before).abs() > 0.05 * before + 0.02 {
                 break;
             }

@@ -75,6 +75,7 @@ pub fn forecast(
     let work = || {
         let mut runs = Vec::new();
         loop {
+            // Each thread takes the next seed until none is left.
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed > seeds {
                 return Ok(runs);
@@ -165,6 +166,7 @@ fn span(ends: &[Option<(f64, f64)>]) -> Option<EndEstimate> {
     let mut sorted: Vec<f64> = ends.iter().map(|end| end.0).collect();
     sorted.sort_by(f64::total_cmp);
     let expected = *sorted.get(sorted.len() / 2)?;
+    // Two standard deviations to both sides, and at least the error of the model itself.
     let model = MODEL_ERROR.0.max(expected * MODEL_ERROR.1);
     let early = ends.iter().map(|(at, deviation)| at - 2.0 * deviation).fold(expected, f64::min);
     let late = ends.iter().map(|(at, deviation)| at + 2.0 * deviation).fold(expected, f64::max);
@@ -252,7 +254,7 @@ fn warnings(
         let why = if campaign.weight == 0 {
             "its weight is 0".to_owned()
         } else if !held.is_empty() {
-            format!("held ({}), which nothing lifts by itself", held.join(", "))
+            format!("held ({}) until an operator lifts it", held.join(", "))
         } else {
             format!("not within {} days", HORIZON / 86_400)
         };

@@ -89,6 +89,7 @@ pub(super) fn phases(scenario: &Scenario, records: &[WindowRecord]) -> Vec<Phase
     let all: u64 = records.iter().map(|record| record.windows).sum();
     let shortest = (all / 20).clamp(3, 10);
     let first = records.iter().find(|record| record.total() > 0.0).map_or(0, |first| first.from);
+    // First join neighbouring records with the same key, …
     let mut runs: Vec<(PhaseKey, WindowRecord)> = Vec::new();
     for record in records {
         match runs.last_mut() {
@@ -96,6 +97,7 @@ pub(super) fn phases(scenario: &Scenario, records: &[WindowRecord]) -> Vec<Phase
             _ => runs.push((key(record, first), record.clone())),
         }
     }
+    // … then merge runs that are too short into the phase before them.
     let mut long: Vec<(PhaseKey, WindowRecord)> = Vec::new();
     for (of, run) in runs {
         match long.last_mut() {
@@ -152,6 +154,7 @@ fn limit(scenario: &Scenario, run: &WindowRecord) -> Bottleneck {
     let (sums, windows) = (&run.sums, as_f64(run.windows.max(1)));
     let part = |of: f64| of / windows;
     let slots = sums.slots.max(1.0);
+    // The order matters: the first cause that applies explains the effects of the later ones.
     if part(sums.held) > 0.05 || (part(sums.spread) > 0.5 && scenario.daily.is_some()) {
         return Bottleneck::DailyQuota;
     }
@@ -168,6 +171,7 @@ fn limit(scenario: &Scenario, run: &WindowRecord) -> Bottleneck {
         return Bottleneck::Failures;
     }
     if (sums.unused + sums.skipped) / slots > 0.03 {
+        // Slots without mail point to the feed, slots that were missed to late sends.
         return if sums.skipped + sums.late > sums.unused {
             Bottleneck::Lateness
         } else {

@@ -48,7 +48,7 @@ pub(super) struct WindowRecord {
     pub(super) waiting: u64,
     /// Which faults struck, a bit each.
     pub(super) faults: u64,
-    /// The rate that its poller served it at, recipients a second; 0 where none said.
+    /// The rate at which its poller served it, in recipients per second; 0 without a report.
     pub(super) rate: f64,
     pub(super) sums: ReportSums,
     pub(super) usage: ServiceUsage,

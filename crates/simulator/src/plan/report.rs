@@ -23,7 +23,7 @@ pub struct CampaignForecast {
     pub weight: u32,
     pub mails: u64,
     pub recipients_per_mail: u32,
-    /// When its last mail reaches SES, seconds after the start; none where mails are left.
+    /// When its last mail reaches SES, in seconds after the start; `None` if mails are left.
     pub ends_after_seconds: Option<EndEstimate>,
     pub ends_at: Option<Window>,
     pub accepted: u64,
@@ -56,7 +56,7 @@ pub struct Forecast {
     pub start: Window,
     /// The account's quota, recipients a second.
     pub quota_per_second: f64,
-    /// When all is sent; none where mails are left.
+    /// When everything is sent; `None` if mails are left.
     pub ends_after_seconds: Option<EndEstimate>,
     /// When the first mail reaches SES, seconds after the start.
     pub first_mail_after_seconds: Option<f64>,

@@ -35,7 +35,7 @@ pub(super) struct RunResult {
 
 #[derive(Clone, Debug)]
 pub(super) struct CampaignResult {
-    /// Seconds after the start of its last mail's arrival; none where mails are left.
+    /// When its last mail reached SES, in seconds after the start; `None` if mails are left.
     pub(super) after: Option<f64>,
     /// The standard deviation of `after` in seconds, caused by skips.
     pub(super) deviation: f64,

@@ -68,6 +68,7 @@ impl SimulationState {
         }
         let binding = day.is_binding(self, last.end());
         let measure = measure(last, binding).of_mails(self.largest());
+        // Measure only windows since the last change, after those in which the rate settles.
         let first = self.unchanged_since + measure.settle;
         if last.end() < first + measure.windows {
             return None;
@@ -82,9 +83,11 @@ impl SimulationState {
             return None;
         }
         let mut windows = HORIZON.saturating_sub(from);
+        // The skip ends before a campaign's mails run out, …
         for campaign in self.campaigns.iter().zip(&each.sent) {
             windows = windows.min(windows_of_campaign(campaign, &each));
         }
+        // … before a fault begins or ends, …
         for fault in &scenario.faults {
             for at in [Some(fault.from), fault.to].into_iter().flatten() {
                 let at = at.as_secs().saturating_sub(MARGIN_BEFORE_CHANGE);
@@ -93,6 +96,7 @@ impl SimulationState {
                 }
             }
         }
+        // … and before the daily quota changes the rate.
         let windows =
             day.windows_until_change(self, from, windows, each.total(), binding, measure.windows);
         (windows >= MIN_SKIP).then_some(Skip { from, windows, each, error })
@@ -134,6 +138,8 @@ impl SimulationState {
             each.add(record, 1.0 / windows);
         }
         (each.waiting, each.faults, each.rate) = (newest.waiting, newest.faults, newest.rate);
+        // The exact rate is only known while all windows were served at one rate and no fault was
+        // active.
         let one_rate = measured.iter().all(|record| (record.rate - newest.rate).abs() < 1e-9);
         let largest = self.largest();
         let rate_margin = world.settings.poller().ok()?.rate_margin;
@@ -187,6 +193,7 @@ impl SimulationState {
         let Skip { from, windows, each, error } = skip;
         let times = as_f64(*windows);
         let mut record = WindowRecord { from: *from, windows: *windows, ..each.clone() };
+        // Dead letters leave the queue as well, so more mails are removed than SES accepts.
         let lost = 1.0 + each.dead_of_a_mail();
         for (campaign, sent) in self.campaigns.iter_mut().zip(&mut record.sent) {
             let mails = *sent * times / campaign.recipients * lost + campaign.carry;
@@ -196,6 +203,7 @@ impl SimulationState {
             campaign.accepted += as_f64(taken) / lost;
             *sent = as_f64(taken) / lost * campaign.recipients;
             if campaign.reservoir > 0 || taken > 0 {
+                // A relative error of the rate shifts the end by this part of the skip's length.
                 campaign.variance += (times * error).powi(2);
             }
         }
@@ -286,6 +294,7 @@ fn standard_error(measured: &[&WindowRecord]) -> f64 {
         return 0.0;
     }
     let variance = means.iter().map(|part| (part - mean).powi(2)).sum::<f64>() / (parts - 1.0);
+    // The standard error of the mean, relative to the mean.
     (variance / parts).sqrt() / mean
 }
 

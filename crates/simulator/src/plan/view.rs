@@ -1,6 +1,6 @@
 //! Forecasts as a page.
 
-use tidegate_operate::page::{Page, Span as Text, Table, Tone, View};
+use tidegate_operate::page::{Page, Span as Text, TextTable, Tone, View};
 
 use super::phases::{Bottleneck, Phase};
 use super::report::{EndEstimate, Forecast, PlanReport};
@@ -27,9 +27,10 @@ impl View for Forecast {
         let total: u64 = self.campaigns.iter().map(|campaign| campaign.mails).sum();
         let quota = self.quota_per_second;
         page.heading(format!("{} mails at {quota} a second from {}", grouped(total), self.start));
-        let mut table = Table::new(["campaign", "weight", "mails", "ends after", "between", "at"])
-            .right(1)
-            .right(2);
+        let mut table =
+            TextTable::new(["campaign", "weight", "mails", "ends after", "between", "at"])
+                .right(1)
+                .right(2);
         for campaign in &self.campaigns {
             let end = campaign.ends_after_seconds;
             let at = campaign.ends_at.map_or_else(String::new, |at| at.to_string());
@@ -81,7 +82,7 @@ fn chart(forecast: &Forecast, page: &mut Page) {
     ));
     let names = forecast.campaigns.iter().map(|campaign| campaign.name.as_str());
     let express = timeline.per_minute.keys().map(String::as_str).filter(|name| *name == "express");
-    let mut table = Table::bare();
+    let mut table = TextTable::bare();
     for name in names.chain(express) {
         let Some(rates) = timeline.per_minute.get(name) else { continue };
         let bar = |rate: &f64| {
@@ -100,7 +101,7 @@ fn phases(forecast: &Forecast, page: &mut Page) {
     page.heading("What limits");
     let names: Vec<&str> = forecast.campaigns.iter().map(|one| one.name.as_str()).collect();
     let columns = ["from", "to", "a second", "limited by"].into_iter().chain(names.iter().copied());
-    let mut table = Table::new(columns).right(0).right(1).right(2);
+    let mut table = TextTable::new(columns).right(0).right(1).right(2);
     for phase in forecast.phases.iter().take(MOST_PHASES) {
         let tone = match phase.limit {
             Bottleneck::Breaker | Bottleneck::Failures | Bottleneck::Throttling => Tone::Bad,
@@ -157,7 +158,7 @@ fn compared(forecasts: &[Forecast], page: &mut Page) {
     let Some(first) = forecasts.first() else { return };
     let names: Vec<&str> = first.campaigns.iter().map(|one| one.name.as_str()).collect();
     let columns = std::iter::once("variant").chain(names.iter().copied());
-    let mut table = Table::new(columns.chain(["all sent after", "mostly limited by", "cost"]));
+    let mut table = TextTable::new(columns.chain(["all sent after", "mostly limited by", "cost"]));
     for column in 1..=names.len() + 1 {
         table = table.right(column);
     }
