@@ -1,116 +1,49 @@
-use std::cell::Cell;
+//! Lambda's part of the simulation: environments, invocations, kills.
+
 use std::rc::Rc;
 use std::time::Duration;
 
+use tidegate_core::Window;
 use tidegate_core::config::{POLLER_TIMEOUT, PollerConfig};
-use tidegate_core::outcome::Failure;
 use tidegate_core::tick::Tick;
-use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::bucketed::{Bucketed, MaybeBucketed};
 use tidegate_delivery::environment::Ports;
-use tidegate_delivery::poll::{PollError, Poller, WindowReport};
+use tidegate_delivery::poll::Poller;
 use tidegate_delivery::ports::Entropy as _;
-use tidegate_memory::{
-    Faulty, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryLedger, MemoryMailer,
-    MemoryQueues, SeededEntropy, SimClock,
-};
-use tokio::sync::Notify;
+use tidegate_memory::Faulty;
 
+use crate::environment::{LambdaEnvironment, PollerEnd, PollerRun};
 use crate::world::World;
 
-/// The ports of one execution environment's poller: memory adapters with fault injection.
-pub type SimulatedPorts = Ports<
-    Faulty<MemoryQueues>,
-    MaybeBucketed<Faulty<MemoryMailer, Failure>, MemoryBucket>,
-    Faulty<MemoryAccount>,
-    Faulty<MemoryLedger>,
-    SimClock,
-    SeededEntropy,
-    Faulty<MemoryDeferralStore>,
->;
-
-/// An execution environment: a poller that serves one window at a time.
-#[derive(Debug)]
-pub struct LambdaEnvironment {
-    pub poller: Poller<SimulatedPorts>,
-    pub clock: SimClock,
-    busy: Cell<bool>,
-    /// The environment belongs to an older deployment and gets no more ticks.
-    retired: Cell<bool>,
-    crash: Notify,
-}
-
-#[derive(Debug)]
-pub enum PollerEnd {
-    Reported(Box<WindowReport>),
-    Failed(PollError),
-    /// A test or Lambda's time-out killed it.
-    Crashed,
-}
-
-#[derive(Debug)]
-pub struct PollerRun {
-    /// The tick it was started with.
-    pub tick: Option<Tick>,
-    pub at: Timestamp,
-    pub ended: Timestamp,
-    /// The index of its environment, in the order of creation.
-    pub environment: usize,
-    pub end: PollerEnd,
-}
-
-impl PollerRun {
-    /// The window report, if the poller ended with one.
-    pub fn report(&self) -> Option<&WindowReport> {
-        match &self.end {
-            PollerEnd::Reported(report) => Some(report),
-            PollerEnd::Failed(_) | PollerEnd::Crashed => None,
-        }
-    }
-}
-
-impl LambdaEnvironment {
+impl World {
     /// Creates environment number `number`. Its wall clock is `ahead` nanoseconds ahead of true
     /// time.
-    pub fn new(world: &World, number: usize, ahead: i64) -> Self {
-        let clock = world.universe.clock_with_offset(ahead);
-        let poller = world.poller.borrow().clone();
-        let mailer = Faulty::new(world.ses.mailer_of(number, &clock), world.mail_faults.clone());
+    fn new_environment(&self, number: usize, ahead: i64) -> LambdaEnvironment {
+        let clock = self.universe.clock_with_offset(ahead);
+        let poller = self.poller.borrow().clone();
+        let mailer = Faulty::new(self.ses.mailer_of(number, &clock), self.mail_faults.clone());
         let mailer = match &poller.shared_bucket {
             Some(shared) => {
-                MaybeBucketed::Shared(Bucketed::new(mailer, world.bucket.clone(), shared.lost))
+                MaybeBucketed::Shared(Bucketed::new(mailer, self.bucket.clone(), shared.lost))
             }
             None => MaybeBucketed::Alone(mailer),
         };
         let env = Ports {
-            queues: Faulty::new(world.queues.client(), world.faults.clone()),
+            queues: Faulty::new(self.queues.client(), self.faults.clone()),
             mailer,
-            account: Faulty::new(world.ses.account(), world.faults.clone()),
-            ledger: Faulty::new(world.ledger.clone(), world.faults.clone()),
+            account: Faulty::new(self.ses.account(), self.faults.clone()),
+            ledger: Faulty::new(self.ledger.clone(), self.faults.clone()),
             clock: clock.clone(),
-            entropy: world.entropy.fork(),
+            entropy: self.entropy.fork(),
             deferral: poller
                 .deferral
                 .is_some()
-                .then(|| Faulty::new(world.deferral.clone(), world.faults.clone())),
+                .then(|| Faulty::new(self.deferral.clone(), self.faults.clone())),
         };
         let poller = Poller::new(env, poller);
-        Self {
-            poller,
-            clock,
-            busy: Cell::new(false),
-            retired: Cell::new(false),
-            crash: Notify::new(),
-        }
+        LambdaEnvironment::new(poller, clock)
     }
 
-    /// Whether it serves a window now.
-    pub fn is_busy(&self) -> bool {
-        self.busy.get()
-    }
-}
-
-impl World {
     /// The latency of an asynchronous invoke, as measured on Lambda: about 70 ms, and up to 225 ms
     /// for 2 % of the invokes.
     pub(crate) fn dispatch_latency(&self) -> Duration {
@@ -133,7 +66,7 @@ impl World {
         }
         let index = environments.len();
         let ahead = self.settings.clocks.get(index).copied().unwrap_or(0);
-        let environment = Rc::new(LambdaEnvironment::new(self, index, ahead));
+        let environment = Rc::new(self.new_environment(index, ahead));
         environments.push(Some(Rc::clone(&environment)));
         (index, environment)
     }

@@ -23,16 +23,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod environment;
 mod error;
 mod lambda;
 pub mod mail;
 pub mod measure;
+mod names;
 pub mod plan;
 mod settings;
 mod world;
 
+pub use environment::{LambdaEnvironment, PollerEnd, PollerRun, SimulatedPorts};
 pub use error::{PutError, SettingsError};
-pub use lambda::{LambdaEnvironment, PollerEnd, PollerRun, SimulatedPorts};
 pub use mail::ProducedMail;
+pub use names::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, domain_queue};
 pub use settings::{Deployment, WorldSettings};
-pub use world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, World, domain_queue};
+pub use world::World;

@@ -11,7 +11,8 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::WindowReport;
 use tidegate_memory::{QueuedMessage, SesArrival};
 
-use crate::world::{DEAD_LETTERS, World, url};
+use crate::names::{DEAD_LETTERS, url};
+use crate::world::World;
 
 /// The time from the opening of the first window of a range to the end of its last.
 pub fn span(first: Window, windows: Range<u64>) -> Range<Timestamp> {

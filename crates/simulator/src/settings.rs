@@ -7,7 +7,7 @@ use tidegate_core::domains::DomainLimits;
 use tidegate_core::rate::{InvalidRate, Rate};
 use tidegate_memory::{Counting, Latency, QueueSettings, SesSettings};
 
-use super::world::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, domain_queue, url};
+use super::names::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, domain_queue, url};
 
 const LIMITS: &str = "TIDEGATE_DOMAIN_LIMITS";
 

@@ -26,30 +26,11 @@ use tidegate_memory::{
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::environment::{LambdaEnvironment, PollerRun};
 use crate::error::{PutError, SettingsError};
-use crate::lambda::{LambdaEnvironment, PollerRun};
 use crate::mail::{ProducedMail, produced};
+use crate::names::{DEAD_LETTERS, DOMAIN, EXPRESS, FEEDBACK, MERGE, domain_queue, url};
 use crate::settings::WorldSettings;
-
-/// The merge queue's name. Campaign names contain no dots, so it cannot clash with one.
-pub const MERGE: &str = "merge.fifo";
-pub const EXPRESS: &str = "express";
-pub const DEAD_LETTERS: &str = "dead.letters";
-/// The name of the queue with SES's bounces and complaints.
-pub const FEEDBACK: &str = "feedback.events";
-
-/// The prefix of the domain queues' names.
-const DOMAIN: &str = "domain.";
-
-/// The name of the recipient domain's queue at `place`, from 0.
-pub fn domain_queue(place: usize) -> String {
-    format!("{DOMAIN}{}", place + 1)
-}
-
-/// The URL of the queue of this name; a campaign's queue has the campaign's name.
-pub(crate) fn url(name: &str) -> QueueUrl {
-    QueueUrl::new(format!("https://sqs.example/{name}"))
-}
 
 fn create(queues: &MemoryQueues, name: &str, settings: QueueSettings) {
     // What producers put on a queue leaves room for our attributes.

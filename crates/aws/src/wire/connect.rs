@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_smithy_types::body::SdkBody;
 use http::Uri;
 use http::uri::Scheme;
 use hyper::client::conn::http1;
@@ -17,7 +18,6 @@ use tower_service::Service as _;
 
 use super::error::{BoxError, WireError};
 use super::origin::Origin;
-use super::pool::Sender;
 
 /// Covers name resolution, TCP and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -25,6 +25,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// newsletters has 1 MB.
 const READ_BYTES: usize = 16 * 1_024;
 
+/// Takes requests for a connection.
+pub(super) type Sender = http1::SendRequest<SdkBody>;
 /// Drives a connection until it is closed.
 pub(super) type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 

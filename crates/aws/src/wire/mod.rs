@@ -29,10 +29,11 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
+use connect::Sender;
 pub(crate) use errand::{Errand, Progress, Ticket};
 use error::WireError;
 use origin::Origin;
-use pool::{Budget, Pool, Sender};
+use pool::{Budget, Pool};
 
 /// One HTTP client for all services: connections are kept alive and shared by every SDK client made
 /// of it, whatever its time-outs. Clones are the same client.

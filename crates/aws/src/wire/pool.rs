@@ -5,22 +5,18 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aws_smithy_types::body::SdkBody;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use hyper::client::conn::http1::SendRequest;
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::Clock as _;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::connect::Connector;
+use super::connect::{Connector, Sender};
 use super::errand::Ticket;
 use super::error::WireError;
 use super::origin::Origin;
 use crate::clock::SystemClock;
-
-pub(super) type Sender = SendRequest<SdkBody>;
 
 /// Outlives many windows; what was idle for longer may be dead at its other end, which nobody learns
 /// while Lambda keeps the process frozen.

@@ -10,24 +10,31 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control};
 use tidegate_core::deduplication::Mark;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_core::outcome::Failure;
 use tidegate_core::tick::Tick;
+use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{
     Account, AccountStatus, Claim, ClaimRequest, Directory, Entry, FailureKind, Feedback,
     FeedbackMessage, History, Invoke, Ledger, LedgerReport, Mail, Mailer, MarkRequest, Marked,
-    Marks, Monotonic, PortError, QueueUrl, Standing, Takes,
+    Marks, Monotonic, PortError, QueueUrl, Received, Standing, Takes,
 };
 
 pub use plan::{FaultPlan, Strike};
 pub use rule::{Fault, Operation, Rule};
 
 use crate::shared::SharedState;
-use queues::Redelivery;
+
+/// A message that a standard queue will deliver a second time, from the time `from` on.
+#[derive(Clone, Debug)]
+struct Redelivery {
+    queue: QueueUrl,
+    from: Timestamp,
+    message: Received,
+}
 
 /// A decorator that makes any adapter of a port fail as its plan says. It uses the port's trait
 /// only, so it cannot forget a method.

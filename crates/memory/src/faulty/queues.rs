@@ -1,20 +1,11 @@
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{
     Depth, Entry, EntryError, FailureKind, Outgoing, PortError, QueueUrl, Queues, Received,
 };
 
 use super::plan::CallFaults;
-use super::{Faulty, Operation, failed};
-
-/// A message that a standard queue will deliver a second time, from the time `from` on.
-#[derive(Clone, Debug)]
-pub(super) struct Redelivery {
-    queue: QueueUrl,
-    from: Timestamp,
-    message: Received,
-}
+use super::{Faulty, Operation, Redelivery, failed};
 
 impl<Q: Queues> Faulty<Q> {
     fn decide(&self, operation: Operation, queue: &QueueUrl) -> CallFaults<FailureKind> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_delivery::ports::{Clock, Monotonic, PortError, QueueUrl, Queues};
 
 use super::deliver::is_permanent;
-use super::session::SendProgress;
+use super::progress::SendProgress;
 
 /// The queue's depth is read at most this often.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -6,7 +6,14 @@ use std::io::{self, Read};
 use serde_json::Value;
 
 use super::fault::InputFault;
-use super::rows::NextRow;
+
+pub(super) enum NextRow {
+    Row(u64, BTreeMap<String, Value>),
+    /// The row has a fault; the next row can be read.
+    Fault(InputFault),
+    /// The input ends here, normally or with a fault.
+    Last(Option<InputFault>),
+}
 
 const ONE_LINE: &str = "must be on one line (a quote that is not closed?), or with --multiline";
 

@@ -19,6 +19,7 @@ mod draft;
 mod fault;
 mod journal;
 mod preview;
+mod progress;
 mod report;
 mod restart;
 mod rows;
@@ -36,8 +37,9 @@ pub use journal::{
     read_journal,
 };
 pub use preview::{Preview, PreviewedMail};
+pub use progress::{RunState, SendProgress};
 pub use report::{DryRun, Estimate, FaultReport, PreviewReport, RunEnd, SendReport, UnfinishedRun};
 pub use restart::{RestartError, Resume, check_resend, restart_run};
 pub use rows::{InputFormat, InputRow, InputRows};
-pub use session::{RunState, SendError, SendLimits, SendPorts, SendProgress, Session, run_state};
+pub use session::{SendError, SendLimits, SendPorts, Session, run_state};
 pub use template::{Columns, TemplatePart, TemplateSource, Templates};

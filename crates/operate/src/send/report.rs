@@ -9,8 +9,8 @@ use super::check::InputSummary;
 use super::fault::InputFault;
 use super::journal::JournalHeader;
 use super::preview::Preview;
+use super::progress::RunState;
 use super::restart::{Resume, days};
-use super::session::RunState;
 use crate::format::{bytes, count, counted, rate, span};
 use crate::page::{Page, Span, Tone, View};
 

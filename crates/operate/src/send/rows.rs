@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use serde_json::Value;
 
-use super::csv_rows::CsvReader;
+use super::csv_rows::{CsvReader, NextRow};
 use super::fault::InputFault;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,14 +101,6 @@ impl<R: Read> Iterator for InputRows<R> {
             }
         }
     }
-}
-
-pub(super) enum NextRow {
-    Row(u64, BTreeMap<String, Value>),
-    /// The row has a fault; the next row can be read.
-    Fault(InputFault),
-    /// The input ends here, normally or with a fault.
-    Last(Option<InputFault>),
 }
 
 fn next_line<R: Read>(file: &str, reader: &mut BufReader<R>, line: &mut u64) -> NextRow {

@@ -1,13 +1,11 @@
 //! A run: begins or continues a journal, and enqueues every row that is not acknowledged yet.
 
-use std::error::Error as StdError;
 use std::io::{self, Read};
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use sha2::{Digest as _, Sha256};
-use tidegate_core::back_pressure::Level;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock, Entropy, QueueUrl, Queues};
 
@@ -21,6 +19,7 @@ use super::journal::{
     JournalContents, JournalError, JournalHeader, JournalRecord, JournalSink, JournalWriter,
     RowRanges, SettingDifference,
 };
+use super::progress::{RunState, SendProgress};
 use super::report::{RunEnd, SendReport};
 use super::rows::{InputFormat, InputRows};
 use crate::level::{LevelGate, LevelPolicy, LevelSource};
@@ -45,23 +44,6 @@ impl Default for SendLimits {
         Self { parallel: 8, max_backlog: Some(100_000), patience, level_policy }
     }
 }
-
-/// Callbacks for the progress of a run; by default they do nothing.
-pub trait SendProgress {
-    /// SQS has acknowledged this many more rows.
-    fn acknowledged(&self, _rows: u64) {}
-
-    /// The run waits, because the queue has `depth` messages and at most `most` are allowed.
-    fn waiting(&self, _depth: u64, _most: u64) {}
-
-    /// The run waits, because the back-pressure level defers its mail.
-    fn held_back(&self, _level: Level) {}
-
-    /// A call failed and will be retried.
-    fn retrying(&self, _error: &(dyn StdError + 'static)) {}
-}
-
-impl SendProgress for () {}
 
 /// A run could not begin, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -107,14 +89,6 @@ fn fault_suffix(fault: Option<&InputFault>) -> String {
     fault.map_or_else(String::new, |fault| {
         format!(" ({})", fault.clone().shown(AddressVisibility::Masked))
     })
-}
-
-/// How far a run has come, by its journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunState {
-    New,
-    /// It was interrupted after these rows were acknowledged.
-    Interrupted(RowRanges),
 }
 
 /// How far the run of `header` has come, by its journal's contents.

@@ -12,7 +12,6 @@ use tidegate_core::daily::DailyPolicy;
 
 use super::record::WindowRecord;
 use super::scenario::Scenario;
-use super::skip::floor;
 use super::state::{SimulationState, as_f64};
 use crate::world::World;
 
@@ -142,4 +141,14 @@ pub(super) fn portions(skip: &WindowRecord) -> impl Iterator<Item = (u64, u64)> 
         told = due;
         (skip.from + end, portion)
     })
+}
+
+/// A number of mails or windows, rounded down.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates, and is not negative"
+)]
+pub(super) fn floor(of: f64) -> u64 {
+    of.max(0.0) as u64
 }

@@ -7,9 +7,14 @@ use tidegate_core::outcome::Failure;
 use tidegate_memory::{Fault, Operation, Rule, failures};
 
 use super::error::PlanError;
-use super::parse::span;
 
 const ALLOWED: &str = "`throttle`, `5xx`, `outage`, `reset`, `lost-answer` or `rejected`, then any of `ratio=0.01`, `from=10m` and `to=1h`";
+
+/// A duration such as `80ms`, `10m` or `1h 30m`, at most ten years.
+pub(super) fn span(text: &str) -> Option<Duration> {
+    let longest = Duration::from_hours(24 * 3_650);
+    humantime::parse_duration(text.trim()).ok().filter(|span| *span <= longest)
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendFault {

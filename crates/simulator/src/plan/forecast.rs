@@ -7,13 +7,14 @@ use std::time::Duration;
 use tidegate_core::memory::Memory;
 
 use super::cost::Cost;
+use super::daily::floor;
 use super::error::PlanError;
 use super::phases::phases;
 use super::record::WindowRecord;
 use super::report::{CampaignForecast, EndEstimate, Forecast, Simulation, Timeline};
 use super::run::{Hooks, RunResult, run};
 use super::scenario::Scenario;
-use super::skip::{HORIZON, floor};
+use super::skip::HORIZON;
 use super::state::as_f64;
 use tidegate_core::Window;
 use tidegate_core::config::EXPRESS;

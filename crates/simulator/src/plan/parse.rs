@@ -8,13 +8,8 @@ use tidegate_core::daily::Pace;
 use tidegate_memory::Latency;
 
 use super::error::PlanError;
+use super::fault::span;
 use super::scenario::{CampaignLoad, DailyQuotaSettings, Scenario};
-
-/// A duration such as `80ms`, `10m` or `1h 30m`, at most ten years.
-pub(super) fn span(text: &str) -> Option<Duration> {
-    let longest = Duration::from_hours(24 * 3_650);
-    humantime::parse_duration(text.trim()).ok().filter(|span| *span <= longest)
-}
 
 fn refused(field: &str, value: &str, allowed: &str) -> PlanError {
     PlanError::Value {

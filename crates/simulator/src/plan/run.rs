@@ -13,7 +13,8 @@ use super::record::WindowRecord;
 use super::scenario::Scenario;
 use super::skip::{HORIZON, Skip};
 use super::state::{SimulationState, as_f64};
-use crate::world::{MERGE, World};
+use crate::names::MERGE;
+use crate::world::World;
 
 /// How long a running stack is without mail before the start.
 const WARM_UP: Duration = Duration::from_secs(25);
@@ -163,7 +164,7 @@ fn run_result(world: &World, state: &SimulationState, control: &Control) -> RunR
     let after = |at: tidegate_core::Timestamp| at.saturating_since(state.start).as_secs_f64();
     let merging = merging(world);
     let ended = |campaign: &super::state::CampaignRun| {
-        let depth = world.queues.true_depth(&crate::world::url(&campaign.name));
+        let depth = world.queues.true_depth(&crate::names::url(&campaign.name));
         let queued = depth.visible + depth.in_flight + depth.delayed;
         let left = campaign.reservoir + queued + merging.get(&campaign.name).copied().unwrap_or(0);
         CampaignResult {
@@ -180,7 +181,7 @@ fn run_result(world: &World, state: &SimulationState, control: &Control) -> RunR
         first_arrival: state.first_arrival.map(after),
         simulated_windows: state.simulated,
         simulated_mails: state.simulated_mails,
-        dead: super::skip::floor(dead.round()),
+        dead: super::daily::floor(dead.round()),
         held: lasting(&control.holds),
     }
 }

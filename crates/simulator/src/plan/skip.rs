@@ -15,7 +15,7 @@
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::rate::{Rate, RateMargin};
 
-use super::daily::DailyLimit;
+use super::daily::{DailyLimit, floor};
 use super::fault::SendFault;
 use super::record::WindowRecord;
 use super::scenario::Scenario;
@@ -296,14 +296,4 @@ fn standard_error(measured: &[&WindowRecord]) -> f64 {
     let variance = means.iter().map(|part| (part - mean).powi(2)).sum::<f64>() / (parts - 1.0);
     // The standard error of the mean, relative to the mean.
     (variance / parts).sqrt() / mean
-}
-
-/// A number of mails or windows, rounded down.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "it saturates, and is not negative"
-)]
-pub(super) fn floor(of: f64) -> u64 {
-    of.max(0.0) as u64
 }

@@ -11,9 +11,10 @@ use super::domains::{DomainShare, domain_of};
 use super::error::PlanError;
 use super::record::{ServiceUsage, WindowRecord, number};
 use super::scenario::Scenario;
-use crate::lambda::PollerRun;
+use crate::environment::PollerRun;
 use crate::mail::{ProducedMail, produced};
-use crate::world::{EXPRESS, MERGE, World, domain_queue, url};
+use crate::names::{EXPRESS, MERGE, domain_queue, url};
+use crate::world::World;
 
 /// The pollers of a window have reported this many windows later.
 const REPORTED_AFTER: u64 = 3;

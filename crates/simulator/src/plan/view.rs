@@ -78,7 +78,7 @@ fn chart(forecast: &Forecast, page: &mut Page) {
     let bucket = duration_text(super::state::as_f64(timeline.bucket_seconds));
     page.heading(format!(
         "Sent a minute, {bucket} a column; a full column is {} recipients",
-        grouped(super::skip::floor(highest.round()))
+        grouped(super::daily::floor(highest.round()))
     ));
     let names = forecast.campaigns.iter().map(|campaign| campaign.name.as_str());
     let express = timeline.per_minute.keys().map(String::as_str).filter(|name| *name == "express");
@@ -87,7 +87,7 @@ fn chart(forecast: &Forecast, page: &mut Page) {
         let Some(rates) = timeline.per_minute.get(name) else { continue };
         let bar = |rate: &f64| {
             // Whatever is sent at all is seen.
-            let eighths = super::skip::floor((rate / highest * 8.0).round());
+            let eighths = super::daily::floor((rate / highest * 8.0).round());
             let eighths = if *rate > 0.0 { eighths.max(1) } else { 0 };
             usize::try_from(eighths).ok().and_then(|index| BARS.get(index)).copied().unwrap_or('█')
         };
@@ -194,7 +194,7 @@ fn between(span: EndEstimate) -> String {
 
 /// A duration in at most two units, to about 1 %: `45 s`, `12 min 30 s`, `3 h 5 min`, `2 d 4 h`.
 pub(super) fn duration_text(seconds: f64) -> String {
-    let whole = super::skip::floor(seconds.round());
+    let whole = super::daily::floor(seconds.round());
     let two = |large: u64, unit: &str, small: u64, of: &str| {
         if small == 0 { format!("{large} {unit}") } else { format!("{large} {unit} {small} {of}") }
     };
