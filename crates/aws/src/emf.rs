@@ -1,9 +1,9 @@
 //! `CloudWatch` Embedded Metric Format: a JSON line in the log that `CloudWatch` takes as metrics.
 //!
 //! ```
-//! use tidegate_aws::emf::{Line, Unit};
+//! use tidegate_aws::emf::{MetricsLine, Unit};
 //! use tidegate_core::Timestamp;
-//! let line = Line::new(Timestamp::from_millis(1_700_000_000_000))
+//! let line = MetricsLine::new(Timestamp::from_millis(1_700_000_000_000))
 //!     .dimension("Campaign", "spring")
 //!     .metric("Sent", Unit::Count, 13.0)
 //!     .property("window", "2023-11-14T22:13:20Z")
@@ -51,14 +51,14 @@ impl Unit {
 
 /// One line under construction.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct MetricsLine {
     at: Timestamp,
     dimensions: Vec<String>,
     metrics: Vec<Value>,
     members: Map<String, Value>,
 }
 
-impl Line {
+impl MetricsLine {
     /// A line about what happened at `at`.
     pub fn new(at: Timestamp) -> Self {
         Self { at, dimensions: Vec::new(), metrics: Vec::new(), members: Map::new() }
@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn a_dimension_is_added_in_front_of_a_lines_own_and_an_empty_one_is_not() {
-        let mut line = Line::new(Timestamp::default()).dimension("Function", "poller").into_value();
+        let mut line =
+            MetricsLine::new(Timestamp::default()).dimension("Function", "poller").into_value();
         add_dimension(&mut line, "Stack", "");
         assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([["Function"]]));
         add_dimension(&mut line, "Stack", "mail");
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_line_declares_its_metrics_and_holds_their_values_beside() {
-        let line = Line::new(Timestamp::from_millis(1_700_000_000_123))
+        let line = MetricsLine::new(Timestamp::from_millis(1_700_000_000_123))
             .dimension("Function", "poller")
             .metric("Sent", Unit::Count, 13.0)
             .metric("Lateness", Unit::Milliseconds, 1.5)
@@ -163,13 +164,14 @@ mod tests {
 
     #[test]
     fn without_a_dimension_the_metrics_stand_alone() {
-        let line = Line::new(Timestamp::default()).metric("Sent", Unit::Count, 1.0).into_value();
+        let line =
+            MetricsLine::new(Timestamp::default()).metric("Sent", Unit::Count, 1.0).into_value();
         assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([[]]));
     }
 
     #[test]
     fn what_cloudwatch_would_refuse_is_left_out() {
-        let mut line = Line::new(Timestamp::default()).dimension("Campaign", "").metric(
+        let mut line = MetricsLine::new(Timestamp::default()).dimension("Campaign", "").metric(
             "Broken",
             Unit::None,
             f64::NAN,

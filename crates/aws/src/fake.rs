@@ -16,7 +16,7 @@ use aws_smithy_types::body::SdkBody;
 use serde_json::Value;
 
 /// What the service does with a request.
-pub(crate) enum Answer {
+pub(crate) enum FakeAnswer {
     /// Answers with a status, headers and a body.
     Http(u16, &'static [(&'static str, &'static str)], String),
     /// Answers with a status and a body made of the request's.
@@ -29,14 +29,14 @@ pub(crate) enum Answer {
 
 /// A request as it arrived.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenRequest {
     pub(crate) target: Option<String>,
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
 }
 
-impl Seen {
+impl SeenRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
@@ -44,10 +44,10 @@ impl Seen {
 
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
-    answers: Arc<Mutex<VecDeque<Answer>>>,
+    answers: Arc<Mutex<VecDeque<FakeAnswer>>>,
     /// What it always answers to one operation, which is then none of the above.
     always: Option<(&'static str, String)>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<SeenRequest>>>,
 }
 
 macro_rules! client {
@@ -65,13 +65,13 @@ macro_rules! client {
 
 impl Fake {
     /// A service that gives `answers` one after the other, and then breaks connections.
-    pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) fn new(answers: impl IntoIterator<Item = FakeAnswer>) -> Self {
         Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), ..Self::default() }
     }
 
     /// A service that answers once, with `status` and `body`.
     pub(crate) fn once(status: u16, body: &str) -> Self {
-        Self::new([Answer::Http(status, &[], body.to_owned())])
+        Self::new([FakeAnswer::Http(status, &[], body.to_owned())])
     }
 
     /// The same, answering `body` whenever `operation` is asked for; that is not shown by [`Fake::seen`].
@@ -86,7 +86,7 @@ impl Fake {
     client!(s3, aws_sdk_s3);
 
     /// What was asked so far; forgets it.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<SeenRequest> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 }
@@ -114,25 +114,27 @@ impl HttpConnector for Fake {
         {
             return HttpConnectorFuture::ready(Ok(response(200, &[], body.clone())));
         }
-        self.seen.lock().unwrap().push(Seen {
+        self.seen.lock().unwrap().push(SeenRequest {
             target: request.headers().get("x-amz-target").map(ToOwned::to_owned),
             path: request.uri().to_owned(),
             headers: request.headers().iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
             body: serde_json::from_slice(request.body().bytes().unwrap()).unwrap_or_default(),
         });
         let answer = match self.answers.lock().unwrap().pop_front() {
-            Some(Answer::Of(answer)) => {
+            Some(FakeAnswer::Of(answer)) => {
                 let seen = self.seen.lock().unwrap();
                 let (status, body) = answer(&seen.last().unwrap().body);
-                Some(Answer::Http(status, &[], body))
+                Some(FakeAnswer::Http(status, &[], body))
             }
             answer => answer,
         };
         HttpConnectorFuture::new(async move {
             match answer {
-                Some(Answer::Http(status, headers, body)) => Ok(response(status, headers, body)),
-                Some(Answer::Silence) => std::future::pending().await,
-                Some(Answer::Break | Answer::Of(_)) | None => {
+                Some(FakeAnswer::Http(status, headers, body)) => {
+                    Ok(response(status, headers, body))
+                }
+                Some(FakeAnswer::Silence) => std::future::pending().await,
+                Some(FakeAnswer::Break | FakeAnswer::Of(_)) | None => {
                     Err(ConnectorError::io("connection reset".into()))
                 }
             }

@@ -54,7 +54,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fake::{Answer, Fake};
+    use crate::fake::{Fake, FakeAnswer};
 
     fn tick() -> Tick {
         let tick = br#"{"window": "2026-11-20T20:36:07Z", "rate_per_second": 14.0}"#;
@@ -80,7 +80,7 @@ mod tests {
     async fn a_missing_function_is_told_by_name() {
         let body = r#"{"Type":"User","Message":"Function not found: arn:aws:lambda:eu-west-1:123456789012:function:poller"}"#;
         let headers = &[("x-amzn-errortype", "ResourceNotFoundException")];
-        let error = failure(&Fake::new([Answer::Http(404, headers, body.to_owned())])).await;
+        let error = failure(&Fake::new([FakeAnswer::Http(404, headers, body.to_owned())])).await;
         assert_eq!(error.kind, FailureKind::NotFound);
         assert_eq!(error.to_string(), "Invoke on poller failed: it does not exist");
         assert!(crate::error::in_full(&error).contains("Function not found: arn"));
@@ -90,18 +90,18 @@ mod tests {
     async fn a_failed_invoke_is_not_tried_again() {
         let body = r#"{"Type":"User","Reason":"ReservedFunctionConcurrentInvocationLimitExceeded","message":"Rate Exceeded."}"#;
         let headers: &[_] = &[("x-amzn-errortype", "TooManyRequestsException")];
-        let throttled = || Answer::Http(429, headers, body.to_owned());
+        let throttled = || FakeAnswer::Http(429, headers, body.to_owned());
         let lambda = Fake::new([throttled(), throttled()]);
         let error = failure(&lambda).await;
         assert_eq!(error.kind, FailureKind::Refused("TooManyRequestsException".to_owned()));
-        assert_eq!(failure(&Fake::new([Answer::Break])).await.kind, FailureKind::Unreachable);
+        assert_eq!(failure(&Fake::new([FakeAnswer::Break])).await.kind, FailureKind::Unreachable);
         assert_eq!(lambda.seen().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_service_costs_two_seconds() {
         let before = tokio::time::Instant::now();
-        assert_eq!(failure(&Fake::new([Answer::Silence])).await.kind, FailureKind::TimedOut);
+        assert_eq!(failure(&Fake::new([FakeAnswer::Silence])).await.kind, FailureKind::TimedOut);
         assert_eq!(before.elapsed(), TIMEOUT);
     }
 }

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// What the endpoint does with every request it has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Habit {
+pub(crate) enum EndpointBehaviour {
     /// Answers 200 with this body, after this long, and keeps the connection.
     Answer(&'static str, Duration),
     /// Answers 200 with this body, then closes the connection, which it had promised to keep.
@@ -33,7 +33,7 @@ pub(crate) struct Loopback {
 }
 
 impl Loopback {
-    pub(crate) async fn start(habit: Habit) -> Self {
+    pub(crate) async fn start(habit: EndpointBehaviour) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (connections, requests) =
@@ -77,26 +77,28 @@ impl Loopback {
     }
 }
 
-async fn serve(mut stream: TcpStream, habit: Habit, requests: Arc<AtomicUsize>) {
+async fn serve(mut stream: TcpStream, habit: EndpointBehaviour, requests: Arc<AtomicUsize>) {
     let mut answered = 0;
     while read_request(&mut stream).await.is_some() {
         requests.fetch_add(1, Ordering::SeqCst);
         let body = match habit {
-            Habit::Answer(body, after) => {
+            EndpointBehaviour::Answer(body, after) => {
                 tokio::time::sleep(after).await;
                 body
             }
-            Habit::AnswerAndClose(body) => body,
-            Habit::Close => return,
-            Habit::CloseWithinAnswer => "{",
-            Habit::SilentAfterOne if answered == 0 => "{}",
-            Habit::Silence | Habit::SilentAfterOne => std::future::pending().await,
+            EndpointBehaviour::AnswerAndClose(body) => body,
+            EndpointBehaviour::Close => return,
+            EndpointBehaviour::CloseWithinAnswer => "{",
+            EndpointBehaviour::SilentAfterOne if answered == 0 => "{}",
+            EndpointBehaviour::Silence | EndpointBehaviour::SilentAfterOne => {
+                std::future::pending().await
+            }
         };
-        let length = if habit == Habit::CloseWithinAnswer { 9 } else { body.len() };
+        let length = if habit == EndpointBehaviour::CloseWithinAnswer { 9 } else { body.len() };
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
         stream.write_all(answer.as_bytes()).await.unwrap();
         answered += 1;
-        if !matches!(habit, Habit::Answer(..) | Habit::SilentAfterOne) {
+        if !matches!(habit, EndpointBehaviour::Answer(..) | EndpointBehaviour::SilentAfterOne) {
             return;
         }
     }

@@ -9,19 +9,19 @@ use tidegate_core::deduplication::Mark;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, Ledger, LedgerReport, MarkRequest, Marked, Marks, PortError, Standing,
+    Claim, ClaimRequest, Ledger, LedgerReport, MarkRequest, MarkResult, Marks, PortError, Standing,
 };
 use tidegate_memory::MemoryLedger;
 
 /// The ledger that `TIDEGATE_LEDGER` names. It counts the calls that failed.
 #[derive(Debug)]
 pub struct AnyLedger {
-    ledger: Either,
+    ledger: LedgerBackend,
     failures: LedgerFailures,
 }
 
 #[derive(Debug)]
-enum Either {
+enum LedgerBackend {
     /// `memory`: this process alone.
     Memory(MemoryLedger),
     /// `dynamodb:TABLE`.
@@ -51,15 +51,15 @@ impl AnyLedger {
     /// The ledger of `kind`.
     pub fn new(kind: &LedgerKind, clients: &Clients) -> Self {
         let ledger = match kind {
-            LedgerKind::Memory => Either::Memory(MemoryLedger::default()),
-            LedgerKind::DynamoDb(table) => Either::DynamoDb(clients.ledger(table)),
+            LedgerKind::Memory => LedgerBackend::Memory(MemoryLedger::default()),
+            LedgerKind::DynamoDb(table) => LedgerBackend::DynamoDb(clients.ledger(table)),
         };
         Self { ledger, failures: LedgerFailures::default() }
     }
 
     /// Opens up to `connections` connections without sending anything, where it is reached over any.
     pub async fn warm(&self, connections: usize) {
-        if let Either::DynamoDb(ledger) = &self.ledger {
+        if let LedgerBackend::DynamoDb(ledger) = &self.ledger {
             ledger.warm(connections).await;
         }
     }
@@ -74,8 +74,8 @@ impl AnyLedger {
 macro_rules! either {
     ($self:ident.$method:ident($($argument:expr),*)) => {
         $self.failures.counted(match &$self.ledger {
-            Either::Memory(ledger) => ledger.$method($($argument),*).await,
-            Either::DynamoDb(ledger) => ledger.$method($($argument),*).await,
+            LedgerBackend::Memory(ledger) => ledger.$method($($argument),*).await,
+            LedgerBackend::DynamoDb(ledger) => ledger.$method($($argument),*).await,
         })
     };
 }
@@ -102,7 +102,7 @@ impl Ledger for AnyLedger {
 }
 
 impl Marks for AnyLedger {
-    async fn mark(&self, request: &MarkRequest) -> Result<Marked, PortError> {
+    async fn mark(&self, request: &MarkRequest) -> Result<MarkResult, PortError> {
         either!(self.mark(request))
     }
     async fn set_sent(&self, identity: &Identity) -> Result<bool, PortError> {

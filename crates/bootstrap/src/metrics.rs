@@ -1,14 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tidegate_aws::emf::{Line, Unit, add_dimension};
+use tidegate_aws::emf::{MetricsLine, Unit, add_dimension};
 use tidegate_core::Timestamp;
-use tidegate_core::back_pressure::Figures;
+use tidegate_core::back_pressure::BackPressureFigures;
 use tidegate_delivery::back_pressure::BackPressureReport;
-use tidegate_delivery::minute::MinuteReport;
 use tidegate_delivery::poll::{End, WindowReport};
 use tidegate_delivery::replay::BroughtBack;
 use tidegate_delivery::schedule::ScheduleReport;
+use tidegate_delivery::scheduler_run::SchedulerRunReport;
 
 /// The metrics of one window: one line for the function, one a campaign that was sent or fed.
 /// `ledger_failed` are the calls to the ledger that failed.
@@ -18,7 +18,7 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
         return vec![idle_metrics(at, report)];
     }
     let failed: u64 = report.failed.values().sum();
-    let mut line = Line::new(at)
+    let mut line = MetricsLine::new(at)
         .dimension("Function", "poller")
         .metric("Sent", Unit::Count, number(report.sent_total()))
         .metric("Refused", Unit::Count, number(report.refused))
@@ -56,7 +56,7 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
         report.sent.keys().chain(report.fed.keys().filter(|c| !report.sent.contains_key(*c)));
     let by_campaign = campaigns.map(|campaign| {
         let count = |of: &BTreeMap<String, u64>| number(of.get(campaign).copied().unwrap_or(0));
-        Line::new(at)
+        MetricsLine::new(at)
             .dimension("Campaign", campaign)
             .metric("Sent", Unit::Count, count(&report.sent))
             .metric("Fed", Unit::Count, count(&report.fed))
@@ -66,7 +66,7 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
 }
 
 /// What the shared bucket withheld. A metric costs: whoever shares none pays for none.
-fn bucket_metrics(report: &WindowReport, mut line: Line) -> Line {
+fn bucket_metrics(report: &WindowReport, mut line: MetricsLine) -> MetricsLine {
     if report.bucket_refused > 0 {
         line = line.metric("BucketRefused", Unit::Count, number(report.bucket_refused));
     }
@@ -78,7 +78,7 @@ fn bucket_metrics(report: &WindowReport, mut line: Line) -> Line {
 
 /// What moved into recipient domains' queues, and what was received from one and got no slot; where
 /// domains are limited.
-fn domain_metrics(report: &WindowReport, line: Line) -> Line {
+fn domain_metrics(report: &WindowReport, line: MetricsLine) -> MetricsLine {
     if report.domain_fed.is_empty() && report.domain_left == 0 {
         return line;
     }
@@ -91,15 +91,18 @@ fn domain_metrics(report: &WindowReport, line: Line) -> Line {
 
 /// A window that ended at once: no line of zeros a second, which CloudWatch bills by its bytes.
 fn idle_metrics(at: Timestamp, report: &WindowReport) -> Value {
-    let line =
-        Line::new(at).dimension("Function", "poller").metric("IdleWindows", Unit::Count, 1.0);
+    let line = MetricsLine::new(at).dimension("Function", "poller").metric(
+        "IdleWindows",
+        Unit::Count,
+        1.0,
+    );
     line.property("window", report.window.to_string()).into_value()
 }
 
 /// The metrics of an invocation of `function` that ended without a report. A scheduler does so only
 /// for want of a quota.
 pub fn failed_metrics(at: Timestamp, function: &str, ledger_failed: u64) -> Vec<Value> {
-    let line = Line::new(at).dimension("Function", function).metric(
+    let line = MetricsLine::new(at).dimension("Function", function).metric(
         "LedgerFailed",
         Unit::Count,
         number(ledger_failed),
@@ -112,7 +115,7 @@ pub fn failed_metrics(at: Timestamp, function: &str, ledger_failed: u64) -> Vec<
 }
 
 /// What `minute` says beside its ticks: a gauge and counts; one line a campaign that SES reported.
-fn minute_metrics(at: Timestamp, minute: &MinuteReport, line: Line) -> Vec<Value> {
+fn minute_metrics(at: Timestamp, minute: &SchedulerRunReport, line: MetricsLine) -> Vec<Value> {
     let line = match minute.holds {
         Some(holds) => line.metric("Holds", Unit::Count, number(holds)),
         None => line,
@@ -121,12 +124,12 @@ fn minute_metrics(at: Timestamp, minute: &MinuteReport, line: Line) -> Vec<Value
         Some(back_pressure) => back_pressure_metrics(back_pressure, line),
         None => line,
     };
-    let MinuteReport { feedback, .. } = minute;
+    let SchedulerRunReport { feedback, .. } = minute;
     let campaigns: BTreeSet<&String> =
         feedback.bounced.keys().chain(feedback.complained.keys()).collect();
     let by_campaign = campaigns.into_iter().map(|campaign| {
         let count = |of: &BTreeMap<String, u64>| number(of.get(campaign).copied().unwrap_or(0));
-        Line::new(at)
+        MetricsLine::new(at)
             .dimension("Campaign", campaign)
             .metric("Bounced", Unit::Count, count(&feedback.bounced))
             .metric("Complained", Unit::Count, count(&feedback.complained))
@@ -136,8 +139,8 @@ fn minute_metrics(at: Timestamp, minute: &MinuteReport, line: Line) -> Vec<Value
 }
 
 /// The level and its figures; what is not known is no number, and left out.
-fn back_pressure_metrics(report: &BackPressureReport, line: Line) -> Line {
-    let Figures { backlog_mails, backlog_seconds, age_seconds, refused_millionths } =
+fn back_pressure_metrics(report: &BackPressureReport, line: MetricsLine) -> MetricsLine {
+    let BackPressureFigures { backlog_mails, backlog_seconds, age_seconds, refused_millionths } =
         report.reading.figures;
     let known = |figure: Option<u64>| figure.map_or(f64::NAN, number);
     let line = line
@@ -153,7 +156,7 @@ fn back_pressure_metrics(report: &BackPressureReport, line: Line) -> Line {
 }
 
 /// What was brought back, in a minute in which that was tried.
-fn replay_metrics(back: &BroughtBack, failed: bool, line: Line) -> Line {
+fn replay_metrics(back: &BroughtBack, failed: bool, line: MetricsLine) -> MetricsLine {
     line.metric("BroughtBack", Unit::Count, number(back.mails)).metric(
         "SpillReplayFailed",
         Unit::Count,
@@ -162,7 +165,7 @@ fn replay_metrics(back: &BroughtBack, failed: bool, line: Line) -> Line {
 }
 
 /// What was deferred; no byte of it a second where nothing was.
-fn deferral_metrics(report: &WindowReport, line: Line) -> Line {
+fn deferral_metrics(report: &WindowReport, line: MetricsLine) -> MetricsLine {
     let deferred = report.deferred.values().sum();
     if deferred == 0 && report.deferral_failed == 0 {
         return line;
@@ -178,10 +181,10 @@ fn deferral_metrics(report: &WindowReport, line: Line) -> Line {
 pub fn scheduler_metrics(
     at: Timestamp,
     report: &ScheduleReport,
-    minute: &MinuteReport,
+    minute: &SchedulerRunReport,
     ledger_failed: u64,
 ) -> Vec<Value> {
-    let mut line = Line::new(at)
+    let mut line = MetricsLine::new(at)
         .dimension("Function", "scheduler")
         .metric("Ticks", Unit::Count, number(report.ticks))
         .metric("TicksFailed", Unit::Count, number(report.ticks_failed))

@@ -19,7 +19,7 @@ use tidegate_core::allocation::Intake;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::email::{Email, Priority};
 use tidegate_core::grid::SlotGrid;
-use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
+use tidegate_core::limiter::{Limiter, Line, NextSend, Waiting};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::turns::{self, Turns};
 
@@ -80,7 +80,7 @@ fn slots(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("next", count), |bencher| {
             let take = |mut limiter: Limiter<usize>| {
                 let next = limiter.next(black_box(due));
-                assert!(matches!(next, Next::Start(_)));
+                assert!(matches!(next, NextSend::Start(_)));
                 limiter
             };
             bencher.iter_batched(|| ready.clone(), take, BatchSize::SmallInput);

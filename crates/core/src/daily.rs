@@ -63,7 +63,7 @@ impl FromStr for Reserve {
 
 /// How the daily quota is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
+pub enum DailyPace {
     /// At the full rate until it is used up.
     #[default]
     Full,
@@ -74,8 +74,8 @@ pub enum Pace {
 /// How the daily quota is used, and what of it campaigns may not use.
 ///
 /// ```
-/// use tidegate_core::daily::{DailyPolicy, Pace};
-/// let policy = DailyPolicy { pace: Pace::Spread, reserve: "1%".parse()? };
+/// use tidegate_core::daily::{DailyPolicy, DailyPace};
+/// let policy = DailyPolicy { pace: DailyPace::Spread, reserve: "1%".parse()? };
 /// assert_eq!(policy.open_to_campaigns(50_000), 49_500);
 /// // 49,500 recipients in 86,400 s.
 /// assert_eq!(policy.cap(50_000).unwrap().as_per_second(), 0.572916);
@@ -84,14 +84,14 @@ pub enum Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DailyPolicy {
     /// `TIDEGATE_DAILY`.
-    pub pace: Pace,
+    pub pace: DailyPace,
     /// `TIDEGATE_DAILY_RESERVE`.
     pub reserve: Reserve,
 }
 
 impl Default for DailyPolicy {
     fn default() -> Self {
-        Self { pace: Pace::Full, reserve: Reserve::Share(MILLION / 100) }
+        Self { pace: DailyPace::Full, reserve: Reserve::Share(MILLION / 100) }
     }
 }
 
@@ -114,7 +114,7 @@ impl DailyPolicy {
     pub fn cap(self, quota: u64) -> Option<Rate> {
         let spread = self.open_to_campaigns(quota) as f64 / DAY_SECONDS;
         let per_second = spread.clamp(Rate::MIN.as_per_second(), Rate::MAX.as_per_second());
-        (self.pace == Pace::Spread).then(|| Rate::per_second(per_second).unwrap_or(Rate::MIN))
+        (self.pace == DailyPace::Spread).then(|| Rate::per_second(per_second).unwrap_or(Rate::MIN))
     }
 
     /// Recipients that campaigns may be sent in one window, where the ledger's sum is now `counted`
@@ -149,7 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn policy(reserve: &str) -> DailyPolicy {
-        DailyPolicy { pace: Pace::Full, reserve: reserve.parse().unwrap() }
+        DailyPolicy { pace: DailyPace::Full, reserve: reserve.parse().unwrap() }
     }
 
     const fn reading(quota: u64, sent: u64) -> DailyReading {
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn only_the_spread_pace_caps_the_rate() {
         assert_eq!(policy("0").cap(86_400), None);
-        let spread = DailyPolicy { pace: Pace::Spread, ..policy("0") };
+        let spread = DailyPolicy { pace: DailyPace::Spread, ..policy("0") };
         assert_eq!(spread.cap(86_400), Rate::per_second(1.0).ok());
         assert_eq!(spread.cap(10), Some(Rate::MIN));
         assert_eq!(spread.cap(u64::MAX), Some(Rate::MAX));
@@ -221,7 +221,7 @@ mod tests {
         #[test]
         fn a_day_at_the_spread_rate_never_uses_the_reserve(quota in 100_u64..10_000_000, percent in 0_u64..50) {
             let reserve = format!("{percent}%").parse().unwrap();
-            let policy = DailyPolicy { pace: Pace::Spread, reserve };
+            let policy = DailyPolicy { pace: DailyPace::Spread, reserve };
             let rate = policy.cap(quota).unwrap();
             prop_assume!(rate > Rate::MIN);
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]

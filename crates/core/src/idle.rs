@@ -19,14 +19,14 @@ pub const RUN: u64 = 60;
 
 /// When the pollers last found mail, and when they last found none anywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Looks {
+pub struct QueueChecks {
     /// The newest window in which a poller received mail, as reported.
     pub found: Option<Window>,
     /// The newest window in which a poller asked every queue by a long poll, and each was empty.
     pub empty: Option<Window>,
 }
 
-impl Looks {
+impl QueueChecks {
     /// Whether nothing was found in the [`STILL`] windows before `at`. Not where it is not known when
     /// something was.
     pub fn is_still(&self, at: Window) -> bool {
@@ -51,7 +51,7 @@ pub fn looks(due: Window, previous: Option<Window>, window: Window) -> bool {
 
 /// What a scheduler run does next, as long as it leaves ticks out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum IdleStep {
     /// It issues a tick for every window from now on.
     EveryWindow,
     /// It issues the tick of this window, and none before.
@@ -62,7 +62,7 @@ pub enum Next {
 
 /// One scheduler run's sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sleep {
+pub struct IdleRun {
     /// The run's first window.
     first: Window,
     /// The first window that the run before is not sure to serve.
@@ -71,7 +71,7 @@ pub struct Sleep {
     wake: u64,
 }
 
-impl Sleep {
+impl IdleRun {
     /// A run from `first` on, that issues `overlap` windows more than a minute's, and one tick in
     /// `wake` seconds while all is empty; `newest` is the newest claim.
     ///
@@ -83,20 +83,20 @@ impl Sleep {
     }
 
     /// What to do where `from` is the first window whose tick can still be sent.
-    pub fn next(&self, looks: &Looks, from: Window) -> Next {
+    pub fn next(&self, looks: &QueueChecks, from: Window) -> IdleStep {
         let Some(empty) = looks.empty.filter(|empty| looks.is_still(*empty) && *empty < from)
         else {
-            return Next::EveryWindow;
+            return IdleStep::EveryWindow;
         };
         if self.wake <= 1 {
-            return Next::EveryWindow;
+            return IdleStep::EveryWindow;
         }
         let end = self.first.plus(RUN + self.overlap);
         let due = empty.plus(self.wake).max(from).max(self.alone);
         // A tick brought forward to here lets the run end, and not be billed for waiting.
         let early = self.first.plus(self.overlap + 1);
         let due = if early >= from && early.plus(self.wake) >= end { due.min(early) } else { due };
-        if due >= end { Next::End } else { Next::Tick(due) }
+        if due >= end { IdleStep::End } else { IdleStep::Tick(due) }
     }
 
     /// Whether a window is the run's own, and not of its overlap with the next.

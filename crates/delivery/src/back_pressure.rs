@@ -8,14 +8,14 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
-use tidegate_core::back_pressure::{Figures, Level, Reading};
+use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, Reading};
 use tidegate_core::config::{BackPressureConfig, Campaign, Campaigns, SchedulerConfig};
 use tidegate_core::{Timestamp, Window};
 
 use crate::ports::{
     Clock, DeferralStore, Entropy, Ledger, MERGE_QUEUE, PortError, QueueUrl, Queues, Standing,
 };
-use crate::replay::{Bounds, BroughtBack, Destinations, Site, bring_back};
+use crate::replay::{Bounds, BroughtBack, DeferralReplayPorts, Destinations, bring_back};
 use crate::{control, quota};
 
 /// How long the level must have been clear until deferred mail is brought back.
@@ -33,8 +33,8 @@ const AT_ONCE: usize = 8;
 
 /// What a scheduler remembers from run to run: it may forget it, and then knows less for a minute.
 #[derive(Debug, Default)]
-pub struct Gauge {
-    sums: RefCell<Option<(Timestamp, Sums)>>,
+pub struct BackPressureMemory {
+    sums: RefCell<Option<(Timestamp, SendSums)>>,
     /// When nothing deferred was left, and how much had ever been deferred then.
     empty: Cell<Option<(Timestamp, i64)>>,
 }
@@ -62,12 +62,12 @@ pub struct BackPressure<'a, Q, S, E> {
     /// Randomness.
     pub entropy: &'a E,
     /// What is remembered.
-    pub gauge: &'a Gauge,
+    pub gauge: &'a BackPressureMemory,
 }
 
 /// The ledger's sums that the figures are made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
+struct SendSums {
     sent: i64,
     mails: i64,
     refused: i64,
@@ -77,7 +77,7 @@ struct Sums {
     deferred: i64,
 }
 
-impl Sums {
+impl SendSums {
     fn of(counters: &BTreeMap<String, i64>) -> Self {
         let of = |name: &str| counters.get(name).copied().unwrap_or(0);
         Self {
@@ -113,7 +113,7 @@ fn unsigned(value: i64) -> u64 {
 }
 
 impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
-    /// Looks, judges, writes what is news, and brings back what may be. None where there is no level,
+    /// Judges, writes what is news, and brings back what may be. None where there is no level,
     /// or the ledger does not answer. What is brought back stands in the report even where this is
     /// dropped on its way: `report` has it.
     pub(crate) async fn look<C: Clock, L: Ledger>(
@@ -136,7 +136,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         };
         let now = clock.wall();
         let campaigns = listed(&back_pressure.campaigns, &standing);
-        let sums = Sums::of(&standing.counters);
+        let sums = SendSums::of(&standing.counters);
         let lately = self.lately(sums, now);
         let mails = self.backlog(back_pressure, campaigns, &standing, now).await;
         let rate = quota::remembered(Some(&standing.control), &self.config.cap);
@@ -150,7 +150,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         let destinations = destinations(campaigns, &standing);
         *report.borrow_mut() =
             Some(BackPressureReport { reading, brought_back: None, back_failed: false });
-        log(stood.map_or(Level::Clear, |stood| stood.level_at(now.into())), &reading);
+        log(stood.map_or(BackPressureLevel::Clear, |stood| stood.level_at(now.into())), &reading);
         if reading.is_news(stood.as_ref())
             && let Err(error) = write(back_pressure, figures, now, standing, ledger).await
         {
@@ -168,13 +168,19 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
             };
             let me = self.entropy.token();
             let queues = self.queues;
-            let site = Site { deferral, queues, clock, destinations: &destinations, me: &me };
+            let site = DeferralReplayPorts {
+                deferral,
+                queues,
+                clock,
+                destinations: &destinations,
+                me: &me,
+            };
             self.bring_back(site, &bounds, (sums.deferred, now), report).await;
         }
     }
 
     /// What the sums grew by since the run before; none where that is not known.
-    fn lately(&self, sums: Sums, now: Timestamp) -> Option<Sums> {
+    fn lately(&self, sums: SendSums, now: Timestamp) -> Option<SendSums> {
         let before = self.gauge.sums.replace(Some((now, sums)));
         let (at, before) = before?;
         (now.saturating_since(at) <= SUMS_KEPT && sums.sent >= before.sent)
@@ -191,7 +197,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
 
     async fn bring_back<C: Clock>(
         &self,
-        site: Site<'_, S, Q, C>,
+        site: DeferralReplayPorts<'_, S, Q, C>,
         bounds: &Bounds,
         (deferred, now): (i64, Timestamp),
         report: &RefCell<Option<BackPressureReport>>,
@@ -296,26 +302,31 @@ fn whole(value: f64) -> u64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "mails stay below 2^52")]
-fn figures(mails: Option<u64>, mails_a_second: Option<f64>, lately: Option<Sums>) -> Figures {
+fn figures(
+    mails: Option<u64>,
+    mails_a_second: Option<f64>,
+    lately: Option<SendSums>,
+) -> BackPressureFigures {
     let seconds = |mails: u64| match mails_a_second {
         _ if mails == 0 => Some(0),
         Some(rate) if rate > 0.0 => Some(whole(mails as f64 / rate)),
         _ => None,
     };
     let first = lately.filter(|lately| lately.first > 0);
-    Figures {
+    BackPressureFigures {
         backlog_mails: mails,
         backlog_seconds: mails.and_then(seconds),
         age_seconds: first.map(|sums| unsigned(sums.first_waited) / unsigned(sums.first)),
-        refused_millionths: lately
-            .and_then(|sums| Figures::refused_share(unsigned(sums.refused), unsigned(sums.mails))),
+        refused_millionths: lately.and_then(|sums| {
+            BackPressureFigures::refused_share(unsigned(sums.refused), unsigned(sums.mails))
+        }),
     }
 }
 
 /// Judged anew on what stands then: another run may have come first.
 async fn write(
     back_pressure: &BackPressureConfig,
-    figures: Figures,
+    figures: BackPressureFigures,
     now: Timestamp,
     standing: Standing,
     ledger: &impl Ledger,
@@ -332,14 +343,14 @@ async fn write(
     changed.await.map(drop)
 }
 
-fn log(before: Level, reading: &Reading) {
+fn log(before: BackPressureLevel, reading: &Reading) {
     if before == reading.level {
         return;
     }
-    let Figures { backlog_mails, backlog_seconds, age_seconds, refused_millionths } =
+    let BackPressureFigures { backlog_mails, backlog_seconds, age_seconds, refused_millionths } =
         reading.figures;
     let (level, before) = (reading.level.as_str(), before.as_str());
-    if reading.level == Level::Clear {
+    if reading.level == BackPressureLevel::Clear {
         tracing::info!(level, before, backlog_mails, backlog_seconds, "the level changed");
     } else {
         tracing::warn!(

@@ -21,18 +21,18 @@ pub struct Bucketed<M, B> {
     mailer: M,
     bucket: B,
     lost: BucketLost,
-    state: Mutex<State>,
+    state: Mutex<BucketedState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BucketedState {
     takes: Takes,
     /// Slots before this ask nobody: the bucket is out of reach.
     left_alone_until: Option<Monotonic>,
 }
 
 /// What a bucket's answer means for a send.
-enum Leave {
+enum TakeVerdict {
     Given,
     Refused(Failure),
 }
@@ -44,7 +44,7 @@ impl<M, B> Bucketed<M, B> {
     }
 
     /// Never held across a wait.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BucketedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -63,7 +63,7 @@ impl<M, B> Bucketed<M, B> {
     }
 
     /// The bucket does not answer: it is left alone for a while, which is said once.
-    fn lose(&self, slot: Monotonic, tries: bool, error: &PortError) -> Leave {
+    fn lose(&self, slot: Monotonic, tries: bool, error: &PortError) -> TakeVerdict {
         let is_news = {
             let mut state = self.state();
             let known = state.left_alone_until.is_some_and(|until| slot < until);
@@ -87,20 +87,20 @@ impl<M, B> Bucketed<M, B> {
 
     /// A send without a bucket. Whoever has just found it out of reach stops its window; whoever did not
     /// ask waits for a slot that does.
-    fn without(&self, has_asked: bool) -> Leave {
+    fn without(&self, has_asked: bool) -> TakeVerdict {
         self.state().takes.lost += 1;
         match self.lost {
-            BucketLost::Open => Leave::Given,
+            BucketLost::Open => TakeVerdict::Given,
             BucketLost::Closed => {
                 let code = if has_asked { LOST } else { REFUSED };
-                Leave::Refused(withheld(code, "the shared bucket is out of reach".to_owned()))
+                TakeVerdict::Refused(withheld(code, "the shared bucket is out of reach".to_owned()))
             }
         }
     }
 }
 
 impl<M: Mailer, B: Bucket> Bucketed<M, B> {
-    async fn leave(&self, mail: &Mail<'_>, slot: Monotonic) -> Leave {
+    async fn leave(&self, mail: &Mail<'_>, slot: Monotonic) -> TakeVerdict {
         let (asks, tries) = self.asks(slot);
         if !asks {
             return self.without(false);
@@ -117,12 +117,12 @@ impl<M: Mailer, B: Bucket> Bucketed<M, B> {
             self.state().left_alone_until = None;
         }
         match answer {
-            Ok(Answer::Granted(_)) => Leave::Given,
+            Ok(Answer::Granted(_)) => TakeVerdict::Given,
             Ok(Answer::Refused { after, by }) => {
                 self.state().takes.refused += 1;
                 let by = by.map_or_else(|| "the account".to_owned(), |name| format!("\"{name}\""));
                 let said = format!("the shared bucket of {by} is empty for {after:?}");
-                Leave::Refused(withheld(REFUSED, said))
+                TakeVerdict::Refused(withheld(REFUSED, said))
             }
             Err(error) => self.lose(slot, tries, &error),
         }
@@ -132,8 +132,8 @@ impl<M: Mailer, B: Bucket> Bucketed<M, B> {
 impl<M: Mailer, B: Bucket> Mailer for Bucketed<M, B> {
     async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
         match self.leave(&mail, latest).await {
-            Leave::Given => self.mailer.send(mail, latest).await,
-            Leave::Refused(failure) => Err(failure),
+            TakeVerdict::Given => self.mailer.send(mail, latest).await,
+            TakeVerdict::Refused(failure) => Err(failure),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::ports::{Ledger, PortError};
 /// What came of a change.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "one a change, read where it is made")]
-pub enum Changed {
+pub enum ChangeOutcome {
     /// It was made.
     Made {
         /// What stood before.
@@ -22,7 +22,7 @@ pub enum Changed {
     Outrun,
 }
 
-impl Changed {
+impl ChangeOutcome {
     /// What stood before and what stands now, where it was made.
     pub fn made(self) -> Option<(Control, Control)> {
         match self {
@@ -44,22 +44,22 @@ pub async fn change(
     ledger: &impl Ledger,
     (mut version, mut before): (u64, Control),
     change: impl Fn(&mut Control),
-) -> Result<Changed, PortError> {
+) -> Result<ChangeOutcome, PortError> {
     for _ in 0..TRIES {
         let mut after = before.clone();
         change(&mut after);
         if after == before {
-            return Ok(Changed::Nothing);
+            return Ok(ChangeOutcome::Nothing);
         }
         if ledger.set_control(version, &after).await? {
             log_holds(&before, &after);
-            return Ok(Changed::Made { before, after });
+            return Ok(ChangeOutcome::Made { before, after });
         }
         let standing = ledger.read().await?;
         (version, before) = (standing.control_version, standing.control);
     }
     tracing::warn!(tries = TRIES, "control record not changed: others were faster each time");
-    Ok(Changed::Outrun)
+    Ok(ChangeOutcome::Outrun)
 }
 
 fn log_holds(before: &Control, after: &Control) {

@@ -47,7 +47,7 @@ pub(crate) async fn read(
     ledger: &impl Ledger,
     report: &RefCell<FeedbackReport>,
 ) {
-    let reader = Reader { config, clock, feedback, ledger, report };
+    let reader = FeedbackReader { config, clock, feedback, ledger, report };
     let until = clock.monotonic() + READING;
     // What changed without a message: more was sent, a hold was lifted, a period is over.
     if let Err(error) = reader.count(&[]).await {
@@ -71,7 +71,7 @@ pub(crate) async fn read(
     }
 }
 
-struct Reader<'a, C, F, L> {
+struct FeedbackReader<'a, C, F, L> {
     config: &'a FeedbackConfig,
     clock: &'a C,
     feedback: &'a F,
@@ -79,7 +79,7 @@ struct Reader<'a, C, F, L> {
     report: &'a RefCell<FeedbackReport>,
 }
 
-impl<C: Clock, F: Feedback, L: Ledger> Reader<'_, C, F, L> {
+impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {
     /// Receives, counts, deletes; gives how many messages there were.
     async fn round(&self, wait: Duration) -> Result<usize, PortError> {
         let mut messages = self.feedback.receive(wait).await?;

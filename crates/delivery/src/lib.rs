@@ -1,6 +1,6 @@
 //! Tidegate's two use cases over narrow ports: [`schedule`] issues a tick a window, [`poll`] serves
 //! one window (feed, drain, settle). Beside its ticks a scheduler reads what SES reports and judges the
-//! [`back_pressure`]: [`minute`]. [`replay`] brings deferred mail back.
+//! [`back_pressure`]: [`scheduler_run`]. [`replay`] brings deferred mail back.
 //!
 //! Each use case is one future without spawned tasks: dropping it anywhere is a crash there, which
 //! is how a simulation proves that nothing is lost.
@@ -10,16 +10,16 @@
 
 mod account;
 pub mod back_pressure;
-mod beside;
 pub mod bucketed;
 mod campaigns;
 pub mod control;
 pub mod environment;
 pub mod feedback;
-pub mod minute;
 pub mod poll;
 pub mod ports;
 pub mod quota;
 pub mod replay;
 pub mod schedule;
-mod sleep;
+pub mod scheduler_run;
+mod ticks;
+mod ticks_first;

@@ -38,7 +38,7 @@ pub fn remembered(control: Option<&Control>, cap: &Cap) -> Option<Rate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::daily::{DailyPolicy, DailyReading, Pace, Reserve};
+    use tidegate_core::daily::{DailyPace, DailyPolicy, DailyReading, Reserve};
     use tidegate_core::identity::EpochMillis;
 
     fn rate(value: f64) -> Rate {
@@ -50,7 +50,7 @@ mod tests {
     }
 
     fn spread(quota: Option<f64>) -> Cap {
-        let daily = DailyPolicy { pace: Pace::Spread, reserve: Reserve::Recipients(400) };
+        let daily = DailyPolicy { pace: DailyPace::Spread, reserve: Reserve::Recipients(400) };
         Cap { daily, ..cap(quota) }
     }
 

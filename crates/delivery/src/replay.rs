@@ -99,7 +99,7 @@ impl BroughtBack {
 
 /// What bringing back works on.
 #[derive(Clone, Copy, Debug)]
-pub struct Site<'a, S, Q, C> {
+pub struct DeferralReplayPorts<'a, S, Q, C> {
     /// The deferred mail.
     pub deferral: &'a S,
     /// The queues.
@@ -117,7 +117,7 @@ pub struct Site<'a, S, Q, C> {
 /// # Errors
 /// [`PortError`]: what is left can be brought back by another call.
 pub async fn bring_back<S: DeferralStore, Q: Queues, C: Clock>(
-    site: Site<'_, S, Q, C>,
+    site: DeferralReplayPorts<'_, S, Q, C>,
     bounds: &Bounds,
     done: &RefCell<BroughtBack>,
 ) -> Result<(), PortError> {
@@ -145,7 +145,7 @@ pub async fn bring_back<S: DeferralStore, Q: Queues, C: Clock>(
     }
 }
 
-impl<S: DeferralStore, Q: Queues, C: Clock> Site<'_, S, Q, C> {
+impl<S: DeferralStore, Q: Queues, C: Clock> DeferralReplayPorts<'_, S, Q, C> {
     /// Mails that may still be brought back.
     fn room(&self, bounds: &Bounds, done: &RefCell<BroughtBack>) -> u64 {
         let over = bounds.until.is_some_and(|until| self.clock.monotonic() >= until);
@@ -227,7 +227,7 @@ impl<S: DeferralStore, Q: Queues, C: Clock> Site<'_, S, Q, C> {
     }
 
     /// Makes an object this one's; none where another is at it.
-    async fn take(&self, name: &ObjectName) -> Result<Option<Mark>, PortError> {
+    async fn take(&self, name: &ObjectName) -> Result<Option<ObjectProgress>, PortError> {
         let stands = self.deferral.progress(name).await?;
         let (progress, version) = match stands {
             Some((progress, version)) => (progress, Some(version)),
@@ -238,12 +238,12 @@ impl<S: DeferralStore, Q: Queues, C: Clock> Site<'_, S, Q, C> {
         }
         let until = Some(self.taken_until().into());
         let progress = Progress { by: self.me.to_owned(), until, ..progress };
-        let mut mark = Mark { progress, version };
+        let mut mark = ObjectProgress { progress, version };
         Ok(self.write(name, &mut mark).await?.then_some(mark))
     }
 
     /// Writes how far it is; false where another came first.
-    async fn write(&self, name: &ObjectName, mark: &mut Mark) -> Result<bool, PortError> {
+    async fn write(&self, name: &ObjectName, mark: &mut ObjectProgress) -> Result<bool, PortError> {
         let stands = mark.version.as_ref();
         let written = self.deferral.set_progress(name, &mark.progress, stands).await?;
         let ours = written.is_some();
@@ -253,7 +253,7 @@ impl<S: DeferralStore, Q: Queues, C: Clock> Site<'_, S, Q, C> {
 }
 
 /// How far an object is, and as what that stands.
-struct Mark {
+struct ObjectProgress {
     progress: Progress,
     version: Option<Version>,
 }

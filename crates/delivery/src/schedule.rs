@@ -9,9 +9,9 @@ use tidegate_core::idle::RUN;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::deadlines;
 
-use crate::beside::beside;
 use crate::ports::{Account, Clock, Directory, Invoke, Ledger, PortError};
-use crate::sleep::Ticks;
+use crate::ticks::Ticks;
+use crate::ticks_first::ticks_first;
 use crate::{account, campaigns, quota};
 
 /// From a run's start, the time that finding the campaigns may take; an idle run's ticks end earlier.
@@ -94,7 +94,7 @@ pub async fn run(
     };
     let end = clock.sleep_until(started + LISTED_WITHIN);
     let campaigns = Box::pin(list_campaigns(config, clock, directory, ledger));
-    let (mut report, campaigns) = beside(ticks, campaigns, end).await;
+    let (mut report, campaigns) = ticks_first(ticks, campaigns, end).await;
     if campaigns.is_none() {
         tracing::warn!("the campaigns were not found within the run: the list stays as it is");
     }

@@ -6,11 +6,11 @@ use tidegate_core::control::{ChangeRecord, Control, LONGEST, NOT_FOR_POLLERS, St
 use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::{EpochMillis, Identity};
-use tidegate_core::idle::Looks;
+use tidegate_core::idle::QueueChecks;
 use tidegate_core::parts::{KEPT, campaign_of};
 use tidegate_delivery::ports::{
     CHANGES_KEPT, Claim, ClaimRequest, FailureKind, History, Ledger, LedgerReport, MarkRequest,
-    Marked, Marks, Part, PartChange, PortError, PreviousClaim, Standing,
+    MarkResult, Marks, Part, PartChange, PortError, PreviousClaim, Standing,
 };
 
 use crate::ledger_size::{LARGEST, LedgerUnits, of_claim, of_part};
@@ -50,7 +50,7 @@ struct LedgerState {
     parts: BTreeMap<u32, (Part, Option<Window>)>,
     /// The number of parts, as the newest report gives it.
     count: u32,
-    looks: Looks,
+    looks: QueueChecks,
     marks: BTreeMap<Identity, StoredMark>,
     changes: Vec<ChangeRecord>,
 }
@@ -194,16 +194,16 @@ impl LedgerState {
         Ok(true)
     }
 
-    fn mark(&mut self, request: &MarkRequest) -> Marked {
+    fn mark(&mut self, request: &MarkRequest) -> MarkResult {
         let found =
             self.marks.get(&request.identity).filter(|stored_mark| stored_mark.until > request.now);
         if let Some(StoredMark { mark, .. }) = found
             && request.replaces.as_ref() != Some(&mark.token)
         {
             return if mark.token == request.token {
-                Marked::Ours
+                MarkResult::Ours
             } else {
-                Marked::Found(mark.clone())
+                MarkResult::Found(mark.clone())
             };
         }
         let mark = Mark {
@@ -214,7 +214,7 @@ impl LedgerState {
         };
         let stored_mark = StoredMark { mark, until: request.now + request.kept };
         self.marks.insert(request.identity.clone(), stored_mark);
-        Marked::Ours
+        MarkResult::Ours
     }
 
     fn set_sent(&mut self, identity: &Identity) -> bool {
@@ -346,7 +346,7 @@ impl History for MemoryLedger {
 }
 
 impl Marks for MemoryLedger {
-    async fn mark(&self, request: &MarkRequest) -> Result<Marked, PortError> {
+    async fn mark(&self, request: &MarkRequest) -> Result<MarkResult, PortError> {
         Ok(self.0.with(|state| state.mark(request)))
     }
 

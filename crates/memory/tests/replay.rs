@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tidegate_core::Timestamp;
-use tidegate_core::deferral::{Line, ObjectName, pack};
+use tidegate_core::deferral::{DeferredMail, ObjectName, pack};
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{DeferralStore as _, FailureKind, PortError, QueueUrl};
-use tidegate_delivery::replay::{Bounds, BroughtBack, Destinations, Site, Why, bring_back};
+use tidegate_delivery::replay::{
+    Bounds, BroughtBack, DeferralReplayPorts, Destinations, Why, bring_back,
+};
 use tidegate_memory::{
     Fault, FaultPlan, Faulty, Latency, MemoryDeferralStore, MemoryQueues, Operation, QueueSettings,
     Rule, SimClock, Universe,
@@ -71,8 +73,8 @@ impl World {
     fn site<'a>(
         &'a self,
         me: &'a str,
-    ) -> Site<'a, Faulty<MemoryDeferralStore>, Faulty<MemoryQueues>, SimClock> {
-        Site {
+    ) -> DeferralReplayPorts<'a, Faulty<MemoryDeferralStore>, Faulty<MemoryQueues>, SimClock> {
+        DeferralReplayPorts {
             deferral: &self.deferral,
             queues: &self.queues,
             clock: &self.clock,
@@ -131,7 +133,7 @@ fn object(campaign: &str, number: usize, mails: u64) -> Vec<u8> {
             attempt: 1,
             ..Envelope::fresh(campaign, identity(number, mail), EpochMillis::new(7_000))
         };
-        Line::of(format!(r#"{{"mail": "{number}-{mail}"}}"#), &envelope)
+        DeferredMail::of(format!(r#"{{"mail": "{number}-{mail}"}}"#), &envelope)
     };
     pack(&(0..mails).map(line).collect::<Vec<_>>()).unwrap()
 }

@@ -11,7 +11,7 @@ use tidegate_delivery::ports::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use crate::connect::{Connector, Trust};
+use crate::connect::{RedisConnector, Trust};
 use crate::error::LinkError;
 use crate::link::Link;
 use crate::{SCRIPT, TIME_LIMIT};
@@ -32,7 +32,7 @@ impl RedisBucket {
 
     /// As [`RedisBucket::new`], with other certificate authorities.
     pub fn trusting(url: BucketUrl, prefix: KeyPrefix, trust: Trust) -> Self {
-        let link = Link::new(Connector::new(url, trust));
+        let link = Link::new(RedisConnector::new(url, trust));
         Self { link, script: Script::new(SCRIPT), prefix }
     }
 

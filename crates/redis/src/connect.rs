@@ -34,12 +34,12 @@ pub enum Trust {
 }
 
 #[derive(Clone)]
-pub(crate) struct Connector {
+pub(crate) struct RedisConnector {
     url: BucketUrl,
     tls: Option<TlsConnector>,
 }
 
-impl Connector {
+impl RedisConnector {
     pub(crate) fn new(url: BucketUrl, trust: Trust) -> Self {
         let tls = url.tls.then(|| {
             let roots = match trust {

@@ -7,13 +7,13 @@ use futures_util::future::{BoxFuture, Shared};
 use redis::aio::MultiplexedConnection;
 use tidegate_core::config::BucketUrl;
 
-use crate::connect::Connector;
+use crate::connect::RedisConnector;
 use crate::error::LinkError;
 
 type Opening = Shared<BoxFuture<'static, Result<MultiplexedConnection, LinkError>>>;
 
 pub(crate) struct Link {
-    connector: Connector,
+    connector: RedisConnector,
     current: Mutex<Current>,
 }
 
@@ -25,13 +25,13 @@ struct Current {
 }
 
 /// A connection, and which.
-pub(crate) struct Lent {
+pub(crate) struct CurrentConnection {
     pub(crate) connection: MultiplexedConnection,
     number: u64,
 }
 
 impl Link {
-    pub(crate) fn new(connector: Connector) -> Self {
+    pub(crate) fn new(connector: RedisConnector) -> Self {
         Self { connector, current: Mutex::default() }
     }
 
@@ -40,10 +40,10 @@ impl Link {
     }
 
     /// The connection; one that is being opened is waited for.
-    pub(crate) async fn lend(&self) -> Result<Lent, LinkError> {
+    pub(crate) async fn lend(&self) -> Result<CurrentConnection, LinkError> {
         let (number, opening) = self.opening();
         match opening.await {
-            Ok(connection) => Ok(Lent { connection, number }),
+            Ok(connection) => Ok(CurrentConnection { connection, number }),
             Err(error) => {
                 self.drop_number(number);
                 Err(error)
@@ -52,7 +52,7 @@ impl Link {
     }
 
     /// The connection is of no use any more.
-    pub(crate) fn discard(&self, lent: &Lent) {
+    pub(crate) fn discard(&self, lent: &CurrentConnection) {
         self.drop_number(lent.number);
     }
 

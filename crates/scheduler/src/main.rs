@@ -10,9 +10,9 @@ use tidegate_bootstrap::{
     variable,
 };
 use tidegate_core::config::SchedulerConfig;
-use tidegate_delivery::back_pressure::{BackPressure, Gauge};
+use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::ports::Clock as _;
-use tidegate_delivery::{minute, schedule};
+use tidegate_delivery::{schedule, scheduler_run};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -29,7 +29,7 @@ async fn main() -> ExitCode {
     let feedback = config.feedback.as_ref().map(|read| (read, clients.feedback(&read.queue_url)));
     let failures = ledger.failures();
     let deferral = config.deferral.clone().map(|location| clients.deferral(location));
-    let gauge = Gauge::default();
+    let gauge = BackPressureMemory::default();
     let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
     let (feedback, failures) = (&feedback, &failures);
     let (deferral, gauge) = (deferral.as_ref(), &gauge);
@@ -42,7 +42,7 @@ async fn main() -> ExitCode {
         let ticks = Box::pin(schedule::run(config, clock, account, ledger, invoke, queues));
         let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
         let (report, minute) =
-            Box::pin(minute::run(ticks, reading, back_pressure, clock, ledger)).await;
+            Box::pin(scheduler_run::run(ticks, reading, back_pressure, clock, ledger)).await;
         let ledger_failed = failures.take();
         let report = report.map_err(|error| {
             tracing::error!(error = &error as &dyn std::error::Error, "no ticks");

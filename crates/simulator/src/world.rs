@@ -14,12 +14,12 @@ use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_core::timestamp::SECOND;
 use tidegate_core::{Timestamp, Window};
-use tidegate_delivery::back_pressure::{BackPressure, Gauge};
-use tidegate_delivery::minute::{self, MinuteReport};
+use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::ports::{
     Entry, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing,
 };
 use tidegate_delivery::schedule::{self, ScheduleReport};
+use tidegate_delivery::scheduler_run::{self, SchedulerRunReport};
 use tidegate_memory::{
     FaultPlan, Faulty, MemoryBucket, MemoryDeferralStore, MemoryFeedback, MemoryInvoke,
     MemoryLedger, MemoryQueues, MemorySes, QueueSettings, QueuedMessage, SeededEntropy, Universe,
@@ -63,10 +63,10 @@ pub struct World {
     /// The reports of the scheduler's runs.
     pub schedule_reports: RefCell<Vec<ScheduleReport>>,
     /// The reports of the scheduler's other work: feedback, back-pressure, replay of deferred mail.
-    pub minute_reports: RefCell<Vec<MinuteReport>>,
+    pub minute_reports: RefCell<Vec<SchedulerRunReport>>,
     pub(crate) poller: RefCell<PollerConfig>,
     scheduler: SchedulerConfig,
-    gauge: Gauge,
+    gauge: BackPressureMemory,
     rate: Rate,
     pub(crate) entropy: SeededEntropy,
     pub(crate) environments: RefCell<Vec<Option<Rc<LambdaEnvironment>>>>,
@@ -112,7 +112,7 @@ impl World {
             minute_reports: RefCell::default(),
             poller: RefCell::new(poller),
             scheduler,
-            gauge: Gauge::default(),
+            gauge: BackPressureMemory::default(),
             rate,
             entropy: SeededEntropy::new(seed.wrapping_add(6)),
             environments: RefCell::default(),
@@ -347,7 +347,7 @@ impl World {
             gauge: &self.gauge,
         };
         let ticks = Box::pin(schedule::run(config, &clock, &account, &ledger, &invoke, &queues));
-        let minute = minute::run(ticks, reading, back_pressure, &clock, &ledger);
+        let minute = scheduler_run::run(ticks, reading, back_pressure, &clock, &ledger);
         let (report, minute) = Box::pin(minute).await;
         self.minute_reports.borrow_mut().push(minute);
         self.schedule_reports.borrow_mut().extend(report);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tidegate_core::Window;
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Operation, Rule};
 use tidegate_simulator::{ProducedMail, World, WorldSettings, measure};
@@ -36,9 +36,9 @@ fn mixed(lists: &[Vec<ProducedMail>]) -> Vec<ProducedMail> {
 }
 
 /// The levels of the run, each once.
-fn levels(world: &World) -> Vec<Level> {
+fn levels(world: &World) -> Vec<BackPressureLevel> {
     let minutes = world.minute_reports.borrow();
-    let mut levels: Vec<Level> = minutes
+    let mut levels: Vec<BackPressureLevel> = minutes
         .iter()
         .filter_map(|minute| Some(minute.back_pressure.as_ref()?.reading.level))
         .collect();
@@ -108,11 +108,13 @@ async fn under_overload(merge: bool) {
     assert_eq!(world.accepted().len(), all.len());
     assert_eq!(deferred_mails(&world), brought_back(&world));
     // Up once, down step by step, and not up again by what comes back.
-    let expected = [Level::Overloaded, Level::Busy, Level::Clear];
+    let expected =
+        [BackPressureLevel::Overloaded, BackPressureLevel::Busy, BackPressureLevel::Clear];
     let ran = levels(&world);
-    let down: Vec<Level> = ran.into_iter().filter(|level| *level != Level::Clear).collect();
+    let down: Vec<BackPressureLevel> =
+        ran.into_iter().filter(|level| *level != BackPressureLevel::Clear).collect();
     assert_eq!(down, expected[..2], "{:?}", levels(&world));
-    assert_eq!(levels(&world).last(), Some(&Level::Clear));
+    assert_eq!(levels(&world).last(), Some(&BackPressureLevel::Clear));
     let normal = deferred.iter().filter(|(id, _)| id.starts_with("normal"));
     assert!(normal.count() > 300, "overloaded, normal mail is deferred as well");
     // What is urgent did not wait for the rest: 600 mails, and a minute in which nothing was judged.
@@ -205,9 +207,15 @@ async fn a_level_that_nobody_renews_ends() {
     let world = World::new(settings(true)).unwrap();
     world.put("big", &mails("high", 2_000)).await.unwrap();
     world.run(MINUTE).await;
-    assert!(world.ledger_now().await.unwrap().control.back_pressure.unwrap().level > Level::Clear);
+    assert!(
+        world.ledger_now().await.unwrap().control.back_pressure.unwrap().level
+            > BackPressureLevel::Clear
+    );
     world.unscheduled.set(true);
     world.universe.sleep_until(world.universe.now() + Duration::from_mins(16)).await;
     let now = world.universe.now();
-    assert_eq!(world.ledger_now().await.unwrap().control.level(now.into()), Level::Clear);
+    assert_eq!(
+        world.ledger_now().await.unwrap().control.level(now.into()),
+        BackPressureLevel::Clear
+    );
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is a finding")]
 
 use tidegate_core::Timestamp;
-use tidegate_core::daily::Pace;
+use tidegate_core::daily::DailyPace;
 use tidegate_operate::page::Page;
 use tidegate_simulator::plan::{
     Bottleneck, DailyQuotaSettings, Forecast, ForecastOptions, PlanError, PlanReport, Scenario,
@@ -110,7 +110,7 @@ fn assert_agree_in_one_run(scenario: &Scenario) {
 #[test]
 fn the_daily_quota_ends_each_day_and_frees_up_a_day_later() {
     let mut daily = scenario(&["big=12k", "small=2k"], "big=90,small=10");
-    daily.daily = Some(DailyQuotaSettings { quota: 8_000, sent: 0, pace: Pace::Full });
+    daily.daily = Some(DailyQuotaSettings { quota: 8_000, sent: 0, pace: DailyPace::Full });
     let forecast = forecast_of(&daily, false);
     let end = forecast.ends_after_seconds.unwrap();
     // 7,920 may be sent a day; 6,080 are left for the second day, and that takes 443 s at 13.7.
@@ -128,10 +128,10 @@ fn the_daily_quota_ends_each_day_and_frees_up_a_day_later() {
 #[test]
 fn what_was_sent_before_the_start_is_off_the_day() {
     let mut daily = scenario(&["big=3k"], "big=1");
-    daily.daily = Some(DailyQuotaSettings { quota: 8_000, sent: 6_000, pace: Pace::Full });
+    daily.daily = Some(DailyQuotaSettings { quota: 8_000, sent: 6_000, pace: DailyPace::Full });
     let end = forecast_of(&daily, false).ends_after_seconds.unwrap();
     assert!(end.expected > 86_400.0, "{end:?}");
-    daily.daily = Some(DailyQuotaSettings { quota: 8_000, sent: 4_000, pace: Pace::Full });
+    daily.daily = Some(DailyQuotaSettings { quota: 8_000, sent: 4_000, pace: DailyPace::Full });
     let end = forecast_of(&daily, false).ends_after_seconds.unwrap();
     assert!(end.latest < 250.0, "{end:?}");
 }
@@ -215,7 +215,7 @@ fn wrong_values_are_refused_by_name_value_and_what_is_allowed() {
     assert_eq!(unknown.to_string(), "a weight names the campaign `bulk`; there is big");
     let huge = scenario(&["big=18446744073709551615", "other=1x50"], "big=1");
     assert!(said(&huge).starts_with("mails of campaign big is `18446744073709551615`; allowed"));
-    let day = DailyQuotaSettings { quota: 1_000, sent: u64::MAX, pace: Pace::Full };
+    let day = DailyQuotaSettings { quota: 1_000, sent: u64::MAX, pace: DailyPace::Full };
     let day = Scenario { daily: Some(day), ..good.clone() };
     assert!(said(&day).starts_with("sent today is `18446744073709551615`; allowed is 0 to"));
     // With the rate margin 13.72 a second may be sent.

@@ -124,7 +124,7 @@ impl Service {
         };
         for url in self.queues.urls() {
             if let Ok(depth) = self.queues.depth(&url).await {
-                let tidegate_delivery::ports::Depth { visible, in_flight, delayed } = depth;
+                let tidegate_delivery::ports::QueueDepth { visible, in_flight, delayed } = depth;
                 let depth = QueueMessages { visible, in_flight, delayed };
                 stats.queues.insert(url.as_str().to_owned(), depth);
             }

@@ -10,7 +10,7 @@ use tidegate_core::config::Campaign;
 use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason};
 use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::idle::Looks;
+use tidegate_core::idle::QueueChecks;
 use tidegate_core::parts::{Upkeep, counters_of, parts_for};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::reputation::{Reputation, Tally};
@@ -257,12 +257,12 @@ async fn queues_found_empty_are_noted_one_by_one(room: &impl LedgerRoom) {
 async fn looks_are_replaced_one_by_one_or_left(room: &impl LedgerRoom) {
     let ledger = room.open().await;
     let report = async |found: Option<u64>, empty: Option<u64>| {
-        let looks = Looks { found: found.map(window), empty: empty.map(window) };
+        let looks = QueueChecks { found: found.map(window), empty: empty.map(window) };
         ledger.report(&LedgerReport { looks, ..LedgerReport::default() }).await.unwrap();
         ledger.read().await.unwrap().looks
     };
-    let looks = |found, empty| Looks { found, empty: Some(window(empty)) };
-    assert_eq!(report(None, None).await, Looks::default());
+    let looks = |found, empty| QueueChecks { found, empty: Some(window(empty)) };
+    assert_eq!(report(None, None).await, QueueChecks::default());
     assert_eq!(report(None, Some(5)).await, looks(None, 5));
     assert_eq!(report(Some(7), None).await, looks(Some(window(7)), 5));
     assert_eq!(report(None, None).await, looks(Some(window(7)), 5));

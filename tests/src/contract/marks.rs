@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tidegate_core::Timestamp;
 use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
-use tidegate_delivery::ports::{MarkRequest, Marked, Marks};
+use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks};
 
 use super::ledger::LedgerRoom;
 use super::{behaviours, hold_in_turn};
@@ -53,14 +53,14 @@ fn mark(token: &str, state: MarkState) -> Mark {
 
 async fn found(marks: &impl Marks, request: &MarkRequest) -> Mark {
     match marks.mark(request).await.unwrap() {
-        Marked::Found(mark) => mark,
-        Marked::Ours => panic!("it is marked by {}", request.token),
+        MarkResult::Found(mark) => mark,
+        MarkResult::Ours => panic!("it is marked by {}", request.token),
     }
 }
 
 async fn a_mail_is_marked_once(room: &impl LedgerRoom) {
     let marks = room.open().await;
-    assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
     let later = MarkRequest { now: NOW + Duration::from_hours(1), pass: 4, ..request("b") };
     assert_eq!(found(&marks, &later).await, mark("a", MarkState::Sending));
 }
@@ -68,7 +68,7 @@ async fn a_mail_is_marked_once(room: &impl LedgerRoom) {
 async fn the_same_request_again_succeeds(room: &impl LedgerRoom) {
     let marks = room.open().await;
     for _ in 0..2 {
-        assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
+        assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
     }
 }
 
@@ -76,52 +76,52 @@ async fn of_concurrent_requests_exactly_one_wins(room: &impl LedgerRoom) {
     let marks = room.open().await;
     let requests: Vec<_> = (0..8).map(|n| request(&n.to_string())).collect();
     let answers = join_all(requests.iter().map(|request| marks.mark(request))).await;
-    let ours = answers.into_iter().filter(|answer| matches!(answer, Ok(Marked::Ours)));
+    let ours = answers.into_iter().filter(|answer| matches!(answer, Ok(MarkResult::Ours)));
     assert_eq!(ours.count(), 1);
 }
 
 async fn mails_are_marked_apart_from_each_other(room: &impl LedgerRoom) {
     let marks = room.open().await;
-    assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
     let others =
         [mail("8"), Identity::from_body_id("other", "7"), Identity::from_message_id("news", "7")];
     for identity in others {
         let request = MarkRequest { identity, ..request("b") };
-        assert_eq!(marks.mark(&request).await.unwrap(), Marked::Ours);
+        assert_eq!(marks.mark(&request).await.unwrap(), MarkResult::Ours);
     }
 }
 
 async fn a_mark_that_expired_is_no_mark(room: &impl LedgerRoom) {
     let marks = room.open().await;
     let short = MarkRequest { kept: Duration::from_mins(1), ..request("a") };
-    assert_eq!(marks.mark(&short).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&short).await.unwrap(), MarkResult::Ours);
     assert!(marks.set_sent(&mail("7")).await.unwrap());
     let at = |seconds| MarkRequest { now: NOW + Duration::from_secs(seconds), ..request("b") };
     assert_eq!(found(&marks, &at(59)).await, mark("a", MarkState::Sent));
-    assert_eq!(marks.mark(&at(61)).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&at(61)).await.unwrap(), MarkResult::Ours);
 }
 
 async fn a_mark_is_replaced_by_whoever_found_it(room: &impl LedgerRoom) {
     let marks = room.open().await;
-    assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
     let over =
         |token: &str, of: &str| MarkRequest { replaces: Some(of.to_owned()), ..request(token) };
-    assert_eq!(marks.mark(&over("b", "a")).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&over("b", "a")).await.unwrap(), MarkResult::Ours);
     // Tried once more, since the answer was lost; and by another that had found it too.
-    assert_eq!(marks.mark(&over("b", "a")).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&over("b", "a")).await.unwrap(), MarkResult::Ours);
     assert_eq!(found(&marks, &over("c", "a")).await, mark("b", MarkState::Sending));
 }
 
 async fn sent_is_set_whoever_marked_it(room: &impl LedgerRoom) {
     let marks = room.open().await;
-    assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
     assert!(marks.set_sent(&mail("7")).await.unwrap());
     assert_eq!(found(&marks, &request("b")).await, mark("a", MarkState::Sent));
 }
 
 async fn parked_is_set_by_its_own_marker(room: &impl LedgerRoom) {
     let marks = room.open().await;
-    assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
     assert!(!marks.set_parked(&mail("7"), "b", 9).await.unwrap());
     assert_eq!(found(&marks, &request("b")).await, mark("a", MarkState::Sending));
     assert!(marks.set_parked(&mail("7"), "a", 9).await.unwrap());
@@ -131,16 +131,16 @@ async fn parked_is_set_by_its_own_marker(room: &impl LedgerRoom) {
 
 async fn a_mail_that_was_not_sent_is_unmarked(room: &impl LedgerRoom) {
     let marks = room.open().await;
-    assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
     assert!(!marks.unmark(&mail("7"), "b").await.unwrap());
     assert_eq!(found(&marks, &request("b")).await, mark("a", MarkState::Sending));
     assert!(marks.unmark(&mail("7"), "a").await.unwrap());
-    assert_eq!(marks.mark(&request("b")).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&request("b")).await.unwrap(), MarkResult::Ours);
 }
 
 async fn a_mail_that_was_sent_is_never_unmarked(room: &impl LedgerRoom) {
     let marks = room.open().await;
-    assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
     assert!(marks.set_sent(&mail("7")).await.unwrap());
     assert!(!marks.unmark(&mail("7"), "a").await.unwrap());
     assert_eq!(found(&marks, &request("b")).await, mark("a", MarkState::Sent));
@@ -151,14 +151,14 @@ async fn what_is_not_marked_is_not_set(room: &impl LedgerRoom) {
     assert!(!marks.set_sent(&mail("7")).await.unwrap());
     assert!(!marks.set_parked(&mail("7"), "a", 9).await.unwrap());
     assert!(!marks.unmark(&mail("7"), "a").await.unwrap());
-    assert_eq!(marks.mark(&request("a")).await.unwrap(), Marked::Ours);
+    assert_eq!(marks.mark(&request("a")).await.unwrap(), MarkResult::Ours);
 }
 
 async fn marks_are_found_in_the_order_asked_and_left_as_they_are(room: &impl LedgerRoom) {
     let marks = room.open().await;
     let marked = |token: &str, id: &str| MarkRequest { identity: mail(id), ..request(token) };
     for (token, id) in [("a", "1"), ("b", "2"), ("c", "3")] {
-        assert_eq!(marks.mark(&marked(token, id)).await.unwrap(), Marked::Ours);
+        assert_eq!(marks.mark(&marked(token, id)).await.unwrap(), MarkResult::Ours);
     }
     assert!(marks.set_sent(&mail("2")).await.unwrap());
     assert!(marks.set_parked(&mail("3"), "c", 9).await.unwrap());

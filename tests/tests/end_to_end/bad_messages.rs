@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tidegate_core::dead_letter::DeadLetter;
-use tidegate_delivery::ports::{Depth, Outgoing};
+use tidegate_delivery::ports::{Outgoing, QueueDepth};
 
 use crate::site::{BIG, EXPRESS, SMALL, Site, mail, message};
 
@@ -98,5 +98,5 @@ async fn bad_messages_among_good_ones_do_no_harm() {
     assert!(keys.iter().all(|key| key.starts_with("good")), "{keys:?}");
     let dead = site.counters_with("mails", 3 * i64::try_from(bad.len()).unwrap()).await["dead"];
     assert_eq!(dead.unsigned_abs(), bad.len() as u64);
-    assert_eq!(site.depth(SMALL).await, Depth::default());
+    assert_eq!(site.depth(SMALL).await, QueueDepth::default());
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidegate_core::Window;
-use tidegate_delivery::ports::Depth;
+use tidegate_delivery::ports::QueueDepth;
 use tokio::time::{Instant, sleep};
 
 use crate::site::{Answer, BIG, DEAD_LETTERS, Site, event, mail, message, now};
@@ -70,13 +70,13 @@ async fn a_silent_ses_costs_an_attempt_and_no_mail(site: &mut Site) {
         ["slow1@slow.example", "grace@example.com", "slow2@slow.example", "alan@example.com"];
     site.put(BIG, &mails.map(mail)).await;
     let log = serve_until(site, 5).await;
-    let delayed = Depth { delayed: 2, ..Depth::default() };
+    let delayed = QueueDepth { delayed: 2, ..QueueDepth::default() };
     let until = Instant::now() + Duration::from_secs(10);
     while site.depth(BIG).await != delayed {
         assert!(Instant::now() < until, "{:?}; {log}", site.depth(BIG).await);
         sleep(Duration::from_millis(200)).await;
     }
-    assert_eq!(site.depth(DEAD_LETTERS).await, Depth::default());
+    assert_eq!(site.depth(DEAD_LETTERS).await, QueueDepth::default());
     assert!(
         log.contains("\"outcome\":\"ambiguous\"") && log.contains("\"possibly_sent\":true"),
         "{log}"

@@ -6,7 +6,7 @@ use tidegate_cli::local::{LocalPlan, Mode, RunFigures, RunPhase};
 use tidegate_core::Window;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
-use tidegate_delivery::ports::Depth;
+use tidegate_delivery::ports::QueueDepth;
 
 use crate::forecast::assert_forecast;
 use crate::site::{Answer, DEAD_LETTERS, EXPRESS, QUOTA, RATE, RATE_MARGIN, Site, mail, now, plan};
@@ -15,7 +15,7 @@ use crate::site::{Answer, DEAD_LETTERS, EXPRESS, QUOTA, RATE, RATE_MARGIN, Site,
 /// the plan.
 async fn kept(site: &mut Site, plan: &LocalPlan, others: u64) -> RunFigures {
     site.wait_until_empty(40).await;
-    assert_eq!(site.depth(DEAD_LETTERS).await, Depth::default());
+    assert_eq!(site.depth(DEAD_LETTERS).await, QueueDepth::default());
     let (figures, stats) = (site.figures(plan), site.stats().await);
     println!("{:?}\n{:?}\n{stats:?}", figures.phases, figures.series);
     assert_eq!((figures.missing, figures.duplicates, figures.foreign), (0, 0, others));

@@ -1,7 +1,7 @@
 //! What the CDK app makes is deployed and run like the SAM template.
 
 use tidegate_cli::local::Infra;
-use tidegate_delivery::ports::Depth;
+use tidegate_delivery::ports::QueueDepth;
 
 use crate::site::{BIG, DEAD_LETTERS, QUOTA, SMALL, Site, plan};
 
@@ -19,7 +19,7 @@ async fn the_cdk_stack_sends_both_campaigns_and_an_update_under_way_loses_nothin
     site.wait_until_empty(40).await;
 
     assert_eq!([BIG, SMALL, DEAD_LETTERS].map(|output| site.queue(output)), before);
-    assert_eq!(site.depth(DEAD_LETTERS).await, Depth::default());
+    assert_eq!(site.depth(DEAD_LETTERS).await, QueueDepth::default());
     let (figures, stats) = (site.figures(&plan), site.stats().await);
     assert_eq!((figures.missing, figures.foreign), (0, 0));
     // AWS lets the pollers under way finish; the local AWS kills them, and what they had not deleted

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use serde_json::{Value, json};
-use tidegate_delivery::ports::Depth;
+use tidegate_delivery::ports::QueueDepth;
 use tokio::process::Command;
 use tokio::time::sleep;
 
@@ -198,7 +198,7 @@ async fn a_file_is_sent_found_again_and_accounted_for(site: &mut Site) {
     let misspelt: Vec<&str> = args.iter().map(String::as_str).collect();
     let refused = tidegate(site, &misspelt).await;
     assert!(refused.code == 2 && refused.out.contains("nmae"), "{refused:?}");
-    assert_eq!(site.depth(SMALL).await, Depth::default());
+    assert_eq!(site.depth(SMALL).await, QueueDepth::default());
     std::fs::write(&html, template).unwrap();
 
     args.extend(on(site));
@@ -237,7 +237,7 @@ async fn a_file_is_sent_found_again_and_accounted_for(site: &mut Site) {
     done(site, &go).await;
     site.wait_for(30, 40).await;
     site.counters_with("mails", 30).await;
-    assert_eq!(site.depth(DEAD_LETTERS).await, Depth::default());
+    assert_eq!(site.depth(DEAD_LETTERS).await, QueueDepth::default());
     let accounted = done(site, &["reconcile", &journal, "--json"]).await;
     assert!(accounted.out.contains("30"), "{accounted:?}");
 }

@@ -18,7 +18,7 @@ use tidegate_cli::local::{
 use tidegate_core::Timestamp;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_delivery::ports::{
-    Clock as _, Depth, Ledger as _, Outgoing, QueueUrl, Queues as _, Received,
+    Clock as _, Ledger as _, Outgoing, QueueDepth, QueueUrl, Queues as _, Received,
 };
 use tidegate_tests::local::sdk_config;
 use tokio::sync::{Mutex, MutexGuard};
@@ -207,7 +207,7 @@ impl Site {
         fill(self.aws.queues(), plan, &urls, |_| {}).await.unwrap();
     }
 
-    pub(crate) async fn depth(&self, output: &'static str) -> Depth {
+    pub(crate) async fn depth(&self, output: &'static str) -> QueueDepth {
         self.aws.queues().depth(&self.queue(output)).await.unwrap()
     }
 
@@ -241,7 +241,7 @@ impl Site {
                     left.insert(queue, self.depth(queue).await);
                 }
             }
-            if left.values().all(|depth| *depth == Depth::default()) {
+            if left.values().all(|depth| *depth == QueueDepth::default()) {
                 break;
             }
             assert!(Instant::now() < until, "left after {seconds} s: {left:?}");

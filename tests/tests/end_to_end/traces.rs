@@ -8,7 +8,7 @@ use rustix::process::Pid;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_cli::local::LocalPlan;
-use tidegate_delivery::ports::{Depth, Ledger as _};
+use tidegate_delivery::ports::{Ledger as _, QueueDepth};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
@@ -90,7 +90,7 @@ impl Site {
             for queue in [BIG, SMALL, EXPRESS, "MergeQueueUrl"] {
                 left.push((queue, self.depth(queue).await));
             }
-            if missing == 0 && left.iter().all(|(_, depth)| *depth == Depth::default()) {
+            if missing == 0 && left.iter().all(|(_, depth)| *depth == QueueDepth::default()) {
                 break;
             }
             assert!(Instant::now() < until, "{missing} missing after {seconds} s; left: {left:?}");
@@ -98,7 +98,7 @@ impl Site {
         }
         sleep(Duration::from_secs(1)).await;
         self.look().await;
-        assert_eq!(self.depth(DEAD_LETTERS).await, Depth::default());
+        assert_eq!(self.depth(DEAD_LETTERS).await, QueueDepth::default());
     }
 
     /// The rate factor in millionths, and the sums of the pollers' reports.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
-use tidegate_delivery::ports::{MarkRequest, Marked, Marks as _, Outgoing, Queues as _};
+use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks as _, Outgoing, Queues as _};
 use tidegate_memory::{Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::{ProducedMail, World, WorldSettings};
 
@@ -93,7 +93,7 @@ async fn a_parked_mail_is_replayed_when_asked_for_and_one_that_was_sent_never() 
             kept: Duration::from_hours(24),
             replaces: None,
         };
-        assert_eq!(world.ledger.mark(&request).await.unwrap(), Marked::Ours);
+        assert_eq!(world.ledger.mark(&request).await.unwrap(), MarkResult::Ours);
         world.put("big", &[ProducedMail::new("m")]).await;
         world.run(6).await;
         assert_eq!(world.dead_letters()[0].last_error.code.as_deref(), Some("unknown"));

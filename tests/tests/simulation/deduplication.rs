@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::{Envelope, Identity};
-use tidegate_delivery::ports::{FailureKind, MarkRequest, Marked, Marks as _, Outgoing};
+use tidegate_delivery::ports::{FailureKind, MarkRequest, MarkResult, Marks as _, Outgoing};
 use tidegate_memory::{Counting, Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{
     DEAD_LETTERS, EXPRESS, ProducedMail, World, WorldSettings, measure,
@@ -357,7 +357,7 @@ async fn the_quota_is_used_with_deduplication_on_and_no_mark_stays_undecided() {
                 kept: Duration::from_hours(1),
                 replaces: None,
             };
-            let Ok(Marked::Found(mark)) = world.ledger.mark(&request).await else {
+            let Ok(MarkResult::Found(mark)) = world.ledger.mark(&request).await else {
                 panic!("{id} is not marked")
             };
             assert_eq!(mark.state, MarkState::Sent, "{id}");

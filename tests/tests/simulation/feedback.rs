@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join, select};
 use tidegate_core::control::HoldReason;
-use tidegate_core::reputation::Figures;
+use tidegate_core::reputation::ReputationFigures;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Latency, Operation, Rule};
@@ -31,7 +31,7 @@ async fn held(world: &World, campaign: &str) -> bool {
     holds.is_some_and(|holds| holds.get(HoldReason::Reputation).is_some())
 }
 
-async fn figures(world: &World, campaign: &str) -> Figures {
+async fn figures(world: &World, campaign: &str) -> ReputationFigures {
     let standing = world.ledger_now().await;
     let sum = standing.counters.get(&format!("sent.{campaign}")).copied().unwrap_or(0);
     let tally = standing.control.reputation.and_then(|of| of.campaigns.get(campaign).cloned());
@@ -256,7 +256,7 @@ async fn a_scheduler_that_crashes_at_any_call_of_a_count_counts_nothing_twice_an
             for _ in 0..2 {
                 world.schedule().await;
             }
-            let Figures { bounced, complained, .. } = figures(&world, "big").await;
+            let ReputationFigures { bounced, complained, .. } = figures(&world, "big").await;
             assert_eq!((bounced, complained), (30, 3), "{operation:?} {fault:?}");
             assert!(world.contents(FEEDBACK).is_empty(), "{operation:?} {fault:?}");
         }

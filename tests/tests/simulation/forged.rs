@@ -1,6 +1,6 @@
 //! Attributes that producers attach, also under our names: they concern nobody but their own campaign.
 
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::Outgoing;
 use tidegate_memory::{Fault, Operation, Rule, failures};
@@ -90,7 +90,10 @@ async fn mail_that_claims_to_be_of_1970_does_not_raise_the_level() {
             .filter_map(|minute| Some(minute.back_pressure.as_ref()?.reading))
             .collect();
         assert!(readings.len() >= 4, "merge {merge}: {} looks", readings.len());
-        assert!(readings.iter().all(|reading| reading.level == Level::Clear), "{readings:?}");
+        assert!(
+            readings.iter().all(|reading| reading.level == BackPressureLevel::Clear),
+            "{readings:?}"
+        );
     }
 }
 

@@ -6,14 +6,19 @@ use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, BreakerPolicy, Outcomes};
 use tidegate_core::control::{Control, Hold, HoldReason, HoldReason::Paused};
 use tidegate_core::identity::Identity;
-use tidegate_delivery::ports::{MarkRequest, Marked, Marks as _, PortError};
+use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks as _, PortError};
 use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
 /// Marks a mail, as a poller did so long ago.
-async fn mark(world: &World, campaign: &str, id: &str, ago: Duration) -> Result<Marked, PortError> {
+async fn mark(
+    world: &World,
+    campaign: &str,
+    id: &str,
+    ago: Duration,
+) -> Result<MarkResult, PortError> {
     let request = MarkRequest {
         identity: Identity::from_body_id(campaign, id),
         token: "another's".to_owned(),
@@ -33,7 +38,7 @@ async fn of_two_copies_that_take_over_an_old_mark_at_once_one_is_sent() {
         let slow = Latency::between(MS(50), MS(51));
         world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mark));
         let made = mark(&world, EXPRESS, "copy", Duration::from_mins(1)).await;
-        assert_eq!(made.ok(), Some(Marked::Ours));
+        assert_eq!(made.ok(), Some(MarkResult::Ours));
         world.put(EXPRESS, &[ProducedMail::new("copy"), ProducedMail::new("copy")]).await;
         world.run(50).await;
         assert!(world.is_drained());
@@ -50,7 +55,7 @@ async fn slots_that_copies_do_not_use_go_to_other_mail() {
             let (copy, fresh) = (format!("copy-{number}"), format!("fresh-{number}"));
             // Sent before, or perhaps just being sent.
             let made = mark(&world, "big", &copy, Duration::ZERO).await;
-            assert_eq!(made.ok(), Some(Marked::Ours));
+            assert_eq!(made.ok(), Some(MarkResult::Ours));
             if sent {
                 let identity = Identity::from_body_id("big", &copy);
                 assert_eq!(world.ledger.set_sent(&identity).await.ok(), Some(true));
@@ -75,7 +80,7 @@ async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
             match case {
                 "sent" => {
                     let made = mark(&world, "big", &id, Duration::ZERO).await;
-                    assert_eq!(made.ok(), Some(Marked::Ours));
+                    assert_eq!(made.ok(), Some(MarkResult::Ours));
                     let identity = Identity::from_body_id("big", &id);
                     assert_eq!(world.ledger.set_sent(&identity).await.ok(), Some(true));
                 }
@@ -117,7 +122,7 @@ async fn what_may_just_be_sent_is_left_to_its_visibility_timeout_and_does_not_sp
         let world = World::new(settings.variable("TIDEGATE_UNSENT", "release"));
         for number in 0..5 {
             let made = mark(&world, "big", &format!("m-{number}"), Duration::ZERO).await;
-            assert_eq!(made.ok(), Some(Marked::Ours));
+            assert_eq!(made.ok(), Some(MarkResult::Ours));
         }
         world.put("big", &ProducedMail::several("m", 5, 1)).await;
         world.run(20).await;
@@ -147,7 +152,7 @@ async fn what_ses_refused_for_good_or_its_campaigns_hold_kept_back_is_unmarked()
         for letter in &dead {
             let id = letter.message.split('"').nth(3).unwrap_or_default();
             let free = mark(&world, "news", id, Duration::ZERO).await;
-            assert_eq!(free.ok(), Some(Marked::Ours), "merge {merge}: {id} is marked");
+            assert_eq!(free.ok(), Some(MarkResult::Ours), "merge {merge}: {id} is marked");
         }
         assert!(!dead.is_empty() && world.reports().iter().any(|report| report.put_back > 0));
     }

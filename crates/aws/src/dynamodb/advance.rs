@@ -3,14 +3,14 @@
 use tidegate_core::Window;
 use tidegate_delivery::ports::PortError;
 
-use super::Table;
+use super::LedgerTable;
 use super::item::{number, text};
 
 /// `<=`: made twice, where the first answer was lost, it is still made.
 const STILL_NEWEST: &str = "#token = :token AND #window <= :through";
 
 pub(super) async fn advance(
-    table: &Table,
+    table: &LedgerTable,
     token: &str,
     through: Window,
 ) -> Result<bool, PortError> {

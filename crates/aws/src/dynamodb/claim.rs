@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::ReturnValue;
 use tidegate_core::factor::RateFactor;
 use tidegate_delivery::ports::{Claim, ClaimRequest, PortError, Standing};
 
-use super::Table;
+use super::LedgerTable;
 use super::item::{BEFORE, Item, number, text};
 
 /// The right-hand sides are what stood before. The claim before is kept beside the new one, so that
@@ -21,7 +21,7 @@ const ONLY_NEWER: &str = "attribute_not_exists(#window) OR #window < :window";
 
 /// The claim, without the control record and what the parts hold; and the item that it is in.
 pub(super) async fn claim(
-    table: &Table,
+    table: &LedgerTable,
     request: &ClaimRequest,
 ) -> Result<(Claim, Item), PortError> {
     let update = table

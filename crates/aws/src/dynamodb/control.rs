@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use tidegate_core::control::{Control, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
 use tidegate_delivery::ports::{FailureKind, PortError, Standing};
 
-use super::Table;
+use super::LedgerTable;
 use super::find::items;
 use super::item::{Item, KEY, key, number, text};
 use super::read::item_now;
@@ -24,7 +24,7 @@ pub(super) const PAUSE: Duration = Duration::from_millis(15);
 
 /// The record as it was last read or written; none of it is relied on longer than its token stands.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Memory(Arc<Mutex<Option<Remembered>>>);
+pub(super) struct ControlCache(Arc<Mutex<Option<Remembered>>>);
 
 #[derive(Clone, Debug)]
 struct Remembered {
@@ -34,7 +34,7 @@ struct Remembered {
     control: Control,
 }
 
-impl Memory {
+impl ControlCache {
     fn get(&self) -> Option<Remembered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -50,8 +50,8 @@ impl Memory {
 
 /// Puts the control record of `item` into `standing`; of a claim's, not what pollers have no use for.
 pub(super) async fn read(
-    table: &Table,
-    memory: &Memory,
+    table: &LedgerTable,
+    memory: &ControlCache,
     item: &Item,
     is_claim: bool,
     standing: &mut Standing,
@@ -86,8 +86,8 @@ pub(super) async fn read(
 
 /// Adds the members that stand in items of their own; false where one is not the one referred to.
 async fn fill(
-    table: &Table,
-    memory: &Memory,
+    table: &LedgerTable,
+    memory: &ControlCache,
     stored: &mut StoredControl,
     is_claim: bool,
 ) -> Result<bool, PortError> {
@@ -128,7 +128,7 @@ fn page_key(member: &str, page: usize) -> String {
     format!("control#{member}#{page}")
 }
 
-fn refused(table: &Table, why: String) -> PortError {
+fn refused(table: &LedgerTable, why: String) -> PortError {
     PortError {
         operation: "the control record",
         resource: table.name.clone(),
@@ -138,8 +138,8 @@ fn refused(table: &Table, why: String) -> PortError {
 }
 
 pub(super) async fn set_control(
-    table: &Table,
-    memory: &Memory,
+    table: &LedgerTable,
+    memory: &ControlCache,
     version: u64,
     control: &Control,
 ) -> Result<bool, PortError> {
@@ -165,7 +165,7 @@ pub(super) async fn set_control(
 
 /// One write, or where members stand apart one transaction: all of it, or nothing.
 async fn replace(
-    table: &Table,
+    table: &LedgerTable,
     (version, next): (u64, u64),
     token: &str,
     stored: &StoredControl,
@@ -227,7 +227,11 @@ fn written(stored: &StoredControl, next: u64) -> BTreeMap<String, &str> {
 
 /// Makes all updates or none; false where the first one's condition does not hold. Where the answer is lost,
 /// the same token makes the second try a success.
-async fn transact(table: &Table, token: &str, updates: Vec<Update>) -> Result<bool, PortError> {
+async fn transact(
+    table: &LedgerTable,
+    token: &str,
+    updates: Vec<Update>,
+) -> Result<bool, PortError> {
     let updates: Vec<_> = updates
         .into_iter()
         .map(|update| TransactWriteItem::builder().update(update).build())

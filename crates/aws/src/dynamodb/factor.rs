@@ -3,10 +3,10 @@
 use tidegate_core::factor::RateFactor;
 use tidegate_delivery::ports::PortError;
 
-use super::Table;
+use super::LedgerTable;
 
 pub(super) async fn set_factor(
-    table: &Table,
+    table: &LedgerTable,
     from: RateFactor,
     to: RateFactor,
 ) -> Result<bool, PortError> {

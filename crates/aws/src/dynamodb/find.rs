@@ -8,7 +8,7 @@ use tidegate_core::deduplication::Mark;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{FailureKind, PortError};
 
-use super::Table;
+use super::LedgerTable;
 use super::item::{Item, KEY, text};
 use super::mark::{key_of, read};
 use crate::error::port_error;
@@ -20,7 +20,7 @@ const TRIES: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) async fn find(
-    table: &Table,
+    table: &LedgerTable,
     identities: &[Identity],
 ) -> Result<Vec<Option<Mark>>, PortError> {
     let keys: Vec<String> = identities.iter().map(key_of).collect();
@@ -32,7 +32,7 @@ pub(super) async fn find(
 
 /// The items that are there, by key.
 pub(super) async fn items(
-    table: &Table,
+    table: &LedgerTable,
     keys: BTreeSet<&String>,
 ) -> Result<HashMap<String, Item>, PortError> {
     let key = |key: &&String| Item::from([(KEY.to_owned(), text(key.as_str()))]);
@@ -57,7 +57,7 @@ pub(super) async fn items(
 }
 
 /// Asks once: the items, and the keys that the service did not get to.
-async fn ask(table: &Table, keys: Vec<Item>) -> Result<(Vec<Item>, Vec<Item>), PortError> {
+async fn ask(table: &LedgerTable, keys: Vec<Item>) -> Result<(Vec<Item>, Vec<Item>), PortError> {
     let asked = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
     let asked = asked.map_err(|error| PortError {
         operation: OPERATION,

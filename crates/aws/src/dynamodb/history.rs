@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use tidegate_core::control::ChangeRecord;
 use tidegate_delivery::ports::{CHANGES_KEPT, PortError};
 
-use super::Table;
+use super::LedgerTable;
 use super::item::{Item, KEY, text};
 use crate::error::port_error;
 
@@ -13,7 +13,7 @@ const HISTORY: &str = "history";
 const CHANGES: &str = "changes";
 
 /// Puts a change before the others, and then takes away those beyond what is kept.
-pub(super) async fn add(table: &Table, change: &ChangeRecord) -> Result<(), PortError> {
+pub(super) async fn add(table: &LedgerTable, change: &ChangeRecord) -> Result<(), PortError> {
     const ADD: &str = "SET changes = list_append(:new, if_not_exists(changes, :none))";
     let none = AttributeValue::L(Vec::new());
     let update = table
@@ -43,7 +43,7 @@ pub(super) async fn add(table: &Table, change: &ChangeRecord) -> Result<(), Port
 }
 
 /// The changes, the newest first; what cannot be read is left out: it is no ground for any decision.
-pub(super) async fn changes(table: &Table) -> Result<Vec<ChangeRecord>, PortError> {
+pub(super) async fn changes(table: &LedgerTable) -> Result<Vec<ChangeRecord>, PortError> {
     let call = table.client.get_item().table_name(&table.name).key(KEY, text(HISTORY));
     let answer = call.consistent_read(true).send().await;
     let answer = answer.map_err(|error| port_error("GetItem", &table.name, error))?;

@@ -13,7 +13,7 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
 
-use super::Table;
+use super::LedgerTable;
 use super::control::{PAUSE, TRIES};
 use crate::error::port_error;
 
@@ -60,13 +60,13 @@ pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
     factor: "prev_factor",
 };
 
-impl Table {
+impl LedgerTable {
     /// An update of the item, made where `condition` holds; where not, the item is shown.
     pub(super) fn update(&self, update: &str, condition: &str) -> UpdateItemFluentBuilder {
         self.update_of(key(), update, condition)
     }
 
-    /// As [`Table::update`], of the item with this key.
+    /// As [`LedgerTable::update`], of the item with this key.
     pub(super) fn update_of(
         &self,
         key: AttributeValue,
@@ -103,8 +103,8 @@ impl Table {
         Ok(Err(Item::new()))
     }
 
-    pub(super) fn reader<'a>(&'a self, item: &'a Item) -> Reader<'a> {
-        Reader { table: self, item }
+    pub(super) fn reader<'a>(&'a self, item: &'a Item) -> ItemReader<'a> {
+        ItemReader { table: self, item }
     }
 
     pub(super) fn json(&self, value: &impl Serialize) -> Result<AttributeValue, PortError> {
@@ -129,12 +129,12 @@ fn shown(value: Option<&AttributeValue>) -> String {
 
 /// Reads the item. An attribute that is there and cannot be read is an error: what it says is not
 /// known, so nothing may be sent.
-pub(super) struct Reader<'a> {
-    table: &'a Table,
+pub(super) struct ItemReader<'a> {
+    table: &'a LedgerTable,
     item: &'a Item,
 }
 
-impl Reader<'_> {
+impl ItemReader<'_> {
     pub(super) fn unreadable(&self, name: &str) -> PortError {
         PortError {
             operation: "reading the item",

@@ -3,10 +3,10 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity, group_id};
-use tidegate_delivery::ports::{MarkRequest, Marked, PortError};
+use tidegate_delivery::ports::{MarkRequest, MarkResult, PortError};
 
-use super::Table;
-use super::item::{Reader, number, text};
+use super::LedgerTable;
+use super::item::{ItemReader, number, text};
 
 const MARK: &str = "SET #state = :sending, #token = :token, pass = :pass, since = :since, \
     expires_at = :expires_at";
@@ -24,7 +24,10 @@ pub(super) fn key_of(identity: &Identity) -> String {
     format!("mail#{}", group_id(identity))
 }
 
-pub(super) async fn mark(table: &Table, request: &MarkRequest) -> Result<Marked, PortError> {
+pub(super) async fn mark(
+    table: &LedgerTable,
+    request: &MarkRequest,
+) -> Result<MarkResult, PortError> {
     let condition = if request.replaces.is_some() { REPLACED } else { UNMARKED };
     let seconds = |at: tidegate_core::Timestamp| number(&(at.as_millis() / 1_000));
     let mut update = table
@@ -40,13 +43,13 @@ pub(super) async fn mark(table: &Table, request: &MarkRequest) -> Result<Marked,
     if let Some(replaced) = &request.replaces {
         update = update.expression_attribute_values(":replaced", text(replaced));
     }
-    let Err(item) = table.make(update).await? else { return Ok(Marked::Ours) };
+    let Err(item) = table.make(update).await? else { return Ok(MarkResult::Ours) };
     let found = read(&table.reader(&item))?;
     // Our own write, whose answer was lost.
-    Ok(if found.token == request.token { Marked::Ours } else { Marked::Found(found) })
+    Ok(if found.token == request.token { MarkResult::Ours } else { MarkResult::Found(found) })
 }
 
-pub(super) fn read(reader: &Reader<'_>) -> Result<Mark, PortError> {
+pub(super) fn read(reader: &ItemReader<'_>) -> Result<Mark, PortError> {
     let unreadable = |name| move || reader.unreadable(name);
     let state = [MarkState::Sending, MarkState::Sent, MarkState::Parked]
         .into_iter()

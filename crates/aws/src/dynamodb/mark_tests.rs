@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 use tidegate_core::Timestamp;
 use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
-use tidegate_delivery::ports::{FailureKind, MarkRequest, Marked, Marks as _};
+use tidegate_delivery::ports::{FailureKind, MarkRequest, MarkResult, Marks as _};
 
 use super::DynamoLedger;
 use super::tests::{condition_failed, ledger, ok};
-use crate::fake::Answer;
+use crate::fake::FakeAnswer;
 
 fn identity() -> Identity {
     Identity::from_body_id("news", "7")
@@ -35,7 +35,7 @@ fn item(token: &str, state: &str) -> Value {
 #[tokio::test]
 async fn a_mail_is_marked_where_no_mark_stands_or_one_that_has_expired() {
     let (fake, ledger) = ledger([ok(&json!({}))]);
-    assert_eq!(ledger.mark(&request()).await.unwrap(), Marked::Ours);
+    assert_eq!(ledger.mark(&request()).await.unwrap(), MarkResult::Ours);
     let asked = fake.seen().remove(0).body;
     // As `printf 'news/id/7' | sha256sum` says.
     let key = "mail#b61e93ee2b18b90c8cfe75f2eb1e500b3901b617b7bdf733f34ad37e1bef4d89";
@@ -57,10 +57,10 @@ async fn a_mark_that_stands_is_shown_and_ones_own_is_ones_own() {
         let (_, ledger) = ledger([condition_failed(&item("another's", text))]);
         let since = EpochMillis::new(1_795_206_000_125);
         let found = Mark { state, token: "another's".to_owned(), pass: 1, since };
-        assert_eq!(ledger.mark(&request()).await.unwrap(), Marked::Found(found));
+        assert_eq!(ledger.mark(&request()).await.unwrap(), MarkResult::Found(found));
     }
-    let (fake, ledger) = ledger([Answer::Break, condition_failed(&item("mine", "sending"))]);
-    assert_eq!(ledger.mark(&request()).await.unwrap(), Marked::Ours);
+    let (fake, ledger) = ledger([FakeAnswer::Break, condition_failed(&item("mine", "sending"))]);
+    assert_eq!(ledger.mark(&request()).await.unwrap(), MarkResult::Ours);
     assert_eq!(fake.seen().len(), 2);
 }
 
@@ -68,7 +68,7 @@ async fn a_mark_that_stands_is_shown_and_ones_own_is_ones_own() {
 async fn a_mark_takes_the_place_of_the_one_that_was_found() {
     let (fake, ledger) = ledger([ok(&json!({}))]);
     let request = MarkRequest { replaces: Some("crashed".to_owned()), ..request() };
-    assert_eq!(ledger.mark(&request).await.unwrap(), Marked::Ours);
+    assert_eq!(ledger.mark(&request).await.unwrap(), MarkResult::Ours);
     let asked = fake.seen().remove(0).body;
     let condition = "attribute_not_exists(pk) OR expires_at <= :now OR #token = :replaced";
     assert_eq!(asked["ConditionExpression"], condition);
@@ -117,7 +117,7 @@ async fn a_mark_that_cannot_be_read_is_an_error_with_the_attributes_name() {
 }
 
 /// The items of a table as `BatchGetItem` gives them, and the keys it did not get to.
-fn batch(items: &[Value], rest: &[Value]) -> Answer {
+fn batch(items: &[Value], rest: &[Value]) -> FakeAnswer {
     let unprocessed = if rest.is_empty() { json!({}) } else { json!({"tidegate": {"Keys": rest}}) };
     ok(&json!({"Responses": {"tidegate": items}, "UnprocessedKeys": unprocessed}))
 }

@@ -70,12 +70,12 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_core::parts::MOST_PARTS;
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, FailureKind, History, Ledger, LedgerReport, MarkRequest, Marked, Marks,
-    PortError, Standing,
+    Claim, ClaimRequest, FailureKind, History, Ledger, LedgerReport, MarkRequest, MarkResult,
+    Marks, PortError, Standing,
 };
 use tokio::time::timeout;
 
-use crate::wire::Errand;
+use crate::wire::RequestKind;
 
 /// What a claim may take in all: what comes later would be late for its window.
 const CLAIM_TIMEOUT: Duration = Duration::from_millis(300);
@@ -88,23 +88,23 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The ledger, in a `DynamoDB` table whose partition key is `pk`, a string.
 #[derive(Clone, Debug)]
 pub struct DynamoLedger {
-    table: Table,
+    table: LedgerTable,
     /// Hurried, for what a window waits for.
-    urgent: Table,
+    urgent: LedgerTable,
     /// How many parts there were at the last look: so many are asked for with the next claim.
     parts: Arc<AtomicU32>,
     /// The control record as it was last read or written.
-    control: control::Memory,
+    control: control::ControlCache,
 }
 
 /// A table and how it is reached.
 #[derive(Clone, Debug)]
-struct Table {
+struct LedgerTable {
     client: Client,
     name: String,
 }
 
-impl Table {
+impl LedgerTable {
     fn timed_out(&self) -> PortError {
         PortError {
             operation: "BatchGetItem",
@@ -124,7 +124,7 @@ impl DynamoLedger {
             let timeouts = timeouts.operation_timeout(whole).operation_attempt_timeout(attempt);
             let config = client.config().to_builder().retry_config(retries);
             let client = Client::from_conf(config.timeout_config(timeouts.build()).build());
-            Table { client, name: name.clone() }
+            LedgerTable { client, name: name.clone() }
         };
         let hurried = RetryConfig::standard()
             .with_max_attempts(3)
@@ -134,7 +134,7 @@ impl DynamoLedger {
             table: reached(RetryConfig::standard(), TIMEOUT, ATTEMPT_TIMEOUT),
             urgent: reached(hurried, CLAIM_TIMEOUT, CLAIM_ATTEMPT_TIMEOUT),
             parts: Arc::new(AtomicU32::new(MOST_PARTS)),
-            control: control::Memory::default(),
+            control: control::ControlCache::default(),
         }
     }
 }
@@ -142,10 +142,10 @@ impl DynamoLedger {
 impl DynamoLedger {
     /// Opens up to `connections` connections without sending anything; a failure shows at the first call.
     pub async fn warm(&self, connections: usize) {
-        let Table { client, name } = &self.urgent;
+        let LedgerTable { client, name } = &self.urgent;
         let call = client.get_item().table_name(name).key(item::KEY, item::key());
         // The wire answers every such request with an error.
-        let _ = call.customize().interceptor(Errand::Warm(connections)).send().await;
+        let _ = call.customize().interceptor(RequestKind::Warm(connections)).send().await;
     }
 }
 
@@ -202,7 +202,7 @@ impl History for DynamoLedger {
 }
 
 impl Marks for DynamoLedger {
-    async fn mark(&self, request: &MarkRequest) -> Result<Marked, PortError> {
+    async fn mark(&self, request: &MarkRequest) -> Result<MarkResult, PortError> {
         mark::mark(&self.urgent, request).await
     }
 

@@ -10,9 +10,9 @@ use tidegate_core::Window;
 use tidegate_core::parts::{KEPT, MOST_PARTS, counters_of};
 use tidegate_delivery::ports::{Idle, LedgerReport, Part, PartChange, PortError, Standing};
 
-use super::Table;
+use super::LedgerTable;
 use super::find::items;
-use super::item::{Item, Reader, number, text};
+use super::item::{Item, ItemReader, number, text};
 
 /// What the names of a part's attributes begin with: a counter's, an empty queue's, a gone campaign's.
 const COUNTER: &str = "n.";
@@ -40,7 +40,7 @@ pub(super) struct Parts {
 }
 
 /// Reads all parts, in one call where `known` says how many there are.
-pub(super) async fn read(table: &Table, known: &AtomicU32) -> Result<Parts, PortError> {
+pub(super) async fn read(table: &LedgerTable, known: &AtomicU32) -> Result<Parts, PortError> {
     let asked = known.load(Ordering::Relaxed);
     let mut parts = Parts { items: ask(table, 0..asked).await?, count: 1 };
     if let Some(first) = parts.items.get(&0) {
@@ -55,7 +55,7 @@ pub(super) async fn read(table: &Table, known: &AtomicU32) -> Result<Parts, Port
 }
 
 async fn ask(
-    table: &Table,
+    table: &LedgerTable,
     places: std::ops::Range<u32>,
 ) -> Result<BTreeMap<u32, Item>, PortError> {
     let keys: Vec<(u32, String)> = places.map(|place| (place, key_of(place))).collect();
@@ -69,7 +69,7 @@ impl Parts {
     /// expired.
     pub(super) fn beside(
         &self,
-        table: &Table,
+        table: &LedgerTable,
         mut standing: Standing,
         now: Window,
     ) -> Result<Standing, PortError> {
@@ -90,7 +90,7 @@ impl Parts {
     }
 }
 
-fn part(reader: &Reader<'_>, item: &Item) -> Result<Part, PortError> {
+fn part(reader: &ItemReader<'_>, item: &Item) -> Result<Part, PortError> {
     let mut part = Part::default();
     for name in item.keys() {
         if let Some(counter) = name.strip_prefix(COUNTER) {
@@ -115,16 +115,18 @@ fn idle_of(text: &str) -> Option<Idle> {
 }
 
 /// A change of one attribute.
-enum Change {
+enum AttributeChange {
     Add(String, i64),
     Set(String, AttributeValue),
     Remove(String),
 }
 
 /// Adds a report: one write a part, side by side.
-pub(super) async fn report(table: &Table, report: &LedgerReport) -> Result<(), PortError> {
+pub(super) async fn report(table: &LedgerTable, report: &LedgerReport) -> Result<(), PortError> {
     let mut parts = report.by_part();
-    if report.looks != tidegate_core::idle::Looks::default() || parts.keys().any(|part| *part > 0) {
+    if report.looks != tidegate_core::idle::QueueChecks::default()
+        || parts.keys().any(|part| *part > 0)
+    {
         parts.entry(0).or_default();
     }
     let writes = parts.into_iter().map(async |(place, change)| {
@@ -138,37 +140,38 @@ pub(super) async fn report(table: &Table, report: &LedgerReport) -> Result<(), P
     join_all(writes).await.into_iter().collect()
 }
 
-fn changes(change: PartChange) -> Vec<Change> {
+fn changes(change: PartChange) -> Vec<AttributeChange> {
     let counters = change.counters.into_iter();
-    let counters = counters.map(|(name, added)| Change::Add(format!("{COUNTER}{name}"), added));
+    let counters =
+        counters.map(|(name, added)| AttributeChange::Add(format!("{COUNTER}{name}"), added));
     let idle = change.idle.into_iter().map(|(queue, idle)| {
         let name = format!("{IDLE}{queue}");
         match idle {
             Some(Idle { until, pause }) => {
-                Change::Set(name, text(format!("{} {pause}", until.epoch_second())))
+                AttributeChange::Set(name, text(format!("{} {pause}", until.epoch_second())))
             }
-            None => Change::Remove(name),
+            None => AttributeChange::Remove(name),
         }
     });
     let left = change.left.into_iter().map(|(campaign, at)| {
         let name = format!("{LEFT}{campaign}");
         at.map_or_else(
-            || Change::Remove(name.clone()),
-            |at| Change::Set(name.clone(), number(&at.epoch_second())),
+            || AttributeChange::Remove(name.clone()),
+            |at| AttributeChange::Set(name.clone(), number(&at.epoch_second())),
         )
     });
     let past = change.past.iter().flat_map(|campaign| {
         let counters = counters_of(campaign).map(|counter| format!("{COUNTER}{counter}"));
-        counters.chain([format!("{IDLE}{campaign}")]).map(Change::Remove)
+        counters.chain([format!("{IDLE}{campaign}")]).map(AttributeChange::Remove)
     });
     counters.chain(idle).chain(left).chain(past).collect()
 }
 
 /// What a write to this part says beside its changes: part 0 stays, the others expire.
-fn beside(report: &LedgerReport, place: u32) -> Vec<Change> {
+fn beside(report: &LedgerReport, place: u32) -> Vec<AttributeChange> {
     if place > 0 {
         let expires = report.window.epoch_second() + KEPT.as_secs();
-        return vec![Change::Set(EXPIRES.to_owned(), number(&expires))];
+        return vec![AttributeChange::Set(EXPIRES.to_owned(), number(&expires))];
     }
     let parts = u64::from(report.upkeep.parts);
     let window = |window: Option<Window>| window.map(Window::epoch_second);
@@ -177,24 +180,29 @@ fn beside(report: &LedgerReport, place: u32) -> Vec<Change> {
         (LAST_FIND, window(report.looks.found)),
         (LAST_EMPTY, window(report.looks.empty)),
     ];
-    let set =
-        |(name, value): (&str, Option<u64>)| Some(Change::Set(name.to_owned(), number(&value?)));
+    let set = |(name, value): (&str, Option<u64>)| {
+        Some(AttributeChange::Set(name.to_owned(), number(&value?)))
+    };
     all.into_iter().filter_map(set).collect()
 }
 
 /// Makes changes once, however often it is tried: a retry whose first write arrived finds its own token
 /// (unless another report came between the two; then it is counted twice).
-async fn write(table: &Table, place: u32, changes: &[Change]) -> Result<(), PortError> {
+async fn write(
+    table: &LedgerTable,
+    place: u32,
+    changes: &[AttributeChange],
+) -> Result<(), PortError> {
     let (mut set, mut remove, mut add) =
         ("SET last_report = :token".to_owned(), String::new(), String::new());
     for (index, change) in changes.iter().enumerate() {
         // Writing to a string cannot fail.
         let _ = match change {
-            Change::Set(..) => write!(set, ", #{index} = :{index}"),
-            Change::Remove(_) => {
+            AttributeChange::Set(..) => write!(set, ", #{index} = :{index}"),
+            AttributeChange::Remove(_) => {
                 write!(remove, "{} #{index}", if remove.is_empty() { " REMOVE" } else { "," })
             }
-            Change::Add(..) => {
+            AttributeChange::Add(..) => {
                 write!(add, "{} #{index} :{index}", if add.is_empty() { " ADD" } else { "," })
             }
         };
@@ -205,12 +213,14 @@ async fn write(table: &Table, place: u32, changes: &[Change]) -> Result<(), Port
         .update_of(text(key_of(place)), &format!("{set}{remove}{add}"), condition)
         .expression_attribute_values(":token", text(token));
     for (index, change) in changes.iter().enumerate() {
-        let (Change::Set(name, _) | Change::Remove(name) | Change::Add(name, _)) = change;
+        let (AttributeChange::Set(name, _)
+        | AttributeChange::Remove(name)
+        | AttributeChange::Add(name, _)) = change;
         call = call.expression_attribute_names(format!("#{index}"), name);
         let value = match change {
-            Change::Set(_, value) => Some(value.clone()),
-            Change::Add(_, added) => Some(number(added)),
-            Change::Remove(_) => None,
+            AttributeChange::Set(_, value) => Some(value.clone()),
+            AttributeChange::Add(_, added) => Some(number(added)),
+            AttributeChange::Remove(_) => None,
         };
         if let Some(value) = value {
             call = call.expression_attribute_values(format!(":{index}"), value);

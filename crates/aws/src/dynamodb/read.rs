@@ -2,14 +2,14 @@
 
 use tidegate_delivery::ports::PortError;
 
-use super::Table;
+use super::LedgerTable;
 use super::item::{Item, KEY, key};
 use crate::error::port_error;
 
 const OPERATION: &str = "GetItem";
 
 /// The claim's item as it is now.
-pub(super) async fn item_now(table: &Table) -> Result<Item, PortError> {
+pub(super) async fn item_now(table: &LedgerTable) -> Result<Item, PortError> {
     let call = table.client.get_item().table_name(&table.name).key(KEY, key());
     let answer = call.consistent_read(true).send().await;
     let answer = answer.map_err(|error| port_error(OPERATION, &table.name, error))?;

@@ -4,12 +4,12 @@ use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::PortError;
 
-use super::Table;
+use super::LedgerTable;
 use super::item::{number, text};
 use super::mark::mail;
 
 /// It was sent, whoever has marked it meanwhile.
-pub(super) async fn set_sent(table: &Table, identity: &Identity) -> Result<bool, PortError> {
+pub(super) async fn set_sent(table: &LedgerTable, identity: &Identity) -> Result<bool, PortError> {
     let update = table
         .update_of(mail(identity), "SET #state = :sent", "attribute_exists(pk)")
         .expression_attribute_names("#state", "state")
@@ -18,7 +18,7 @@ pub(super) async fn set_sent(table: &Table, identity: &Identity) -> Result<bool,
 }
 
 pub(super) async fn set_parked(
-    table: &Table,
+    table: &LedgerTable,
     identity: &Identity,
     token: &str,
     pass: u32,

@@ -7,7 +7,7 @@ use tidegate_core::config::Campaign;
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyReading;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::idle::Looks;
+use tidegate_core::idle::QueueChecks;
 use tidegate_core::parts::Upkeep;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{FailureKind, Idle, PreviousClaim};
@@ -15,16 +15,19 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::error::in_full;
-use crate::fake::{Answer, Fake, Seen};
+use crate::fake::{Fake, FakeAnswer, SeenRequest};
 
-pub(super) fn ledger(answers: impl IntoIterator<Item = Answer>) -> (Fake, DynamoLedger) {
+pub(super) fn ledger(answers: impl IntoIterator<Item = FakeAnswer>) -> (Fake, DynamoLedger) {
     let fake = Fake::new(answers);
     let ledger = DynamoLedger::new(&fake.dynamodb(), "tidegate");
     (fake, ledger)
 }
 
 /// A ledger in which these parts stand beside the item that `answers` are about.
-fn ledger_of(parts: &[Value], answers: impl IntoIterator<Item = Answer>) -> (Fake, DynamoLedger) {
+fn ledger_of(
+    parts: &[Value],
+    answers: impl IntoIterator<Item = FakeAnswer>,
+) -> (Fake, DynamoLedger) {
     let parts = json!({"Responses": {"tidegate": parts}});
     let fake = Fake::new(answers).always("BatchGetItem", &parts);
     let ledger = DynamoLedger::new(&fake.dynamodb(), "tidegate");
@@ -41,14 +44,14 @@ fn part() -> Value {
     })
 }
 
-pub(super) fn ok(body: &Value) -> Answer {
-    Answer::Http(200, &[], body.to_string())
+pub(super) fn ok(body: &Value) -> FakeAnswer {
+    FakeAnswer::Http(200, &[], body.to_string())
 }
 
 /// As the service says it, with the item that did not meet the condition.
-pub(super) fn condition_failed(item: &Value) -> Answer {
+pub(super) fn condition_failed(item: &Value) -> FakeAnswer {
     let (status, body) = condition_body(item);
-    Answer::Http(status, &[], body)
+    FakeAnswer::Http(status, &[], body)
 }
 
 fn condition_body(item: &Value) -> (u16, String) {
@@ -106,7 +109,7 @@ fn standing() -> Standing {
             .map(|(name, sum)| (name.to_owned(), sum))
             .into(),
         idle: [("spring".to_owned(), Idle { until: window(105), pause: 4 })].into(),
-        looks: Looks { found: Some(window(70)), empty: None },
+        looks: QueueChecks { found: Some(window(70)), empty: None },
         parts: 1,
         left: [("fall".to_owned(), window(60))].into(),
     }
@@ -140,14 +143,15 @@ async fn the_first_claim_has_none_before_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_answer_was_lost_is_ours_and_knows_the_claim_before() {
-    let (fake, first) = ledger_of(&[part()], [Answer::Break, condition_failed(&claimed_item())]);
+    let (fake, first) =
+        ledger_of(&[part()], [FakeAnswer::Break, condition_failed(&claimed_item())]);
     assert_eq!(first.claim(&request()).await.unwrap(), Claim::Claimed(standing()));
     assert_eq!(fake.seen().len(), 2);
     // The factor was changed meanwhile: the window is served as it was claimed, which the next knows.
     let mut changed = claimed_item();
     let capped = RateFactor::default().capped(Rate::per_second(3.0).ok());
     changed["factor"] = json!({"S": serde_json::to_string(&capped).unwrap()});
-    let (_, ledger) = ledger_of(&[part()], [Answer::Break, condition_failed(&changed)]);
+    let (_, ledger) = ledger_of(&[part()], [FakeAnswer::Break, condition_failed(&changed)]);
     let Claim::Claimed(found) = ledger.claim(&request()).await.unwrap() else { panic!("taken") };
     assert_eq!(found.factor, standing().factor);
 }
@@ -168,7 +172,8 @@ async fn a_window_that_another_claimed_is_taken_and_owed_where_that_one_advanced
 
 #[tokio::test(start_paused = true)]
 async fn a_ledger_out_of_reach_fails_a_claim_within_300_ms() {
-    let (_, silent) = ledger_of(&[], [Answer::Silence, Answer::Silence, Answer::Silence]);
+    let (_, silent) =
+        ledger_of(&[], [FakeAnswer::Silence, FakeAnswer::Silence, FakeAnswer::Silence]);
     let began = Instant::now();
     let error = silent.claim(&request()).await.unwrap_err();
     assert_eq!(error.kind, FailureKind::TimedOut);
@@ -186,7 +191,7 @@ async fn a_ledger_out_of_reach_fails_a_claim_within_300_ms() {
 async fn a_missing_table_and_a_refused_key_are_told_apart_by_name() {
     let missing = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"Requested resource not found"}"#;
     let denied = r#"{"__type":"com.amazon.coral.service#UnrecognizedClientException","message":"The security token included in the request is invalid."}"#;
-    let answer = |body: &str| Answer::Http(400, &[], body.to_owned());
+    let answer = |body: &str| FakeAnswer::Http(400, &[], body.to_owned());
     let (_, ledger) = ledger_of(&[], [answer(missing), answer(missing), answer(denied)]);
     let error = ledger.claim(&request()).await.unwrap_err();
     assert_eq!(error.to_string(), "UpdateItem on tidegate failed: it does not exist");
@@ -238,7 +243,7 @@ async fn reading_shows_the_newest_claim_as_the_one_before_the_next() {
     assert_eq!(fake.seen()[0].body["ConsistentRead"], true);
 }
 
-fn reported(seen: &Seen) -> BTreeMap<String, i64> {
+fn reported(seen: &SeenRequest) -> BTreeMap<String, i64> {
     let (names, values) =
         (&seen.body["ExpressionAttributeNames"], &seen.body["ExpressionAttributeValues"]);
     let update = seen.body["UpdateExpression"].as_str().unwrap();
@@ -253,7 +258,7 @@ fn reported(seen: &Seen) -> BTreeMap<String, i64> {
 }
 
 /// What a write sets, by attribute.
-fn set_in(seen: &Seen) -> BTreeMap<String, Value> {
+fn set_in(seen: &SeenRequest) -> BTreeMap<String, Value> {
     let update = seen.body["UpdateExpression"].as_str().unwrap();
     let set = update.split(" REMOVE ").next().unwrap().split(" ADD ").next().unwrap();
     let pairs = set.strip_prefix("SET ").unwrap().split(", ").filter_map(|it| it.split_once(" = "));
@@ -272,7 +277,7 @@ async fn a_report_adds_its_counters_once_each_in_as_many_writes_as_they_need() {
     let report = LedgerReport {
         counters: counters.clone(),
         idle,
-        looks: Looks { found: Some(window(7)), empty: None },
+        looks: QueueChecks { found: Some(window(7)), empty: None },
         ..LedgerReport::default()
     };
     ledger.report(&report).await.unwrap();
@@ -282,7 +287,7 @@ async fn a_report_adds_its_counters_once_each_in_as_many_writes_as_they_need() {
     for write in &seen {
         assert!(write.body["UpdateExpression"].as_str().unwrap().len() <= 4_096);
     }
-    let set = |seen: &Seen, name: &str| set_in(seen).get(name).cloned();
+    let set = |seen: &SeenRequest, name: &str| set_in(seen).get(name).cloned();
     let idles: Vec<_> = seen.iter().map(|seen| set(seen, "idle.spring")).collect();
     assert_eq!(idles, [None, Some(json!({"S": "9 2"}))]);
     let found = (set(&seen[1], "last_find"), set(&seen[1], "last_empty"));
@@ -305,12 +310,12 @@ async fn an_empty_report_writes_nothing_and_idle_alone_is_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_report_whose_answer_was_lost_is_not_added_twice() {
-    let (fake, ledger) = ledger([Answer::Break, condition_failed(&claimed_item())]);
+    let (fake, ledger) = ledger([FakeAnswer::Break, condition_failed(&claimed_item())]);
     let report =
         LedgerReport { counters: [("sent".to_owned(), 3)].into(), ..LedgerReport::default() };
     ledger.report(&report).await.unwrap();
     let seen = fake.seen();
-    let token = |seen: &Seen| seen.body["ExpressionAttributeValues"][":token"].clone();
+    let token = |seen: &SeenRequest| seen.body["ExpressionAttributeValues"][":token"].clone();
     assert_eq!((seen.len(), token(&seen[0])), (2, token(&seen[1])));
     let condition = "attribute_not_exists(last_report) OR last_report <> :token";
     assert_eq!(seen[1].body["ConditionExpression"], condition);
@@ -363,7 +368,7 @@ async fn a_change_of_the_control_record_whose_answer_was_lost_is_made() {
         let token = asked["ExpressionAttributeValues"][":token"].clone();
         condition_body(&json!({"control_version": {"N": "5"}, "control_token": token}))
     };
-    let (fake, ledger) = ledger([Answer::Break, Answer::Of(made)]);
+    let (fake, ledger) = ledger([FakeAnswer::Break, FakeAnswer::Of(made)]);
     assert!(ledger.set_control(4, &Control::default()).await.unwrap());
     assert_eq!(fake.seen().len(), 2);
 }

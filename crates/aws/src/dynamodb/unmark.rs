@@ -5,7 +5,7 @@ use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::PortError;
 
-use super::Table;
+use super::LedgerTable;
 use super::item::{KEY, text};
 use super::mark::mail;
 use crate::error::port_error;
@@ -13,7 +13,7 @@ use crate::error::port_error;
 const OPERATION: &str = "DeleteItem";
 
 pub(super) async fn unmark(
-    table: &Table,
+    table: &LedgerTable,
     identity: &Identity,
     token: &str,
 ) -> Result<bool, PortError> {

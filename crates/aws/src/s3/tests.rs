@@ -1,7 +1,7 @@
 use tidegate_delivery::ports::FailureKind;
 
 use super::*;
-use crate::fake::{Answer, Fake};
+use crate::fake::{Fake, FakeAnswer};
 
 fn deferral(fake: &Fake) -> S3DeferralStore {
     S3DeferralStore::new(&fake.s3(), Location::parse("s3://tides/deferral").unwrap())
@@ -61,8 +61,8 @@ async fn a_write_of_ones_own_that_was_answered_late_is_success() {
     for (stands, expected) in [(ours.clone(), true), (Progress::default(), false)] {
         let body = serde_json::to_string(&stands).unwrap();
         let fake = Fake::new([
-            Answer::Http(412, &[], OUTRUN.to_owned()),
-            Answer::Http(200, &[("etag", "\"7\"")], body),
+            FakeAnswer::Http(412, &[], OUTRUN.to_owned()),
+            FakeAnswer::Http(200, &[("etag", "\"7\"")], body),
         ]);
         let written = deferral(&fake)
             .set_progress(&name(), &ours, Some(&Version::new("\"6\"")))
@@ -72,7 +72,7 @@ async fn a_write_of_ones_own_that_was_answered_late_is_success() {
         let seen = fake.seen();
         assert_eq!(seen[0].header("if-match"), Some("\"6\""));
     }
-    let fake = Fake::new([Answer::Http(200, &[("etag", "\"1\"")], String::new())]);
+    let fake = Fake::new([FakeAnswer::Http(200, &[("etag", "\"1\"")], String::new())]);
     let written = deferral(&fake).set_progress(&name(), &ours, None).await.unwrap();
     assert_eq!(written, Some(Version::new("\"1\"")));
     assert_eq!(fake.seen()[0].header("if-none-match"), Some("*"));

@@ -17,8 +17,8 @@ pub(super) struct Request<'a> {
     destination: Destination,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reply_to_addresses: Vec<String>,
-    content: Content<'a>,
-    email_tags: Vec<Named<'a>>,
+    content: SesContent<'a>,
+    email_tags: Vec<NamedValue<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     configuration_set_name: Option<&'a str>,
 }
@@ -34,50 +34,50 @@ struct Destination {
 }
 
 #[derive(Serialize)]
-enum Content<'a> {
+enum SesContent<'a> {
     #[serde(rename_all = "PascalCase")]
     Simple {
-        subject: Words<&'a str>,
-        body: Body<'a>,
+        subject: TextPart<&'a str>,
+        body: ContentBody<'a>,
         #[serde(flatten)]
-        beside: Beside<'a>,
+        beside: HeadersAndAttachments<'a>,
     },
     #[serde(rename_all = "PascalCase")]
     Template {
         template_name: &'a str,
         template_data: Text<'a>,
         #[serde(flatten)]
-        beside: Beside<'a>,
+        beside: HeadersAndAttachments<'a>,
     },
 }
 
 /// What stands beside either content.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Beside<'a> {
+struct HeadersAndAttachments<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    headers: Vec<Named<'a>>,
+    headers: Vec<NamedValue<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    attachments: Vec<Attachment<'a>>,
+    attachments: Vec<AttachmentBody<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Body<'a> {
+struct ContentBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<Words<&'a TextLiteral>>,
+    text: Option<TextPart<&'a TextLiteral>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    html: Option<Words<&'a TextLiteral>>,
+    html: Option<TextPart<&'a TextLiteral>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Words<T> {
+struct TextPart<T> {
     data: T,
     charset: &'static str,
 }
 
-impl<'a, T: ?Sized> Words<&'a T> {
+impl<'a, T: ?Sized> TextPart<&'a T> {
     fn of(data: &'a T) -> Self {
         // Without it SES reads 7-bit ASCII.
         Self { data, charset: "UTF-8" }
@@ -86,14 +86,14 @@ impl<'a, T: ?Sized> Words<&'a T> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Named<'a> {
+struct NamedValue<'a> {
     name: &'a str,
     value: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Attachment<'a> {
+struct AttachmentBody<'a> {
     file_name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<&'a str>,
@@ -135,32 +135,36 @@ fn addresses(addresses: &[Address]) -> Vec<String> {
     addresses.iter().map(Address::header_value).collect()
 }
 
-fn content(email: &Email) -> Content<'_> {
-    let headers = email.headers().map(|(name, value)| Named { name, value: value.into() });
-    let attachments = email.attachments().iter().map(Attachment::of);
-    let beside = Beside { headers: headers.collect(), attachments: attachments.collect() };
+fn content(email: &Email) -> SesContent<'_> {
+    let headers = email.headers().map(|(name, value)| NamedValue { name, value: value.into() });
+    let attachments = email.attachments().iter().map(AttachmentBody::of);
+    let beside =
+        HeadersAndAttachments { headers: headers.collect(), attachments: attachments.collect() };
     match email.content() {
-        email::Content::Simple { subject, text: plain, html } => Content::Simple {
-            subject: Words::of(subject),
-            body: Body { text: plain.as_ref().map(Words::of), html: html.as_ref().map(Words::of) },
+        email::Content::Simple { subject, text: plain, html } => SesContent::Simple {
+            subject: TextPart::of(subject),
+            body: ContentBody {
+                text: plain.as_ref().map(TextPart::of),
+                html: html.as_ref().map(TextPart::of),
+            },
             beside,
         },
         email::Content::Template { name, data } => {
-            Content::Template { template_name: name, template_data: Text(data), beside }
+            SesContent::Template { template_name: name, template_data: Text(data), beside }
         }
     }
 }
 
 /// The producer's tags, and the two that every mail of Tidegate's carries.
-fn tags<'a>(mail: &Mail<'a>) -> Vec<Named<'a>> {
+fn tags<'a>(mail: &Mail<'a>) -> Vec<NamedValue<'a>> {
     let own = [("tidegate_campaign", mail.campaign), ("tidegate_id", mail.id)];
-    let own = own.map(|(name, value)| Named { name, value: ses_tag_value(value) });
+    let own = own.map(|(name, value)| NamedValue { name, value: ses_tag_value(value) });
     let producers = mail.email.tags().iter();
-    let producers = producers.map(|(name, value)| Named { name, value: value.into() });
+    let producers = producers.map(|(name, value)| NamedValue { name, value: value.into() });
     own.into_iter().chain(producers).collect()
 }
 
-impl<'a> Attachment<'a> {
+impl<'a> AttachmentBody<'a> {
     fn of(file: &'a email::Attachment) -> Self {
         Self {
             file_name: &file.name,

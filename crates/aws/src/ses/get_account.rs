@@ -25,7 +25,7 @@ mod tests {
     use tidegate_delivery::ports::{Account as _, FailureKind};
 
     use super::*;
-    use crate::fake::{Answer, Fake};
+    use crate::fake::{Fake, FakeAnswer};
     use crate::ses::SesAccount;
 
     const ANSWER: &str = r#"{"DedicatedIpAutoWarmupEnabled":false,"EnforcementStatus":"HEALTHY",
@@ -48,8 +48,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_account_that_does_not_answer_at_first_is_asked_again() {
-        let answer = Answer::Http(200, &[], ANSWER.to_owned());
-        let ses = Fake::new([Answer::Break, answer]);
+        let answer = FakeAnswer::Http(200, &[], ANSWER.to_owned());
+        let ses = Fake::new([FakeAnswer::Break, answer]);
         assert!(SesAccount::new(&ses.ses()).account().await.is_ok());
     }
 
@@ -57,7 +57,7 @@ mod tests {
     async fn denied_and_incomplete_answers_are_told_apart() {
         let body = r#"{"message":"The security token included in the request is invalid."}"#;
         let headers = &[("x-amzn-errortype", "UnrecognizedClientException")];
-        let ses = Fake::new([Answer::Http(403, headers, body.to_owned())]);
+        let ses = Fake::new([FakeAnswer::Http(403, headers, body.to_owned())]);
         let error = SesAccount::new(&ses.ses()).account().await.unwrap_err();
         assert_eq!(error.kind, FailureKind::Denied("UnrecognizedClientException".to_owned()));
 

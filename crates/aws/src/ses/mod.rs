@@ -13,7 +13,7 @@ use tidegate_core::outcome::Failure;
 use tidegate_delivery::ports::{Account, AccountStatus, Mail, Mailer, Monotonic, PortError};
 
 use crate::clock::SystemClock;
-use crate::wire::Errand;
+use crate::wire::RequestKind;
 
 /// What `GetAccount` may take in all: the scheduler asks it once, before its first tick.
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -56,7 +56,8 @@ impl Mailer for SesMailer {
 
     /// Opens connections to the endpoint the SDK would call, by a request that is not sent.
     async fn warm(&self, connections: usize) {
-        let call = self.client.get_account().customize().interceptor(Errand::Warm(connections));
+        let call =
+            self.client.get_account().customize().interceptor(RequestKind::Warm(connections));
         // The wire answers every such request with an error.
         let _ = tokio::time::timeout(self.send_timeout, call.send()).await;
     }

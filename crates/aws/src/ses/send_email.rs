@@ -14,7 +14,7 @@ use tidegate_delivery::ports::{Mail, Monotonic};
 use super::{SesMailer, content};
 use crate::error::{find, in_full};
 use crate::json;
-use crate::wire::{Errand, Progress, Ticket};
+use crate::wire::{RequestKind, RequestProgress, Ticket};
 
 pub(super) async fn send(
     mailer: &SesMailer,
@@ -25,7 +25,8 @@ pub(super) async fn send(
     let request = content::request(&mail, mailer.configuration_set.as_deref());
     let body = json::written(&request, content::size(mail.email));
     let body = body.map_err(|error| unwritable(&error))?;
-    let call = mailer.client.send_email().customize().interceptor(Errand::Send(ticket.clone()));
+    let call =
+        mailer.client.send_email().customize().interceptor(RequestKind::Send(ticket.clone()));
     let call = call.mutate_request(move |request| json::put(&body, request));
     match tokio::time::timeout(mailer.send_timeout, call.send()).await {
         Ok(Ok(answer)) => Ok(answer.message_id.unwrap_or_default()),
@@ -92,9 +93,9 @@ fn verdict(code: &str, error: &(dyn Error + 'static)) -> Failure {
 /// How far a request came that has no answer.
 fn stage(ticket: &Ticket) -> Stage {
     match ticket.progress() {
-        Progress::Refused => Stage::NotSent,
-        Progress::Waiting => Stage::Connect,
-        Progress::HandedOver => Stage::AfterWrite,
+        RequestProgress::Refused => Stage::NotSent,
+        RequestProgress::Waiting => Stage::Connect,
+        RequestProgress::HandedOver => Stage::AfterWrite,
     }
 }
 

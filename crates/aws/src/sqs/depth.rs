@@ -2,7 +2,7 @@
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
-use tidegate_delivery::ports::{Depth, PortError, QueueUrl};
+use tidegate_delivery::ports::{PortError, QueueDepth, QueueUrl};
 
 use crate::error::{incomplete, port_error};
 
@@ -11,7 +11,7 @@ const VISIBLE: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessa
 const IN_FLIGHT: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
 const DELAYED: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessagesDelayed;
 
-pub(super) async fn depth(client: &Client, queue: &QueueUrl) -> Result<Depth, PortError> {
+pub(super) async fn depth(client: &Client, queue: &QueueUrl) -> Result<QueueDepth, PortError> {
     let call = client.get_queue_attributes().queue_url(queue.as_str());
     let call = call.set_attribute_names(Some(vec![VISIBLE, IN_FLIGHT, DELAYED]));
     let answer = call.send().await;
@@ -20,7 +20,7 @@ pub(super) async fn depth(client: &Client, queue: &QueueUrl) -> Result<Depth, Po
         let value = answer.attributes().and_then(|all| all.get(name)?.parse().ok());
         value.ok_or_else(|| incomplete(OPERATION, queue.as_str(), name.as_str()))
     };
-    Ok(Depth {
+    Ok(QueueDepth {
         visible: number(&VISIBLE)?,
         in_flight: number(&IN_FLIGHT)?,
         delayed: number(&DELAYED)?,

@@ -24,10 +24,10 @@ use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
 pub use feedback::SqsFeedback;
 use tidegate_core::config::QUEUE_CALL;
 use tidegate_delivery::ports::{
-    Depth, Directory, Entry, Outgoing, PortError, QueueUrl, Queues, Received,
+    Directory, Entry, Outgoing, PortError, QueueDepth, QueueUrl, Queues, Received,
 };
 
-use crate::wire::Errand;
+use crate::wire::RequestKind;
 
 /// What an attempt may take of [`QUEUE_CALL`], a long poll's wait on top: after a connection that died
 /// unnoticed there is time for another.
@@ -63,7 +63,8 @@ impl SqsQueues {
 
     /// Opens up to `connections` connections without sending anything; a failure shows at the first call.
     pub async fn warm(&self, connections: usize) {
-        let call = self.client.list_queues().customize().interceptor(Errand::Warm(connections));
+        let call =
+            self.client.list_queues().customize().interceptor(RequestKind::Warm(connections));
         // The wire answers every such request with an error.
         let _ = call.send().await;
     }
@@ -109,7 +110,7 @@ impl Queues for SqsQueues {
         visibility::set_visibility(&self.client, queue, receipts, after).await
     }
 
-    async fn depth(&self, queue: &QueueUrl) -> Result<Depth, PortError> {
+    async fn depth(&self, queue: &QueueUrl) -> Result<QueueDepth, PortError> {
         depth::depth(&self.client, queue).await
     }
 

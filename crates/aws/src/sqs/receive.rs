@@ -41,7 +41,7 @@ pub(super) async fn receive(
             queue.is_fifo().then(|| format!("{:032x}", rand::random::<u128>())),
         );
     let overrides = aws_sdk_sqs::config::Config::builder().timeout_config(timeouts);
-    let reader: Reader<Answer> = Reader::new();
+    let reader: Reader<ReceiveOutput> = Reader::new();
     let call = call.customize().interceptor(reader.clone()).config_override(overrides);
     call.send().await.map_err(|error| port_error(OPERATION, queue.as_str(), error))?;
     let messages = reader.take().and_then(|answer| answer.messages).unwrap_or_default();
@@ -50,7 +50,7 @@ pub(super) async fn receive(
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Answer {
+struct ReceiveOutput {
     messages: Option<Vec<Delivery>>,
 }
 
@@ -61,7 +61,7 @@ struct Delivery {
     receipt_handle: Option<String>,
     body: Option<String>,
     attributes: Option<System>,
-    message_attributes: Option<BTreeMap<String, Attribute>>,
+    message_attributes: Option<BTreeMap<String, ReceivedAttribute>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -73,7 +73,7 @@ struct System {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Attribute {
+struct ReceivedAttribute {
     string_value: Option<String>,
 }
 

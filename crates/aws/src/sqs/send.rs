@@ -24,7 +24,7 @@ pub(super) async fn send(
 ) -> Result<Vec<Entry>, PortError> {
     let failed = |error| port_error(OPERATION, queue.as_str(), error);
     let entries = messages.iter().enumerate().map(BatchEntry::of).collect();
-    let batch = Batch { queue_url: queue.as_str(), entries };
+    let batch = SendBatchBody { queue_url: queue.as_str(), entries };
     let text = messages.iter().map(Outgoing::bytes).sum();
     let body = json::written(&batch, text);
     let body = body.map_err(|error| failed(SdkError::construction_failure(error)))?;
@@ -46,7 +46,7 @@ pub(super) async fn send(
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Batch<'a> {
+struct SendBatchBody<'a> {
     queue_url: &'a str,
     entries: Vec<BatchEntry<'a>>,
 }
@@ -64,12 +64,12 @@ struct BatchEntry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     message_deduplication_id: Option<&'a str>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    message_attributes: BTreeMap<&'static str, Attribute<'a>>,
+    message_attributes: BTreeMap<&'static str, AttributeBody<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Attribute<'a> {
+struct AttributeBody<'a> {
     data_type: &'static str,
     string_value: &'a str,
 }
@@ -77,7 +77,7 @@ struct Attribute<'a> {
 impl<'a> BatchEntry<'a> {
     fn of((index, message): (usize, &'a Outgoing)) -> Self {
         let fifo = message.fifo.as_ref();
-        let attribute = |value| Attribute { data_type: "String", string_value: value };
+        let attribute = |value| AttributeBody { data_type: "String", string_value: value };
         let attributes = message.attributes.iter();
         Self {
             id: index.to_string(),

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::error::in_full;
-use crate::fake::{Answer, Fake};
+use crate::fake::{Fake, FakeAnswer};
 
 const NO_QUEUE: &str = r#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"The specified queue does not exist."}"#;
 const DENIED: &str = r#"{"__type":"com.amazon.coral.service#AccessDeniedException","message":"User: arn:aws:sts::123456789012:assumed-role/poller is not authorized to perform: sqs:deletemessage on resource: arn:aws:sqs:eu-west-1:123456789012:merge.fifo because no identity-based policy allows the sqs:deletemessage action"}"#;
@@ -17,13 +17,13 @@ fn fifo() -> QueueUrl {
     QueueUrl::new("https://sqs.eu-west-1.amazonaws.com/123456789012/merge.fifo")
 }
 
-fn ok(body: &Value) -> Answer {
-    Answer::Http(200, &[], body.to_string())
+fn ok(body: &Value) -> FakeAnswer {
+    FakeAnswer::Http(200, &[], body.to_string())
 }
 
-fn no_queue() -> Answer {
+fn no_queue() -> FakeAnswer {
     let header = &[("x-amzn-query-error", "AWS.SimpleQueueService.NonExistentQueue;Sender")];
-    Answer::Http(400, header, NO_QUEUE.to_owned())
+    FakeAnswer::Http(400, header, NO_QUEUE.to_owned())
 }
 
 fn sent(body: &str) -> Outgoing {
@@ -64,7 +64,7 @@ async fn a_receive_asks_for_what_is_kept_and_keeps_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fifo_receive_tries_again_under_its_own_attempt_id_and_soon() {
-    let sqs = Fake::new([Answer::Break, Answer::Break, ok(&json!({})), ok(&json!({}))]);
+    let sqs = Fake::new([FakeAnswer::Break, FakeAnswer::Break, ok(&json!({})), ok(&json!({}))]);
     let queues = SqsQueues::new(&sqs.sqs());
     let began = Instant::now();
     assert_eq!(queues.receive(&fifo(), 10, Duration::ZERO).await.unwrap(), []);
@@ -80,7 +80,7 @@ async fn a_fifo_receive_tries_again_under_its_own_attempt_id_and_soon() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_queue_costs_a_receive_its_wait_and_little_more() {
     for (wait, at_most) in [(0, 1_500), (1, 2_500)] {
-        let silent = Fake::new([Answer::Silence, Answer::Silence, Answer::Silence]);
+        let silent = Fake::new([FakeAnswer::Silence, FakeAnswer::Silence, FakeAnswer::Silence]);
         let queues = SqsQueues::new(&silent.sqs());
         let began = Instant::now();
         let error = queues.receive(&fifo(), 10, Duration::from_secs(wait)).await.unwrap_err();
@@ -136,7 +136,7 @@ async fn a_batch_is_sent_with_attributes_delay_and_fifo_ids() {
 async fn a_batch_too_long_is_refused_by_code() {
     let body = r#"{"__type":"com.amazonaws.sqs#BatchRequestTooLong","message":"Batch requests cannot be longer than 1048576 bytes. You have sent 1048577 bytes."}"#;
     let header = &[("x-amzn-query-error", "AWS.SimpleQueueService.BatchRequestTooLong;Sender")];
-    let sqs = Fake::new([Answer::Http(400, header, body.to_owned())]);
+    let sqs = Fake::new([FakeAnswer::Http(400, header, body.to_owned())]);
     let error = SqsQueues::new(&sqs.sqs()).send(&standard(), &[sent("x")]).await.unwrap_err();
     let code = "AWS.SimpleQueueService.BatchRequestTooLong".to_owned();
     assert_eq!(error.kind, FailureKind::Refused(code));
@@ -162,7 +162,7 @@ async fn deletes_answer_receipt_by_receipt() {
 #[tokio::test]
 async fn a_denied_delete_names_the_permission() {
     let header = &[("x-amzn-query-error", "AccessDeniedException;Sender")];
-    let sqs = Fake::new([Answer::Http(400, header, DENIED.to_owned())]);
+    let sqs = Fake::new([FakeAnswer::Http(400, header, DENIED.to_owned())]);
     let queues = SqsQueues::new(&sqs.sqs());
     let error = queues.delete(&fifo(), &["r".to_owned()]).await.unwrap_err();
     assert_eq!(error.kind, FailureKind::Denied("AccessDeniedException".to_owned()));
@@ -188,7 +188,7 @@ async fn depth_counts_what_is_visible_in_flight_and_delayed() {
         "ApproximateNumberOfMessagesNotVisible": "3", "ApproximateNumberOfMessagesDelayed": "1"}});
     let queues = SqsQueues::new(&Fake::new([ok(&attributes)]).sqs());
     let depth = queues.depth(&standard()).await.unwrap();
-    assert_eq!(depth, Depth { visible: 12, in_flight: 3, delayed: 1 });
+    assert_eq!(depth, QueueDepth { visible: 12, in_flight: 3, delayed: 1 });
 
     let queues = SqsQueues::new(&Fake::new([ok(&json!({}))]).sqs());
     let error = queues.depth(&standard()).await.unwrap_err().to_string();
@@ -197,7 +197,7 @@ async fn depth_counts_what_is_visible_in_flight_and_delayed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_is_not_there_costs_other_calls_two_seconds_at_most() {
-    let silent = Fake::new([Answer::Silence, Answer::Silence, Answer::Silence]);
+    let silent = Fake::new([FakeAnswer::Silence, FakeAnswer::Silence, FakeAnswer::Silence]);
     let began = Instant::now();
     let error = SqsQueues::new(&silent.sqs()).send(&standard(), &[sent("x")]).await.unwrap_err();
     assert_eq!((error.kind, began.elapsed()), (FailureKind::TimedOut, QUEUE_CALL));
@@ -209,7 +209,8 @@ async fn a_service_that_is_not_there_costs_other_calls_two_seconds_at_most() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_died_unnoticed_leaves_a_delete_time_for_another() {
-    let sqs = Fake::new([Answer::Silence, ok(&json!({"Successful": [{"Id": "0"}], "Failed": []}))]);
+    let sqs =
+        Fake::new([FakeAnswer::Silence, ok(&json!({"Successful": [{"Id": "0"}], "Failed": []}))]);
     let entries = SqsQueues::new(&sqs.sqs()).delete(&standard(), &["r".to_owned()]).await.unwrap();
     assert_eq!(entries, [Ok(())]);
 }
@@ -217,7 +218,7 @@ async fn a_connection_that_died_unnoticed_leaves_a_delete_time_for_another() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_send_is_made_again_only_where_the_queue_knows_its_copies() {
     for (queue, attempts) in [(standard(), 1), (fifo(), 2)] {
-        let sqs = Fake::new([Answer::Silence, Answer::Silence, Answer::Silence]);
+        let sqs = Fake::new([FakeAnswer::Silence, FakeAnswer::Silence, FakeAnswer::Silence]);
         let error = SqsQueues::new(&sqs.sqs()).send(&queue, &[sent("x")]).await.unwrap_err();
         assert_eq!((error.kind, sqs.seen().len()), (FailureKind::TimedOut, attempts));
     }
@@ -225,7 +226,7 @@ async fn a_slow_send_is_made_again_only_where_the_queue_knows_its_copies() {
 
 #[tokio::test(start_paused = true)]
 async fn an_operator_s_line_has_longer_and_less_than_a_visibility_timeout() {
-    let silence = || Fake::new([Answer::Silence, Answer::Silence]);
+    let silence = || Fake::new([FakeAnswer::Silence, FakeAnswer::Silence]);
     let (sending, receiving) = (silence(), silence());
     let began = Instant::now();
     let error = SqsQueues::patient(&sending.sqs()).send(&standard(), &[sent("x")]).await;
@@ -262,7 +263,7 @@ async fn queues_are_listed_page_by_page() {
 #[tokio::test]
 async fn a_page_that_fails_is_no_shorter_list() {
     let page = json!({"QueueUrls": [standard().as_str()], "NextToken": "more"});
-    let denied = Answer::Http(403, &[], DENIED.to_owned());
+    let denied = FakeAnswer::Http(403, &[], DENIED.to_owned());
     let sqs = Fake::new([ok(&page), denied]);
     let error = SqsQueues::new(&sqs.sqs()).queues("spring").await.unwrap_err();
     assert_eq!(error.kind, FailureKind::Denied("AccessDeniedException".to_owned()));

@@ -6,10 +6,10 @@
 //! HTTP are hyper's and rustls's.
 
 mod connect;
-mod errand;
 mod error;
 mod origin;
 mod pool;
+mod request_kind;
 
 #[cfg(test)]
 mod tests;
@@ -30,10 +30,10 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use connect::Sender;
-pub(crate) use errand::{Errand, Progress, Ticket};
 use error::WireError;
 use origin::Origin;
 use pool::{Budget, Pool};
+pub(crate) use request_kind::{RequestKind, RequestProgress, Ticket};
 
 /// One HTTP client for all services: connections are kept alive and shared by every SDK client made
 /// of it, whatever its time-outs. Clones are the same client.
@@ -63,13 +63,13 @@ impl Wire {
             request.try_into_http1x().map_err(|error| ConnectorError::user(error.into()))?;
         let origin = Origin::of(request.uri())?;
         origin.strip(&mut request);
-        match request.extensions_mut().remove::<Errand>() {
+        match request.extensions_mut().remove::<RequestKind>() {
             None => self.send(&origin, request, None).await,
-            Some(Errand::Send(ticket)) => {
+            Some(RequestKind::Send(ticket)) => {
                 ticket.hand_back();
                 self.send(&origin, request, Some(ticket)).await
             }
-            Some(Errand::Warm(connections)) => {
+            Some(RequestKind::Warm(connections)) => {
                 self.pool.warm(&origin, connections).await;
                 Err(WireError::Warmed.into())
             }

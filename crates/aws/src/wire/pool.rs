@@ -13,9 +13,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::connect::{Connector, Sender};
-use super::errand::Ticket;
 use super::error::WireError;
 use super::origin::Origin;
+use super::request_kind::Ticket;
 use crate::clock::SystemClock;
 
 /// Outlives many windows; what was idle for longer may be dead at its other end, which nobody learns
@@ -42,14 +42,14 @@ impl Default for Budget {
     }
 }
 
-struct Idle {
+struct IdleConnection {
     sender: Sender,
     since: Instant,
     /// The monotonic clock may stand still while the process is frozen.
     wall: Timestamp,
 }
 
-impl Idle {
+impl IdleConnection {
     fn is_good(&self, wall: Timestamp) -> bool {
         let is_young = self.since.elapsed() < IDLE && wall.saturating_since(self.wall) < IDLE;
         is_young && self.sender.is_ready()
@@ -57,13 +57,13 @@ impl Idle {
 }
 
 /// A connection, and whether it carried a request before.
-type Given = Result<(Sender, bool), WireError>;
+type ConnectionResult = Result<(Sender, bool), WireError>;
 
 #[derive(Default)]
-struct Site {
+struct Endpoint {
     /// The newest is at the back and taken first, so that those not needed grow old together.
-    idle: VecDeque<Idle>,
-    waiting: VecDeque<oneshot::Sender<Given>>,
+    idle: VecDeque<IdleConnection>,
+    waiting: VecDeque<oneshot::Sender<ConnectionResult>>,
     /// Connections of any state.
     open: usize,
     /// Of these, those not yet there.
@@ -72,13 +72,13 @@ struct Site {
 }
 
 #[derive(Default)]
-struct State {
-    sites: HashMap<Origin, Site>,
+struct PoolState {
+    sites: HashMap<Origin, Endpoint>,
     open: usize,
 }
 
-impl State {
-    fn site(&mut self, origin: &Origin) -> &mut Site {
+impl PoolState {
+    fn site(&mut self, origin: &Origin) -> &mut Endpoint {
         self.sites.entry(origin.clone()).or_default()
     }
 
@@ -103,7 +103,7 @@ pub(super) struct Pool {
     connector: Connector,
     budget: Budget,
     clock: SystemClock,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 impl Pool {
@@ -117,7 +117,7 @@ impl Pool {
         self: &Arc<Self>,
         origin: &Origin,
         ticket: Option<&Ticket>,
-    ) -> Given {
+    ) -> ConnectionResult {
         let given = {
             let mut state = self.lock();
             let site = state.site(origin);
@@ -141,7 +141,7 @@ impl Pool {
         }
     }
 
-    fn newest(&self, site: &mut Site) -> Option<Sender> {
+    fn newest(&self, site: &mut Endpoint) -> Option<Sender> {
         let wall = self.clock.wall();
         while site.idle.front().is_some_and(|oldest| !oldest.is_good(wall)) {
             site.idle.pop_front();
@@ -262,7 +262,7 @@ impl Pool {
         }
         if let Ok((sender, _)) = given {
             let (since, wall) = (Instant::now(), self.clock.wall());
-            site.idle.push_back(Idle { sender, since, wall });
+            site.idle.push_back(IdleConnection { sender, since, wall });
         }
     }
 
@@ -289,7 +289,7 @@ impl Pool {
             let mut state = self.lock();
             state.open -= 1;
             state.site(origin).open -= 1;
-            let waits = |(origin, site): (&Origin, &Site)| {
+            let waits = |(origin, site): (&Origin, &Endpoint)| {
                 (site.waiting.len() > site.opening).then(|| origin.clone())
             };
             state.sites.iter().filter_map(waits).collect()
@@ -317,7 +317,7 @@ impl Pool {
         self.lock().open
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         // Nothing is left half done where a holder panics.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,18 +8,18 @@ use tidegate_delivery::ports::{Clock as _, Monotonic};
 use super::*;
 use crate::clock::SystemClock;
 use crate::error::in_full;
-use crate::loopback::{Habit, Loopback};
+use crate::loopback::{EndpointBehaviour, Loopback};
 
-const OK: Habit = Habit::Answer("{}", Duration::ZERO);
+const OK: EndpointBehaviour = EndpointBehaviour::Answer("{}", Duration::ZERO);
 
 async fn get(
     wire: &Wire,
     url: &str,
-    errand: Option<Errand>,
+    request_kind: Option<RequestKind>,
 ) -> Result<HttpResponse, ConnectorError> {
     let mut request = HttpRequest::get(url).unwrap();
-    if let Some(errand) = errand {
-        request.add_extension(errand);
+    if let Some(request_kind) = request_kind {
+        request.add_extension(request_kind);
     }
     wire.exchange(request).await
 }
@@ -38,10 +38,10 @@ async fn late() -> Ticket {
 
 #[tokio::test]
 async fn warmed_connections_carry_the_requests_that_follow() {
-    let service = Loopback::start(Habit::Answer("{}", Duration::from_millis(50))).await;
+    let service = Loopback::start(EndpointBehaviour::Answer("{}", Duration::from_millis(50))).await;
     let wire = Wire::new();
     for _ in 0..2 {
-        let warmed = get(&wire, &service.url(), Some(Errand::Warm(40))).await;
+        let warmed = get(&wire, &service.url(), Some(RequestKind::Warm(40))).await;
         assert!(in_full(&warmed.unwrap_err()).contains("nothing was sent"));
     }
     let url = service.url();
@@ -66,38 +66,38 @@ async fn a_late_request_is_not_written_and_leaves_its_connection_to_the_next() {
     let service = Loopback::start(OK).await;
     let wire = Wire::new();
     let ticket = late().await;
-    let refused = get(&wire, &service.url(), Some(Errand::Send(ticket.clone()))).await;
+    let refused = get(&wire, &service.url(), Some(RequestKind::Send(ticket.clone()))).await;
     assert!(in_full(&refused.unwrap_err()).contains("its slot had passed"));
-    assert_eq!(ticket.progress(), Progress::Refused);
+    assert_eq!(ticket.progress(), RequestProgress::Refused);
     let ticket = in_time();
-    get(&wire, &service.url(), Some(Errand::Send(ticket.clone()))).await.unwrap();
-    assert_eq!(ticket.progress(), Progress::HandedOver);
+    get(&wire, &service.url(), Some(RequestKind::Send(ticket.clone()))).await.unwrap();
+    assert_eq!(ticket.progress(), RequestProgress::HandedOver);
     assert_eq!((service.connections(), service.requests()), (1, 1));
 }
 
 #[tokio::test]
 async fn connections_that_the_service_closed_cost_no_request() {
-    let service = Loopback::start(Habit::AnswerAndClose("{}")).await;
+    let service = Loopback::start(EndpointBehaviour::AnswerAndClose("{}")).await;
     let wire = Wire::new();
     for _ in 0..50 {
-        get(&wire, &service.url(), Some(Errand::Send(in_time()))).await.unwrap();
+        get(&wire, &service.url(), Some(RequestKind::Send(in_time()))).await.unwrap();
     }
     assert_eq!((service.connections(), service.requests()), (50, 50));
 }
 
 #[tokio::test]
 async fn a_request_that_was_written_is_never_written_again() {
-    for habit in [Habit::Close, Habit::CloseWithinAnswer] {
+    for habit in [EndpointBehaviour::Close, EndpointBehaviour::CloseWithinAnswer] {
         let service = Loopback::start(habit).await;
         let wire = Wire::new();
         // Over a warmed connection, as over a fresh one.
         for warmed in [1, 0] {
-            let _ = get(&wire, &service.url(), Some(Errand::Warm(warmed))).await;
+            let _ = get(&wire, &service.url(), Some(RequestKind::Warm(warmed))).await;
             let ticket = in_time();
-            let lost = get(&wire, &service.url(), Some(Errand::Send(ticket.clone()))).await;
+            let lost = get(&wire, &service.url(), Some(RequestKind::Send(ticket.clone()))).await;
             let error = lost.unwrap_err();
             assert!(error.is_io(), "the SDK's retries take this for transient: {error:?}");
-            assert_eq!(ticket.progress(), Progress::HandedOver);
+            assert_eq!(ticket.progress(), RequestProgress::HandedOver);
         }
         assert_eq!(service.requests(), 2, "{habit:?}");
     }
@@ -109,12 +109,13 @@ async fn without_a_connection_nothing_counts_as_written() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let ticket = in_time();
-    let refused = get(&Wire::new(), &url, Some(Errand::Send(ticket.clone()))).await.unwrap_err();
+    let refused =
+        get(&Wire::new(), &url, Some(RequestKind::Send(ticket.clone()))).await.unwrap_err();
     assert!(refused.is_io());
     assert!(in_full(&refused).contains("refused"), "{}", in_full(&refused));
-    assert_eq!(ticket.progress(), Progress::Waiting);
+    assert_eq!(ticket.progress(), RequestProgress::Waiting);
     // Warming says nothing, and does not try 900 times.
-    let _ = get(&Wire::new(), &url, Some(Errand::Warm(900))).await;
+    let _ = get(&Wire::new(), &url, Some(RequestKind::Warm(900))).await;
 }
 
 #[tokio::test]
@@ -154,7 +155,7 @@ async fn a_connection_that_comes_too_late_serves_the_next_attempt() {
 
 #[tokio::test]
 async fn after_an_attempt_without_an_answer_no_connection_of_its_age_is_tried() {
-    let silent = Loopback::start(Habit::SilentAfterOne).await;
+    let silent = Loopback::start(EndpointBehaviour::SilentAfterOne).await;
     let (wire, url) = (Wire::new(), silent.url());
     // Two connections, both dead from now on, though nobody told us.
     join_all((0..2).map(|_| get(&wire, &url, None))).await;
@@ -167,7 +168,7 @@ async fn after_an_attempt_without_an_answer_no_connection_of_its_age_is_tried() 
 
 #[tokio::test]
 async fn no_more_connections_are_open_than_the_budget_allows() {
-    let answer = Habit::Answer("{}", Duration::from_millis(5));
+    let answer = EndpointBehaviour::Answer("{}", Duration::from_millis(5));
     let (first, second) = (Loopback::start(answer).await, Loopback::start(answer).await);
     let wire = Wire::within(Budget { most: 10, mail: 6, other: 6 });
     let most = std::cell::Cell::new(0);
@@ -197,20 +198,20 @@ async fn an_idle_connection_makes_room_for_one_that_is_needed_elsewhere() {
 
 #[tokio::test]
 async fn a_mail_for_which_there_is_no_room_was_not_sent() {
-    let service = Loopback::start(Habit::Silence).await;
+    let service = Loopback::start(EndpointBehaviour::Silence).await;
     let wire = Wire::within(Budget { most: 1, mail: 1, other: 1 });
     let url = service.url();
     let clock = SystemClock::new();
     let soon = Ticket::new(clock, clock.monotonic() + Duration::from_millis(30));
-    let unanswered = get(&wire, &url, Some(Errand::Send(in_time())));
-    let crowded = get(&wire, &url, Some(Errand::Send(soon.clone())));
+    let unanswered = get(&wire, &url, Some(RequestKind::Send(in_time())));
+    let crowded = get(&wire, &url, Some(RequestKind::Send(soon.clone())));
     let refused = tokio::select! {
         biased;
         _ = unanswered => unreachable!("nobody answers"),
         refused = crowded => refused.unwrap_err(),
     };
     assert!(in_full(&refused).contains("as many connections are open as may be"));
-    assert_eq!(soon.progress(), Progress::Refused);
+    assert_eq!(soon.progress(), RequestProgress::Refused);
     assert_eq!(service.requests(), 1);
 }
 
@@ -273,6 +274,6 @@ async fn a_request_that_a_closed_connection_gives_back_takes_the_next() {
     let origin = Origin::of(&url.parse().unwrap()).unwrap();
     assert_eq!(wire.pool.idle(&origin), 1);
     let ticket = in_time();
-    get(&wire, &url, Some(Errand::Send(ticket.clone()))).await.unwrap();
-    assert_eq!(ticket.progress(), Progress::HandedOver);
+    get(&wire, &url, Some(RequestKind::Send(ticket.clone()))).await.unwrap();
+    assert_eq!(ticket.progress(), RequestProgress::HandedOver);
 }

@@ -99,7 +99,7 @@ fn a_run_of_the_scheduler_tells_its_ticks() {
         quota_known: true,
         campaigns: Some(3),
     };
-    let mut minute = MinuteReport { holds: Some(2), ..MinuteReport::default() };
+    let mut minute = SchedulerRunReport { holds: Some(2), ..SchedulerRunReport::default() };
     minute.feedback.bounced.insert("big".to_owned(), 3);
     minute.feedback.complained = [("big".to_owned(), 4), ("small".to_owned(), 5)].into();
     let lines = scheduler_metrics(Timestamp::from_millis(1), &run, &minute, 6);
@@ -123,7 +123,8 @@ fn a_run_of_the_scheduler_tells_its_ticks() {
     {
         is(line, name, expected);
     }
-    let unknown = scheduler_metrics(Timestamp::from_millis(1), &run, &MinuteReport::default(), 6);
+    let unknown =
+        scheduler_metrics(Timestamp::from_millis(1), &run, &SchedulerRunReport::default(), 6);
     assert!(unknown.len() == 1 && unknown[0].get("Holds").is_none(), "a gauge nobody read");
 }
 
@@ -131,7 +132,7 @@ fn a_run_of_the_scheduler_tells_its_ticks() {
 fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there_is_some() {
     use tidegate_core::back_pressure::Policy;
     use tidegate_core::identity::EpochMillis;
-    let figures = Figures {
+    let figures = BackPressureFigures {
         backlog_mails: Some(700_000),
         backlog_seconds: Some(50_000),
         age_seconds: None,
@@ -140,7 +141,7 @@ fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there
     let reading = Policy::default().judge(None, figures, EpochMillis::new(1));
     let line = |brought_back, back_failed| {
         let report = BackPressureReport { reading, brought_back, back_failed };
-        back_pressure_metrics(&report, Line::new(Timestamp::from_millis(1))).into_value()
+        back_pressure_metrics(&report, MetricsLine::new(Timestamp::from_millis(1))).into_value()
     };
     let told = line(None, false);
     for (name, expected) in

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 
 use clap::{Args, Subcommand};
 use tidegate_aws::{S3DeferralStore, SystemEntropy};
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::deferral::Location;
 use tidegate_delivery::back_pressure::destinations;
 use tidegate_delivery::ports::{Clock as _, Entropy as _};
-use tidegate_delivery::replay::{Bounds, Site, bring_back};
+use tidegate_delivery::replay::{Bounds, DeferralReplayPorts, bring_back};
 use tidegate_operate::deferral::{DeferralReplayReport, list};
 use tidegate_operate::format::counted;
 use tidegate_operate::page::{Page, Tone};
@@ -122,7 +122,7 @@ async fn replayed(args: &ReplayArgs, shell: &Shell) -> Result<CommandEnd, Comman
     }
     let clock = stack.clock();
     let level = standing.control.level(clock.wall().into());
-    if level > Level::Clear && !args.even_if_deferred {
+    if level > BackPressureLevel::Clear && !args.even_if_deferred {
         let said =
             format!("The level is {level}: what is brought back now would be deferred again.");
         let mut page = Page::default();
@@ -144,7 +144,7 @@ async fn replayed(args: &ReplayArgs, shell: &Shell) -> Result<CommandEnd, Comman
     }
     let destinations = destinations(&campaigns, &standing);
     let (queues, me) = (stack.queues(), SystemEntropy.token());
-    let site = Site {
+    let site = DeferralReplayPorts {
         deferral: &deferral,
         queues: &queues,
         clock: &clock,

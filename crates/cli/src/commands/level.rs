@@ -1,5 +1,5 @@
 use clap::Args;
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::level::LevelReport;
 
@@ -31,5 +31,9 @@ pub(super) async fn run(args: &LevelArgs, shell: &Shell) -> Result<CommandEnd, C
     let now = stack.clock().wall().into();
     let report = LevelReport::of(standing.control.back_pressure.as_ref(), policy, deferral, now);
     shell.output.show(&report).map_err(CommandError::Terminal)?;
-    Ok(if report.level == Level::Clear { CommandEnd::Done } else { CommandEnd::ProblemsFound })
+    Ok(if report.level == BackPressureLevel::Clear {
+        CommandEnd::Done
+    } else {
+        CommandEnd::ProblemsFound
+    })
 }

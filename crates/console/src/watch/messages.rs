@@ -1,4 +1,4 @@
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
 use tidegate_operate::format::{count, rate, time};
@@ -111,9 +111,9 @@ pub(super) fn quota(at: EpochMillis, before: &QuotaSnapshot, now: &QuotaSnapshot
 
 pub(super) fn level(status: &Status) -> StateChange {
     let tone = match status.level.level {
-        Level::Clear => ChangeTone::Good,
-        Level::Busy => ChangeTone::Warn,
-        Level::Overloaded => ChangeTone::Bad,
+        BackPressureLevel::Clear => ChangeTone::Good,
+        BackPressureLevel::Busy => ChangeTone::Warn,
+        BackPressureLevel::Overloaded => ChangeTone::Bad,
     };
     let title = format!("The level is {}", status.level.level);
     let detail = status.level.in_words().unwrap_or_else(|| "nothing is deferred".to_owned());

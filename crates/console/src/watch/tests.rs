@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::identity::EpochMillis;
 use tidegate_operate::status::{
@@ -40,7 +40,7 @@ pub(crate) fn status() -> Status {
             backlog: QueueStatus { visible: 900, ..QueueStatus::default() },
             held: false,
         }],
-        level: LevelStatus { level: Level::Clear, since: None },
+        level: LevelStatus { level: BackPressureLevel::Clear, since: None },
         domains: Vec::new(),
         queues: BTreeMap::new(),
         counters: BTreeMap::from([("sent".to_owned(), 100), ("dead".to_owned(), 2)]),
@@ -111,7 +111,7 @@ fn states_are_told_when_they_change_and_idle_counts_as_served() {
     assert_eq!(snapshots.changes(&now, false), []);
     now.serving.state = "stopped";
     now.breaker = BreakerStatus { state: "blocking", since: Some(at(2)), until: Some(at(7)) };
-    now.level = LevelStatus { level: Level::Busy, since: Some(at(2)) };
+    now.level = LevelStatus { level: BackPressureLevel::Busy, since: Some(at(2)) };
     now.quota.factor = 0.5;
     let told = snapshots.changes(&now, false);
     let expected = [

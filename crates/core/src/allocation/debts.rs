@@ -1,6 +1,6 @@
 //! Debts: what campaigns took beyond their parts. Together they are always 0: what one owes, others are owed.
 
-use super::{Intake, Lane, divide};
+use super::{CampaignLane, Intake, divide};
 
 impl Intake {
     /// What this window changes in the campaigns' debts, in thousandths of a recipient: what each
@@ -32,7 +32,7 @@ impl Intake {
         }
         parts = self.parts(&used, &counts);
         let forgiven = self.forgiven(&counts);
-        let change = |(index, lane): (usize, &Lane)| {
+        let change = |(index, lane): (usize, &CampaignLane)| {
             let forgiven = signed(forgiven[index]);
             if !counts[index] {
                 return lane.forgotten() - forgiven;
@@ -56,7 +56,7 @@ impl Intake {
     fn parts(&self, used: &[u64], counts: &[bool]) -> Vec<u64> {
         let together: u64 =
             used.iter().zip(counts).filter(|(_, counts)| **counts).map(|(n, _)| n).sum();
-        let weights = |of: fn(&Lane) -> u64| -> Vec<u64> {
+        let weights = |of: fn(&CampaignLane) -> u64| -> Vec<u64> {
             self.lanes
                 .iter()
                 .zip(counts)
@@ -71,7 +71,7 @@ impl Intake {
     }
 }
 
-impl Lane {
+impl CampaignLane {
     /// The part of its credit that it loses by having no mail.
     const fn forgotten(&self) -> i64 {
         if self.debt < 0 { self.debt.saturating_neg() / 4 } else { 0 }

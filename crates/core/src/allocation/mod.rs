@@ -20,7 +20,7 @@ pub const BATCH: u64 = 10;
 
 /// One campaign in an [`Intake`].
 #[derive(Clone, Debug, Default)]
-struct Lane {
+struct CampaignLane {
     weight: u64,
     /// Its part of the window by weight and fallback, before debts.
     entitled: u64,
@@ -65,7 +65,7 @@ pub struct Ask {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Intake {
-    lanes: Vec<Lane>,
+    lanes: Vec<CampaignLane>,
     /// What one leaves goes to others [`BATCH`] recipients at a time.
     in_batches: bool,
 }
@@ -110,7 +110,7 @@ impl Intake {
         }
         let lanes =
             cycle.weights().iter().zip(entitled).enumerate().map(|(index, (&weight, entitled))| {
-                Lane {
+                CampaignLane {
                     weight,
                     entitled,
                     wanted: entitled,
@@ -121,7 +121,7 @@ impl Intake {
                         .unwrap_or(1.0)
                         .max(1.0),
                     dry: weight == 0,
-                    ..Lane::default()
+                    ..CampaignLane::default()
                 }
             });
         let mut intake = Self { lanes: lanes.collect(), in_batches };
@@ -133,7 +133,7 @@ impl Intake {
     /// known two windows later: repaid whole, they would be repaid three times over.)
     fn repay(&mut self, total: u64) {
         let in_batches = self.in_batches;
-        let due = |lane: &Lane| {
+        let due = |lane: &CampaignLane| {
             if in_batches && lane.entitled == 0 {
                 return 0; // in its own turn
             }
@@ -312,7 +312,7 @@ impl Intake {
     }
 }
 
-impl Lane {
+impl CampaignLane {
     /// Recipients wanted for which no receive is under way.
     fn open(&self) -> u64 {
         if self.dry { 0 } else { self.wanted.saturating_sub(self.taken + self.expected) }

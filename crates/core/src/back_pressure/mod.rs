@@ -35,13 +35,13 @@ const WHOLE: u64 = 1_000_000;
 /// How much more is waiting than can be sent.
 ///
 /// ```
-/// use tidegate_core::{email::Priority, back_pressure::Level};
-/// assert!(Level::Busy.defers(Priority::Low) && !Level::Busy.defers(Priority::Normal));
-/// assert!(Level::Overloaded.defers(Priority::Normal) && !Level::Overloaded.defers(Priority::High));
+/// use tidegate_core::{email::Priority, back_pressure::BackPressureLevel};
+/// assert!(BackPressureLevel::Busy.defers(Priority::Low) && !BackPressureLevel::Busy.defers(Priority::Normal));
+/// assert!(BackPressureLevel::Overloaded.defers(Priority::Normal) && !BackPressureLevel::Overloaded.defers(Priority::High));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+pub enum BackPressureLevel {
     /// Everything is sent as it comes.
     #[default]
     Clear,
@@ -51,7 +51,7 @@ pub enum Level {
     Overloaded,
 }
 
-impl Level {
+impl BackPressureLevel {
     /// All, the lowest first.
     pub const ALL: [Self; 3] = [Self::Clear, Self::Busy, Self::Overloaded];
 
@@ -90,13 +90,13 @@ impl Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for BackPressureLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl<'de> Deserialize<'de> for Level {
+impl<'de> Deserialize<'de> for BackPressureLevel {
     /// A level that only a newer version knows defers nothing: the record must stay readable.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
@@ -108,7 +108,7 @@ impl<'de> Deserialize<'de> for Level {
 /// either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Figures {
+pub struct BackPressureFigures {
     /// Mails that wait in the queues, those of held campaigns left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog_mails: Option<u64>,
@@ -125,7 +125,7 @@ pub struct Figures {
     pub refused_millionths: Option<u64>,
 }
 
-impl Figures {
+impl BackPressureFigures {
     /// The share of `refused` in all sends, in millionths; none of none. Of fewer than
     /// [`LEAST_SENDS`] it is not judged: 0.
     pub fn refused_share(refused: u64, sent: u64) -> Option<u64> {
@@ -143,7 +143,7 @@ impl Figures {
 pub struct Reading {
     /// The level.
     #[serde(default)]
-    pub level: Level,
+    pub level: BackPressureLevel,
     /// Since when it is this level.
     pub since: EpochMillis,
     /// Since when every figure allows the next lower level.
@@ -151,15 +151,15 @@ pub struct Reading {
     pub calm_since: Option<EpochMillis>,
     /// What it was judged by.
     #[serde(default)]
-    pub figures: Figures,
+    pub figures: BackPressureFigures,
     /// When it was judged, or last written.
     pub read_at: EpochMillis,
 }
 
 impl Reading {
     /// The level that counts at `now`: clear where the reading is older than [`KEPT`].
-    pub fn level_at(&self, now: EpochMillis) -> Level {
-        if self.is_old(now) { Level::Clear } else { self.level }
+    pub fn level_at(&self, now: EpochMillis) -> BackPressureLevel {
+        if self.is_old(now) { BackPressureLevel::Clear } else { self.level }
     }
 
     /// Whether it is older than [`KEPT`] at `now`.
@@ -169,7 +169,8 @@ impl Reading {
 
     /// How long the level was clear at `now`; none where it is not, or is not known to be.
     pub fn clear_for(&self, now: EpochMillis) -> Option<Duration> {
-        (self.level == Level::Clear && !self.is_old(now)).then(|| since(self.since, now))
+        (self.level == BackPressureLevel::Clear && !self.is_old(now))
+            .then(|| since(self.since, now))
     }
 
     /// Whether it must be written where `before` stands: it says something else, or that is as old as
@@ -210,28 +211,29 @@ impl Default for Policy {
 
 impl Policy {
     /// The thresholds of a level; of clear none.
-    pub const fn of(&self, level: Level) -> Option<&Thresholds> {
+    pub const fn of(&self, level: BackPressureLevel) -> Option<&Thresholds> {
         match level {
-            Level::Clear => None,
-            Level::Busy => Some(&self.busy),
-            Level::Overloaded => Some(&self.overloaded),
+            BackPressureLevel::Clear => None,
+            BackPressureLevel::Busy => Some(&self.busy),
+            BackPressureLevel::Overloaded => Some(&self.overloaded),
         }
     }
 
     /// The highest level of which a figure reaches a threshold.
-    fn demanded(&self, figures: &Figures) -> Level {
-        let reached = |level: &Level| self.of(*level).is_some_and(|t| t.reached(figures, 100));
-        Level::ALL.into_iter().rev().find(reached).unwrap_or_default()
+    fn demanded(&self, figures: &BackPressureFigures) -> BackPressureLevel {
+        let reached =
+            |level: &BackPressureLevel| self.of(*level).is_some_and(|t| t.reached(figures, 100));
+        BackPressureLevel::ALL.into_iter().rev().find(reached).unwrap_or_default()
     }
 
     /// Whether nothing keeps a level from falling a step.
-    fn is_calm(&self, level: Level, figures: &Figures) -> bool {
+    fn is_calm(&self, level: BackPressureLevel, figures: &BackPressureFigures) -> bool {
         let stays = |t: &Thresholds| {
             t.reached(figures, CALM_PERCENT)
                 || (t.depth.is_some() && figures.backlog_seconds.is_none())
         };
-        level != Level::Clear
-            && Level::ALL
+        level != BackPressureLevel::Clear
+            && BackPressureLevel::ALL
                 .iter()
                 .filter(|other| **other >= level)
                 .all(|other| self.of(*other).is_none_or(|thresholds| !stays(thresholds)))
@@ -241,19 +243,25 @@ impl Policy {
     ///
     /// ```
     /// use tidegate_core::identity::EpochMillis;
-    /// use tidegate_core::back_pressure::{Figures, Level, Policy};
+    /// use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, Policy};
     /// let (policy, at) = (Policy::default(), |minute: u64| EpochMillis::new(minute * 60_000));
-    /// let backlog = |hours: u64| Figures { backlog_seconds: Some(hours * 3_600), ..Figures::default() };
+    /// let backlog = |hours: u64| BackPressureFigures { backlog_seconds: Some(hours * 3_600), ..BackPressureFigures::default() };
     /// let busy = policy.judge(None, backlog(12), at(0));
-    /// assert_eq!(busy.level, Level::Busy);
+    /// assert_eq!(busy.level, BackPressureLevel::Busy);
     /// let calm = policy.judge(Some(&busy), backlog(9), at(1)); // 75 % of the threshold …
-    /// assert_eq!(calm.level, Level::Busy);
+    /// assert_eq!(calm.level, BackPressureLevel::Busy);
     /// let clear = policy.judge(Some(&calm), backlog(9), at(6)); // … for five minutes
-    /// assert_eq!((clear.level, clear.since), (Level::Clear, at(6)));
+    /// assert_eq!((clear.level, clear.since), (BackPressureLevel::Clear, at(6)));
     /// ```
-    pub fn judge(&self, before: Option<&Reading>, figures: Figures, now: EpochMillis) -> Reading {
+    pub fn judge(
+        &self,
+        before: Option<&Reading>,
+        figures: BackPressureFigures,
+        now: EpochMillis,
+    ) -> Reading {
         let before = before.filter(|before| !before.is_old(now));
-        let (stood, stood_since) = before.map_or((Level::Clear, now), |b| (b.level, b.since));
+        let (stood, stood_since) =
+            before.map_or((BackPressureLevel::Clear, now), |b| (b.level, b.since));
         let demanded = self.demanded(&figures);
         let reading =
             |level, since, calm_since| Reading { level, since, calm_since, figures, read_at: now };
@@ -273,7 +281,7 @@ impl Policy {
     /// Mails that may be brought back in a minute, of `mails_per_minute` that the quota in force allows:
     /// a quarter of them, and no more than keeps the backlog under half of what makes the level busy.
     /// So what was deferred never raises the level again by itself.
-    pub fn allowance(&self, figures: &Figures, mails_per_minute: u64) -> u64 {
+    pub fn allowance(&self, figures: &BackPressureFigures, mails_per_minute: u64) -> u64 {
         let quarter = (mails_per_minute / 4).max(1);
         let thresholds = [self.busy.depth, self.overloaded.depth];
         let Some(depth) = thresholds.into_iter().flatten().min() else { return quarter };

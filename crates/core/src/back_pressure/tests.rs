@@ -8,12 +8,16 @@ fn at(minute: u64) -> EpochMillis {
     EpochMillis::new(1_795_207_000_000 + minute * 60_000)
 }
 
-fn backlog(seconds: u64) -> Figures {
-    Figures { backlog_mails: Some(seconds), backlog_seconds: Some(seconds), ..Figures::default() }
+fn backlog(seconds: u64) -> BackPressureFigures {
+    BackPressureFigures {
+        backlog_mails: Some(seconds),
+        backlog_seconds: Some(seconds),
+        ..BackPressureFigures::default()
+    }
 }
 
 /// The readings of a run, a minute each.
-fn run(policy: &Policy, figures: &[Figures]) -> Vec<Reading> {
+fn run(policy: &Policy, figures: &[BackPressureFigures]) -> Vec<Reading> {
     let mut before: Option<Reading> = None;
     let minutes = figures.iter().zip(0..);
     minutes
@@ -25,7 +29,7 @@ fn run(policy: &Policy, figures: &[Figures]) -> Vec<Reading> {
         .collect()
 }
 
-fn changes(readings: &[Reading]) -> Vec<(usize, Level, Level)> {
+fn changes(readings: &[Reading]) -> Vec<(usize, BackPressureLevel, BackPressureLevel)> {
     let pairs = readings.windows(2).enumerate();
     pairs
         .filter(|(_, pair)| pair[0].level != pair[1].level)
@@ -33,10 +37,10 @@ fn changes(readings: &[Reading]) -> Vec<(usize, Level, Level)> {
         .collect()
 }
 
-fn any_figures() -> impl Strategy<Value = Figures> {
+fn any_figures() -> impl Strategy<Value = BackPressureFigures> {
     let seconds = || proptest::option::of(0..60 * HOUR);
     (seconds(), seconds(), proptest::option::of(0..300_000_u64)).prop_map(
-        |(depth, age, refused)| Figures {
+        |(depth, age, refused)| BackPressureFigures {
             backlog_mails: depth,
             backlog_seconds: depth,
             age_seconds: age,
@@ -85,7 +89,7 @@ proptest! {
         level in 1_usize..3,
     ) {
         let policy = Policy::default();
-        let depth = policy.of(Level::ALL[level]).unwrap().depth.unwrap();
+        let depth = policy.of(BackPressureLevel::ALL[level]).unwrap().depth.unwrap();
         let figures: Vec<_> = wavering.iter().map(|share| backlog(depth * share / 1_000)).collect();
         let readings = run(&policy, &figures);
         prop_assert!(changes(&readings).len() <= 1, "{:?}", changes(&readings));
@@ -96,7 +100,7 @@ proptest! {
     fn quiet_ends_in_clear(figures in proptest::collection::vec(any_figures(), 0..50)) {
         let quiet = 2 * (usize::try_from(CALM.as_secs() / 60).unwrap() + 1);
         let all: Vec<_> = figures.into_iter().chain(vec![backlog(0); quiet]).collect();
-        prop_assert_eq!(run(&Policy::default(), &all).last().unwrap().level, Level::Clear);
+        prop_assert_eq!(run(&Policy::default(), &all).last().unwrap().level, BackPressureLevel::Clear);
     }
 
     #[test]
@@ -106,7 +110,7 @@ proptest! {
         let mails = policy.allowance(&stands, per_minute);
         prop_assert!(mails <= (per_minute / 4).max(1));
         let then = backlog(backlog_hours * HOUR + mails * 60 / per_minute);
-        prop_assert!(mails == 0 || policy.demanded(&then) == Level::Clear);
+        prop_assert!(mails == 0 || policy.demanded(&then) == BackPressureLevel::Clear);
     }
 
     #[test]
@@ -127,49 +131,64 @@ proptest! {
 
 #[test]
 fn high_and_critical_mail_is_never_deferred() {
-    for level in Level::ALL {
+    for level in BackPressureLevel::ALL {
         assert!(!level.defers(Priority::High) && !level.defers(Priority::Critical));
     }
-    assert!(!Level::Clear.defers(Priority::Low) && Level::Busy.defers(Priority::Low));
-    assert!(!Level::Busy.defers(Priority::Normal) && Level::Overloaded.defers(Priority::Normal));
-    assert!(Level::Overloaded.defers(Priority::Low));
+    assert!(
+        !BackPressureLevel::Clear.defers(Priority::Low)
+            && BackPressureLevel::Busy.defers(Priority::Low)
+    );
+    assert!(
+        !BackPressureLevel::Busy.defers(Priority::Normal)
+            && BackPressureLevel::Overloaded.defers(Priority::Normal)
+    );
+    assert!(BackPressureLevel::Overloaded.defers(Priority::Low));
 }
 
 #[test]
 fn each_figure_alone_raises_the_level() {
     let policy = Policy::default();
     let level = |figures| policy.judge(None, figures, at(0)).level;
-    let none = Figures::default();
-    assert_eq!(level(none), Level::Clear);
-    assert_eq!(level(backlog(12 * HOUR - 1)), Level::Clear);
-    assert_eq!(level(backlog(12 * HOUR)), Level::Busy);
-    assert_eq!(level(backlog(48 * HOUR)), Level::Overloaded);
-    assert_eq!(level(Figures { age_seconds: Some(12 * HOUR), ..none }), Level::Busy);
-    assert_eq!(level(Figures { refused_millionths: Some(49_999), ..none }), Level::Clear);
-    assert_eq!(level(Figures { refused_millionths: Some(200_000), ..none }), Level::Overloaded);
+    let none = BackPressureFigures::default();
+    assert_eq!(level(none), BackPressureLevel::Clear);
+    assert_eq!(level(backlog(12 * HOUR - 1)), BackPressureLevel::Clear);
+    assert_eq!(level(backlog(12 * HOUR)), BackPressureLevel::Busy);
+    assert_eq!(level(backlog(48 * HOUR)), BackPressureLevel::Overloaded);
+    assert_eq!(
+        level(BackPressureFigures { age_seconds: Some(12 * HOUR), ..none }),
+        BackPressureLevel::Busy
+    );
+    assert_eq!(
+        level(BackPressureFigures { refused_millionths: Some(49_999), ..none }),
+        BackPressureLevel::Clear
+    );
+    assert_eq!(
+        level(BackPressureFigures { refused_millionths: Some(200_000), ..none }),
+        BackPressureLevel::Overloaded
+    );
 }
 
 #[test]
 fn a_backlog_that_is_not_known_keeps_the_level() {
     let policy = Policy::default();
     let mut figures = vec![backlog(13 * HOUR)];
-    figures.extend(vec![Figures::default(); 30]);
-    assert_eq!(run(&policy, &figures).last().unwrap().level, Level::Busy);
+    figures.extend(vec![BackPressureFigures::default(); 30]);
+    assert_eq!(run(&policy, &figures).last().unwrap().level, BackPressureLevel::Busy);
     // Without mail that goes its age is not known: the backlog decides.
     figures.extend(vec![backlog(HOUR); 7]);
-    assert_eq!(run(&policy, &figures).last().unwrap().level, Level::Clear);
+    assert_eq!(run(&policy, &figures).last().unwrap().level, BackPressureLevel::Clear);
 }
 
 #[test]
 fn a_reading_that_nobody_renews_counts_as_clear() {
     let policy = Policy::default();
     let busy = policy.judge(None, backlog(50 * HOUR), at(0));
-    assert_eq!(busy.level_at(at(15)), Level::Overloaded);
+    assert_eq!(busy.level_at(at(15)), BackPressureLevel::Overloaded);
     let later = EpochMillis::new(at(15).as_millis() + 1);
-    assert_eq!(busy.level_at(later), Level::Clear);
+    assert_eq!(busy.level_at(later), BackPressureLevel::Clear);
     assert_eq!(busy.clear_for(later), None);
     let anew = policy.judge(Some(&busy), backlog(0), at(16));
-    assert_eq!((anew.level, anew.since), (Level::Clear, at(16)));
+    assert_eq!((anew.level, anew.since), (BackPressureLevel::Clear, at(16)));
     assert_eq!(anew.clear_for(at(20)), Some(Duration::from_mins(4)));
 }
 
@@ -194,14 +213,14 @@ fn a_reading_reads_back_what_it_writes_and_a_level_of_another_version_defers_not
     assert_eq!(serde_json::from_str::<Reading>(&text).unwrap(), busy);
     assert!(text.starts_with(r#"{"level":"busy","since":"2026-11-"#), "{text}");
     let newer = text.replace("busy", "drowning");
-    assert_eq!(serde_json::from_str::<Reading>(&newer).unwrap().level, Level::Clear);
+    assert_eq!(serde_json::from_str::<Reading>(&newer).unwrap().level, BackPressureLevel::Clear);
 }
 
 #[test]
 fn few_sends_are_not_judged() {
-    assert_eq!(Figures::refused_share(0, 0), None);
-    assert_eq!(Figures::refused_share(19, 0), Some(0));
-    assert_eq!(Figures::refused_share(1, 19), Some(50_000));
+    assert_eq!(BackPressureFigures::refused_share(0, 0), None);
+    assert_eq!(BackPressureFigures::refused_share(19, 0), Some(0));
+    assert_eq!(BackPressureFigures::refused_share(1, 19), Some(50_000));
 }
 
 #[test]

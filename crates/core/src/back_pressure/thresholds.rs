@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Figures;
+use super::BackPressureFigures;
 
 /// What is allowed as thresholds, in words.
 pub const ALLOWED: &str = "off, or one or more of depth=TIME, age=TIME and refused=SHARE with commas between, each once, such as depth=4h,age=6h,refused=5% (times from 1m to 14d: whole numbers with s, m, h or d; shares from 0.1% to 100%)";
@@ -54,7 +54,7 @@ impl Thresholds {
     }
 
     /// Whether a figure is at `percent` of its threshold or above.
-    pub(super) fn reached(&self, figures: &Figures, percent: u64) -> bool {
+    pub(super) fn reached(&self, figures: &BackPressureFigures, percent: u64) -> bool {
         [
             (self.depth, figures.backlog_seconds),
             (self.age, figures.age_seconds),

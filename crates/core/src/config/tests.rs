@@ -1,5 +1,5 @@
 use super::*;
-use crate::daily::{Pace, Reserve};
+use crate::daily::{DailyPace, Reserve};
 use crate::tick::EARLIEST;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -138,7 +138,7 @@ fn daily_quota_breaker_and_deduplication_are_read() {
     .unwrap();
     assert_eq!(
         config.cap.daily,
-        DailyPolicy { pace: Pace::Spread, reserve: Reserve::Recipients(500) }
+        DailyPolicy { pace: DailyPace::Spread, reserve: Reserve::Recipients(500) }
     );
     assert_eq!(
         config.breaker,
@@ -146,7 +146,10 @@ fn daily_quota_breaker_and_deduplication_are_read() {
     );
     assert_eq!(config.deduplication, Deduplication::Park);
     assert_eq!(config.mark_kept, Duration::from_hours(48));
-    assert_eq!(scheduler(&[("TIDEGATE_DAILY", "spread")]).unwrap().cap.daily.pace, Pace::Spread);
+    assert_eq!(
+        scheduler(&[("TIDEGATE_DAILY", "spread")]).unwrap().cap.daily.pace,
+        DailyPace::Spread
+    );
 }
 
 proptest! {

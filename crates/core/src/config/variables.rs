@@ -4,7 +4,7 @@ use super::campaigns::queue_prefix;
 use super::settings::{self, Setting};
 use super::{Cap, ConfigError, InvalidVariable, LedgerKind, RENAMED};
 use crate::breaker::BreakerPolicy;
-use crate::daily::{DailyPolicy, Pace, Reserve};
+use crate::daily::{DailyPace, DailyPolicy, Reserve};
 use crate::email::AllowedSenders;
 use crate::rate::Rate;
 
@@ -157,8 +157,8 @@ impl<'a> Variables<'a> {
     fn daily(&mut self) -> DailyPolicy {
         let default = DailyPolicy::default();
         let pace = |text: &str| match text {
-            "full" => Some(Pace::Full),
-            "spread" => Some(Pace::Spread),
+            "full" => Some(DailyPace::Full),
+            "spread" => Some(DailyPace::Spread),
             _ => None,
         };
         let reserve = "a number of recipients such as 500, or a share from 0% to 99%";

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::back_pressure::{Level, Reading};
+use crate::back_pressure::{BackPressureLevel, Reading};
 use crate::breaker::Breaker;
 use crate::config::Campaign;
 use crate::daily::DailyReading;
@@ -85,8 +85,8 @@ impl Control {
     }
 
     /// The level of back-pressure that counts at `now`.
-    pub fn level(&self, now: EpochMillis) -> Level {
-        self.back_pressure.map_or(Level::Clear, |reading| reading.level_at(now))
+    pub fn level(&self, now: EpochMillis) -> BackPressureLevel {
+        self.back_pressure.map_or(BackPressureLevel::Clear, |reading| reading.level_at(now))
     }
 
     /// How many holds stand, on all sending and on campaigns.

@@ -29,7 +29,7 @@ const MOST_UNPACKED: u64 = 64 * 1_048_576;
 
 /// A deferred mail: a line of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
+pub struct DeferredMail {
     /// The body, untouched.
     pub body: String,
     /// The envelope, as message attributes.
@@ -44,7 +44,7 @@ pub enum Unreadable {
     Packed(#[from] io::Error),
     /// A line is no deferred mail.
     #[error("line {line} is no deferred mail")]
-    Line {
+    DeferredMail {
         /// Counted from 1.
         line: usize,
         /// What is wrong with it.
@@ -60,7 +60,7 @@ pub enum Unreadable {
     },
 }
 
-impl Line {
+impl DeferredMail {
     /// The line of a mail.
     pub fn of(body: String, envelope: &Envelope) -> Self {
         let named = |(name, value): (&str, String)| (name.to_owned(), value);
@@ -83,14 +83,14 @@ impl Line {
 ///
 /// ```
 /// use tidegate_core::identity::{Envelope, EpochMillis, Identity};
-/// use tidegate_core::deferral::{Line, pack, unpack};
+/// use tidegate_core::deferral::{DeferredMail, pack, unpack};
 /// let envelope = Envelope::fresh("news", Identity::from_body_id("news", "7"), EpochMillis::new(0));
-/// let line = Line::of("{}".to_owned(), &envelope);
+/// let line = DeferredMail::of("{}".to_owned(), &envelope);
 /// let read = unpack(&pack(&[line.clone()])?).unwrap();
 /// assert_eq!(read, [(line, envelope)]);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn pack(lines: &[Line]) -> io::Result<Vec<u8>> {
+pub fn pack(lines: &[DeferredMail]) -> io::Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     for line in lines {
         serde_json::to_writer(&mut packed, line)?;
@@ -103,7 +103,7 @@ pub fn pack(lines: &[Line]) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// [`Unreadable`]: all of it is given, or nothing.
-pub fn unpack(bytes: &[u8]) -> Result<Vec<(Line, Envelope)>, Unreadable> {
+pub fn unpack(bytes: &[u8]) -> Result<Vec<(DeferredMail, Envelope)>, Unreadable> {
     let mut text = String::new();
     let unpacked = GzDecoder::new(bytes).take(MOST_UNPACKED + 1).read_to_string(&mut text)?;
     if unpacked as u64 > MOST_UNPACKED {
@@ -111,8 +111,8 @@ pub fn unpack(bytes: &[u8]) -> Result<Vec<(Line, Envelope)>, Unreadable> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, said).into());
     }
     let read = |(line, text): (usize, &str)| {
-        let read: Line =
-            serde_json::from_str(text).map_err(|source| Unreadable::Line { line, source })?;
+        let read: DeferredMail = serde_json::from_str(text)
+            .map_err(|source| Unreadable::DeferredMail { line, source })?;
         match read.envelope() {
             Ok(Some(envelope)) => Ok((read, envelope)),
             Ok(None) => Err(Unreadable::Envelope { line, source: None }),

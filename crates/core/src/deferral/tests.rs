@@ -13,14 +13,14 @@ proptest! {
     fn an_object_reads_back_what_was_packed(
         bodies in proptest::collection::vec((".{0,80}", "[a-z]{1,9}", any::<u32>()), 0..20),
     ) {
-        let mails: Vec<(Line, Envelope)> = bodies
+        let mails: Vec<(DeferredMail, Envelope)> = bodies
             .into_iter()
             .map(|(body, id, pass)| {
                 let envelope = Envelope { pass, ..envelope(&id) };
-                (Line::of(body, &envelope), envelope)
+                (DeferredMail::of(body, &envelope), envelope)
             })
             .collect();
-        let lines: Vec<Line> = mails.iter().map(|(line, _)| line.clone()).collect();
+        let lines: Vec<DeferredMail> = mails.iter().map(|(line, _)| line.clone()).collect();
         prop_assert_eq!(unpack(&pack(&lines).unwrap()).unwrap(), mails);
     }
 
@@ -84,8 +84,8 @@ fn names_that_are_none_are_refused() {
 
 #[test]
 fn an_object_that_is_cut_off_gives_nothing() {
-    let lines: Vec<Line> =
-        (0..50).map(|n| Line::of(format!("body {n}"), &envelope(&n.to_string()))).collect();
+    let lines: Vec<DeferredMail> =
+        (0..50).map(|n| DeferredMail::of(format!("body {n}"), &envelope(&n.to_string()))).collect();
     let whole = pack(&lines).unwrap();
     for end in [0, 1, whole.len() / 2, whole.len() - 1] {
         assert!(matches!(unpack(&whole[..end]), Err(Unreadable::Packed(_))), "{end}");
@@ -94,9 +94,9 @@ fn an_object_that_is_cut_off_gives_nothing() {
 
 #[test]
 fn a_line_without_an_identity_is_named() {
-    let mut line = Line::of("{}".to_owned(), &envelope("7"));
+    let mut line = DeferredMail::of("{}".to_owned(), &envelope("7"));
     line.attributes.remove("identity");
-    let whole = pack(&[Line::of("{}".to_owned(), &envelope("6")), line]).unwrap();
+    let whole = pack(&[DeferredMail::of("{}".to_owned(), &envelope("6")), line]).unwrap();
     let error = unpack(&whole).unwrap_err();
     assert_eq!(error.to_string(), "line 2 has no envelope");
 }

@@ -6,8 +6,8 @@ fn window(second: u64) -> Window {
     Window::from_epoch_second(1_795_207_000 + second)
 }
 
-fn looks_of(found: u64, empty: u64) -> Looks {
-    Looks { found: Some(window(found)), empty: Some(window(empty)) }
+fn looks_of(found: u64, empty: u64) -> QueueChecks {
+    QueueChecks { found: Some(window(found)), empty: Some(window(empty)) }
 }
 
 /// The windows looked into by pollers of every window from 0 on, of which `lost` do not report; a
@@ -66,9 +66,9 @@ proptest! {
             // What is reported by then; the run before may go on meanwhile.
             let newest = |made: &[u64], from: u64| made.iter().copied().filter(|n| n + 2 <= from).max();
             let claimed = newest(&made, start).map(window);
-            let sleep = Sleep::new(window(start), overlap, wake, claimed);
+            let sleep = IdleRun::new(window(start), overlap, wake, claimed);
             let mut from = start;
-            while let Next::Tick(tick) =
+            while let IdleStep::Tick(tick) =
                 sleep.next(&looks_of(0, newest(&made, from).unwrap_or(0)), window(from))
             {
                 let tick = tick.saturating_since(window(0));
@@ -97,12 +97,12 @@ proptest! {
         wake in 1_u64..=60, found: Option<u16>, empty: Option<u16>, from: u16, newest: Option<u16>,
     ) {
         let at = |second: Option<u16>| second.map(|second| window(second.into()));
-        let (looks, from) = (Looks { found: at(found), empty: at(empty) }, window(from.into()));
-        let next = Sleep::new(from, 5, wake, at(newest)).next(&looks, from);
+        let (looks, from) = (QueueChecks { found: at(found), empty: at(empty) }, window(from.into()));
+        let next = IdleRun::new(from, 5, wake, at(newest)).next(&looks, from);
         let evidence = wake > 1
             && matches!((looks.found, looks.empty), (Some(f), Some(e)) if f.plus(STILL) <= e && e < from);
-        prop_assert_eq!(next == Next::EveryWindow, !evidence, "{:?}", next);
-        if let Next::Tick(tick) = next {
+        prop_assert_eq!(next == IdleStep::EveryWindow, !evidence, "{:?}", next);
+        if let IdleStep::Tick(tick) = next {
             // Never more than the run before serves, or the wake seconds.
             prop_assert!(tick >= from && tick <= from.plus(wake.max(6)), "{tick}");
         }
@@ -111,19 +111,19 @@ proptest! {
 
 #[test]
 fn a_run_that_ticks_once_a_minute_ends_after_it() {
-    let sleep = Sleep::new(window(120), 5, 60, Some(window(66)));
-    assert_eq!(sleep.next(&looks_of(0, 66), window(120)), Next::Tick(window(126)));
-    assert_eq!(sleep.next(&looks_of(0, 126), window(128)), Next::End);
+    let sleep = IdleRun::new(window(120), 5, 60, Some(window(66)));
+    assert_eq!(sleep.next(&looks_of(0, 66), window(120)), IdleStep::Tick(window(126)));
+    assert_eq!(sleep.next(&looks_of(0, 126), window(128)), IdleStep::End);
     // A trigger two seconds late: the tick is where it is due, and the next lets the run end.
-    let late = Sleep::new(window(122), 5, 60, Some(window(66)));
-    assert_eq!(late.next(&looks_of(0, 66), window(122)), Next::Tick(window(126)));
-    assert_eq!(late.next(&looks_of(0, 126), window(128)), Next::Tick(window(128)));
-    assert_eq!(late.next(&looks_of(0, 128), window(130)), Next::End);
+    let late = IdleRun::new(window(122), 5, 60, Some(window(66)));
+    assert_eq!(late.next(&looks_of(0, 66), window(122)), IdleStep::Tick(window(126)));
+    assert_eq!(late.next(&looks_of(0, 126), window(128)), IdleStep::Tick(window(128)));
+    assert_eq!(late.next(&looks_of(0, 128), window(130)), IdleStep::End);
 }
 
 #[test]
 fn a_look_is_confirmed_by_its_own_report_or_a_newer_one() {
     assert!(looks_of(3, 60).confirms(window(60)) && looks_of(3, 61).confirms(window(60)));
     assert!(!looks_of(3, 59).confirms(window(60)) && !looks_of(60, 60).confirms(window(60)));
-    assert!(!Looks::default().confirms(window(60)));
+    assert!(!QueueChecks::default().confirms(window(60)));
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::waiting::Lane;
+use super::waiting::WaitingLane;
 use super::{Limiter, Line, Waiting};
 
 /// The largest floor, in parts per hundred: what is sent at once still has every tenth slot.
@@ -94,7 +94,7 @@ impl<T: Copy> Limiter<T> {
     pub fn campaigns_waiting(&self) -> u64 {
         let own = |message: &Waiting<T>| matches!(message.line, Line::Campaign(_));
         let placed = self.placed.filter(|placed| own(&placed.message));
-        let lanes = self.lanes.iter().map(Lane::recipients).sum::<u64>();
+        let lanes = self.lanes.iter().map(WaitingLane::recipients).sum::<u64>();
         lanes + placed.map_or(0, |placed| u64::from(placed.message.recipients))
     }
 

@@ -22,8 +22,8 @@ use crate::grid::SlotGrid;
 use crate::timestamp::Timestamp;
 pub use floor::{Floor, InvalidFloor};
 pub use gates::{Gates, Open};
-use turns::Turns;
-use waiting::Lane;
+use turns::DomainTurns;
+use waiting::WaitingLane;
 
 /// Which line a message waits in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,7 +60,7 @@ pub struct Acquired<T> {
 
 /// What a caller does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next<T> {
+pub enum NextSend<T> {
     /// Start this send now.
     Start(Acquired<T>),
     /// Nothing is due before this instant.
@@ -73,7 +73,7 @@ pub enum Next<T> {
 
 /// The limiter's state, for those who ask why a message waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct SlotState {
     /// Slots that can still be acquired.
     pub slots_left: u64,
     /// Messages that wait in the express line.
@@ -92,14 +92,14 @@ pub struct State {
 ///
 /// ```
 /// use tidegate_core::{Window, cycle::Cycle, email::Priority, grid::SlotGrid, rate::{RateMargin, Rate}};
-/// use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
+/// use tidegate_core::limiter::{Limiter, Line, NextSend, Waiting};
 /// let grid = SlotGrid::new(Rate::per_second(14.0).unwrap(), RateMargin::default());
 /// let slots = grid.slots_of(Window::from_epoch_second(1_000));
 /// let mut limiter = Limiter::new(grid, slots.clone(), Cycle::new(&[1]).unwrap());
 /// limiter.wait(Waiting { ticket: "a", line: Line::Campaign(0), priority: Priority::Normal, recipients: 1 });
 /// let due = grid.at(slots.start);
-/// assert_eq!(limiter.next(due.saturating_sub(std::time::Duration::from_millis(5))), Next::At(due));
-/// assert!(matches!(limiter.next(due), Next::Start(acquired) if acquired.message.ticket == "a"));
+/// assert_eq!(limiter.next(due.saturating_sub(std::time::Duration::from_millis(5))), NextSend::At(due));
+/// assert!(matches!(limiter.next(due), NextSend::Start(acquired) if acquired.message.ticket == "a"));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Limiter<T> {
@@ -107,9 +107,9 @@ pub struct Limiter<T> {
     cycle: Cycle,
     cursor: u64,
     end: u64,
-    express: Lane<T>,
-    lanes: Vec<Lane<T>>,
-    limited: Turns<T>,
+    express: WaitingLane<T>,
+    lanes: Vec<WaitingLane<T>>,
+    limited: DomainTurns<T>,
     /// Slots each campaign took of others that waited, to be given back from its own.
     debts: Vec<u64>,
     floor: Floor,
@@ -129,9 +129,9 @@ impl<T: Copy> Limiter<T> {
             cycle,
             cursor: slots.start,
             end: slots.end.max(slots.start),
-            express: Lane::default(),
-            lanes: (0..campaigns).map(|_| Lane::default()).collect(),
-            limited: Turns::new(Cycle::single(), Vec::new()),
+            express: WaitingLane::default(),
+            lanes: (0..campaigns).map(|_| WaitingLane::default()).collect(),
+            limited: DomainTurns::new(Cycle::single(), Vec::new()),
             debts: vec![0; campaigns],
             floor: Floor::default(),
             floor_owed: 0,
@@ -144,7 +144,7 @@ impl<T: Copy> Limiter<T> {
     /// With these turns for the mail of the domains' queues: whose slot is whose among all campaigns;
     /// `lines` says of each which lane may hold other mail of it: that of merged mail, or its own.
     pub fn with_turns(mut self, cycle: Cycle, lines: Vec<Option<usize>>) -> Self {
-        self.limited = Turns::new(cycle, lines);
+        self.limited = DomainTurns::new(cycle, lines);
         self
     }
 
@@ -164,20 +164,20 @@ impl<T: Copy> Limiter<T> {
     /// What is to be done at `now`.
     ///
     /// A slot is never caught up nor shifted: once `now` is past its latest start it is gone.
-    pub fn next(&mut self, now: Timestamp) -> Next<T> {
+    pub fn next(&mut self, now: Timestamp) -> NextSend<T> {
         self.next_through(now, &mut Open)
     }
 
     /// As [`Limiter::next`], of those messages only that `gates` let through.
-    pub fn next_through(&mut self, now: Timestamp, gates: &mut impl Gates<T>) -> Next<T> {
+    pub fn next_through(&mut self, now: Timestamp, gates: &mut impl Gates<T>) -> NextSend<T> {
         loop {
             if let Some(placed) = self.placed {
                 if now < self.grid.at(placed.slot) {
-                    return Next::At(self.grid.at(placed.slot));
+                    return NextSend::At(self.grid.at(placed.slot));
                 }
                 self.placed = None;
                 if now <= self.grid.latest(placed.slot) {
-                    return Next::Start(placed);
+                    return NextSend::Start(placed);
                 }
                 // Its slots are spent; the message goes to later ones.
                 self.skipped += u64::from(placed.message.recipients);
@@ -185,10 +185,10 @@ impl<T: Copy> Limiter<T> {
                 continue;
             }
             if self.cursor >= self.end {
-                return Next::Over;
+                return NextSend::Over;
             }
             if now < self.grid.at(self.cursor) {
-                return Next::At(self.grid.at(self.cursor));
+                return NextSend::At(self.grid.at(self.cursor));
             }
             if now > self.grid.latest(self.cursor) {
                 self.pass(gates);
@@ -199,7 +199,7 @@ impl<T: Copy> Limiter<T> {
                     self.place(message);
                     gates.take(message.ticket, self.cursor - 1);
                 }
-                None => return Next::Idle(self.grid.latest(self.cursor)),
+                None => return NextSend::Idle(self.grid.latest(self.cursor)),
             }
         }
     }
@@ -239,7 +239,7 @@ impl<T: Copy> Limiter<T> {
         let placed = self.placed.take().map(|placed| placed.message);
         let lanes =
             self.lanes.iter_mut().chain([&mut self.express]).chain(self.limited.lanes_mut());
-        placed.into_iter().chain(lanes.flat_map(Lane::take_all)).collect()
+        placed.into_iter().chain(lanes.flat_map(WaitingLane::take_all)).collect()
     }
 
     /// Slots that can still be acquired.
@@ -248,13 +248,13 @@ impl<T: Copy> Limiter<T> {
     }
 
     /// The slots' state and the waiters by priority.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> SlotState {
         let lanes = self.lanes.iter().chain(self.limited.lanes());
         let waiting = lanes.fold([0; 4], |mut sums, lane| {
             sums.iter_mut().zip(lane.by_priority()).for_each(|(sum, n)| *sum += n);
             sums
         });
-        State {
+        SlotState {
             slots_left: self.slots_left(),
             express: self.express.len(),
             waiting,
@@ -274,7 +274,7 @@ impl<T: Copy> Limiter<T> {
     /// Recipients of all that wait or are placed.
     pub fn recipients_waiting(&self) -> u64 {
         let lanes = self.lanes.iter().chain(self.limited.lanes());
-        let lanes = lanes.map(Lane::recipients).sum::<u64>();
+        let lanes = lanes.map(WaitingLane::recipients).sum::<u64>();
         let placed = self.placed.map_or(0, |placed| u64::from(placed.message.recipients));
         lanes + self.express.recipients() + placed
     }

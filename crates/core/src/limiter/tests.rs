@@ -24,10 +24,10 @@ fn run(limiter: &mut Limiter<usize>) -> Vec<(Timestamp, Acquired<usize>)> {
     let (mut now, mut started) = (WINDOW.opens(), Vec::new());
     loop {
         match limiter.next(now) {
-            Next::Start(acquired) => started.push((now, acquired)),
-            Next::At(at) => now = at,
-            Next::Idle(until) => now = until + Duration::from_nanos(1),
-            Next::Over => return started,
+            NextSend::Start(acquired) => started.push((now, acquired)),
+            NextSend::At(at) => now = at,
+            NextSend::Idle(until) => now = until + Duration::from_nanos(1),
+            NextSend::Over => return started,
         }
     }
 }
@@ -84,7 +84,7 @@ fn a_late_clock_skips_slots_and_never_catches_up() {
     let mut limiter = limiter(200.0, &[1]);
     (0..300).for_each(|ticket| limiter.wait(normal(ticket, 0, 1)));
     let late = WINDOW.opens() + Duration::from_millis(500);
-    assert!(matches!(limiter.next(late), Next::Start(_)));
+    assert!(matches!(limiter.next(late), NextSend::Start(_)));
     let skipped = limiter.state().skipped;
     // 500 ms less 10 ms of lateness, at 5.1 ms a slot.
     assert!((95..=97).contains(&skipped), "{skipped}");
@@ -103,9 +103,9 @@ fn a_slot_with_nobody_waiting_is_unused_not_skipped() {
 fn a_message_that_arrives_within_the_lateness_still_gets_the_slot() {
     let mut limiter = limiter(14.0, &[1]);
     let due = limiter.grid.at(limiter.cursor);
-    assert!(matches!(limiter.next(due), Next::Idle(_)));
+    assert!(matches!(limiter.next(due), NextSend::Idle(_)));
     limiter.wait(normal(0, 0, 1));
-    assert!(matches!(limiter.next(due + Duration::from_millis(9)), Next::Start(_)));
+    assert!(matches!(limiter.next(due + Duration::from_millis(9)), NextSend::Start(_)));
 }
 
 #[test]
@@ -124,9 +124,9 @@ fn stopping_gives_out_no_more_and_loses_nothing() {
     let mut limiter = limiter(14.0, &[1]);
     limiter.wait(normal(0, 0, 5));
     limiter.wait(normal(1, 0, 1));
-    assert!(matches!(limiter.next(limiter.grid.at(limiter.cursor)), Next::At(_)));
+    assert!(matches!(limiter.next(limiter.grid.at(limiter.cursor)), NextSend::At(_)));
     limiter.stop();
-    assert_eq!(limiter.next(WINDOW.opens()), Next::Over);
+    assert_eq!(limiter.next(WINDOW.opens()), NextSend::Over);
     assert_eq!(limiter.drain().len(), 2);
 }
 
@@ -177,7 +177,7 @@ proptest! {
         (0..1_100).for_each(|ticket| limiter.wait(normal(ticket, 0, 1)));
         let mut now = WINDOW.opens();
         for wake in wakes {
-            while let Next::Start(acquired) = limiter.next(now) {
+            while let NextSend::Start(acquired) = limiter.next(now) {
                 prop_assert!(limiter.grid.at(acquired.slot) <= now);
                 prop_assert!(now <= limiter.grid.latest(acquired.slot));
             }
@@ -221,10 +221,10 @@ fn run_through(limiter: &mut Limiter<usize>, gates: &mut Shut) -> Vec<usize> {
     let mut now = WINDOW.opens();
     loop {
         match limiter.next_through(now, gates) {
-            Next::Start(acquired) => started.push(acquired.message.ticket),
-            Next::At(at) => now = at,
-            Next::Idle(until) => now = until + std::time::Duration::from_nanos(1),
-            Next::Over => return started,
+            NextSend::Start(acquired) => started.push(acquired.message.ticket),
+            NextSend::At(at) => now = at,
+            NextSend::Idle(until) => now = until + std::time::Duration::from_nanos(1),
+            NextSend::Over => return started,
         }
     }
 }

@@ -1,23 +1,23 @@
 use super::Waiting;
-use super::waiting::Lane;
+use super::waiting::WaitingLane;
 use crate::cycle::Cycle;
 
 /// The mail of the domains' queues, by campaign. It takes the slots that are its campaign's by weight,
 /// before the campaign's other mail (it can use fewer of them), and what nobody else can use: so it
 /// neither starves the others nor is held back more than its limit holds it.
 #[derive(Clone, Debug)]
-pub(super) struct Turns<T> {
+pub(super) struct DomainTurns<T> {
     cycle: Cycle,
     /// Of each campaign, the lane that may hold other mail of it.
     lines: Vec<Option<usize>>,
     /// A lane a campaign, and one for the mail of campaigns that are gone.
-    lanes: Vec<Lane<T>>,
+    lanes: Vec<WaitingLane<T>>,
     in_turn: u64,
 }
 
-impl<T: Copy> Turns<T> {
+impl<T: Copy> DomainTurns<T> {
     pub(super) fn new(cycle: Cycle, lines: Vec<Option<usize>>) -> Self {
-        let lanes = (0..=cycle.weights().len()).map(|_| Lane::default()).collect();
+        let lanes = (0..=cycle.weights().len()).map(|_| WaitingLane::default()).collect();
         Self { cycle, lines, lanes, in_turn: 0 }
     }
 
@@ -28,11 +28,11 @@ impl<T: Copy> Turns<T> {
         }
     }
 
-    pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane<T>> {
+    pub(super) fn lanes(&self) -> impl Iterator<Item = &WaitingLane<T>> {
         self.lanes.iter()
     }
 
-    pub(super) fn lanes_mut(&mut self) -> impl Iterator<Item = &mut Lane<T>> {
+    pub(super) fn lanes_mut(&mut self) -> impl Iterator<Item = &mut WaitingLane<T>> {
         self.lanes.iter_mut()
     }
 
@@ -48,7 +48,7 @@ impl<T: Copy> Turns<T> {
         cursor: u64,
         left: u64,
         may: &impl Fn(&Waiting<T>) -> bool,
-        others: &[Lane<T>],
+        others: &[WaitingLane<T>],
     ) -> Option<Waiting<T>> {
         if self.lanes.iter().all(|lane| lane.len() == 0) {
             return None;

@@ -6,13 +6,13 @@ use crate::email::Priority;
 
 /// One line of waiting messages: by priority, then the largest first, then who came first.
 #[derive(Clone, Debug)]
-pub(super) struct Lane<T> {
+pub(super) struct WaitingLane<T> {
     messages: BTreeMap<(Priority, Reverse<u32>, u64), Waiting<T>>,
     arrivals: u64,
     recipients: u64,
 }
 
-impl<T> Default for Lane<T> {
+impl<T> Default for WaitingLane<T> {
     fn default() -> Self {
         Self { messages: BTreeMap::new(), arrivals: 0, recipients: 0 }
     }
@@ -21,7 +21,7 @@ impl<T> Default for Lane<T> {
 const PRIORITIES: [Priority; 4] =
     [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
 
-impl<T: Copy> Lane<T> {
+impl<T: Copy> WaitingLane<T> {
     pub(super) fn push(&mut self, message: Waiting<T>) {
         self.arrivals += 1;
         self.recipients += u64::from(message.recipients);

@@ -54,7 +54,7 @@ impl Default for ReputationPolicy {
 
 /// What was sent to recipients and what came back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct ReputationFigures {
     /// Recipients sent to.
     pub sent: u64,
     /// Bounces.
@@ -77,7 +77,7 @@ pub struct Tally {
     pub complained: u64,
     /// The figures of the period before.
     #[serde(skip_serializing_if = "is_empty")]
-    pub before: Figures,
+    pub before: ReputationFigures,
     /// It was held for these figures. Once that hold is gone, it counts anew.
     #[serde(skip_serializing_if = "is_not")]
     pub held: bool,
@@ -214,17 +214,17 @@ impl Tally {
     }
 
     /// The running period's figures, of a campaign whose sum stands at `sum`.
-    fn running(&self, sum: u64) -> Figures {
+    fn running(&self, sum: u64) -> ReputationFigures {
         // A sum below where it stood was forgotten meanwhile, and counts anew.
         let sent = sum.checked_sub(self.from).unwrap_or(sum);
-        Figures { sent, bounced: self.bounced, complained: self.complained }
+        ReputationFigures { sent, bounced: self.bounced, complained: self.complained }
     }
 
     /// The figures of the running period and the one before; `sum` is the campaign's sum of recipients
     /// sent to since ever.
-    pub fn figures(&self, sum: u64) -> Figures {
+    pub fn figures(&self, sum: u64) -> ReputationFigures {
         let running = self.running(sum);
-        Figures {
+        ReputationFigures {
             sent: running.sent.saturating_add(self.before.sent),
             bounced: running.bounced.saturating_add(self.before.bounced),
             complained: running.complained.saturating_add(self.before.complained),
@@ -234,8 +234,8 @@ impl Tally {
 
 impl ReputationPolicy {
     /// Why these figures hold a campaign, in words; none where they do not.
-    pub fn verdict(&self, figures: &Figures) -> Option<String> {
-        let Figures { sent, bounced, complained } = *figures;
+    pub fn verdict(&self, figures: &ReputationFigures) -> Option<String> {
+        let ReputationFigures { sent, bounced, complained } = *figures;
         let judged = sent >= self.minimum;
         let too_many = |(_, events, share): &(&str, u64, u64)| {
             let share_reached =
@@ -271,8 +271,8 @@ const fn is_not(flag: &bool) -> bool {
     !*flag
 }
 
-fn is_empty(figures: &Figures) -> bool {
-    *figures == Figures::default()
+fn is_empty(figures: &ReputationFigures) -> bool {
+    *figures == ReputationFigures::default()
 }
 
 #[cfg(test)]

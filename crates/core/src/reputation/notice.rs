@@ -48,7 +48,7 @@ pub enum NoticeError {
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct NoticeBody {
     kind: String,
     campaign: TagValue,
     id: String,
@@ -68,7 +68,7 @@ impl Notice {
     /// # Errors
     /// [`NoticeError`], which names the member.
     pub fn parse(body: &str) -> Result<Self, NoticeError> {
-        let written: Written = serde_json::from_str(body).map_err(|_| NoticeError::Form)?;
+        let written: NoticeBody = serde_json::from_str(body).map_err(|_| NoticeError::Form)?;
         let kind = match &*written.kind {
             "bounce" => NoticeKind::Bounce,
             "complaint" => NoticeKind::Complaint,

@@ -76,7 +76,7 @@ impl Ledger {
             .collect()
     }
 
-    fn figures(&self, campaign: &str) -> Figures {
+    fn figures(&self, campaign: &str) -> ReputationFigures {
         let reputation = self.control.reputation.as_ref().unwrap();
         reputation.campaigns[campaign].figures(sum(&self.sent, campaign))
     }
@@ -146,7 +146,7 @@ fn a_lifted_hold_does_not_return_from_what_it_was_set_for_and_counts_anew() {
     assert!(ledger.control.lift(Some("big"), HoldReason::Reputation));
     ledger.pass(50);
     assert!(ledger.held().is_empty());
-    assert_eq!(ledger.figures("big"), Figures::default());
+    assert_eq!(ledger.figures("big"), ReputationFigures::default());
     ledger.send("big", 1_000);
     ledger.bounce("big", 49);
     assert!(ledger.held().is_empty());
@@ -174,8 +174,8 @@ fn after_four_days_without_a_look_it_begins_anew_and_a_hold_stays_its_own() {
     ledger.hours += 96;
     ledger.send("big", 500);
     assert_eq!(ledger.held(), ["big"]);
-    assert_eq!(ledger.figures("big"), Figures::default());
-    assert_eq!(ledger.figures("small"), Figures::default());
+    assert_eq!(ledger.figures("big"), ReputationFigures::default());
+    assert_eq!(ledger.figures("small"), ReputationFigures::default());
     assert!(ledger.control.lift(Some("big"), HoldReason::Reputation));
     ledger.look();
     assert!(ledger.held().is_empty());
@@ -278,7 +278,7 @@ proptest! {
             sent >= minimum && events >= 2 && events * 1_000_000 >= share * sent
         };
         let expected = too_many(bounced, bounce_share) || too_many(complained, complaint_share);
-        let verdict = policy.verdict(&Figures { sent, bounced, complained });
+        let verdict = policy.verdict(&ReputationFigures { sent, bounced, complained });
         prop_assert_eq!(verdict.is_some(), expected);
         prop_assert!(verdict.is_none_or(|detail| detail.chars().count() < 128));
     }
@@ -332,7 +332,7 @@ proptest! {
             let last = hours.iter().rev().take(count);
             last.fold((0, 0), |(s, b), (sent, bounced)| (s + sent, b + u64::from(*bounced)))
         };
-        let Figures { sent, bounced, .. } = ledger.figures("big");
+        let ReputationFigures { sent, bounced, .. } = ledger.figures("big");
         prop_assert!((last(47).0..=last(96).0).contains(&sent), "{} sent", sent);
         prop_assert!((last(47).1..=last(96).1).contains(&bounced), "{} bounced", bounced);
     }
@@ -369,8 +369,8 @@ proptest! {
 }
 
 impl Ledger {
-    fn figures_or_none(&self, campaign: &str) -> Figures {
+    fn figures_or_none(&self, campaign: &str) -> ReputationFigures {
         let tallies = &self.control.reputation.as_ref().unwrap().campaigns;
-        tallies.get(campaign).map_or_else(Figures::default, |_| self.figures(campaign))
+        tallies.get(campaign).map_or_else(ReputationFigures::default, |_| self.figures(campaign))
     }
 }

@@ -9,8 +9,8 @@ use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::factor::RateFactor;
 
 use super::context::Context;
-use super::drain::Noted;
-use crate::control::{self, Changed as ControlChanged};
+use super::drain::WindowOutcomes;
+use crate::control::{self, ChangeOutcome};
 use crate::environment::Environment;
 use crate::ports::{Ledger as _, PortError};
 
@@ -46,7 +46,7 @@ impl Change {
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Changed {
+pub(super) enum ChangeResult {
     /// It stands in the ledger, or needs not.
     Done,
     /// Whether the claim was advanced.
@@ -57,30 +57,30 @@ pub(super) enum Changed {
     Allows(bool),
 }
 
-pub(super) async fn apply<E: Environment>(ctx: &Context<'_, E>, change: Change) -> Changed {
+pub(super) async fn apply<E: Environment>(ctx: &Context<'_, E>, change: Change) -> ChangeResult {
     let result = match &change {
-        Change::Refused => lower(ctx).await.map(|()| Changed::Done),
+        Change::Refused => lower(ctx).await.map(|()| ChangeResult::Done),
         Change::Hold { campaign, reason, detail } => {
-            hold(ctx, campaign.as_deref(), *reason, detail).await.map(|()| Changed::Done)
+            hold(ctx, campaign.as_deref(), *reason, detail).await.map(|()| ChangeResult::Done)
         }
         Change::Advance { through } => {
-            ctx.env.ledger().advance(&ctx.token, *through).await.map(Changed::Advanced)
+            ctx.env.ledger().advance(&ctx.token, *through).await.map(ChangeResult::Advanced)
         }
-        Change::Probe => probe(ctx).await.map(Changed::Prober),
+        Change::Probe => probe(ctx).await.map(ChangeResult::Prober),
         Change::Look => {
             let standing = ctx.env.ledger().read().await;
-            standing.map(|standing| Changed::Allows(standing.control.breaker.is_allowing()))
+            standing.map(|standing| ChangeResult::Allows(standing.control.breaker.is_allowing()))
         }
     };
     result.unwrap_or_else(|error| {
         let what = change.name();
         tracing::error!(what, error = &error as &dyn StdError, "not changed in the ledger");
         match change {
-            Change::Advance { .. } => Changed::Advanced(false),
-            Change::Probe => Changed::Prober(false),
+            Change::Advance { .. } => ChangeResult::Advanced(false),
+            Change::Probe => ChangeResult::Prober(false),
             // As the claim showed it.
-            Change::Look => Changed::Allows(true),
-            Change::Refused | Change::Hold { .. } => Changed::Done,
+            Change::Look => ChangeResult::Allows(true),
+            Change::Refused | Change::Hold { .. } => ChangeResult::Done,
         }
     })
 }
@@ -120,7 +120,7 @@ async fn change_control<E: Environment>(
     change: impl Fn(&mut Control),
 ) -> Result<Option<(Control, Control)>, PortError> {
     let claimed = (ctx.plan.control_version, ctx.plan.control.clone());
-    control::change(ctx.env.ledger(), claimed, change).await.map(ControlChanged::made)
+    control::change(ctx.env.ledger(), claimed, change).await.map(ChangeOutcome::made)
 }
 
 async fn hold<E: Environment>(
@@ -155,7 +155,7 @@ async fn probe<E: Environment>(ctx: &Context<'_, E>) -> Result<bool, PortError> 
 
 /// Notes in the control record how the window's sends ended: for the breaker, and for the permanent
 /// refusals in a row. Written only where it changes something.
-pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Noted) {
+pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &WindowOutcomes) {
     let (window, policy) = (ctx.plan.window, &ctx.config.breaker);
     let note = |control: &mut Control| {
         let probed = noted
@@ -184,7 +184,7 @@ pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Noted
         Some(_) => match ctx.env.ledger().read().await {
             Ok(now) => {
                 let now = (now.control_version, now.control);
-                control::change(ctx.env.ledger(), now, note).await.map(ControlChanged::made)
+                control::change(ctx.env.ledger(), now, note).await.map(ChangeOutcome::made)
             }
             Err(error) => Err(error),
         },

@@ -9,9 +9,9 @@ use tidegate_core::allocation::Intake;
 use tidegate_core::config::PollerConfig;
 
 use super::deferral::DeferralWriter;
-use super::learned::Learned;
+use super::idle_mode::FirstMail;
 use super::plan::Plan;
-use super::rest::Finds;
+use super::running_means::RunningMeans;
 use super::time::WindowTime;
 use crate::environment::Environment;
 use crate::ports::{Clock as _, Monotonic, PortError, QueueUrl, Queues as _, Received};
@@ -24,12 +24,12 @@ const LONG_POLL: Duration = Duration::from_secs(1);
 pub(super) struct Context<'a, E> {
     pub(super) env: &'a E,
     pub(super) config: &'a PollerConfig,
-    pub(super) learned: &'a Learned,
+    pub(super) running_means: &'a RunningMeans,
     pub(super) plan: &'a Plan,
     pub(super) time: WindowTime,
     /// The claim's.
     pub(super) token: String,
-    pub(super) finds: Finds,
+    pub(super) finds: FirstMail,
     pub(super) deferral_writer: DeferralWriter,
 }
 
@@ -87,7 +87,7 @@ impl<E: Environment> Context<'_, E> {
             self.env.clock().sleep_until(self.monotonic() + pause).await;
         }
         let since = self.monotonic();
-        let reserve = self.learned.room.reserve(queue, messages, wait);
+        let reserve = self.running_means.room.reserve(queue, messages, wait);
         let Some(reserved) = self.within(Duration::ZERO, reserve).await else {
             return (false, Ok((Vec::new(), since)));
         };
@@ -110,7 +110,7 @@ impl<E: Environment> Context<'_, E> {
         let plan = self.plan;
         let debts: Vec<i64> = plan.lanes().map(|campaign| campaign.debt).collect();
         let means: Vec<f64> =
-            plan.lanes().map(|c| self.learned.recipients_per_mail(&c.name)).collect();
+            plan.lanes().map(|c| self.running_means.recipients_per_mail(&c.name)).collect();
         let mut intake = Intake::of_turns(&plan.turns, plan.slots.clone(), total, &debts, &means);
         // Their share goes to the others at once.
         let lanes = plan.lanes().enumerate();

@@ -11,9 +11,9 @@ use std::error::Error as StdError;
 
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::future::join_all;
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::config::MOVED;
-use tidegate_core::deferral::{Line, MOST_BYTES, ObjectName, pack};
+use tidegate_core::deferral::{DeferredMail, MOST_BYTES, ObjectName, pack};
 use tidegate_core::identity::Envelope;
 use tidegate_core::memory::Memory;
 
@@ -36,7 +36,7 @@ const BESIDE: usize = 2_048;
 const TOKEN: usize = 12;
 
 /// What becomes of a mail that was received from a campaign.
-pub(super) enum Sorted {
+pub(super) enum CampaignMail {
     /// It is sent.
     Sent(Box<Message>),
     /// It is deferred.
@@ -47,7 +47,7 @@ pub(super) enum Sorted {
 }
 
 /// A deferred mail that is not yet written.
-struct Held {
+struct PendingDeferral {
     body: Body,
     envelope: Envelope,
     receipt: Receipt,
@@ -55,24 +55,24 @@ struct Held {
 
 /// What a window defers.
 pub(super) struct DeferralWriter {
-    level: Level,
+    level: BackPressureLevel,
     most: u64,
     most_bytes: usize,
-    held: RefCell<BTreeMap<String, Vec<Held>>>,
+    held: RefCell<BTreeMap<String, Vec<PendingDeferral>>>,
     mails: Cell<u64>,
     bytes: Cell<usize>,
 }
 
 /// What came of it, in mails.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct DeferralCounts {
     pub(super) by_campaign: BTreeMap<String, u64>,
     pub(super) failed: u64,
 }
 
 impl DeferralWriter {
     /// Of a window of `slots`, at this level; a quarter of the room for mail is for what is deferred.
-    pub(super) fn new(level: Level, slots: u64, memory: Memory) -> Self {
+    pub(super) fn new(level: BackPressureLevel, slots: u64, memory: Memory) -> Self {
         let bytes = usize::try_from(memory.mail_bytes() / 4).unwrap_or(MOST_BYTES);
         Self {
             level,
@@ -85,13 +85,13 @@ impl DeferralWriter {
     }
 
     /// Sorts a mail that was received from its campaign's queue: what it defers it keeps.
-    pub(super) fn sort(&self, message: Box<Message>) -> Sorted {
+    pub(super) fn sort(&self, message: Box<Message>) -> CampaignMail {
         if !self.level.defers(message.email.priority()) {
-            return Sorted::Sent(message);
+            return CampaignMail::Sent(message);
         }
         let bytes = self.bytes.get() + message.held.body.len() + BESIDE;
         if self.mails.get() >= self.most || bytes > self.most_bytes {
-            return Sorted::Left;
+            return CampaignMail::Left;
         }
         self.bytes.set(bytes);
         self.mails.set(self.mails.get() + 1);
@@ -105,8 +105,8 @@ impl DeferralWriter {
         let (body, envelope) = (message.held.body, message.envelope);
         let mut held = self.held.borrow_mut();
         let campaign = envelope.campaign.clone();
-        held.entry(campaign).or_default().push(Held { body, envelope, receipt });
-        Sorted::Deferred
+        held.entry(campaign).or_default().push(PendingDeferral { body, envelope, receipt });
+        CampaignMail::Deferred
     }
 
     /// Writes what was deferred, and has it deleted from its queue. What is not written in time stays
@@ -115,14 +115,16 @@ impl DeferralWriter {
         &self,
         ctx: &Context<'_, E>,
         jobs: &UnboundedSender<Job>,
-    ) -> Written {
+    ) -> DeferralCounts {
         let held = self.held.take();
-        let mut written = Written::default();
+        let mut written = DeferralCounts::default();
         let Some(deferral) = ctx.env.deferral().filter(|_| !held.is_empty()) else {
             return written;
         };
         let writes = held.into_iter().map(async |(campaign, held)| {
-            let line = |held: Held| (Line::of(held.body.to_string(), &held.envelope), held.receipt);
+            let line = |held: PendingDeferral| {
+                (DeferredMail::of(held.body.to_string(), &held.envelope), held.receipt)
+            };
             let (lines, receipts): (Vec<_>, Vec<_>) = held.into_iter().map(line).unzip();
             let name = ObjectName {
                 window: ctx.plan.window,

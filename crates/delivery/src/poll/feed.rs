@@ -12,13 +12,13 @@ use tidegate_core::allocation::{Ask, Intake};
 use tidegate_core::limiter::Line;
 
 use super::context::Context;
-use super::deferral::Sorted;
+use super::deferral::CampaignMail;
 use super::domains::{DomainMoves, PlannedQueue};
+use super::idle_mode::QueueAnswers;
 use super::message::{Message, Source, read};
 use super::outcome::reject;
-use super::rest::Answers;
+use super::queue_supply::{MOST_RECEIVES, QueueSupply};
 use super::settle::{Job, Receipt, pack};
-use super::supply::{MOST_RECEIVES, Supply};
 use crate::environment::Environment;
 use crate::ports::{Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
 
@@ -27,7 +27,7 @@ const LAST_RECEIVE: Duration = Duration::from_millis(100);
 
 /// What the feed did.
 #[derive(Debug, Default)]
-pub(super) struct Fed {
+pub(super) struct FeedCounts {
     /// Recipients that stand in the merge queue, by campaign.
     pub(super) by_campaign: BTreeMap<String, u64>,
     pub(super) dead: u64,
@@ -37,7 +37,7 @@ pub(super) struct Fed {
     /// Campaigns of which more mail fell under limits than these have room for.
     pub(super) clogged: Vec<bool>,
     pub(super) domains: DomainMoves,
-    pub(super) asked: Answers,
+    pub(super) asked: QueueAnswers,
 }
 
 /// Mails that came to stand in the merge queue, or in the recipient domain's queue at `place`.
@@ -53,16 +53,16 @@ pub(super) async fn feed<E: Environment>(
     merge: &QueueUrl,
     jobs: &UnboundedSender<Job>,
     arrivals: &UnboundedSender<Arrival>,
-) -> Fed {
+) -> FeedCounts {
     let plan = ctx.plan;
-    let mut fed = Fed::default();
+    let mut fed = FeedCounts::default();
     let amount = plan.feed_amount();
     if amount == 0 || plan.campaigns.is_empty() {
         return fed;
     }
     let mut intake = ctx.intake(amount);
     let mut limited = Limited::of(ctx);
-    let mut supplies: Vec<Supply> = plan.lanes().map(|c| Supply::of(plan, c)).collect();
+    let mut supplies: Vec<QueueSupply> = plan.lanes().map(|c| QueueSupply::of(plan, c)).collect();
     let mut receives = FuturesUnordered::new();
     let mut forwards = FuturesUnordered::new();
     let queue = |lane: usize| &plan.lane(lane).queue;
@@ -157,7 +157,7 @@ fn take<E: Environment>(
     ctx: &Context<'_, E>,
     ask: &Ask,
     result: Result<(Vec<Received>, Monotonic), PortError>,
-    fed: &mut Fed,
+    fed: &mut FeedCounts,
     jobs: &UnboundedSender<Job>,
 ) -> (Vec<Forward>, bool) {
     let campaign = ctx.plan.lane(ask.lane);
@@ -180,14 +180,14 @@ fn take<E: Environment>(
         fed.highest_receive_count = fed.highest_receive_count.max(received.receive_count);
         match read(received, &source, since, ctx.config) {
             Ok(message) => {
-                ctx.learned.received(&campaign.name, message.recipients());
+                ctx.running_means.received(&campaign.name, message.recipients());
                 match ctx.deferral_writer.sort(Box::new(message)) {
-                    Sorted::Sent(message) => {
+                    CampaignMail::Sent(message) => {
                         let place = ctx.plan.domains.place_of(&message.demands);
                         forwards.push(Forward::of(*message, place));
                     }
-                    Sorted::Deferred => {}
-                    Sorted::Left => left = true,
+                    CampaignMail::Deferred => {}
+                    CampaignMail::Left => left = true,
                 }
             }
             Err(rejected) => {
@@ -227,14 +227,14 @@ fn by_place(mails: Vec<Forward>) -> BTreeMap<Option<usize>, Vec<Forward>> {
 }
 
 /// A batch that was sent: where to, what, and the answer.
-type Forwarded = (Option<usize>, Vec<Forward>, Result<Vec<Entry>, PortError>);
+type FinishedForward = (Option<usize>, Vec<Forward>, Result<Vec<Entry>, PortError>);
 
 async fn forward<E: Environment>(
     ctx: &Context<'_, E>,
     queue: &QueueUrl,
     place: Option<usize>,
     batch: Vec<Forward>,
-) -> Forwarded {
+) -> FinishedForward {
     let outgoing: Vec<Outgoing> = batch.iter().map(|forward| forward.outgoing.clone()).collect();
     let result = ctx.queues().send(queue, &outgoing).await;
     (place, batch, result)
@@ -245,7 +245,7 @@ fn forwarded(
     place: Option<usize>,
     batch: Vec<Forward>,
     result: Result<Vec<Entry>, PortError>,
-    fed: &mut Fed,
+    fed: &mut FeedCounts,
     jobs: &UnboundedSender<Job>,
 ) -> u64 {
     let entries = result.unwrap_or_else(|error| {

@@ -6,15 +6,15 @@ mod deferral;
 mod domains;
 mod drain;
 mod feed;
-mod learned;
+mod idle_mode;
 mod message;
 mod outcome;
 mod plan;
+mod queue_supply;
 mod report;
-mod rest;
 mod room;
+mod running_means;
 mod settle;
-mod supply;
 mod time;
 
 use std::cell::Cell;
@@ -29,7 +29,7 @@ use futures_channel::mpsc::unbounded;
 use futures_util::future::{Either, join, join3, select};
 use thiserror::Error;
 use tidegate_core::Window;
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::{DECIDED, PollerConfig, REPORTED};
 use tidegate_core::control::HoldReason;
@@ -39,21 +39,21 @@ use tidegate_core::tick::{Admission, Tick};
 
 use crate::environment::Environment;
 use crate::ports::{
-    Account as _, Claim, ClaimRequest, Clock as _, Depth, Entropy as _, Ledger as _, Mailer as _,
-    PortError, Queues as _, Standing,
+    Account as _, Claim, ClaimRequest, Clock as _, Entropy as _, Ledger as _, Mailer as _,
+    PortError, QueueDepth, Queues as _, Standing,
 };
 use crate::{account, quota};
 use changes::Change;
 use context::Context;
 use deferral::DeferralWriter;
 pub use domains::domain_waiting;
-use drain::Drained;
-use feed::Fed;
-use learned::Learned;
+use drain::DrainCounts;
+use feed::FeedCounts;
+use idle_mode::{FirstMail, IdleMode};
 use plan::Plan;
 pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};
-use rest::{Finds, Rest};
+use running_means::RunningMeans;
 pub(crate) use settle::pack;
 use settle::settle;
 use time::WindowTime;
@@ -87,14 +87,14 @@ pub enum PollError {
 pub struct Poller<E> {
     env: E,
     config: PollerConfig,
-    learned: Learned,
+    running_means: RunningMeans,
 }
 
 impl<E: Environment> Poller<E> {
     /// A poller on `env`.
     pub fn new(env: E, config: PollerConfig) -> Self {
-        let learned = Learned::nothing(config.memory.mail_bytes());
-        Self { env, config, learned }
+        let running_means = RunningMeans::nothing(config.memory.mail_bytes());
+        Self { env, config, running_means }
     }
 
     /// Serves the tick's window; without a tick the next whole second, at the account's quota.
@@ -174,18 +174,19 @@ impl<E: Environment> Poller<E> {
         standing: &Standing,
         time: WindowTime,
     ) -> WindowReport {
-        let plan = Plan::new(&self.config, request.window, request.rate, standing, &self.learned);
+        let plan =
+            Plan::new(&self.config, request.window, request.rate, standing, &self.running_means);
         let mut report = WindowReport::new(plan.window, End::Served);
         report.rate_per_second = Some(plan.rate);
         report.slots = plan.slot_count();
         let ctx = Context {
             env: &self.env,
             config: &self.config,
-            learned: &self.learned,
+            running_means: &self.running_means,
             plan: &plan,
             time,
             token: request.token.clone(),
-            finds: Finds::default(),
+            finds: FirstMail::default(),
             deferral_writer: DeferralWriter::new(
                 self.level(standing, request.window),
                 plan.slot_count(),
@@ -220,9 +221,9 @@ impl<E: Environment> Poller<E> {
     }
 
     /// The level that defers mail: clear where there is nowhere to put it.
-    fn level(&self, standing: &Standing, window: Window) -> Level {
+    fn level(&self, standing: &Standing, window: Window) -> BackPressureLevel {
         let level = || standing.control.level(window.opens().into());
-        self.env.deferral().map_or(Level::Clear, |_| level())
+        self.env.deferral().map_or(BackPressureLevel::Clear, |_| level())
     }
 
     /// Feed, drain and settle side by side, in one future.
@@ -230,7 +231,7 @@ impl<E: Environment> Poller<E> {
         &self,
         ctx: &Context<'_, E>,
         report: &mut WindowReport,
-    ) -> (Fed, Drained, i64) {
+    ) -> (FeedCounts, DrainCounts, i64) {
         let buffered = Cell::new(0);
         let (jobs, to_settle) = unbounded();
         let (arrivals, arrived) = unbounded();
@@ -239,7 +240,7 @@ impl<E: Environment> Poller<E> {
             async move {
                 match &ctx.plan.merge {
                     Some(merge) => feed::feed(ctx, merge, &jobs, &arrivals).await,
-                    None => Fed::default(),
+                    None => FeedCounts::default(),
                 }
             }
         };
@@ -268,9 +269,9 @@ impl<E: Environment> Poller<E> {
     /// Tells the first mail that a window at rest finds at once: the next window is about to be
     /// claimed, and the scheduler about to look.
     async fn wake(&self, ctx: &Context<'_, E>) -> Infallible {
-        if ctx.plan.rest != Rest::No
+        if ctx.plan.rest != IdleMode::No
             && let Ok(queue) = ctx.finds.first().await
-            && let Err(error) = self.env.ledger().report(&rest::woken(ctx.plan, &queue)).await
+            && let Err(error) = self.env.ledger().report(&idle_mode::woken(ctx.plan, &queue)).await
         {
             tracing::warn!(error = &error as &dyn StdError, "mail found, not told to the ledger");
         }
@@ -280,8 +281,9 @@ impl<E: Environment> Poller<E> {
     /// Opens connections to SES during the lead, where mail is expected and none are open.
     async fn warm(&self, ctx: &Context<'_, E>) {
         let before_it_opens = ctx.now() < ctx.plan.window.opens();
-        if before_it_opens && ctx.plan.expects_mail() && self.learned.is_cold(ctx.monotonic()) {
-            let connections = self.learned.connections(ctx.plan.rate.as_per_second());
+        if before_it_opens && ctx.plan.expects_mail() && self.running_means.is_cold(ctx.monotonic())
+        {
+            let connections = self.running_means.connections(ctx.plan.rate.as_per_second());
             self.env.mailer().warm(connections).await;
         }
     }
@@ -289,12 +291,12 @@ impl<E: Environment> Poller<E> {
     /// What the merge queue's reported depth is off by, counted now and then.
     async fn drift(&self, ctx: &Context<'_, E>) -> i64 {
         let Some(merge) = &ctx.plan.merge else { return 0 };
-        if !ctx.counts_merge() || ctx.plan.rest != Rest::No {
+        if !ctx.counts_merge() || ctx.plan.rest != IdleMode::No {
             return 0;
         }
         match self.env.queues().depth(merge).await {
             Ok(depth) => {
-                let mean = self.learned.recipients_per_mail(merge.as_str());
+                let mean = self.running_means.recipients_per_mail(merge.as_str());
                 ctx.plan.drift(depth.visible, depth.in_flight, mean)
             }
             Err(error) => {
@@ -312,7 +314,7 @@ impl<E: Environment> Poller<E> {
             return None;
         }
         match self.env.queues().depth(&queue.queue).await {
-            Ok(depth) => (depth == Depth::default()).then_some(queue.place),
+            Ok(depth) => (depth == QueueDepth::default()).then_some(queue.place),
             Err(error) => {
                 tracing::warn!(error = &error as &dyn StdError, "queue of * not counted");
                 None
@@ -324,8 +326,8 @@ impl<E: Environment> Poller<E> {
         &self,
         ctx: &Context<'_, E>,
         mut report: WindowReport,
-        fed: Fed,
-        drained: Drained,
+        fed: FeedCounts,
+        drained: DrainCounts,
         drift: i64,
     ) -> WindowReport {
         let debts = debts(ctx.plan, &fed, &drained);
@@ -390,7 +392,7 @@ impl<E: Environment> Poller<E> {
 }
 
 /// What the window changes in the campaigns' debts, in thousandths of a recipient.
-fn debts(plan: &Plan, fed: &Fed, drained: &Drained) -> BTreeMap<String, i64> {
+fn debts(plan: &Plan, fed: &FeedCounts, drained: &DrainCounts) -> BTreeMap<String, i64> {
     let Some(intake) = &fed.intake else { return drained.debts.clone() };
     let sent = drain::limited_by_lane(plan.lanes(), &drained.limited);
     let changes = intake.debt_changes_beside(&sent, &fed.clogged);

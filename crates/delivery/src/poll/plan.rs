@@ -10,15 +10,15 @@ use tidegate_core::cycle::Cycle;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::feed;
 use tidegate_core::grid::SlotGrid;
-use tidegate_core::idle::Looks;
+use tidegate_core::idle::QueueChecks;
 use tidegate_core::parts::{Upkeep, campaign_of};
 use tidegate_core::rate::Rate;
 use tidegate_core::turns::{self, Turns};
 
 use super::domains::{PlannedDomains, PlannedQueue};
-use super::learned::Learned;
+use super::idle_mode::IdleMode;
 use super::report::{debt_counter, signed};
-use super::rest::Rest;
+use super::running_means::RunningMeans;
 use crate::ports::{Idle, MERGE_QUEUE, QueueUrl, Standing};
 
 /// A campaign in this window.
@@ -50,8 +50,8 @@ pub(super) struct Plan {
     pub(super) merge: Option<QueueUrl>,
     /// The merge queue was found empty: when it is asked again.
     pub(super) merge_idle: Option<Idle>,
-    pub(super) rest: Rest,
-    pub(super) looks: Looks,
+    pub(super) rest: IdleMode,
+    pub(super) looks: QueueChecks,
     pub(super) express: Option<QueueUrl>,
     pub(super) domains: PlannedDomains,
     /// Recipients of recipient domains' queues that get a slot in their campaigns' turn, as before.
@@ -79,7 +79,7 @@ impl Plan {
         window: Window,
         quota: Rate,
         standing: &Standing,
-        learned: &Learned,
+        running_means: &RunningMeans,
     ) -> Self {
         let rate = standing.factor.of(quota);
         let grid = SlotGrid::new(rate, config.rate_margin);
@@ -100,7 +100,7 @@ impl Plan {
             debt: counter(&debt_counter(&campaign.name)),
         });
         let slots = grid.usable(window, before);
-        let unreported = learned.unreported_windows() * rate.ceil();
+        let unreported = running_means.unreported_windows() * rate.ceil();
         let budget = control.daily.map_or(u64::MAX, |reading| {
             config.cap.daily.budget(&reading, counter("sent"), unreported)
         });
@@ -109,7 +109,7 @@ impl Plan {
         let domains = PlannedDomains::of(&config.domains, at, grid, before, standing);
         let plan = Self {
             domains,
-            limited_in_turn: learned.limited_in_turn(),
+            limited_in_turn: running_means.limited_in_turn(),
             window,
             rate,
             grid,
@@ -119,7 +119,7 @@ impl Plan {
             cycle,
             merge: config.merge_queue_url.as_deref().map(QueueUrl::new),
             merge_idle: standing.idle.get(MERGE_QUEUE).copied(),
-            rest: Rest::No,
+            rest: IdleMode::No,
             looks: standing.looks,
             express: express.filter(|_| !control.holds_campaign(EXPRESS)),
             dead_letter: QueueUrl::new(config.dead_letter_queue_url.as_str()),
@@ -132,7 +132,7 @@ impl Plan {
             control_version: standing.control_version,
             upkeep: upkeep(listed, standing, window),
         };
-        let plan = Self { rest: Rest::of(&plan, standing.previous), ..plan };
+        let plan = Self { rest: IdleMode::of(&plan, standing.previous), ..plan };
         Self { turns: plan.turns(), ..plan }
     }
 
@@ -188,15 +188,15 @@ impl Plan {
     pub(super) fn asks(&self, campaign: &PlannedCampaign) -> bool {
         !campaign.held
             && match self.rest {
-                Rest::No => campaign.idle.is_none_or(|idle| idle.until <= self.window),
-                Rest::Look => true,
-                Rest::Leave => false,
+                IdleMode::No => campaign.idle.is_none_or(|idle| idle.until <= self.window),
+                IdleMode::Look => true,
+                IdleMode::Leave => false,
             }
     }
 
     /// Whether the merge queue is asked from the window's start on, and not only when it is fed.
     pub(super) fn asks_merge(&self) -> bool {
-        self.merge.is_some() && (self.rest != Rest::Leave || self.depth > 0)
+        self.merge.is_some() && (self.rest != IdleMode::Leave || self.depth > 0)
     }
 
     /// Recipients beyond what the domains' limits have room for that one window moves out of the way of
@@ -249,7 +249,7 @@ impl Plan {
         let due = self.campaigns.iter().enumerate();
         let mut due: Vec<(Window, usize)> =
             due.filter_map(|(index, c)| Some((asked(c)?.until, index))).collect();
-        if self.rest == Rest::No {
+        if self.rest == IdleMode::No {
             due.sort_unstable(); // who has waited longest
             due.truncate(turns::probes(self.slot_count()));
         }
@@ -262,15 +262,15 @@ impl Plan {
         let due = queue.idle().is_none_or(|idle| idle.until <= self.window);
         match self.rest {
             _ if self.for_campaigns == 0 => false,
-            Rest::No => due,
-            Rest::Look => due || !queue.former,
-            Rest::Leave => false,
+            IdleMode::No => due,
+            IdleMode::Look => due || !queue.former,
+            IdleMode::Leave => false,
         }
     }
 
     /// Whether no queue is asked: express mail is, in every window.
     pub(super) fn asks_nothing(&self) -> bool {
-        self.rest == Rest::Leave && !self.asks_merge() && self.express.is_none()
+        self.rest == IdleMode::Leave && !self.asks_merge() && self.express.is_none()
     }
 
     pub(super) fn campaign(&self, name: &str) -> Option<&PlannedCampaign> {

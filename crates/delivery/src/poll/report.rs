@@ -7,8 +7,8 @@ use tidegate_core::Window;
 use tidegate_core::outcome::Outcome;
 use tidegate_core::rate::Rate;
 
-use super::deferral::Written;
-use super::settle::Settled;
+use super::deferral::DeferralCounts;
+use super::settle::SettleCounts;
 use crate::ports::{LedgerReport, Takes};
 
 /// How a poller's run ended. None of these is a failure.
@@ -171,12 +171,12 @@ impl WindowReport {
         }
     }
 
-    pub(super) fn settled(&mut self, settled: Settled) {
+    pub(super) fn settled(&mut self, settled: SettleCounts) {
         self.delete_failed += settled.delete_failed;
         self.move_failed += settled.move_failed;
     }
 
-    pub(super) fn shed(&mut self, written: Written) {
+    pub(super) fn shed(&mut self, written: DeferralCounts) {
         self.deferred = written.by_campaign;
         self.deferral_failed = written.failed;
     }

@@ -27,17 +27,17 @@ const UNKNOWN_PART: u64 = 4;
 #[derive(Debug)]
 pub(super) struct Room {
     bytes: Arc<Bytes>,
-    queues: RefCell<BTreeMap<QueueUrl, Known>>,
+    queues: RefCell<BTreeMap<QueueUrl, QueueSizes>>,
 }
 
 #[derive(Debug)]
 struct Bytes {
     most: u64,
-    held: Mutex<Held>,
+    held: Mutex<RoomState>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct RoomState {
     bytes: u64,
     /// Receives that wait for room.
     waiting: Vec<Waker>,
@@ -45,7 +45,7 @@ struct Held {
 
 /// What is known of a queue.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct QueueSizes {
     /// The largest body seen lately, bytes.
     largest: Option<u64>,
     /// It has answered, be it with nothing.
@@ -153,7 +153,7 @@ impl Reserved<'_> {
 }
 
 impl Bytes {
-    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+    fn held(&self) -> std::sync::MutexGuard<'_, RoomState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -52,7 +52,7 @@ pub(super) struct Receipt {
 
 /// What settling came to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Settled {
+pub(super) struct SettleCounts {
     pub(super) deleted: u64,
     pub(super) moved: u64,
     /// Deletes that failed to the last: the message comes again after its visibility timeout.
@@ -67,9 +67,9 @@ pub(super) async fn settle<E: Environment>(
     ctx: &Context<'_, E>,
     mut jobs: UnboundedReceiver<Job>,
     buffered: &Cell<usize>,
-) -> Settled {
+) -> SettleCounts {
     let mut state =
-        Settlement { pending: Pending::default(), settled: Settled::default(), buffered };
+        Settlement { pending: Pending::default(), settled: SettleCounts::default(), buffered };
     let mut batches = FuturesUnordered::new();
     let mut open = true;
     loop {
@@ -225,7 +225,7 @@ async fn run<E: Environment>(
 
 struct Settlement<'a> {
     pending: Pending,
-    settled: Settled,
+    settled: SettleCounts,
     buffered: &'a Cell<usize>,
 }
 

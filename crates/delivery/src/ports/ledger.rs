@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::Window;
 use tidegate_core::control::Control;
 use tidegate_core::factor::RateFactor;
-use tidegate_core::idle::Looks;
+use tidegate_core::idle::QueueChecks;
 use tidegate_core::parts::Upkeep;
 use tidegate_core::rate::{Rate, RateMargin};
 
@@ -80,7 +80,7 @@ pub struct Standing {
     /// Queues found empty: campaigns by name, the merge queue as [`MERGE_QUEUE`].
     pub idle: BTreeMap<String, Idle>,
     /// When mail was found, and when none anywhere.
-    pub looks: Looks,
+    pub looks: QueueChecks,
     /// How many parts hold what is kept by campaign; 0 before the first report.
     pub parts: u32,
     /// Campaigns that have left the list, and when that was noted.
@@ -109,7 +109,7 @@ pub struct LedgerReport {
     /// Each replaces what stands there of this queue: found empty, or (`None`) no longer.
     pub idle: BTreeMap<String, Option<Idle>>,
     /// Each replaces what stands there; `None` leaves it.
-    pub looks: Looks,
+    pub looks: QueueChecks,
     /// What becomes of campaigns that come and go.
     pub upkeep: Upkeep,
 }

@@ -26,7 +26,7 @@ pub struct MarkRequest {
 
 /// What became of the wish.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Marked {
+pub enum MarkResult {
     /// It is marked *sending*, by this request.
     Ours,
     /// It was marked before.
@@ -40,7 +40,7 @@ pub trait Marks {
     ///
     /// # Errors
     /// [`PortError`]: then the mail must not be sent.
-    fn mark(&self, request: &MarkRequest) -> impl Future<Output = Result<Marked, PortError>>;
+    fn mark(&self, request: &MarkRequest) -> impl Future<Output = Result<MarkResult, PortError>>;
 
     /// The mail was sent: so whoever marked it, whatever else befell. False where no mark stands.
     ///

@@ -30,10 +30,10 @@ pub use ledger::{
     Claim, ClaimRequest, Idle, Ledger, LedgerReport, MERGE_QUEUE, PreviousClaim, Standing,
 };
 pub use mailer::{Mail, Mailer, Takes};
-pub use marks::{MarkRequest, Marked, Marks};
+pub use marks::{MarkRequest, MarkResult, Marks};
 pub use parts::{Part, PartChange};
 pub use queues::{
-    Depth, Entry, EntryError, Fifo, Outgoing, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
+    Entry, EntryError, Fifo, Outgoing, QueueDepth, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
 };
 
 use std::error::Error as StdError;

@@ -120,7 +120,7 @@ impl EntryError {
 
 /// How many messages a queue holds, approximately (it lags by up to a minute).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Depth {
+pub struct QueueDepth {
     /// Ready to be received.
     pub visible: u64,
     /// Received, and neither deleted nor visible again.
@@ -177,7 +177,7 @@ pub trait Queues {
     ///
     /// # Errors
     /// [`PortError`].
-    fn depth(&self, queue: &QueueUrl) -> impl Future<Output = Result<Depth, PortError>>;
+    fn depth(&self, queue: &QueueUrl) -> impl Future<Output = Result<QueueDepth, PortError>>;
 
     /// How many calls were made so far, a retry by the client counted as one more where it is known.
     fn calls(&self) -> u64;

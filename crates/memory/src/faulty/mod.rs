@@ -19,7 +19,7 @@ use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{
     Account, AccountStatus, Claim, ClaimRequest, Directory, Entry, FailureKind, Feedback,
-    FeedbackMessage, History, Invoke, Ledger, LedgerReport, Mail, Mailer, MarkRequest, Marked,
+    FeedbackMessage, History, Invoke, Ledger, LedgerReport, Mail, Mailer, MarkRequest, MarkResult,
     Marks, Monotonic, PortError, QueueUrl, Received, Standing, Takes,
 };
 
@@ -139,7 +139,7 @@ impl<L: Ledger> Ledger for Faulty<L> {
 }
 
 impl<L: Marks> Marks for Faulty<L> {
-    async fn mark(&self, request: &MarkRequest) -> Result<Marked, PortError> {
+    async fn mark(&self, request: &MarkRequest) -> Result<MarkResult, PortError> {
         self.call(Operation::Mark, request.identity.as_str(), self.inner.mark(request)).await
     }
 

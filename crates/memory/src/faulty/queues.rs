@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tidegate_delivery::ports::{
-    Depth, Entry, EntryError, FailureKind, Outgoing, PortError, QueueUrl, Queues, Received,
+    Entry, EntryError, FailureKind, Outgoing, PortError, QueueDepth, QueueUrl, Queues, Received,
 };
 
 use super::plan::CallFaults;
@@ -140,7 +140,7 @@ impl<Q: Queues> Queues for Faulty<Q> {
         .await
     }
 
-    async fn depth(&self, queue: &QueueUrl) -> Result<Depth, PortError> {
+    async fn depth(&self, queue: &QueueUrl) -> Result<QueueDepth, PortError> {
         let decision = self.decide(Operation::Depth, queue);
         let failed = failed(Operation::Depth, queue.as_str());
         self.plan.run(decision, self.inner.depth(queue), failed).await

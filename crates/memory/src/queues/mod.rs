@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::{
-    Depth, Entropy as _, Entry, EntryError, FailureKind, Outgoing, PortError, QueueUrl, Queues,
-    Received,
+    Entropy as _, Entry, EntryError, FailureKind, Outgoing, PortError, QueueDepth, QueueUrl,
+    Queues, Received,
 };
 use tokio::sync::Notify;
 
@@ -152,7 +152,7 @@ impl MemoryQueues {
 
     /// The exact depth of a queue, without a call and without SQS's delay; zero if there is no such
     /// queue.
-    pub fn true_depth(&self, url: &QueueUrl) -> Depth {
+    pub fn true_depth(&self, url: &QueueUrl) -> QueueDepth {
         let now = self.universe.now();
         self.queues
             .with(|queues| queues.get_mut(url).map(|served| served.queue.depth(now)))
@@ -379,7 +379,7 @@ impl Queues for MemoryQueues {
         .await
     }
 
-    async fn depth(&self, queue: &QueueUrl) -> Result<Depth, PortError> {
+    async fn depth(&self, queue: &QueueUrl) -> Result<QueueDepth, PortError> {
         self.call("GetQueueAttributes", queue, |served, now| Ok(served.shown_depth(now))).await
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_core::Timestamp;
-use tidegate_delivery::ports::{Depth, Fifo, Outgoing};
+use tidegate_delivery::ports::{Fifo, Outgoing, QueueDepth};
 
 use super::queue::{ALL_SERVERS, DEDUPLICATION_INTERVAL, Queue};
 use super::settings::QueueSettings;
@@ -112,13 +112,13 @@ impl Model {
         can
     }
 
-    fn depth(&self) -> Depth {
+    fn depth(&self) -> QueueDepth {
         let hidden = |m: &&ModelMessage| !m.deleted && m.hidden_until > self.now;
         let count = |n: usize| n as u64;
         let in_flight = self.messages.iter().filter(|m| self.in_flight(m)).count();
         let delayed = self.messages.iter().filter(hidden).count() - in_flight;
         let kept = self.messages.iter().filter(|m| !m.deleted).count();
-        Depth {
+        QueueDepth {
             visible: count(kept - in_flight - delayed),
             in_flight: count(in_flight),
             delayed: count(delayed),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_delivery::ports::{Body, Depth, Entry, EntryError, Outgoing, Received};
+use tidegate_delivery::ports::{Body, Entry, EntryError, Outgoing, QueueDepth, Received};
 
 use super::check;
 use super::settings::{MessageState, QueueSettings, QueuedMessage};
@@ -55,7 +55,7 @@ pub(super) struct Queue {
     remembered: HashMap<DeduplicationKey, Timestamp>,
     forgetting: VecDeque<(Timestamp, DeduplicationKey)>,
     /// The depth that `GetQueueAttributes` shows, and the time until which it stays as it is.
-    shown_depth: (Depth, Timestamp),
+    shown_depth: (QueueDepth, Timestamp),
     /// Identities of the messages that were put here with one, each with the time.
     taken: Vec<(Timestamp, String)>,
     /// Bodies of messages that were delivered twice without a need, each with the time of that
@@ -77,7 +77,7 @@ impl Queue {
             locks: HashMap::new(),
             remembered: HashMap::new(),
             forgetting: VecDeque::new(),
-            shown_depth: (Depth::default(), Timestamp::default()),
+            shown_depth: (QueueDepth::default(), Timestamp::default()),
             taken: Vec::new(),
             doubled: Vec::new(),
         }
@@ -262,10 +262,10 @@ impl Queue {
         &self.doubled
     }
 
-    pub(super) fn depth(&mut self, now: Timestamp) -> Depth {
+    pub(super) fn depth(&mut self, now: Timestamp) -> QueueDepth {
         self.advance(now);
         let hidden = self.hidden.len() - self.in_flight;
-        Depth {
+        QueueDepth {
             visible: self.visible.len() as u64,
             in_flight: self.in_flight as u64,
             delayed: hidden as u64,
@@ -274,7 +274,7 @@ impl Queue {
 
     /// The depth as SQS would report it: up to `depth_lag` old. It is sampled at random times, so
     /// that a caller that asks once per lag sees old values too.
-    pub(super) fn shown_depth(&mut self, now: Timestamp) -> Depth {
+    pub(super) fn shown_depth(&mut self, now: Timestamp) -> QueueDepth {
         self.refresh_depth(now);
         self.shown_depth.0
     }

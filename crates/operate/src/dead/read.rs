@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use serde::Serialize;
-use tidegate_delivery::ports::{Clock, Depth, Monotonic, PortError, QueueUrl, Queues, Received};
+use tidegate_delivery::ports::{
+    Clock, Monotonic, PortError, QueueDepth, QueueUrl, Queues, Received,
+};
 
 use super::hidden::HiddenMessages;
 use super::letter::Letter;
@@ -103,7 +105,7 @@ async fn rounds(
     queues: &impl Queues,
     clock: &impl Clock,
     queue: &QueueUrl,
-    (limit, depth): (usize, Depth),
+    (limit, depth): (usize, QueueDepth),
     hidden: &mut HiddenMessages,
     letters: &mut BTreeMap<String, Letter>,
     progress: &mut impl FnMut(ReadProgress),
@@ -140,7 +142,7 @@ async fn rounds(
     Ok(())
 }
 
-fn standing(depth: Depth) -> usize {
+fn standing(depth: QueueDepth) -> usize {
     usize::try_from(depth.visible).unwrap_or(usize::MAX)
 }
 

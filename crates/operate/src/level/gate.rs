@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use thiserror::Error;
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::email::Priority;
 use tidegate_delivery::ports::{Clock, Ledger, Monotonic, PortError};
 
@@ -11,12 +11,12 @@ use crate::format::span;
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 pub trait LevelSource {
-    fn level(&self) -> impl Future<Output = Result<Level, PortError>>;
+    fn level(&self) -> impl Future<Output = Result<BackPressureLevel, PortError>>;
 }
 
 impl LevelSource for () {
-    async fn level(&self) -> Result<Level, PortError> {
-        Ok(Level::Clear)
+    async fn level(&self) -> Result<BackPressureLevel, PortError> {
+        Ok(BackPressureLevel::Clear)
     }
 }
 
@@ -27,7 +27,7 @@ pub struct LedgerLevel<'a, L, C> {
 }
 
 impl<L: Ledger, C: Clock> LevelSource for LedgerLevel<'_, L, C> {
-    async fn level(&self) -> Result<Level, PortError> {
+    async fn level(&self) -> Result<BackPressureLevel, PortError> {
         super::level(self.ledger, self.clock).await
     }
 }
@@ -47,7 +47,7 @@ pub struct LevelPolicy {
     span(*.waited)
 )]
 pub struct LevelTimeout {
-    level: Level,
+    level: BackPressureLevel,
     priority: Priority,
     waited: Duration,
 }
@@ -71,7 +71,7 @@ impl<'a, G: LevelSource> LevelGate<'a, G> {
     pub(crate) async fn until(
         &mut self,
         clock: &impl Clock,
-    ) -> Result<Option<(Monotonic, Level)>, LevelTimeout> {
+    ) -> Result<Option<(Monotonic, BackPressureLevel)>, LevelTimeout> {
         let now = clock.monotonic();
         // Between two readings mail may be sent, unless the last reading deferred it.
         if self.policy.ignore || (self.since.is_none() && self.next.is_some_and(|n| now < n)) {

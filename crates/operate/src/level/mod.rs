@@ -6,7 +6,7 @@ mod tests;
 mod view;
 
 use serde::Serialize;
-use tidegate_core::back_pressure::{Figures, Level, Policy, Reading};
+use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, Policy, Reading};
 use tidegate_core::email::Priority;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock, Ledger, PortError};
@@ -15,7 +15,7 @@ pub(crate) use gate::LevelGate;
 pub use gate::{LedgerLevel, LevelPolicy, LevelSource, LevelTimeout};
 
 /// Reads the current back-pressure level from the ledger. A producer should hold back mail that the
-/// level [defers](Level::defers), and ask again a minute later.
+/// level [defers](BackPressureLevel::defers), and ask again a minute later.
 ///
 /// # Errors
 /// [`PortError`] where the ledger does not answer: then nothing is known, and a producer that can wait
@@ -33,14 +33,17 @@ pub use gate::{LedgerLevel, LevelPolicy, LevelSource, LevelTimeout};
 /// }
 /// # }
 /// ```
-pub async fn level(ledger: &impl Ledger, clock: &impl Clock) -> Result<Level, PortError> {
+pub async fn level(
+    ledger: &impl Ledger,
+    clock: &impl Clock,
+) -> Result<BackPressureLevel, PortError> {
     let control = ledger.read().await?.control;
     Ok(control.level(clock.wall().into()))
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LevelReport {
-    pub level: Level,
+    pub level: BackPressureLevel,
     pub defers: Vec<&'static str>,
     /// When this level began; `None` if no scheduler judges it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +54,7 @@ pub struct LevelReport {
     /// Whether the last judgement is too old, so that the level counts as clear.
     pub is_old: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub figures: Option<Figures>,
+    pub figures: Option<BackPressureFigures>,
     /// The thresholds of `busy`; `None` if the stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy: Option<String>,
@@ -74,7 +77,7 @@ impl LevelReport {
         deferral: Option<String>,
         now: EpochMillis,
     ) -> Self {
-        let level = reading.map_or(Level::Clear, |reading| reading.level_at(now));
+        let level = reading.map_or(BackPressureLevel::Clear, |reading| reading.level_at(now));
         let deferred = Priority::ALL.into_iter().rev().filter(|priority| level.defers(*priority));
         Self {
             level,

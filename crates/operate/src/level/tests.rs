@@ -12,7 +12,7 @@ fn at(minute: u64) -> EpochMillis {
 }
 
 fn busy() -> Reading {
-    let figures = Figures {
+    let figures = BackPressureFigures {
         backlog_mails: Some(612_000),
         backlog_seconds: Some(43_714),
         age_seconds: Some(16_200),
@@ -35,19 +35,19 @@ fn people_read_level_figures_and_thresholds() {
 #[test]
 fn what_is_too_old_counts_as_clear_and_is_said() {
     let report = LevelReport::of(Some(&busy()), Some(&Policy::default()), None, at(56));
-    assert!(report.is_old && report.level == Level::Clear && report.defers.is_empty());
+    assert!(report.is_old && report.level == BackPressureLevel::Clear && report.defers.is_empty());
     assert!(Page::of(&report).plain().contains("does the scheduler run?"));
     let never = LevelReport::of(None, None, None, at(0));
     assert!(Page::of(&never).plain().contains("not judged yet"));
 }
 
-async fn ledger(level: Level, clock: &SimClock) -> MemoryLedger {
+async fn ledger(level: BackPressureLevel, clock: &SimClock) -> MemoryLedger {
     let ledger = MemoryLedger::default();
     set(&ledger, level, clock).await;
     ledger
 }
 
-async fn set(ledger: &MemoryLedger, level: Level, clock: &SimClock) {
+async fn set(ledger: &MemoryLedger, level: BackPressureLevel, clock: &SimClock) {
     let mut standing = ledger.read().await.unwrap();
     let now = clock.wall().into();
     standing.control.back_pressure = Some(Reading { level, read_at: now, ..busy() });
@@ -58,7 +58,7 @@ async fn set(ledger: &MemoryLedger, level: Level, clock: &SimClock) {
 async fn rows_are_held_back_while_their_priority_is_deferred() {
     let universe = Universe::starting_at(Timestamp::from(at(40)));
     let clock = universe.clock();
-    let ledger = ledger(Level::Busy, &clock).await;
+    let ledger = ledger(BackPressureLevel::Busy, &clock).await;
     let gate = LedgerLevel { ledger: &ledger, clock: &clock };
     let free = LevelPolicy::default();
     assert!(LevelGate::new(&gate, Priority::Normal, free).until(&clock).await.unwrap().is_none());
@@ -67,10 +67,10 @@ async fn rows_are_held_back_while_their_priority_is_deferred() {
     let mut held = LevelGate::new(&gate, Priority::Low, free);
     for _ in 0..20 {
         let (next, level) = held.until(&clock).await.unwrap().unwrap();
-        assert_eq!(level, Level::Busy);
+        assert_eq!(level, BackPressureLevel::Busy);
         clock.sleep_until(next).await;
     }
-    set(&ledger, Level::Clear, &clock).await;
+    set(&ledger, BackPressureLevel::Clear, &clock).await;
     assert!(held.until(&clock).await.unwrap().is_none());
 }
 
@@ -78,7 +78,7 @@ async fn rows_are_held_back_while_their_priority_is_deferred() {
 async fn a_bounded_wait_ends_when_it_said() {
     let universe = Universe::starting_at(Timestamp::from(at(40)));
     let clock = universe.clock();
-    let ledger = ledger(Level::Busy, &clock).await;
+    let ledger = ledger(BackPressureLevel::Busy, &clock).await;
     let gate = LedgerLevel { ledger: &ledger, clock: &clock };
     let most = Some(Duration::from_secs(50));
     let mut held =

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::back_pressure::{Figures, Level};
+use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel};
 use tidegate_core::identity::EpochMillis;
 
 use super::LevelReport;
@@ -11,9 +11,9 @@ use crate::page::{Page, Span, Tone, View};
 impl View for LevelReport {
     fn view(&self, page: &mut Page) {
         let tone = match self.level {
-            Level::Clear => Tone::Good,
-            Level::Busy => Tone::Warning,
-            Level::Overloaded => Tone::Bad,
+            BackPressureLevel::Clear => Tone::Good,
+            BackPressureLevel::Busy => Tone::Warning,
+            BackPressureLevel::Overloaded => Tone::Bad,
         };
         let of = match self.defers.as_slice() {
             [] => "nothing is deferred".to_owned(),
@@ -53,7 +53,7 @@ impl LevelReport {
     }
 }
 
-fn shown(figures: &Figures) -> Vec<(&'static str, Span)> {
+fn shown(figures: &BackPressureFigures) -> Vec<(&'static str, Span)> {
     let seconds = |seconds: u64| span(Duration::from_secs(seconds));
     let backlog = figures.backlog_mails.map(|mails| {
         let takes = figures.backlog_seconds.map(|s| format!(", {} of sending", seconds(s)));

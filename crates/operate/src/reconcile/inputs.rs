@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Depth, QueueUrl};
+use tidegate_delivery::ports::{QueueDepth, QueueUrl};
 
 use super::report::{SendRun, Tolerance};
 use crate::send::{Baseline, JournalHeader};
@@ -94,7 +94,7 @@ pub(super) struct QueueCounts {
 }
 
 impl QueueCounts {
-    pub(super) fn of(campaign: Depth, merge: Depth) -> Self {
+    pub(super) fn of(campaign: QueueDepth, merge: QueueDepth) -> Self {
         Self {
             waiting: campaign.visible + campaign.in_flight,
             retrying: campaign.delayed,

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tidegate_core::config::Campaign;
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::{EpochMillis, Identity};
-use tidegate_delivery::ports::{Clock, Depth, Ledger, Marks, PortError, QueueUrl, Queues};
+use tidegate_delivery::ports::{Clock, Ledger, Marks, PortError, QueueDepth, QueueUrl, Queues};
 
 use crate::send::{JournalError, JournalHeader, JournalReader};
 use inputs::{CampaignRuns, JournalRun, MailCounts, QueueCounts};
@@ -193,10 +193,12 @@ async fn queued_of(
     queue: &QueueUrl,
 ) -> Result<QueueCounts, PortError> {
     let first = queues.depth(queue).await?;
-    let Some(merge) = &stack.merge else { return Ok(QueueCounts::of(first, Depth::default())) };
+    let Some(merge) = &stack.merge else {
+        return Ok(QueueCounts::of(first, QueueDepth::default()));
+    };
     let merging = queues.depth(merge).await?;
     let second = queues.depth(queue).await?;
-    let most = Depth {
+    let most = QueueDepth {
         visible: first.visible.max(second.visible),
         in_flight: first.in_flight.max(second.in_flight),
         delayed: first.delayed.max(second.delayed),

@@ -1,6 +1,6 @@
 //! The state of the queues and the ledger before a run.
 
-use tidegate_delivery::ports::{Depth, Ledger, PortError, QueueUrl, Queues};
+use tidegate_delivery::ports::{Ledger, PortError, QueueDepth, QueueUrl, Queues};
 
 use super::journal::Baseline;
 
@@ -15,7 +15,7 @@ pub async fn baseline(
 ) -> Result<Baseline, PortError> {
     let counters = ledger.read().await?.counters;
     let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
-    let all = |depth: Depth| depth.visible + depth.in_flight + depth.delayed;
+    let all = |depth: QueueDepth| depth.visible + depth.in_flight + depth.delayed;
     let queued = all(queues.depth(queue).await?);
     let merging = match merge {
         Some(merge) => all(queues.depth(merge).await?),

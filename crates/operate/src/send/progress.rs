@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 
 use super::journal::RowRanges;
 
@@ -23,7 +23,7 @@ pub trait SendProgress {
     fn waiting(&self, _depth: u64, _most: u64) {}
 
     /// The run waits, because the back-pressure level defers its mail.
-    fn held_back(&self, _level: Level) {}
+    fn held_back(&self, _level: BackPressureLevel) {}
 
     /// A call failed and will be retried.
     fn retrying(&self, _error: &(dyn StdError + 'static)) {}

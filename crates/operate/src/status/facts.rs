@@ -7,7 +7,7 @@ use tidegate_core::domains::{DomainKey, DomainLimits, Limit};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::poll::domain_waiting;
 use tidegate_delivery::ports::{
-    Account, AccountStatus, Clock, Depth, History, PortError, QueueUrl, Queues, Standing,
+    Account, AccountStatus, Clock, History, PortError, QueueDepth, QueueUrl, Queues, Standing,
 };
 use tidegate_delivery::quota;
 
@@ -39,9 +39,9 @@ pub struct StackFacts {
     pub standing: Standing,
     pub campaigns: Vec<Campaign>,
     /// How deep the campaigns' queues are, by campaign.
-    pub backlogs: BTreeMap<String, Depth>,
+    pub backlogs: BTreeMap<String, QueueDepth>,
     /// How deep the other queues are.
-    pub depths: BTreeMap<&'static str, Depth>,
+    pub depths: BTreeMap<&'static str, QueueDepth>,
     pub account: Option<AccountStatus>,
     /// Changes by operators, the newest first.
     pub changes: Vec<ChangeRecord>,

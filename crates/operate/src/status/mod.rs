@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tidegate_core::Window;
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::breaker::Breaker;
 use tidegate_core::config::Campaign;
 use tidegate_core::control::{ChangeRecord, Control, Hold, Holds};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::Depth;
+use tidegate_delivery::ports::QueueDepth;
 
 use crate::format::time;
 use crate::redact::AddressVisibility;
@@ -121,7 +121,7 @@ pub struct CampaignStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LevelStatus {
     /// `clear`, `busy` or `overloaded`; `clear` also if the last judgement is too old.
-    pub level: Level,
+    pub level: BackPressureLevel,
     pub since: Option<EpochMillis>,
 }
 
@@ -129,9 +129,9 @@ impl LevelStatus {
     /// Describes what the level defers; `None` if it is clear.
     pub fn in_words(&self) -> Option<String> {
         let deferred = match self.level {
-            Level::Clear => return None,
-            Level::Busy => "mail of low priority is deferred",
-            Level::Overloaded => "mail of low and normal priority is deferred",
+            BackPressureLevel::Clear => return None,
+            BackPressureLevel::Busy => "mail of low priority is deferred",
+            BackPressureLevel::Overloaded => "mail of low and normal priority is deferred",
         };
         let since = self.since.map(|since| format!(" since {}", time(since))).unwrap_or_default();
         Some(format!("{}{since}: {deferred}", self.level))
@@ -164,8 +164,8 @@ impl QueueStatus {
     }
 }
 
-impl From<Depth> for QueueStatus {
-    fn from(depth: Depth) -> Self {
+impl From<QueueDepth> for QueueStatus {
+    fn from(depth: QueueDepth) -> Self {
         Self { visible: depth.visible, in_flight: depth.in_flight, delayed: depth.delayed }
     }
 }

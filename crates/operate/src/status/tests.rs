@@ -47,7 +47,7 @@ pub(crate) fn facts() -> StackFacts {
         queue_url: format!("https://sqs.example/{name}"),
         weight,
     };
-    let depth = |visible, delayed| Depth { visible, in_flight: 14, delayed };
+    let depth = |visible, delayed| QueueDepth { visible, in_flight: 14, delayed };
     StackFacts {
         at: NOW,
         settings: StatusSettings {
@@ -65,7 +65,7 @@ pub(crate) fn facts() -> StackFacts {
             .into(),
         depths: [
             ("merge", depth(0, 0)),
-            ("dead_letters", Depth { visible: 3, ..Depth::default() }),
+            ("dead_letters", QueueDepth { visible: 3, ..QueueDepth::default() }),
         ]
         .into(),
         account: Some(AccountStatus {
@@ -203,5 +203,8 @@ fn a_level_above_clear_is_shown_with_what_it_defers_while_it_counts() {
         "{text}"
     );
     facts.at = NOW + Duration::from_hours(1);
-    assert_eq!(Status::of(&facts).level, LevelStatus { level: Level::Clear, since: None });
+    assert_eq!(
+        Status::of(&facts).level,
+        LevelStatus { level: BackPressureLevel::Clear, since: None }
+    );
 }

@@ -6,7 +6,7 @@ use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason, Holds};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
-use tidegate_delivery::control::{Changed, change};
+use tidegate_delivery::control::{ChangeOutcome, change};
 use tidegate_delivery::ports::{Clock, History, Ledger, PortError};
 
 use super::{Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS, SteerAction, SteerError, SteerReport};
@@ -122,16 +122,16 @@ async fn set_control(
         }
     });
     let applied = applied.await?;
-    if let (Changed::Nothing, Some(error)) = (&applied, refused.take()) {
+    if let (ChangeOutcome::Nothing, Some(error)) = (&applied, refused.take()) {
         return Err(error);
     }
     let (changed, after) = match applied {
-        Changed::Made { before: stood, after } => {
+        ChangeOutcome::Made { before: stood, after } => {
             before = stood;
             (true, after)
         }
-        Changed::Nothing => (false, before.clone()),
-        Changed::Outrun => return Err(SteerError::Conflict),
+        ChangeOutcome::Nothing => (false, before.clone()),
+        ChangeOutcome::Outrun => return Err(SteerError::Conflict),
     };
     let still_held = match action {
         SteerAction::Resume { .. } | SteerAction::Lift { .. } => {

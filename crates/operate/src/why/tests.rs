@@ -11,7 +11,7 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Envelope;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
-use tidegate_delivery::ports::{AccountStatus, Depth, PreviousClaim, Received, Standing};
+use tidegate_delivery::ports::{AccountStatus, PreviousClaim, QueueDepth, Received, Standing};
 
 use super::*;
 use crate::page::Page;
@@ -49,7 +49,7 @@ fn facts(campaign: Option<&str>) -> MailFacts {
         queue_url: format!("https://sqs.example/{name}"),
         weight,
     };
-    let depth = |visible| Depth { visible, ..Depth::default() };
+    let depth = |visible| QueueDepth { visible, ..QueueDepth::default() };
     MailFacts {
         query: MailQuery { id: "4711".to_owned(), campaign: campaign.map(str::to_owned) },
         status: status::StackFacts {
@@ -221,9 +221,12 @@ fn several_limits_are_all_said_and_the_weightiest_first() {
 fn what_nothing_holds_waits_or_stands_nowhere() {
     let of = |visible, delayed, merged| {
         let mut facts = facts(Some("small"));
-        let own = Depth { visible, delayed, in_flight: 0 };
+        let own = QueueDepth { visible, delayed, in_flight: 0 };
         facts.status.backlogs.insert("small".to_owned(), own);
-        facts.status.depths.insert("merge", Depth { visible: merged, ..Depth::default() });
+        facts
+            .status
+            .depths
+            .insert("merge", QueueDepth { visible: merged, ..QueueDepth::default() });
         explain(&facts)
     };
     assert_eq!(of(0, 0, 0).verdict, MailVerdict::Nowhere);
@@ -257,7 +260,7 @@ fn without_a_campaign_what_holds_for_all_is_said_else_it_asks_for_one() {
 fn express_mail_is_looked_for_and_never_on_the_merge_queue() {
     let with_express = |campaign, visible| {
         let mut facts = facts(campaign);
-        facts.status.depths.insert("express", Depth { visible, ..Depth::default() });
+        facts.status.depths.insert("express", QueueDepth { visible, ..QueueDepth::default() });
         facts
     };
     // Mail on the merge queue is none of its.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tidegate_core::Timestamp;
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, PortError, QueueUrl};
@@ -104,11 +104,11 @@ pub(crate) struct World {
     pub(crate) faults: FaultPlan,
     pub(crate) queue: QueueUrl,
     pub(crate) limits: SendLimits,
-    pub(crate) level: Cell<Level>,
+    pub(crate) level: Cell<BackPressureLevel>,
 }
 
 impl LevelSource for World {
-    async fn level(&self) -> Result<Level, PortError> {
+    async fn level(&self) -> Result<BackPressureLevel, PortError> {
         Ok(self.level.get())
     }
 }
@@ -128,7 +128,7 @@ impl World {
             faults,
             queue,
             limits: SendLimits { parallel: 3, ..SendLimits::default() },
-            level: Cell::new(Level::Clear),
+            level: Cell::new(BackPressureLevel::Clear),
         }
     }
 

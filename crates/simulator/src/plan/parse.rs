@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tidegate_core::config::new_name;
-use tidegate_core::daily::Pace;
+use tidegate_core::daily::DailyPace;
 use tidegate_memory::Latency;
 
 use super::error::PlanError;
@@ -131,10 +131,10 @@ impl WeightList {
 ///
 /// # Errors
 /// [`PlanError::Value`] on any other word.
-pub fn pace(text: &str) -> Result<Pace, PlanError> {
+pub fn pace(text: &str) -> Result<DailyPace, PlanError> {
     match text.trim() {
-        "full" => Ok(Pace::Full),
-        "spread" => Ok(Pace::Spread),
+        "full" => Ok(DailyPace::Full),
+        "spread" => Ok(DailyPace::Spread),
         _ => Err(refused("daily", text, "full or spread")),
     }
 }
@@ -206,7 +206,7 @@ impl Variant {
                     let before = scenario.daily.unwrap_or(DailyQuotaSettings {
                         quota,
                         sent: 0,
-                        pace: Pace::Full,
+                        pace: DailyPace::Full,
                     });
                     scenario.daily = Some(DailyQuotaSettings { quota, ..before });
                 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::config::is_campaign_name;
-use tidegate_core::daily::Pace;
+use tidegate_core::daily::DailyPace;
 use tidegate_core::domains::DomainLimits;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_memory::{Counting, Latency};
@@ -36,7 +36,7 @@ pub struct DailyQuotaSettings {
     /// are taken to leave the count 24 hours after the start.
     pub sent: u64,
     /// Whether it is used at the full rate until it is exhausted, or spread over the day.
-    pub pace: Pace,
+    pub pace: DailyPace,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -207,7 +207,7 @@ impl Scenario {
         }
         if let Some(daily) = self.daily {
             // The scenario's pace overrides the deployment's.
-            let pace = if daily.pace == Pace::Spread { "spread" } else { "full" };
+            let pace = if daily.pace == DailyPace::Spread { "spread" } else { "full" };
             settings = settings.variable("TIDEGATE_DAILY", pace);
         }
         settings

@@ -1,6 +1,6 @@
 //! Sending, receiving, waiting, counting.
 
-use tidegate_delivery::ports::Depth;
+use tidegate_delivery::ports::QueueDepth;
 use tokio::time::Instant;
 
 use super::{
@@ -106,9 +106,9 @@ async fn the_depth_tells_visible_in_flight_and_delayed(room: &impl QueueRoom) {
     bench.send_batch(&batch).await;
     let taken = bench.receive(2).await;
     let depth = || async { bench.queues().depth(&bench.url).await.unwrap() };
-    assert_eq!(depth().await, Depth { visible: 1, in_flight: 2, delayed: 1 });
+    assert_eq!(depth().await, QueueDepth { visible: 1, in_flight: 2, delayed: 1 });
     assert_eq!(bench.delete(&taken[0].receipt).await, Ok(()));
-    assert_eq!(depth().await, Depth { visible: 1, in_flight: 1, delayed: 1 });
+    assert_eq!(depth().await, QueueDepth { visible: 1, in_flight: 1, delayed: 1 });
 }
 
 async fn every_call_is_counted(room: &impl QueueRoom) {

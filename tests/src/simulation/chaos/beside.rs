@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Operation, QueueSettings, Rule};
 
@@ -162,7 +162,7 @@ impl Beside {
     pub(super) async fn calm_down(&self, world: &World) {
         for _ in 0..FALLING {
             let level = world.ledger_now().await.control.level(world.universe.now().into());
-            if self.defers && level != Level::Clear {
+            if self.defers && level != BackPressureLevel::Clear {
                 world.run(60).await;
             }
         }

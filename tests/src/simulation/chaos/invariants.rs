@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::identity::Identity;
 use tidegate_core::reputation::REMEMBERED;
 use tidegate_delivery::poll::{End, WindowReport};
@@ -93,7 +93,7 @@ impl Chaos {
     fn the_level_is_clear_again(&self, broken: &mut Vec<String>) {
         let Some(standing) = self.standing.as_ref().filter(|_| self.defers) else { return };
         let level = standing.control.level(self.world.universe.now().into());
-        if level != Level::Clear {
+        if level != BackPressureLevel::Clear {
             broken.push(format!("the level is {level} long after all was sent"));
         }
     }

@@ -135,7 +135,7 @@ async fn a_page_of_another_version_is_not_taken_for_the_one_referred_to() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_waits_for_a_change_of_the_control_record_under_way() {
     let conflict = r#"{"__type":"com.amazonaws.dynamodb.v20120810#TransactionConflictException","message":"Transaction is ongoing for the item"}"#;
-    let conflict = || Answer::Http(400, &[], conflict.to_owned());
+    let conflict = || FakeAnswer::Http(400, &[], conflict.to_owned());
     let claimed = ok(&json!({"Attributes": claimed_item()}));
     let (_, ledger) = ledger_of(&[part()], [conflict(), conflict(), claimed]);
     assert!(matches!(ledger.claim(&request()).await, Ok(Claim::Claimed(_))));
@@ -149,7 +149,7 @@ async fn a_change_of_many_items_is_made_whole_or_not_at_all() {
             "Message": "Transaction cancelled",
             "CancellationReasons": [{"Code": code}, {"Code": "None"}],
         });
-        Answer::Http(400, &[], body.to_string())
+        FakeAnswer::Http(400, &[], body.to_string())
     };
     let control = busy_control(300);
     let (_, another) = ledger([cancelled("ConditionalCheckFailed")]);
@@ -157,7 +157,7 @@ async fn a_change_of_many_items_is_made_whole_or_not_at_all() {
     let (fake, in_between) = ledger([cancelled("TransactionConflict"), ok(&json!({}))]);
     assert!(in_between.set_control(4, &control).await.unwrap());
     let seen = fake.seen();
-    let token = |seen: &Seen| seen.body["ClientRequestToken"].clone();
+    let token = |seen: &SeenRequest| seen.body["ClientRequestToken"].clone();
     assert_eq!((seen.len(), token(&seen[0])), (2, token(&seen[1])));
 }
 

@@ -10,8 +10,8 @@ use tidegate_delivery::ports::{Clock as _, Mailer as _};
 
 use super::*;
 use crate::clock::SystemClock;
-use crate::fake::{Answer, Fake};
-use crate::loopback::{Habit, Loopback};
+use crate::fake::{Fake, FakeAnswer};
+use crate::loopback::{EndpointBehaviour, Loopback};
 
 const SENT: &str = r#"{"MessageId":"0102018f-1"}"#;
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -58,12 +58,12 @@ async fn the_configured_set_is_of_mails_that_name_none() {
     }
 }
 
-async fn refusal(answer: Answer) -> Failure {
+async fn refusal(answer: FakeAnswer) -> Failure {
     send(&mailer(&Fake::new([answer]).ses()), &email()).await.unwrap_err()
 }
 
-fn error(status: u16, code: &'static [(&'static str, &'static str)], message: &str) -> Answer {
-    Answer::Http(status, code, json!({"message": message}).to_string())
+fn error(status: u16, code: &'static [(&'static str, &'static str)], message: &str) -> FakeAnswer {
+    FakeAnswer::Http(status, code, json!({"message": message}).to_string())
 }
 
 #[tokio::test]
@@ -184,18 +184,18 @@ async fn answers_are_read_whether_or_not_the_sdk_has_a_variant_for_them() {
 
 #[tokio::test]
 async fn an_answer_that_is_not_ses_own_is_read_by_its_status() {
-    let gateway = Answer::Http(502, &[], "<html>Bad Gateway</html>".to_owned());
+    let gateway = FakeAnswer::Http(502, &[], "<html>Bad Gateway</html>".to_owned());
     let gateway = refusal(gateway).await;
     assert_eq!((gateway.http_status, classify(&gateway)), (Some(502), Outcome::Transient));
     assert!(!gateway.message.is_empty(), "{gateway:?}");
-    let cut = refusal(Answer::Http(200, &[], r#"{"MessageId":"#.to_owned())).await;
+    let cut = refusal(FakeAnswer::Http(200, &[], r#"{"MessageId":"#.to_owned())).await;
     assert_eq!((cut.http_status, classify(&cut)), (Some(200), Outcome::Ambiguous));
 }
 
 #[tokio::test]
 async fn a_failed_send_is_not_tried_again() {
     let throttled = || error(429, &[("x-amzn-errortype", "TooManyRequestsException")], "Rate");
-    for answers in [[throttled(), throttled()], [Answer::Break, Answer::Break]] {
+    for answers in [[throttled(), throttled()], [FakeAnswer::Break, FakeAnswer::Break]] {
         let ses = Fake::new(answers);
         send(&mailer(&ses.ses()), &email()).await.unwrap_err();
         assert_eq!(ses.seen().len(), 1);
@@ -235,7 +235,7 @@ async fn a_late_send_is_refused_before_it_is_written_on_any_client() {
     let latest = Monotonic::default();
     let mail = email();
     let mail = Mail { email: &mail, campaign: "spring", id: "1", pace: pace(), domains: &[] };
-    let service = Loopback::start(Habit::Answer(SENT, Duration::ZERO)).await;
+    let service = Loopback::start(EndpointBehaviour::Answer(SENT, Duration::ZERO)).await;
     let ses = Fake::once(200, SENT);
     for client in [service.ses(), ses.ses()] {
         let mailer = mailer(&client);
@@ -248,7 +248,7 @@ async fn a_late_send_is_refused_before_it_is_written_on_any_client() {
 
 #[tokio::test]
 async fn warming_opens_the_connections_that_the_sends_use_and_sends_nothing() {
-    let service = Loopback::start(Habit::Answer(SENT, Duration::from_millis(50))).await;
+    let service = Loopback::start(EndpointBehaviour::Answer(SENT, Duration::from_millis(50))).await;
     let mailer = mailer(&service.ses());
     mailer.warm(8).await;
     assert_eq!((service.connections(), service.requests()), (8, 0));
@@ -261,19 +261,19 @@ async fn warming_opens_the_connections_that_the_sends_use_and_sends_nothing() {
 
 #[tokio::test]
 async fn a_connection_lost_after_the_request_was_written_is_ambiguous() {
-    for habit in [Habit::Close, Habit::CloseWithinAnswer] {
+    for habit in [EndpointBehaviour::Close, EndpointBehaviour::CloseWithinAnswer] {
         let service = Loopback::start(habit).await;
         let failure = send(&mailer(&service.ses()), &email()).await.unwrap_err();
         assert_eq!(failure.stage, Stage::AfterWrite, "{habit:?}: {failure:?}");
         assert_eq!(service.requests(), 1);
     }
     // Of a client that cannot tell, too.
-    assert_eq!(refusal(Answer::Break).await.stage, Stage::AfterWrite);
+    assert_eq!(refusal(FakeAnswer::Break).await.stage, Stage::AfterWrite);
 }
 
 #[tokio::test]
 async fn a_refused_connection_is_not_ambiguous() {
-    let service = Loopback::start(Habit::Silence).await;
+    let service = Loopback::start(EndpointBehaviour::Silence).await;
     let client = service.ses();
     let config = client.config().to_builder();
     let closed = {
@@ -288,7 +288,7 @@ async fn a_refused_connection_is_not_ambiguous() {
 
 #[tokio::test]
 async fn silence_after_the_request_was_written_is_ambiguous_after_the_send_timeout() {
-    let service = Loopback::start(Habit::Silence).await;
+    let service = Loopback::start(EndpointBehaviour::Silence).await;
     let mut mailer = mailer(&service.ses());
     mailer.send_timeout = Duration::from_millis(60);
     let failure = send(&mailer, &email()).await.unwrap_err();

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tidegate_core::back_pressure::Level;
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_operate::format::count;
 use tidegate_operate::send::SendProgress;
 
@@ -62,7 +62,7 @@ impl SendProgress for MailProgressBar {
         self.0.set_message(said);
     }
 
-    fn held_back(&self, level: Level) {
+    fn held_back(&self, level: BackPressureLevel) {
         self.0.set_message(format!("the level is {level}, which defers these mails: waiting"));
     }
 

@@ -12,7 +12,7 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::{Timestamp, Window};
-use tidegate_delivery::ports::{AccountStatus, Depth, PreviousClaim, Standing};
+use tidegate_delivery::ports::{AccountStatus, PreviousClaim, QueueDepth, Standing};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::{StackFacts, StatusSettings};
 use tidegate_operate::top::{Dashboard, Key};
@@ -41,7 +41,7 @@ fn facts(seconds: u64) -> StackFacts {
         queue_url: format!("https://sqs.example/{name}"),
         weight,
     };
-    let depth = |visible| Depth { visible, ..Depth::default() };
+    let depth = |visible| QueueDepth { visible, ..QueueDepth::default() };
     StackFacts {
         at,
         settings: StatusSettings {

@@ -2,7 +2,7 @@ use super::*;
 use crate::cycle::Cycle;
 use crate::email::Priority;
 use crate::grid::SlotGrid;
-use crate::limiter::{Acquired, Next, Waiting};
+use crate::limiter::{Acquired, NextSend, Waiting};
 use crate::rate::{Rate, RateMargin};
 use crate::timestamp::Window;
 use proptest::prelude::*;
@@ -24,10 +24,10 @@ fn run(limiter: &mut Limiter<u32>) -> Vec<Acquired<u32>> {
     let (mut now, mut started) = (WINDOW.opens(), Vec::new());
     loop {
         match limiter.next(now) {
-            Next::Start(acquired) => started.push(acquired),
-            Next::At(at) => now = at,
-            Next::Idle(until) => now = until + Duration::from_nanos(1),
-            Next::Over => return started,
+            NextSend::Start(acquired) => started.push(acquired),
+            NextSend::At(at) => now = at,
+            NextSend::Idle(until) => now = until + Duration::from_nanos(1),
+            NextSend::Over => return started,
         }
     }
 }

@@ -8,13 +8,15 @@ use tidegate_core::deduplication::{Deduplication, Mark, MarkState, Verdict};
 use tidegate_core::identity::Identity;
 use tidegate_core::limiter::Line;
 
-use super::state::{Drain, Stage};
+use super::state::{Drain, DrainStage};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::message::Message;
 use crate::poll::outcome::{already_sent, unknown};
 use crate::poll::settle::Job;
-use crate::ports::{Entropy as _, MarkRequest, Marked, Marks as _, PortError, VISIBILITY_TIMEOUT};
+use crate::ports::{
+    Entropy as _, MarkRequest, MarkResult, Marks as _, PortError, VISIBILITY_TIMEOUT,
+};
 
 /// What becomes of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub(super) enum Fate {
 }
 
 /// A mark to be made or settled.
-pub(super) enum Marking {
+pub(super) enum MarkChange {
     /// The mail is about to be sent.
     Before(Box<Message>),
     /// The mail's mark is settled, then the mail.
@@ -36,7 +38,7 @@ pub(super) enum Marking {
 }
 
 /// What came of it.
-pub(super) enum MarkingDone {
+pub(super) enum MarkOutcome {
     /// The mail may be sent.
     Clear(Box<Message>),
     /// It was sent before.
@@ -48,10 +50,10 @@ pub(super) enum MarkingDone {
     /// Nobody knows whether it was sent, and it is not to be sent again.
     Unknown(Box<Message>, Mark),
     /// Its mark is settled.
-    Settled(Option<Job>),
+    SettleCounts(Option<Job>),
 }
 
-impl MarkingDone {
+impl MarkOutcome {
     /// The mail that was to be marked.
     fn message(&self) -> Option<&Message> {
         match self {
@@ -60,15 +62,15 @@ impl MarkingDone {
             | Self::Alone(message)
             | Self::Unknowable(message)
             | Self::Unknown(message, _) => Some(message),
-            Self::Settled(_) => None,
+            Self::SettleCounts(_) => None,
         }
     }
 }
 
-pub(super) async fn run<E: Environment>(ctx: &Context<'_, E>, marking: Marking) -> MarkingDone {
+pub(super) async fn run<E: Environment>(ctx: &Context<'_, E>, marking: MarkChange) -> MarkOutcome {
     match marking {
-        Marking::Before(message) => before(ctx, message).await,
-        Marking::After { identity, token, fate, then } => {
+        MarkChange::Before(message) => before(ctx, message).await,
+        MarkChange::After { identity, token, fate, then } => {
             let marks = ctx.env.ledger();
             let settling = async {
                 match fate {
@@ -83,28 +85,28 @@ pub(super) async fn run<E: Environment>(ctx: &Context<'_, E>, marking: Marking) 
                 let error = error.as_ref().map(|error| error as &dyn StdError);
                 tracing::error!(error, "a mail's mark is not settled");
             }
-            MarkingDone::Settled(then)
+            MarkOutcome::SettleCounts(then)
         }
     }
 }
 
-async fn before<E: Environment>(ctx: &Context<'_, E>, mut message: Box<Message>) -> MarkingDone {
+async fn before<E: Environment>(ctx: &Context<'_, E>, mut message: Box<Message>) -> MarkOutcome {
     let token = ctx.env.entropy().token();
     match ctx.within(DECIDED, mark(ctx, &message, &token)).await {
         Some(Ok((Verdict::TakeOver, _))) => {
             message.mark = Some(token);
-            MarkingDone::Clear(message)
+            MarkOutcome::Clear(message)
         }
-        Some(Ok((Verdict::Delete, _))) => MarkingDone::Sent(message),
-        Some(Ok((Verdict::Park, Some(found)))) => MarkingDone::Unknown(message, found),
-        Some(Ok((Verdict::LeaveAlone | Verdict::Park, _))) => MarkingDone::Alone(message),
+        Some(Ok((Verdict::Delete, _))) => MarkOutcome::Sent(message),
+        Some(Ok((Verdict::Park, Some(found)))) => MarkOutcome::Unknown(message, found),
+        Some(Ok((Verdict::LeaveAlone | Verdict::Park, _))) => MarkOutcome::Alone(message),
         failed => {
             let error = failed.and_then(Result::err);
             let error = error.as_ref().map(|error| error as &dyn StdError);
             tracing::error!(error, "not sent: its mark is not known");
             // It may stand all the same: left there, it would look like a crash.
             message.mark = Some(token);
-            MarkingDone::Unknowable(message)
+            MarkOutcome::Unknowable(message)
         }
     }
 }
@@ -124,7 +126,7 @@ async fn mark<E: Environment>(
         kept: ctx.config.mark_kept,
         replaces: None,
     };
-    let Marked::Found(found) = marks.mark(&request).await? else {
+    let MarkResult::Found(found) = marks.mark(&request).await? else {
         return Ok((Verdict::TakeOver, None));
     };
     let deduplication = ctx.config.deduplication;
@@ -132,7 +134,7 @@ async fn mark<E: Environment>(
     let stands = match verdict {
         Verdict::TakeOver => {
             request.replaces = Some(found.token.clone());
-            marks.mark(&request).await? == Marked::Ours
+            marks.mark(&request).await? == MarkResult::Ours
         }
         Verdict::Park if found.state != MarkState::Parked => {
             let pass = message.envelope.clone().parked().pass;
@@ -150,7 +152,7 @@ impl<E: Environment> Drain<'_, E> {
     /// will use slots.
     pub(super) fn admit(&mut self, message: Box<Message>) -> u64 {
         let guarded = self.ctx.config.deduplication != Deduplication::Off;
-        if !guarded || self.stage > Stage::Sending || self.is_held(&message) {
+        if !guarded || self.stage > DrainStage::Sending || self.is_held(&message) {
             return self.wait(message);
         }
         let recipients = message.recipients();
@@ -158,16 +160,16 @@ impl<E: Environment> Drain<'_, E> {
             Line::Express => self.express.marking += 1,
             Line::Campaign(_) | Line::Limited(_) => self.campaigns_marking += recipients,
         }
-        self.markings.push(Marking::Before(message));
+        self.markings.push(MarkChange::Before(message));
         recipients
     }
 
-    pub(super) fn take_markings(&mut self) -> Vec<Marking> {
+    pub(super) fn take_markings(&mut self) -> Vec<MarkChange> {
         std::mem::take(&mut self.markings)
     }
 
     /// Notes what came of a mark.
-    pub(super) fn marking_done(&mut self, done: MarkingDone) {
+    pub(super) fn marking_done(&mut self, done: MarkOutcome) {
         if let Some(message) = done.message() {
             let (marking, by) = match message.line {
                 Line::Express => (&mut self.express.marking, 1),
@@ -178,21 +180,21 @@ impl<E: Environment> Drain<'_, E> {
             *marking = marking.saturating_sub(by);
         }
         match done {
-            MarkingDone::Clear(message) if self.stage == Stage::Over => self.leave(&message),
-            MarkingDone::Clear(message) => {
+            MarkOutcome::Clear(message) if self.stage == DrainStage::Over => self.leave(&message),
+            MarkOutcome::Clear(message) => {
                 self.wait(message);
             }
-            MarkingDone::Sent(message) => {
+            MarkOutcome::Sent(message) => {
                 self.done.already_sent += 1;
                 self.give_slots_back(&message);
                 self.take(&message);
                 self.job(already_sent(&message));
             }
-            MarkingDone::Alone(message) => {
+            MarkOutcome::Alone(message) => {
                 self.give_slots_back(&message);
                 self.leave_alone(&message);
             }
-            MarkingDone::Unknown(message, mark) => {
+            MarkOutcome::Unknown(message, mark) => {
                 self.done.parked += 1;
                 self.done.dead += 1;
                 self.give_slots_back(&message);
@@ -201,12 +203,12 @@ impl<E: Environment> Drain<'_, E> {
             }
             // Its slots are not given back: where no mark can be made, one mail after another would
             // be received for them, and left.
-            MarkingDone::Unknowable(message) => {
+            MarkOutcome::Unknowable(message) => {
                 self.leave_alone(&message);
                 self.settle(&message, Some(Fate::Unmarked), None);
             }
-            MarkingDone::Settled(Some(job)) => self.job(job),
-            MarkingDone::Settled(None) => {}
+            MarkOutcome::SettleCounts(Some(job)) => self.job(job),
+            MarkOutcome::SettleCounts(None) => {}
         }
     }
 
@@ -215,7 +217,7 @@ impl<E: Environment> Drain<'_, E> {
         match (&message.mark, fate) {
             (Some(token), Some(fate)) => {
                 let (identity, token) = (message.envelope.identity.clone(), token.clone());
-                self.markings.push(Marking::After { identity, token, fate, then });
+                self.markings.push(MarkChange::After { identity, token, fate, then });
             }
             _ => then.into_iter().for_each(|job| self.job(job)),
         }

@@ -6,16 +6,16 @@ use tidegate_core::allocation::BATCH;
 use tidegate_core::domains::DomainKey;
 use tidegate_core::limiter::Line;
 
-use super::receive::{LAST_RECEIVE, NextReceive, Origin};
-use super::state::{Drain, Stage};
+use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin};
+use super::state::{Drain, DrainStage};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::domains::{DomainMoves, PlannedQueue, delay};
+use crate::poll::idle_mode::IdleMode;
 use crate::poll::message::{Message, Source};
 use crate::poll::outcome::move_on;
-use crate::poll::rest::Rest;
+use crate::poll::queue_supply::{PollVerdict, QueueSupply};
 use crate::poll::settle::Job;
-use crate::poll::supply::{Supply, Verdict};
 use crate::ports::Entropy as _;
 
 /// How long slots are kept for a domain's queue that does not answer.
@@ -27,7 +27,7 @@ const EXPRESS_AWAY: u32 = 30;
 pub(super) struct DomainLine {
     pub(super) place: usize,
     pub(super) source: Source,
-    pub(super) supply: Supply,
+    pub(super) supply: QueueSupply,
     /// Mails that may find slots in this window.
     most: u64,
     /// Mails received.
@@ -46,8 +46,8 @@ pub(super) fn lines<E: Environment>(ctx: &Context<'_, E>) -> (Vec<DomainLine>, u
         }
         let others = (ctx.plan.slot_count() / 2).max(1);
         let owned = queue.slots.unwrap_or(if queue.former { BATCH } else { others });
-        let looks = u64::from(ctx.plan.rest == Rest::Look);
-        let most = owned.min(ctx.learned.domain_most(queue.place)).max(looks);
+        let looks = u64::from(ctx.plan.rest == IdleMode::Look);
+        let most = owned.min(ctx.running_means.domain_most(queue.place)).max(looks);
         if most == 0 {
             return None;
         }
@@ -59,7 +59,7 @@ pub(super) fn lines<E: Environment>(ctx: &Context<'_, E>) -> (Vec<DomainLine>, u
         Some(DomainLine {
             place: queue.place,
             source: Source::mixed(queue.queue.clone(), line, Some(queue.place)),
-            supply: Supply::expecting(depth),
+            supply: QueueSupply::expecting(depth),
             most,
             got: 0,
             kept,
@@ -93,9 +93,9 @@ impl<E: Environment> Drain<'_, E> {
             let under_way = line.supply.outstanding();
             let (room, whole) = self.gates.room(line.place, now).unwrap_or((slots, slots));
             // A look asks whatever the limit says: it has to know whether there is mail.
-            let looks = self.ctx.plan.rest == Rest::Look && line.got == 0;
+            let looks = self.ctx.plan.rest == IdleMode::Look && line.got == 0;
             let room = if looks { room.max(1) } else { room };
-            let mean = self.ctx.learned.recipients_per_mail(line.source.queue.as_str());
+            let mean = self.ctx.running_means.recipients_per_mail(line.source.queue.as_str());
             let fit = mails_in(room.min(slots), whole, mean);
             let most = line.most.saturating_sub(line.got).min(fit);
             let messages = most.saturating_sub(under_way).min(BATCH);
@@ -103,7 +103,7 @@ impl<E: Environment> Drain<'_, E> {
             if messages > 0 {
                 line.supply.asked(messages);
                 let (queue, pause) = (line.source.queue.clone(), line.supply.pause());
-                let (origin, wait) = (Origin::Domain(index), self.ctx.wait_after(pause));
+                let (origin, wait) = (ReceiveOrigin::Domain(index), self.ctx.wait_after(pause));
                 return Some(NextReceive { origin, queue, messages, pause, wait });
             }
         }
@@ -111,7 +111,7 @@ impl<E: Environment> Drain<'_, E> {
     }
 
     /// Notes a domain's queue's answer, of so many messages.
-    pub(super) fn domain_answered(&mut self, index: usize, got: u64, verdict: Verdict) {
+    pub(super) fn domain_answered(&mut self, index: usize, got: u64, verdict: PollVerdict) {
         let Some(line) = self.domains.get_mut(index) else { return };
         line.dry |= verdict.is_dry();
         line.got += got;
@@ -145,7 +145,7 @@ impl<E: Environment> Drain<'_, E> {
 
     /// Puts a received mail where its domain's limit lets it wait, where it must not wait here: true.
     pub(super) fn sets_aside(&mut self, message: &Message) -> bool {
-        if message.demands.is_empty() || self.stage > Stage::Sending || self.is_held(message) {
+        if message.demands.is_empty() || self.stage > DrainStage::Sending || self.is_held(message) {
             return false;
         }
         let now = self.ctx.now();
@@ -220,11 +220,11 @@ impl<E: Environment> Drain<'_, E> {
     /// Notes how the domains' queues were served, for the windows to come.
     pub(super) fn learn_of_domains(&mut self) {
         let in_turn = self.limiter.state().limited_in_turn;
-        self.ctx.learned.took_in_turn(in_turn);
+        self.ctx.running_means.took_in_turn(in_turn);
         for line in &self.domains {
             let left = self.done.domains.left.get(&line.place).copied().unwrap_or(0);
             if line.got > 0 {
-                self.ctx.learned.served_domain(line.place, line.got, left);
+                self.ctx.running_means.served_domain(line.place, line.got, left);
             }
         }
     }

@@ -12,7 +12,7 @@ use super::receive::LAST_RECEIVE;
 use super::state::Drain;
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::supply::{Supply, Verdict};
+use crate::poll::queue_supply::{PollVerdict, QueueSupply};
 
 /// How long the express queue's next word may take while it has mail: a long poll is silent for a second.
 const WORD: Duration = Duration::from_millis(150);
@@ -38,11 +38,11 @@ impl Express {
         &mut self,
         asked: u64,
         got: Option<u64>,
-        verdict: Verdict,
+        verdict: PollVerdict,
         now: Timestamp,
     ) {
         self.dry |= verdict.is_dry();
-        self.seen |= verdict == Verdict::Mail;
+        self.seen |= verdict == PollVerdict::Mail;
         if let Some(got) = got {
             self.full = Some((got >= asked, now));
         }
@@ -50,8 +50,8 @@ impl Express {
 }
 
 /// The express queue's supply: mail that came lately suggests that there is some.
-pub(super) fn supply<E: Environment>(ctx: &Context<'_, E>) -> Supply {
-    Supply::expecting(u64::from(ctx.learned.express_share() >= NOTABLE))
+pub(super) fn supply<E: Environment>(ctx: &Context<'_, E>) -> QueueSupply {
+    QueueSupply::expecting(u64::from(ctx.running_means.express_share() >= NOTABLE))
 }
 
 impl<E: Environment> Drain<'_, E> {
@@ -126,7 +126,7 @@ impl<E: Environment> Drain<'_, E> {
             return None;
         }
         let (now, opens) = (ctx.now(), ctx.plan.window.opens());
-        let lately = ctx.learned.express_share();
+        let lately = ctx.running_means.express_share();
         if !self.express.seen && lately < NOTABLE && now >= opens {
             return None;
         }
@@ -151,8 +151,8 @@ impl<E: Environment> Drain<'_, E> {
     /// Of the lane with the largest mails.
     fn recipients_per_mail(&self) -> f64 {
         let name = |source: &crate::poll::message::Source| match &source.campaign {
-            Some(campaign) => self.ctx.learned.recipients_per_mail(campaign),
-            None => self.ctx.learned.recipients_per_mail(source.queue.as_str()),
+            Some(campaign) => self.ctx.running_means.recipients_per_mail(campaign),
+            None => self.ctx.running_means.recipients_per_mail(source.queue.as_str()),
         };
         self.lanes.iter().map(|(source, _)| name(source)).fold(1.0, f64::max)
     }
@@ -162,7 +162,7 @@ impl<E: Environment> Drain<'_, E> {
     pub(super) fn learn_express(&self) {
         let taken = self.done.sent.get(EXPRESS).copied().unwrap_or(0);
         if self.express_queue.is_some() && self.ctx.plan.slot_count() > 0 {
-            self.ctx.learned.express_took(taken as f64 / self.ctx.plan.slot_count() as f64);
+            self.ctx.running_means.express_took(taken as f64 / self.ctx.plan.slot_count() as f64);
         }
     }
 }

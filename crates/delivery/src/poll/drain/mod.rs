@@ -21,23 +21,23 @@ use tidegate_core::config::DECIDED;
 use tidegate_core::outcome::Failure;
 
 use crate::environment::Environment;
-use crate::poll::changes::{Changed, apply};
+use crate::poll::changes::{ChangeResult, apply};
 use crate::poll::context::Context;
 use crate::poll::feed::Arrival;
 use crate::poll::message::Message;
+use crate::poll::queue_supply::MOST_RECEIVES;
 use crate::poll::settle::Job;
-use crate::poll::supply::MOST_RECEIVES;
 use crate::ports::{Clock as _, Mail, Mailer as _, Monotonic, PortError, Received};
 
-use receive::{NextReceive, Origin};
+use receive::{NextReceive, ReceiveOrigin};
 use state::{Drain, Wake};
 
 pub(super) use receive::limited_by_lane;
-pub(super) use state::{Drained, Noted};
+pub(super) use state::{DrainCounts, WindowOutcomes};
 
 /// A receive that ended.
-struct Answer {
-    origin: Origin,
+struct FinishedReceive {
+    origin: ReceiveOrigin,
     asked: u64,
     /// Whether it was a long poll.
     long: bool,
@@ -46,7 +46,7 @@ struct Answer {
 }
 
 /// A send that ended.
-struct Sent {
+struct FinishedSend {
     message: Box<Message>,
     result: Result<String, Failure>,
     latency: Duration,
@@ -58,7 +58,7 @@ pub(super) async fn drain<E: Environment>(
     jobs: UnboundedSender<Job>,
     mut arrivals: UnboundedReceiver<Arrival>,
     buffered: &Cell<usize>,
-) -> Drained {
+) -> DrainCounts {
     let mut state = Drain::new(ctx, jobs, buffered);
     let mut receives = FuturesUnordered::new();
     let mut sends = FuturesUnordered::new();
@@ -100,10 +100,10 @@ pub(super) async fn drain<E: Environment>(
                 None => feeding = false,
             },
             changed = changes.select_next_some() => match changed {
-                Changed::Done => {}
-                Changed::Advanced(advanced) => state.advanced(advanced),
-                Changed::Prober(is_prober) => state.prober(is_prober),
-                Changed::Allows(allows) => state.allows(allows),
+                ChangeResult::Done => {}
+                ChangeResult::Advanced(advanced) => state.advanced(advanced),
+                ChangeResult::Prober(is_prober) => state.prober(is_prober),
+                ChangeResult::Allows(allows) => state.allows(allows),
             },
             done = markings.select_next_some() => state.marking_done(done),
             () = timer => {
@@ -130,16 +130,16 @@ async fn next(arrivals: &mut UnboundedReceiver<Arrival>, feeding: bool) -> Optio
     if feeding { arrivals.next().await } else { pending().await }
 }
 
-async fn receive<E: Environment>(ctx: &Context<'_, E>, next: NextReceive) -> Answer {
+async fn receive<E: Environment>(ctx: &Context<'_, E>, next: NextReceive) -> FinishedReceive {
     let (long, result) = ctx.receive(&next.queue, next.messages, (next.pause, next.wait)).await;
-    Answer { origin: next.origin, asked: next.messages, long, result }
+    FinishedReceive { origin: next.origin, asked: next.messages, long, result }
 }
 
 async fn send<E: Environment>(
     ctx: &Context<'_, E>,
     message: Box<Message>,
     latest: Monotonic,
-) -> Sent {
+) -> FinishedSend {
     let started = ctx.monotonic();
     let id = message.envelope.identity.id();
     let pace = Pace { rate: ctx.plan.rate, rate_margin: ctx.config.rate_margin };
@@ -149,5 +149,5 @@ async fn send<E: Environment>(
     let result = ctx.env.mailer().send(mail, latest).await;
     let latency = ctx.monotonic().saturating_since(started);
     drop(id);
-    Sent { message, result, latency }
+    FinishedSend { message, result, latency }
 }

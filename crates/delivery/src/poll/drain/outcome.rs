@@ -9,10 +9,10 @@ use tidegate_core::limiter::Line;
 use tidegate_core::outcome::{Failure, Outcome, classify};
 use tidegate_core::refusals::Run;
 
-use super::Sent;
+use super::FinishedSend;
 use super::deduplication::Fate;
 use super::domains::is_kept_close;
-use super::state::{Drain, Stage};
+use super::state::{Drain, DrainStage};
 use crate::environment::Environment;
 use crate::poll::changes::Change;
 use crate::poll::domains::DomainMoves;
@@ -30,8 +30,8 @@ const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
 impl<E: Environment> Drain<'_, E> {
     /// Notes what SES said of a send.
-    pub(super) fn sent(&mut self, sent: Sent) {
-        let Sent { message, result, latency } = sent;
+    pub(super) fn sent(&mut self, sent: FinishedSend) {
+        let FinishedSend { message, result, latency } = sent;
         let failure = match result {
             Ok(ses_message_id) => {
                 self.answered(latency);
@@ -80,7 +80,7 @@ impl<E: Environment> Drain<'_, E> {
     fn answered(&mut self, latency: Duration) {
         self.done.latency_sum += latency;
         self.done.answers += 1;
-        self.ctx.learned.answered(latency, self.ctx.monotonic());
+        self.ctx.running_means.answered(latency, self.ctx.monotonic());
     }
 
     /// It never left us, too late for its slot or not granted by the shared bucket: a later slot takes it.
@@ -239,7 +239,7 @@ impl<E: Environment> Drain<'_, E> {
     }
 
     pub(super) fn stop(&mut self) {
-        self.stage = self.stage.max(Stage::Stopped);
+        self.stage = self.stage.max(DrainStage::Stopped);
         self.limiter.stop();
     }
 

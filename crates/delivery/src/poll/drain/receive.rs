@@ -8,18 +8,18 @@ use tidegate_core::allocation::{Ask, divide};
 use tidegate_core::config::EXPRESS;
 use tidegate_core::limiter::Line;
 
-use super::Answer;
+use super::FinishedReceive;
 use super::probe::Probe;
-use super::state::{Drain, Stage};
+use super::state::{Drain, DrainStage};
 use crate::environment::Environment;
 use crate::poll::context::Context;
-use crate::poll::deferral::Sorted;
+use crate::poll::deferral::CampaignMail;
 use crate::poll::domains::{DomainMoves, idle_key};
 use crate::poll::message::{Message, Source, read};
 use crate::poll::outcome::reject;
 use crate::poll::plan::PlannedCampaign;
+use crate::poll::queue_supply::{PollVerdict, QueueSupply};
 use crate::poll::report::signed;
-use crate::poll::supply::{Supply, Verdict};
 use crate::ports::{MERGE_QUEUE, QueueUrl};
 
 /// The last instant before the window's close at which a receive still starts.
@@ -27,7 +27,7 @@ pub(super) const LAST_RECEIVE: Duration = Duration::from_millis(50);
 
 /// Which receive it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Origin {
+pub(super) enum ReceiveOrigin {
     Express,
     Lane(Ask),
     /// A recipient domain's queue, by its index among those that this window asks.
@@ -36,7 +36,7 @@ pub(super) enum Origin {
 
 /// A receive to start.
 pub(super) struct NextReceive {
-    pub(super) origin: Origin,
+    pub(super) origin: ReceiveOrigin,
     pub(super) queue: QueueUrl,
     pub(super) messages: u64,
     /// How long it is put off.
@@ -47,7 +47,7 @@ pub(super) struct NextReceive {
 impl<E: Environment> Drain<'_, E> {
     /// The next receive to start: what will be used, express first.
     pub(super) fn next_receive(&mut self) -> Option<NextReceive> {
-        if self.stage > Stage::Sending
+        if self.stage > DrainStage::Sending
             || self.ctx.now() + LAST_RECEIVE > self.ctx.plan.window.closes()
         {
             return None;
@@ -66,7 +66,7 @@ impl<E: Environment> Drain<'_, E> {
             let left = self.ctx.left_until(LAST_RECEIVE);
             if !self.express.dry && supply.may_ask(left) && messages > 0 {
                 let (queue, pause) = (source.queue.clone(), supply.pause());
-                let (origin, wait) = (Origin::Express, self.ctx.wait_after(pause));
+                let (origin, wait) = (ReceiveOrigin::Express, self.ctx.wait_after(pause));
                 if let Some((_, supply)) = &mut self.express_queue {
                     supply.asked(messages);
                 }
@@ -91,7 +91,13 @@ impl<E: Environment> Drain<'_, E> {
         let (source, supply) = &self.lanes[ask.lane];
         let (queue, pause) = (source.queue.clone(), supply.pause());
         let wait = self.wait_for(&ask, pause);
-        Some(NextReceive { origin: Origin::Lane(ask), queue, messages: ask.messages, pause, wait })
+        Some(NextReceive {
+            origin: ReceiveOrigin::Lane(ask),
+            queue,
+            messages: ask.messages,
+            pause,
+            wait,
+        })
     }
 
     /// How long a campaign may be waited for: not at all where another can take its slots at once.
@@ -133,14 +139,16 @@ impl<E: Environment> Drain<'_, E> {
     }
 
     /// Notes what a queue answered, and tells the first mail.
-    fn note_answer(&mut self, origin: &Origin, verdict: Verdict, long: bool) {
+    fn note_answer(&mut self, origin: &ReceiveOrigin, verdict: PollVerdict, long: bool) {
         let of_domain;
         let queue = match origin {
-            Origin::Express => EXPRESS,
-            Origin::Lane(ask) => self.lanes[ask.lane].0.campaign.as_deref().unwrap_or(MERGE_QUEUE),
-            Origin::Domain(index) => {
+            ReceiveOrigin::Express => EXPRESS,
+            ReceiveOrigin::Lane(ask) => {
+                self.lanes[ask.lane].0.campaign.as_deref().unwrap_or(MERGE_QUEUE)
+            }
+            ReceiveOrigin::Domain(index) => {
                 let place = self.domains[*index].place;
-                if verdict == Verdict::Empty && long {
+                if verdict == PollVerdict::Empty && long {
                     self.done.domains.empty.insert(place);
                 }
                 of_domain = idle_key(place);
@@ -148,42 +156,42 @@ impl<E: Environment> Drain<'_, E> {
             }
         };
         self.done.asked.note(queue, verdict, long);
-        if verdict == Verdict::Mail {
+        if verdict == PollVerdict::Mail {
             self.ctx.finds.note(queue);
         }
     }
 
     /// In direct mode campaign mail may be deferred; it then takes no room in the buffer.
-    fn sort(&self, source: &Source, message: Box<Message>) -> Sorted {
+    fn sort(&self, source: &Source, message: Box<Message>) -> CampaignMail {
         let fresh = self.ctx.plan.merge.is_none() && source.domain.is_none();
         if !fresh || source.line == Line::Express {
-            return Sorted::Sent(message);
+            return CampaignMail::Sent(message);
         }
         let sorted = self.ctx.deferral_writer.sort(message);
-        if !matches!(sorted, Sorted::Sent(_)) {
+        if !matches!(sorted, CampaignMail::Sent(_)) {
             self.buffered.set(self.buffered.get().saturating_sub(1));
         }
         sorted
     }
 
     /// Where a receive's messages come from, and what its queue may still give.
-    fn supply_of(&mut self, origin: &Origin) -> Option<(&Source, &mut Supply)> {
+    fn supply_of(&mut self, origin: &ReceiveOrigin) -> Option<(&Source, &mut QueueSupply)> {
         match origin {
-            Origin::Express => {
+            ReceiveOrigin::Express => {
                 self.express_queue.as_mut().map(|(source, supply)| (&*source, supply))
             }
-            Origin::Lane(ask) => {
+            ReceiveOrigin::Lane(ask) => {
                 self.lanes.get_mut(ask.lane).map(|(source, supply)| (&*source, supply))
             }
-            Origin::Domain(index) => {
+            ReceiveOrigin::Domain(index) => {
                 self.domains.get_mut(*index).map(|line| (&line.source, &mut line.supply))
             }
         }
     }
 
     /// Notes a receive's answer.
-    pub(super) fn received(&mut self, answer: Answer) {
-        let Answer { origin, asked, long, result } = answer;
+    pub(super) fn received(&mut self, answer: FinishedReceive) {
+        let FinishedReceive { origin, asked, long, result } = answer;
         let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
         let got = counted.unwrap_or(0);
         let Some((source, supply)) = self.supply_of(&origin) else { return };
@@ -196,12 +204,14 @@ impl<E: Environment> Drain<'_, E> {
         });
         self.buffered.set(self.buffered.get() + messages.len());
         match origin {
-            Origin::Express => self.express.answered(asked, counted, verdict, self.ctx.now()),
-            Origin::Lane(ask) if ask.recipients == 0 && got > 0 => {
+            ReceiveOrigin::Express => {
+                self.express.answered(asked, counted, verdict, self.ctx.now());
+            }
+            ReceiveOrigin::Lane(ask) if ask.recipients == 0 && got > 0 => {
                 self.intake.revive(ask.lane); // the probe found mail again
             }
-            Origin::Lane(_) => {}
-            Origin::Domain(index) => self.domain_answered(index, got, verdict),
+            ReceiveOrigin::Lane(_) => {}
+            ReceiveOrigin::Domain(index) => self.domain_answered(index, got, verdict),
         }
         let (mut usable, mut left) = (0, false);
         for received in messages {
@@ -216,10 +226,10 @@ impl<E: Environment> Drain<'_, E> {
                         DomainMoves::add(&mut self.done.domains.back, place, message.recipients());
                     }
                     match self.sort(&source, Box::new(message)) {
-                        Sorted::Sent(message) if self.sets_aside(&message) => {}
-                        Sorted::Sent(message) => usable += self.admit(message),
-                        Sorted::Deferred => {}
-                        Sorted::Left => left = true,
+                        CampaignMail::Sent(message) if self.sets_aside(&message) => {}
+                        CampaignMail::Sent(message) => usable += self.admit(message),
+                        CampaignMail::Deferred => {}
+                        CampaignMail::Left => left = true,
                     }
                 }
                 Err(rejected) => {
@@ -233,7 +243,7 @@ impl<E: Environment> Drain<'_, E> {
                 }
             }
         }
-        if let Origin::Lane(ask) = origin {
+        if let ReceiveOrigin::Lane(ask) = origin {
             verdict.tell(&mut self.intake, &ask, got, usable);
             if left {
                 self.intake.mark_dry(ask.lane); // for this window: its slots go to the others
@@ -254,7 +264,7 @@ pub(in crate::poll) fn limited_by_lane<'a>(
 pub(super) fn direct_lanes<E: Environment>(
     ctx: &Context<'_, E>,
     probes: &mut Vec<Ask>,
-) -> Vec<(Source, Supply)> {
+) -> Vec<(Source, QueueSupply)> {
     let lane = |(index, campaign): (usize, &PlannedCampaign)| {
         let source = Source {
             queue: campaign.queue.clone(),
@@ -262,9 +272,9 @@ pub(super) fn direct_lanes<E: Environment>(
             campaign: Some(campaign.name.clone()),
             domain: None,
         };
-        (source, Supply::of(ctx.plan, campaign))
+        (source, QueueSupply::of(ctx.plan, campaign))
     };
-    let mut lanes: Vec<(Source, Supply)> = ctx.plan.lanes().enumerate().map(lane).collect();
+    let mut lanes: Vec<(Source, QueueSupply)> = ctx.plan.lanes().enumerate().map(lane).collect();
     if ctx.plan.intake_amount() > 0 {
         probes.extend(ctx.plan.probes().map(|index| lanes[index].1.probe(ctx.plan, index)));
     }

@@ -11,11 +11,11 @@ use tidegate_core::breaker::Outcomes;
 use tidegate_core::control::HoldReason;
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::limiter::{Limiter, Line, Next, Waiting};
+use tidegate_core::limiter::{Limiter, Line, NextSend, Waiting};
 use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::refusals::Run;
 
-use super::deduplication::Marking;
+use super::deduplication::MarkChange;
 use super::domains::{self, DomainLine};
 use super::express::{self, Express};
 use super::probe::Probe;
@@ -24,10 +24,10 @@ use crate::environment::Environment;
 use crate::poll::changes::Change;
 use crate::poll::context::Context;
 use crate::poll::domains::{DomainGates, DomainMoves};
+use crate::poll::idle_mode::QueueAnswers;
 use crate::poll::message::{Message, Source};
-use crate::poll::rest::Answers;
+use crate::poll::queue_supply::QueueSupply;
 use crate::poll::settle::Job;
-use crate::poll::supply::Supply;
 use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
 
 /// What is to be done about the slots.
@@ -46,7 +46,7 @@ pub(super) enum Wake {
 
 /// What the drain did; recipients where nothing else is said.
 #[derive(Debug, Default)]
-pub(in crate::poll) struct Drained {
+pub(in crate::poll) struct DrainCounts {
     pub(in crate::poll) sent: BTreeMap<String, u64>,
     /// How long what was sent had waited, times its recipients, by campaign.
     pub(in crate::poll) waited: BTreeMap<String, Duration>,
@@ -74,13 +74,13 @@ pub(in crate::poll) struct Drained {
     pub(in crate::poll) domains: DomainMoves,
     /// In direct mode: in thousandths of a recipient, by campaign.
     pub(in crate::poll) debts: BTreeMap<String, i64>,
-    pub(in crate::poll) asked: Answers,
-    pub(in crate::poll) noted: Noted,
+    pub(in crate::poll) asked: QueueAnswers,
+    pub(in crate::poll) noted: WindowOutcomes,
 }
 
 /// How sends ended, for the control record; mails.
 #[derive(Debug, Default)]
-pub(in crate::poll) struct Noted {
+pub(in crate::poll) struct WindowOutcomes {
     pub(in crate::poll) outcomes: Outcomes,
     /// Whether the breaker's probe was taken.
     pub(in crate::poll) probe: Option<bool>,
@@ -90,7 +90,7 @@ pub(in crate::poll) struct Noted {
 
 /// How far the drain is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
+pub(super) enum DrainStage {
     /// Slots are given out.
     Sending,
     /// No more: SES refused, all is held, or the probe is decided.
@@ -109,7 +109,7 @@ pub(super) struct Drain<'a, E> {
     pub(super) limiter: Limiter<usize>,
     pub(super) messages: Vec<Option<Box<Message>>>,
     pub(super) intake: Intake,
-    pub(super) lanes: Vec<(Source, Supply)>,
+    pub(super) lanes: Vec<(Source, QueueSupply)>,
     /// Probes of campaigns that were found empty, yet to be made.
     pub(super) probes: Vec<Ask>,
     /// What recipient domains' limits let through of the mails at hand.
@@ -118,12 +118,12 @@ pub(super) struct Drain<'a, E> {
     /// Recipients moved out of the way of other mail, and the lanes they are of.
     pub(super) moved_away: u64,
     pub(super) clogged: Vec<bool>,
-    pub(super) express_queue: Option<(Source, Supply)>,
+    pub(super) express_queue: Option<(Source, QueueSupply)>,
     pub(super) express: Express,
     /// Recipients of campaigns' mails whose mark is being made.
     pub(super) campaigns_marking: u64,
     pub(super) changes: Vec<Change>,
-    pub(super) markings: Vec<Marking>,
+    pub(super) markings: Vec<MarkChange>,
     /// Recipients that campaigns may still be sent in this window.
     pub(super) for_campaigns: u64,
     /// The holds that were asked for, by campaign: each once.
@@ -139,10 +139,10 @@ pub(super) struct Drain<'a, E> {
     pub(super) held: BTreeSet<String>,
     /// Recipients of mails that were received for slots they did not get, by lane.
     pub(super) not_used: Vec<u64>,
-    pub(super) stage: Stage,
+    pub(super) stage: DrainStage,
     /// The shared bucket does not answer: what is at hand is made visible again.
     pub(super) bucket_lost: bool,
-    pub(super) done: Drained,
+    pub(super) done: DrainCounts,
 }
 
 impl<'a, E: Environment> Drain<'a, E> {
@@ -157,7 +157,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         let max_in_flight = ctx
             .config
             .max_in_flight
-            .unwrap_or_else(|| ctx.learned.max_in_flight(rate, ctx.config.send_timeout));
+            .unwrap_or_else(|| ctx.running_means.max_in_flight(rate, ctx.config.send_timeout));
         let mut probes = Vec::new();
         let (domains, kept) = domains::lines(ctx);
         let (lanes, intake, cycle) = match &plan.merge {
@@ -165,13 +165,13 @@ impl<'a, E: Environment> Drain<'a, E> {
                 let source = Source::mixed(queue.clone(), Line::Campaign(0), None);
                 let expected = u64::try_from(plan.depth).unwrap_or(0);
                 let one = Cycle::single();
-                let mean = ctx.learned.recipients_per_mail(queue.as_str());
+                let mean = ctx.running_means.recipients_per_mail(queue.as_str());
                 let total = plan.intake_amount() - kept;
                 let mut intake = Intake::new(&one, plan.slots.clone(), total, &[], &[mean]);
                 if !plan.asks_merge() {
                     intake.mark_dry(0); // until the feed brings something
                 }
-                (vec![(source, Supply::expecting(expected))], intake, one)
+                (vec![(source, QueueSupply::expecting(expected))], intake, one)
             }
             None => {
                 // Without a list of campaigns there is nobody to ask.
@@ -180,7 +180,7 @@ impl<'a, E: Environment> Drain<'a, E> {
                 (lanes, ctx.intake(total), plan.turns.cycle.clone())
             }
         };
-        let in_flight = ctx.learned.connections(rate) as u64;
+        let in_flight = ctx.running_means.connections(rate) as u64;
         Self {
             ctx,
             jobs,
@@ -212,9 +212,9 @@ impl<'a, E: Environment> Drain<'a, E> {
             advancing: false,
             held: BTreeSet::new(),
             not_used: vec![0; plan.turns.lanes.len()],
-            stage: Stage::Sending,
+            stage: DrainStage::Sending,
             bucket_lost: false,
-            done: Drained::default(),
+            done: DrainCounts::default(),
         }
     }
 
@@ -225,16 +225,16 @@ impl<'a, E: Environment> Drain<'a, E> {
                 return Wake::Full;
             }
             let acquired = match self.limiter.next_through(self.ctx.now(), &mut self.gates) {
-                Next::Start(acquired) => acquired,
-                Next::At(at) if self.limiter.recipients_waiting() > 0 => return Wake::At(at),
-                Next::At(at) => return Wake::NothingWaits(at),
-                Next::Idle(until) if self.limiter.waits_for_a_gate() => {
+                NextSend::Start(acquired) => acquired,
+                NextSend::At(at) if self.limiter.recipients_waiting() > 0 => return Wake::At(at),
+                NextSend::At(at) => return Wake::NothingWaits(at),
+                NextSend::Idle(until) if self.limiter.waits_for_a_gate() => {
                     return Wake::At(until + Duration::from_nanos(1));
                 }
-                Next::Idle(until) => {
+                NextSend::Idle(until) => {
                     return Wake::NothingWaits(until + Duration::from_nanos(1));
                 }
-                Next::Over => return Wake::Over,
+                NextSend::Over => return Wake::Over,
             };
             let ticket = acquired.message.ticket;
             let Some(message) = self.messages.get_mut(ticket).and_then(Option::take) else {
@@ -298,7 +298,7 @@ impl<'a, E: Environment> Drain<'a, E> {
                 Some(merge) => merge.as_str(),
                 None => &message.envelope.campaign,
             };
-            self.ctx.learned.received(lane, recipients);
+            self.ctx.running_means.received(lane, recipients);
         }
         if self.is_held(&message) {
             self.put_back(&message);
@@ -365,7 +365,7 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     /// What got no slot, or was not decided, is left.
     pub(super) fn leave_the_rest(&mut self) {
-        self.stage = Stage::Over;
+        self.stage = DrainStage::Over;
         self.decide(true);
         for waiting in self.limiter.drain() {
             if let Some(message) = self.messages.get_mut(waiting.ticket).and_then(Option::take) {
@@ -375,7 +375,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
     }
 
-    pub(super) fn finish(mut self) -> Drained {
+    pub(super) fn finish(mut self) -> DrainCounts {
         self.learn_of_domains();
         self.learn_express();
         let state = self.limiter.state();

@@ -1,5 +1,5 @@
 use tidegate_core::deduplication::MarkState;
-use tidegate_delivery::ports::{FailureKind, History as _, MarkRequest, Marked, Marks as _};
+use tidegate_delivery::ports::{FailureKind, History as _, MarkRequest, MarkResult, Marks as _};
 use tidegate_memory::{Fault, Latency, Operation, Rule};
 
 use super::*;
@@ -15,7 +15,7 @@ async fn mark(bench: &Bench, id: &str, state: MarkState) {
         replaces: None,
     };
     let ledger = bench.ledger.inner();
-    assert_eq!(ledger.mark(&request).await.unwrap(), Marked::Ours);
+    assert_eq!(ledger.mark(&request).await.unwrap(), MarkResult::Ours);
     let set = match state {
         MarkState::Sending => true,
         MarkState::Sent => ledger.set_sent(&identity).await.unwrap(),

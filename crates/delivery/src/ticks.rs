@@ -9,7 +9,7 @@ use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::config::SchedulerConfig;
-use tidegate_core::idle::{Looks, Next, RUN, Sleep};
+use tidegate_core::idle::{IdleRun, IdleStep, QueueChecks, RUN};
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
@@ -21,7 +21,7 @@ use crate::schedule::ScheduleReport;
 const ASKED: Duration = Duration::from_millis(100);
 
 /// A tick's window, whether it was sent late, and whether it was accepted.
-type Sent = (Window, bool, Result<(), PortError>);
+type TickResult = (Window, bool, Result<(), PortError>);
 
 /// The ticks of one run, and those of them that are under way.
 pub(crate) struct Ticks<'a, C, I> {
@@ -32,7 +32,7 @@ pub(crate) struct Ticks<'a, C, I> {
     started: Monotonic,
     lead: Duration,
     rate: Rate,
-    under_way: FuturesUnordered<LocalBoxFuture<'a, Sent>>,
+    under_way: FuturesUnordered<LocalBoxFuture<'a, TickResult>>,
     report: ScheduleReport,
 }
 
@@ -71,7 +71,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
         );
     }
 
-    fn note(&mut self, (window, late, sent): Sent) {
+    fn note(&mut self, (window, late, sent): TickResult) {
         self.report.ticks_late += u64::from(late);
         match sent {
             Ok(()) => self.report.ticks += 1,
@@ -114,20 +114,20 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
         }
         let Some(standing) = read(ledger).await else { return Some(first.max(self.first_open())) };
         let newest = standing.previous.map(|previous| previous.window);
-        let sleep = Sleep::new(first, config.overlap_windows, config.idle_wake, newest);
+        let sleep = IdleRun::new(first, config.overlap_windows, config.idle_wake, newest);
         let (mut looks, mut ticked) = (standing.looks, 0);
         loop {
             let from = first.max(self.first_open());
             match sleep.next(&looks, from) {
-                Next::EveryWindow => {
+                IdleStep::EveryWindow => {
                     self.report.idle_ticks += from.saturating_since(first).saturating_sub(ticked);
                     return Some(from);
                 }
-                Next::End => {
+                IdleStep::End => {
                     self.report.idle_ticks += RUN.saturating_sub(ticked);
                     return None;
                 }
-                Next::Tick(window) => {
+                IdleStep::Tick(window) => {
                     ticked += u64::from(sleep.owns(window));
                     looks = self.look(window, ledger).await.unwrap_or_default();
                 }
@@ -137,7 +137,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
 
     /// Issues the tick of `window`, and waits for what its poller reports: none where it found mail,
     /// or said nothing in time. Returns before the next tick that may be needed is due.
-    async fn look(&mut self, window: Window, ledger: &impl Ledger) -> Option<Looks> {
+    async fn look(&mut self, window: Window, ledger: &impl Ledger) -> Option<QueueChecks> {
         let failed = self.report.ticks_failed;
         self.issue(window);
         for after in [1, 2] {

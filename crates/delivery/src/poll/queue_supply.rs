@@ -24,7 +24,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
 /// What an answer says of its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum PollVerdict {
     /// It has mail.
     Mail,
     /// Nothing is said: it is asked again after a pause.
@@ -35,7 +35,7 @@ pub(super) enum Verdict {
     Empty,
 }
 
-impl Verdict {
+impl PollVerdict {
     /// Whether the queue gives nothing more in this window.
     pub(super) const fn is_dry(self) -> bool {
         matches!(self, Self::Failing | Self::Empty)
@@ -55,7 +55,7 @@ impl Verdict {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Supply {
+pub(super) struct QueueSupply {
     /// Messages asked for and not answered.
     outstanding: u64,
     /// Messages it is known to hold, by what was counted or what it gave.
@@ -66,7 +66,7 @@ pub(super) struct Supply {
     vain: u32,
 }
 
-impl Supply {
+impl QueueSupply {
     /// Of a queue thought to hold `expected` messages.
     pub(super) const fn expecting(expected: u64) -> Self {
         Self { outstanding: 0, expected, plenty: false, vain: 0 }
@@ -108,22 +108,22 @@ impl Supply {
 
     /// Notes an answer of so many messages, none where the receive failed: one as full as was asked
     /// promises more.
-    pub(super) fn answered(&mut self, asked: u64, got: Option<u64>, long: bool) -> Verdict {
+    pub(super) fn answered(&mut self, asked: u64, got: Option<u64>, long: bool) -> PollVerdict {
         self.outstanding = self.outstanding.saturating_sub(asked);
         let messages = got.unwrap_or(0);
         self.vain = if messages > 0 { 0 } else { self.vain.saturating_add(1) };
         let suggested = self.plenty || self.expected > 0;
         let patience = if suggested { EMPTY_POLLS_OF_MAIL } else { EMPTY_POLLS };
         match got {
-            None if self.vain >= FAILED_POLLS => Verdict::Failing,
-            Some(0) if long || self.vain >= patience => Verdict::Empty,
-            None | Some(0) => Verdict::Again,
+            None if self.vain >= FAILED_POLLS => PollVerdict::Failing,
+            Some(0) if long || self.vain >= patience => PollVerdict::Empty,
+            None | Some(0) => PollVerdict::Again,
             Some(_) => {
                 self.expected = self.expected.saturating_sub(messages);
                 if messages >= asked {
                     self.expected = self.expected.saturating_add(3 * BATCH);
                 }
-                Verdict::Mail
+                PollVerdict::Mail
             }
         }
     }
@@ -143,17 +143,21 @@ mod tests {
 
     #[test]
     fn a_queue_that_may_be_empty_is_asked_once_until_it_gives() {
-        let mut supply = Supply::expecting(0);
+        let mut supply = QueueSupply::expecting(0);
         assert!(supply.may_ask(LEFT));
         supply.asked(10);
         assert!(!supply.may_ask(LEFT));
-        assert_eq!(supply.answered(10, Some(10), false), Verdict::Mail);
+        assert_eq!(supply.answered(10, Some(10), false), PollVerdict::Mail);
         supply.asked(10);
         assert!(supply.may_ask(LEFT));
     }
 
     /// The verdicts of so many answers without a message, and the pauses before the next.
-    fn vain(mut supply: Supply, got: Option<u64>, times: usize) -> (Vec<Verdict>, Duration) {
+    fn vain(
+        mut supply: QueueSupply,
+        got: Option<u64>,
+        times: usize,
+    ) -> (Vec<PollVerdict>, Duration) {
         let mut paused = Duration::ZERO;
         let mut answer = || {
             paused += supply.pause();
@@ -165,25 +169,25 @@ mod tests {
 
     #[test]
     fn a_queue_is_empty_after_one_long_poll_or_several_short_ones() {
-        assert_eq!(Supply::expecting(7).answered(10, Some(0), true), Verdict::Empty);
-        let (verdicts, _) = vain(Supply::expecting(0), Some(0), 3);
-        assert_eq!(verdicts, [Verdict::Again, Verdict::Again, Verdict::Empty]);
-        let (verdicts, paused) = vain(Supply::expecting(7), Some(0), 6);
-        assert_eq!((verdicts[4], verdicts[5]), (Verdict::Again, Verdict::Empty));
+        assert_eq!(QueueSupply::expecting(7).answered(10, Some(0), true), PollVerdict::Empty);
+        let (verdicts, _) = vain(QueueSupply::expecting(0), Some(0), 3);
+        assert_eq!(verdicts, [PollVerdict::Again, PollVerdict::Again, PollVerdict::Empty]);
+        let (verdicts, paused) = vain(QueueSupply::expecting(7), Some(0), 6);
+        assert_eq!((verdicts[4], verdicts[5]), (PollVerdict::Again, PollVerdict::Empty));
         assert_eq!(paused, Duration::from_millis(4 + 8 + 16 + 32 + 64));
     }
 
     #[test]
     fn a_failed_receive_says_nothing_of_its_queue() {
-        let (verdicts, paused) = vain(Supply::expecting(0), None, 8);
-        assert_eq!(verdicts[..7], [Verdict::Again; 7]);
-        assert_eq!(verdicts[7], Verdict::Failing);
+        let (verdicts, paused) = vain(QueueSupply::expecting(0), None, 8);
+        assert_eq!(verdicts[..7], [PollVerdict::Again; 7]);
+        assert_eq!(verdicts[7], PollVerdict::Failing);
         assert!(paused < LEFT, "{paused:?}");
     }
 
     #[test]
     fn a_queue_is_asked_again_only_where_its_pause_ends_in_time() {
-        let mut supply = Supply::expecting(0);
+        let mut supply = QueueSupply::expecting(0);
         supply.asked(10);
         supply.answered(10, None, false);
         assert!(supply.may_ask(FIRST_PAUSE));

@@ -10,16 +10,16 @@ use futures_util::future::{Either, select};
 use tidegate_core::config::FeedbackConfig;
 
 use crate::back_pressure::{BackPressure, BackPressureReport};
-use crate::beside::beside;
 use crate::feedback::{self, FeedbackReport};
 use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Queues};
+use crate::ticks_first::ticks_first;
 
 /// From a run's start, the time that the look at the back-pressure may take where the ticks end earlier.
 const LOOKED_WITHIN: Duration = Duration::from_secs(50);
 
 /// What there was beside the ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct MinuteReport {
+pub struct SchedulerRunReport {
     /// What SES reported.
     pub feedback: FeedbackReport,
     /// How high the back-pressure is; none where nobody judges it, or could.
@@ -40,7 +40,7 @@ pub async fn run<T>(
     back_pressure: BackPressure<'_, impl Queues, impl DeferralStore, impl Entropy>,
     clock: &impl Clock,
     ledger: &impl Ledger,
-) -> (T, MinuteReport) {
+) -> (T, SchedulerRunReport) {
     let heard = RefCell::default();
     let looked = RefCell::default();
     let end = clock.sleep_until(clock.monotonic() + LOOKED_WITHIN);
@@ -53,7 +53,7 @@ pub async fn run<T>(
         }
     };
     let look = Box::pin(back_pressure.look(clock, ledger, &looked));
-    let (ticked, _) = beside(ticked, look, end).await;
+    let (ticked, _) = ticks_first(ticked, look, end).await;
     let holds = match ledger.read().await {
         Ok(standing) => u64::try_from(standing.control.standing_holds()).ok(),
         Err(error) => {
@@ -61,5 +61,5 @@ pub async fn run<T>(
             None
         }
     };
-    (ticked, MinuteReport { feedback: heard.take(), back_pressure: looked.take(), holds })
+    (ticked, SchedulerRunReport { feedback: heard.take(), back_pressure: looked.take(), holds })
 }

@@ -18,7 +18,7 @@ const ASSUMED_LATENCY: f64 = 0.2;
 
 /// Running means, and the room for mail.
 #[derive(Debug)]
-pub(super) struct Learned {
+pub(super) struct RunningMeans {
     pub(super) room: Room,
     latency: Cell<Option<f64>>,
     recipients: RefCell<BTreeMap<String, f64>>,
@@ -30,7 +30,7 @@ pub(super) struct Learned {
     limited: RefCell<BTreeMap<usize, u64>>,
 }
 
-impl Learned {
+impl RunningMeans {
     /// Nothing yet, with room for so many bytes of mail.
     pub(super) fn nothing(bytes: u64) -> Self {
         Self {

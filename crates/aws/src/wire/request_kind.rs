@@ -13,9 +13,9 @@ use tidegate_delivery::ports::{Clock as _, Monotonic};
 use super::error::WireError;
 use crate::clock::SystemClock;
 
-/// A request's errand.
+/// The order that a request carries through the SDK down to the connection.
 #[derive(Clone, Debug)]
-pub(crate) enum Errand {
+pub(crate) enum RequestKind {
     /// Be sent, in time or not at all.
     Send(Ticket),
     /// Not be sent: have this many connections to its endpoint opened.
@@ -24,7 +24,7 @@ pub(crate) enum Errand {
 
 /// How far a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum RequestProgress {
     /// No connection has it.
     Waiting,
     /// Refused on our side: it would have been late, or there was no room for a connection.
@@ -50,11 +50,11 @@ impl Ticket {
         Self { clock, latest, progress: Arc::new(AtomicU8::new(WAITING)) }
     }
 
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> RequestProgress {
         match self.progress.load(Ordering::Acquire) {
-            WAITING => Progress::Waiting,
-            REFUSED => Progress::Refused,
-            _ => Progress::HandedOver,
+            WAITING => RequestProgress::Waiting,
+            REFUSED => RequestProgress::Refused,
+            _ => RequestProgress::HandedOver,
         }
     }
 
@@ -82,12 +82,12 @@ impl Ticket {
     }
 }
 
-/// Puts the errand on the request at the SDK's last hook before the wire (a retry's request is a
+/// Puts the request's kind on the request at the SDK's last hook before the wire (a retry's request is a
 /// copy without extensions). A late one is refused there already, and one in time counts as handed
 /// over until the wire, which knows better, says otherwise: so no other HTTP client can make it look
 /// unsent.
 #[dyn_dispatch_hint]
-impl Intercept for Errand {
+impl Intercept for RequestKind {
     fn name(&self) -> &'static str {
         "Errand"
     }

@@ -8,7 +8,7 @@ use futures_util::future::{Either, select};
 
 /// Waits for `ticks`, with `other` beside it: ticks that are due come first, and what is not done
 /// when they and `end` are is dropped (none).
-pub(crate) async fn beside<T, R>(
+pub(crate) async fn ticks_first<T, R>(
     ticks: impl Future<Output = T>,
     other: impl Future<Output = R>,
     end: impl Future<Output = ()>,

@@ -7,17 +7,17 @@ use futures_channel::oneshot::{Receiver, Sender, channel};
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::feed::pause_after_empty;
-use tidegate_core::idle::{self, Looks};
+use tidegate_core::idle::{self, QueueChecks};
 use tidegate_core::parts::Upkeep;
 
 use super::domains::{DomainMoves, FORMER_PAUSE, PlannedQueue, idle_key};
 use super::plan::Plan;
-use super::supply::Verdict;
+use super::queue_supply::PollVerdict;
 use crate::ports::{Idle, LedgerReport, MERGE_QUEUE, PreviousClaim};
 
 /// How a window is served where every queue is thought to be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum IdleMode {
     /// One may hold mail.
     No,
     /// All are looked into.
@@ -26,7 +26,7 @@ pub(super) enum Rest {
     Leave,
 }
 
-impl Rest {
+impl IdleMode {
     pub(super) fn of(plan: &Plan, previous: Option<PreviousClaim>) -> Self {
         let sends = plan.permit == Permit::Send && plan.for_campaigns > 0;
         if !sends || plan.campaigns.is_empty() {
@@ -48,7 +48,7 @@ impl Rest {
 
 /// What the queues answered in one window, by campaign or [`MERGE_QUEUE`] or [`EXPRESS`].
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answers {
+pub(super) struct QueueAnswers {
     /// Whether they had mail at the last time.
     had_mail: BTreeMap<String, bool>,
     /// Asked by a long poll, and empty: a short one sees a sample of a queue's servers.
@@ -57,14 +57,14 @@ pub(super) struct Answers {
     found: bool,
 }
 
-impl Answers {
+impl QueueAnswers {
     /// Notes what an answer said, and whether it came of a long poll. An answer that leaves open
     /// whether there is mail changes nothing.
-    pub(super) fn note(&mut self, queue: &str, verdict: Verdict, long: bool) {
+    pub(super) fn note(&mut self, queue: &str, verdict: PollVerdict, long: bool) {
         let had_mail = match verdict {
-            Verdict::Mail => true,
-            Verdict::Empty => false,
-            Verdict::Again | Verdict::Failing => return,
+            PollVerdict::Mail => true,
+            PollVerdict::Empty => false,
+            PollVerdict::Again | PollVerdict::Failing => return,
         };
         self.found |= had_mail;
         self.had_mail.insert(queue.to_owned(), had_mail);
@@ -91,10 +91,10 @@ impl Answers {
     ) {
         report.idle = self.idle(plan, most, domains);
         report.looks = self.looks(plan);
-        if plan.rest == Rest::No || self.found {
+        if plan.rest == IdleMode::No || self.found {
             return;
         }
-        let unchanged = report.idle.is_empty() && report.looks == Looks::default();
+        let unchanged = report.idle.is_empty() && report.looks == QueueChecks::default();
         if unchanged && !report.counters.contains_key("fed") {
             *report = LedgerReport::default();
         }
@@ -106,7 +106,7 @@ impl Answers {
         (known && plan.looks.is_still(plan.window)).then_some(-plan.depth)
     }
 
-    fn looks(&self, plan: &Plan) -> Looks {
+    fn looks(&self, plan: &Plan) -> QueueChecks {
         // Where nobody knows when mail was found last, it was now.
         let found = self.found || plan.looks.found.is_none();
         let asked = plan.campaigns.iter().filter(|c| !c.held).map(|c| c.name.as_str());
@@ -119,7 +119,7 @@ impl Answers {
             && plan.permit == Permit::Send
             && !plan.campaigns.is_empty()
             && asked.all(|queue| self.empty.contains(queue));
-        Looks { found: found.then_some(plan.window), empty: empty.then_some(plan.window) }
+        QueueChecks { found: found.then_some(plan.window), empty: empty.then_some(plan.window) }
     }
 
     /// The queues that this window found empty, or (`None`) no longer: those for which that is news.
@@ -139,7 +139,7 @@ impl Answers {
         for campaign in &plan.campaigns {
             let name = campaign.name.as_str();
             // At rest a look that says little is made again; else another campaign has the slots.
-            let counts = plan.rest == Rest::No || self.empty.contains(name);
+            let counts = plan.rest == IdleMode::No || self.empty.contains(name);
             if self.had_mail.get(name) == Some(&false) && counts {
                 found_empty(name, most);
             }
@@ -175,9 +175,9 @@ fn known(plan: &Plan) -> BTreeMap<String, Idle> {
 
 /// Tells the first mail that a window at rest finds, so that the next one does not rest.
 #[derive(Default)]
-pub(super) struct Finds(Cell<Option<Sender<String>>>);
+pub(super) struct FirstMail(Cell<Option<Sender<String>>>);
 
-impl Finds {
+impl FirstMail {
     /// The queue of the first mail, once there is one.
     pub(super) fn first(&self) -> Receiver<String> {
         let (sender, receiver) = channel();
@@ -200,7 +200,7 @@ pub(super) fn woken(plan: &Plan, queue: &str) -> LedgerReport {
     LedgerReport {
         window: plan.window,
         idle: idle.map(|queue| (queue.to_owned(), None)).collect(),
-        looks: Looks { found: Some(plan.window), empty: None },
+        looks: QueueChecks { found: Some(plan.window), empty: None },
         upkeep: Upkeep { parts: plan.upkeep.parts, ..Upkeep::default() },
         ..LedgerReport::default()
     }
