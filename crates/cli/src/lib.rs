@@ -1,4 +1,4 @@
-//! `tidegate`, the operator's command.
+//! The operator's command `tidegate`, and the local run.
 
 pub mod commands;
 pub mod local;

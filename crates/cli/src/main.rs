@@ -1,4 +1,4 @@
-//! `tidegate`: the operator's command.
+//! The program `tidegate`: parses the command line, handles signals, and sets the exit code.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -89,7 +89,7 @@ async fn on_stack(command: Command) -> Result<u8, CommandError> {
     command.run(&shell, Program::command()).await.map(CommandEnd::exit_code)
 }
 
-/// What asks us to end.
+/// Signals that ask the program to end.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,

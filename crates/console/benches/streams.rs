@@ -34,7 +34,7 @@ use process::Process;
 const STREAMS: usize = 1_000;
 /// Streams of an address: as many as its bucket feeds at the pace of their own.
 const OF_ADDRESS: usize = 5;
-/// Of the second kind of run every so manieth stream stalls.
+/// In the second kind of run one stream out of this many stalls.
 const STALLED: usize = 10;
 /// Runs of each kind, in turns.
 const ROUNDS: usize = 3;
@@ -63,10 +63,10 @@ fn main() {
     }
 }
 
-/// What the runs of a kind came to.
+/// Measured latencies of all runs of one kind.
 #[derive(Default)]
 struct Runs {
-    /// Of each run, from the shortest.
+    /// For each run, the latencies in microseconds, sorted.
     latencies: Vec<Vec<u64>>,
     lost: u64,
     /// Resident bytes before the first stream, and with all of them.

@@ -1,11 +1,11 @@
-//! What goes over a stream: changes of state, which are never silently lost, and telemetry, of which
-//! only the newest counts.
+//! Events on a stream. A change of state is delivered or reported as missing; of telemetry only the
+//! newest value is delivered.
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::identity::EpochMillis;
 
-/// What a change is about, in the order of its weight: where events must wait, the first of these goes
-/// first.
+/// Kinds of changes, in order of importance: when events have to wait, the first kind in this list
+/// goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
@@ -13,24 +13,24 @@ pub enum ChangeKind {
     Hold,
     /// A pause began, changed or ended.
     Pause,
-    /// The circuit breaker's state.
+    /// The breaker changed its state.
     Breaker,
-    /// Whether anybody serves.
+    /// Pollers began to serve windows, or stopped.
     Serving,
     /// The quota, or what lowers it.
     Quota,
-    /// The level of back-pressure.
+    /// The back-pressure level changed.
     Level,
-    /// There are more dead letters.
+    /// Mail was dead-lettered.
     DeadLetter,
     /// An operator changed something: the audit.
     Change,
-    /// A campaign came so far.
+    /// A campaign sent another tenth of its queue, or all.
     Progress,
 }
 
 impl ChangeKind {
-    /// Every kind, the weightiest first.
+    /// All kinds, the most important first.
     pub const ALL: [Self; 9] = [
         Self::Hold,
         Self::Pause,
@@ -43,7 +43,7 @@ impl ChangeKind {
         Self::Progress,
     ];
 
-    /// Its name on the wire.
+    /// The name of the SSE event and of the metric's label.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hold => "hold",
@@ -59,57 +59,54 @@ impl ChangeKind {
     }
 }
 
-/// How a change is to be taken.
+/// Severity of a change, which the page shows as a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeTone {
     /// Mail does not go out as it should.
     Bad,
-    /// Someone should look.
+    /// An operator should look at it.
     Warn,
     /// It is as it should be again.
     Good,
-    /// For whoever wants to know.
+    /// For information; nothing is wrong.
     Info,
 }
 
 /// A change of state that was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateChange {
-    /// Its place among all.
+    /// Sequence number in the change log, from 1.
     pub seq: u64,
-    /// When it was seen; of an operator's change, when it was made.
+    /// The time at which it was seen; for an operator's change, the time at which it was made.
     pub at: EpochMillis,
-    /// What it is about.
     pub kind: ChangeKind,
-    /// Of which campaign; none where it concerns all.
+    /// The campaign that it concerns; none if it concerns all sending.
     pub campaign: Option<String>,
-    /// In a sentence.
+    /// One sentence for people.
     pub title: String,
-    /// What else is known; may be empty.
+    /// Further facts in words; may be empty.
     pub detail: String,
-    /// How it is to be taken.
     pub tone: ChangeTone,
 }
 
-/// What is replaced by its newest.
+/// Kinds of telemetry. A newer value replaces one that has not been sent yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Telemetry {
-    /// What stands, and how fast it goes.
+    /// State and rates of the stack.
     Figures,
-    /// How far a replay of dead letters is.
+    /// Progress of a replay.
     Replay,
-    /// The dead letters.
+    /// Dead letters by reason, and the newest ones.
     Dead,
-    /// The forecast.
+    /// Forecast end of each campaign.
     Forecast,
 }
 
 impl Telemetry {
-    /// Every kind.
     pub const ALL: [Self; 4] = [Self::Figures, Self::Replay, Self::Dead, Self::Forecast];
 
-    /// Its name on the wire.
+    /// The name of the SSE event and of the metric's label.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Figures => "figures",
@@ -119,7 +116,6 @@ impl Telemetry {
         }
     }
 
-    /// Its place in [`Telemetry::ALL`].
     pub(crate) const fn index(self) -> usize {
         self as usize
     }

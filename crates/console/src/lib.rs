@@ -1,12 +1,15 @@
 //! The console: a live web page of a running stack, over paced event streams.
 //!
-//! - [`engine`] looks at a stack, over the ports of a [`Site`](engine::Site), and does to it what pages ask for.
-//! - [`watch`] says what changed between two looks, [`figures`] what stands; [`memory`] keeps both over a restart.
-//! - [`stream`] is what each page still has to be told, [`rate_limit`] how fast. Both are pure: time is an argument.
-//! - [`http`] serves pages, streams, actions and metrics, and decides who may come.
+//! - [`engine`] reads a stack through [`StackPorts`](engine::StackPorts), and carries out what
+//!   pages ask for.
+//! - [`watch`] derives changes from successive looks, [`figures`] current values; [`state_file`]
+//!   saves changes for a restart.
+//! - [`stream`] holds the events that wait for each page, [`rate_limit`] limits their rate. Both
+//!   take the time as an argument.
+//! - [`http`] serves pages, streams, actions and metrics, and controls access.
 //!
-//! Whoever serves one starts an [`Engine`](engine::Engine), makes an [`App`](http::App) of what it shares, and
-//! runs both until it ends, as `tidegate console` does.
+//! A program starts an [`Engine`](engine::Engine), makes an [`App`](http::App) from its handle, and
+//! runs both, as `tidegate console` does.
 
 pub mod engine;
 pub mod event;

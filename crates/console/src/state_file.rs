@@ -1,5 +1,5 @@
-//! What a console remembers from one start to the next: its changes, and what it last saw. So a page
-//! that comes back after a restart is told what it missed, and what happened meanwhile.
+//! Saves the change log and the state that was last seen in a file. After a restart, a page that
+//! reconnects is told which changes it missed, and what changed while the console was down.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -13,12 +13,12 @@ use crate::event::StateChange;
 use crate::stream::ChangeLog;
 use crate::watch::LastSeen;
 
-/// How many changes are remembered.
+/// The number of newest changes that are saved.
 const MAX_SAVED_CHANGES: usize = 500;
-/// Of which form the file is: another one is not read.
+/// Version of the file's format; a file of another version is ignored.
 const FORM: u32 = 1;
 
-/// What is remembered.
+/// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct SavedState {
     form: u32,
@@ -28,22 +28,13 @@ struct SavedState {
     seen: LastSeen,
 }
 
-/// Why nothing is remembered.
+/// The reasons why the file cannot be used; the console then runs without it.
 #[derive(Debug, Error)]
 pub enum StateFileError {
-    /// Another console has the file.
     #[error("{}: another console of this stack uses it", .0.display())]
     Taken(PathBuf),
-    /// The file cannot be used.
     #[error("{}: {doing}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// What was tried.
-        doing: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    File { path: PathBuf, doing: &'static str, source: io::Error },
 }
 
 /// A file that is this console's alone while it runs.
@@ -76,7 +67,7 @@ impl StateFile {
         Ok(Self { path: path.to_owned(), stack: stack.to_owned(), _lock: file })
     }
 
-    /// What is remembered; none of a new file, of another stack, or of one that cannot be read.
+    /// The saved state. None if the file is new, is of another stack, or cannot be read.
     pub fn recall(&self) -> Option<(ChangeLog, LastSeen)> {
         let text = fs::read_to_string(&self.path).ok()?;
         let remembered: SavedState = serde_json::from_str(&text).ok()?;

@@ -1,8 +1,7 @@
-//! How the sandboxes listen: on TCP, and with TLS where they are given a certificate.
+//! Listens for the sandboxes: on TCP, and with TLS if they have a certificate.
 //!
-//! AWS's endpoints speak TLS alone, and its handshakes and encryption are a good part of what a
-//! poller's processor does. So a measurement that leaves TLS out measures something else. They close
-//! connections that are idle, too.
+//! AWS's endpoints speak TLS only, and handshakes and encryption are a considerable part of a poller's
+//! processor time: a measurement without TLS would be too good. They also close idle connections.
 
 mod options;
 mod stream;
@@ -18,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 pub use options::{ListenOptions, TlsError};
 pub use stream::Stream;
 
-/// A client that has said nothing for so long is not going to finish its handshake.
+/// Longest time for a TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Accepts connections; with TLS, those whose handshake is done.
@@ -26,7 +25,7 @@ pub struct Listener {
     tcp: TcpListener,
     tls: Option<TlsAcceptor>,
     idle: Option<Duration>,
-    /// Side by side: a client that is slow at its handshake keeps no other waiting.
+    /// Handshakes run concurrently, so that a slow client delays no other.
     handshakes: JoinSet<Option<Stream>>,
 }
 
@@ -40,7 +39,7 @@ impl Listener {
         Ok(Self { tcp, tls: None, idle: None, handshakes: JoinSet::new() })
     }
 
-    /// This one, as the options want its connections.
+    /// Applies the options: certificate and idle timeout.
     ///
     /// # Errors
     /// [`TlsError`] where the certificate cannot be served.
@@ -88,7 +87,7 @@ impl Listener {
     }
 }
 
-/// None where the client does not trust us, gives up, or is no TLS client.
+/// None if the client rejects the certificate, gives up, or does not speak TLS.
 async fn handshake(tls: TlsAcceptor, tcp: TcpStream, idle: Option<Duration>) -> Option<Stream> {
     let done = tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(tcp)).await;
     match done.map_err(io::Error::from).flatten() {

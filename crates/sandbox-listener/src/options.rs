@@ -1,4 +1,4 @@
-//! How a sandbox listens, as options of a program.
+//! Command-line options of a listener.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct ListenOptions {
     pub idle_seconds: Option<u64>,
 }
 
-/// Why a certificate cannot be served.
+/// The reasons why a certificate cannot be served.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// A file cannot be read, or holds nothing of what it should.
@@ -33,15 +33,13 @@ pub enum TlsError {
     File {
         /// The option that names the file.
         option: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Contents that it should have.
+        /// The kind of items that the file should contain.
         holds: &'static str,
-        /// What is wrong with it.
         #[source]
         source: pem::Error,
     },
-    /// Certificate and key are not of each other, or of a kind that TLS does not know.
+    /// Certificate and key do not belong together, or TLS does not support their kind.
     #[error("--tls-cert and --tls-key do not fit")]
     Pair(#[source] rustls::Error),
 }

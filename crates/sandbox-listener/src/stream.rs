@@ -1,4 +1,4 @@
-//! One connection.
+//! A connection with an idle timeout.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ enum Transport {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Ends the stream where nothing was read or written for so long.
+/// Ends the stream if nothing was read or written within the limit.
 #[derive(Debug)]
 struct IdleTimer {
     limit: Duration,
@@ -40,7 +40,7 @@ impl Stream {
         Self { transport: Transport::Tls(Box::new(tls)), idle: idle.map(IdleTimer::new) }
     }
 
-    /// The TCP connection beneath.
+    /// The underlying TCP connection.
     pub fn tcp(&self) -> &TcpStream {
         match &self.transport {
             Transport::Tcp(tcp) => tcp,
@@ -69,7 +69,7 @@ impl IdleTimer {
     }
 }
 
-/// Calls whichever stream it is.
+/// Delegates a poll to the transport, TCP or TLS.
 macro_rules! either {
     ($self:ident.$method:ident($($argument:expr),*)) => {
         match &mut $self.transport {
@@ -89,7 +89,7 @@ impl AsyncRead for Stream {
         if read.is_ready() {
             self.used();
         } else if self.is_over(cx) {
-            // Nothing read is the stream's end: whoever serves it closes it.
+            // A read of nothing is the end of the stream, and makes the server close it.
             return Poll::Ready(Ok(()));
         }
         read

@@ -2,7 +2,6 @@
 
 use std::time::{Instant, SystemTime};
 
-/// Nanoseconds in a second.
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 
 /// Tells the time, in nanoseconds since the Unix epoch.
@@ -15,7 +14,6 @@ pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 /// assert_eq!(clock.now_ns(), 1_000_000_000);
 /// ```
 pub trait SandboxClock: Send + Sync + 'static {
-    /// Nanoseconds since the Unix epoch.
     fn now_ns(&self) -> u64;
 }
 
@@ -34,7 +32,7 @@ pub struct SteadyClock {
 }
 
 impl SteadyClock {
-    /// Reads the wall clock.
+    /// Reads the wall clock and the monotonic clock together.
     #[expect(clippy::disallowed_methods, reason = "this is the adapter that reads the clock")]
     pub fn start() -> Self {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

@@ -10,7 +10,7 @@ use crate::latency::AnswerLatency;
 use crate::mailbox::MailboxLimits;
 use crate::quota::{BucketSeconds, DailyQuota, MaxSendRate};
 
-/// How the sandbox behaves. Every value of these types is a valid one.
+/// Settings of the sandbox. Their types admit valid values only.
 ///
 /// ```
 /// use ses_sandbox::{MaxSendRate, SesSandboxConfig};
@@ -130,7 +130,7 @@ pub enum ChangeError {
     Setting {
         /// The setting's name, with the place inside it.
         setting: String,
-        /// What is wrong with it, and what is allowed.
+        /// The fault, and the values that are allowed.
         reason: String,
     },
 }

@@ -1,4 +1,5 @@
-//! What becomes of a request: the sandbox without network and clock.
+//! Decides what becomes of each request. It knows neither network nor clock: the time is an
+//! argument.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +16,15 @@ use crate::quota::{DailyQuota, QuotaExceeded, QuotaGate};
 use crate::ses::SesError;
 use crate::stats::{ArrivalCounts, SesStats, StatsInputs};
 
-/// What to do with a request, and when.
+/// The reply to a request, and the delay before it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PlannedReply<T> {
-    /// How long to wait first; `None` is for ever.
+    /// The delay; `None` never replies.
     pub(crate) wait: Option<Duration>,
     pub(crate) end: Reply<T>,
 }
 
-/// How a request ends.
+/// The end of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply<T> {
     Answer(Result<T, SesError>),
@@ -33,7 +34,6 @@ pub(crate) enum Reply<T> {
     Reset,
 }
 
-/// `GetAccount`'s answer.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct GetAccountAnswer {
@@ -52,7 +52,7 @@ struct SendQuota {
     sent_last24_hours: f64,
 }
 
-/// The sandbox's whole state.
+/// The whole state of the sandbox, changed by one request at a time.
 #[derive(Debug)]
 pub(crate) struct SesEngine {
     config: SesSandboxConfig,
@@ -125,7 +125,7 @@ impl SesEngine {
         PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Ok(message_id)) }
     }
 
-    /// Decides on a `GetAccount`.
+    /// Replies to a `GetAccount` at `now_ns`.
     pub(crate) fn account(&mut self, now_ns: u64) -> PlannedReply<GetAccountAnswer> {
         let now_ns = self.forward(now_ns);
         if let Some(fault) = self.draw_fault(SesOperation::GetAccount, &[]) {

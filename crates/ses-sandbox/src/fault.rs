@@ -43,11 +43,11 @@ pub struct InjectedFault {
     pub(crate) after: Option<Duration>,
 }
 
-/// What happens to a request that a fault meets.
+/// The effect of a fault on a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum FaultKind {
-    /// Refused with this error.
+    /// The request is refused with this error.
     Error(SesError),
     /// Accepted and recorded; then the connection is closed without an answer.
     LostAnswer,
@@ -93,9 +93,12 @@ pub(crate) fn draw<'a>(
     })
 }
 
-/// Whether an address matches a pattern in which `*` stands for any text; case is ignored.
+/// Whether an address matches a pattern in which `*` stands for any text. Case is ignored.
 fn matches(pattern: &str, address: &str) -> bool {
     let (pattern, address) = (pattern.to_ascii_lowercase(), address.to_ascii_lowercase());
+    // The part before the first `*` must be the beginning, the part after the last one the end, and
+    // all parts between must follow each other in this order. The leftmost place for each part
+    // leaves most room.
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == address };
     let Some(mut left) = address.strip_prefix(first) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();

@@ -1,4 +1,4 @@
-//! How long the sandbox takes to answer.
+//! The time that the sandbox takes to answer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -47,6 +47,8 @@ impl AnswerLatency {
             LatencyShape::Uniform(least, most) => rng.random_range(least..=most),
             LatencyShape::LogNormal { p50, p99 } => {
                 let normal: f64 = rng.sample(StandardNormal);
+                // The logarithm is normal with mean ln(p50); its 99th percentile lies Z99
+                // deviations above.
                 let spread = (p99.as_secs_f64() / p50.as_secs_f64()).ln() / Z99;
                 let seconds = p50.as_secs_f64() * (spread * normal).exp();
                 Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64()))

@@ -1,4 +1,4 @@
-//! What SES lets an account send: recipients a second and recipients a day.
+//! Enforces the account's quota: recipients a second, and recipients in 24 hours.
 
 mod bucket;
 mod daily;
@@ -13,7 +13,7 @@ pub use values::{BucketSeconds, DailyQuota, MaxSendRate};
 use crate::clock::SECOND_NS;
 use crate::config::SesSandboxConfig;
 
-/// Which quota a mail went over.
+/// The quota that a mail would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuotaExceeded {
     Rate,

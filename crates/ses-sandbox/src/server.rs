@@ -17,21 +17,19 @@ use crate::http;
 use crate::mailbox::MailRecord;
 use crate::stats::SesStats;
 
-/// Why a sandbox did not start.
+/// The reasons why a sandbox does not start.
 #[derive(Debug, Error)]
 pub enum SesSandboxError {
     /// The address cannot be bound: most often another program holds the port.
     #[error("cannot listen on {addr}")]
     Listen {
-        /// The address asked for.
         addr: SocketAddr,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
 }
 
-/// Starts sandboxes.
+/// Entry point: starts a server on an address, a listener or a clock of the caller's.
 #[derive(Debug, Clone, Copy)]
 pub struct SesSandbox;
 
@@ -82,7 +80,7 @@ impl SesSandbox {
     }
 }
 
-/// What every request and every handle shares.
+/// State that all requests and handles share.
 pub(crate) struct SandboxState {
     engine: Mutex<SesEngine>,
     clock: Box<dyn SandboxClock>,
@@ -101,7 +99,7 @@ impl SandboxState {
 
     /// Returns once the sandbox is asked to stop.
     pub(crate) async fn stopped(&self) {
-        // An error means that the handle is gone, which stops the sandbox too.
+        // An error means that the handle was dropped, which stops the sandbox, too.
         let _ = self.stopped.clone().wait_for(|stopped| *stopped).await;
     }
 
@@ -139,12 +137,12 @@ impl SesSandboxServer {
         self.url.clone()
     }
 
-    /// Settings and figures.
+    /// A handle to change settings and to read counters.
     pub fn control(&self) -> SandboxControl {
         SandboxControl { state: Arc::clone(&self.state) }
     }
 
-    /// The mails that were accepted.
+    /// A handle to read accepted mails.
     pub fn mailbox(&self) -> Mailbox {
         Mailbox { state: Arc::clone(&self.state) }
     }
@@ -178,7 +176,7 @@ pub struct SandboxControl {
 }
 
 impl SandboxControl {
-    /// The settings in force.
+    /// The settings that are in force now.
     pub fn config(&self) -> SesSandboxConfig {
         self.state.engine().config().clone()
     }
@@ -188,7 +186,7 @@ impl SandboxControl {
         self.state.change(change)
     }
 
-    /// Figures of what arrived.
+    /// Counters of what arrived.
     pub fn stats(&self) -> SesStats {
         self.state.stats()
     }
@@ -201,7 +199,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// Up to `limit` mails that came after the mail numbered `seq`; 0 for the oldest kept.
+    /// At most `limit` mails whose number is above `seq`; 0 begins with the oldest that is kept.
     pub fn after(&self, seq: u64, limit: usize) -> Vec<Arc<MailRecord>> {
         self.state.engine().mails().after(seq, limit)
     }

@@ -1,4 +1,4 @@
-//! Figures of what arrived.
+//! Counts what arrived.
 
 mod minute;
 
@@ -20,7 +20,6 @@ const ID_TAG: &str = "tidegate_id";
 /// Mails and the recipients in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct MailCount {
-    /// Mails.
     pub mails: u64,
     /// Recipients in To, Cc and Bcc.
     pub recipients: u64,
@@ -33,12 +32,12 @@ impl MailCount {
     }
 }
 
-/// What arrived since the start, or since the mailbox was last emptied.
+/// Counters since the start, or since the mailbox was last emptied.
 #[derive(Debug, Clone, Serialize)]
 pub struct SesStats {
     /// Every `SendEmail` that arrived, whatever became of it; recipients of those that could be read.
     pub arrived: MailCount,
-    /// What was accepted, answered or not.
+    /// Accepted mails, whether the answer was sent or withheld.
     pub accepted: MailCount,
     /// Refusals by error code, injected ones too.
     pub refused: BTreeMap<String, u64>,
@@ -74,7 +73,7 @@ pub struct SesStats {
     pub now_ns: u64,
 }
 
-/// Counts as requests arrive.
+/// Counters that are updated at each request.
 #[derive(Debug, Default)]
 pub(crate) struct ArrivalCounts {
     arrived: MailCount,
@@ -91,7 +90,7 @@ pub(crate) struct ArrivalCounts {
     minute: LastMinute,
 }
 
-/// What the sandbox knows beside the tally.
+/// State from outside the counters that belongs into the statistics.
 pub(crate) struct StatsInputs {
     pub(crate) now_ns: u64,
     pub(crate) last_seq: u64,
@@ -173,7 +172,7 @@ struct SeenMails {
 }
 
 impl SeenMails {
-    /// Whether no earlier mail had this campaign and id; a mail without an id is always new.
+    /// Whether no earlier mail had this campaign and id. A mail without an id always counts as new.
     fn is_new(&mut self, draft: &MailFields) -> bool {
         let Some(id) = draft.tag(ID_TAG) else { return true };
         let name = (draft.tag(CAMPAIGN_TAG), id);

@@ -1,4 +1,4 @@
-//! What every setting's parser says when it refuses a value.
+//! The error that all settings share: it tells what is allowed.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 /// The most that are kept: more names than any program has.
 const MOST: usize = 1_000;
 
-/// The names met so far.
+/// Interned names.
 #[derive(Debug, Default)]
 pub(crate) struct AttributeNames(Mutex<HashSet<&'static str>>);
 

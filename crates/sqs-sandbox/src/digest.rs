@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use md5::{Digest as _, Md5};
 
-/// Of a body.
+/// The digest of a message body.
 pub(crate) fn of_body(body: &str) -> String {
     hex(Md5::new_with_prefix(body))
 }
 
-/// Of attributes of type `String`, none where there are none: in the order of their names, each
-/// length in four bytes before what it counts, and 1 before a value that is text.
+/// The digest of attributes of type `String`; none without attributes. SQS hashes them by name:
+/// each text after its length in four bytes, and a byte 1 (for text) before each value.
 pub(crate) fn of_attributes<N: AsRef<str> + Ord>(
     attributes: &BTreeMap<N, impl AsRef<str>>,
 ) -> Option<String> {

@@ -1,10 +1,10 @@
-//! Refusals, in SQS's words.
+//! Errors with SQS's codes and messages.
 
 use std::fmt::Display;
 
 use tidegate_delivery::ports::{EntryError, FailureKind, PortError};
 
-/// A call that is refused.
+/// The error of a refused call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SqsError {
     /// The code of the older protocol, which the newer one repeats in a header.

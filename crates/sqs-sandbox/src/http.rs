@@ -1,4 +1,4 @@
-//! The HTTP side.
+//! The HTTP interface: one endpoint for all calls, and the statistics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 /// The error's code in the older protocol: what some SDKs show.
 const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
 
-/// What every request shares.
+/// State that all requests share.
 pub(crate) struct ServerState {
     pub(crate) service: Service,
     pub(crate) stopped: watch::Receiver<bool>,
@@ -32,7 +32,7 @@ pub(crate) struct ServerState {
 impl ServerState {
     /// Returns once the sandbox is asked to stop.
     pub(crate) async fn stopped(&self) {
-        // An error means that the handle is gone, which stops the sandbox too.
+        // An error means that the handle was dropped, which stops the sandbox, too.
         let _ = self.stopped.clone().wait_for(|stopped| *stopped).await;
     }
 }

@@ -1,11 +1,11 @@
 //! An Amazon SQS endpoint in memory, for benchmarks and tests: it answers in a fraction of a
-//! millisecond however deep its queues are, so that what is measured is not the stand-in.
+//! millisecond however deep its queues are, so that a benchmark does not measure the stand-in.
 //!
 //! It speaks SQS's JSON protocol as the SDKs do, over the queues of `tidegate-memory`: visibility,
 //! groups, deduplication, delays, long polls and limits are theirs. Point an SDK at it with
 //! `AWS_ENDPOINT_URL_SQS=http://127.0.0.1:4580`; signatures are not checked.
 //!
-//! A queue is what a URL's last segment names, whatever stands before it, and FIFO where that ends
+//! The last segment of a URL names the queue, whatever comes before it; a queue is FIFO if its name ends
 //! in `.fifo` (deduplicated by group). With [`SqsSandboxConfig::create`] it is made when it is first
 //! used: so a stack that was deployed elsewhere can be pointed here, queue URLs and all.
 //!

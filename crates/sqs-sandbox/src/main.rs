@@ -69,7 +69,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(options: SqsSandboxOptions) -> Result<(), Box<dyn Error>> {
-    // Before the address is told: whoever reads it may stop us at once.
+    // Installed before the address is printed: its reader may send a signal at once.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let queues = QueueSettings {

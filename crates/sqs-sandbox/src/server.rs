@@ -15,33 +15,31 @@ use tokio::task::JoinHandle;
 use crate::http::{ServerState, router};
 use crate::service::{Service, SqsStats};
 
-/// How long requests in flight may take once the sandbox is asked to stop.
+/// How long requests under way may take once the sandbox is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How a sandbox behaves.
+/// Settings of the sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SqsSandboxConfig {
-    /// Whether a queue is made when it is first used; else that is refused, as SQS does.
+    /// Whether a queue is created at its first use; otherwise such a call is refused, as SQS does.
     pub create: bool,
-    /// What queues are like as they are made.
+    /// Settings of new queues.
     pub queues: QueueSettings,
 }
 
-/// Why a sandbox did not start.
+/// The reasons why a sandbox does not start.
 #[derive(Debug, Error)]
 pub enum SqsSandboxError {
     /// The address cannot be bound: most often another program holds the port.
     #[error("cannot listen on {addr}")]
     Listen {
-        /// The address asked for.
         addr: SocketAddr,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
 }
 
-/// Starts sandboxes.
+/// Entry point: starts a server on an address or a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct SqsSandbox;
 
@@ -121,7 +119,7 @@ impl SqsSandboxServer {
         self.url.clone()
     }
 
-    /// What was asked so far, and what lies on the queues.
+    /// Counters of calls, and the depth of each queue.
     pub async fn stats(&self) -> SqsStats {
         self.state.service.stats().await
     }

@@ -18,7 +18,7 @@ use crate::attribute_names::AttributeNames;
 use crate::error::SqsError;
 use crate::server::SqsSandboxConfig;
 
-/// The operations there are.
+/// All operations, as indices into the counters.
 const OPERATIONS: [&str; 16] = [
     "ReceiveMessage",
     "SendMessage",
@@ -39,19 +39,19 @@ const OPERATIONS: [&str; 16] = [
     "",
 ];
 
-/// What was asked, and what lies on the queues.
+/// Counters of calls, and the depth of each queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SqsStats {
     /// Calls by operation, refused ones too; those of an unknown operation under "".
     pub calls: BTreeMap<String, u64>,
-    /// How deep each queue is.
+    /// Depth of each queue, by name.
     pub queues: BTreeMap<String, QueueMessages>,
 }
 
-/// Messages of a queue.
+/// Number of messages on a queue, exact where SQS's are approximate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueMessages {
-    /// Ready to be received.
+    /// Messages that can be received now.
     pub visible: u64,
     /// Received, and neither deleted nor visible again.
     pub in_flight: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Service {
     /// The queues there are, by name.
     made: Mutex<BTreeMap<String, (QueueUrl, QueueSettings)>>,
     config: SqsSandboxConfig,
-    /// Where it answers: what its queues' URLs begin with.
+    /// The endpoint, with which queue URLs begin.
     url: String,
     attribute_names: AttributeNames,
     counts: [AtomicU64; OPERATIONS.len()],
@@ -73,7 +73,7 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(universe: Universe, config: SqsSandboxConfig, url: String) -> Self {
-        // Ids differ from those of every earlier run: identities are for ever.
+        // Message ids must differ from those of earlier runs, because identities are derived from them.
         let queues = MemoryQueues::new(universe, universe.now().as_nanos());
         Self {
             queues,
@@ -134,7 +134,7 @@ impl Service {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, SqsError> {
-    // An SDK may leave out the body of a request without members.
+    // SDKs may send an empty body for a request without members.
     let body = if body.is_empty() { b"{}" } else { body };
     serde_json::from_slice(body).map_err(|error| SqsError::new("SerializationException", error))
 }

@@ -209,7 +209,7 @@ pub(crate) struct AttributeOut {
     pub(crate) string_value: String,
 }
 
-/// What became of a batch.
+/// Results of a batch: entries that succeeded, and entries that failed.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct BatchAnswer<T> {

@@ -1,5 +1,3 @@
-//! The program itself.
-
 #![expect(clippy::expect_used, reason = "helpers of tests: a panic is a finding")]
 
 use std::io::{BufRead, BufReader};

@@ -13,7 +13,7 @@ use crate::shell::{CommandEnd, CommandError};
   tidegate completions zsh > ~/.zfunc/_tidegate
   tidegate completions fish > ~/.config/fish/completions/tidegate.fish")]
 pub struct CompletionsArgs {
-    /// Which shell
+    /// The shell to write completions for
     #[arg(value_enum)]
     shell: Kind,
 }

@@ -31,9 +31,10 @@ const CHANGES: usize = 20;
 /// lifting a hold, a reviewed replay of dead letters, and why a mail is waiting. Every change asks for
 /// its reason and is kept in the stack's history. /metrics speaks to Prometheus.
 ///
-/// On loopback whoever is on this machine may use it. On any other address, or behind a proxy, it needs
+/// On loopback everybody on this machine may use it. On any other address, or behind a proxy, it needs
 /// a token: `TIDEGATE_CONSOLE_TOKEN` or --token-file; without one of these it makes one for itself, and
-/// prints a link with it. The console itself speaks no TLS: put a proxy before it (docs/commands/console.md).
+/// prints a link with it. The console itself speaks no TLS: put a proxy before it
+/// (docs/commands/console.md).
 ///
 /// Exit code: 0 when it was asked to end; 2 where an option is wrong; 3 where the stack cannot be
 /// reached, or the address is taken.
@@ -46,7 +47,7 @@ const CHANGES: usize = 20;
 pub struct ConsoleArgs {
     #[command(flatten)]
     pub(crate) on: OnStack,
-    /// Where it listens; port 0 takes a free one
+    /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
     /// A file whose first line is the token, 16 to 256 visible ASCII characters [default:
@@ -56,7 +57,7 @@ pub struct ConsoleArgs {
     /// How pages reach it through a proxy, such as `https://mail.example`
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// A proxy whose X-Forwarded-For tells the client's address; may be given many times
+    /// A proxy whose X-Forwarded-For is trusted for the client's address; may be given many times
     #[arg(long = "trusted-proxy", value_name = "IP")]
     trusted_proxies: Vec<IpAddr>,
     /// Events that a stream may have: a second, and at once
@@ -75,7 +76,7 @@ pub struct ConsoleArgs {
     /// run's folder, else below `XDG_STATE_HOME`]
     #[arg(long, value_name = "FILE", conflicts_with = "no_memory")]
     memory: Option<PathBuf>,
-    /// Remember nothing over a restart
+    /// Do not remember anything over a restart
     #[arg(long)]
     no_memory: bool,
 }
@@ -139,7 +140,7 @@ async fn stack_ports(
 impl ConsoleArgs {
     fn access(&self) -> Result<Access, CommandError> {
         let token = match self.token()? {
-            // Whoever can reach it from elsewhere is asked for one in any case.
+            // Other machines can reach this address, so a token is needed in any case.
             None if !self.listen.ip().is_loopback() => Some(Token::random()),
             token => token,
         };
@@ -222,13 +223,13 @@ fn log(is_json: bool) {
     drop(set);
 }
 
-/// Where it is.
+/// The console's addresses, as it prints them when it starts.
 #[derive(Debug, Serialize)]
 struct ConsoleLink {
     stack: String,
-    /// Where it answers.
+    /// The page's address, without the token.
     url: String,
-    /// What opens it in a browser, with the token where there is one.
+    /// The address that logs a browser in: the URL, and the token in its fragment if there is one.
     link: String,
 }
 

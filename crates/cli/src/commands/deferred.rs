@@ -1,4 +1,4 @@
-//! `tidegate deferred`.
+//! Runs `tidegate deferred`: lists deferred mail, or replays it.
 
 use std::cell::RefCell;
 

@@ -14,7 +14,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 /// caps, replays.
 #[derive(Clone, Debug, Args)]
 pub struct HistoryArgs {
-    /// So many, the newest
+    /// Number of changes to show, the newest first
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = at_least_one)]
     limit: usize,
     #[command(flatten)]

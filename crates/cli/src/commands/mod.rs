@@ -40,10 +40,10 @@ pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 pub use top::TopArgs;
 pub use why::WhyArgs;
 
-/// How long a command that ends in good order by itself may take until it hears an interruption.
+/// How long a command that handles interrupts itself may take before it is ended from outside.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What every command on a stack takes.
+/// The options of every command that works on a stack.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OnStack {
     #[command(flatten)]
@@ -98,7 +98,6 @@ pub enum Command {
 }
 
 impl Command {
-    /// How it speaks.
     pub fn output(&self) -> Option<OutputArgs> {
         match self {
             Self::Send(args) => Some(args.on.output),
@@ -123,7 +122,8 @@ impl Command {
         }
     }
 
-    /// Whether it ends in good order by itself where it is interrupted.
+    /// Whether the command handles an interrupt itself: it stops in good order and reports what it
+    /// has done.
     const fn handles_interrupts(&self) -> bool {
         matches!(
             self,
@@ -183,7 +183,7 @@ impl Command {
     }
 }
 
-/// Asks whether to go on: none where it does. What else than yes ends the command is said.
+/// Asks for confirmation. None means yes; every other answer ends the command, with a line that says so.
 pub(crate) async fn stop_unless_confirmed(
     ask: ConfirmArgs,
     shell: &Shell,

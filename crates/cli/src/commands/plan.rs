@@ -101,7 +101,7 @@ pub struct PlanArgs {
     /// When the mails are on their queues, such as `2026-11-20T20:36:07Z` [default: now]
     #[arg(long, value_name = "TIME", value_parser = parsed::<Window>)]
     start: Option<Window>,
-    /// A variant beside it: a name, and what it changes, such as `equal: weights=50/50 quota=28`; may be
+    /// A variant to compare: a name, and what it changes, such as `equal: weights=50/50 quota=28`; may be
     /// given many times
     #[arg(long = "variant", value_name = "NAME: CHANGES", value_parser = parsed::<Variant>)]
     variants: Vec<Variant>,
@@ -138,7 +138,7 @@ pub(super) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, Co
         return Ok(CommandEnd::Interrupted);
     };
     let report = PlanReport { forecasts };
-    // A chart that cannot be written costs nobody the forecast.
+    // The forecast is printed first: it is not lost if the chart cannot be written.
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     if let (Some(path), Some(format)) = (&args.chart, format) {
         let drawn =
@@ -163,7 +163,7 @@ fn format_of(path: &Path) -> Result<chart::ChartFormat, CommandError> {
     })
 }
 
-/// The forecasts; none where it was interrupted.
+/// Runs the forecasts on a thread of their own; none if the operator interrupts.
 async fn forecasts(
     scenarios: Vec<Scenario>,
     options: ForecastOptions,
@@ -271,7 +271,7 @@ impl PlanArgs {
         Ok(())
     }
 
-    /// What stands on a stack.
+    /// Takes campaigns, backlogs, weights and settings from a running stack.
     async fn live(&self, scenario: &mut Scenario, shell: &Shell) -> Result<(), CommandError> {
         let stack = self.on.stack.open().await?;
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;

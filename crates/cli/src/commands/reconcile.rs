@@ -49,7 +49,7 @@ pub struct ReconcileArgs {
     pub(crate) on: OnStack,
 }
 
-/// A journal's file.
+/// A journal that `tidegate send` wrote, read from a file.
 struct JournalPath(PathBuf);
 
 impl JournalSource for JournalPath {

@@ -28,7 +28,7 @@ pub(super) async fn run(args: &StatusArgs, shell: &Shell) -> Result<CommandEnd, 
     Ok(CommandEnd::Done)
 }
 
-/// What stands, with so many changes by operators.
+/// Reads the state of a stack, with the newest `changes` changes that operators made.
 pub(crate) async fn facts(
     stack: &Stack,
     addresses: AddressVisibility,

@@ -14,10 +14,10 @@ use super::{OnStack, status, stop_unless_confirmed};
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
 use crate::stack::Stack;
 
-/// Why, and who.
+/// The reason for a change, and who makes it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AuthorArgs {
-    /// Why, for whoever finds it later: 1 to 200 characters
+    /// Reason, for the history: 1 to 200 characters
     #[arg(long, value_name = "TEXT")]
     reason: String,
     /// Who changes it [default: the caller as AWS knows it; on a local stack the user]
@@ -28,7 +28,7 @@ pub(crate) struct AuthorArgs {
 /// Why, where something is changed and not only shown.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OptionalAuthorArgs {
-    /// Why, for whoever finds it later: 1 to 200 characters; needed to change anything
+    /// Reason, for the history: 1 to 200 characters; needed to change anything
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Who changes it [default: the caller as AWS knows it; on a local stack the user]
@@ -224,7 +224,7 @@ async fn required_author(
 ) -> Result<Author, CommandError> {
     let Some(reason) = &author.reason else {
         return Err(CommandError::Input(
-            "--reason is missing: say why, for whoever finds the change later".to_owned(),
+            "--reason is missing: the history keeps the reason of every change".to_owned(),
         ));
     };
     Ok(author_by(stack, reason, author.by.as_ref()).await)
@@ -247,7 +247,7 @@ async fn change(
     Ok(CommandEnd::Done)
 }
 
-/// The weights alone.
+/// The weights and shares of all campaigns, as `tidegate weights` shows them.
 #[derive(Serialize)]
 struct WeightsView(Vec<tidegate_operate::status::CampaignStatus>);
 
@@ -267,7 +267,7 @@ impl View for WeightsView {
     }
 }
 
-/// The rate alone.
+/// The rate and what limits it, as `tidegate rate` shows them.
 struct RateView(Status);
 
 impl Serialize for RateView {

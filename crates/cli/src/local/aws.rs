@@ -23,12 +23,12 @@ use super::programs::{
 use super::sandbox::SesSandboxClient;
 use super::setup::{Setup, Sqs};
 
-/// Where everything stands in the local AWS.
+/// The region of everything in the local AWS.
 pub(super) const REGION: &str = "us-east-1";
 /// Credentials that are worth nothing anywhere else.
 pub(super) const KEY: &str = "test";
 
-/// How often ministack looks at its rules, and how often the scheduler's is due.
+/// ministack looks at its rules this often; and the scheduler's rule has this period.
 const RULES_TICK: Duration = Duration::from_secs(10);
 const RULE_PERIOD: Duration = Duration::from_mins(1);
 
@@ -50,13 +50,12 @@ pub struct LocalAws {
     deployed: Instant,
 }
 
-/// What was deployed.
+/// The stack that was deployed into the local AWS.
 #[derive(Clone, Debug, Deserialize)]
 pub struct DeployedStack {
-    /// Its name.
     #[serde(rename = "stack")]
     pub name: String,
-    /// The stack's outputs, by name.
+    /// The stack's outputs, each under its name.
     pub outputs: BTreeMap<String, String>,
     /// The deployment packages' bytes, by the functions' logical ids.
     pub package_bytes: BTreeMap<String, u64>,
@@ -177,32 +176,28 @@ impl LocalAws {
         start_console(&mut self.process_group, port, &self.folder).await
     }
 
-    /// Where ministack answers, such as `http://127.0.0.1:4566`.
+    /// The address at which ministack answers, such as `http://127.0.0.1:4566`.
     pub fn endpoint(&self) -> &str {
         self.ministack.base()
     }
 
-    /// Where the queues answer: ministack, or the SQS sandbox.
+    /// The address of the queues: ministack's, or the SQS sandbox's.
     pub fn sqs_endpoint(&self) -> &str {
         &self.sdk.sqs_endpoint
     }
 
-    /// The folder with the logs.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The sandbox: mailbox, figures, settings.
     pub fn sandbox(&self) -> &SesSandboxClient {
         &self.sandbox
     }
 
-    /// What was deployed.
     pub fn stack(&self) -> &DeployedStack {
         &self.stack
     }
 
-    /// The queues.
     pub fn queues(&self) -> &SqsQueues {
         &self.sdk.queues
     }
@@ -242,8 +237,8 @@ impl LocalAws {
         self.ministack.call(Method::POST, &path, &headers, payload.to_string()).await.map(drop)
     }
 
-    /// When EventBridge will fire the scheduler first. ministack looks at its rules every 10 s, and
-    /// a rule of one minute is due a minute after it was made.
+    /// The time at which EventBridge first fires the scheduler. ministack looks at its rules every
+    /// 10 s, and a rule of one minute is due one minute after it was made.
     pub fn first_trigger(&self) -> Instant {
         let due = (self.deployed + RULE_PERIOD).duration_since(self.started).as_secs();
         let tick = RULES_TICK.as_secs();

@@ -8,7 +8,8 @@ use super::report::LocalReport;
 
 const SIZE: (u32, u32) = (1_000, 420);
 const FONT: &str = "sans-serif";
-/// Told apart by lightness too, and by those who see no red and green.
+/// Okabe and Ito's palette: the colours differ in lightness, too, and for people who cannot tell red from
+/// green.
 const COLOURS: [RGBColor; 3] =
     [RGBColor(0, 114, 178), RGBColor(230, 159, 0), RGBColor(150, 150, 150)];
 const QUOTA: RGBColor = RGBColor(196, 30, 58);
@@ -65,7 +66,7 @@ fn draw(report: &LocalReport, text: &mut String) -> Result<(), Box<dyn std::erro
     Ok(())
 }
 
-/// The campaigns' bars, one on the other; the last colour is for what is of none of them.
+/// Draws the campaigns' bars, stacked. The last colour is for mail that belongs to no campaign.
 fn bars(report: &LocalReport, chart: &mut Chart<'_, '_>) -> Result<(), Box<dyn std::error::Error>> {
     let series = &report.figures.series;
     let names = series.campaigns.iter().map(String::as_str).chain(["other mail"]);
@@ -138,7 +139,7 @@ mod tests {
             assert!(svg.contains(said), "{said} is missing");
         }
         let bars = |fill: &str| svg.matches(&format!("fill=\"{fill}\"")).count();
-        // One more stands in the legend.
+        // The legend has one more.
         assert_eq!((bars("#0072B2"), bars("#E69F00")), (30 + 1, 30 + 1));
     }
 

@@ -18,12 +18,11 @@ use super::report::LocalReport;
 use super::run::LocalRun;
 use super::watch;
 
-/// How the command ended.
+/// The result of the command, which decides its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunOutcome {
-    /// Every promise was kept.
     PromisesKept,
-    /// A promise was broken.
+    /// At least one promise was broken.
     PromiseBroken,
     /// It was interrupted before it had a report.
     Interrupted,
@@ -31,7 +30,6 @@ pub enum RunOutcome {
 
 /// Interruptions: each `recv` is one more.
 pub trait Interrupts {
-    /// Waits for the next interruption.
     fn next(&mut self) -> impl Future<Output = ()>;
 }
 
@@ -107,7 +105,7 @@ fn tell(args: &LocalArgs, folder: &Path, report: &LocalReport) -> Result<(), Loc
         .map_err(|error| LocalError::Option(error.to_string()))?;
     let written = folder::write(folder, "report.json", &json)?;
     let drawn = folder::write(folder, "chart.svg", &chart::svg(report)?)?;
-    // Whoever closed our output wants no more of it.
+    // A closed pipe means that the reader wants no more; that is no error.
     let mut out = stdout().lock();
     if args.is_json() {
         let _ = writeln!(out, "{json}");

@@ -1,13 +1,13 @@
-//! What the functions' processes use, as the kernel counts it.
+//! Measures the processor time and the memory of the functions' processes, as the kernel counts
+//! them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What the processes of a function used.
+/// Resources that all processes of one function used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessUsage {
-    /// How many processes it had.
     pub processes: u64,
     /// Processor time of all of them, user and system, in seconds.
     pub cpu_seconds: f64,
@@ -15,8 +15,8 @@ pub struct ProcessUsage {
     pub peak_rss_bytes: u64,
 }
 
-/// Watches the processes of a group that are functions. It reads what Linux tells; elsewhere it sees
-/// nothing.
+/// Measures those processes of a group that are Lambda functions, from `/proc`. On other systems than
+/// Linux it sees nothing.
 #[derive(Debug)]
 pub struct FunctionWatch {
     group: i32,
@@ -31,13 +31,12 @@ struct ProcessSample {
 }
 
 impl FunctionWatch {
-    /// Watches the processes of `group`.
     pub fn new(group: i32) -> Self {
         Self { group, seen: BTreeMap::new() }
     }
 
-    /// What the processes used whose function's name ends with `name`, those that have ended
-    /// included; none where nothing was seen of it.
+    /// The resources of the processes whose function's name ends with `name`, including those that
+    /// have ended; none if no such process was seen.
     pub fn usage(&self, name: &str) -> Option<ProcessUsage> {
         let of_it = self
             .seen
@@ -51,12 +50,13 @@ impl FunctionWatch {
         (usage.processes > 0).then_some(usage)
     }
 
-    /// Looks at the processes; what one that has ended used since the last look is not seen.
+    /// Reads all processes of the group once. Time that a process used between the last look and its end
+    /// is missed, so look often.
     #[cfg(target_os = "linux")]
     pub fn look(&mut self) {
         let Ok(processes) = procfs::process::all_processes() else { return };
         for process in processes.flatten() {
-            // A process that ends while it is looked at is one that has ended.
+            // The process ended meanwhile: its last sample counts.
             let Ok(stat) = process.stat() else { continue };
             if stat.pgrp != self.group {
                 continue;
@@ -66,7 +66,8 @@ impl FunctionWatch {
                 seen.function = function_of(&process);
             }
             if seen.function.is_none() {
-                // It may become one: until its program starts, what it holds is its parent's.
+                // Between fork and exec a process still has its parent's environment and memory: do not
+                // count it yet.
                 continue;
             }
             seen.cpu_seconds = seconds(stat.utime + stat.stime);
@@ -77,12 +78,12 @@ impl FunctionWatch {
         }
     }
 
-    /// Sees nothing here.
+    /// Does nothing: only Linux tells which process runs which function.
     #[cfg(not(target_os = "linux"))]
     pub fn look(&mut self) {}
 }
 
-/// The function that a process runs: what Lambda tells it.
+/// The name of the function that a process runs, from the environment variable that Lambda sets.
 #[cfg(target_os = "linux")]
 fn function_of(process: &procfs::process::Process) -> Option<String> {
     let environment = process.environ().ok()?;

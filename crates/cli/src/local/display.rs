@@ -1,4 +1,4 @@
-//! A run as it goes: one screen on a terminal, lines elsewhere.
+//! Displays a run while it sends: a screen on a terminal, a line every few seconds elsewhere.
 
 mod screen;
 
@@ -9,28 +9,27 @@ use super::plan::LocalPlan;
 use super::tracker::RunProgress;
 use screen::Screen;
 
-/// Seconds between two lines where there is no terminal.
+/// Interval of lines if there is no terminal.
 const LINE_EVERY: u64 = 5;
 
-/// What is waiting where, as SQS counts it.
+/// Number of messages on each queue, as SQS counts them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueDepths {
     /// In each campaign's queue, in the order of the campaigns; in flight and delayed ones too.
     pub campaigns: Vec<u64>,
     /// In the merge queue; none in direct mode.
     pub merge: Option<u64>,
-    /// In the dead-letter queue.
     pub dead_letter: u64,
 }
 
 impl QueueDepths {
-    /// What waits to be sent.
+    /// Messages that are not sent yet: on the campaign queues and the merge queue.
     pub fn waiting(&self) -> u64 {
         self.campaigns.iter().sum::<u64>() + self.merge.unwrap_or_default()
     }
 }
 
-/// What is shown each second.
+/// The state of a run at one moment, as it is displayed once a second.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProgressSnapshot {
     pub(super) headline: String,
@@ -40,7 +39,8 @@ pub(super) struct ProgressSnapshot {
     pub(super) elapsed: Duration,
 }
 
-/// Where a run is shown: on standard error, so that standard output is the report's alone.
+/// Shows the progress of a run. It writes to standard error, because standard output is for the
+/// report alone.
 pub(super) enum ProgressDisplay {
     Screen(Box<Screen>),
     Lines { next: Option<u64> },
@@ -58,7 +58,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// A step of the preparations.
+    /// Prints one line about a step of the preparations.
     pub(super) fn say(&self, text: &str) {
         match self {
             Self::Screen(screen) => screen.say(text),
@@ -69,7 +69,6 @@ impl ProgressDisplay {
         }
     }
 
-    /// How things stand now.
     pub(super) fn show(&mut self, plan: &LocalPlan, moment: &ProgressSnapshot) {
         match self {
             Self::Screen(screen) => screen.show(plan, moment),
@@ -84,7 +83,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// Leaves the last screen standing.
+    /// Stops drawing and leaves the last state on the screen.
     pub(super) fn end(&self) {
         if let Self::Screen(screen) = self {
             screen.end();
@@ -92,7 +91,7 @@ impl ProgressDisplay {
     }
 }
 
-/// One moment in one line.
+/// Describes one moment on one line, for an output that is no terminal.
 fn line(plan: &LocalPlan, moment: &ProgressSnapshot) -> String {
     let ProgressSnapshot { headline, progress, backlog, refused, elapsed } = moment;
     let done = progress.campaigns.iter().all(|campaign| campaign.arrived == campaign.mails);
@@ -113,7 +112,7 @@ fn line(plan: &LocalPlan, moment: &ProgressSnapshot) -> String {
     )
 }
 
-/// Minutes and seconds.
+/// Formats a time as minutes and seconds, such as `1:15`.
 fn clock(seconds: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
     let seconds = seconds.max(0.0).round() as u64;

@@ -1,4 +1,4 @@
-//! What ends a local run before its time.
+//! Errors that stop a local run.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,88 +6,53 @@ use std::path::PathBuf;
 use thiserror::Error;
 use tidegate_delivery::ports::{EntryError, PortError};
 
-/// Why a local run could not be started or carried on.
+/// A local run could not be started, or could not go on.
 #[derive(Debug, Error)]
 pub enum LocalError {
     /// Something that a run needs is not there.
     #[error("not found: {what}; {remedy}")]
-    Missing {
-        /// What is missing.
-        what: String,
-        /// What to do about it.
-        remedy: String,
-    },
+    Missing { what: String, remedy: String },
     /// A port that was asked for is taken.
     #[error(
         "port {port} is taken: end the program that holds it, or leave out {option} (then a free one is used)"
     )]
     PortTaken {
-        /// The port.
         port: u16,
         /// The option that asked for it.
         option: &'static str,
     },
     /// A program could not be started.
     #[error("{program} did not start")]
-    Start {
-        /// The program.
-        program: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    Start { program: String, source: io::Error },
     /// A program ended that should run.
     #[error("{program} ended ({status}){said}")]
     Ended {
-        /// The program.
         program: String,
-        /// Its exit status.
         status: String,
         /// The end of what it said, with the place of the rest.
         said: String,
     },
     /// A program was not ready in time.
     #[error("{program} was not ready after {seconds} s; see {log}")]
-    NotReady {
-        /// The program.
-        program: &'static str,
-        /// How long it had.
-        seconds: u64,
-        /// Its log.
-        log: PathBuf,
-    },
+    NotReady { program: &'static str, seconds: u64, log: PathBuf },
     /// The stack could not be deployed.
     #[error("the stack was not deployed: {0}")]
     Deploy(String),
-    /// The stack lacks an output.
+    /// The template and this command are of different versions.
     #[error("the stack has no output {0}: the template and this command are of different versions")]
     NoOutput(&'static str),
     /// A page of ministack or of the sandbox could not be read.
     #[error("{url} gave no answer that can be used: {reason}")]
-    Http {
-        /// The page.
-        url: String,
-        /// Why not.
-        reason: String,
-    },
+    Http { url: String, reason: String },
     /// A queue or the ledger could not be used.
     #[error(transparent)]
     Port(#[from] PortError),
     /// A mail was not taken by its queue.
     #[error("a mail was not taken by the queue {queue}")]
-    Fill {
-        /// The queue's URL.
-        queue: String,
-        /// Why not.
-        source: EntryError,
-    },
+    Fill { queue: String, source: EntryError },
     /// A file or folder could not be written.
     #[error("cannot write {path}")]
-    Write {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     /// The chart could not be drawn.
     #[error("the chart could not be drawn: {0}")]
     Chart(String),
@@ -97,7 +62,8 @@ pub enum LocalError {
 }
 
 impl LocalError {
-    /// Whether it is about what is given or missing, not about what happened.
+    /// Whether an option, a file or a program is at fault, and not the run itself: the exit code is
+    /// then 2.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -12,17 +12,17 @@ use super::plan::{LocalCampaign, LocalPlan};
 
 /// Entries of a batch, as SQS has it.
 const BATCH: usize = 10;
-/// Batches under way at once.
+/// Number of batches that are sent concurrently.
 const AT_ONCE: usize = 8;
-/// Where all mails go: a domain that nobody owns.
+/// The domain of all recipients. RFC 2606 reserves it, so no mail can reach anybody.
 const DOMAIN: &str = "example.com";
 
-/// The recipient that tells a mail from every other: the first one of its `number`th mail.
+/// The first recipient of a campaign's mail `number`, which no other mail has.
 fn key(campaign: &LocalCampaign, number: u64) -> String {
     format!("{}-r{number:06}@{DOMAIN}", campaign.name)
 }
 
-/// Whether `key` is the first recipient of one of the plan's mails.
+/// Whether `key` is the first recipient of one of the mails of this plan.
 pub fn is_of_plan(plan: &LocalPlan, campaign: &str, key: &str) -> bool {
     let Some(campaign) = plan.campaigns.iter().find(|known| known.name == campaign) else {
         return false;
@@ -33,8 +33,7 @@ pub fn is_of_plan(plan: &LocalPlan, campaign: &str, key: &str) -> bool {
     number.and_then(|number| number.parse::<u64>().ok()).is_some_and(|n| n < campaign.mails)
 }
 
-/// The body of a campaign's `number`th mail: the short form, or the long one where it has several
-/// recipients.
+/// The body of a campaign's mail `number`: the short form, or the long form if it has several recipients.
 pub fn body(campaign: &LocalCampaign, number: u64) -> Value {
     let name = &campaign.name;
     let subject = format!("News {number} of {name}");
@@ -52,8 +51,8 @@ pub fn body(campaign: &LocalCampaign, number: u64) -> Value {
     json!({ "id": id, "to": to, "from": from, "subject": subject, "text": text })
 }
 
-/// Puts every mail of the plan onto its campaign's queue; `urls` stand in the order of the
-/// campaigns. `done` hears how many more there are after each batch.
+/// Puts every mail of the plan onto its campaign's queue; `urls` are in the order of the
+/// campaigns. `done` is called after each batch with its number of mails.
 ///
 /// # Errors
 /// [`LocalError`] of the first mail that its queue did not take.

@@ -40,7 +40,6 @@ pub(super) fn remove_empty(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
 
-/// Writes a file into it.
 pub(super) fn write(folder: &Path, name: &str, content: &str) -> Result<PathBuf, LocalError> {
     let path = folder.join(name);
     match fs::write(&path, content) {

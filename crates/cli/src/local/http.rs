@@ -31,7 +31,6 @@ impl Http {
         &self.base
     }
 
-    /// A page's JSON.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, LocalError> {
         let text = self.call(Method::GET, path, &[], String::new()).await?;
         serde_json::from_slice(&text).map_err(|error| self.failed(path, &error))

@@ -1,4 +1,4 @@
-//! The options of `tidegate local`.
+//! Options of `tidegate local`, as clap reads them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub struct LocalArgs {
     /// A parameter of the SAM template, also where the CDK app is deployed; may be given many times
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = parameter)]
     parameters: Vec<(String, String)>,
-    /// End so many seconds after the first mail, whatever is left
+    /// End this many seconds after the first mail, even if mails are left
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
     /// Invoke the scheduler at once; EventBridge fires it from its first minute on

@@ -1,4 +1,4 @@
-//! What a run is to send: campaigns, weights, mails, and the quota they share.
+//! The workload of a run: campaigns, weights, number of mails, and the quota they share.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -6,27 +6,24 @@ use thiserror::Error;
 /// The most recipients of one mail, as SES has it.
 pub(super) const MOST_RECIPIENTS: u32 = 50;
 
-/// A campaign of a run.
+/// One campaign of a local run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalCampaign {
-    /// Its name.
     pub name: String,
-    /// Its weight, 1 to 10,000.
+    /// From 1 to 10,000; shares are in proportion.
     pub weight: u32,
-    /// How many mails it is to send.
     pub mails: u64,
     /// Recipients of each of its mails, 1 to 50.
     pub recipients: u32,
 }
 
 impl LocalCampaign {
-    /// Recipients of all its mails.
     pub fn total(&self) -> u64 {
         self.mails * u64::from(self.recipients)
     }
 }
 
-/// What a run is to send.
+/// The workload of a local run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalPlan {
     /// Recipients a second that the account may send.
@@ -36,12 +33,10 @@ pub struct LocalPlan {
 }
 
 impl LocalPlan {
-    /// Recipients of all campaigns.
     pub fn total(&self) -> u64 {
         self.campaigns.iter().map(LocalCampaign::total).sum()
     }
 
-    /// Mails of all campaigns.
     pub fn mails(&self) -> u64 {
         self.campaigns.iter().map(|campaign| campaign.mails).sum()
     }
@@ -59,7 +54,7 @@ impl LocalPlan {
     }
 }
 
-/// Two weights, written `90/10`.
+/// The weights of the big and the small campaign, written `90/10`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeightPair(pub u32, pub u32);
 
@@ -85,8 +80,9 @@ impl std::fmt::Display for WeightPair {
     }
 }
 
-/// Splits `mails` so that the small campaign ends first: it has three fifths of its share, so that
-/// it ends when three fifths of all are sent. Each has at least one mail where there are two.
+/// Splits `mails` so that the small campaign ends first. It gets three fifths of its share: of
+/// 1,000 mails at 90/10 its share is 100, so it gets 60 and ends when 600 are sent. Both get at
+/// least one mail if there are two.
 ///
 /// ```
 /// use tidegate_cli::local::{WeightPair, split};

@@ -1,4 +1,4 @@
-//! What a run needs: looked for before anything is started.
+//! Checks that all files and programs that a run needs are there, before anything is started.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -10,7 +10,7 @@ use tokio::process::Command;
 use super::error::LocalError;
 use super::setup::Infra;
 
-/// What ministack and the deployment are made of.
+/// The Python packages that ministack and the deployment script import.
 const MODULES: &str = "ministack samtranslator boto3 yaml";
 const FIND_MODULES: &str = "import importlib.util as u, sys; \
      print(' '.join(m for m in sys.argv[1:] if u.find_spec(m) is None))";
@@ -30,12 +30,11 @@ pub(super) struct Files {
     pub(super) sandbox: PathBuf,
 }
 
-/// What the stack is made from.
+/// The source of the stack's description.
 #[derive(Clone, Debug)]
 pub(super) enum StackFile {
-    /// The SAM template.
     Sam(PathBuf),
-    /// The compiled CDK app.
+    /// The CDK app, compiled to JavaScript.
     Cdk(PathBuf),
 }
 
@@ -78,7 +77,7 @@ fn present(path: &Path, what: &str, remedy: &str) -> Result<PathBuf, LocalError>
         what: format!("{what} {}", path.display()),
         remedy: remedy.to_owned(),
     };
-    // Our own way of starting programs must not depend on the folder they are started in.
+    // Programs are started in other folders, so paths must be absolute.
     if path.is_file() { std::path::absolute(path).map_err(|_| missing()) } else { Err(missing()) }
 }
 
@@ -98,7 +97,7 @@ async fn modules(python: &Path) -> Result<(), LocalError> {
     Err(LocalError::Missing { what, remedy: TOOLS.to_owned() })
 }
 
-/// A port on loopback that is free now: the one asked for, or any.
+/// A port on loopback that is free now: the requested one, or any.
 pub(super) fn port(asked: Option<u16>, option: &'static str) -> Result<u16, LocalError> {
     let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, asked.unwrap_or(0)));
     match (bound.and_then(|listener| listener.local_addr()), asked) {

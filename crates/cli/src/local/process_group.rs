@@ -11,10 +11,10 @@ use tokio::time::{Instant, sleep};
 
 use super::error::LocalError;
 
-/// What the programs have to end by themselves once asked to.
+/// How long programs may take to end after SIGTERM, before they are killed.
 const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(20);
-/// What is shown of a log where its program ended.
+/// Number of lines from the end of a program's log that an error shows.
 const TAIL_LINES: usize = 6;
 
 /// Programs in one process group of their own: the first is its leader. Dropping it kills them all.
@@ -31,14 +31,12 @@ struct GroupProcess {
     log: Option<PathBuf>,
 }
 
-/// Where a program's output goes.
+/// The destination of a program's output.
 #[derive(Clone, Copy)]
 pub(super) enum ProgramOutput<'a> {
-    /// All of it into a file.
     Log(&'a Path),
     /// Standard error into a file; standard output is read here.
     Piped(&'a Path),
-    /// To where ours goes.
     Inherited,
 }
 
@@ -120,8 +118,8 @@ impl ProcessGroup {
         self.kill();
     }
 
-    /// Whether anything of the group is left. A process that has ended is only gone once it was
-    /// waited for.
+    /// Whether a process of the group is left. A child that has ended stays in the group until it
+    /// is waited for, so all children are polled first.
     fn alive(&mut self, group: Pid) -> bool {
         for process in &mut self.processes {
             let _ = process.child.try_wait();

@@ -22,7 +22,8 @@ const READY_SECONDS: u64 = 30;
 const LOOK: Duration = Duration::from_millis(50);
 pub(super) const MINISTACK: &str = "ministack";
 
-/// Starts ministack, and ends it with all it started when we are gone: then its input ends.
+/// Starts ministack. Its standard input is a pipe from this process: when that ends, however it ends, the
+/// thread kills ministack's whole process group.
 const LAUNCHER: &str = "
 import os, signal, sys, threading
 def last():
@@ -34,7 +35,7 @@ from ministack.app import main
 sys.argv = ['ministack']
 main()
 ";
-/// A program with an environment of its own: the functions inherit ministack's.
+/// A command with an almost empty environment, because the functions inherit ministack's.
 fn isolated(program: impl AsRef<OsStr>, scratch: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("HOME", scratch).env("TMPDIR", scratch);
@@ -57,8 +58,7 @@ pub(super) fn ministack(python: &Path, port: u16, scratch: &Path) -> Command {
     command
 }
 
-/// Starts one of our own servers, and gives the address that it tells. It takes `port`, or a free one
-/// where that is 0.
+/// Starts one of our own servers, and returns the URL that it prints as JSON. Port 0 takes a free one.
 async fn start_server(
     process_group: &mut ProcessGroup,
     name: &'static str,
@@ -82,7 +82,7 @@ async fn start_server(
         return Ok(told.url);
     }
     if line.is_empty() {
-        // It closed its output: it has ended, or is about to.
+        // The program closed its output, so it is ending: wait for its exit status.
         let _ = timeout(Duration::from_secs(1), process_group.wait_for_last()).await;
     }
     process_group.check()?;
@@ -101,7 +101,8 @@ pub(super) async fn start_ses(
     start_server(process_group, "ses-sandbox", command, port, folder).await
 }
 
-/// Its queues are made when they are first used, under the names that the stack gives them.
+/// Starts the SQS sandbox with `--create`: queues are created at their first use, under the names
+/// that the stack gives them.
 pub(super) async fn start_sqs(
     process_group: &mut ProcessGroup,
     binary: &Path,
@@ -122,7 +123,7 @@ pub(super) async fn start_console(
     let program = std::env::current_exe().map_err(failed)?;
     let folder = std::path::absolute(folder).map_err(failed)?;
     let mut command = isolated(program, &folder);
-    // Who acts is whoever runs this.
+    // The console records changes under the user's name.
     for name in ["USER", "LOGNAME", "USERNAME"] {
         command.envs(std::env::var_os(name).map(|value| (name, value)));
     }

@@ -1,4 +1,4 @@
-//! What a run tells at its end: `report.json`.
+//! The report of a run, which is also `report.json`.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,10 @@ use super::plan::LocalCampaign;
 use super::sandbox::SandboxStats;
 use super::setup::{Infra, Mode, Sqs};
 
-/// How a run ended.
+/// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
-    /// Every mail arrived.
     Complete,
     /// The time that it was given passed.
     Time,
@@ -22,7 +21,7 @@ pub enum Ending {
     Stalled,
 }
 
-/// How a run was set up.
+/// The settings of a run, repeated in its report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSettings {
     /// Recipients a second that the sandbox let the account send.
@@ -30,38 +29,32 @@ pub struct RunSettings {
     /// The part of it that was kept free; none: the template's default.
     #[serde(rename = "guard")]
     pub rate_margin: Option<f64>,
-    /// What was deployed.
+    /// The description that the stack was deployed from.
     #[serde(default)]
     pub infra: Infra,
-    /// How mails were taken.
     pub mode: Mode,
-    /// Whose queues were used.
     pub sqs: Sqs,
     /// The sandbox's latency, as its option has it.
     pub latency: Option<String>,
     /// Depth of the sandbox's bucket in seconds; none: its default of 1.
     pub bucket_seconds: Option<f64>,
-    /// Whether the sandbox counted every half-open second instead.
+    /// Whether the sandbox counted every half-open second, instead of using a token bucket.
     pub strict: bool,
-    /// The campaigns.
     pub campaigns: Vec<LocalCampaign>,
 }
 
-/// What became of the mails.
+/// Number of mails by their fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mails {
-    /// Put onto the queues.
     pub queued: u64,
-    /// Of those, arrived.
     pub arrived: u64,
     /// Arrivals of a mail that had arrived before.
     pub duplicates: u64,
-    /// In the dead-letter queue.
     pub dead_lettered: u64,
     /// Still on a queue when the run ended, in flight or delayed ones too.
     pub waiting: u64,
     /// Neither arrived, nor dead-lettered, nor waiting. None where the run ended while mails were
-    /// sent: then they cannot be told from those on their way.
+    /// sent: lost mails cannot be distinguished then from mails under way.
     pub lost: Option<u64>,
 }
 
@@ -76,14 +69,12 @@ pub struct SqsCalls {
     pub calls_per_mail: Option<f64>,
     /// Windows served after that, with nothing to send.
     pub idle_windows: i64,
-    /// Calls in those windows.
     pub idle_calls: i64,
 }
 
-/// What the poller's processes used.
+/// Resources that the poller's processes used.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PollerUsage {
-    /// Processes, processor time and memory.
     #[serde(flatten)]
     pub usage: ProcessUsage,
     /// Milliseconds of processor time for each mail that arrived; none without a mail.
@@ -93,11 +84,10 @@ pub struct PollerUsage {
 /// A promise of Tidegate's, and whether the run kept it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
-    /// What is promised.
+    /// The promise in words, such as "nothing lost".
     pub promise: String,
-    /// Whether it was kept.
     pub kept: bool,
-    /// What was seen.
+    /// The observed value, in words.
     pub seen: String,
 }
 
@@ -106,19 +96,16 @@ pub struct Promise {
 /// Ratios are of one, times in seconds, sizes in bytes; what could not be measured is null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalReport {
-    /// How it ended.
     pub ending: Ending,
     /// The promises, and which were kept.
     pub promises: Vec<Promise>,
-    /// How it was set up.
     pub settings: RunSettings,
-    /// What became of the mails.
     pub mails: Mails,
     /// Utilisation, shares, worst second: see [`RunFigures`].
     pub figures: RunFigures,
-    /// What the sandbox counted: refusals by code, faults, the fullest second accepted and offered.
+    /// The sandbox's own counters: refusals by code, faults, and the worst second accepted and
+    /// offered.
     pub sandbox: SandboxStats,
-    /// Calls to SQS.
     pub sqs: SqsCalls,
     /// The poller's processes; null where the system does not tell.
     pub poller: Option<PollerUsage>,
@@ -131,18 +118,16 @@ pub struct LocalReport {
 }
 
 impl LocalReport {
-    /// Whether every promise was kept.
     pub fn is_kept(&self) -> bool {
         self.promises.iter().all(|promise| promise.kept)
     }
 
-    /// Refusals of all codes.
     pub fn refused(&self) -> u64 {
         self.sandbox.refused.values().sum()
     }
 }
 
-/// What was promised, against what was seen.
+/// Checks each promise against the counts of the run.
 pub(super) fn promises(ending: Ending, mails: Mails, sandbox: &SandboxStats) -> Vec<Promise> {
     let promise = |promise: &str, kept: bool, seen: String| Promise {
         promise: promise.to_owned(),
@@ -182,7 +167,7 @@ pub(super) fn sqs_calls(settled: &BTreeMap<String, i64>, end: &BTreeMap<String, 
     }
 }
 
-/// A poller's usage, by mail.
+/// The poller's resources in total and for each mail that arrived.
 pub(super) fn poller_usage(usage: ProcessUsage, arrived: u64) -> PollerUsage {
     let arrived = i64::try_from(arrived).unwrap_or(i64::MAX);
     let of_mail = || usage.cpu_seconds * 1e3 / float(arrived);

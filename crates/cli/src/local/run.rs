@@ -18,27 +18,29 @@ use super::report::{self, Ending, LocalReport, Mails, RunSettings};
 use super::sandbox::SandboxStats;
 use super::tracker::Tracker;
 
-/// Without an arrival for so long nothing is to be expected any more.
+/// A run without an arrival for this long has stalled.
 const STALLED: Duration = Duration::from_secs(90);
-/// How long what was received and not sent can stay invisible, and a little more.
+/// Mail that was received and not sent stays invisible for up to 30 s (the visibility timeout);
+/// this is a little longer.
 const QUEUES_EMPTY: Duration = Duration::from_secs(40);
-/// How long the last window's poller takes to report.
+/// Time in which the poller of the last window reports.
 const REPORTED: Duration = Duration::from_secs(3);
 /// Windows without mail that are watched at the end.
 const IDLE: Duration = Duration::from_secs(6);
-/// How long one run of the scheduler lasts before EventBridge's next must have begun.
+/// A run of the scheduler lasts one minute; a run that is invoked by hand must end when
+/// EventBridge's first begins.
 const RUN: Duration = Duration::from_mins(1);
 
-/// How a run goes.
+/// Options of a run that do not change the stack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunOptions {
-    /// Ends it so long after the first mail.
+    /// Time after the first mail at which the run ends.
     pub limit: Option<Duration>,
     /// Fires the scheduler at once, instead of waiting for EventBridge's first minute.
     pub invoke_now: bool,
 }
 
-/// A run under way.
+/// A run while it is under way.
 pub(super) struct LocalRun<'a> {
     aws: &'a mut LocalAws,
     display: &'a mut ProgressDisplay,
@@ -53,7 +55,7 @@ pub(super) struct LocalRun<'a> {
     functions: FunctionWatch,
     clock: SystemClock,
     begun: Instant,
-    /// When the scheduler is fired by us, where it is.
+    /// When this program invokes the scheduler itself; none if it leaves that to EventBridge.
     fire_at: Option<Instant>,
     first: Option<Instant>,
     last: Option<Instant>,
@@ -71,7 +73,8 @@ impl<'a> LocalRun<'a> {
             vec![stack.queue("FirstCampaignQueueUrl")?, stack.queue("SecondCampaignQueueUrl")?];
         let merge = stack.queue("MergeQueueUrl").ok();
         let dead_letter = stack.queue("DeadLetterQueueUrl")?;
-        // An earlier run of the scheduler would end before EventBridge's first.
+        // Invoked earlier, the scheduler's minute would end before EventBridge's first run begins,
+        // and leave a gap.
         let earliest = aws.first_trigger().checked_sub(RUN);
         let fire_at = options.invoke_now.then(|| earliest.unwrap_or_else(Instant::now));
         let functions = FunctionWatch::new(aws.group().unwrap_or_default());
@@ -101,7 +104,8 @@ impl<'a> LocalRun<'a> {
         fill(self.aws.queues(), &plan, &self.campaigns, |_| {}).await
     }
 
-    /// Watches until it ends.
+    /// Looks at the run every second until all mails have arrived, the time limit passes, or
+    /// nothing moves any more.
     pub(super) async fn watch(&mut self) -> Result<Ending, LocalError> {
         let mut second = interval(Duration::from_secs(1));
         second.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -205,7 +209,7 @@ impl<'a> LocalRun<'a> {
         }
     }
 
-    /// What became of it all, after a few windows in which late duplicates would show.
+    /// Builds the report. It first waits a few windows, in which late duplicates would show.
     pub(super) async fn report(
         mut self,
         settings: RunSettings,
@@ -229,7 +233,7 @@ impl<'a> LocalRun<'a> {
         Ok(self.put_together(settings, ending, &settled, end))
     }
 
-    /// Goes on watching for so long.
+    /// Keeps looking at the run for this long.
     async fn linger(&mut self, time: Duration) -> Result<(), LocalError> {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -283,7 +287,7 @@ impl<'a> LocalRun<'a> {
     }
 }
 
-/// What EventBridge hands to the scheduler, as far as anybody looks at it.
+/// The members of EventBridge's event that a scheduler may read.
 fn scheduled_event() -> serde_json::Value {
     serde_json::json!({ "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} })
 }

@@ -14,18 +14,17 @@ const CAMPAIGN_TAG: &str = "tidegate_campaign";
 /// Mails of one page: the most that the sandbox gives.
 const PAGE: usize = 10_000;
 
-/// A running ses-sandbox.
+/// Reads mails and counters from a running `ses-sandbox`.
 #[derive(Clone, Debug)]
 pub struct SesSandboxClient {
     http: Http,
 }
 
-/// What the sandbox says of what arrived, beside the mails.
+/// The sandbox's counters that a report shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SandboxStats {
     /// Refusals by error code, injected ones too.
     pub refused: BTreeMap<String, u64>,
-    /// Injected faults by kind.
     pub faults: BTreeMap<String, u64>,
     /// The most recipients accepted in any half-open second.
     pub worst_sliding_second: u64,
@@ -48,13 +47,12 @@ impl SesSandboxClient {
         Self { http: Http::new(url) }
     }
 
-    /// Its address, which is also that of the mailbox to look at.
+    /// The sandbox's address; a browser shows the mailbox there.
     pub fn url(&self) -> &str {
         self.http.base()
     }
 
-    /// The mails that came after the one numbered `seq` (0: all that are kept), and the last one's
-    /// number.
+    /// The mails after number `seq` (0: all that are kept), and the number of the last one.
     ///
     /// # Errors
     /// [`LocalError::Http`] where it does not answer.

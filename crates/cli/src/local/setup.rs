@@ -1,4 +1,4 @@
-//! How a local AWS is set up.
+//! Settings of a local AWS.
 
 use std::path::PathBuf;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::LocalCampaign;
 
-/// How the poller takes mails from the campaigns' queues.
+/// The way in which mail gets from the campaign queues to the poller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Through one FIFO queue.
+    /// Through one FIFO queue, the merge queue.
     #[default]
     Merge,
     /// Straight, at less than half the SQS calls.
@@ -18,7 +18,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Its name, as the template has it.
+    /// The value of the template's parameter `Mode`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Merge => "merge",
@@ -27,7 +27,7 @@ impl Mode {
     }
 }
 
-/// Whose queues a local AWS has.
+/// The server that holds the queues of a local AWS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Sqs {
@@ -38,7 +38,7 @@ pub enum Sqs {
     Sandbox,
 }
 
-/// What describes the stack that is deployed.
+/// The description that a stack is deployed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Infra {
@@ -49,7 +49,7 @@ pub enum Infra {
     Cdk,
 }
 
-/// How a local AWS is set up.
+/// Settings of a local AWS and of its sandboxes.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Tidegate's checkout: template and deployment are taken from it.
@@ -68,26 +68,24 @@ pub struct Setup {
     pub latency: Option<String>,
     /// Depth of the sandbox's bucket in seconds; none leaves it at 1.
     pub bucket_seconds: Option<f64>,
-    /// Whether the sandbox counts every half-open second instead of using a bucket.
+    /// Whether the sandbox counts every half-open second, instead of using a token bucket.
     pub strict: bool,
     /// More of the sandbox's options, such as `--fault reset,ratio=0.01`.
     pub sandbox_options: Vec<String>,
     /// The part of the quota that is kept free; none leaves it at the template's.
     pub rate_margin: Option<f64>,
-    /// What is deployed: the SAM template, or what the CDK app makes.
+    /// The description to deploy: the SAM template, or the output of the CDK app.
     pub infra: Infra,
-    /// How mails are taken.
     pub mode: Mode,
     /// The first two campaigns: names and weights.
     pub campaigns: [LocalCampaign; 2],
-    /// Whether EventBridge fires the scheduler.
     pub schedule: bool,
     /// More of the template's parameters, which replace what the rest of the setup gives.
     pub parameters: Vec<(String, String)>,
 }
 
 impl Setup {
-    /// The sandbox's options.
+    /// Command-line options for `ses-sandbox`.
     pub(super) fn sandbox_options(&self) -> Vec<String> {
         let mut options = vec!["--quota".to_owned(), self.quota.to_string()];
         if let Some(latency) = &self.latency {

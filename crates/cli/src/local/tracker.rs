@@ -1,4 +1,4 @@
-//! What has arrived so far, as it arrives.
+//! Follows the arrivals of a run while it sends.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -11,7 +11,7 @@ const RECENT: u64 = 10;
 /// Seconds that are kept to be shown.
 const KEPT: usize = 60;
 
-/// The arrivals so far.
+/// Arrivals so far, and what follows from them for the display.
 #[derive(Debug)]
 pub struct Tracker {
     plan: LocalPlan,
@@ -22,7 +22,7 @@ pub struct Tracker {
     seconds: VecDeque<(u64, Vec<u64>)>,
 }
 
-/// What is worth showing of it.
+/// Figures for the display while a run sends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunProgress {
     /// Recipients in each of the last whole seconds, the oldest first; at most 60.
@@ -31,31 +31,27 @@ pub struct RunProgress {
     pub last_second: u64,
     /// Recipients a second over the last 10 whole seconds, or since the first arrival.
     pub rate: f64,
-    /// Each campaign.
     pub campaigns: Vec<CampaignProgress>,
-    /// Mails that arrived twice.
     pub duplicates: u64,
     /// Mails of the plan that arrived.
     pub arrived: u64,
 }
 
-/// How far a campaign is.
+/// Progress of one campaign.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CampaignProgress {
-    /// Its mails that arrived.
     pub arrived: u64,
-    /// Its mails.
     pub mails: u64,
-    /// Its share of the recipients of the last 10 whole seconds, 0 to 1; none where none came.
+    /// The campaign's share of the recipients of the last 10 whole seconds, 0 to 1; none if nothing
+    /// arrived in them.
     pub recent_share: Option<f64>,
-    /// Its share of all recipients so far; none where none came.
+    /// The campaign's share of all recipients so far, 0 to 1; none if nothing has arrived.
     pub share: Option<f64>,
-    /// Seconds until its last mail, at its present rate; none where it has none.
+    /// Seconds until its last mail at the current rate; none if the rate is 0.
     pub eta_seconds: Option<f64>,
 }
 
 impl Tracker {
-    /// Nothing has arrived of `plan`.
     pub fn new(plan: LocalPlan) -> Self {
         Self {
             done: vec![0; plan.campaigns.len()],
@@ -96,12 +92,10 @@ impl Tracker {
         }
     }
 
-    /// Everything that arrived, in order.
     pub fn arrivals(&self) -> &[MailArrival] {
         &self.arrivals
     }
 
-    /// What is planned.
     pub fn plan(&self) -> &LocalPlan {
         &self.plan
     }
@@ -111,12 +105,11 @@ impl Tracker {
         self.done.iter().sum()
     }
 
-    /// Whether every mail of the plan has arrived.
     pub fn is_complete(&self) -> bool {
         self.arrived() == self.plan.mails()
     }
 
-    /// How things stand at `now_ns` since the epoch.
+    /// The figures at `now_ns`, in nanoseconds since the epoch.
     pub fn progress(&self, now_ns: u64) -> RunProgress {
         let now = now_ns / 1_000_000_000;
         let first = self.arrivals.first().map_or(now, MailArrival::second);

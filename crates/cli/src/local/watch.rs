@@ -65,7 +65,7 @@ fn cargo_lambda(root: &Path, environment: &Path) -> Command {
     let file = std::path::absolute(environment);
     command.arg("--env-file").arg(file.unwrap_or_else(|_| environment.to_owned()));
     command.current_dir(root);
-    // What stands in our environment would reach the functions.
+    // cargo-lambda passes its environment on to the functions.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("AWS_") || text.starts_with("TIDEGATE_") {
@@ -75,7 +75,7 @@ fn cargo_lambda(root: &Path, environment: &Path) -> Command {
     command
 }
 
-/// What both functions are told, as the template tells them.
+/// Environment variables for both functions, with the values that the template would give them.
 fn environment(
     args: &LocalArgs,
     aws: &LocalAws,
@@ -114,7 +114,7 @@ fn environment(
             .rate_margin
             .map(|rate_margin| ("TIDEGATE_RATE_MARGIN", rate_margin.to_string())),
     );
-    // Its reader takes JSON in single quotes alone; no name and no URL holds one.
+    // cargo-lambda's parser needs single quotes around JSON; no name and no URL contains one.
     let lines = lines.into_iter().map(|(name, value)| format!("{name}='{value}'"));
     Ok(lines.chain([String::new()]).collect::<Vec<_>>().join("\n"))
 }

@@ -3,7 +3,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use clap::Args;
 use tokio::sync::oneshot;
 
-/// Whether a change is confirmed.
+/// The option that answers a confirmation beforehand.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct ConfirmArgs {
     /// Change without asking
@@ -11,12 +11,10 @@ pub struct ConfirmArgs {
     pub yes: bool,
 }
 
-/// What was answered.
+/// The answer to a question on the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmation {
-    /// Go on.
     Yes,
-    /// Leave it.
     No,
     /// There is no terminal to ask on, and no `--yes`.
     NoTerminal,
@@ -37,7 +35,8 @@ impl ConfirmArgs {
         let mut err = anstream::stderr();
         write!(err, "{question} [y/N] ")?;
         err.flush()?;
-        // A thread of its own: whoever waits for it may be interrupted, a read of a terminal not.
+        // On a thread of its own, because a read of a terminal cannot be cancelled, and an interrupt must
+        // end the wait.
         let (sender, line) = oneshot::channel();
         std::thread::spawn(move || {
             let mut line = String::new();

@@ -8,16 +8,15 @@ use tidegate_delivery::ports::PortError;
 use crate::local::LocalError;
 use crate::stack::StackError;
 
-/// What ends a command before its time.
+/// Errors that end a command, by exit code and by what the operator can do.
 #[derive(Debug, Error)]
 pub enum CommandError {
-    /// An option, an argument or a file says what is not allowed; nothing was done.
+    /// An option, an argument or a file has a value that is not allowed; nothing was done.
     #[error("{0}")]
     Input(String),
     /// As [`CommandError::Input`], with an error of the command's own.
     #[error(transparent)]
     Refused(Box<dyn StdError + Send + Sync>),
-    /// The stack was not found.
     #[error(transparent)]
     Stack(#[from] StackError),
     /// A service did not answer, or refused.
@@ -25,29 +24,15 @@ pub enum CommandError {
     Service(#[from] PortError),
     /// A file could not be read or written.
     #[error("{}: {doing}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What was tried.
-        doing: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Nobody can listen there.
+    File { path: PathBuf, doing: &'static str, source: io::Error },
+    /// The address is taken, or is none of this machine's.
     #[error("{address}: it cannot listen there; --listen names another address")]
-    Listen {
-        /// Where.
-        address: std::net::SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The terminal failed.
+    Listen { address: std::net::SocketAddr, source: io::Error },
     #[error("the terminal fails")]
     Terminal(#[source] io::Error),
-    /// Part of it was done; the error says what, and how to go on.
+    /// Part of the work is done; the error says which, and how to continue.
     #[error(transparent)]
     Unfinished(Box<dyn StdError + Send + Sync>),
-    /// A local run's.
     #[error(transparent)]
     Local(#[from] LocalError),
 }

@@ -1,4 +1,4 @@
-//! What every command has in common: how it speaks, asks, fails and ends.
+//! What all commands share: output, confirmation, errors and exit codes.
 
 mod confirm;
 mod error;
@@ -13,21 +13,20 @@ pub use output::{Output, OutputArgs};
 pub use tidegate_operate::format::in_full;
 use tokio::sync::watch;
 
-/// How a command ended, where it came to its end.
+/// The result of a command that ran to its end, which decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandEnd {
-    /// It did what it was asked for (0).
+    /// It succeeded (0).
     Done,
     /// It did, and found something wrong (1).
     ProblemsFound,
     /// It was not confirmed: nothing changed (4).
     Declined,
-    /// It was interrupted; what it said tells how to go on (130).
+    /// It was interrupted; its report says how to continue (130).
     Interrupted,
 }
 
 impl CommandEnd {
-    /// The program's exit code.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -38,13 +37,12 @@ impl CommandEnd {
     }
 }
 
-/// A command's surroundings.
+/// The surroundings of a command: its output, and the interrupts it may wait for.
 #[derive(Debug)]
 pub struct Shell {
-    /// Where its report goes.
     pub output: Output,
     interrupts: watch::Receiver<u64>,
-    /// How many of them a wait has told.
+    /// The number of interrupts that a wait has returned; later ones are new.
     handled: Cell<u64>,
 }
 
@@ -54,19 +52,19 @@ impl Shell {
         Self { output, interrupts, handled: Cell::new(0) }
     }
 
-    /// Waits for an interruption (Ctrl-C, or a signal to end) that no wait has told yet.
+    /// Waits for an interrupt (Ctrl-C or SIGTERM) that no earlier wait has returned.
     pub async fn interrupted(&self) {
         let mut interrupts = self.interrupts.clone();
         let handled = self.handled.get();
         match interrupts.wait_for(|count| *count > handled).await {
             Ok(count) => self.handled.set(*count),
-            // Nobody listens for signals.
+            // No signal handler was installed.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Waits for an interruption that no wait tells within `patience`: whoever runs then does not
-    /// listen.
+    /// Waits for an interrupt that no [`Shell::interrupted`] returns within `patience`: the command
+    /// does not handle interrupts at that moment, and the caller ends it.
     pub async fn interrupt_ignored(&self, patience: Duration) {
         let mut interrupts = self.interrupts.clone();
         loop {

@@ -5,14 +5,14 @@ use serde::Serialize;
 use tidegate_operate::page::{Page, View};
 use tidegate_operate::redact::AddressVisibility;
 
-/// How a command speaks.
+/// Options for the output of a command
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// Print the report as JSON, and nothing else, to standard output
     #[arg(long)]
     pub json: bool,
-    /// Colours
+    /// Colour the output: only on a terminal, always, or never
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: Colour,
     /// Show addresses of recipients instead of masking them
@@ -20,18 +20,18 @@ pub struct OutputArgs {
     pub show_addresses: bool,
 }
 
-/// When there are colours.
+/// Values of `--color`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Colour {
     /// On a terminal, unless `NO_COLOR` is set
     Auto,
-    /// Also into a file
+    /// In files and pipes, too
     Always,
-    /// Never
+    /// Without any colours, even on a terminal
     Never,
 }
 
-/// Where a report goes.
+/// Prints reports, as text or as JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     json: bool,
@@ -39,7 +39,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// As the options say; colours are the whole program's.
+    /// Applies the options; the choice of colours is global to the program.
     pub fn new(args: OutputArgs) -> Self {
         let choice = match args.color {
             Colour::Auto => anstream::ColorChoice::Auto,
@@ -52,22 +52,20 @@ impl Output {
         Self { json: args.json, addresses }
     }
 
-    /// Text, addresses masked: of commands that have no report.
+    /// Text with masked addresses, for commands without a report.
     pub const fn plain() -> Self {
         Self { json: false, addresses: AddressVisibility::Masked }
     }
 
-    /// Whether the report is JSON.
     pub const fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Whether addresses are shown.
     pub const fn addresses(&self) -> AddressVisibility {
         self.addresses
     }
 
-    /// Whether progress can be shown: standard error is a terminal.
+    /// Whether progress can be shown, which needs a terminal on standard error.
     pub fn shows_progress(&self) -> bool {
         io::stderr().is_terminal()
     }
@@ -75,12 +73,13 @@ impl Output {
     /// Writes a report to standard output: JSON, or text.
     ///
     /// # Errors
-    /// Standard output's; whoever closed it wants no more of it, and that is none.
+    /// Those of standard output, except a closed pipe: its reader wants no more.
     pub fn show(&self, report: &(impl Serialize + View)) -> io::Result<()> {
         self.write(report, serde_json::to_string_pretty(report))
     }
 
-    /// As [`Output::show`], of a program that goes on: its JSON is one line, which a reader can wait for.
+    /// Like [`Output::show`], for a program that keeps running: its JSON is on one line, for which
+    /// a reader can wait.
     ///
     /// # Errors
     /// As [`Output::show`]'s.
@@ -102,15 +101,15 @@ impl Output {
         })
     }
 
-    /// Says something beside the report, on standard error; nothing where the report is JSON.
+    /// Prints a remark to standard error; nothing if the report is JSON.
     pub fn say(&self, page: &Page) {
         if !self.json {
-            // Whoever closed it wants no more of it.
+            // A closed pipe means that the reader wants no more.
             let _ = write!(anstream::stderr(), "{page}");
         }
     }
 
-    /// [`Output::say`], of a report.
+    /// Prints a report to standard error, as [`Output::say`] prints a page.
     pub fn say_view(&self, view: &impl View) {
         self.say(&Page::of(view));
     }

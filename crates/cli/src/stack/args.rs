@@ -5,7 +5,7 @@ use clap::Args;
 use super::error::StackError;
 use super::{Stack, find, local};
 
-/// Which stack.
+/// Options that select the stack
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Stack")]
 pub struct StackArgs {

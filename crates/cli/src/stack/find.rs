@@ -47,7 +47,7 @@ pub(super) async fn stack(
         move |source| StackError::Config { stack, function, source }
     };
     let variable = |variables: &HashMap<String, String>, name: &str| variables.get(name).cloned();
-    // A local stack's functions are told where its services are.
+    // Functions of a local stack have the addresses of its services in their environment.
     let endpoint = |service: &str| variable(&poller, service).filter(|_| run.is_some());
     let clients = clients
         .with_sqs_at(endpoint("AWS_ENDPOINT_URL_SQS"))
@@ -77,7 +77,7 @@ async fn outputs(
 ) -> Result<BTreeMap<String, String>, StackError> {
     let client = aws_sdk_cloudformation::Client::new(clients.config());
     let answer = client.describe_stacks().stack_name(name).send().await.map_err(|error| {
-        // CloudFormation's answer for a name that it does not know.
+        // CloudFormation answers this for an unknown name.
         if error.code() == Some("ValidationError") {
             StackError::NoStack { stack: name.to_owned(), region: region.to_owned() }
         } else {
@@ -107,13 +107,13 @@ async fn function(
     };
     let variables = answer.environment().and_then(|environment| environment.variables().cloned());
     let mut variables = variables.unwrap_or_default();
-    // Lambda sets it for the function, and does not list it.
+    // Lambda sets this variable in the function, but does not list it.
     let memory = answer.memory_size().map(|megabytes| megabytes.to_string());
     variables.extend(memory.map(|memory| ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE".to_owned(), memory)));
     Ok((function, variables))
 }
 
-/// A service's failure, with its code where it told one.
+/// The error of a failed call, with the service's error code if it has one.
 pub(crate) fn failed<E, R>(
     operation: &'static str,
     resource: &str,

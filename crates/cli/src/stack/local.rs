@@ -1,4 +1,5 @@
-//! The stacks that `tidegate local` runs on this machine: each run's folder says where it answers.
+//! Finds stacks that `tidegate local` runs on this machine, by the file that each run writes into
+//! its folder.
 
 use std::fs;
 use std::io;
@@ -15,19 +16,17 @@ use super::error::StackError;
 
 /// The file in a run's folder.
 const FILE: &str = "stack.json";
-/// A local port answers at once, or nobody listens.
+/// A local port either answers at once, or nothing listens on it.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Where a local stack is.
+/// The address and credentials of a stack on this machine, as they are written to the run's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LocalEndpoint {
-    /// Its name.
     pub(crate) stack: String,
-    /// Where its AWS answers, such as `http://127.0.0.1:4566`.
+    /// The address of the local AWS, such as `http://127.0.0.1:4566`.
     pub(crate) endpoint: String,
-    /// Its region.
     pub(crate) region: String,
-    /// Key and secret.
+    /// Access key id and secret access key alike: a local AWS checks neither.
     pub(crate) key: String,
 }
 
@@ -45,7 +44,7 @@ impl LocalEndpoint {
     }
 }
 
-/// Notes in a run's folder where its stack is.
+/// Writes a stack's address into the folder of its run.
 pub(crate) fn write_endpoint(
     folder: &Path,
     newest_answering: &LocalEndpoint,
@@ -70,7 +69,8 @@ pub(super) async fn newest_answering(runs: &Path) -> Result<(LocalEndpoint, Path
     Err(StackError::NoLocal { runs: runs.to_owned() })
 }
 
-/// The folder itself, where a run was told to write there, then the runs in it; their names sort by time.
+/// The folder itself, since a run can be told to write there, then the runs in it. Their names
+/// contain the time, so they sort by it.
 fn newest_first(runs: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(runs).map(|entries| entries.flatten().map(|entry| entry.path()));
     let mut folders: Vec<PathBuf> = entries.map(Iterator::collect).unwrap_or_default();

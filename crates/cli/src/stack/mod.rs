@@ -1,8 +1,8 @@
-//! Which stack a command works on, and what is in it.
+//! Finds the stack that a command works on.
 //!
-//! A stack is found by its name: `CloudFormation` tells its outputs, these name the two functions, and
-//! the functions' environment says all else, read as the functions themselves read it. So a command
-//! goes by the settings that are in force.
+//! A stack is found by its name: its `CloudFormation` outputs name the two functions, and the functions'
+//! environment variables contain everything else. They are parsed by the functions' own code, so that a
+//! command uses the settings that are in force.
 
 mod args;
 mod error;
@@ -21,55 +21,43 @@ pub use error::StackError;
 pub(crate) use find::failed;
 pub(crate) use local::{LocalEndpoint, write_endpoint};
 
-/// A function of the stack, as Lambda tells it.
+/// A Lambda function of the stack, as Lambda's API describes it.
 #[derive(Clone, Debug)]
 pub struct DeployedFunction {
-    /// Its name.
     pub name: String,
-    /// Its ARN.
     pub arn: String,
     /// The role that it runs as.
     pub role: String,
-    /// Its memory in MB.
     pub memory_mb: i32,
-    /// Its time-out in seconds.
     pub timeout_s: i32,
 }
 
 /// A deployed stack, and how it is reached.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    /// Its name.
     pub name: String,
-    /// The region, as the SDK knows it.
+    /// The region that the SDK is configured with.
     pub region: String,
-    /// What the scheduler is configured with.
     pub scheduler: SchedulerConfig,
-    /// What the poller is configured with.
     pub poller: PollerConfig,
-    /// The scheduler's function.
     pub scheduler_function: DeployedFunction,
-    /// The poller's function.
     pub poller_function: DeployedFunction,
-    /// Where the ledger stands.
+    /// Name of the DynamoDB table that holds the ledger.
     pub table: String,
-    /// The run's folder, of a local AWS.
+    /// The folder of the run; only for a local AWS.
     pub run: Option<PathBuf>,
     clients: Clients,
 }
 
 impl Stack {
-    /// Whether it is a local AWS.
     pub const fn is_local(&self) -> bool {
         self.run.is_some()
     }
 
-    /// The SDK's clients.
     pub fn clients(&self) -> &Clients {
         &self.clients
     }
 
-    /// The queues.
     pub fn queues(&self) -> SqsQueues {
         self.clients.patient_queues()
     }
@@ -79,12 +67,10 @@ impl Stack {
         self.clients.ledger(&self.table)
     }
 
-    /// The account.
     pub fn account(&self) -> SesAccount {
         self.clients.account()
     }
 
-    /// Time.
     pub fn clock(&self) -> SystemClock {
         SystemClock::new()
     }
@@ -94,7 +80,7 @@ impl Stack {
         self.poller.campaigns.in_force(control)
     }
 
-    /// What stands in the ledger, and the campaigns.
+    /// Reads the ledger, and lists the campaigns that are in force.
     ///
     /// # Errors
     /// [`PortError`].
@@ -109,18 +95,17 @@ impl Stack {
         self.poller.merge_queue_url.as_deref().map(QueueUrl::new)
     }
 
-    /// The express queue; none where there is none.
+    /// The express queue, if the stack has one.
     pub fn express(&self) -> Option<QueueUrl> {
         self.poller.express_queue_url.as_deref().map(QueueUrl::new)
     }
 
-    /// The dead-letter queue.
     pub fn dead_letter(&self) -> QueueUrl {
         QueueUrl::new(self.poller.dead_letter_queue_url.as_str())
     }
 
-    /// Who runs the command: the caller's ARN as AWS knows it, without the account; on a local AWS
-    /// the user of this machine.
+    /// The name under which changes are recorded: the caller's ARN without the account, or the
+    /// local user's name on a local AWS.
     pub async fn operator(&self) -> String {
         let here = || {
             let user = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|v| std::env::var(v).ok());
@@ -136,7 +121,8 @@ impl Stack {
         name.unwrap_or_else(here)
     }
 
-    /// The ledger's table.
+    /// The ledger's table; none if the ledger is in the poller's memory, which no other process can
+    /// read.
     fn table(config: &PollerConfig) -> Option<String> {
         match &config.ledger {
             LedgerKind::DynamoDb(table) => Some(table.clone()),

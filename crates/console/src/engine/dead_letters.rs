@@ -14,27 +14,24 @@ use super::stack_ports::LETTERS;
 use super::{Engine, to_json};
 use crate::event::Telemetry;
 
-/// The newest letters that are shown.
+/// Number of the newest letters that a page shows.
 const SHOWN: usize = 20;
-/// Of so many, not all are read anyway.
+/// If this many letters were read, the limit was reached, and reading again would not show more.
 const MANY: u64 = LETTERS as u64;
-/// Reading hides the letters for a moment, from others too: no more often than this.
+/// Shortest interval between reads, since reading hides the letters from everybody for a moment.
 const EVERY: Duration = Duration::from_secs(15);
 
 /// The dead letters, as a page shows them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeadLetterView {
-    /// When they were read.
     pub read_at: EpochMillis,
-    /// Whether all were.
+    /// Whether every letter on the queue was read.
     pub whole: bool,
-    /// How many were.
     pub read: u64,
-    /// How many were not, about.
+    /// Approximate number of letters that were not read, by SQS's count.
     pub unread: u64,
-    /// By the reason they were given up for, the most first.
+    /// Counts by error code, the largest first.
     pub groups: Vec<LetterGroup>,
-    /// The newest.
     pub letters: Vec<LetterSummary>,
 }
 
@@ -66,16 +63,16 @@ where
     A: Account,
     C: Clock,
 {
-    /// Reads the dead letters whenever there are more or fewer, while somebody watches.
+    /// Reads the dead letters whenever their number changes while a page is open.
     pub(super) async fn keep_reading_dead_letters(&self) {
         loop {
-            // The first time whether or not anything changed: nobody has read them.
+            // The first read does not wait for a change.
             self.hub.watched().await;
             if self.stack_view.borrow().dead_letters() != (0, 0) {
                 let read = self.read_dead_letters().await;
                 sleep(EVERY).await;
                 match read {
-                    // Somebody else had some of them in hand.
+                    // Another reader had received some of them: read again.
                     Ok(dead) if !dead.whole && dead.read < MANY => continue,
                     Ok(_) => {}
                     Err(error) => {

@@ -14,14 +14,14 @@ use super::{Engine, to_json};
 use crate::event::Telemetry;
 use crate::figures::{seconds, size};
 
-/// A forecast is made anew so often while somebody watches.
+/// Interval of forecasts while a page is open.
 const EVERY: Duration = Duration::from_mins(5);
-/// A curve's entries are no shorter than what "now" means of a rate.
+/// The curve's entries are at least as long as the span over which current rates are averaged.
 const SMOOTH: Duration = Duration::from_secs(10);
-/// A change is in force, and counted, after so long.
+/// Time until a change is in force and visible in the ledger's counters.
 const AFTER_A_CHANGE: Duration = Duration::from_secs(4);
 
-/// When a campaign ends, as a page shows it.
+/// The forecast end of a campaign, as JSON for the page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct CampaignEnd {
     name: String,
@@ -98,7 +98,7 @@ impl ForecastView {
     }
 }
 
-/// Tells a forecast's thread to end when nobody waits for it any more.
+/// Stops the thread of a forecast when the future that waits for it is dropped.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -114,8 +114,7 @@ where
     A: Account,
     C: Clock,
 {
-    /// Forecasts what stands: at first, after each change, and every five minutes, while somebody
-    /// watches.
+    /// Makes a forecast at the start, after each change and every five minutes, while a page is open.
     pub(super) async fn keep_forecasting(&self) {
         loop {
             self.hub.watched().await;

@@ -8,72 +8,66 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::dead_letters::DeadLetterView;
 
-/// Where an answer goes.
+/// The channel through which a job's answer returns to the request that asked.
 pub type AnswerSender<T> = oneshot::Sender<Result<T, JobError>>;
 
-/// Which letters a replay would be of.
+/// The dead letters that a review is about, and what to do with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewRequest {
-    /// Only those of this code.
     pub code: Option<String>,
-    /// Only those of this campaign.
     pub campaign: Option<String>,
-    /// Only that of this mail.
     pub id: Option<String>,
-    /// Also mails of which nobody knows whether they were sent.
+    /// Include mails of which it is not known whether they were sent.
     pub include_unknown: bool,
     /// Letters of mails that were sent are deleted.
     pub drop_sent: bool,
 }
 
-/// What a replay would do.
+/// The result of a review, as JSON for the page.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReviewSummary {
-    /// Under which name it can be gone through with.
+    /// The name by which it can be replayed.
     pub review: String,
-    /// For how long.
+    /// Seconds for which the review can be replayed.
     pub expires_s: u64,
-    /// Which letters, in words.
+    /// The filter in words, such as "code MessageRejected".
     pub filter: String,
-    /// Whether deduplication was asked what was sent.
+    /// Whether deduplication is on, so that its marks tell which mails were sent.
     pub guarded: bool,
-    /// Whether every letter was read.
     pub whole: bool,
     /// The letters, by campaign and code.
     pub groups: Vec<ReviewGroup>,
-    /// Why some would not be sent.
+    /// Letters that will not be sent, counted by reason.
     pub refusals: Vec<ReviewRefusal>,
-    /// Mails that would be sent.
     pub to_send: u64,
     /// Letters that would be deleted, since their mails were sent.
     pub to_drop: u64,
-    /// How fast, mails a second.
+    /// Mails a second, unless the request for the replay names another rate.
     pub per_second: f64,
-    /// For how long, seconds.
+    /// Estimated duration in seconds.
     pub takes_s: u64,
 }
 
 /// A replay that is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayRequest {
-    /// What was reviewed.
+    /// The name of the review to replay.
     pub review: String,
-    /// Who, and why.
     pub author: Author,
     /// Mails a second; none for what the review said.
     pub per_second: Option<f64>,
 }
 
-/// What pages ask for.
+/// Requests from pages, each with the channel for its answer.
 #[derive(Debug)]
 pub enum EngineJob {
-    /// To change something.
+    /// Pause, resume, lift, weights or cap.
     Steer(SteerAction, Author, AnswerSender<SteerReport>),
-    /// Where a mail is.
+    /// Explain where a mail is.
     Why(MailQuery, AnswerSender<Explanation>),
     /// To read the dead letters now.
     ReadDead(AnswerSender<DeadLetterView>),
-    /// What a replay would do.
+    /// Count what a replay of some dead letters would do, without sending.
     Review(ReviewRequest, AnswerSender<ReviewSummary>),
     /// To do it: answered when it begins, with how many mails it sends.
     Replay(ReplayRequest, AnswerSender<u64>),
@@ -81,35 +75,30 @@ pub enum EngineJob {
     StopReplay(oneshot::Sender<()>),
 }
 
-/// Why a job was not done.
+/// The reasons why a job is not done.
 #[derive(Debug, Error)]
 pub enum JobError {
-    /// It cannot be changed so.
     #[error(transparent)]
     Steer(#[from] SteerError),
-    /// What was reviewed is not known any more.
+    /// The review has expired, was used, or never was.
     #[error(
         "the review {0} is not known any more: it is older than ten minutes, or was gone through with; review again"
     )]
     NoReview(String),
-    /// A replay is under way.
     #[error("a replay is under way: one goes at a time")]
     Replaying,
-    /// A replay did not begin.
     #[error(transparent)]
     Replay(#[from] tidegate_operate::dead::ReplayError),
-    /// A service did not answer.
     #[error(transparent)]
     Service(#[from] PortError),
-    /// Too many jobs wait.
+    /// The queue of jobs is full, which means that the stack does not answer.
     #[error("the console waits for the stack to answer: try again in a few seconds")]
     Busy,
-    /// The console is ending.
     #[error("the console is ending")]
     Ending,
 }
 
-/// Where jobs are handed in.
+/// The sending side of the queue of jobs; clones feed the same engine.
 #[derive(Clone, Debug)]
 pub struct Jobs(mpsc::Sender<EngineJob>);
 

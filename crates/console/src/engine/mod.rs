@@ -1,8 +1,7 @@
-//! What looks at the stack, and does to it what pages ask for.
+//! Reads the state of a stack periodically, and carries out what pages ask for.
 //!
-//! The streams and pages never reach the stack: they read what the engine last showed, and hand it
-//! jobs. All that it does goes on side by side in one task, so that a slow read of dead letters delays
-//! no look.
+//! Pages never call AWS themselves: they read the engine's newest figures and hand it jobs. The engine
+//! runs all its work concurrently in one task, so that a slow read of dead letters delays no look.
 
 mod dead_letters;
 mod forecasts;
@@ -36,25 +35,23 @@ use crate::state_file::StateFile;
 use crate::stream::{ChangeLog, Hub};
 use stack_view::StackView;
 
-/// How long a console that ends waits for letters in hand to be let go.
+/// How long a console that ends waits until dead letters that it received are visible again.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
-/// Jobs that are done side by side; the others wait.
+/// Number of jobs that run concurrently; further ones wait.
 const AT_ONCE: usize = 8;
-/// Jobs that wait at most: more means that the stack does not answer.
+/// Number of jobs that may wait: if there are more, the stack does not answer.
 const JOBS: usize = 32;
 
-/// What the engine shares with the pages.
+/// Everything that the HTTP side gets from the engine.
 #[derive(Clone, Debug)]
 pub struct EngineHandle {
-    /// The streams.
     pub hub: Arc<Hub>,
-    /// What was last shown.
+    /// The figures of the newest look, for metrics.
     pub shown: watch::Receiver<Arc<LatestFigures>>,
-    /// Where jobs go.
     pub jobs: Jobs,
 }
 
-/// Looks at one stack, and acts on it.
+/// Reads the state of one stack periodically, and carries out jobs on it.
 pub struct Engine<Q, L, A, C> {
     site: StackPorts<Q, L, A, C>,
     hub: Arc<Hub>,
@@ -62,15 +59,15 @@ pub struct Engine<Q, L, A, C> {
     memory: Option<StateFile>,
     shown: watch::Sender<Arc<LatestFigures>>,
     jobs: mpsc::Receiver<EngineJob>,
-    /// Something was changed: look at once.
+    /// Wakes the periodic look, because an operator changed something.
     look_now: Notify,
-    /// What is sent when will be another: forecast anew.
+    /// Wakes the forecast: something changed that it depends on.
     forecast_now: Notify,
-    /// There are more dead letters, or fewer.
+    /// Wakes the reader of dead letters, because their number changed.
     dead_now: Notify,
-    /// Whether the console ends: whoever holds letters lets go of them.
+    /// True once the console ends: whoever has received dead letters makes them visible again.
     ending: watch::Sender<bool>,
-    /// Only one reads the dead-letter queue: two would hide letters from each other.
+    /// Held while the dead-letter queue is read: two readers would hide letters from each other.
     reader: tokio::sync::Mutex<()>,
     reviews: RefCell<replays::Reviews>,
 }
@@ -82,7 +79,7 @@ where
     A: Account,
     C: Clock,
 {
-    /// Looks at the stack for the first time. What a console remembers of before it tells as changes.
+    /// Reads the stack for the first time. Differences to the saved state are published as changes.
     ///
     /// # Errors
     /// [`PortError`]: the stack is out of reach.
@@ -122,7 +119,7 @@ where
         Ok((engine, EngineHandle { hub, shown: watched, jobs: Jobs::new(asks) }))
     }
 
-    /// Looks and acts until `stop`.
+    /// Looks at the stack and carries out jobs until `stop` completes.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let (_, none) = mpsc::channel(1);
         let jobs = std::mem::replace(&mut self.jobs, none);
@@ -140,7 +137,7 @@ where
             () = &mut going_on => return,
             () = stop => {}
         }
-        // Letters in hand would be hidden from everybody for the visibility timeout.
+        // Letters that were received would stay invisible to everybody until the visibility timeout.
         self.ending.send_replace(true);
         let let_go = async {
             tokio::select! {
@@ -151,13 +148,12 @@ where
         let _ = tokio::time::timeout(PATIENCE, let_go).await;
     }
 
-    /// Waits until the console ends.
     async fn ended(&self) {
-        // The sender is here as long as anybody waits.
+        // An error is impossible: the sender lives as long as the engine.
         let _ = self.ending.subscribe().wait_for(|ending| *ending).await;
     }
 
-    /// Does what pages ask for, all of it side by side.
+    /// Runs jobs concurrently, up to [`AT_ONCE`] of them.
     async fn run_jobs(&self, mut jobs: mpsc::Receiver<EngineJob>) {
         let mut under_way: FuturesUnordered<LocalBoxFuture<'_, ()>> = FuturesUnordered::new();
         loop {
@@ -172,7 +168,7 @@ where
     }
 
     async fn do_job(&self, job: EngineJob) {
-        // Whoever asked may have gone: then nobody hears the answer.
+        // A failed send of an answer means that the page has gone, and is ignored.
         match job {
             EngineJob::Steer(action, author, answer) => {
                 let _ = answer.send(self.steer(&action, &self.author(author)).await);
@@ -228,13 +224,15 @@ where
         Ok(tidegate_operate::why::explain(&facts))
     }
 
-    /// What stands on the dead-letter queue; one reads at a time.
+    /// Reads the dead-letter queue. A lock allows one reader at a time, since two would hide
+    /// letters from each other.
     async fn read(&self) -> Result<tidegate_operate::dead::LetterSnapshot, PortError> {
         let _reader = self.reader.lock().await;
         self.site.read_dead_letters(self.ended()).await
     }
 
-    /// Who acts, and through whom: one console may serve several people.
+    /// Adds the console to the author's name: several people may use one console, which acts with
+    /// the rights of who runs it.
     fn author(&self, author: Author) -> Author {
         let operator = &self.site.operator;
         let by = match author.by.trim() {
@@ -245,7 +243,7 @@ where
         Author { by, ..author }
     }
 
-    /// Tells changes, and remembers them.
+    /// Publishes changes to all streams, and saves them for the next start.
     fn tell(&self, changes: Vec<crate::event::StateChange>) {
         if changes.is_empty() {
             return;
@@ -272,7 +270,7 @@ where
         }
     }
 
-    /// Shows what the newest look found.
+    /// Publishes the figures of the newest look to streams and metrics.
     fn show(&self) {
         let (figures, series) = {
             let stack_view = self.stack_view.borrow();
@@ -289,12 +287,12 @@ where
     }
 }
 
-/// What is told as JSON: text and numbers, which it can say.
+/// Serialises a value whose JSON cannot fail: it holds only text, numbers and lists.
 pub(crate) fn to_json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// A new history's name.
+/// A random name for a new change log, so that cursors of another log are recognised.
 fn name() -> String {
     format!("{:08x}", rand::random::<u32>())
 }

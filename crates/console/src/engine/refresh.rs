@@ -7,16 +7,16 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Engine;
 use crate::event::ChangeKind;
 
-/// While somebody watches, the ledger is read so often, and queues and account so often: SQS counts up
-/// to a minute late.
+/// Intervals while a page is open: for the ledger; and for queues and account, which can wait longer,
+/// since SQS's counts lag by up to a minute.
 const EVERY: Duration = Duration::from_secs(1);
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
-/// A look that takes longer has failed: pages are told, rather than left without a word.
+/// A look that takes longer counts as failed, so that pages can say so.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What a forecast goes by: whoever changed it, through this console or not.
+/// Changes after which a forecast is out of date, whoever made them.
 const FORECAST_ANEW: [ChangeKind; 4] =
     [ChangeKind::Hold, ChangeKind::Pause, ChangeKind::Quota, ChangeKind::Change];
-/// While nobody does.
+/// The interval of looks while no page is open.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
 impl<Q, L, A, C> Engine<Q, L, A, C>

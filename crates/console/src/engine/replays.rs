@@ -17,15 +17,16 @@ use super::{Engine, to_json};
 use crate::event::Telemetry;
 use crate::figures::precise;
 
-/// A review is good for so long: letters come and go.
+/// Life time of a review: the letters on the queue change.
 const VALID_FOR: Duration = Duration::from_mins(10);
-/// Reviews that are kept at most; the oldest goes first.
+/// Number of reviews that are kept; the oldest is dropped first.
 const MAX_PENDING: usize = 20;
-/// Of the rate in force, where none is named; as `tidegate dead replay` has it.
+/// The part of the rate in force that a replay uses unless a rate is given; the same as in
+/// `tidegate dead replay`.
 const SHARE: f64 = 0.5;
 /// Mails a second where no rate is known.
 const SLOW: f64 = 1.0;
-/// It waits while a campaign's queue is so much deeper than at the beginning.
+/// A replay pauses while a campaign's queue is deeper than at its start by this many messages.
 const BACKLOG: u64 = 1_000;
 
 #[derive(Debug)]
@@ -35,7 +36,7 @@ struct PendingReview {
     at: Instant,
 }
 
-/// What was reviewed, and the replay that is under way.
+/// The reviews that wait to be replayed, and the replay that is under way.
 #[derive(Debug, Default)]
 pub(super) struct Reviews {
     pending: BTreeMap<u64, PendingReview>,
@@ -54,7 +55,7 @@ impl Reviews {
         format!("r{}", self.made)
     }
 
-    /// Each is gone through with once.
+    /// A review can be replayed once, and is removed here.
     fn take(&mut self, name: &str) -> Option<PendingReview> {
         let number = name.strip_prefix('r')?.parse().ok()?;
         self.pending.remove(&number).filter(|pending| pending.at.elapsed() < VALID_FOR)
@@ -67,7 +68,7 @@ impl Reviews {
     }
 }
 
-/// How far a replay is, as a page shows it.
+/// Progress and result of a replay, as JSON for the page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct ReplayView {
     running: bool,

@@ -9,29 +9,26 @@ use tidegate_operate::dead::{self, LetterSnapshot};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::{OtherQueues, StackFacts, StatusSettings, gather};
 
-/// Letters that are read at most for the page.
+/// Number of dead letters that are read for the page at most.
 pub(super) const LETTERS: usize = 1_000;
 
-/// A stack, and how it is reached: the console sees and steers it through this alone.
+/// Everything through which the console reads and changes a stack.
 #[derive(Clone, Debug)]
 pub struct StackPorts<Q, L, A, C> {
-    /// What `tidegate status` is told by.
+    /// The settings that `tidegate status` uses, too.
     pub settings: StatusSettings,
-    /// Who runs the console.
+    /// The name of who runs the console.
     pub operator: String,
-    /// What the pollers are configured with.
+    /// The poller's configuration, read from its environment variables.
     pub poller: PollerConfig,
-    /// What the scheduler is configured with.
+    /// The scheduler's configuration, read from its environment variables.
     pub scheduler: SchedulerConfig,
-    /// The queues beside the campaigns'.
+    /// Merge, express and dead-letter queue.
     pub places: OtherQueues,
-    /// The queues.
     pub queues: Q,
     /// The ledger, its marks and its history.
     pub ledger: L,
-    /// The account.
     pub account: A,
-    /// Time.
     pub clock: C,
 }
 
@@ -42,12 +39,11 @@ where
     A: Account,
     C: Clock,
 {
-    /// Whether addresses of recipients are shown.
     pub(crate) fn addresses(&self) -> AddressVisibility {
         self.settings.addresses
     }
 
-    /// What stands now: the ledger, each queue's depth, the account and the history.
+    /// Reads the whole state: ledger, depth of every queue, account and history.
     ///
     /// # Errors
     /// [`PortError`] of ledger or queues.
@@ -58,7 +54,7 @@ where
             .await
     }
 
-    /// The ledger as it stands now; all else as it was `before`.
+    /// Reads the ledger again, and takes everything else from `before`.
     pub(crate) async fn look_again(&self, before: &StackFacts) -> Result<StackFacts, PortError> {
         let (standing, campaigns) = self.standing().await?;
         Ok(StackFacts { at: self.clock.wall(), standing, campaigns, ..before.clone() })
@@ -76,7 +72,8 @@ where
         QueueUrl::new(self.poller.dead_letter_queue_url.as_str())
     }
 
-    /// What stands on the dead-letter queue, until `stop`.
+    /// Receives the messages of the dead-letter queue and makes them visible again; it ends early
+    /// when `stop` completes.
     pub(crate) async fn read_dead_letters(
         &self,
         stop: impl Future<Output = ()>,
@@ -85,7 +82,7 @@ where
         dead::read(&self.queues, &self.clock, &queue, LETTERS, stop, |_| {}).await
     }
 
-    /// Where dead letters of each campaign go home to.
+    /// The queue to which a replay sends each campaign's dead letters.
     pub(crate) fn campaign_queues(&self, campaigns: &[Campaign]) -> BTreeMap<String, QueueUrl> {
         let home = |campaign: &Campaign| {
             (campaign.name.clone(), QueueUrl::new(campaign.queue_url.as_str()))

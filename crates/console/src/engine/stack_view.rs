@@ -5,18 +5,17 @@ use crate::event::StateChange;
 use crate::figures::{RateHistory, RecentSlots, StackFigures};
 use crate::watch::LastSeen;
 
-/// What was last shown, for whoever asks.
+/// The figures of the newest look, with counts of looks.
 #[derive(Clone, Debug)]
 pub struct LatestFigures {
-    /// The newest figures.
     pub figures: StackFigures,
     /// Looks at the stack since the console began.
     pub looks: u64,
-    /// Of them, those that failed.
+    /// Number of looks that failed, out of `looks`.
     pub failed: u64,
 }
 
-/// What was read, and what was seen of it.
+/// Everything that is derived from successive looks at the stack.
 #[derive(Debug)]
 pub(super) struct StackView {
     facts: StackFacts,
@@ -27,7 +26,8 @@ pub(super) struct StackView {
 }
 
 impl StackView {
-    /// The first look: what changed since `seen`, which a console of before remembered.
+    /// Starts with the first look. If an earlier console saved `seen`, the changes since then are
+    /// returned.
     pub(super) fn new(facts: StackFacts, seen: Option<LastSeen>) -> (Self, Vec<StateChange>) {
         let top = top::Dashboard::new(&facts);
         let mut recently = RecentSlots::default();
@@ -43,7 +43,7 @@ impl StackView {
         (Self { facts, top, recently, series: RateHistory::default(), seen }, changes)
     }
 
-    /// Takes a look; `counted` where the queues were counted for it.
+    /// Adds a look. `counted` tells whether the queues were counted for it.
     pub(super) fn see(&mut self, facts: StackFacts, counted: bool) -> Vec<StateChange> {
         self.top.update(&facts);
         self.recently.see(&facts);
@@ -53,7 +53,7 @@ impl StackView {
         changes
     }
 
-    /// Notes that a look failed.
+    /// Records that a look failed, and why.
     pub(super) fn miss(&mut self, why: String) {
         self.top.set_error(why);
     }
@@ -74,7 +74,8 @@ impl StackView {
         self.series.to_json()
     }
 
-    /// How many dead letters there were, and are: where this changes, they are read anew.
+    /// Counter of dead letters, and the depth of their queue. When either changes, the letters are
+    /// read again.
     pub(super) fn dead_letters(&self) -> (u64, u64) {
         let status = self.top.status();
         let waiting = status.queues.get("dead_letters").map_or(0, |depth| depth.all());

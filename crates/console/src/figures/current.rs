@@ -7,40 +7,38 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_operate::status::{StackFacts, Status};
 use tidegate_operate::top::Dashboard;
 
-/// What "now" means of slots, as of every other rate.
+/// The span over which current rates are averaged, for slots as for campaigns.
 const NOW: Duration = Duration::from_secs(10);
 
-/// A campaign.
+/// Figures of one campaign.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CampaignFigures {
-    /// Its name.
     pub name: String,
     /// Recipients a second, over the last ten seconds; none until two looks were taken.
     pub rate: Option<f64>,
-    /// Its part of what campaigns were sent in the last ten seconds, 0 to 1.
+    /// The campaign's part of all campaigns' recipients in the last ten seconds, 0 to 1.
     pub share: Option<f64>,
-    /// How long what was sent in the last ten seconds had waited, on average, seconds.
+    /// Mean age, in seconds, of the mail that was sent in the last ten seconds.
     pub age_s: Option<u64>,
-    /// When its backlog is gone at this rate, seconds from now.
+    /// Seconds until the backlog is sent at the current rate.
     pub eta_s: Option<u64>,
     /// Recipients sent to since the ledger began.
     pub sent: u64,
-    /// Messages on its queue.
     pub waiting: u64,
-    /// The part of both that is sent, 0 to 1; none where there is neither.
+    /// Sent recipients over sent and waiting ones, 0 to 1; none if both are 0.
     pub progress: Option<f64>,
 }
 
 /// Express mail of the last ten seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExpressFigures {
-    /// Recipients a second.
+    /// Recipients a second over the last ten seconds.
     pub per_second: f64,
-    /// How long it had waited, on average, seconds.
+    /// Mean time between enqueueing and sending, in seconds.
     pub waited_s: f64,
 }
 
-/// Slots that brought nothing.
+/// Slots in which nothing was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct SlotFigures {
     /// Passed although mail was there, since the ledger began.
@@ -53,38 +51,37 @@ pub struct SlotFigures {
     pub unused_now: f64,
 }
 
-/// All of it.
+/// All figures that a page shows, as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StackFigures {
-    /// When the stack was looked at.
+    /// Time of the look.
     pub at: EpochMillis,
-    /// Why the newest look failed; then all else is of the one before.
+    /// Error of the newest look if it failed; all other figures are then of the last good one.
     pub failed: Option<String>,
     /// Recipients a second, over the last ten seconds.
     pub rate: Option<f64>,
-    /// The campaigns, in their order.
+    /// In the order of the configuration.
     pub rows: Vec<CampaignFigures>,
     /// Express mail; none where none was sent.
     pub express: Option<ExpressFigures>,
     /// Mails that SES refused for the rate since the console began to look.
     pub refused: u64,
-    /// Slots that brought nothing.
     pub slots: SlotFigures,
-    /// What stands, as `tidegate status` tells it.
+    /// The state of the stack, as `tidegate status` prints it.
     pub status: Status,
 }
 
-/// What figures of the last seconds are made of, beside the board's.
+/// Counters of unused slots at recent looks, from which current rates are derived.
 #[derive(Clone, Debug, Default)]
 pub struct RecentSlots(VecDeque<(Timestamp, u64, u64)>);
 
 impl RecentSlots {
-    /// Takes a look.
+    /// Records the slot counters of one look.
     pub fn see(&mut self, facts: &StackFacts) {
         let sum = |name: &str| facts.standing.counters.get(name).copied().unwrap_or(0);
         let sum = |name: &str| u64::try_from(sum(name)).unwrap_or(0);
         self.0.push_back((facts.at, sum("skipped"), sum("unused")));
-        // One that is older stays: the span is ten seconds at least.
+        // One older look is kept, so that the span is at least ten seconds.
         while self.0.get(1).is_some_and(|(at, ..)| *at + NOW <= facts.at) {
             self.0.pop_front();
         }
@@ -108,7 +105,7 @@ impl RecentSlots {
 }
 
 impl StackFigures {
-    /// What `board` shows.
+    /// Combines the dashboard's figures with the slot figures.
     pub fn of(board: &Dashboard, recently: &RecentSlots) -> Self {
         let status = board.status().clone();
         let row = |row: tidegate_operate::top::CampaignRow| {

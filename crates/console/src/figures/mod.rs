@@ -1,4 +1,4 @@
-//! What a page shows of the moment, and of the last half hour.
+//! Current figures, and their course over the last half hour.
 
 mod current;
 mod rate_history;

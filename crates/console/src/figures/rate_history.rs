@@ -6,7 +6,7 @@ use tidegate_core::Timestamp;
 
 use super::current::{StackFigures, seconds};
 
-/// How far back the curves go.
+/// The length of the curves.
 const SPAN: Duration = Duration::from_mins(30);
 /// Points are no closer than this.
 const STEP: Duration = Duration::from_millis(1_900);
@@ -23,7 +23,7 @@ struct RatePoint {
 #[derive(Clone, Debug, Default)]
 pub struct RateHistory(VecDeque<RatePoint>);
 
-/// As a page is told.
+/// The curves as JSON: one list of times, and one list of values for each curve.
 #[derive(Debug, Serialize)]
 struct Curves {
     t: Vec<f64>,
@@ -51,7 +51,6 @@ impl RateHistory {
         }
     }
 
-    /// As JSON.
     pub fn to_json(&self) -> String {
         let names = self.0.iter().flat_map(|point| point.campaigns.keys());
         let mut campaigns: BTreeMap<String, Vec<Option<f64>>> =
@@ -67,12 +66,12 @@ impl RateHistory {
             quota: self.0.iter().map(|point| point.quota).collect(),
             campaigns,
         };
-        // Numbers and names: there is nothing that JSON could not say.
+        // Numbers and names only, which JSON can always represent.
         serde_json::to_string(&curves).unwrap_or_default()
     }
 }
 
-/// A curve is drawn: more digits are of no use, and half an hour of them is long.
+/// Rounds to tenths: a drawn curve shows no more, and half an hour of longer numbers is a lot of JSON.
 fn tenths(rate: f64) -> f64 {
     (rate * 10.0).round() / 10.0
 }

@@ -10,10 +10,10 @@ use super::auth::Credential;
 use super::client::{host, is_forwarded, is_loopback, origin};
 use super::error_response::ErrorResponse;
 
-/// Nothing but what is ours runs, is shown or is reached; nobody frames it.
+/// Content security policy: only the console's own scripts, styles, images and endpoints, and no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What goes with every answer.
+/// Security headers that every response carries.
 const HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -31,7 +31,8 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
 
 pub(super) const CSRF: &str = "x-tidegate-csrf";
 
-/// Every request comes through here.
+/// Middleware for every request: it refuses what must not reach a console without a token, and adds
+/// the security headers.
 pub(super) async fn screen_requests(
     State(app): State<Arc<App>>,
     request: Request,
@@ -54,8 +55,8 @@ pub(super) async fn screen_requests(
     response
 }
 
-/// Where nothing is asked of whoever comes, it must be this machine that comes: no page of another
-/// site whose name was pointed here, and nobody behind a proxy.
+/// A console without a token accepts requests from this machine only. The `Host` must be a loopback
+/// name, which defeats DNS rebinding; and no proxy may have forwarded the request.
 fn check_access_without_token(app: &App, request: &Request) -> Result<(), ErrorResponse> {
     if app.auth.needs_token() {
         return Ok(());
@@ -74,42 +75,44 @@ fn check_access_without_token(app: &App, request: &Request) -> Result<(), ErrorR
     }
 }
 
-/// What only somebody known gets. A browser's page is led to the login.
+/// Middleware for everything that needs a login. A browser that opens the page without one is
+/// redirected to the login page.
 pub(super) async fn require_credential(
     State(app): State<Arc<App>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(require_credential) = credential_of(&app, request.headers()) else {
+    let Some(credential) = credential_of(&app, request.headers()) else {
         return if request.uri().path() == "/" {
             Redirect::to("login").into_response()
         } else {
             ErrorResponse::unauthorized().into_response()
         };
     };
-    if let Err(error_response) = check_own_page(&app, &require_credential, &request) {
+    if let Err(error_response) = check_own_page(&app, &credential, &request) {
         return error_response.into_response();
     }
-    request.extensions_mut().insert(require_credential);
+    request.extensions_mut().insert(credential);
     next.run(request).await
 }
 
-/// Whether our own page asks for it. A link may lead to the page from anywhere.
+/// Refuses requests that another site's page caused. Only `/` is exempt, so that links from
+/// anywhere can lead to the page.
 fn check_own_page(
     app: &App,
-    require_credential: &Credential,
+    credential: &Credential,
     request: &Request,
 ) -> Result<(), ErrorResponse> {
     if request.uri().path() != "/" {
         check_same_origin(app, request.headers(), request.uri())?;
     }
     match *request.method() {
-        Method::POST => check_csrf(app, require_credential, request.headers()),
+        Method::POST => check_csrf(app, credential, request.headers()),
         _ => Ok(()),
     }
 }
 
-/// Who it is; none where nobody can tell.
+/// The credential that a request carries; none if it carries no valid one.
 fn credential_of(app: &App, headers: &HeaderMap) -> Option<Credential> {
     if !app.auth.needs_token() {
         return Some(Credential::Here);
@@ -128,24 +131,24 @@ fn credential_of(app: &App, headers: &HeaderMap) -> Option<Credential> {
     check_own_page.filter(|cookie| app.auth.is_session(cookie, now)).map(Credential::Cookie)
 }
 
-/// Whether our own page sent an action, and no other site's: it says what only our page can know.
+/// Checks the CSRF token of an action. Only our own page can read the token from `/api/session`.
 fn check_csrf(
     app: &App,
-    require_credential: &Credential,
+    credential: &Credential,
     headers: &HeaderMap,
 ) -> Result<(), ErrorResponse> {
-    if *require_credential == Credential::Bearer {
+    if *credential == Credential::Bearer {
         return Ok(());
     }
     let given = headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if app.auth.is_csrf(require_credential, given) {
+    if app.auth.is_csrf(credential, given) {
         return Ok(());
     }
     Err(ErrorResponse::csrf(format!("{CSRF} is not what /api/session says: reload the page")))
 }
 
-/// Whether a request comes from our own page, by what a browser says of it: its `Origin` and `Sec-Fetch-Site`, where there are any, are
-/// our own. Else another site's page could use up the streams of whoever looks at it.
+/// Compares `Origin` and `Sec-Fetch-Site`, if the browser sends them, with the console's own
+/// origin. Otherwise a page of another site could use up the streams of a visitor's address.
 pub(super) fn check_same_origin(
     app: &App,
     headers: &HeaderMap,

@@ -26,7 +26,7 @@ const MOST_PAUSE_S: u64 = 30 * 24 * 3_600;
 /// The longest id, in bytes: an identity is shorter.
 const MOST_ID: usize = 1_024;
 
-/// What is changed.
+/// A change that an operator asks for, by `action`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum SteerRequest {

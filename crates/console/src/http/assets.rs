@@ -33,7 +33,8 @@ async fn respond(name: &str, headers: &HeaderMap) -> Result<Response, ErrorRespo
     }
 }
 
-/// A file, or that it is the one the browser has: asked for every time, sent once.
+/// Sends a file with an `ETag`, or 304 if the browser has this version. Browsers ask every time
+/// (`no-cache`), so that a new version of the console is used at once.
 fn answer(file: &'static File<'static>, headers: &HeaderMap) -> Option<Response> {
     let kind = kind(file.path().extension()?.to_str()?)?;
     let hash = Sha256::digest(file.contents());
@@ -50,7 +51,7 @@ fn answer(file: &'static File<'static>, headers: &HeaderMap) -> Option<Response>
     Some(response)
 }
 
-/// What a page may be made of; a licence or a note beside it is not served.
+/// Content type by file extension; files of other kinds, such as licences, are not served.
 fn kind(extension: &str) -> Option<&'static str> {
     Some(match extension {
         "html" => "text/html; charset=utf-8",

@@ -15,18 +15,18 @@ use tokio::time::Instant;
 
 use crate::rate_limit::{BucketRate, ClientAddress, TokenBucket};
 
-/// How long a page stays logged in.
+/// Life time of a login.
 pub(super) const SESSION: Duration = Duration::from_hours(12);
 /// Tries to log in by an address: one a second, ten at once.
 const TRIES: (f64, u32) = (1.0, 10);
 /// Addresses whose tries are counted at most; beyond, none may try until one's bucket is full again.
 const TRIERS: usize = 10_000;
 
-/// What opens a console: 16 to 256 visible ASCII characters.
+/// The console's secret: 16 to 256 visible ASCII characters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
-/// A token that is none.
+/// The text is too short, too long, or has other characters.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
     "the token has {0} characters, or others than visible ASCII; allowed are 16 to 256 of those"
@@ -39,7 +39,7 @@ impl Token {
         Self(BASE64.encode(rand::random::<[u8; 32]>()))
     }
 
-    /// Its characters, for the link that logs in.
+    /// The secret itself, for the link that logs in.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -62,7 +62,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// How somebody showed that they may come.
+/// The way in which a request was authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Credential {
     /// Nothing is asked: the console is on loopback, without a token.
@@ -73,11 +73,13 @@ pub(super) enum Credential {
     Bearer,
 }
 
-/// What is asked of whoever comes. Everything is compared in constant time, by keyed hashes.
+/// Tokens, sessions and CSRF tokens. All comparisons are of keyed hashes in constant time, so that
+/// their duration reveals nothing.
 #[derive(Debug)]
 pub(super) struct Auth {
     token: Option<Token>,
-    /// Of the token, so that a login outlives a restart; else random.
+    /// The key of all hashes: derived from the token, so that logins survive a restart; random
+    /// without a token.
     key: [u8; 32],
     cookie: String,
     started: Instant,
@@ -93,7 +95,8 @@ impl Auth {
                 .finalize()
                 .into()
         });
-        // Cookies know no ports: two consoles of one host have each their own.
+        // Cookies do not depend on the port: with the port in its name, each console on a host has
+        // its own.
         let cookie = format!("tidegate-console-{port}");
         Self { token, key, cookie, started: Instant::now(), tries: Mutex::default() }
     }
@@ -120,12 +123,12 @@ impl Auth {
         self.tag(purpose, a).ct_eq(&self.tag(purpose, b)).into()
     }
 
-    /// Whether `given` is the token. None of a console that has none.
+    /// Whether `given` is the console's token; false if it has none.
     pub(super) fn is_token(&self, given: &str) -> bool {
         self.token.as_ref().is_some_and(|token| self.is_same("token", &token.0, given))
     }
 
-    /// Whether `address` may try to log in now; else in how many seconds.
+    /// Limits tries to log in by address; the error is the number of seconds to wait.
     pub(super) fn may_try(&self, address: ClientAddress) -> Result<(), u64> {
         let now = Monotonic::from_origin(self.started.elapsed());
         let allowance = BucketRate::new(TRIES.0, TRIES.1).map_err(|_| 1_u64)?;
@@ -148,7 +151,7 @@ impl Auth {
         format!("{until}.{tag}")
     }
 
-    /// Whether a cookie is one of ours, and still good.
+    /// Whether a cookie is a session that we issued and that has not expired.
     pub(super) fn is_session(&self, cookie: &str, now: u64) -> bool {
         let until = cookie.split_once('.').and_then(|(until, _)| until.parse::<u64>().ok());
         until.is_some_and(|until| {
@@ -156,9 +159,9 @@ impl Auth {
         })
     }
 
-    /// What a page must say with each action: no other site's can read it.
-    pub(super) fn csrf(&self, require_credential: &Credential) -> String {
-        let of = match require_credential {
+    /// The CSRF token that belongs to a credential. Scripts of other sites cannot read it.
+    pub(super) fn csrf(&self, credential: &Credential) -> String {
+        let of = match credential {
             Credential::Here => "here",
             Credential::Cookie(cookie) => cookie,
             Credential::Bearer => "bearer",
@@ -166,8 +169,8 @@ impl Auth {
         BASE64.encode(self.tag("csrf", of))
     }
 
-    pub(super) fn is_csrf(&self, require_credential: &Credential, given: &str) -> bool {
-        self.is_same("compare", &self.csrf(require_credential), given)
+    pub(super) fn is_csrf(&self, credential: &Credential, given: &str) -> bool {
+        self.is_same("compare", &self.csrf(credential), given)
     }
 }
 

@@ -2,20 +2,20 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, Uri, header};
 
-/// Who a connection comes from.
+/// Remote address of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) SocketAddr);
 
-/// What a proxy adds to what it forwards.
+/// Headers that show that a proxy forwarded the request.
 const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
 
-/// Whether a proxy forwarded this.
 pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
     FORWARDED.iter().any(|name| headers.contains_key(*name))
 }
 
-/// The client's address: the peer's, unless that is a proxy whose word counts; then the last of
-/// `X-Forwarded-For` that is none of these.
+/// The client's address. It is the peer's, unless the peer is a trusted proxy: then it is the last
+/// address in
+/// `X-Forwarded-For` that is no trusted proxy, because a client can put anything before it.
 pub(super) fn address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpAddr]) -> IpAddr {
     let is_trusted = |ip: &IpAddr| trusted.contains(&ip.to_canonical());
     if !is_trusted(&peer) {
@@ -34,7 +34,7 @@ pub(super) fn host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     named.map(str::to_owned).or_else(|| uri.authority().map(ToString::to_string))
 }
 
-/// Whether a host's name means this machine, whatever a name server says.
+/// Whether a host name always means this machine; names that only DNS resolves to it do not count.
 pub(super) fn is_loopback(host: &str) -> bool {
     let Ok(authority) = host.parse::<axum::http::uri::Authority>() else { return false };
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
@@ -42,14 +42,14 @@ pub(super) fn is_loopback(host: &str) -> bool {
         || name.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// Scheme, host and port of a URL, as `Origin` has them; none of what is no such URL.
+/// Scheme, host and port of an http or https URL, in the form of the header `Origin`.
 pub(super) fn origin(url: &str) -> Option<String> {
     let uri: Uri = url.parse().ok()?;
     let scheme = uri.scheme_str().filter(|scheme| ["http", "https"].contains(scheme))?;
     Some(format!("{scheme}://{}", uri.authority()?.as_str().to_ascii_lowercase()))
 }
 
-/// The origin of a URL that is the root of a host; none of any other.
+/// The origin of a URL without path and query; none for any other URL.
 pub(super) fn root(url: &str) -> Option<String> {
     let uri: Uri = url.parse().ok()?;
     let is_root = ["", "/"].contains(&uri.path()) && uri.query().is_none();

@@ -8,7 +8,7 @@ use tidegate_operate::dead::ReplayError;
 use tidegate_operate::format::in_full;
 use tidegate_operate::steer::SteerError;
 
-/// Why something was not done, as JSON.
+/// An error as JSON, with its HTTP status.
 #[derive(Debug, Serialize)]
 pub(super) struct ErrorResponse {
     #[serde(skip)]
@@ -25,7 +25,7 @@ impl ErrorResponse {
         Self { status, retry_after_s: None, error: error.into(), code, field: None }
     }
 
-    /// What was sent says what is not allowed.
+    /// A member of the request is not valid.
     pub(super) fn input(field: &'static str, error: impl Into<String>) -> Self {
         let field = Some(field);
         Self { field, ..Self::new(StatusCode::BAD_REQUEST, "input", error) }

@@ -15,11 +15,11 @@ use super::error_response::ErrorResponse;
 use crate::rate_limit::{ClientAddress, TooManyStreams};
 use crate::stream::Frame;
 
-/// When a client that lost its stream comes back.
+/// SSE's `retry`: how long a client waits before it reconnects.
 const RETRY: Duration = Duration::from_secs(2);
-/// When one that was refused may try again, seconds.
+/// `Retry-After` of a refused stream, in seconds.
 const REFUSED_FOR_S: u64 = 5;
-/// A comment as often as this keeps proxies from closing a stream that has nothing to say.
+/// Interval of SSE comments, which keep proxies from closing a quiet stream.
 const HEARTBEAT: Duration = Duration::from_secs(25);
 
 #[derive(Debug, Deserialize)]
@@ -28,7 +28,7 @@ pub(super) struct EventsQuery {
     last_event_id: Option<String>,
 }
 
-/// A stream.
+/// Opens an event stream (SSE) for a page.
 pub(super) async fn events(
     State(app): State<Arc<App>>,
     Extension(Peer(peer)): Extension<Peer>,

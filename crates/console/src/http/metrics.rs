@@ -21,7 +21,7 @@ use crate::rate_limit::{EmptyBucket, TooManyStreams};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What stands now, for Prometheus.
+/// Current values in the OpenMetrics format.
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ErrorResponse> {
     let mut registry = Registry::with_prefix("tidegate");
     registry.register_collector(Box::new(StackCollector(Arc::clone(&app))));
@@ -33,7 +33,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Err
     Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], encoded).into_response())
 }
 
-/// Everything is kept elsewhere: it is read at each scrape, and nothing is counted twice.
+/// Reads all values from the engine's state at each scrape, so that nothing is counted in two places.
 #[derive(Debug)]
 struct StackCollector(Arc<App>);
 
@@ -45,7 +45,7 @@ impl Collector for StackCollector {
     }
 }
 
-/// Writes metrics of one value, or of one a label.
+/// Writes metrics with a single value, or with one value for each label.
 struct MetricsWriter<'a, 'b>(&'a mut DescriptorEncoder<'b>);
 
 impl MetricsWriter<'_, '_> {
@@ -242,7 +242,7 @@ fn regulator(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
     sums(status, writer)
 }
 
-/// Sums since the ledger began.
+/// Counters since the ledger was created.
 fn sums(
     status: &tidegate_operate::status::Status,
     writer: &mut MetricsWriter<'_, '_>,

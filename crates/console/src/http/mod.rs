@@ -30,14 +30,13 @@ use auth::Auth;
 /// An action is a few lines.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// Who may come, and how.
+/// Who may use the console, and under which addresses it is reached.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Where the console listens.
     pub listen: SocketAddr,
-    /// What opens it; none only on loopback.
+    /// The secret that requests must show; none is allowed on loopback only.
     pub token: Option<Token>,
-    /// How pages reach it through a proxy, such as `https://mail.example`: the root of a host.
+    /// The console's address behind a proxy, such as `https://mail.example`: a host without a path.
     pub public_url: Option<String>,
     /// Proxies whose word on a client's address counts.
     pub trusted_proxies: Vec<IpAddr>,
@@ -49,7 +48,7 @@ pub enum AccessError {
     /// Others can reach it, and nothing is asked of them.
     #[error("{0} can be reached from other machines: a console there needs a token")]
     NoToken(SocketAddr),
-    /// The public URL is none.
+    /// It is not http or https, or it has a path.
     #[error(
         "the public URL is {0:?}; allowed is http:// or https:// and a host, without a path, such as https://mail.example"
     )]
@@ -72,25 +71,20 @@ impl Access {
     }
 }
 
-/// What a page is told of the console it is on.
+/// Facts about the console that every page shows.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// The stack.
     pub stack: String,
-    /// Its region.
     pub region: String,
-    /// Whether it runs on this machine.
     pub is_local: bool,
-    /// Who runs the console.
     pub operator: String,
-    /// Whether addresses of recipients are shown.
     pub shows_addresses: bool,
 }
 
-/// What tells the time; the console's pages outlive no clock of a task's own.
+/// A clock that handlers may call from any task.
 pub type ClockFn = Box<dyn Fn() -> EpochMillis + Send + Sync>;
 
-/// What every handler has.
+/// The state that all handlers share.
 pub struct App {
     shared: EngineHandle,
     access: Access,
@@ -121,13 +115,12 @@ impl App {
         Ok(Arc::new(Self { shared, access, about, auth, now }))
     }
 
-    /// Seconds since 1970.
     fn seconds(&self) -> u64 {
         (self.now)().as_millis() / 1_000
     }
 }
 
-/// All there is.
+/// All routes, those that need a login behind the middleware `require_credential`.
 pub fn router(app: &Arc<App>) -> Router {
     let guarded = Router::new()
         .route("/", get(assets::index))

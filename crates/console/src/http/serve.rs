@@ -17,17 +17,18 @@ use super::client::Peer;
 use super::{App, router};
 use crate::stream::StreamRegistry;
 
-/// What the kernel holds for a client that does not read.
+/// Size of the kernel's send buffer of a connection, which bounds what a client that does not read
+/// can occupy.
 const SOCKET_BUFFER: u32 = 64 * 1024;
-/// What we hold for it beside its queue: hyper's own buffers.
+/// Size of hyper's buffers of a connection, which come on top of its queue of events.
 const WRITE_BUFFER: usize = 64 * 1024;
-/// How long a request's head may take.
+/// Longest time for a request's headers to arrive.
 const HEAD: Duration = Duration::from_secs(10);
 /// An HTTP/2 connection is asked whether it is still there.
 const PING: Duration = Duration::from_secs(25);
-/// Connections beside the streams.
+/// Number of connections that are allowed on top of the streams.
 const OTHERS: usize = 256;
-/// How long connections have to end by themselves.
+/// How long connections have to end by themselves after `stop`.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Listens at `address`, with small send buffers, which the connections inherit.
@@ -58,7 +59,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
         let (connection, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Too many open files, most often: some are closed in a moment.
+                // Most often too many open files: some are closed in a moment.
                 tracing::warn!(%error, "no connection is accepted");
                 sleep(Duration::from_millis(50)).await;
                 continue;
@@ -73,7 +74,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
         let connection = builder.serve_connection(TokioIo::new(connection), service).into_owned();
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
-            // A client that goes is no error of ours.
+            // Errors of a connection concern its client only.
             let _ = connection.await;
             drop(place);
         });

@@ -14,10 +14,10 @@ use super::client::{Peer, address};
 use super::error_response::ErrorResponse;
 use crate::rate_limit::ClientAddress;
 
-/// Where a page is, and what it must say with each action.
+/// Tells a page about the console, and gives it the CSRF token for its actions.
 pub(super) async fn session(
     State(app): State<Arc<App>>,
-    Extension(require_credential): Extension<Credential>,
+    Extension(credential): Extension<Credential>,
 ) -> Json<serde_json::Value> {
     let about = &app.about;
     Json(json!({
@@ -26,7 +26,7 @@ pub(super) async fn session(
         "local": about.is_local,
         "operator": about.operator,
         "addresses_shown": about.shows_addresses,
-        "csrf": app.auth.csrf(&require_credential),
+        "csrf": app.auth.csrf(&credential),
         "token_required": app.auth.needs_token(),
         "version": env!("CARGO_PKG_VERSION"),
     }))
@@ -38,7 +38,7 @@ pub(super) struct LoginBody {
     token: String,
 }
 
-/// The token for a cookie.
+/// Exchanges the token for a session cookie.
 pub(super) async fn login(
     State(app): State<Arc<App>>,
     Extension(Peer(peer)): Extension<Peer>,
@@ -73,7 +73,8 @@ pub(super) async fn logout(
     Ok(set(&app, "", 0))
 }
 
-/// No script reads it, and no other site's page sends it.
+/// Sets the session cookie, `HttpOnly` and `SameSite=Strict`: no script can read it, and a browser
+/// does not send it with requests of other sites.
 fn set(app: &App, value: &str, seconds: u64) -> Response {
     let is_https = app.access.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
     let secure = if is_https { "; Secure" } else { "" };

@@ -6,13 +6,13 @@ use tidegate_delivery::ports::Monotonic;
 
 use super::bucket::{BucketRate, TokenBucket};
 
-/// A stream that does not come for its token within so long has its place given away.
+/// A stream that does not take its token within this time loses its place in the line.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often addresses that nobody uses any more are looked for.
+/// The interval at which addresses without streams are removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
-/// Whose streams are counted together: an IPv4 address, or the /64 that an IPv6 one lies in, which is
-/// what a single customer is given.
+/// The unit in which streams are counted: an IPv4 address, or the /64 network of an IPv6 address,
+/// since providers give a /64 to a single customer.
 ///
 /// ```
 /// use tidegate_console::rate_limit::ClientAddress;
@@ -38,12 +38,12 @@ impl ClientAddress {
     }
 }
 
-/// Why no stream is opened.
+/// Reasons for which a stream is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TooManyStreams {
     /// The address has as many as it may.
     OfAddress,
-    /// The console has.
+    /// The console has as many streams as it may have.
     OfAll,
 }
 
@@ -51,7 +51,7 @@ pub enum TooManyStreams {
 #[derive(Clone, Copy, Debug)]
 struct WaitingStream {
     stream: u64,
-    /// When its token is there, if nobody before it leaves.
+    /// The time at which its token is ready if no stream before it leaves the line.
     due: Monotonic,
 }
 
@@ -59,11 +59,11 @@ struct WaitingStream {
 struct AddressState {
     bucket: TokenBucket,
     streams: usize,
-    /// In the order in which they came: each has the next token that comes after those before it.
+    /// In the order of arrival: the first gets the next token.
     line: VecDeque<WaitingStream>,
 }
 
-/// The client addresses that have streams, or lately had.
+/// Counts and token buckets of the client addresses that have streams or had some recently.
 #[derive(Debug)]
 pub struct AddressLimits {
     allowance: BucketRate,
@@ -75,7 +75,7 @@ pub struct AddressLimits {
 }
 
 impl AddressLimits {
-    /// None yet. Each may have `most_of_one` streams, all together `most_of_all`.
+    /// No addresses yet. Each may have `most_of_one` streams, and all together `most_of_all`.
     pub const fn new(allowance: BucketRate, most_of_one: usize, most_of_all: usize) -> Self {
         Self {
             allowance,
@@ -107,7 +107,7 @@ impl AddressLimits {
         Ok(())
     }
 
-    /// Counts a stream of `address` no more.
+    /// Removes a stream of `address` from the counts and from its line.
     pub fn close(&mut self, address: ClientAddress, stream: u64) {
         if let Some(entry) = self.entries.get_mut(&address) {
             entry.streams = entry.streams.saturating_sub(1);
@@ -116,7 +116,7 @@ impl AddressLimits {
         }
     }
 
-    /// Forgets addresses without a stream whose bucket is full: one that comes anew has the same.
+    /// Removes addresses that have no stream and a full bucket: a new entry would be equal.
     fn sweep(&mut self, now: Monotonic) {
         if now.saturating_since(self.swept_at) >= SWEEP_EVERY {
             self.swept_at = now;
@@ -124,18 +124,21 @@ impl AddressLimits {
         }
     }
 
-    /// How many addresses are known.
     pub fn known(&self) -> usize {
         self.entries.len()
     }
 
-    /// A token of `own` and one of the address's for an event of `stream`.
+    /// Takes a token of `own` and one of the address's bucket for an event of `stream`.
     ///
-    /// A stream whose address has none waits in line, so that none of an address's streams starves; one
-    /// that does not come for its token loses its place, and costs the others nothing but the wait.
+    /// If the address has no token, its streams wait in line, so that none of them starves. The stream
+    /// with n others before it gets the token that is ready after theirs: it may ask again when
+    /// n + 1 tokens are ready. With three streams waiting and one token every 100 ms, they get theirs
+    /// after 100, 200 and 300 ms. A stream that does not come for its token within a second is removed
+    /// from the line; the others have lost only that wait.
     ///
     /// # Errors
-    /// Nothing was taken of either; when to ask again, and which of the two was empty.
+    /// Nothing was taken from either bucket. The error tells when to ask again, and which bucket was
+    /// empty.
     pub fn take(
         &mut self,
         address: ClientAddress,
@@ -171,11 +174,11 @@ impl AddressLimits {
     }
 }
 
-/// Which bucket had no token.
+/// The bucket that had no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EmptyBucket {
-    /// The stream's own.
+    /// The bucket of the stream.
     Stream,
-    /// The address's.
+    /// The bucket of the client address.
     Address,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tidegate_delivery::ports::Monotonic;
 
-/// What a bucket is filled with: events a second, and how many it holds.
+/// Rate and burst of a token bucket: events a second, and the number of tokens that it holds.
 ///
 /// ```
 /// use tidegate_console::rate_limit::BucketRate;
@@ -15,9 +15,8 @@ use tidegate_delivery::ports::Monotonic;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketRate {
-    /// What a token takes to come.
+    /// Time between two tokens.
     period: Duration,
-    /// How many tokens there are at most.
     burst: u32,
 }
 
@@ -40,12 +39,10 @@ impl BucketRate {
         Err(InvalidBucketRate(format!("{per_second}/s:{burst}")))
     }
 
-    /// How many tokens there are at most.
     pub const fn burst(self) -> u32 {
         self.burst
     }
 
-    /// How long a token takes to come.
     pub const fn period(self) -> Duration {
         self.period
     }
@@ -63,8 +60,14 @@ impl FromStr for BucketRate {
     }
 }
 
-/// A bucket, as the instant at which it is full: virtual scheduling, as ATM's generic cell rate
-/// algorithm (ITU-T I.371) has it. In any stretch of time d it grants at most burst + d / period.
+/// A token bucket, stored as one instant: when it will be full again. This is virtual scheduling, the
+/// generic cell rate algorithm (GCRA) of ITU-T I.371. In any time d it grants at most
+/// burst + d / period tokens.
+///
+/// An example with `2/s:3`, that is a period of 500 ms and a burst of 3. The bucket is full at 0 s.
+/// Each token moves `full_at` by one period: after three tokens it is 1.5 s, and the bucket is empty.
+/// The next token is ready at `full_at` + 1 period - 3 periods = 0.5 s. After a pause until 10 s the
+/// bucket is not fuller than full: `full_at` moves from `now`, not from 1.5 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     allowance: BucketRate,
@@ -72,28 +75,28 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket.
     pub const fn full(allowance: BucketRate, now: Monotonic) -> Self {
         Self { allowance, full_at: now }
     }
 
-    /// From when on there are `tokens`; of more than it holds, when as many could have been taken one
-    /// by one.
+    /// The time from which `tokens` can be taken. For more than the bucket holds it is the time at which
+    /// the last could be taken if they were taken one by one.
     pub fn ready_at(&self, tokens: u32) -> Monotonic {
         let BucketRate { period, burst } = self.allowance;
         let missing = self.full_at + period.saturating_mul(tokens);
         missing.before(period.saturating_mul(burst))
     }
 
-    /// Whether nothing is missing: then it is the same as a new one.
+    /// Whether the bucket is full: it is then equal to a new one, and can be dropped.
     pub fn is_full(&self, now: Monotonic) -> bool {
         self.full_at <= now
     }
 
-    /// Takes a token, where there is one.
+    /// Takes a token if one is ready, and tells whether it did.
     pub fn take(&mut self, now: Monotonic) -> bool {
         let is_there = self.ready_at(1) <= now;
         if is_there {
+            // A bucket that has been full for long must not grant more than its burst.
             self.full_at = self.full_at.max(now) + self.allowance.period;
         }
         is_there

@@ -1,8 +1,9 @@
-//! How fast events go out: a token bucket a stream, and one a client address over all its streams.
+//! Limits the rate of events with two token buckets: one of the stream, and one of the client
+//! address for all its streams.
 //!
-//! Both must grant an event, and neither gives anything away where the other refuses: the two are
-//! looked at first and taken from together. Nothing runs in the background: a bucket is one instant,
-//! that at which it is full again, and what is in it follows from the time that has passed.
+//! An event needs a token of both buckets. Both are checked before either is taken from, so that no
+//! token is lost when only one of them has one. No task runs in the background: a bucket is stored as
+//! the instant at which it is full again, and its level follows from the time that has passed.
 
 mod addresses;
 mod bucket;

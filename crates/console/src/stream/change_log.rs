@@ -5,27 +5,27 @@ use std::sync::Arc;
 
 use crate::event::StateChange;
 
-/// How many changes are kept.
+/// The number of newest changes that are kept in memory.
 pub(crate) const MAX_CHANGES: usize = 1_000;
 
-/// A change, and its words on the wire.
+/// A change in the log, and its JSON for the streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedChange {
-    /// The change.
     pub change: StateChange,
-    /// As JSON, on one line.
+    /// The change as JSON on one line, serialised once for all streams.
     pub json: Arc<str>,
 }
 
 impl From<StateChange> for RecordedChange {
     fn from(change: StateChange) -> Self {
-        // It holds text and numbers: there is nothing that JSON could not say.
+        // It holds text and numbers only, which JSON can always represent.
         let json = serde_json::to_string(&change).unwrap_or_default().into();
         Self { change, json }
     }
 }
 
-/// Up to where a client knows the changes, as an event's `id` says it: of which history, and the place.
+/// The position up to which a client knows the changes. It is the `id` of an SSE event, which a
+/// browser sends back when it reconnects.
 ///
 /// ```
 /// use tidegate_console::stream::Cursor;
@@ -36,9 +36,9 @@ impl From<StateChange> for RecordedChange {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// Which history: another console's numbers mean nothing here.
+    /// Name of the change log: sequence numbers of another log mean nothing here.
     pub history: String,
-    /// All changes up to here are known.
+    /// The client knows all changes up to this sequence number.
     pub seq: u64,
 }
 
@@ -57,16 +57,16 @@ impl FromStr for Cursor {
     }
 }
 
-/// Changes that a client cannot be told any more.
+/// Changes that are missing for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gap {
-    /// So many.
+    /// The number of changes that are not kept any more.
     Missed(u64),
-    /// Nobody knows how many: the client comes from another history.
+    /// An unknown number: the client's cursor is of another log.
     Unknown,
 }
 
-/// The newest changes, in their order.
+/// The newest changes, in order, with consecutive sequence numbers.
 #[derive(Clone, Debug)]
 pub struct ChangeLog {
     name: String,
@@ -76,8 +76,8 @@ pub struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// A history of this name, with the changes that are known of it, the oldest first; of more than
-    /// are kept, the newest.
+    /// A log of this name with the changes that were saved, the oldest first. If there are more than the
+    /// log keeps, the newest are used.
     pub fn new(name: String, changes: Vec<StateChange>) -> Self {
         Self::with_capacity(name, changes, MAX_CHANGES)
     }
@@ -89,17 +89,17 @@ impl ChangeLog {
         Self { name, kept: kept.collect(), next, most }
     }
 
-    /// Its name.
+    /// The log's random name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The place of the newest change; 0 where there was none.
+    /// Sequence number of the newest change; 0 if there is none.
     pub const fn last(&self) -> u64 {
         self.next - 1
     }
 
-    /// Keeps a change, and gives it its place.
+    /// Appends a change and assigns its sequence number.
     pub fn append(&mut self, change: StateChange) -> Arc<RecordedChange> {
         let kept = Arc::new(RecordedChange::from(StateChange { seq: self.next, ..change }));
         self.next += 1;
@@ -110,12 +110,12 @@ impl ChangeLog {
         kept
     }
 
-    /// All that are kept, the oldest first.
+    /// The changes that are kept, the oldest first.
     pub fn all(&self) -> impl DoubleEndedIterator<Item = &Arc<RecordedChange>> + ExactSizeIterator {
         self.kept.iter()
     }
 
-    /// What came after `cursor`, and what of it is not kept any more.
+    /// The changes after `cursor`; and the gap, if some of them are not kept any more.
     pub fn after(&self, cursor: &Cursor) -> (Vec<Arc<RecordedChange>>, Option<Gap>) {
         if cursor.history != self.name || cursor.seq > self.last() {
             return (Vec::new(), Some(Gap::Unknown));

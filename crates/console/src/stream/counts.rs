@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::rate_limit::{EmptyBucket, TooManyStreams};
 
-/// What the streams came to since the console began.
+/// Counters of all streams since the console started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Events that went out, by name; each took a token of its stream's bucket and one of its address's.
@@ -12,15 +12,14 @@ pub struct Counts {
     pub dropped: BTreeMap<&'static str, u64>,
     /// Events that had to wait for a token, by the bucket that had none.
     pub empty: BTreeMap<EmptyBucket, u64>,
-    /// Streams that were opened.
     pub opened: u64,
-    /// Of them, those that came back, with the last id they knew.
+    /// Streams that were opened with a cursor, because the client reconnected.
     pub reconnects: u64,
-    /// Changes that a stream which came back was told.
+    /// Changes that were sent again to clients that reconnected.
     pub replayed: u64,
-    /// How often a stream was told that changes are missing.
+    /// Number of times that a stream was told of missing changes.
     pub gaps: u64,
-    /// Streams that were not opened.
+    /// Streams that were refused, by reason.
     pub refused: BTreeMap<TooManyStreams, u64>,
 }
 
@@ -29,7 +28,7 @@ impl Counts {
         *counts.entry(key).or_default() += 1;
     }
 
-    /// Tokens taken: of the streams' buckets together, and as many of the addresses'.
+    /// Number of tokens taken from the streams' buckets; the addresses' buckets gave as many.
     pub fn tokens(&self) -> u64 {
         self.sent.values().sum()
     }

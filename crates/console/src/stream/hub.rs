@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use super::registry::{StreamRegistry, StreamStep};
 use crate::rate_limit::{ClientAddress, TooManyStreams};
 
-/// The switchboard, shared by all connections; wakes the streams that have something to send.
+/// Shares the registry among all connections, and wakes their streams when something changes.
 #[derive(Debug)]
 pub struct Hub {
     started: Instant,
     inner: Mutex<HubState>,
-    /// A stream was opened: one waits for it to look at once, others to begin.
+    /// Notified when a stream is opened: the engine then looks at once.
     opened: Notify,
     watched: Notify,
 }
@@ -28,7 +28,7 @@ struct HubState {
 }
 
 impl Hub {
-    /// Around a switchboard whose time begins now.
+    /// Wraps a registry, whose time begins now.
     pub fn new(registry: StreamRegistry) -> Self {
         let inner = Mutex::new(HubState { registry, wakers: BTreeMap::new() });
         Self { started: Instant::now(), inner, opened: Notify::new(), watched: Notify::new() }
@@ -39,16 +39,16 @@ impl Hub {
     }
 
     fn lock(&self) -> MutexGuard<'_, HubState> {
-        // No step leaves it half done: what a panic leaves is as good as before.
+        // No step leaves the registry half changed, so it can be used after a panic, too.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the switchboard.
+    /// Reads the registry under its lock.
     pub fn look<T>(&self, look: impl FnOnce(&StreamRegistry) -> T) -> T {
         look(&self.lock().registry)
     }
 
-    /// Changes the switchboard, and wakes every stream.
+    /// Changes the registry under its lock, and wakes all streams.
     pub fn change<T>(&self, change: impl FnOnce(&mut StreamRegistry) -> T) -> T {
         let mut inner = self.lock();
         let changed = change(&mut inner.registry);
@@ -58,7 +58,7 @@ impl Hub {
         changed
     }
 
-    /// Waits until a stream is opened; one that was since the last wait counts.
+    /// Waits until a stream is opened; one that was opened since the last wait counts.
     pub async fn opened(&self) {
         self.opened.notified().await;
     }
@@ -74,7 +74,7 @@ impl Hub {
         }
     }
 
-    /// Opens a stream, which is open until what this gives is dropped.
+    /// Opens a stream; dropping the subscription closes it.
     ///
     /// # Errors
     /// [`TooManyStreams`].
@@ -91,12 +91,12 @@ impl Hub {
     }
 }
 
-/// An open stream.
+/// An open stream of events; dropping it closes the stream.
 #[derive(Debug)]
 pub struct Subscription {
     hub: Arc<Hub>,
     id: u64,
-    /// When what waits for a token may go.
+    /// Wakes the stream when its next token is ready.
     wake: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
 }
 
@@ -123,7 +123,8 @@ impl futures_util::Stream for Subscription {
                 this.wake = None;
                 return Poll::Pending;
             };
-            // A timer counts whole milliseconds, and is never early.
+            // Tokio's timers have a resolution of a millisecond; one more keeps this one from being
+            // early.
             let until = this.hub.started + at.since_origin() + Duration::from_millis(1);
             let wake = this.wake.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
             if wake.deadline() != until {

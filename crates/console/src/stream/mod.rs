@@ -1,4 +1,4 @@
-//! The streams: what each still has to be told, and what goes out now.
+//! The event streams: which events wait for each, and which is sent next.
 
 mod change_log;
 mod counts;

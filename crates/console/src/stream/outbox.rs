@@ -4,48 +4,49 @@ use std::sync::Arc;
 use super::change_log::{Gap, RecordedChange};
 use crate::event::{ChangeKind, Telemetry};
 
-/// How many changes wait for a stream at most.
+/// The number of changes that may wait for one stream.
 pub const QUEUE: usize = 200;
 
-/// What a stream still has to be told. It is as large as [`QUEUE`] changes at most, whatever its client
-/// does: telemetry waits as a mark alone, and is put into words when it goes.
+/// The events that wait for one stream. Its size is bounded by [`QUEUE`] however slow the client
+/// is: telemetry waits as a flag only, and is read from the registry when it is sent.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
-    /// By weight, then by place.
+    /// By importance, then by sequence number.
     changes: BTreeMap<(ChangeKind, u64), Arc<RecordedChange>>,
-    /// Up to here it was told of changes, or still will be.
+    /// Sequence number of the newest change that was pushed.
     heard: u64,
-    /// Changes that it cannot be told any more, and has not been told of.
+    /// Changes that were dropped, and of which the client has not been told yet.
     gap: Option<Gap>,
-    /// Before the first of these.
+    /// Sequence number before the first missing change.
     known_before_gap: u64,
     /// The whole state, which comes first.
     state: bool,
     telemetry: [bool; Telemetry::ALL.len()],
 }
 
-/// What goes next.
+/// The next event of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextItem {
-    /// The whole state.
+    /// The whole state, which a new stream gets first.
     State,
-    /// That changes are missing.
+    /// Some changes are missing.
     Gap(Gap),
-    /// A change.
+    /// One change.
     Change(Arc<RecordedChange>),
-    /// The newest of these.
+    /// The newest value of this kind.
     Telemetry(Telemetry),
 }
 
 impl Outbox {
-    /// Of a stream that is new, whose client knows every change up to `known` but for those in a gap: the
-    /// whole state first.
+    /// An outbox for a new stream. Its client knows every change up to `known`, except those in the
+    /// gap; it gets the whole state first.
     pub fn opened(known: u64, gap: Option<Gap>) -> Self {
         Self { heard: known, gap, known_before_gap: known, state: true, ..Self::default() }
     }
 
-    /// Has a change wait; where too many do, one of the least weight is given up for it, the oldest
-    /// of them, since newer ones say more of what stands. That one is returned.
+    /// Queues a change. If more than [`QUEUE`] then wait, the oldest change of the least important kind
+    /// is dropped and returned: newer ones tell more about the present state. The client is told of the
+    /// gap.
     pub fn push(&mut self, kept: Arc<RecordedChange>) -> Option<Arc<RecordedChange>> {
         self.heard = self.heard.max(kept.change.seq);
         self.changes.insert((kept.change.kind, kept.change.seq), kept);
@@ -64,14 +65,14 @@ impl Outbox {
         self.changes.remove(&oldest)
     }
 
-    /// Marks telemetry as to be told: whether an older one waited, which nobody is told any more.
+    /// Flags telemetry as changed. It returns whether an older value was still waiting: that one is never
+    /// sent.
     pub fn mark(&mut self, telemetry: Telemetry) -> bool {
-        // The whole state tells it too.
+        // The whole state contains it, too.
         let marked = self.telemetry.get_mut(telemetry.index()).filter(|_| !self.state);
         marked.is_some_and(|marked| std::mem::replace(marked, true))
     }
 
-    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         !self.state
             && self.gap.is_none()
@@ -79,15 +80,15 @@ impl Outbox {
             && !self.telemetry.contains(&true)
     }
 
-    /// How many changes wait.
     pub fn waiting(&self) -> usize {
         self.changes.len()
     }
 
-    /// Up to where the client knows every change once it has what was taken so far: before the oldest
-    /// that still waits, or of which it must be told that it is missing. Weightier ones may have overtaken
-    /// it, and come twice after a reconnection. None where the client must first be told that nobody knows
-    /// what it missed: until then it goes by what it knew elsewhere.
+    /// The sequence number up to which the client knows every change, once it has received what was
+    /// taken so far. It lies before the oldest change that waits or is missing; a more important
+    /// change may have overtaken that one, and is then sent twice after a reconnection. None while
+    /// an unknown number of changes is missing and the client has not been told: its old cursor
+    /// then stays valid.
     pub fn known(&self) -> Option<u64> {
         let oldest = self.changes.keys().map(|(_, seq)| seq.saturating_sub(1)).min();
         let known = oldest.map_or(self.heard, |before| before.min(self.heard));
@@ -98,7 +99,7 @@ impl Outbox {
         }
     }
 
-    /// Takes what goes next.
+    /// Takes the next event: the state, then gaps, changes by importance, and telemetry.
     pub fn take(&mut self) -> Option<NextItem> {
         if std::mem::take(&mut self.state) {
             return Some(NextItem::State);

@@ -11,13 +11,13 @@ use crate::rate_limit::{
     AddressLimits, BucketRate, ClientAddress, EmptyBucket, TokenBucket, TooManyStreams,
 };
 
-/// How many of the newest changes the whole state shows.
+/// The number of newest changes that are part of the whole state.
 const RECENT: usize = 50;
 
-/// How fast, and how many.
+/// Limits for the rate and for the number of streams.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamLimits {
-    /// Events of a stream.
+    /// Rate of one stream.
     pub stream: BucketRate,
     /// Events of a client address, over all its streams.
     pub address: BucketRate,
@@ -27,29 +27,29 @@ pub struct StreamLimits {
     pub streams: usize,
 }
 
-/// An event as it goes out.
+/// An event in the form in which it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its name.
+    /// Name of the SSE event.
     pub event: &'static str,
-    /// Up to where its client knows every change then; none of telemetry.
+    /// Cursor after this event; none for telemetry.
     pub id: Option<String>,
-    /// Whether it is its stream's first: it says when to come back.
+    /// Whether it is the first event of its stream, which carries SSE's `retry`.
     pub is_first: bool,
-    /// What it says: JSON on one line.
+    /// JSON on one line.
     pub data: Arc<str>,
 }
 
-/// What a stream does next.
+/// The next step of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamStep {
-    /// Sends this.
+    /// Send this event.
     Frame(Frame),
-    /// Asks again then: something waits for a token.
+    /// Ask again at this time: the next event waits for a token.
     At(Monotonic),
-    /// Waits until there is something.
+    /// Wait until something is published.
     Nothing,
-    /// Ends.
+    /// The console ends: close the stream.
     Closed,
 }
 
@@ -58,18 +58,19 @@ struct OpenStream {
     address: ClientAddress,
     own: TokenBucket,
     outbox: Outbox,
-    /// Whose tokens what goes next waits for, so that each wait counts once.
+    /// The bucket that the next event waits for, so that each wait is counted once.
     waits: Option<EmptyBucket>,
 }
 
-/// All streams, what was last said, and what each still has to be told. Time is an argument.
+/// All open streams, the newest telemetry, the change log, and an outbox for each stream. It holds
+/// no clock: `now` is an argument.
 #[derive(Debug)]
 pub struct StreamRegistry {
     limits: StreamLimits,
     history: ChangeLog,
-    /// JSON of each kind of telemetry, by its index; empty until there is some.
+    /// The newest JSON of each kind of telemetry, by index; none until the first is published.
     latest: [Option<Arc<str>>; Telemetry::ALL.len()],
-    /// What the whole state has beside it: the curves so far.
+    /// The curves of the last half hour, which are part of the whole state only.
     series: Arc<str>,
     addresses: AddressLimits,
     streams: BTreeMap<u64, OpenStream>,
@@ -79,7 +80,6 @@ pub struct StreamRegistry {
 }
 
 impl StreamRegistry {
-    /// Without a stream.
     pub fn new(limits: StreamLimits, history: ChangeLog) -> Self {
         Self {
             limits,
@@ -98,8 +98,7 @@ impl StreamRegistry {
         }
     }
 
-    /// Opens a stream of `address`; `last` is what its client says of where it was, where it was here
-    /// before.
+    /// Opens a stream for `address`. `last` is the cursor that a client sends when it reconnects.
     ///
     /// # Errors
     /// [`TooManyStreams`].
@@ -139,19 +138,18 @@ impl StreamRegistry {
         Ok(id)
     }
 
-    /// Forgets a stream.
     pub fn close(&mut self, id: u64) {
         if let Some(stream) = self.streams.remove(&id) {
             self.addresses.close(stream.address, id);
         }
     }
 
-    /// Ends every stream, and opens none that does not end at once.
+    /// Ends all streams; a stream that is opened afterwards ends at once.
     pub fn close_all(&mut self) {
         self.is_closed = true;
     }
 
-    /// Keeps a change, and has it wait for every stream.
+    /// Appends a change to the log, and queues it for every stream.
     pub fn publish(&mut self, change: StateChange) {
         let kept = self.history.append(change);
         for stream in self.streams.values_mut() {
@@ -161,7 +159,7 @@ impl StreamRegistry {
         }
     }
 
-    /// Has the newest telemetry wait for every stream.
+    /// Stores the newest telemetry, and flags it for every stream.
     pub fn show(&mut self, telemetry: Telemetry, json: Arc<str>) {
         if let Some(latest) = self.latest.get_mut(telemetry.index()) {
             *latest = Some(json);
@@ -173,12 +171,12 @@ impl StreamRegistry {
         }
     }
 
-    /// Replaces the curves that a new stream is told.
+    /// Replaces the curves that new streams get with the state.
     pub fn set_series(&mut self, json: Arc<str>) {
         self.series = json;
     }
 
-    /// What stream `id` does now.
+    /// The next event of stream `id` if both its buckets have a token, else when to ask again.
     pub fn next(&mut self, id: u64, now: Monotonic) -> StreamStep {
         let Some(stream) = self.streams.get_mut(&id).filter(|_| !self.is_closed) else {
             return StreamStep::Closed;
@@ -206,7 +204,7 @@ impl StreamRegistry {
         let cursor = known.map(|seq| Cursor { history: self.history.name().to_owned(), seq });
         let (event, id, data) = match due {
             NextItem::State => ("state", cursor, self.state().into()),
-            // Without an id: a client that goes now is told of the gap again.
+            // Without an id, so that a client that disconnects now is told of the gap again.
             NextItem::Gap(gap) => ("gap", None, words(gap).into()),
             NextItem::Change(kept) => (kept.change.kind.name(), cursor, Arc::clone(&kept.json)),
             NextItem::Telemetry(telemetry) => (telemetry.name(), None, self.newest(telemetry)),
@@ -235,27 +233,23 @@ impl StreamRegistry {
         &self.history
     }
 
-    /// What the streams came to.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// How many streams there may be.
     pub const fn most_streams(&self) -> usize {
         self.limits.streams
     }
 
-    /// How many streams are open.
     pub fn streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// How many addresses are known.
     pub fn addresses(&self) -> usize {
         self.addresses.known()
     }
 
-    /// How many changes wait for all streams together, and for the one that most wait for.
+    /// Number of changes that wait: for all streams together, and for the stream with most.
     pub fn waiting(&self) -> (usize, usize) {
         let waiting = || self.streams.values().map(|stream| stream.outbox.waiting());
         (waiting().sum(), waiting().max().unwrap_or(0))

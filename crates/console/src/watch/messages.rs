@@ -74,7 +74,7 @@ pub(super) fn breaker(status: &Status) -> StateChange {
     change(status.at, ChangeKind::Breaker, tone, title.to_owned(), detail)
 }
 
-/// What is told of a state of service: whether queues are empty is told by the figures.
+/// Treats idle as serving: the figures show that the queues are empty.
 pub(super) fn service(state: &str) -> &str {
     if state == "idle" { "serving" } else { state }
 }

@@ -1,32 +1,37 @@
 use serde::{Deserialize, Serialize};
 
-/// A campaign from when its queue fills until it is empty again.
+/// A campaign's run: from the moment at which its queue fills until it is empty again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SendingRun {
-    /// What had been sent when it began.
+    /// Value of the counter of sent recipients when the run began.
     base: u64,
-    /// The tenths of it that were told; none while nothing waits.
+    /// The tenths that were published; none while nothing waits.
     tenths: Option<u64>,
-    /// How often in a row nothing waited: SQS counts approximately, so once means nothing.
+    /// Number of consecutive looks at which nothing waited. SQS's counts are approximate, so a
+    /// single zero is no end.
     empty: u8,
 }
 
-/// Looks without a message in a row that end a run.
+/// Number of consecutive looks without a message after which a run has ended.
 const EMPTY_LOOKS: u8 = 2;
 
-/// What is said of a run.
+/// Progress that is worth an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Milestone {
-    /// So many wait.
+    /// A backlog of this many messages appeared.
     Started(u64),
-    /// So many tenths are sent.
+    /// This many tenths of the run are sent.
     Tenths(u64),
-    /// All of it, so many recipients.
+    /// The queue is empty after this many recipients.
     Finished(u64),
 }
 
 impl SendingRun {
-    /// Takes a look: so many recipients sent since the ledger began, so many messages waiting.
+    /// Takes the counters of a look: recipients sent since the ledger was created, and messages waiting.
+    ///
+    /// A run has base recipients behind it; with `sent - base` = 350 and 650 waiting it is at 3 tenths.
+    /// Mail that is enqueued meanwhile lowers the tenths: they are then published a second time on the
+    /// way up.
     pub(super) fn look(&mut self, sent: u64, waiting: u64) -> Option<Milestone> {
         if waiting == 0 {
             self.empty = self.empty.saturating_add(1);
@@ -48,7 +53,7 @@ impl SendingRun {
                 self.tenths = Some(tenths);
                 Some(Milestone::Tenths(tenths))
             }
-            // What is put on the queue meanwhile takes it back; that is told by the figures.
+            // Mail was enqueued meanwhile: the figures show it, no event is needed.
             Some(told) => {
                 self.tenths = Some(told.min(tenths));
                 None

@@ -1,4 +1,4 @@
-//! What changed between two looks at a stack, in words.
+//! Compares two looks at a stack and describes the changes in words.
 
 mod messages;
 mod milestones;
@@ -14,8 +14,8 @@ use crate::event::{ChangeKind, ChangeTone, StateChange};
 use milestones::SendingRun;
 use snapshots::{HoldKey, HoldSnapshot, QuotaSnapshot};
 
-/// What was last seen, as far as changes are told by it. It is kept, so that a console that was away
-/// tells what changed meanwhile.
+/// The state at the last look, as far as changes are derived from it. It is saved, so that a
+/// restarted console can tell what changed in the meantime.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LastSeen {
     holds: BTreeMap<String, HoldSnapshot>,
@@ -25,13 +25,13 @@ pub struct LastSeen {
     level: String,
     dead: u64,
     runs: BTreeMap<String, SendingRun>,
-    /// When the newest operator's change that was told was made.
+    /// Time of the newest operator's change that was published.
     changed_at: Option<EpochMillis>,
-    /// Those of that moment, by who and what: several may be made within a millisecond.
+    /// Author and action of all changes with that time: several may be made within a millisecond.
     changed: Vec<String>,
 }
 
-/// A change without its place.
+/// A change whose sequence number is not assigned yet.
 fn change(
     at: EpochMillis,
     kind: ChangeKind,
@@ -47,15 +47,15 @@ fn of_campaign(campaign: Option<&str>, change: StateChange) -> StateChange {
 }
 
 impl LastSeen {
-    /// What stands, without telling anything of it: of a console that looks for the first time.
+    /// Takes the state of a first look as given, without publishing it as changes.
     pub fn first(status: &Status) -> Self {
         let mut snapshots = Self::default();
         snapshots.changes(status, true);
         snapshots
     }
 
-    /// What changed since, the weightiest first; `counted` where the queues' depths are of
-    /// this look.
+    /// The changes since the last look, the most important first. `counted` tells whether the
+    /// queues' depths are of this look.
     pub fn changes(&mut self, status: &Status, counted: bool) -> Vec<StateChange> {
         let mut told = self.operators(status);
         told.extend(self.holds(status));
@@ -64,7 +64,7 @@ impl LastSeen {
         if counted {
             told.extend(self.milestones(status));
         }
-        // As they are told where they must wait: then none comes twice to a page that was away.
+        // In the order in which an outbox sends them, so that a page that reconnects gets none twice.
         told.sort_by_key(|change| change.kind);
         told
     }
@@ -105,7 +105,7 @@ impl LastSeen {
         }
         self.serving = serving;
         let mut quota = QuotaSnapshot::of(&status.quota);
-        // Where SES did not tell it, it is as it was.
+        // If SES did not answer, the account's quota is taken as unchanged.
         quota.account = quota.account.or(self.quota.account);
         if self.quota != quota && self.quota != QuotaSnapshot::default() {
             told.push(messages::quota(status.at, &self.quota, &quota));
@@ -159,7 +159,7 @@ impl LastSeen {
             self.changed.push(who(record));
             told.push(messages::operator(record));
         }
-        // Where there was none, the next is new all the same.
+        // Without any record so far, every later one is new.
         self.changed_at = self.changed_at.or(Some(status.at));
         told
     }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::identity::EpochMillis;
 use tidegate_operate::status::{HoldStatus, QuotaStatus};
 
-/// Which hold: of a campaign or of all, and its reason. No campaign's name has a slash in it.
+/// Identifies a hold: campaign (none for all sending) and reason. Campaign names contain no slash,
+/// so `campaign/reason` is unambiguous.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HoldKey {
     pub(super) campaign: Option<String>,
@@ -22,7 +23,7 @@ impl HoldKey {
         Self { campaign, reason: reason.to_owned() }
     }
 
-    /// What is held, in words.
+    /// The held campaign, or "All sending".
     pub(super) fn what(&self) -> &str {
         self.campaign.as_deref().unwrap_or("All sending")
     }
@@ -34,7 +35,7 @@ impl fmt::Display for HoldKey {
     }
 }
 
-/// What of a hold is told anew where it changes.
+/// The parts of a hold whose change is published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HoldSnapshot {
     pub(super) detail: String,
@@ -48,8 +49,8 @@ impl From<&HoldStatus> for HoldSnapshot {
     }
 }
 
-/// What of the quota is told where it changes: what the account and people set; and of the factor,
-/// which moves every few seconds while SES refuses, only whether it lowers anything.
+/// The parts of the quota whose change is published. Of the rate factor only whether it is below 1:
+/// it moves every few seconds while SES throttles.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct QuotaSnapshot {
     pub(super) account: Option<f64>,

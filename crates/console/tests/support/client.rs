@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
-/// What an event stream says between two empty lines.
+/// One event of a stream: the lines between two empty lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) event: String,
@@ -102,7 +102,7 @@ pub(crate) async fn connect(to: SocketAddr, from: [u8; 4], buffer: Option<u32>) 
     socket.connect(to).await.unwrap()
 }
 
-/// What a client asks for its stream with.
+/// Headers and address with which a client asks for its stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a> {
     pub(crate) from: [u8; 4],

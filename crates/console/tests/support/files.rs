@@ -1,4 +1,4 @@
-//! How many files this process may open.
+//! Raises the limit of open files of this process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

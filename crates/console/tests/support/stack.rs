@@ -17,10 +17,10 @@ use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// What looks at a stack in memory.
+/// An engine on the in-memory ports.
 pub(crate) type MemoryEngine = Engine<MemoryQueues, MemoryLedger, MemoryAccount, SimClock>;
 
-/// What `tidegate console` has where nothing else is asked of it.
+/// The limits of `tidegate console` without options.
 pub(crate) fn defaults() -> StreamLimits {
     let allowance = |rate, burst| BucketRate::new(rate, burst).unwrap();
     StreamLimits {
@@ -78,7 +78,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Of what is shared with an engine.
+    /// Serves a console with this engine handle.
     pub(crate) fn of(shared: EngineHandle) -> Self {
         let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
@@ -99,7 +99,7 @@ impl Server {
         Self { address, hub, stop, serving }
     }
 
-    /// Of a stack that was looked at once, and is not again.
+    /// Serves a console whose stack was read once and is not read again.
     pub(crate) async fn start(limits: StreamLimits, campaigns: usize) -> Self {
         let (_, shared) = engine(&world(campaigns), limits).await;
         Self::of(shared)

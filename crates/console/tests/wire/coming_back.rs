@@ -1,4 +1,4 @@
-//! What a client is told that was away.
+//! A client that reconnects is told what it missed.
 
 use super::client::{Ask, Frame};
 use super::stack::{Server, defaults};

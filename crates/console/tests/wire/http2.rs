@@ -1,5 +1,3 @@
-//! Several streams over one connection.
-
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -33,15 +33,15 @@ use tokio::time::{sleep, timeout};
 
 use client::{Answer, Frame};
 
-/// How many changes may wait for a stream.
+/// The number of changes that may wait for one stream.
 const QUEUE: usize = 200;
 
-/// An address of this machine's.
+/// One of the addresses 127.0.0.x, each of which counts as a client of its own.
 const fn client(last: u8) -> [u8; 4] {
     [127, 0, 0, last]
 }
 
-/// What must come before long; a test that waits for ever says nothing.
+/// Limits the time of a wait, so that a failing test ends.
 async fn soon<T>(awaited: impl Future<Output = T>) -> T {
     timeout(Duration::from_mins(1), awaited).await.expect("it comes")
 }
@@ -78,7 +78,8 @@ async fn seqs(stream: &mut Answer, count: usize) -> Vec<u64> {
     found
 }
 
-/// All that waits for a stream, until the newest figures, which go last.
+/// Everything that waits for a stream; the figures that are published here come last and mark the
+/// end.
 async fn rest(hub: &Hub, stream: &mut Answer) -> Vec<Frame> {
     show(hub, "\"the last\"");
     let mut frames = Vec::new();

@@ -1,4 +1,4 @@
-//! How a stream begins, or does not; and what it says when there is nothing to say.
+//! The beginning of a stream, refused streams, and the comments that keep an idle one open.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How fast events arrive.
+//! The rate at which events arrive.
 //!
 //! An event arrives after it went out. So of the events that went out since an instant at which nothing
 //! was under way, no more can have arrived at any time than the buckets granted since then, however the
@@ -15,7 +15,7 @@ use super::client::Ask;
 use super::stack::{Server, defaults};
 use super::{client, publish, soon};
 
-/// How many more events there are at once than tokens come in no time, and what a token takes to come.
+/// Burst and period of a bucket.
 #[derive(Clone, Copy)]
 struct Bucket(u32, Duration);
 

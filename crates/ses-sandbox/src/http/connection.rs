@@ -21,7 +21,7 @@ use tower_service::Service;
 
 use crate::server::SandboxState;
 
-/// How long requests in flight may take once the sandbox is asked to stop.
+/// How long requests under way may take once the sandbox is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Marks a response that must not be sent: its connection ends instead.

@@ -1,4 +1,4 @@
-//! The SES v2 calls.
+//! Handlers of the SES v2 API's calls.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) async fn send_email(
             let message = format!("Message length is more than {MOST_BYTES} bytes long.");
             state.engine().send(arrived_ns, Err(SesError::bad_request(message)), &[])
         }
-        // The client went away while it wrote: nothing arrived, and nobody waits for an answer.
+        // The client disconnected while it wrote: nothing arrived, and no answer is read.
         Err(rejection) => return rejection.into_response(),
     };
     log(&plan);
@@ -57,13 +57,13 @@ pub(super) async fn get_account(State(state): State<Arc<SandboxState>>) -> Respo
     send_reply(&state, plan).await
 }
 
-/// Every sender is taken, so every identity is verified.
+/// The sandbox accepts every sender, so every identity is verified.
 pub(super) async fn get_email_identity(Path(identity): Path<String>) -> Response {
     let kind = if identity.contains('@') { "EMAIL_ADDRESS" } else { "DOMAIN" };
     Json(json!({ "IdentityType": kind, "VerifiedForSendingStatus": true })).into_response()
 }
 
-/// Mails may name any configuration set, so every one is there.
+/// Mails may name any configuration set, so every one exists.
 pub(super) async fn get_configuration_set(Path(name): Path<String>) -> Response {
     Json(json!({ "ConfigurationSetName": name })).into_response()
 }
@@ -72,7 +72,7 @@ pub(super) async fn unknown(method: Method, uri: Uri) -> Response {
     error_response(&SesError::unknown_operation(method.as_str(), uri.path()))
 }
 
-/// One event per outcome; who the mail was for is not told.
+/// Logs one event for each outcome, without recipients.
 fn log(plan: &PlannedReply<String>) {
     let wait_ms = plan.wait.map(|wait| wait.as_millis());
     match &plan.end {

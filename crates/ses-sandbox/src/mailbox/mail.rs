@@ -7,30 +7,30 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-/// How a mail's content was given.
+/// The form in which a mail's content was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MailKind {
     /// Subject and bodies, put together by SES.
     #[default]
     Simple,
-    /// A whole MIME message.
+    /// A whole MIME message in base64.
     Raw,
-    /// A template and its data.
+    /// Name or text of a template, with its data.
     Template,
 }
 
-/// What the sender heard of an accepted mail.
+/// What the sender learned about a mail that was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MailStatus {
-    /// It was told that the mail was accepted.
+    /// The answer reached the sender.
     Accepted,
     /// The mail was accepted and the answer withheld (the fault `lost-answer`).
     AnswerLost,
 }
 
-/// What a request says of its mail.
+/// The members of a request that the mailbox keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MailFields {
     pub(crate) from: String,
@@ -63,7 +63,7 @@ pub(crate) fn address_of(mailbox: &str) -> &str {
     inner.map_or(mailbox, |(_, address)| address)
 }
 
-/// One accepted mail's metadata.
+/// Metadata of one accepted mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailRecord {
     pub(crate) seq: u64,
@@ -79,12 +79,12 @@ impl MailRecord {
         self.seq
     }
 
-    /// When its request was fully read, in nanoseconds since the Unix epoch.
+    /// Time at which the request was fully read, in nanoseconds since the epoch.
     pub fn arrived_ns(&self) -> u64 {
         self.arrived_ns
     }
 
-    /// The sender, as given.
+    /// The sender's address as given in the request.
     pub fn from(&self) -> &str {
         &self.draft.from
     }
@@ -109,12 +109,10 @@ impl MailRecord {
         self.draft.tag(name)
     }
 
-    /// How its content was given.
     pub fn kind(&self) -> MailKind {
         self.draft.kind
     }
 
-    /// What its sender heard.
     pub fn status(&self) -> MailStatus {
         self.status
     }

@@ -1,4 +1,4 @@
-//! Where mails are kept: metadata of many, bodies of a few.
+//! Stores the metadata of many mails, and the whole requests of a few.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use axum::body::Bytes;
 
 use super::MailRecord;
 
-/// How much the mailbox keeps.
+/// Limits of the mailbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MailboxLimits {
     pub(crate) mails: usize,
@@ -45,7 +45,7 @@ impl MailStore {
         }
     }
 
-    /// Up to `limit` mails that came after the mail `seq`.
+    /// At most `limit` mails whose number is above `seq`, the oldest first.
     pub(crate) fn after(&self, seq: u64, limit: usize) -> Vec<Arc<MailRecord>> {
         let start = self.mails.partition_point(|mail| mail.seq <= seq);
         self.mails.range(start..).take(limit).cloned().collect()
@@ -58,7 +58,7 @@ impl MailStore {
         Some((Arc::clone(&self.mails[at]), body.map(|at| self.bodies[at].1.clone())))
     }
 
-    /// How many mails were dropped since the mailbox was last emptied.
+    /// Number of mails that were dropped since the mailbox was last emptied.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
     }

@@ -8,6 +8,12 @@ const RECIPIENT: i128 = 1_000_000_000_000_000_000;
 
 /// Refills continuously at the quota, up to its depth; starts full.
 ///
+/// An example with 14 recipients a second and a depth of 1 s, 14 recipients: ten mails at 0 s leave
+/// 4. After 500 ms the level is 4 + 7 = 11, and a mail of 12 is refused. After a further 72 ms it
+/// is just above 12, and the mail passes. A mail of 50 recipients waits until the bucket is full,
+/// leaves it at 14 - 50 = -36, and the next mail of one recipient passes when the level is 1 again,
+/// 37/14 = 2.64 s later.
+///
 /// A mail of more recipients than the bucket can ever hold is let through when the bucket is
 /// full and leaves it in debt, so that its recipients are paid for by the silence after it.
 #[derive(Debug, Clone)]
@@ -33,7 +39,7 @@ impl RecipientBucket {
         self.level = self.level.min(self.depth);
     }
 
-    /// Whether a mail of so many recipients may pass at `now_ns`.
+    /// Whether a mail with this many recipients may pass at `now_ns`.
     pub(crate) fn has_room(&mut self, now_ns: u64, recipients: u32) -> bool {
         self.refill(now_ns);
         self.level >= (i128::from(recipients) * RECIPIENT).min(self.depth)

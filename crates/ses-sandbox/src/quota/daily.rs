@@ -28,7 +28,6 @@ impl RollingDay {
         self.recipients
     }
 
-    /// Adds accepted recipients.
     pub(crate) fn add(&mut self, now_ns: u64, recipients: u32) {
         let now = now_ns / SECOND_NS;
         self.recipients += u64::from(recipients);

@@ -6,8 +6,9 @@ use crate::clock::SECOND_NS;
 
 /// Counts recipients over `(t - 1 s, t]` for arrivals in order of time, and remembers the worst.
 ///
-/// Every half-open second that holds the most recipients can be moved to end at an arrival, so
-/// looking at arrivals only finds the worst of all.
+/// It is enough to look at seconds that end at an arrival: moving any second back until it ends at
+/// its last arrival loses none of its arrivals. With arrivals at 0.0, 0.6 and 1.0 s the counts are
+/// 1, 2 and 2: the first is exactly 1 s before the last, so no half-open second contains all three.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SlidingSecond {
     arrivals: VecDeque<(u64, u32)>,
@@ -28,7 +29,7 @@ impl SlidingSecond {
         self.recipients
     }
 
-    /// Adds an arrival.
+    /// Counts an arrival; times must not go back.
     pub(crate) fn add(&mut self, now_ns: u64, recipients: u32) {
         self.worst = self.worst.max(self.recipients(now_ns) + u64::from(recipients));
         self.arrivals.push_back((now_ns, recipients));

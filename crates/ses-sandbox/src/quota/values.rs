@@ -34,7 +34,6 @@ impl MaxSendRate {
         nano(recipients, 0.001, 1e6).map(Self).ok_or(ValueError::new(recipients, Self::ALLOWED))
     }
 
-    /// Recipients per second.
     pub fn as_f64(self) -> f64 {
         from_nano(self.0)
     }
@@ -66,7 +65,6 @@ impl BucketSeconds {
         nano(seconds, 0.001, 86_400.0).map(Self).ok_or(ValueError::new(seconds, Self::ALLOWED))
     }
 
-    /// Seconds' worth of quota.
     pub fn as_f64(self) -> f64 {
         from_nano(self.0)
     }
@@ -93,7 +91,7 @@ impl Default for MaxSendRate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "Value")]
 pub enum DailyQuota {
-    /// No limit; `GetAccount` says -1.
+    /// There is no limit; `GetAccount` answers -1.
     #[default]
     Unlimited,
     /// At most this many recipients in any 24 hours.

@@ -1,4 +1,4 @@
-//! What the sandbox needs to know of a raw MIME message: its header.
+//! Reads the header of a raw MIME message, which is all that the sandbox needs.
 
 use mail_parser::{Address, MessageParser};
 

@@ -195,8 +195,8 @@ fn decode(data: &str, member: &str) -> Result<Vec<u8>, SesError> {
         .map_err(|error| SesError::bad_request(format!("{member} is not base64: {error}.")))
 }
 
-/// Where a body fails to be a request. Read a second time, since keeping track of the place
-/// costs every good request.
+/// Names the member at which a body fails to be a request. It parses the body a second time,
+/// because tracking the path would slow down every valid request.
 fn fault_in(body: &[u8], error: &serde_json::Error) -> String {
     if !error.is_data() {
         return format!("The request is not JSON: {error}");

@@ -13,9 +13,7 @@ const SECONDS: u64 = 60;
 pub struct Second {
     /// The second, since the Unix epoch.
     pub second: u64,
-    /// Recipients accepted in it.
     pub accepted: u64,
-    /// Recipients refused in it.
     pub refused: u64,
 }
 

@@ -1,5 +1,3 @@
-//! The program itself.
-
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 

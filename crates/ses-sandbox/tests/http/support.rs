@@ -33,7 +33,6 @@ pub(crate) async fn start(settings: Value) -> (SesSandboxServer, Hand) {
     (SesSandbox::start_at(config, addr, clock).await.expect("start"), hand)
 }
 
-/// One answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -109,7 +108,6 @@ impl Client {
     }
 }
 
-/// The call `SendEmail`.
 pub(crate) const SEND: &str = "POST /v2/email/outbound-emails";
 
 /// A simple mail to one recipient.

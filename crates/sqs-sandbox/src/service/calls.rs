@@ -138,9 +138,7 @@ fn message(request: &ReceiveRequest, received: Received) -> MessageAnswer {
     ]);
     attributes.retain(|name, _| system(name));
     let mut own = received.attributes;
-    own.retain(|name, _| {
-        request.message_attribute_names.iter().any(|asked| attribute_names(asked, name))
-    });
+    own.retain(|name, _| request.message_attribute_names.iter().any(|asked| selects(asked, name)));
     let md5_of_attributes = digest::of_attributes(&own);
     let out = |string_value| AttributeOut { data_type: "String", string_value };
     MessageAnswer {
@@ -154,8 +152,8 @@ fn message(request: &ReceiveRequest, received: Received) -> MessageAnswer {
     }
 }
 
-/// Whether `asked` names an attribute: by its name, by a beginning (`x.*`), or as one of all.
-fn attribute_names(asked: &str, name: &str) -> bool {
+/// Whether a request's pattern selects an attribute: by name, by prefix (`x.*`), or `All`.
+fn selects(asked: &str, name: &str) -> bool {
     asked == name
         || asked == "All"
         || asked.strip_suffix(".*").is_some_and(|start| name.starts_with(start))

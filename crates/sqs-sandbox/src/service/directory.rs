@@ -1,4 +1,4 @@
-//! Which queues there are, and their tags.
+//! Calls that list, tag and delete queues.
 
 use std::sync::PoisonError;
 

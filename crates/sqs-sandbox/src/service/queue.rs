@@ -11,7 +11,7 @@ use super::Service;
 use crate::error::SqsError;
 use crate::wire::{AttributesAnswer, GetAttributesRequest, QueueSpec, QueueUrlAnswer};
 
-/// Who owns the queues; SQS gives every account a number.
+/// The account number in queue URLs and ARNs.
 const ACCOUNT: &str = "000000000000";
 const LONGEST_NAME: usize = 80;
 

@@ -1,4 +1,4 @@
-//! `SendMessage` and `SendMessageBatch`.
+//! Handlers of `SendMessage` and `SendMessageBatch`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

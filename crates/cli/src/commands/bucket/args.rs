@@ -12,11 +12,11 @@ use crate::shell::OutputArgs;
 /// Take from the shared bucket, look at it, or print its script
 ///
 /// Whatever else sends from the account takes here before it sends, or calls the script itself: then
-/// all senders together stay within the quota. The bucket is the one that the stack's poller is configured
-/// with (`TIDEGATE_SHARED_BUCKET`), or the one at --url.
+/// all senders together stay within the quota. The bucket is the one that the stack's poller is
+/// configured with (`TIDEGATE_SHARED_BUCKET`), or the one at --url.
 ///
 /// Exit codes: 0 granted; 1 refused, nothing was taken; 2 wrong options; 3 the stack or the bucket is
-/// out of reach: nobody knows whether it was granted.
+/// out of reach: it is not known whether recipients were taken.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   tidegate bucket take --wait 5 && send-one-mail
@@ -33,19 +33,19 @@ pub struct BucketArgs {
 pub(super) enum BucketCommand {
     /// Take recipients: all buckets or none
     Take(Box<TakeArgs>),
-    /// Show how each bucket stands
+    /// Show each bucket's tokens and when it is full
     Show(Box<BucketShowArgs>),
     /// Print the script, for other software to call it
     Script(ScriptArgs),
 }
 
-/// Which bucket.
+/// Selects the shared bucket: by URL, or the one that a stack's poller is configured with.
 #[derive(Clone, Debug, Args)]
 pub(super) struct WhereArgs {
     /// The server, redis:// or rediss:// with user and password [default: the poller's]
     #[arg(long, value_name = "URL", env = "TIDEGATE_SHARED_BUCKET", hide_env_values = true)]
     url: Option<UnparsedUrl>,
-    /// What its keys begin with [default: the poller's; with --url `tidegate`]
+    /// Prefix of the bucket's keys [default: the poller's; with --url `tidegate`]
     #[arg(long, value_name = "PREFIX", env = "TIDEGATE_SHARED_BUCKET_PREFIX")]
     pub(super) prefix: Option<KeyPrefix>,
     #[command(flatten)]
@@ -61,17 +61,18 @@ pub(super) struct TakeArgs {
     /// As many as are free now, up to N
     #[arg(long, value_name = "N", group = "amount", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     up_to: Option<u32>,
-    /// Recipients of a domain, with its rate: 10/s, 6/m, 100/h, 500/d; may be given more than once. Any name
-    /// is a bucket: crm=4/s:1 holds this software to 4 a second of the account
+    /// Recipients of a domain, with its rate: 10/s, 6/m, 100/h, 500/d; may be given more than once.
+    /// Any name is a bucket: crm=4/s:1 holds this software to 4 a second of the account
     #[arg(long, value_name = "NAME=RATE:N", value_parser = domain)]
     domain: Vec<DomainTake>,
     /// The account's rate [default: the rate in force of the stack]
     #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
     pub(super) rate: Option<Rate>,
-    /// What is held back of every rate [default: the poller's; with --url 0.02]
+    /// Rate margin: the part of every rate that is not used [default: the poller's; with --url
+    /// 0.02]
     #[arg(long, value_name = "SHARE", value_parser = rate_margin)]
     pub(super) rate_margin: Option<RateMargin>,
-    /// Wait so long for a grant
+    /// Wait up to this long for a grant
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds)]
     pub(super) wait: Duration,
     #[command(flatten)]
@@ -86,13 +87,13 @@ pub(super) struct BucketShowArgs {
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct ScriptArgs {
-    /// What the keys begin with
+    /// Prefix of the bucket's keys
     #[arg(long, value_name = "PREFIX", env = "TIDEGATE_SHARED_BUCKET_PREFIX", default_value_t)]
     pub(super) prefix: KeyPrefix,
     /// The rate of the call that is shown
     #[arg(long, value_name = "PER_SECOND", default_value = "14", value_parser = rate)]
     pub(super) rate: Rate,
-    /// Its rate margin
+    /// Rate margin of the call that is shown
     #[arg(long, value_name = "SHARE", default_value = "0.02", value_parser = rate_margin)]
     pub(super) rate_margin: RateMargin,
     #[command(flatten)]
@@ -116,8 +117,8 @@ impl fmt::Debug for UnparsedUrl {
 }
 
 impl WhereArgs {
-    /// The server, where it is named here. Not parsed by clap, whose errors show the value: a password
-    /// may stand in it.
+    /// The server of `--url`, if it is given. It is parsed here and not by clap, whose errors show the
+    /// value, which may contain a password.
     pub(super) fn url(&self) -> Result<Option<BucketUrl>, InvalidBucketUrl> {
         self.url.as_ref().map(|UnparsedUrl(text)| text.parse()).transpose()
     }
@@ -134,12 +135,13 @@ impl BucketArgs {
 }
 
 impl TakeArgs {
-    /// How many, and the fewest that are of use.
+    /// The number of recipients to take, and the smallest number that is of any use: equal for one
+    /// mail, 1 for `--up-to`.
     pub(super) fn amount(&self) -> (u32, u32) {
         self.up_to.map_or((self.recipients, self.recipients), |most| (most, 1))
     }
 
-    /// What is taken of domains, each once; else the name that is given twice.
+    /// The domains to take from. A domain that is given twice is an error, which names it.
     pub(super) fn domains(&self) -> Result<Vec<DomainTake>, &str> {
         let twice = |(index, take): (usize, &DomainTake)| {
             self.domain[..index].iter().any(|before| before.name == take.name)

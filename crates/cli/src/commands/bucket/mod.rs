@@ -1,4 +1,4 @@
-//! `tidegate bucket`.
+//! Runs `tidegate bucket`: opens the bucket, takes from it, and prints the result.
 
 mod args;
 

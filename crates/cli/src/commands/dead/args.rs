@@ -12,7 +12,7 @@ use crate::shell::{ConfirmArgs, OutputArgs};
 ///
 /// Without a command they are counted by code. SQS has no way to look into a queue: what is read is
 /// received, which hides it for up to 30 s, and made visible again at the end. Two readers at the same
-/// time each see a part, and are told so.
+/// time each see a part; their reports say so.
 ///
 /// Exit codes: 0; 1 where `show` finds nothing or a replay did not come through; 2 wrong options;
 /// 3 the stack is out of reach, or a replay broke off (run it again); 4 not confirmed; 130 interrupted.
@@ -34,7 +34,7 @@ pub struct DeadArgs {
     reading: ReadingArgs,
 }
 
-/// What is read, and where.
+/// The options of every subcommand that reads the dead-letter queue.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ReadingArgs {
     /// Dead letters to read at most
@@ -46,9 +46,9 @@ pub(super) struct ReadingArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum DeadCommand {
-    /// List them, one a line
+    /// List dead letters, one on each line
     List(DeadListArgs),
-    /// Show one, whole
+    /// Show one dead letter with all its fields
     Show(DeadShowArgs),
     /// Count them by what they have in common
     Groups(GroupsArgs),
@@ -65,13 +65,13 @@ pub(super) struct FilterArgs {
     /// A mail's `id`, its identity, or an SQS message id
     #[arg(long, value_name = "ID")]
     id: Vec<String>,
-    /// A campaign
+    /// Only mail of this campaign
     #[arg(long, value_name = "NAME")]
     campaign: Vec<String>,
     /// Why they were given up, such as `MessageRejected`
     #[arg(long, value_name = "CODE")]
     code: Vec<String>,
-    /// A domain of their recipients
+    /// Only mail to this recipient domain
     #[arg(long, value_name = "DOMAIN")]
     domain: Vec<String>,
     /// Dead-lettered since: a time such as 2026-11-20T20:00:00Z, or a span such as 2h ago
@@ -80,7 +80,7 @@ pub(super) struct FilterArgs {
     /// Dead-lettered before: a time, or a span
     #[arg(long, value_name = "TIME", value_parser = time_or_age)]
     until: Option<TimeOrAge>,
-    /// Only those of which nobody knows whether they were sent
+    /// Only those of which it is not known whether they were sent
     #[arg(long)]
     unknown: bool,
 }
@@ -97,7 +97,7 @@ pub(super) struct DeadListArgs {
 pub(super) struct DeadShowArgs {
     /// The mail's `id`, its identity, or an SQS message id
     pub(super) id: String,
-    /// Also show the mail's body
+    /// Show the body of the mail, too
     #[arg(long)]
     pub(super) body: bool,
     #[command(flatten)]
@@ -106,7 +106,7 @@ pub(super) struct DeadShowArgs {
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct GroupsArgs {
-    /// By what
+    /// Property to group dead letters by
     #[arg(long, value_name = "WHAT", default_value = "code")]
     pub(super) by: GroupBy,
     #[command(flatten)]
@@ -115,14 +115,14 @@ pub(super) struct GroupsArgs {
     reading: ReadingArgs,
 }
 
-/// By what letters are counted.
+/// The property by which dead letters are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum GroupBy {
-    /// Why they were given up
+    /// Error code of the last attempt
     Code,
-    /// The domains of their recipients
+    /// Domains of the recipients of each mail
     Domain,
-    /// Their campaigns
+    /// Campaign that sent the mail
     Campaign,
 }
 
@@ -167,16 +167,16 @@ pub(super) struct DeadReplayArgs {
     /// All of them: needed where no condition is given
     #[arg(long)]
     pub(super) all: bool,
-    /// Do it, after asking
+    /// Send them, after asking for confirmation
     #[arg(long, requires = "reason")]
     pub(super) go: bool,
-    /// Why, for whoever finds it in the history: 1 to 200 characters; needed with --go
+    /// Reason, for the history: 1 to 200 characters; needed with --go
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: Option<String>,
     /// Who replays them [default: the caller as AWS knows it; on a local stack the user]
     #[arg(long, value_name = "NAME")]
     pub(super) by: Option<String>,
-    /// Also mails of which nobody knows whether they were sent: they may arrive twice
+    /// Also mails of which it is not known whether they were sent: they may arrive twice
     #[arg(long)]
     pub(super) include_unknown: bool,
     #[command(flatten)]
@@ -189,7 +189,7 @@ pub(super) struct DeadReplayArgs {
     reading: ReadingArgs,
 }
 
-/// How a replay goes about it.
+/// Speed of a replay, and when it pauses.
 #[derive(Clone, Debug, Args)]
 pub(super) struct PaceArgs {
     /// Delete the dead letters of mails that deduplication knows as sent
@@ -198,7 +198,7 @@ pub(super) struct PaceArgs {
     /// Mails a second [default: half the rate in force]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) rate: Option<f64>,
-    /// Wait while a campaign's queue is so many messages deeper than at the beginning
+    /// Wait while a campaign's queue is this many messages deeper than at the beginning
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(super) backlog: u64,
 }
@@ -223,7 +223,6 @@ impl DeadArgs {
         self.reading().limit
     }
 
-    /// How it speaks.
     pub fn output(&self) -> OutputArgs {
         self.on().output
     }

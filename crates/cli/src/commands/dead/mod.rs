@@ -1,4 +1,5 @@
-//! `tidegate dead`.
+//! Runs `tidegate dead`: reads the dead-letter queue, and lists, groups, shows, exports or replays
+//! what it holds.
 
 mod args;
 mod replay;

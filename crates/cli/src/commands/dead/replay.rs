@@ -18,7 +18,7 @@ use crate::commands::{status, stop_unless_confirmed};
 use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::Stack;
 
-/// Of the rate in force, where none is named.
+/// The part of the rate in force that a replay uses unless `--rate` is given.
 const SHARE: f64 = 0.5;
 /// Mails a second where no rate is known.
 const SLOW: f64 = 1.0;
@@ -116,12 +116,13 @@ fn end_of(replayed: &ReplayReport) -> CommandEnd {
     }
 }
 
-/// What was done by then is said before the error.
+/// Maps a replay's error to a command's. If part of the replay is done, its report is printed
+/// before the error.
 fn failed(shell: &Shell) -> impl Fn(ReplayError) -> CommandError {
     |error| match error {
         ReplayError::Reason(_) | ReplayError::Rate(_) => CommandError::Refused(error.into()),
         ReplayError::Broken { report: ref replayed, .. } => {
-            // Where standard output fails too, the error has the numbers.
+            // If standard output fails, too, the error still has the numbers.
             let _ = shell.output.show(replayed.as_ref());
             CommandError::Unfinished(error.into())
         }

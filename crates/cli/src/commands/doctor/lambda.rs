@@ -8,7 +8,8 @@ use tidegate_operate::doctor::{FunctionSettings, ReadResult};
 use super::read;
 use crate::stack::{self, Stack};
 
-/// What is invoked, and configured by the templates: no version, no alias.
+/// The qualifier of the unpublished version. The templates configure this version, and the
+/// scheduler invokes it.
 const LATEST: &str = "$LATEST";
 /// The scheduler's time-out in the templates: a minute of ticks, the windows after, and room.
 const SCHEDULER_TIMEOUT_S: u32 = 90;

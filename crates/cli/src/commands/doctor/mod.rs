@@ -20,9 +20,10 @@ use crate::stack::{Stack, StackError};
 
 /// Check a deployment, and say what to do about what is wrong
 ///
-/// Permissions of both functions (asked of IAM's policy simulator; what is not asked is named), SES's quota, production access and
-/// senders, the queues' attributes, the functions' settings, memory against rate, concurrency of the
-/// account, clock, windows served, holds. Nothing is changed, nothing is sent.
+/// Permissions of both functions (asked of IAM's policy simulator; what is not asked is named),
+/// SES's quota, production access and senders, the queues' attributes, the functions' settings,
+/// memory against rate, concurrency of the account, clock, windows served, holds. Nothing is
+/// changed, nothing is sent.
 ///
 /// Exit code: 0 all well, or warnings; 1 something does not work, or will not; 3 the stack is out of
 /// reach. What the caller may not read is `unknown`.
@@ -78,7 +79,7 @@ async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandE
     })
 }
 
-/// Why something could not be read, on one line.
+/// Describes on one line why something could not be read.
 fn why(error: &StackError) -> String {
     match error {
         StackError::Service { operation, code: Some(code), .. } => format!("{operation}: {code}"),
@@ -86,7 +87,7 @@ fn why(error: &StackError) -> String {
     }
 }
 
-/// What was read, or why not.
+/// Turns an SDK error into one line of text, so that a check can report "unknown" and its reason.
 fn read<T, E, R>(
     operation: &'static str,
     resource: &str,

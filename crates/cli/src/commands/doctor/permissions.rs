@@ -1,4 +1,5 @@
-//! What the functions' roles may do, asked of IAM's policy simulator; and the ledger's table.
+//! Reads the permissions of the functions' roles from IAM's policy simulator, and the settings of
+//! the ledger's table.
 
 use aws_sdk_iam::Client;
 use aws_sdk_iam::types::{ContextEntry, ContextKeyTypeEnum, PolicyEvaluationDecisionType};
@@ -20,7 +21,7 @@ pub(super) async fn table_arn(stack: &Stack) -> ReadResult<String> {
     arn.ok_or_else(|| "the answer has no TableArn".to_owned())
 }
 
-/// Whether the ledger's table deletes what has expired.
+/// Whether time to live is enabled on the ledger's table, so that DynamoDB deletes expired items.
 pub(super) async fn expiry(stack: &Stack) -> ReadResult<bool> {
     let client = aws_sdk_dynamodb::Client::new(stack.clients().config());
     let answer = client.describe_time_to_live().table_name(&stack.table).send().await;
@@ -87,7 +88,7 @@ fn from_address(identity: &str) -> String {
     if identity.contains('@') { identity.to_owned() } else { format!("news@{identity}") }
 }
 
-/// A queue beside another one: same partition, region and account.
+/// The ARN of the feedback queue, in the partition, region and account of another queue.
 fn feedback_arn(stack: &Stack, beside: &str) -> Option<String> {
     let config = stack.scheduler.feedback.as_ref()?;
     let url = QueueUrl::new(config.queue_url.as_str());
@@ -95,7 +96,8 @@ fn feedback_arn(stack: &Stack, beside: &str) -> Option<String> {
     Some(format!("{place}:{}", url.name()))
 }
 
-/// Where SES's resources stand in the account and region of a queue; and the partition.
+/// The beginning of the ARN of any SES resource in the account and region of a queue, and the
+/// partition.
 fn ses(beside: &str) -> (String, &str) {
     let mut parts = beside.splitn(6, ':').skip(1);
     let partition = parts.next().unwrap_or("aws");
@@ -103,7 +105,7 @@ fn ses(beside: &str) -> (String, &str) {
     (format!("arn:{partition}:ses:{}:", place.join(":")), partition)
 }
 
-/// Of each need, the actions that are denied.
+/// For each permission that a role needs, the actions that IAM denies.
 async fn denied(
     client: &Client,
     role: &str,

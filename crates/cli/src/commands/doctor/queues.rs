@@ -1,4 +1,4 @@
-//! The queues' attributes.
+//! Reads the attributes of the stack's queues.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use tidegate_operate::doctor::{DeployedQueue, QueueAttributes, QueueKind, ReadRe
 use super::read as told;
 use crate::stack::Stack;
 
-/// The queues, each with its ARN where SQS told it.
+/// The queues, each with its ARN if SQS answered.
 pub(super) async fn read(
     stack: &Stack,
     campaigns: &[Campaign],

@@ -1,4 +1,4 @@
-//! SES's account and identities.
+//! Reads the state of the SES account and its identities.
 
 use aws_sdk_sesv2::Client;
 use aws_sdk_sesv2::error::ProvideErrorMetadata as _;

@@ -1,4 +1,4 @@
-//! The options of `tidegate send`.
+//! Options of `tidegate send`, as clap reads them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub struct SendArgs {
     pub(crate) on: OnStack,
 }
 
-/// What the mails say.
+/// The content and the headers of the mails.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Mail")]
 pub(super) struct MailArgs {
@@ -59,7 +59,7 @@ pub(super) struct MailArgs {
     /// Template of the subject line [default: the <title> of the HTML template]
     #[arg(long, value_name = "TEXT")]
     pub(super) subject: Option<String>,
-    /// A template that stands in SES, instead; its data is the row
+    /// Name of a template stored in SES, instead of files; each row is its data
     #[arg(long, value_name = "NAME", conflicts_with_all = ["template", "text", "subject"])]
     pub(super) template_name: Option<String>,
     /// The sender, such as `News <news@example.org>`
@@ -86,7 +86,7 @@ pub(super) struct MailArgs {
     pub(super) configuration_set: Option<String>,
 }
 
-/// How the input is read.
+/// The format of the recipient list, and how strictly it is checked.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub(super) struct InputArgs {
@@ -114,7 +114,7 @@ pub(super) struct InputArgs {
     pub(super) max_errors: u32,
 }
 
-/// How it is sent.
+/// The run: preview, name, journal, and the limits while it enqueues.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run")]
 pub(super) struct RunArgs {
@@ -131,20 +131,20 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "NAME", value_parser = run_name, conflicts_with = "run")]
     pub(super) again: Option<String>,
     /// Leave an unfinished run as it is, and send everything under a new name; an unfinished restart
-    /// is gone on with by --run and that name
+    /// is continued with --run and that name
     #[arg(long)]
     pub(super) restart: bool,
     /// The journal [default: .tidegate/CAMPAIGN-RUN.journal]
     #[arg(long, value_name = "FILE")]
     pub(super) journal: Option<PathBuf>,
-    /// Wait while the campaign's queue holds so many messages; `none` for no limit
+    /// Wait while the campaign's queue holds this many messages; `none` for no limit
     #[arg(long, value_name = "N", default_value = "100000", value_parser = backlog)]
     pub(super) max_backlog: MaxBacklog,
     /// Send although the level defers mail of this priority: the pollers may defer it all the same
     #[arg(long)]
     pub(super) even_if_deferred: bool,
-    /// Wait at most so long while the level defers mail of this priority, such as 30m or 2h [default: as
-    /// long as it takes]
+    /// Wait at most this long while the level defers mail of this priority, such as 30m or 2h
+    /// [default: as long as it takes]
     #[arg(long, value_name = "TIME", value_parser = crate::commands::steer::span, conflicts_with = "even_if_deferred")]
     pub(super) max_wait: Option<Duration>,
     /// Batches under way at once, 1 to 64
@@ -153,7 +153,7 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    /// What the run is called, where that is said.
+    /// The name of the run if `--again` or `--run` gives one.
     pub(super) fn named(&self) -> Option<&str> {
         self.again.as_deref().or(self.run.as_deref())
     }
@@ -165,7 +165,7 @@ impl RunArgs {
     }
 }
 
-/// How an input is written.
+/// The format of a recipient list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum FormatOption {
     /// Comma-separated values

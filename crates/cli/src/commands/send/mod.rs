@@ -1,4 +1,4 @@
-//! `tidegate send`, on a stack.
+//! Runs `tidegate send`: checks the recipient list, then enqueues a mail for each row.
 
 mod args;
 mod prepare;
@@ -118,7 +118,7 @@ fn checked(
     }
 }
 
-/// What the run would do, by what stands in its journal now.
+/// Describes what the run would do, given what its journal holds now.
 fn planned(
     stack: &Stack,
     status: &Status,
@@ -145,7 +145,7 @@ fn planned(
     Ok(DryRun::new(places, &prepared.header, &state, &prepared.checked, ids_kept(stack), estimate))
 }
 
-/// How long deduplication knows an id; none where it is off.
+/// How long a second mail of the same id is recognised; none if deduplication is off.
 fn ids_kept(stack: &Stack) -> Option<Duration> {
     (stack.poller.deduplication != Deduplication::Off).then_some(stack.poller.mark_kept)
 }

@@ -15,7 +15,7 @@ use tidegate_operate::send::{
 use super::args::{FormatOption, InputArgs, MailArgs, SendArgs};
 use crate::shell::CommandError;
 
-/// What an option's template is called in faults.
+/// The name by which faults refer to a template that was given as an option, not as a file.
 const OPTIONS: [(TemplatePart, &str); 3] = [
     (TemplatePart::Subject, "--subject"),
     (TemplatePart::UnsubscribeUrl, "--list-unsubscribe"),
@@ -101,7 +101,7 @@ fn stem(path: &Path) -> String {
     path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned()
 }
 
-/// The campaign that is meant.
+/// The campaign of `--campaign`, else the one with the name of the file.
 pub(super) fn campaign(args: &SendArgs, campaigns: &[Campaign]) -> Result<Campaign, CommandError> {
     let asked = args.campaign.clone().unwrap_or_else(|| stem(&args.file));
     if let Some(campaign) = campaigns.iter().find(|campaign| campaign.name == asked) {
@@ -120,7 +120,7 @@ pub(super) fn campaign(args: &SendArgs, campaigns: &[Campaign]) -> Result<Campai
     }))
 }
 
-/// What the run is called where nothing else is said: as the input is.
+/// The default name of a run: the name of the input file without its ending.
 fn usual_name(path: &Path) -> String {
     let legal = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     let name: String = stem(path).chars().take(60).map(legal).collect();
@@ -173,7 +173,8 @@ pub(super) fn draft(
     })
 }
 
-/// What a resumed run must find as it was: contents as their hash, options as they were given.
+/// Everything that must be unchanged when a run is resumed: file contents as hashes, options as
+/// they were given.
 pub(super) fn settings(
     args: &SendArgs,
     sources: &[(TemplatePart, TemplateSource)],
@@ -210,7 +211,7 @@ pub(super) fn settings(
     settings
 }
 
-/// What the journal begins with.
+/// The first record of a new journal.
 pub(super) fn header(
     (campaign, run): (&Campaign, &str),
     by: &str,

@@ -10,7 +10,7 @@ use tidegate_operate::send::SendProgress;
 
 use crate::shell::{Output, in_full};
 
-/// The bar; hidden where standard error is no terminal, and beside JSON.
+/// A progress bar; hidden if standard error is no terminal, or if the report is JSON.
 pub(crate) struct MailProgressBar(ProgressBar);
 
 impl MailProgressBar {
@@ -39,7 +39,6 @@ impl MailProgressBar {
         bar
     }
 
-    /// So many more.
     pub(crate) fn add(&self, more: u64) {
         self.0.inc(more);
     }

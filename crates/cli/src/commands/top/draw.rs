@@ -1,4 +1,4 @@
-//! A board on a terminal.
+//! Draws the dashboard on a terminal.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tidegate_operate::format::{count, percent, rate, span, time};
 use tidegate_operate::page::{self, Tone};
 use tidegate_operate::top::{CampaignRow, Dashboard};
 
-/// What one column of the curve stands for.
+/// The time that one column of the curve stands for.
 const COLUMN: Duration = Duration::from_secs(2);
 const KEYS: &str = "arrows select  p pause  r resume  w weight  P/R all sending  q end";
 

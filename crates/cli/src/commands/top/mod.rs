@@ -20,7 +20,8 @@ use super::{OnStack, status};
 use crate::shell::{CommandEnd, CommandError, Shell, in_full};
 use crate::stack::Stack;
 
-/// How long the thread that reads keys waits at most until it sees that nobody listens any more.
+/// The longest time for which the thread that reads keys blocks, before it checks whether the
+/// command has ended.
 const KEYS_WAIT: Duration = Duration::from_millis(200);
 /// Queues and account are asked this often: SQS counts up to a minute late.
 const DEPTHS_EVERY: Duration = Duration::from_secs(5);
@@ -127,7 +128,7 @@ async fn watch(
     }
 }
 
-/// What stands now: the ledger always, queues and account only where they are due.
+/// Reads the ledger, and queues and account if it is time for them.
 async fn read(
     stack: &Stack,
     shell: &Shell,

@@ -11,7 +11,7 @@ use crate::local::tracker::{CampaignProgress, RunProgress};
 const COLOURS: [&str; 2] = ["blue", "yellow"];
 /// Heights of a second in the row of the last seconds; a full one is a full quota.
 const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Seconds in that row.
+/// The number of seconds that the row shows.
 const ROW: usize = 40;
 
 pub(in crate::local) struct Screen {
@@ -119,7 +119,8 @@ fn of_campaign(campaign: &CampaignProgress) -> String {
     format!("{recent} over 10 s, {total} in total · ETA {eta}")
 }
 
-/// When the last campaign ends: what the others leave goes to it, so this is at the latest.
+/// Estimates when the last campaign ends. Shares that the others leave go to it, so it ends at the
+/// latest then.
 fn until_all(campaigns: &[CampaignProgress]) -> String {
     let left = campaigns.iter().filter(|campaign| campaign.arrived < campaign.mails);
     let etas: Option<Vec<f64>> = left.map(|campaign| campaign.eta_seconds).collect();

@@ -1,4 +1,4 @@
-//! A run's figures, from what arrived and when: pure, so that each is tested.
+//! Computes a run's figures from its arrivals, without IO or clock.
 
 mod phases;
 mod series;
@@ -14,19 +14,16 @@ pub use worst_second::worst_second;
 
 use super::plan::LocalPlan;
 
-/// Nanoseconds in a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A mail that arrived.
+/// A mail that reached the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailArrival {
     /// When, in nanoseconds since the epoch.
     pub at_ns: u64,
-    /// Its campaign's name.
     pub campaign: String,
-    /// What tells it from every other mail: its first recipient.
+    /// The mail's first recipient, which no other mail of the plan has.
     pub key: String,
-    /// How many recipients it has.
     pub recipients: u32,
 }
 
@@ -37,7 +34,7 @@ impl MailArrival {
     }
 }
 
-/// What the arrivals of a run say.
+/// Everything that is computed from the arrivals of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunFigures {
     /// Mails of the plan that arrived, each counted once.
@@ -52,17 +49,15 @@ pub struct RunFigures {
     pub worst_second: u64,
     /// Seconds between the first and the last arrival.
     pub sending_seconds: f64,
-    /// When each campaign's last mail arrived, in seconds since the first arrival; only of campaigns
-    /// whose mails have all arrived.
+    /// Seconds from the first arrival to the last mail of each campaign; only campaigns whose mails
+    /// have all arrived are in it.
     pub ended_after_seconds: BTreeMap<String, f64>,
-    /// Utilisation and shares, by phase.
     pub phases: RunPhases,
-    /// Recipients by second and campaign.
     pub series: ArrivalSeries,
 }
 
-/// The figures of `arrivals`, which stand in the order of their times. `mine` tells whether a key is
-/// of the plan.
+/// The figures of `arrivals`, which must be in order of time. `mine` tells whether a campaign and
+/// key belong to the plan.
 pub fn figures(
     plan: &LocalPlan,
     arrivals: &[MailArrival],
@@ -100,7 +95,8 @@ pub fn figures(
     }
 }
 
-/// When the last mail of each campaign that ended arrived, after the first arrival.
+/// For each campaign whose mails have all arrived: seconds from the first arrival of the run to its
+/// last mail.
 fn ends(plan: &LocalPlan, distinct: &[&MailArrival]) -> BTreeMap<String, f64> {
     let Some(first) = distinct.first() else { return BTreeMap::new() };
     let ended = plan.campaigns.iter().filter_map(|campaign| {

@@ -1,4 +1,4 @@
-//! Recipients by second.
+//! Counts recipients by second and by campaign.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,12 +12,12 @@ pub struct ArrivalSeries {
     pub start: u64,
     /// The campaigns' names: the columns of `recipients`, before a last one for all other mail.
     pub campaigns: Vec<String>,
-    /// A row a second, from the first arrival's to the last one's.
+    /// One row for each second, from the first arrival to the last.
     pub recipients: Vec<Vec<u64>>,
 }
 
 impl ArrivalSeries {
-    /// The series of `arrivals`, which stand in the order of their times.
+    /// Counts `arrivals`, which must be in order of time.
     pub fn of(plan: &LocalPlan, arrivals: &[MailArrival]) -> Self {
         let campaigns: Vec<_> = plan.campaigns.iter().map(|c| c.name.clone()).collect();
         let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {

@@ -1,4 +1,4 @@
-//! The fullest second.
+//! Finds the largest count in any second, which may start at any instant.
 
 use std::collections::VecDeque;
 
