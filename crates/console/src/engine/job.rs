@@ -30,7 +30,7 @@ pub struct ReviewSummary {
     pub review: String,
     /// Seconds for which the review can be replayed.
     pub expires_s: u64,
-    /// The filter in words, such as "code MessageRejected".
+    /// The filter in words, such as "code `MessageRejected`".
     pub filter: String,
     /// Whether deduplication is on, so that its marks tell which mails were sent.
     pub guarded: bool,

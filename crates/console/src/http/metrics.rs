@@ -21,7 +21,7 @@ use crate::rate_limit::{EmptyBucket, TooManyStreams};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Current values in the OpenMetrics format.
+/// Current values in the `OpenMetrics` format.
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ErrorResponse> {
     let mut registry = Registry::with_prefix("tidegate");
     registry.register_collector(Box::new(StackCollector(Arc::clone(&app))));
