@@ -1,5 +1,5 @@
-//! What the tests share: the contract of each port, the local AWS that the real adapters are
-//! tested on, and the simulation.
+//! Parts that several suites share: the contract of each port, the local AWS for the real adapters,
+//! and the simulation.
 
 pub mod contract;
 pub mod local;

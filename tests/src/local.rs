@@ -19,41 +19,26 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// The environment variable with the path of the `ministack` executable.
 pub const MINISTACK: &str = "TIDEGATE_MINISTACK";
-/// Where `make tools` puts it, in the checkout.
+/// The path to which `make tools` installs it.
 const INSTALLED: &str = ".tools/local/bin/ministack";
 const REGION: &str = "us-east-1";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 const TRIES: usize = 3;
 
-/// Why there is no local AWS.
+/// The reasons why the local AWS does not start.
 #[derive(Debug, Error)]
 pub enum LocalError {
-    /// The executable is not there.
     #[error(
         "ministack is not at {path}: run `make tools`, or set {MINISTACK} to the path of a \
          ministack executable"
     )]
-    Missing {
-        /// Where it was looked for.
-        path: PathBuf,
-    },
-    /// It could not be started.
+    Missing { path: PathBuf },
     #[error("{path} cannot be started")]
-    Start {
-        /// The executable.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Start { path: PathBuf, source: io::Error },
     /// It ended, or did not answer in time.
     #[error("ministack did not become ready at {endpoint}; its log ends with:\n{log}")]
-    NotReady {
-        /// Where it should have answered.
-        endpoint: String,
-        /// The end of its log.
-        log: String,
-    },
+    NotReady { endpoint: String, log: String },
     /// The system refused a file, a directory or a port.
     #[error("a local AWS needs a temporary directory and a free port")]
     System(#[from] io::Error),
@@ -106,7 +91,6 @@ impl Ministack {
         Ok(())
     }
 
-    /// Where it answers, such as `http://127.0.0.1:4566`.
     pub fn endpoint(&self) -> String {
         endpoint(self.address)
     }
@@ -116,7 +100,6 @@ impl Ministack {
         self.directory.path()
     }
 
-    /// The SDK's configuration for it.
     pub async fn sdk_config(&self) -> SdkConfig {
         sdk_config(&self.endpoint()).await
     }

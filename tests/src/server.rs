@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub const SERVER: &str = "TIDEGATE_REDIS_SERVER";
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Why there is no server.
+/// The reasons why the server does not start.
 #[derive(Debug, Error)]
 pub enum ServerError {
     /// Nothing says which it is, or it is not there.
@@ -25,18 +25,10 @@ pub enum ServerError {
         "no server of the Redis protocol {}: `make test` finds or installs one; else set {SERVER} to the path of a \
          valkey-server or redis-server", path.as_ref().map_or_else(|| "is named".to_owned(), |path| format!("is at {}", path.display()))
     )]
-    Missing {
-        /// Where it should be.
-        path: Option<PathBuf>,
-    },
+    Missing { path: Option<PathBuf> },
     /// It ended, or did not answer in time.
     #[error("the server did not become ready at {address}; its log ends with:\n{log}")]
-    NotReady {
-        /// Where it should have answered.
-        address: SocketAddr,
-        /// Its log.
-        log: String,
-    },
+    NotReady { address: SocketAddr, log: String },
     /// The system refused a file, a process or a port.
     #[error("a server needs a temporary directory and a free port")]
     System(#[from] io::Error),
@@ -71,7 +63,6 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -12,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// What a package needs to be built, tests left out: name by name.
+/// The dependencies of each package, without those for tests.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -46,7 +46,8 @@ const SIMULATOR: &str = "tidegate-simulator";
 const CONSOLE: &str = "tidegate-console";
 const CLI: &str = "tidegate-cli";
 
-/// Who may need whom: core <- delivery <- (aws | memory | redis) <- binaries; the tests may need all.
+/// The packages that a package may depend on: core <- delivery <- (aws | memory | redis) <-
+/// binaries. Tests may depend on all.
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
     Some(match package {
         CORE | LISTENER => &[],

@@ -1,4 +1,4 @@
-//! What the functions' logs say, and what they must not.
+//! Checks the functions' log events, and that they contain no addresses.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,6 @@ use tidegate_memory::{Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{FEEDBACK, World, WorldSettings};
 
-/// A log in memory.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -24,7 +23,7 @@ impl io::Write for Log {
     }
 }
 
-/// What is logged by this thread from now on, until the guard is dropped.
+/// Collects the log of this thread until the guard is dropped.
 fn logged() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let lines = log.clone();

@@ -1,4 +1,5 @@
-//! What travels with a mail: identity and envelope, and what of them stands in a dead letter.
+//! Oracle for identity and envelope: the attributes that travel with a mail, and the part of them
+//! that a dead letter contains.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +30,7 @@ pub fn attributes(bytes: &[u8]) {
     dead_letters(&lines, envelope.as_ref());
 }
 
-/// What is read is written again as it stood.
+/// An identity that parses is written again as the same text.
 fn identity(text: &str) {
     let identity = match Identity::parse(text) {
         Ok(identity) => identity,
@@ -45,7 +46,8 @@ fn identity(text: &str) {
     fifo(&identity);
 }
 
-/// What is made of any two texts reads back, and is nobody else's.
+/// An identity that is made from any two texts parses again, and differs from that of any other two
+/// texts.
 fn made(campaign: &str, id: &str) {
     let identity = Identity::from_body_id(campaign, id);
     assert_eq!(Identity::parse(identity.as_str()).as_ref(), Ok(&identity));
@@ -66,7 +68,7 @@ fn fifo(identity: &Identity) {
     assert!(ids.len() == 5 && ids.iter().all(is_hex), "{ids:?}");
 }
 
-/// What is read is written as SQS takes it, and reads back.
+/// An envelope that parses is written in text that SQS accepts, and parses again.
 fn envelope(lines: &Lines<'_>) -> Option<Envelope> {
     let read = Envelope::from_attributes(|name| lines.get(name));
     if lines.get("identity").is_none() {
@@ -123,7 +125,8 @@ fn written(envelope: &Envelope) -> Envelope {
     Envelope::from_attributes(found).unwrap().unwrap()
 }
 
-/// Whether SQS takes it: #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF.
+/// Whether SQS accepts the text: `#x9`, `#xA`, `#xD`, `#x20` to `#xD7FF`, `#xE000` to `#xFFFD`,
+/// `#x10000` to `#x10FFFF`.
 pub(crate) fn is_sqs_text(text: &str) -> bool {
     text.chars().all(|c| {
         matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')

@@ -15,7 +15,7 @@ use crate::lines::Lines;
 /// Bytes that a refusal of one variable may have: what is allowed, and 120 characters.
 const MAX_ERROR: usize = 1_200;
 
-/// Lines `NAME=value`: environment variables.
+/// Oracle for the configuration, from environment variables in lines `NAME=value`.
 pub fn configuration(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let lines = Lines::read(text);
@@ -107,7 +107,7 @@ fn poller(config: &PollerConfig, lines: &Lines<'_>) {
     assert!(listed || config.allowed_senders == AllowedSenders::everyone());
 }
 
-/// What is shown of its URL reads back as the same place, and says nothing of the password.
+/// The bucket's URL as it is logged parses as the same place, and does not contain the password.
 fn bucket(shared: &SharedBucketConfig) {
     let (url, shown) = (&shared.url, shared.url.to_string());
     assert!(url.port > 0 && !url.host.is_empty() && !shared.prefix.to_string().is_empty());
@@ -155,7 +155,8 @@ fn is_url(text: &str) -> bool {
     web && !text.contains(char::is_whitespace)
 }
 
-/// Who is on the list may send, in upper and lower case; nobody else may, subdomains included.
+/// Senders on the list are allowed in upper and lower case; all others are refused, also
+/// subdomains.
 fn senders(list: &str) {
     let senders: AllowedSenders = match list.parse() {
         Ok(senders) => senders,

@@ -18,7 +18,7 @@ pub use configuration::configuration;
 pub use message::message;
 pub use tick::tick;
 
-/// A parser's oracle.
+/// Panics if the parser breaks its promise for these bytes.
 pub type Oracle = fn(&[u8]);
 
 /// Every oracle, under the name of its fuzz target and of its folder in the corpus.

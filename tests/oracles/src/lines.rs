@@ -9,7 +9,6 @@ impl<'a> Lines<'a> {
         Self(lines.filter(|(_, value)| !value.is_empty()).collect())
     }
 
-    /// The first value under `name`.
     pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
         self.all(name).next()
     }

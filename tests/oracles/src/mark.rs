@@ -10,7 +10,7 @@ const REPEATED: usize = 400;
 /// The start of another header, after whatever a text says.
 const BREAK_OUT: &str = "\r\nBcc: eve@example.com";
 
-/// Whether `text` shows a marked one.
+/// Whether `text` contains a marked secret.
 pub(crate) fn shows_mark(text: &str) -> bool {
     text.contains(MARK)
 }

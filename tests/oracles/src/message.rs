@@ -163,7 +163,7 @@ fn as_written(body: &str, value: &Value, email: &Email) {
     assert!(refused || email.from().domain().eq_ignore_ascii_case("oracle.invalid"));
 }
 
-/// What one more member does to a mail that is allowed.
+/// Compares a mail with the same mail after one member was added.
 fn changed(body: &str, value: &Value, email: &Email) {
     let with = |member: &str| Email::parse(&body.replacen('{', &format!("{{{member},"), 1));
     let names: BTreeSet<_> =

@@ -11,9 +11,8 @@ use tidegate_delivery::ports::{
 
 use super::{behaviours, hold_in_turn};
 
-/// What makes an adapter fresh buckets.
+/// Gives the contract fresh buckets of one adapter.
 pub trait BucketRoom {
-    /// The adapter.
     type Bucket: Bucket + BucketLevels;
 
     /// Buckets of which nothing is known.
@@ -23,7 +22,7 @@ pub trait BucketRoom {
     fn wait(&self, duration: Duration) -> impl Future<Output = ()>;
 }
 
-/// What every shared bucket promises.
+/// Runs all behaviours of the port on one adapter.
 pub async fn bucket_contract(room: &impl BucketRoom) {
     hold_in_turn(behaviours![room =>
         a_take_is_granted_and_the_next_refused_until_it_says,

@@ -8,9 +8,8 @@ use tidegate_delivery::ports::{DeferralStore, DeferredPage, FailureKind, Version
 
 use super::{behaviours, hold_in_turn};
 
-/// Where stores of deferred mail come from.
+/// Gives the contract fresh stores of one adapter.
 pub trait DeferralRoom {
-    /// The store.
     type DeferralStore: DeferralStore;
 
     /// A new store, empty, with pages of two objects.
@@ -20,7 +19,7 @@ pub trait DeferralRoom {
     fn put_strange(&self, deferral: &Self::DeferralStore, name: &str) -> impl Future<Output = ()>;
 }
 
-/// What every adapter promises.
+/// Runs all behaviours of the port on one adapter.
 pub async fn deferral_contract(room: &impl DeferralRoom) {
     hold_in_turn(behaviours![room =>
         an_empty_store_lists_nothing,

@@ -6,12 +6,10 @@ use tidegate_delivery::ports::{Directory, FailureKind, QueueUrl};
 
 use super::{Behaviour, behaviours, hold_in_turn};
 
-/// Where queues are made, tagged and deleted.
+/// Creates, tags and deletes queues for the contract.
 pub trait DirectoryRoom {
-    /// What lists them.
     type Directory: Directory;
 
-    /// What lists them.
     fn directory(&self) -> &Self::Directory;
 
     /// Makes a queue of this name, FIFO where it ends in `.fifo`.
@@ -20,11 +18,10 @@ pub trait DirectoryRoom {
     /// Tags a queue, or takes the tag off it (none).
     fn tag(&self, queue: &QueueUrl, name: &str, value: Option<&str>) -> impl Future<Output = ()>;
 
-    /// Deletes a queue.
     fn delete(&self, queue: &QueueUrl) -> impl Future<Output = ()>;
 }
 
-/// What every adapter promises.
+/// Runs all behaviours of the port on one adapter.
 pub async fn directory_contract(room: &impl DirectoryRoom) {
     let behaviours: Vec<Behaviour<'_>> = behaviours![room =>
         queues_are_listed_by_the_beginning_of_their_names,

@@ -6,9 +6,8 @@ use tidegate_delivery::ports::{FailureKind, Feedback, FeedbackMessage, QueueUrl}
 
 use super::{behaviours, hold_in_turn};
 
-/// Where feedback queues come from.
+/// Gives the contract fresh feedback queues of one adapter.
 pub trait FeedbackRoom {
-    /// The feedback.
     type Feedback: Feedback;
 
     /// The feedback of a new queue with a visibility timeout of a second, and its URL.
@@ -21,7 +20,7 @@ pub trait FeedbackRoom {
     fn report(&self, url: &QueueUrl, body: &str) -> impl Future<Output = ()>;
 }
 
-/// What every adapter promises.
+/// Runs all behaviours of the port on one adapter.
 pub async fn feedback_contract(room: &impl FeedbackRoom) {
     hold_in_turn(behaviours![room =>
         an_empty_queue_gives_nothing_after_its_wait,

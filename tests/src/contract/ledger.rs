@@ -26,20 +26,19 @@ use parts::{
     parts_that_nobody_writes_to_expire, the_claims_item_does_not_grow_with_the_campaigns,
 };
 
-/// Where ledgers come from.
+/// Gives the contract fresh ledgers of one adapter.
 pub trait LedgerRoom {
-    /// The ledger.
     type Ledger: Ledger + Marks + History;
 
     /// A ledger on which nothing stands.
     fn open(&self) -> impl Future<Output = Self::Ledger>;
 
-    /// How large the items of the ledger opened last are, by key, as `DynamoDB` counts: names and values
-    /// of their attributes.
+    /// Sizes of the items of the ledger that was opened last, by key, as DynamoDB counts them:
+    /// names and values of their attributes.
     fn sizes(&self) -> impl Future<Output = BTreeMap<String, usize>>;
 }
 
-/// What every ledger promises.
+/// Runs all behaviours of the port on one adapter.
 pub async fn ledger_contract(room: &impl LedgerRoom) {
     hold_in_turn(behaviours![room =>
         the_first_claim_finds_nothing_before_it,

@@ -11,21 +11,18 @@ use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Mono
 
 use super::{behaviours, hold_together};
 
-/// What an account may send.
+/// The limits of an account under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Recipients a second, counted by a bucket of one second.
     pub rate: f64,
-    /// Recipients in 24 hours.
     pub daily: Option<u64>,
-    /// Whether SES has paused it.
     pub paused: bool,
 }
 
-/// What goes wrong with a mail.
+/// The failure that a mail meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// SES refuses it for good.
     Rejected,
     /// SES has a fault of its own.
     ServerError,
@@ -33,33 +30,25 @@ pub enum Trouble {
     AnswerLost,
 }
 
-/// A mail that SES took.
+/// A mail that SES accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// SES's message id.
     pub message_id: String,
     /// The campaign it is tagged with.
     pub campaign: String,
     /// The id it is tagged with.
     pub id: String,
-    /// How many recipients SES counted.
     pub recipients: u32,
 }
 
 /// An SES account and what looks at it.
 pub trait MailSite {
-    /// Sends.
     type Mailer: Mailer;
-    /// Tells the account's state.
     type Account: Account;
-    /// The mailer's clock.
     type Clock: Clock;
 
-    /// Sends.
     fn mailer(&self) -> &Self::Mailer;
-    /// Tells the account's state.
     fn account(&self) -> &Self::Account;
-    /// The mailer's clock.
     fn clock(&self) -> &Self::Clock;
     /// The mails it took, in order of arrival.
     fn taken(&self) -> Vec<Taken>;
@@ -69,21 +58,20 @@ pub trait MailSite {
     fn trouble(&self, id: &str, trouble: Trouble);
 }
 
-/// Where accounts come from.
+/// Gives the contract fresh accounts of one adapter.
 pub trait MailRoom {
-    /// The account.
     type Site: MailSite;
 
     /// An account that has sent nothing.
     fn open(&self, limits: Limits) -> impl Future<Output = Self::Site>;
 }
 
-/// What only a shared bucket would go by.
+/// A rate that only a shared bucket uses.
 fn pace() -> Pace {
     Pace { rate: Rate::MIN, rate_margin: RateMargin::default() }
 }
 
-/// What every mailer promises.
+/// Runs all behaviours of the mailer on one adapter.
 pub async fn mailer_contract(room: &impl MailRoom) {
     hold_together(behaviours![room =>
         a_mail_arrives_once_with_its_tags_and_gets_its_own_message_id,
@@ -100,7 +88,7 @@ pub async fn mailer_contract(room: &impl MailRoom) {
     .await;
 }
 
-/// What every account promises.
+/// Runs all behaviours of the account on one adapter.
 pub async fn account_contract(room: &impl MailRoom) {
     hold_together(behaviours![room =>
         the_status_shows_quotas_and_what_was_sent,

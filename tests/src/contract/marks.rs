@@ -11,7 +11,7 @@ use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks};
 use super::ledger::LedgerRoom;
 use super::{behaviours, hold_in_turn};
 
-/// What all marks promise.
+/// Runs all behaviours of the port on one adapter.
 pub async fn marks_contract(room: &impl LedgerRoom) {
     hold_in_turn(behaviours![room =>
         a_mail_is_marked_once,

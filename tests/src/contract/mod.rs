@@ -25,7 +25,6 @@ use std::pin::Pin;
 
 use futures_util::future::{FutureExt, join_all};
 
-/// A behaviour and its name.
 type Behaviour<'a> = (&'static str, Pin<Box<dyn Future<Output = ()> + 'a>>);
 
 /// The behaviours named, each called with the room.

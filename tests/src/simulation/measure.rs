@@ -1,4 +1,4 @@
-//! What the promises are about, read off a world after its run.
+//! Measures rate, shares and duplicates of a world after its run.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Passwords, ACL users, TLS.
+//! Logins: passwords, ACL users and TLS.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::{bucket, is_granted, one, server};
 
-/// All that a taker needs, on the keys of its prefix.
+/// An ACL user with the rights that a taker needs on the keys of its prefix.
 const TAKER: &str = "ACL SETUSER tidegate on >s@cret/1 resetkeys ~{tidegate}:* -@all +evalsha +script|load +time +get +set +mget +scan";
 
 fn of(url: BucketUrl) -> RedisBucket {
@@ -46,7 +46,7 @@ async fn a_user_with_leave_for_the_script_and_its_keys_alone_can_take() {
     assert!(matches!(error.kind, FailureKind::Denied(_) | FailureKind::Refused(_)), "{error:?}");
 }
 
-/// What terminates TLS before the server, as a managed one does; gives its port.
+/// Terminates TLS in front of the server, as a managed service does; returns its port.
 async fn with_tls(server: &crate::Server, key: &CertifiedKey<rcgen::KeyPair>) -> u16 {
     let private = PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder().with_no_client_auth();

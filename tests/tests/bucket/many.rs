@@ -15,7 +15,7 @@ use super::server;
 /// Tells a taker its bucket: the URL, the prefix, and which of its mails go to the domain.
 const TAKER: &str = "TIDEGATE_TEST_TAKER";
 const SECONDS: u64 = 3;
-/// Of the account, and of one domain.
+/// The rates of the account and of one domain.
 const RATES: (f64, f64) = (200.0, 40.0);
 const DOMAIN: &str = "gmail.example";
 /// Every so manyth mail has so many recipients.
@@ -64,7 +64,7 @@ async fn taker() {
     }
 }
 
-/// When, how many.
+/// Grants as pairs of time and number of recipients.
 type Grants = Vec<(u64, u64)>;
 
 /// The most in any half-open second.
@@ -91,7 +91,8 @@ fn mean(grants: &Grants) -> f64 {
     within.map(|(_, count)| count).sum::<u64>() as f64 / ((to - from) as f64 / 1e6)
 }
 
-/// What a crew is granted: of the account, and of the domain.
+/// Lets several processes take concurrently; returns their grants from the account's and the
+/// domain's bucket.
 async fn crew(url: &str, (name, processes, every): (&str, usize, u64)) -> (Grants, Grants) {
     let start = |_| {
         let mut command = Command::new(std::env::current_exe().unwrap());

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::{bucket, is_granted, one, server};
 
-/// Takes everything.
+/// Accepts every mail.
 struct Ses;
 
 impl Mailer for Ses {

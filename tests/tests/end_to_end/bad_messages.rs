@@ -6,7 +6,7 @@ use tidegate_delivery::ports::{Outgoing, QueueDepth};
 
 use crate::site::{BIG, EXPRESS, SMALL, Site, mail, message};
 
-/// What the queues take: the template's `MaximumMessageSize`.
+/// The template's `MaximumMessageSize`, above which SQS refuses a message.
 const MAXIMUM_MESSAGE_SIZE: usize = 1_032_192;
 
 /// A message that is wrong, and how its dead letter begins: with the field, and what is allowed.

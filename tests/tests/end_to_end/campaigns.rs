@@ -11,8 +11,8 @@ use tidegate_delivery::ports::QueueDepth;
 use crate::forecast::assert_forecast;
 use crate::site::{Answer, DEAD_LETTERS, EXPRESS, QUOTA, RATE, RATE_MARGIN, Site, mail, now, plan};
 
-/// What holds in every run: nothing lost, nothing twice, nothing refused. So many `others` are not of
-/// the plan.
+/// Asserts that nothing was lost, sent twice or refused. `others` is the number of arrivals that
+/// are not of the plan.
 async fn kept(site: &mut Site, plan: &LocalPlan, others: u64) -> RunFigures {
     site.wait_until_empty(40).await;
     assert_eq!(site.depth(DEAD_LETTERS).await, QueueDepth::default());

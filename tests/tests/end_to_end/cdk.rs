@@ -1,4 +1,4 @@
-//! What the CDK app makes is deployed and run like the SAM template.
+//! The CDK app's template is deployed and used like the SAM template.
 
 use tidegate_cli::local::Infra;
 use tidegate_delivery::ports::QueueDepth;

@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::site::{RATE, Site, now, plan};
 
-/// What a first retry waits at least.
+/// The shortest delay before a first retry.
 const LEAST_DELAY: Duration = Duration::from_secs(30);
-/// What a step of a test may take on a busy machine.
+/// Longest time that a step may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The whole quota, as the rate factor has it.
 const FULL: u64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! What `tidegate plan` forecasts, against what a real run did.
+//! Compares a forecast of `tidegate plan` with a real run.
 
 use tidegate_cli::local::{LocalPlan, RunFigures};
 use tidegate_core::Timestamp;
@@ -6,8 +6,8 @@ use tidegate_simulator::plan::{CampaignLoad, ForecastOptions, Scenario, forecast
 
 use crate::site::{RATE, RATE_MARGIN};
 
-/// What a forecast may be off by: of the whole, and of a campaign that ends within it, which moves by
-/// a batch of ten at its share with where the windows cut it.
+/// Largest relative error of a forecast: of the whole run, and of a campaign that ends within it,
+/// whose end moves by a batch of ten.
 const WITHIN: f64 = 0.02;
 
 /// That every campaign ended when it was forecast to: all of it within 2 %, a smaller one within the

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use crate::site::{DEAD_LETTERS, SMALL, Site, bin_dir, now, plan};
 use crate::terminal::Terminal;
 
-/// What a run of `tidegate` came to.
+/// Output and exit code of a run of `tidegate`.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: i32,

@@ -1,4 +1,4 @@
-//! What is missing, or does not answer: a clear error, nothing lost.
+//! Missing or unreachable parts: the error is clear, and nothing is lost.
 
 use std::net::{Ipv4Addr, TcpListener};
 

@@ -53,11 +53,11 @@ pub(crate) struct Site {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// What a function answered.
+/// A function's response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) payload: Value,
-    /// Whether the function failed, as Lambda tells it.
+    /// Whether Lambda reports a function error.
     pub(crate) failed: bool,
     /// The last 4 KB of its log.
     pub(crate) log: String,
@@ -77,7 +77,6 @@ pub(crate) fn plan(big: u64, small: u64) -> LocalPlan {
     }
 }
 
-/// A file of the checkout.
 pub(crate) fn checkout(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
@@ -86,17 +85,14 @@ fn given(variable: &str, default: &str) -> PathBuf {
     std::env::var_os(variable).map_or_else(|| checkout(default), PathBuf::from)
 }
 
-/// Where the binaries are.
 pub(crate) fn bin_dir() -> PathBuf {
     given("TIDEGATE_BIN_DIR", "target/local")
 }
 
-/// The Python that deploys.
 pub(crate) fn python() -> PathBuf {
     given("TIDEGATE_PYTHON", ".tools/local/bin/python")
 }
 
-/// An event of the checkout's.
 pub(crate) fn event(name: &str) -> String {
     std::fs::read_to_string(checkout("events").join(name)).unwrap()
 }
@@ -211,7 +207,7 @@ impl Site {
         self.aws.queues().depth(&self.queue(output)).await.unwrap()
     }
 
-    /// What arrived so far.
+    /// Reads new arrivals, and returns all.
     pub(crate) async fn look(&mut self) -> &[MailArrival] {
         self.aws.check().unwrap_or_else(|error| panic!("{error}"));
         let (new, seq) = self.aws.sandbox().mails_after(self.seq).await.unwrap();
@@ -251,7 +247,6 @@ impl Site {
         self.look().await;
     }
 
-    /// The figures of what arrived.
     pub(crate) fn figures(&self, plan: &LocalPlan) -> RunFigures {
         figures(plan, &self.arrivals, |campaign, key| is_of_plan(plan, campaign, key))
     }
@@ -264,7 +259,6 @@ impl Site {
         self.aws.sandbox().stats().await.unwrap()
     }
 
-    /// Changes the sandbox's settings.
     pub(crate) async fn change(&self, change: Value) {
         self.aws.sandbox().change(&change).await.unwrap();
     }

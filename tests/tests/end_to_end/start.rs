@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::site::bin_dir;
 
-/// All that the poller and the scheduler need.
+/// The variables without which neither function starts.
 const VALID: [(&str, &str); 5] = [
     (
         "TIDEGATE_CAMPAIGNS",

@@ -45,12 +45,10 @@ impl Terminal {
         Self { screen, keys, child, _master: pair.master }
     }
 
-    /// What is on the screen.
     pub(crate) fn shown(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
     }
 
-    /// Types.
     pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();

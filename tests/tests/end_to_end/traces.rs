@@ -1,4 +1,4 @@
-//! What a run leaves behind beside the arrivals: logs, the sandbox's mailbox, processes.
+//! Reads what a run leaves apart from arrivals: logs, the sandbox's mailbox, processes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::site::{BIG, DEAD_LETTERS, EXPRESS, SMALL, Site};
 
-/// A mail that SES took.
+/// A mail that SES accepted.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Taken {
     arrived_ns: u64,
@@ -23,8 +23,8 @@ pub(crate) struct Taken {
     status: String,
 }
 
-/// What became of one mail of a plan: when each of its copies arrived, in nanoseconds since the
-/// epoch, and how many of them SES took without an answer that arrived.
+/// The copies of one mail that arrived: their times in nanoseconds since the epoch, and the number
+/// of those whose answer was withheld.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     pub(crate) arrived_ns: Vec<u64>,
@@ -32,7 +32,6 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// When the last one arrived.
     pub(crate) fn last_ns(&self) -> u64 {
         self.arrived_ns.iter().copied().max().unwrap()
     }
@@ -54,8 +53,8 @@ pub(crate) async fn get(url: &str) -> std::io::Result<String> {
 }
 
 impl Site {
-    /// What became of each mail that SES took, by its tags `tidegate_campaign` and `tidegate_id`:
-    /// for SES, a mail's identity.
+    /// The copies of each mail by its tags `tidegate_campaign` and `tidegate_id`, which identify a
+    /// mail for SES.
     pub(crate) async fn copies(&self) -> BTreeMap<String, Copies> {
         let url = format!("{}/_sandbox/mails?limit=10000", self.aws.sandbox().url());
         let taken: Vec<Taken> = serde_json::from_str(&get(&url).await.unwrap()).unwrap();

@@ -46,7 +46,8 @@ async fn a_dead_letter_that_is_replayed_within_five_minutes_is_sent_once() {
     }
 }
 
-/// Why the pass is raised: as it was, SQS acknowledges the mail and delivers it to nobody.
+/// The reason why a replay raises the pass: with the old pass SQS acknowledges the mail and
+/// delivers it to nobody.
 #[tokio::test(start_paused = true)]
 async fn with_the_pass_that_it_had_the_merge_queue_swallows_it() {
     let world = with_a_dead_letter(true, "off").await;

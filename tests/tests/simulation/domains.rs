@@ -23,7 +23,7 @@ fn mails(prefix: &str, count: usize, domain: &str) -> Vec<ProducedMail> {
     ProducedMail::several(prefix, count, 1).into_iter().map(|mail| mail.to(domain)).collect()
 }
 
-/// How often each mail came to stand on a queue after its first.
+/// The number of times that each mail was moved to another queue.
 fn moves(world: &World) -> BTreeMap<String, usize> {
     let queues = [MERGE.to_owned(), domain_queue(0), domain_queue(1)];
     let mut moves = BTreeMap::new();

@@ -13,7 +13,7 @@ use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, me
 
 use crate::{MODES, MS};
 
-/// What a run is like.
+/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     quota: u32,
@@ -23,7 +23,6 @@ struct Case {
     /// The windows in which it comes.
     from: u64,
     to: u64,
-    /// All windows.
     windows: u64,
     variable: Option<(&'static str, &'static str)>,
 }
@@ -83,11 +82,10 @@ impl Case {
     }
 }
 
-/// A run that is over.
+/// A finished run.
 struct Ran {
     world: World,
     first: Window,
-    /// When each express mail was put on its queue.
     put: BTreeMap<String, Timestamp>,
 }
 
@@ -101,7 +99,7 @@ impl Ran {
         (measure::sent(&bulk, &span), measure::sent(&express, &span))
     }
 
-    /// How long express mails took from their queue to SES, the shortest first.
+    /// Times that express mails took from their queue to SES, sorted.
     fn waits(&self) -> Vec<Duration> {
         let arrivals = self.world.ses.arrivals();
         let mut waits: Vec<Duration> = arrivals

@@ -1,4 +1,4 @@
-//! What one campaign cannot fill goes to the others, and comes back to it when it has mail again.
+//! Shares that one campaign cannot use go to the others, and come back when it has mail again.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 

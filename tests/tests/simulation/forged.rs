@@ -11,7 +11,6 @@ use crate::{MODES, MS};
 
 const LONG_AGO: &str = "1970-01-01T00:00:00.000Z";
 
-/// A mail with these attributes.
 fn forged(id: &str, attributes: &[(&'static str, &str)]) -> Outgoing {
     let attributes = attributes.iter().map(|(name, value)| (*name, (*value).to_owned()));
     Outgoing { attributes: attributes.collect(), ..produced(ProducedMail::new(id).body()) }

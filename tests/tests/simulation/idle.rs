@@ -19,7 +19,7 @@ use crate::{MODES, MS};
 const SECS: fn(u64) -> Duration = Duration::from_secs;
 /// While a stack sleeps: mail is sent at most the wake seconds and this after it became visible.
 const WAKE_AND: Duration = Duration::from_millis(1_500);
-/// Where a tick, its poller or its report is lost in between.
+/// Longest time to the first send if a tick, its poller or its report is lost meanwhile.
 const WAKE_AND_FAILED: Duration = Duration::from_millis(3_500);
 
 fn asleep(wake: u64, merge: bool) -> World {

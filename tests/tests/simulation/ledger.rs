@@ -1,4 +1,4 @@
-//! What the ledger costs, in DynamoDB's units: it must not grow with the campaigns there have been.
+//! The cost of the ledger in DynamoDB's units: it must not grow with the number of past campaigns.
 
 use std::collections::BTreeMap;
 

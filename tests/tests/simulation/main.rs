@@ -34,5 +34,4 @@ mod why;
 
 /// Both modes, by whether there is a merge queue.
 const MODES: [bool; 2] = [true, false];
-/// Milliseconds.
 const MS: fn(u64) -> std::time::Duration = std::time::Duration::from_millis;

@@ -68,8 +68,8 @@ async fn slots_that_copies_do_not_use_go_to_other_mail() {
     }
 }
 
-/// What is deleted, put back or left is no more in the merge queue: were it counted there, the feed
-/// would fall short for as long.
+/// A mail that was deleted, put back or left must not be counted as waiting in the merge queue: the
+/// feed would be too small by as many.
 #[tokio::test(start_paused = true)]
 async fn once_all_is_settled_the_merge_queue_is_reported_empty() {
     let guarded = WorldSettings::new(20.0, true).variable("TIDEGATE_DEDUPLICATION", "park");

@@ -1,4 +1,4 @@
-//! What operators change while it runs: a cap on the rate, a pause with an end.
+//! Changes by operators during a run: a cap on the rate, and a pause with an end.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an operator's commands run on, in a world.
+//! Runs the operator's commands on a simulated world.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
@@ -29,13 +29,13 @@ fn campaigns(world: &World) -> Vec<Campaign> {
     }
 }
 
-/// What stands on the dead-letter queue.
+/// Reads the dead-letter queue.
 pub(crate) async fn dead_letters(world: &World) -> LetterSnapshot {
     let (clock, queue) = (world.universe.clock(), url(DEAD_LETTERS));
     dead::read(&world.queues, &clock, &queue, 1_000, pending(), |_| {}).await.unwrap()
 }
 
-/// What `tidegate dead replay` would do of all dead letters.
+/// Reviews a replay of all dead letters.
 pub(crate) async fn review(
     world: &World,
     deduplication: Deduplication,
@@ -54,7 +54,7 @@ pub(crate) async fn review(
     dead::review(&reading, &options, &world.ledger, world.universe.now()).await.unwrap()
 }
 
-/// `tidegate dead replay --go`.
+/// Replays, as `tidegate dead replay --go` does.
 pub(crate) async fn replay(world: &World, review: &Review) -> ReplayReport {
     let (clock, queue) = (world.universe.clock(), url(DEAD_LETTERS));
     let site = ReplayPorts {
@@ -68,7 +68,7 @@ pub(crate) async fn replay(world: &World, review: &Review) -> ReplayReport {
     dead::replay(&site, review, &author, pace, pending(), |_| {}).await.unwrap()
 }
 
-/// `tidegate why ID --campaign NAME`.
+/// Explains a mail, as `tidegate why ID --campaign NAME` does.
 pub(crate) async fn why(world: &World, campaign: Option<&str>, id: &str) -> Explanation {
     let (poller, scheduler) =
         (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());

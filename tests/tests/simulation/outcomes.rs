@@ -1,4 +1,4 @@
-//! What follows from SES's answers: retries, dead letters, holds.
+//! Outcomes of sends: retries, dead letters and holds.
 
 use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, BreakerPolicy, Outcomes};

@@ -1,4 +1,4 @@
-//! What is left unsent, and what queues do that a poller must bear.
+//! Mail that is left unsent, and behaviour of queues that a poller must tolerate.
 
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Counting, Fault, Latency, MessageState, Operation, QueueSettings, Rule};

@@ -8,7 +8,7 @@ use tidegate_tests::simulation::{World, WorldSettings, measure};
 
 use crate::{MODES, MS};
 
-/// All campaigns backlogged for so many windows.
+/// Runs a world in which all campaigns have a backlog for this many windows.
 async fn backlogged(settings: WorldSettings, windows: u32) -> (World, Window) {
     let world = World::new(settings);
     let total: u32 = world.settings.campaigns.iter().map(|(_, weight)| weight).sum();

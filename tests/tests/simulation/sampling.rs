@@ -7,7 +7,7 @@ use tidegate_tests::simulation::{World, WorldSettings, measure};
 
 use crate::MODES;
 
-/// Of each stack: its quota, whether it has a merge queue, and whether it has an express queue.
+/// The stacks under test: quota, and whether there is a merge queue and an express queue.
 fn stacks() -> impl Iterator<Item = (u32, bool, bool)> {
     let quotas = [14, 60, 200].into_iter();
     let modes = quotas.flat_map(|quota| MODES.map(|merge| (quota, merge)));

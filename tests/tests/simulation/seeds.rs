@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_tests::simulation::chaos;
 
-/// Seeds of a usual run.
+/// The number of seeds unless `TIDEGATE_SEEDS` sets another.
 const SEEDS: u64 = 1_500;
 
 fn number(name: &str) -> Option<u64> {

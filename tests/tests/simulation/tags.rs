@@ -34,7 +34,7 @@ async fn listed(world: &World) -> Vec<(String, u32)> {
     campaigns.map(|campaign| (campaign.name, campaign.weight)).collect()
 }
 
-/// What a minute's run leaves on the list.
+/// The campaigns on the list after a run of one minute.
 async fn listed_after_a_run(world: &World) -> Vec<(String, u32)> {
     world.schedule().await;
     listed(world).await

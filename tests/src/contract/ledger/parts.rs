@@ -1,4 +1,5 @@
-//! What is kept by campaign, and how large that leaves the claim's item.
+//! Parts of the ledger that are kept for each campaign, and the size of the claim's item without
+//! them.
 
 use super::{
     BTreeMap, Campaign, Control, EpochMillis, Hold, HoldReason, Idle, Ledger, LedgerReport,

@@ -1,4 +1,4 @@
-//! Sending, receiving, waiting, counting.
+//! Behaviours of sends, receives, long polls and counts.
 
 use tidegate_delivery::ports::QueueDepth;
 use tokio::time::Instant;

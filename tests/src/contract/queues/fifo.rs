@@ -1,4 +1,4 @@
-//! Groups and deduplication.
+//! Behaviours of FIFO queues: message groups and deduplication.
 
 use super::{Behaviour, Bench, Outgoing, PAST_A_SECOND, QueueRoom, SECOND, behaviours, in_group};
 

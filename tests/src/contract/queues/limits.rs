@@ -1,4 +1,4 @@
-//! What is refused by every server.
+//! Calls that every server refuses.
 
 use tidegate_delivery::ports::{FailureKind, PortError};
 

@@ -12,15 +12,13 @@ use tidegate_delivery::ports::{Entry, Fifo, Outgoing, QueueUrl, Queues, Received
 
 use super::{Behaviour, behaviours, hold_together};
 
-/// Where queues come from.
+/// Gives the contract fresh queues of one adapter.
 pub trait QueueRoom {
-    /// The queues.
     type Queues: Queues;
 
-    /// The queues.
     fn queues(&self) -> &Self::Queues;
 
-    /// How many short polls together ask all of a queue's servers.
+    /// Number of short polls that together ask all of a queue's servers.
     fn short_polls(&self) -> usize {
         1
     }
@@ -30,7 +28,7 @@ pub trait QueueRoom {
     fn create(&self, fifo: bool) -> impl Future<Output = QueueUrl>;
 }
 
-/// What every adapter promises, whatever serves it.
+/// Runs the behaviours that hold on every server.
 pub async fn queues_contract(room: &impl QueueRoom) {
     let behaviours = [
         basics::behaviours(room),
@@ -41,8 +39,8 @@ pub async fn queues_contract(room: &impl QueueRoom) {
     hold_together(behaviours.into_iter().flatten().collect()).await;
 }
 
-/// What SQS does beyond that, as AWS documents it. Local stand-ins for SQS do not have all of it,
-/// so it holds for adapters that decide it themselves, and on SQS.
+/// Runs the behaviours that AWS documents for SQS, and that local stand-ins have only in part. It
+/// holds for adapters that decide these things themselves, and on SQS.
 pub async fn sqs_contract(room: &impl QueueRoom) {
     hold_together(sqs::behaviours(room)).await;
 }
@@ -88,7 +86,7 @@ impl<'a, R: QueueRoom> Bench<'a, R> {
         assert_eq!(self.send_batch(&[message]).await, [Ok(())]);
     }
 
-    /// Up to `max` of the messages that are there now, by short polls that ask all servers.
+    /// Receives up to `max` messages by short polls that ask all servers.
     async fn receive(&self, max: usize) -> Vec<Received> {
         let mut received = Vec::new();
         for _ in 0..self.room.short_polls() {
@@ -105,7 +103,6 @@ impl<'a, R: QueueRoom> Bench<'a, R> {
         self.receive(10).await.into_iter().map(|message| message.body.to_string()).collect()
     }
 
-    /// The one message there is.
     async fn receive_one(&self) -> Received {
         let mut received = self.receive(10).await;
         assert_eq!(received.len(), 1, "{received:?}");

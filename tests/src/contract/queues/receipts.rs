@@ -1,4 +1,4 @@
-//! Visibility, receipts, deletes.
+//! Behaviours of visibility timeouts, receipts and deletes.
 
 use super::{
     AT_ONCE, Behaviour, Bench, PAST_A_SECOND, QueueRoom, Queues, SECOND, behaviours, in_group,

@@ -1,4 +1,4 @@
-//! What SQS itself does, and local stand-ins for it leave out.
+//! Behaviours of SQS itself, which local stand-ins leave out.
 
 use tidegate_delivery::ports::FailureKind;
 

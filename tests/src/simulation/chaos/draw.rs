@@ -4,7 +4,7 @@ use tidegate_memory::{Fault, Latency, Operation, Rule, SeededEntropy, failures};
 
 use std::time::Duration;
 
-/// What is drawn from a seed.
+/// Draws a world's settings and faults from a seed.
 #[derive(Debug)]
 pub(super) struct Draw(SeededEntropy);
 
@@ -26,7 +26,7 @@ impl Draw {
         of[index]
     }
 
-    /// What befalls calls to queues, ledger and Invoke.
+    /// Draws a fault of calls to queues, ledger or Invoke.
     pub(super) fn fault(&self) -> Rule<FailureKind> {
         let soon = Latency::between(Duration::ZERO, Duration::from_secs(40));
         let slow = Latency::between(Duration::ZERO, Duration::from_millis(700));
@@ -59,7 +59,7 @@ impl Draw {
         rule.chance(self.pick(&[0.05, 0.2, 0.5]))
     }
 
-    /// What befalls mails.
+    /// Draws a fault of sends.
     pub(super) fn mail_fault(&self) -> Rule<Failure> {
         let fault = match self.below(8) {
             0 | 1 => Fault::Before(failures::server_error()),

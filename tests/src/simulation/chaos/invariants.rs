@@ -1,4 +1,4 @@
-//! What holds after every run.
+//! The invariants that hold after every run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use tidegate_core::reputation::REMEMBERED;
 use tidegate_delivery::poll::{End, WindowReport};
 use tidegate_memory::{Operation, SesArrival};
 
-use super::beside::DEFERRAL;
+use super::extras::DEFERRAL;
 use super::{Chaos, DOMAINS};
 use crate::simulation::{EXPRESS, MERGE, PollerEnd, PollerRun, domain_queue, measure, rate};
 
-/// How long a merge queue remembers a mail.
+/// A merge queue recognises a repeated deduplication id for this long.
 const FORGOTTEN: Duration = Duration::from_mins(5);
 /// Longer than a poller lives after it sent a mail.
 const A_POLLERS_LIFE: Duration = Duration::from_secs(15);
 
 impl Chaos {
-    /// What does not hold, in words.
+    /// Describes each invariant that does not hold; empty if all hold.
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         self.nothing_is_lost_or_in_flight_for_ever(&mut broken);
@@ -192,7 +192,8 @@ impl Chaos {
         }
     }
 
-    /// Whether a poller crashed, or this mail's answer or a change of its mark was lost.
+    /// Whether a poller crashed, or this mail's answer or a change of its mark was lost: it may
+    /// then be sent twice.
     fn may_have_been_sent(&self, body: &str) -> bool {
         let id = body.split('"').nth(3).unwrap_or_default();
         let named = |resource: &str| resource.rsplit('/').next() == Some(id);
@@ -217,25 +218,23 @@ impl Chaos {
     }
 }
 
-/// When what can send a mail twice befell.
+/// Events that can make a mail be sent twice, with their times.
 struct Causes {
     /// Pollers that crashed: their environments and lives.
     crashed: Vec<(usize, Timestamp, Timestamp)>,
-    /// Failed sends, by `campaign/id`.
     failed: Vec<(String, Timestamp)>,
-    /// When pollers ended that had not succeeded with all of their deletes.
+    /// Ends of pollers that could not do all of their deletes.
     deletes: Vec<Timestamp>,
     /// Sends between queues that were not acknowledged, or only in part.
     moves: Vec<Timestamp>,
     /// Mails, by identity, whose mark did not get to *sent*: a resending deduplication does not know them.
     unmarked: Vec<String>,
-    /// Calls to S3 that failed.
     deferrals: Vec<Timestamp>,
     /// The bodies that a queue gave once more than need be, and when that was decided.
     doubled: Vec<(Timestamp, String)>,
 }
 
-/// What befell one mail.
+/// Everything that happened to one mail.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own that excuses a second send"
@@ -245,17 +244,15 @@ struct OfMail<'a> {
     own: String,
     identity: String,
     guarded: bool,
-    /// When it came back to its campaign's queue, or express, or to stand in a domain's queue.
+    /// Times at which it came back to its campaign's queue, to the express queue or to a domain
+    /// queue.
     put_back: Vec<Timestamp>,
-    /// When it came to stand in the merge queue.
     merged: Vec<Timestamp>,
     /// No merge queue would know it again, where a standard queue gives it twice.
     unknown: bool,
     /// A standard queue may have given it twice, and it is unknown.
     copied: bool,
-    /// Its producer put it on the queue twice.
     put_twice: bool,
-    /// It may have been deferred.
     deferred: bool,
 }
 
@@ -287,7 +284,7 @@ impl Causes {
         }
     }
 
-    /// How often a queue gave this mail once more than need be, before it was last sent.
+    /// Number of redundant deliveries of this mail by a queue before it was sent for the last time.
     fn doubles(&self, id: &str, copies: &[SesArrival]) -> usize {
         let Some(last) = copies.last() else { return 0 };
         let id = format!(r#""id": "{id}""#);

@@ -1,7 +1,7 @@
 //! A world and its faults, drawn from one seed.
 
-mod beside;
 mod draw;
+mod extras;
 mod invariants;
 
 use std::ops::Range;
@@ -16,8 +16,8 @@ use tidegate_memory::{Counting, Fault, Operation, Rule};
 
 use super::mail::produced;
 use super::{EXPRESS, ProducedMail, World, WorldSettings, rate};
-use beside::Beside;
 use draw::Draw;
+use extras::Extras;
 
 /// Runs of a minute within which everything must be settled after the storm.
 const MINUTES: usize = 120;
@@ -25,54 +25,50 @@ const MINUTES: usize = 120;
 /// The recipients' domains, where limits are drawn.
 const DOMAINS: [&str; 4] = ["gmail.com", "a.example", "b.example", "c.example"];
 
-/// What a seed came to.
+/// A seed's world and the record of what was done to it.
 #[derive(Debug)]
 pub struct Chaos {
-    /// The world after its run.
     pub world: World,
-    /// What was drawn.
+    /// Settings and faults in words, for a failed assertion.
     pub story: Vec<String>,
     /// The highest quota that ticks carried.
     highest_quota: f64,
     /// The most recipients of a mail.
     largest: u32,
-    /// How far the clocks of two environments were apart.
+    /// The largest difference of the clocks of two environments.
     apart: Duration,
     deduplication: &'static str,
-    /// When pollers were killed.
     crashes: Vec<Timestamp>,
     /// The id that was put on a queue twice.
     twice: Option<String>,
-    /// Messages that are no mail.
+    /// Messages whose body is not valid.
     poison: usize,
     /// Mails of the big campaign and of express whose producer claimed to be the small campaign's.
     forged: Vec<String>,
     /// A span in which both campaigns had mail and nothing failed.
     calm: Option<Range<Timestamp>>,
-    /// Mail is deferred under back-pressure.
     defers: bool,
-    /// How many bounces and complaints SES reported.
     reported: usize,
-    /// What stands in the ledger at the end.
+    /// The ledger's state at the end.
     standing: Option<Standing>,
 }
 
 /// Runs the world of `seed` through its storm and until all is settled.
 pub async fn run(seed: u64) -> Chaos {
     let draw = Draw::new(seed);
-    let (mut chaos, beside) = begin(&draw, seed);
+    let (mut chaos, extras) = begin(&draw, seed);
     forge(&mut chaos).await;
     fill(&mut chaos, &draw).await;
-    beside.fill(&chaos.world).await;
+    extras.fill(&chaos.world).await;
     // One in eight is long enough for the breaker to block.
     let storm = if draw.one_in(8) { 150 } else { 16 };
     let first = chaos.world.next_window();
-    storms(&mut chaos, &draw, &beside, storm).await;
+    storms(&mut chaos, &draw, &extras, storm).await;
     chaos.world.faults.clear();
     chaos.world.mail_faults.clear();
     chaos.story.push(format!("the storm was from {first}, {storm} windows"));
     operate(&chaos.world).await;
-    beside.defer(&mut chaos).await;
+    extras.defer(&mut chaos).await;
     if draw.one_in(3) {
         chaos.calm = shares(&chaos).await;
     }
@@ -86,14 +82,14 @@ pub async fn run(seed: u64) -> Chaos {
             tokio::time::sleep(Duration::from_hours(24)).await;
         }
     }
-    beside.calm_down(&chaos.world).await;
+    extras.calm_down(&chaos.world).await;
     chaos.standing = Some(chaos.world.ledger_now().await);
     chaos
 }
 
-fn begin(draw: &Draw, seed: u64) -> (Chaos, Beside) {
+fn begin(draw: &Draw, seed: u64) -> (Chaos, Extras) {
     let quota = draw.pick(&[2.0, 5.0, 14.0, 14.0, 40.0]);
-    let beside = Beside::draw(seed, quota);
+    let extras = Extras::draw(seed, quota);
     let merge = !draw.one_in(3);
     let deduplication = draw.pick(&["off", "off", "resend", "park"]);
     let unsent = draw.pick(&["timeout", "timeout", "release"]);
@@ -126,8 +122,8 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Beside) {
         "{quota}/s, limits {limits:?}, merge {merge}, unsent {unsent}, deduplication {deduplication}, clocks {apart:?} apart"
     );
     let chaos = Chaos {
-        world: World::new(beside.settings(settings)),
-        story: vec![story, beside.story()],
+        world: World::new(extras.settings(settings)),
+        story: vec![story, extras.story()],
         highest_quota: quota,
         largest: 1,
         apart,
@@ -137,14 +133,15 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Beside) {
         poison: 0,
         forged: Vec::new(),
         calm: None,
-        defers: beside.defers,
-        reported: beside.reported,
+        defers: extras.defers,
+        reported: extras.reported,
         standing: None,
     };
-    (chaos, beside)
+    (chaos, extras)
 }
 
-/// Where it is drawn, beside the rest: mails that claim to be the first of the small campaign.
+/// If the seed has it: enqueues mails whose attributes claim the identity of the small campaign's
+/// first mail.
 async fn forge(chaos: &mut Chaos) {
     let world = &chaos.world;
     let draw = Draw::new(world.settings.seed.rotate_left(32));
@@ -213,7 +210,7 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
 
 /// The storm: faults, crashes, late ticks, and what operators do meanwhile.
 #[expect(clippy::unwrap_used, reason = "a test's own settings")]
-async fn storms(chaos: &mut Chaos, draw: &Draw, beside: &Beside, storm: u64) {
+async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
     let Chaos { world, story, crashes, highest_quota, .. } = chaos;
     let old = world.settings.poller().unwrap();
     let new = world.settings.clone().variable("TIDEGATE_RATE_MARGIN", 0.05).poller().unwrap();
@@ -240,12 +237,12 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, beside: &Beside, storm: u64) {
             story.push(format!("{rule:?}"));
             world.mail_faults.add(rule.during(span.clone()));
         }
-        if let Some(rule) = beside.fault() {
+        if let Some(rule) = extras.fault() {
             story.push(format!("{rule:?}"));
             world.faults.add(rule.during(span.clone()));
         }
         for number in 2..storm {
-            beside.trouble_bucket(world);
+            extras.trouble_bucket(world);
             world.until(first, number, Duration::from_millis(draw.below(1_000))).await;
             let window = Window::containing(world.universe.now());
             let mut tell = |what: &str| story.push(format!("{what} in {window}"));
@@ -320,7 +317,7 @@ async fn pause(world: &World) {
         .await;
 }
 
-/// What operators do once the cause is gone: campaigns and credentials go on, with their weights.
+/// Does an operator's work after the faults: lifts holds and resumes campaigns.
 async fn operate(world: &World) {
     world
         .control(|control| {

@@ -1,4 +1,5 @@
-//! What a seed has beside its storm. Drawn apart, so that the storm stays what it was.
+//! Draws conditions that were added after the first seeds. They have a random generator of their
+//! own, so that the faults of a known seed stay the same.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::super::{FEEDBACK, ProducedMail, World, WorldSettings};
 use super::Chaos;
 use super::draw::Draw;
 
-/// What is called for deferred mail alone.
+/// Operations of the port that only deferral calls.
 pub(super) const DEFERRAL: [Operation; 7] = [
     Operation::PutDeferred,
     Operation::ListDeferred,
@@ -26,21 +27,20 @@ const TROUBLED: usize = 12;
 /// Minutes in which a level falls two steps once nothing waits, and some more.
 const FALLING: usize = 12;
 
-/// What a seed has beside its storm.
+/// Conditions that a seed has in addition to its faults.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct Extras {
     draw: Draw,
     /// A shared bucket in front of SES; what becomes of mail while it is out of reach.
     bucket: Option<&'static str>,
-    /// Mail is deferred under back-pressure.
     pub(super) defers: bool,
-    /// What SES reports: bounces and complaints of one campaign.
+    /// Number of bounces and complaints that SES reports for one campaign.
     pub(super) reported: usize,
     /// Mails of 0.2 to 0.9 MB.
     large: u64,
 }
 
-impl Beside {
+impl Extras {
     pub(super) fn draw(seed: u64, quota: f64) -> Self {
         let draw = Draw::new(seed ^ 0x9e37_79b9_7f4a_7c15);
         Self {
@@ -105,7 +105,7 @@ impl Beside {
         world.put_raw(FEEDBACK, &reports.collect::<Vec<_>>()).await;
     }
 
-    /// What befalls calls that only this makes.
+    /// Draws a fault of calls that only deferral makes.
     pub(super) fn fault(&self) -> Option<Rule<FailureKind>> {
         let reading = [Operation::ReceiveFeedback, Operation::DeleteFeedback];
         let failed = match self.draw.below(2) {
@@ -169,7 +169,7 @@ impl Beside {
     }
 }
 
-/// Queues as SQS may be.
+/// Settings under which queues behave as badly as SQS may.
 fn queues() -> QueueSettings {
     QueueSettings::unkind()
 }
