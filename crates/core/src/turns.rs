@@ -13,8 +13,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::allocation::BATCH;
 use crate::cycle::Cycle;
+
+/// SQS's most messages in one receive.
+pub const BATCH: u64 = 10;
 
 /// So many campaigns are asked in every window whatever they cost: it is little.
 const FEW: u64 = 20;

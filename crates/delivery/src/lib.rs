@@ -20,6 +20,7 @@ pub mod ports;
 pub mod quota;
 pub mod replay;
 pub mod schedule;
+mod schedule_report;
 pub mod scheduler_run;
 mod ticks;
 mod ticks_first;

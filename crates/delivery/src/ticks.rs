@@ -15,7 +15,7 @@ use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
 
 use crate::ports::{Clock, Invoke, Ledger, Monotonic, PortError, Standing};
-use crate::schedule::ScheduleReport;
+use crate::schedule_report::ScheduleReport;
 
 /// How long before a tick is due the ledger is asked whether it is needed.
 const ASKED: Duration = Duration::from_millis(100);

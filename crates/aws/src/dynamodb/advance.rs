@@ -3,8 +3,8 @@
 use tidegate_core::Window;
 use tidegate_delivery::ports::PortError;
 
-use super::LedgerTable;
 use super::item::{number, text};
+use super::table::LedgerTable;
 
 /// `<=`: made twice, where the first answer was lost, it is still made.
 const STILL_NEWEST: &str = "#token = :token AND #window <= :through";

@@ -4,8 +4,8 @@ use aws_sdk_dynamodb::types::ReturnValue;
 use tidegate_core::factor::RateFactor;
 use tidegate_delivery::ports::{Claim, ClaimRequest, PortError, Standing};
 
-use super::LedgerTable;
 use super::item::{BEFORE, Item, number, text};
+use super::table::LedgerTable;
 
 /// The right-hand sides are what stood before. The claim before is kept beside the new one, so that
 /// the new one can be read back whole where the answer to its write was lost.

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::builders::UpdateBuilder;
@@ -11,16 +10,13 @@ use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use tidegate_core::control::{Control, LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
 use tidegate_delivery::ports::{FailureKind, PortError, Standing};
 
-use super::LedgerTable;
 use super::find::items;
-use super::item::{Item, KEY, key, number, text};
+use super::item::{Item, KEY, PAUSE, TRIES, key, number, text};
 use super::read::item_now;
+use super::table::LedgerTable;
 use crate::error::port_error;
 
 const TRANSACTION: &str = "TransactWriteItems";
-/// How often something is tried that a change under way stands against, and the pause between.
-pub(super) const TRIES: usize = 5;
-pub(super) const PAUSE: Duration = Duration::from_millis(15);
 
 /// The record as it was last read or written; none of it is relied on longer than its token stands.
 #[derive(Clone, Debug, Default)]

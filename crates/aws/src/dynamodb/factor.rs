@@ -3,7 +3,7 @@
 use tidegate_core::factor::RateFactor;
 use tidegate_delivery::ports::PortError;
 
-use super::LedgerTable;
+use super::table::LedgerTable;
 
 pub(super) async fn set_factor(
     table: &LedgerTable,

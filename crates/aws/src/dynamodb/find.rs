@@ -8,9 +8,9 @@ use tidegate_core::deduplication::Mark;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{FailureKind, PortError};
 
-use super::LedgerTable;
 use super::item::{Item, KEY, text};
 use super::mark::{key_of, read};
+use super::table::LedgerTable;
 use crate::error::port_error;
 
 const OPERATION: &str = "BatchGetItem";

@@ -5,8 +5,8 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use tidegate_core::control::ChangeRecord;
 use tidegate_delivery::ports::{CHANGES_KEPT, PortError};
 
-use super::LedgerTable;
 use super::item::{Item, KEY, text};
+use super::table::LedgerTable;
 use crate::error::port_error;
 
 const HISTORY: &str = "history";

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::str::FromStr;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -13,9 +14,12 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
 
-use super::LedgerTable;
-use super::control::{PAUSE, TRIES};
+use super::table::LedgerTable;
 use crate::error::port_error;
+
+/// How often something is tried that a change under way stands against, and the pause between.
+pub(super) const TRIES: usize = 5;
+pub(super) const PAUSE: Duration = Duration::from_millis(15);
 
 pub(super) type Item = HashMap<String, AttributeValue>;
 

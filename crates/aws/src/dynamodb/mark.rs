@@ -5,8 +5,8 @@ use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity, group_id};
 use tidegate_delivery::ports::{MarkRequest, MarkResult, PortError};
 
-use super::LedgerTable;
 use super::item::{ItemReader, number, text};
+use super::table::LedgerTable;
 
 const MARK: &str = "SET #state = :sending, #token = :token, pass = :pass, since = :since, \
     expires_at = :expires_at";

@@ -52,6 +52,7 @@ mod mark;
 mod parts;
 mod read;
 mod set_mark;
+mod table;
 mod unmark;
 
 use std::sync::Arc;
@@ -63,6 +64,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use futures_util::future::join;
 use item::NEWEST;
+use table::LedgerTable;
 use tidegate_core::Window;
 use tidegate_core::control::{ChangeRecord, Control};
 use tidegate_core::deduplication::Mark;
@@ -70,8 +72,8 @@ use tidegate_core::factor::RateFactor;
 use tidegate_core::identity::Identity;
 use tidegate_core::parts::MOST_PARTS;
 use tidegate_delivery::ports::{
-    Claim, ClaimRequest, FailureKind, History, Ledger, LedgerReport, MarkRequest, MarkResult,
-    Marks, PortError, Standing,
+    Claim, ClaimRequest, History, Ledger, LedgerReport, MarkRequest, MarkResult, Marks, PortError,
+    Standing,
 };
 use tokio::time::timeout;
 
@@ -95,24 +97,6 @@ pub struct DynamoLedger {
     parts: Arc<AtomicU32>,
     /// The control record as it was last read or written.
     control: control::ControlCache,
-}
-
-/// A table and how it is reached.
-#[derive(Clone, Debug)]
-struct LedgerTable {
-    client: Client,
-    name: String,
-}
-
-impl LedgerTable {
-    fn timed_out(&self) -> PortError {
-        PortError {
-            operation: "BatchGetItem",
-            resource: self.name.clone(),
-            kind: FailureKind::TimedOut,
-            source: None,
-        }
-    }
 }
 
 impl DynamoLedger {

@@ -10,9 +10,9 @@ use tidegate_core::Window;
 use tidegate_core::parts::{KEPT, MOST_PARTS, counters_of};
 use tidegate_delivery::ports::{Idle, LedgerReport, Part, PartChange, PortError, Standing};
 
-use super::LedgerTable;
 use super::find::items;
 use super::item::{Item, ItemReader, number, text};
+use super::table::LedgerTable;
 
 /// What the names of a part's attributes begin with: a counter's, an empty queue's, a gone campaign's.
 const COUNTER: &str = "n.";

@@ -2,8 +2,8 @@
 
 use tidegate_delivery::ports::PortError;
 
-use super::LedgerTable;
 use super::item::{Item, KEY, key};
+use super::table::LedgerTable;
 use crate::error::port_error;
 
 const OPERATION: &str = "GetItem";

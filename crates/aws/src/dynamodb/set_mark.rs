@@ -4,9 +4,9 @@ use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::PortError;
 
-use super::LedgerTable;
 use super::item::{number, text};
 use super::mark::mail;
+use super::table::LedgerTable;
 
 /// It was sent, whoever has marked it meanwhile.
 pub(super) async fn set_sent(table: &LedgerTable, identity: &Identity) -> Result<bool, PortError> {

@@ -5,9 +5,9 @@ use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::PortError;
 
-use super::LedgerTable;
 use super::item::{KEY, text};
 use super::mark::mail;
+use super::table::LedgerTable;
 use crate::error::port_error;
 
 const OPERATION: &str = "DeleteItem";

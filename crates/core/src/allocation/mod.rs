@@ -11,12 +11,10 @@ mod debts;
 mod divide;
 
 use crate::cycle::Cycle;
+pub use crate::turns::BATCH;
 use crate::turns::Turns;
 pub use divide::divide;
 use divide::{per_mail, recipients};
-
-/// SQS's most messages in one receive.
-pub const BATCH: u64 = 10;
 
 /// One campaign in an [`Intake`].
 #[derive(Clone, Debug, Default)]

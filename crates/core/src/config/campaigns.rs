@@ -2,8 +2,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::variables::{is_fifo, is_url};
-use crate::control::Control;
+use super::queue_url::{is_fifo, is_name_char, is_url};
 use crate::cycle::Cycle;
 
 /// The name under which express mail is counted; no campaign may have it.
@@ -28,17 +27,6 @@ pub fn is_campaign_name(name: &str) -> bool {
     is_word(name) && name != EXPRESS
 }
 
-fn is_name_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '-' || c == '_'
-}
-
-/// The beginning of campaign queues' names: what a queue's name may hold, and one character less
-/// than the 80 it may have.
-pub(super) fn queue_prefix(text: &str) -> Option<String> {
-    let fits = (1..=79).contains(&text.len()) && text.chars().all(is_name_char);
-    fits.then(|| text.to_owned())
-}
-
 /// Where the list of campaigns stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Campaigns {
@@ -49,14 +37,6 @@ pub enum Campaigns {
 }
 
 impl Campaigns {
-    /// The campaigns in force: those listed, or those of the ledger's control record.
-    pub fn in_force(&self, control: &Control) -> Vec<Campaign> {
-        match self {
-            Self::Listed(list) => list.clone(),
-            Self::Ledger => control.campaigns.clone(),
-        }
-    }
-
     pub(super) fn parse(text: &str) -> Option<Self> {
         if text == "ledger" {
             return Some(Self::Ledger);

@@ -1,4 +1,5 @@
-use super::variables::{Variables, is_fifo, is_url};
+use super::queue_url::{is_fifo, is_url};
+use super::variables::Variables;
 use crate::domains::DomainLimits;
 
 /// What recipient domains may be sent, and the queues in which their mail waits.

@@ -5,21 +5,23 @@ mod back_pressure;
 mod campaigns;
 mod deadlines;
 mod domains;
+mod error;
 mod feedback;
 mod floor;
+mod queue_url;
 mod renamed;
 mod settings;
 mod shared_bucket;
+mod values;
 mod variables;
 
 use std::time::Duration;
-
-use thiserror::Error;
 
 pub use back_pressure::BackPressureConfig;
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name};
 pub use deadlines::{DECIDED, LAST_START, MOVED, POLLER_TIMEOUT, QUEUE_CALL, REPORTED, SETTLED};
 pub use domains::DomainsConfig;
+pub use error::{ConfigError, InvalidVariable};
 pub use feedback::FeedbackConfig;
 pub use renamed::{RENAMED, new_name};
 pub use settings::{Range, SETTINGS, Setting};
@@ -27,42 +29,16 @@ pub use shared_bucket::{
     BucketLost, BucketUrl, DEFAULT_PREFIX, InvalidBucketUrl, InvalidKeyPrefix, KeyPrefix,
     SharedBucketConfig,
 };
+pub use values::{Cap, LedgerKind};
 use variables::Variables;
 
 use crate::breaker::BreakerPolicy;
-use crate::daily::DailyPolicy;
 use crate::deduplication::Deduplication;
 use crate::deferral::Location;
 use crate::email::AllowedSenders;
 use crate::limiter::Floor;
 use crate::memory::Memory;
-use crate::rate::{Rate, RateMargin};
-
-/// One variable that is missing or invalid.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{name} is {value}; allowed is {allowed}")]
-pub struct InvalidVariable {
-    /// The variable.
-    pub name: &'static str,
-    /// Its value in quotes, or "not set".
-    pub value: String,
-    /// What is allowed.
-    pub allowed: String,
-}
-
-/// All that is wrong with the environment.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-pub struct ConfigError(pub Vec<InvalidVariable>);
-
-/// Where claim, control record and reports stand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LedgerKind {
-    /// In this process: one environment only, for local runs.
-    Memory,
-    /// In the `DynamoDB` table of this name.
-    DynamoDb(String),
-}
+use crate::rate::RateMargin;
 
 /// What becomes of what is received and unsent at the window's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -72,23 +48,6 @@ pub enum Unsent {
     Timeout,
     /// It is made visible at once.
     Release,
-}
-
-/// What caps the account's quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cap {
-    /// `TIDEGATE_QUOTA_PER_SECOND`.
-    pub quota: Option<Rate>,
-    /// `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`.
-    pub daily: DailyPolicy,
-}
-
-impl Cap {
-    /// The quota in force, of an account with this quota a second and this daily quota, if any.
-    pub fn of(&self, account: Rate, daily_quota: Option<u64>) -> Rate {
-        let day = daily_quota.and_then(|quota| self.daily.cap(quota));
-        [self.quota, day].into_iter().flatten().fold(account, Rate::min)
-    }
 }
 
 /// The poller's settings.

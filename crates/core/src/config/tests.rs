@@ -1,4 +1,5 @@
 use super::*;
+use crate::daily::DailyPolicy;
 use crate::daily::{DailyPace, Reserve};
 use crate::tick::EARLIEST;
 use proptest::prelude::*;

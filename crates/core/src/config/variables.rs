@@ -1,8 +1,10 @@
 use std::time::Duration;
 
-use super::campaigns::queue_prefix;
+use super::error::{ConfigError, InvalidVariable};
+use super::queue_url::{is_fifo, is_url, queue_prefix};
+use super::renamed::RENAMED;
 use super::settings::{self, Setting};
-use super::{Cap, ConfigError, InvalidVariable, LedgerKind, RENAMED};
+use super::values::{Cap, LedgerKind};
 use crate::breaker::BreakerPolicy;
 use crate::daily::{DailyPace, DailyPolicy, Reserve};
 use crate::email::AllowedSenders;
@@ -195,19 +197,6 @@ impl<'a> Variables<'a> {
             }
         }
     }
-}
-
-pub(super) fn is_url(text: &str) -> bool {
-    ["https://", "http://"]
-        .iter()
-        .any(|scheme| text.strip_prefix(scheme).is_some_and(|rest| rest.contains('/')))
-        && !text.contains(char::is_whitespace)
-}
-
-/// SQS demands the ending of FIFO queues, in lower case, and of no other.
-#[expect(clippy::case_sensitive_file_extension_comparisons, reason = "SQS compares by case")]
-pub(super) fn is_fifo(url: &str) -> bool {
-    url.ends_with(".fifo")
 }
 
 fn quoted(value: &str) -> String {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::back_pressure::{BackPressureLevel, Reading};
 use crate::breaker::Breaker;
-use crate::config::Campaign;
+use crate::config::{Campaign, Campaigns};
 use crate::daily::DailyReading;
 use crate::identity::EpochMillis;
 use crate::rate::Rate;
@@ -71,6 +71,16 @@ pub struct Control {
     /// finds them again.
     #[serde(flatten)]
     pub unknown: BTreeMap<String, serde_json::Value>,
+}
+
+impl Campaigns {
+    /// The campaigns in force: those listed, or those of the ledger's control record.
+    pub fn in_force(&self, control: &Control) -> Vec<Campaign> {
+        match self {
+            Self::Listed(list) => list.clone(),
+            Self::Ledger => control.campaigns.clone(),
+        }
+    }
 }
 
 impl Control {

@@ -17,37 +17,13 @@ mod waiting;
 use std::ops::Range;
 
 use crate::cycle::Cycle;
-use crate::email::Priority;
 use crate::grid::SlotGrid;
 use crate::timestamp::Timestamp;
 pub use floor::{Floor, InvalidFloor};
 pub use gates::{Gates, Open};
 use turns::DomainTurns;
 use waiting::WaitingLane;
-
-/// Which line a message waits in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Line {
-    /// Before all campaigns.
-    Express,
-    /// A campaign's, by its index in the cycle.
-    Campaign(usize),
-    /// Of mail that comes from a recipient domain's queue, by its campaign's index in the turns.
-    Limited(usize),
-}
-
-/// A message that waits for its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting<T> {
-    /// The caller's name for it.
-    pub ticket: T,
-    /// Where it waits.
-    pub line: Line,
-    /// Its place within a campaign.
-    pub priority: Priority,
-    /// Slots it spends: its recipients, at least 1.
-    pub recipients: u32,
-}
+pub use waiting::{Line, Waiting};
 
 /// A message and the slots it spends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::email::Priority;
 use crate::rate::{Rate, RateMargin};
 use crate::timestamp::Window;
 use proptest::prelude::*;

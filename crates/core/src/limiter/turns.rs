@@ -1,5 +1,4 @@
-use super::Waiting;
-use super::waiting::WaitingLane;
+use super::waiting::{Waiting, WaitingLane};
 use crate::cycle::Cycle;
 
 /// The mail of the domains' queues, by campaign. It takes the slots that are its campaign's by weight,

@@ -1,8 +1,31 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::Waiting;
 use crate::email::Priority;
+
+/// Which line a message waits in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Line {
+    /// Before all campaigns.
+    Express,
+    /// A campaign's, by its index in the cycle.
+    Campaign(usize),
+    /// Of mail that comes from a recipient domain's queue, by its campaign's index in the turns.
+    Limited(usize),
+}
+
+/// A message that waits for its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting<T> {
+    /// The caller's name for it.
+    pub ticket: T,
+    /// Where it waits.
+    pub line: Line,
+    /// Its place within a campaign.
+    pub priority: Priority,
+    /// Slots it spends: its recipients, at least 1.
+    pub recipients: u32,
+}
 
 /// One line of waiting messages: by priority, then the largest first, then who came first.
 #[derive(Clone, Debug)]

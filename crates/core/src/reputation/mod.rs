@@ -10,17 +10,17 @@
 //! shorter span would set them against what was sent after the mail they are about.
 
 mod notice;
+mod review;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
-use crate::control::{Control, Hold, HoldReason};
 use crate::identity::EpochMillis;
 use crate::parts::fnv1a;
 pub use notice::{Notice, NoticeError, NoticeKind};
+pub use review::review;
 
 /// How long figures are added up before they become the ones before.
 const PERIOD: Duration = Duration::from_hours(48);
@@ -112,67 +112,6 @@ pub struct Heard {
 /// of the 50 remembered is as likely as one in 86 million; it is then not counted.
 pub fn mark(message_id: &str) -> u32 {
     fnv1a(message_id)
-}
-
-/// Brings the counts in `control` up to `now`: begins a period, counts anew what was lifted, adds what
-/// was `heard`, and holds whatever campaign has too much of it. `sent` is each campaign's sum of
-/// recipients sent to since ever. Gives those of `heard` that were not counted before.
-pub fn review<'a>(
-    control: &mut Control,
-    policy: &ReputationPolicy,
-    sent: &BTreeMap<String, u64>,
-    heard: &'a [Heard],
-    now: EpochMillis,
-) -> Vec<&'a Notice> {
-    let mut reputation = up_to_date(control.reputation.take(), sent, now);
-    for (name, tally) in &mut reputation.campaigns {
-        let holds = control.campaign_holds.get(name);
-        let stands = holds.is_some_and(|holds| holds.get(HoldReason::Reputation).is_some());
-        if tally.held && !stands {
-            *tally = Tally::counting_from(sum(sent, name));
-        }
-    }
-    let new = reputation.add(heard);
-    if policy.holds {
-        for (name, tally) in &mut reputation.campaigns {
-            let verdict = policy.verdict(&tally.figures(sum(sent, name)));
-            if let Some(detail) = verdict.filter(|_| !tally.held) {
-                tally.held = true;
-                control.hold(Some(name), HoldReason::Reputation, Hold::new(&detail, now));
-            }
-        }
-    }
-    control.reputation = Some(reputation);
-    new
-}
-
-/// The record of the running period, with every campaign that was ever sent.
-fn up_to_date(
-    before: Option<Reputation>,
-    sent: &BTreeMap<String, u64>,
-    now: EpochMillis,
-) -> Reputation {
-    let Some(mut reputation) = before else { return Reputation::beginning(sent, now) };
-    let age = Timestamp::from(now).saturating_since(reputation.since.into());
-    if age >= 2 * PERIOD {
-        // Nobody looked for a whole period: nothing is known of the last two.
-        let held = reputation.campaigns.into_iter().filter(|(_, tally)| tally.held);
-        reputation = Reputation::beginning(sent, now);
-        for (name, _) in held {
-            reputation.campaigns.entry(name).or_default().held = true;
-        }
-    } else if age >= PERIOD {
-        reputation.since = now;
-        for (name, tally) in &mut reputation.campaigns {
-            let (before, held) = (tally.running(sum(sent, name)), tally.held);
-            *tally = Tally { before, held, ..Tally::counting_from(sum(sent, name)) };
-        }
-    }
-    for name in sent.keys() {
-        // All are looked at every minute: one that is new here had sent nothing before.
-        reputation.campaigns.entry(name.clone()).or_default();
-    }
-    reputation
 }
 
 fn sum(sent: &BTreeMap<String, u64>, campaign: &str) -> u64 {

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::control::{Control, HoldReason};
 
 const NOW: u64 = 1_795_207_000_000;
 const HOUR: u64 = 3_600_000;
