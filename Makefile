@@ -179,9 +179,10 @@ clean: ## Removes what was built, installed into .tools, or left by a local run
 test: lint doc test-docs validate test-infra test-cdk test-rust test-guide test-console ## Everything that CI checks
 
 .PHONY: lint
-lint: rust deny ## Format, clippy without a warning, licences and sources of the dependencies
+lint: rust deny python ## Format, names and cycles, clippy without a warning, licences and sources of the dependencies
 	cargo fmt --all --check
 	cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
+	$(PYTHON) -B infra/lint/lint.py
 	cargo clippy --profile local --locked --workspace --all-targets -- -D warnings
 
 .PHONY: deny
@@ -217,6 +218,7 @@ test-infra: $(LOCAL_VENV) $(VALIDATE_VENV) cdk ## The templates, their parity an
 	cd infra/deploy && AWS_DEFAULT_REGION=us-east-1 $(VALIDATE_BIN)/python -B -m unittest
 	cd infra/bench && $(PYTHON) -B -m unittest
 	cd infra/cost && $(PYTHON) -B -m unittest
+	cd infra/lint && $(PYTHON) -B -m unittest
 
 .PHONY: cdk
 cdk: $(CDK_MODULES) ## Compiles the CDK app

@@ -186,10 +186,3 @@ fn every_recorded_example_in_the_docs_is_what_a_test_recorded() {
         assert!(shown.contains(name), "no page shows {name}");
     }
 }
-
-#[test]
-fn no_room_outgrows_four_hundred_lines() {
-    let longer = |path: &PathBuf| std::fs::read_to_string(path).unwrap().lines().count() > 400;
-    let found: Vec<PathBuf> = rust_files().into_iter().filter(longer).collect();
-    assert!(found.is_empty(), "{found:#?}");
-}

@@ -12,8 +12,8 @@ use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use sandbox_listener::Listener;
 
-use crate::server::SandboxState;
 use crate::ses::MOST_BYTES;
+use crate::state::SandboxState;
 
 /// Serves until the sandbox is asked to stop.
 pub(crate) async fn serve(listener: Listener, state: Arc<SandboxState>) {

@@ -54,6 +54,7 @@ mod mailbox;
 mod quota;
 mod server;
 mod ses;
+mod state;
 mod stats;
 mod value;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
 use sandbox_listener::Listener;
@@ -15,6 +15,7 @@ use crate::config::{SesSandboxConfig, SettingsChange};
 use crate::engine::SesEngine;
 use crate::http;
 use crate::mailbox::MailRecord;
+use crate::state::SandboxState;
 use crate::stats::SesStats;
 
 /// The reasons why a sandbox does not start.
@@ -74,45 +75,9 @@ impl SesSandbox {
         let url = format!("{}://{addr}", listener.scheme());
         let (stop, stopped) = watch::channel(false);
         let engine = Mutex::new(SesEngine::new(config, clock.now_ns()));
-        let state = Arc::new(SandboxState { engine, clock: Box::new(clock), stopped });
+        let state = Arc::new(SandboxState::new(engine, clock, stopped));
         let task = tokio::spawn(http::serve(listener, Arc::clone(&state)));
         Ok(SesSandboxServer { addr, url, state, stop, task })
-    }
-}
-
-/// State that all requests and handles share.
-pub(crate) struct SandboxState {
-    engine: Mutex<SesEngine>,
-    clock: Box<dyn SandboxClock>,
-    stopped: watch::Receiver<bool>,
-}
-
-impl SandboxState {
-    pub(crate) fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
-    }
-
-    /// A panic while the engine was held leaves figures that are off by one request at most.
-    pub(crate) fn engine(&self) -> MutexGuard<'_, SesEngine> {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns once the sandbox is asked to stop.
-    pub(crate) async fn stopped(&self) {
-        // An error means that the handle was dropped, which stops the sandbox, too.
-        let _ = self.stopped.clone().wait_for(|stopped| *stopped).await;
-    }
-
-    pub(crate) fn change(&self, change: SettingsChange) -> SesSandboxConfig {
-        let now_ns = self.now_ns();
-        let mut engine = self.engine();
-        let config = engine.config().clone().changed(change);
-        engine.reconfigure(now_ns, config.clone());
-        config
-    }
-
-    pub(crate) fn stats(&self) -> SesStats {
-        self.engine().stats(self.now_ns())
     }
 }
 

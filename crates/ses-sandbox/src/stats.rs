@@ -34,6 +34,7 @@ impl MailCount {
 
 /// Counters since the start, or since the mailbox was last emptied.
 #[derive(Debug, Clone, Serialize)]
+// More than 12 fields: one for each counter of the endpoint.
 pub struct SesStats {
     /// Every `SendEmail` that arrived, whatever became of it; recipients of those that could be read.
     pub arrived: MailCount,

@@ -21,6 +21,7 @@ pub struct Deployment {
 /// The settings of a [`World`](crate::World). Create them with [`WorldSettings::new`] and change
 /// their fields.
 #[derive(Clone, Debug)]
+// More than 12 fields: one for each setting of a simulation.
 pub struct WorldSettings {
     /// The account's quota in recipients per second, as SES reports it and, by default, enforces
     /// it.

@@ -41,6 +41,7 @@ fn create(queues: &MemoryQueues, name: &str, settings: QueueSettings) {
 
 /// Queues, SES, ledger, and the pollers on them.
 #[derive(Debug)]
+// More than 12 fields: one for each port and fault plan of a simulation.
 pub struct World {
     pub settings: WorldSettings,
     pub universe: Universe,

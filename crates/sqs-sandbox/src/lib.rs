@@ -46,6 +46,7 @@ mod server;
 mod service;
 mod wire;
 
-pub use server::{SqsSandbox, SqsSandboxConfig, SqsSandboxError, SqsSandboxServer};
+pub use server::{SqsSandbox, SqsSandboxError, SqsSandboxServer};
+pub use service::SqsSandboxConfig;
 pub use service::{QueueMessages, SqsStats};
 pub use tidegate_memory::QueueSettings;

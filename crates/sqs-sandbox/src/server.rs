@@ -8,24 +8,15 @@ use std::time::{Duration, SystemTime};
 use sandbox_listener::Listener;
 use thiserror::Error;
 use tidegate_core::Timestamp;
-use tidegate_memory::{QueueSettings, Universe};
+use tidegate_memory::Universe;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::http::{ServerState, router};
-use crate::service::{Service, SqsStats};
+use crate::service::{Service, SqsSandboxConfig, SqsStats};
 
 /// How long requests under way may take once the sandbox is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// Settings of the sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SqsSandboxConfig {
-    /// Whether a queue is created at its first use; otherwise such a call is refused, as SQS does.
-    pub create: bool,
-    /// Settings of new queues.
-    pub queues: QueueSettings,
-}
 
 /// The reasons why a sandbox does not start.
 #[derive(Debug, Error)]

@@ -16,7 +16,15 @@ use tidegate_memory::{MemoryQueues, QueueSettings, Universe};
 
 use crate::attribute_names::AttributeNames;
 use crate::error::SqsError;
-use crate::server::SqsSandboxConfig;
+
+/// Settings of the sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SqsSandboxConfig {
+    /// Whether a queue is created at its first use; otherwise such a call is refused, as SQS does.
+    pub create: bool,
+    /// Settings of new queues.
+    pub queues: QueueSettings,
+}
 
 /// All operations, as indices into the counters.
 const OPERATIONS: [&str; 16] = [

@@ -42,6 +42,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
       An outage of half an hour, and a chart.
   tidegate plan --live --stack mail --variant 'hurry: weights=small=50'
       What stands on a stack's queues now, with its settings, and what other weights would do.")]
+// More than 12 fields: one for each option of the command.
 pub struct PlanArgs {
     #[command(flatten)]
     pub(crate) on: OnStack,

@@ -1,18 +1,16 @@
 //! The local AWS: ministack with the real template deployed into it, and the SES sandbox.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aws_credential_types::Credentials;
 use http::Method;
-use serde::Deserialize;
 use tidegate_aws::{DynamoLedger, SqsQueues, Wire};
-use tidegate_delivery::ports::QueueUrl;
 use tokio::time::Instant;
 
 use crate::stack::{LocalEndpoint, write_endpoint};
 
+use super::deployed::{DeployedStack, REGION};
 use super::error::LocalError;
 use super::http::Http;
 use super::prerequisites::{self, Files};
@@ -23,8 +21,6 @@ use super::programs::{
 use super::sandbox::SesSandboxClient;
 use super::setup::{Setup, Sqs};
 
-/// The region of everything in the local AWS.
-pub(super) const REGION: &str = "us-east-1";
 /// Credentials that are worth nothing anywhere else.
 pub(super) const KEY: &str = "test";
 
@@ -48,35 +44,6 @@ pub struct LocalAws {
     stack: DeployedStack,
     started: Instant,
     deployed: Instant,
-}
-
-/// The stack that was deployed into the local AWS.
-#[derive(Clone, Debug, Deserialize)]
-pub struct DeployedStack {
-    #[serde(rename = "stack")]
-    pub name: String,
-    /// The stack's outputs, each under its name.
-    pub outputs: BTreeMap<String, String>,
-    /// The deployment packages' bytes, by the functions' logical ids.
-    pub package_bytes: BTreeMap<String, u64>,
-}
-
-impl DeployedStack {
-    /// An output.
-    ///
-    /// # Errors
-    /// [`LocalError::NoOutput`] where there is none.
-    pub fn output(&self, name: &'static str) -> Result<&str, LocalError> {
-        self.outputs.get(name).map(String::as_str).ok_or(LocalError::NoOutput(name))
-    }
-
-    /// The URL of a queue.
-    ///
-    /// # Errors
-    /// [`LocalError::NoOutput`] where there is no such queue.
-    pub fn queue(&self, name: &'static str) -> Result<QueueUrl, LocalError> {
-        self.output(name).map(QueueUrl::new)
-    }
 }
 
 #[derive(Debug)]

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tidegate_aws::SystemClock;
 use tidegate_delivery::ports::Clock as _;
 
-use super::aws::{KEY, LocalAws, REGION};
+use super::aws::{KEY, LocalAws};
 use super::chart;
+use super::deployed::REGION;
 use super::display::ProgressDisplay;
 use super::error::LocalError;
 use super::folder;

@@ -1,43 +1,18 @@
 //! Displays a run while it sends: a screen on a terminal, a line every few seconds elsewhere.
 
 mod screen;
+mod snapshot;
 
 use std::io::{IsTerminal as _, Write as _, stderr};
-use std::time::Duration;
 
 use super::plan::LocalPlan;
-use super::tracker::RunProgress;
 use screen::Screen;
+pub(super) use snapshot::ProgressSnapshot;
+pub use snapshot::QueueDepths;
+use snapshot::{clock, percent};
 
 /// Interval of lines if there is no terminal.
 const LINE_EVERY: u64 = 5;
-
-/// Number of messages on each queue, as SQS counts them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueueDepths {
-    /// In each campaign's queue, in the order of the campaigns; in flight and delayed ones too.
-    pub campaigns: Vec<u64>,
-    /// In the merge queue; none in direct mode.
-    pub merge: Option<u64>,
-    pub dead_letter: u64,
-}
-
-impl QueueDepths {
-    /// Messages that are not sent yet: on the campaign queues and the merge queue.
-    pub fn waiting(&self) -> u64 {
-        self.campaigns.iter().sum::<u64>() + self.merge.unwrap_or_default()
-    }
-}
-
-/// The state of a run at one moment, as it is displayed once a second.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ProgressSnapshot {
-    pub(super) headline: String,
-    pub(super) progress: RunProgress,
-    pub(super) backlog: QueueDepths,
-    pub(super) refused: u64,
-    pub(super) elapsed: Duration,
-}
 
 /// Shows the progress of a run. It writes to standard error, because standard output is for the
 /// report alone.
@@ -112,22 +87,13 @@ fn line(plan: &LocalPlan, moment: &ProgressSnapshot) -> String {
     )
 }
 
-/// Formats a time as minutes and seconds, such as `1:15`.
-fn clock(seconds: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-    let seconds = seconds.max(0.0).round() as u64;
-    format!("{}:{:02}", seconds / 60, seconds % 60)
-}
-
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", share * 100.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::local::plan::LocalCampaign;
     use crate::local::tracker::CampaignProgress;
+    use crate::local::tracker::RunProgress;
+    use std::time::Duration;
 
     #[test]
     fn a_line_tells_rate_shares_refusals_and_backlog() {

@@ -8,6 +8,7 @@ mod aws;
 mod chart;
 mod command;
 mod cpu;
+mod deployed;
 mod display;
 mod error;
 mod figures;
@@ -27,10 +28,11 @@ mod setup;
 mod tracker;
 mod watch;
 
-pub use aws::{DeployedStack, LocalAws};
+pub use aws::LocalAws;
 pub use chart::svg;
 pub use command::{Interrupts, RunOutcome, run};
 pub use cpu::{FunctionWatch, ProcessUsage};
+pub use deployed::DeployedStack;
 pub use display::QueueDepths;
 pub use error::LocalError;
 pub use figures::{

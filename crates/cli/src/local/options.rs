@@ -22,6 +22,7 @@ use super::setup::{Infra, Mode, Setup, Sqs};
 /// something is missing; 130 interrupted.
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "every switch of a command is one")]
+// More than 12 fields: one for each option of the command.
 pub struct LocalArgs {
     /// Recipients a second that the account may send
     #[arg(long, value_name = "RATE", default_value = "14", value_parser = rate)]

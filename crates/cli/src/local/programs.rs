@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::aws::{DeployedStack, REGION};
+use super::deployed::{DeployedStack, REGION};
 use super::error::LocalError;
 use super::http::Http;
 use super::prerequisites::{Files, StackFile};

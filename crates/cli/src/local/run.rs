@@ -41,6 +41,7 @@ pub struct RunOptions {
 }
 
 /// A run while it is under way.
+// More than 12 fields: the run's inputs and its figures, which the report needs together.
 pub(super) struct LocalRun<'a> {
     aws: &'a mut LocalAws,
     display: &'a mut ProgressDisplay,

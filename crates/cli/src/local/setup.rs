@@ -51,6 +51,7 @@ pub enum Infra {
 
 /// Settings of a local AWS and of its sandboxes.
 #[derive(Clone, Debug)]
+// More than 12 fields: one for each setting of the local AWS.
 pub struct Setup {
     /// Tidegate's checkout: template and deployment are taken from it.
     pub root: PathBuf,

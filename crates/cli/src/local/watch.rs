@@ -8,7 +8,8 @@ use serde_json::json;
 use tidegate_delivery::ports::QueueUrl;
 use tokio::process::Command;
 
-use super::aws::{KEY, LocalAws, REGION};
+use super::aws::{KEY, LocalAws};
+use super::deployed::REGION;
 use super::error::LocalError;
 use super::fill::fill;
 use super::folder;

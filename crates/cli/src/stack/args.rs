@@ -2,9 +2,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::error::StackError;
-use super::{Stack, find, local};
-
 /// Options that select the stack
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Stack")]
@@ -27,18 +24,4 @@ pub struct StackArgs {
     /// Folder of the local runs
     #[arg(long, value_name = "DIR", default_value = ".local", hide = true)]
     pub local_runs: PathBuf,
-}
-
-impl StackArgs {
-    /// Finds the stack.
-    ///
-    /// # Errors
-    /// [`StackError`].
-    pub async fn open(&self) -> Result<Stack, StackError> {
-        if !self.local {
-            return find::stack(&self.stack, find::clients(self).await, None).await;
-        }
-        let (newest_answering, folder) = local::newest_answering(&self.local_runs).await?;
-        find::stack(&newest_answering.stack, newest_answering.clients().await, Some(folder)).await
-    }
 }

@@ -8,6 +8,7 @@ mod args;
 mod error;
 mod find;
 mod local;
+mod open;
 
 use std::path::PathBuf;
 

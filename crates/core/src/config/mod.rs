@@ -52,6 +52,7 @@ pub enum Unsent {
 
 /// The poller's settings.
 #[derive(Clone, Debug, PartialEq)]
+// More than 12 fields: one for each setting; a policy takes its own.
 pub struct PollerConfig {
     /// `TIDEGATE_CAMPAIGNS`.
     pub campaigns: Campaigns,

@@ -11,6 +11,7 @@ use super::address::Address;
 use super::{Content, Email, Header, Priority, TextLiteral};
 
 #[derive(Serialize)]
+// More than 12 fields: one for each member of a message.
 struct Long<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,

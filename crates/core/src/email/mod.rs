@@ -49,6 +49,7 @@ pub const MAX_ID_CHARS: usize = 256;
 
 /// A mail that SES can be given: whatever could be checked has been.
 #[derive(Debug, Clone, PartialEq, Eq)]
+// More than 12 fields: one for each member of a message.
 pub struct Email {
     id: Option<String>,
     priority: Priority,

@@ -78,6 +78,7 @@ pub struct SlotState {
 /// assert!(matches!(limiter.next(due), NextSend::Start(acquired) if acquired.message.ticket == "a"));
 /// ```
 #[derive(Clone, Debug)]
+// More than 12 fields: the account's grid, the lanes and the counters change together at each slot.
 pub struct Limiter<T> {
     grid: SlotGrid,
     cycle: Cycle,

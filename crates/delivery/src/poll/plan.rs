@@ -36,6 +36,7 @@ pub(super) struct PlannedCampaign {
 
 /// One window's plan.
 #[derive(Clone, Debug)]
+// More than 12 fields: one for each decision that is made before anything is received.
 pub(super) struct Plan {
     pub(super) window: Window,
     /// After the rate factor.

@@ -39,6 +39,7 @@ pub enum End {
 
 /// What happened in one window; recipients where nothing else is said.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+// More than 12 fields: one for each counter of a window.
 pub struct WindowReport {
     /// The window.
     pub window: Window,

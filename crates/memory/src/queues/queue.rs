@@ -39,6 +39,7 @@ struct StoredMessage {
 
 /// One SQS queue. Every method takes the current time, which must not decrease.
 #[derive(Debug)]
+// More than 12 fields: one for each attribute of an SQS queue, and the messages.
 pub(super) struct Queue {
     pub(super) settings: QueueSettings,
     fifo: bool,

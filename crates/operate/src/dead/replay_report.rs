@@ -6,6 +6,7 @@ use crate::steer::MAX_REASON_CHARS;
 
 /// The result of a replay. Mails that were not sent are still on the dead-letter queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+// More than 12 fields: one for each line of the report.
 pub struct ReplayReport {
     pub filter: String,
     pub by: String,

@@ -35,6 +35,7 @@ pub enum Method {
 
 /// The outcomes of a campaign's mails.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+// More than 12 fields: one for each line of the report.
 pub struct CampaignAccount {
     pub campaign: String,
     pub method: Method,

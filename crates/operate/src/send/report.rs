@@ -217,6 +217,7 @@ impl Estimate {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
+// More than 12 fields: one for each line of the report.
 pub struct DryRun {
     pub campaign: String,
     pub queue: String,

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::connection::DroppedConnection;
 use crate::engine::{PlannedReply, Reply};
-use crate::server::SandboxState;
 use crate::ses::SesError;
+use crate::state::SandboxState;
 
 const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");

@@ -19,7 +19,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tower_service::Service;
 
-use crate::server::SandboxState;
+use crate::state::SandboxState;
 
 /// How long requests under way may take once the sandbox is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);

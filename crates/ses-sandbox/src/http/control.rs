@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::config::{SesSandboxConfig, SettingsChange};
 use crate::mailbox::MailRecord;
-use crate::server::SandboxState;
+use crate::state::SandboxState;
 use crate::stats::SesStats;
 
 const PAGE: &str = include_str!("../../assets/mailbox.html");

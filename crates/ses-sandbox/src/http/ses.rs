@@ -13,8 +13,8 @@ use serde_json::json;
 
 use super::answer::{error_response, send_reply};
 use crate::engine::{PlannedReply, Reply};
-use crate::server::SandboxState;
 use crate::ses::{MOST_BYTES, SesError, parse_send_email};
+use crate::state::SandboxState;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -40,6 +40,7 @@ pub struct DailyQuotaSettings {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+// More than 12 fields: one for each option of a forecast.
 pub struct Scenario {
     /// The scenario's name, which tells it from its variants.
     pub name: String,

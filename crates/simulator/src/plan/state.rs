@@ -21,6 +21,7 @@ const REPORTED_AFTER: u64 = 3;
 
 /// The progress of one campaign in a run.
 #[derive(Clone, Debug)]
+// More than 12 fields: one for each counter of a campaign's forecast.
 pub(super) struct CampaignRun {
     pub(super) name: String,
     pub(super) recipients: f64,

@@ -4,7 +4,7 @@ use std::io::{Write as _, stderr};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{ProgressSnapshot, QueueDepths, clock, percent};
+use super::snapshot::{ProgressSnapshot, QueueDepths, clock, percent};
 use crate::local::plan::LocalPlan;
 use crate::local::tracker::{CampaignProgress, RunProgress};
 

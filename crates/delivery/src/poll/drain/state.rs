@@ -46,6 +46,7 @@ pub(super) enum Wake {
 
 /// What the drain did; recipients where nothing else is said.
 #[derive(Debug, Default)]
+// More than 12 fields: one for each counter that the report takes over.
 pub(in crate::poll) struct DrainCounts {
     pub(in crate::poll) sent: BTreeMap<String, u64>,
     /// How long what was sent had waited, times its recipients, by campaign.
@@ -99,6 +100,7 @@ pub(super) enum DrainStage {
     Over,
 }
 
+// More than 12 fields: every policy of the drain keeps its state here; each is to own its state.
 pub(super) struct Drain<'a, E> {
     pub(super) ctx: &'a Context<'a, E>,
     pub(super) jobs: UnboundedSender<Job>,
