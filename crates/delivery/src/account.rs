@@ -1,5 +1,5 @@
-//! What `GetAccount` says, kept in the control record: the quota for when SES does not tell it, the
-//! day's, and the holds that SES lets go.
+//! Keeps SES's answer to `GetAccount` in the control record: the quota per second (for times when SES does
+//! not answer) and the daily quota. Lifts holds whose cause is gone by that answer.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -13,12 +13,14 @@ use tidegate_core::rate::Rate;
 use crate::ports::{AccountStatus, Ledger, Standing};
 use crate::{control, quota};
 
-/// What SES counts the daily quota over.
+/// SES counts the daily quota over the last 24 hours, not over a calendar day.
 const DAY: Duration = Duration::from_hours(24);
 
-/// Keeps what SES told when it was asked at `asked`, or, where it told nothing, that. `before` is what
-/// stood in the ledger before SES was asked: what it has counted since is sent on top of SES's figure.
-/// Where the ledger does not answer, the next run keeps it.
+/// Writes SES's answer, asked for at `asked`, into the control record. `None` as `status` means that SES did
+/// not answer; then only daily holds older than 24 hours are lifted.
+/// `before` is the ledger as it was read before the question to SES. Its counter `sent` is stored beside
+/// SES's figure: whatever the counter grows by later is added to that figure. If the ledger does not answer,
+/// nothing is kept and the next run tries again.
 pub(crate) async fn keep(
     ledger: &impl Ledger,
     policy: DailyPolicy,
@@ -43,7 +45,7 @@ pub(crate) async fn keep(
     }
 }
 
-/// Lifts the day's holds that are a day old: whatever was sent before them counts no more.
+/// Lifts daily holds that are more than 24 hours old: SES no longer counts the recipients sent before them.
 fn lift_yesterdays(control: &mut Control, now: EpochMillis) {
     let yesterday = Timestamp::from(now).saturating_sub(DAY);
     for reason in [HoldReason::DailyQuota, HoldReason::DailyBudget] {
@@ -55,8 +57,8 @@ fn lift_yesterdays(control: &mut Control, now: EpochMillis) {
     }
 }
 
-/// Changes the control record as SES's answer demands. A hold younger than the question stays: the
-/// answer may be older than its cause.
+/// Changes the control record according to SES's answer. A hold set after `asked` stays, because the answer
+/// may be older than its cause.
 fn apply(
     control: &mut Control,
     policy: DailyPolicy,
@@ -130,7 +132,7 @@ mod tests {
         control
     }
 
-    /// The reasons that stand, in the order of [`HoldReason`].
+    /// The reasons that `control` holds, in the order of [`HoldReason`].
     fn standing(control: &Control) -> Vec<HoldReason> {
         use HoldReason::{Account, Credentials, DailyBudget, DailyQuota, Paused};
         let all = [Paused, DailyQuota, DailyBudget, Account, Credentials];

@@ -1,8 +1,8 @@
-//! Campaigns found by their queues' tags, and kept as the ledger's list.
+//! Finds campaigns by the tags of their queues and keeps them as the ledger's list.
 //!
-//! A thousand queues take 40 s to ask. So those that are new come first, and what is known is written
-//! every hundred queues: a run that is cut off has done what it could, and a new campaign waits for
-//! seconds. A queue that was not asked yet, or did not answer, stays as it stood.
+//! Asking for the tags of 1,000 queues takes 40 s (25 calls per second). So new queues are asked first, and
+//! the list is written after every 100 queues. A run that is cut off keeps what it has written, and a new
+//! campaign starts within seconds. A queue that was not asked yet, or did not answer, keeps its entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
@@ -15,19 +15,19 @@ use tidegate_core::tagged::{Listing, TaggedQueue, listing, queue_name, same};
 use crate::control;
 use crate::ports::{Clock, Directory, FailureKind, Ledger, PortError, QueueUrl, Standing};
 
-/// SQS lets an account make 30 calls about tags a second, and deployments make some too.
+/// 25 calls per second: SQS allows an account 30 calls about tags per second, and deployments need some of
+/// them.
 const BETWEEN_CALLS: Duration = Duration::from_millis(40);
-/// Calls about tags under way at once: an answer may take longer than the time between two.
+/// Calls about tags under way at once, because an answer may take longer than [`BETWEEN_CALLS`].
 const AT_ONCE: usize = 8;
-/// After so many queues the list is written.
+/// The list is written after this many queues.
 const A_WRITE: usize = 100;
-/// Queues that one run can ask; of more, each run begins elsewhere.
+/// The queues that one run can ask, in 40 s. If there are more, each run begins at another place.
 const A_RUN: u64 = 1_000;
 
-/// Writes the campaigns that the queues' tags say into the control record, where they differ from
-/// those that stand there. Gives how many stand there then; none where that is not known.
-///
-/// Where a call fails nothing changes: the next run tries again.
+/// Reads the tags of all queues whose names begin with `prefix`, and writes the campaigns they describe into
+/// the control record if they differ from the list there. Returns the number of campaigns then listed, or
+/// `None` if a call failed; the next run tries again.
 pub(crate) async fn keep(
     prefix: &str,
     clock: &impl Clock,
@@ -73,19 +73,19 @@ async fn try_keep(
     }
 }
 
-/// What the queues' tags said so far.
+/// The answers about tags that one run has received so far.
 struct Scan<'a> {
     prefix: &'a str,
     tagged: Vec<TaggedQueue>,
     /// Names of queues that did not answer.
     unasked: BTreeSet<String>,
     failure: Option<PortError>,
-    /// How many campaigns stand on the list.
+    /// The number of campaigns on the ledger's list.
     campaigns: usize,
 }
 
 impl Scan<'_> {
-    /// Asks for the tags of queues, one after the other.
+    /// Asks for the tags of `queues`, one call every 40 ms, at most [`AT_ONCE`] under way.
     async fn ask(&mut self, queues: Vec<QueueUrl>, clock: &impl Clock, directory: &impl Directory) {
         let mut next = clock.monotonic();
         let asks = queues.into_iter().map(|queue| {
@@ -111,7 +111,8 @@ impl Scan<'_> {
         }
     }
 
-    /// Writes what is known, where that changes the list; `rest` is still to be asked.
+    /// Writes the list if the answers so far change it. The queues in `rest`, which are still to be asked,
+    /// keep their entries.
     async fn write(
         &mut self,
         rest: &[QueueUrl],
@@ -126,7 +127,7 @@ impl Scan<'_> {
         }
         let stands = (standing.control_version, standing.control.clone());
         let changed = control::change(ledger, stands, |control| {
-            // On what stands then: another may have changed it meanwhile.
+            // Computed from the record that stands now: another may have changed the list meanwhile.
             if let Ok(campaigns) = listing(&control.campaigns).campaigns
                 && !same(&campaigns, &control.campaigns)
             {
@@ -141,7 +142,9 @@ impl Scan<'_> {
     }
 }
 
-/// Queues that are no campaigns yet come first.
+/// Puts queues that are not yet campaigns first. If there are more than [`A_RUN`], the order is rotated by
+/// [`A_RUN`] per minute. Of 2,500 queues the run of minute m begins at place 1,000·m mod 2,500: at 0, 1,000,
+/// 2,000, 500, 1,500, …
 fn in_order(queues: Vec<QueueUrl>, standing: &Standing, clock: &impl Clock) -> Vec<QueueUrl> {
     let stood = standing.control.campaigns.iter().map(|c| queue_name(&c.queue_url));
     let stood: BTreeSet<&str> = stood.collect();
@@ -156,8 +159,9 @@ fn in_order(queues: Vec<QueueUrl>, standing: &Standing, clock: &impl Clock) -> V
     order
 }
 
-/// The queues to be asked: those listed, and those of the list that stands which are not. A list that
-/// lacks one for a moment must not stop its campaign: a queue is gone when it says so itself.
+/// The queues to ask: those that SQS listed, and those on the ledger's list that SQS did not name. SQS's
+/// list may lack a queue for a moment, which must not stop its campaign. A queue counts as gone only after
+/// SQS answers that it does not exist.
 fn with_missing(listed: Vec<QueueUrl>, prefix: &str, standing: &Standing) -> Vec<QueueUrl> {
     let names: BTreeSet<&str> = listed.iter().map(QueueUrl::name).collect();
     let stood = standing.control.campaigns.iter().map(|campaign| campaign.queue_url.as_str());

@@ -1,29 +1,29 @@
-//! Changing the control record: written where nobody else came first, else changed anew on what
-//! stands then.
+//! Changes the control record by optimistic locking: a write names the version that it read. If another
+//! write came first, the change is applied again to the newer record.
 
 use tidegate_core::control::{Control, Holds};
 
 use crate::ports::{Ledger, PortError};
 
-/// What came of a change.
+/// The result of [`change`].
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "one a change, read where it is made")]
 pub enum ChangeOutcome {
-    /// It was made.
+    /// The record was changed and written.
     Made {
-        /// What stood before.
+        /// The record before the change.
         before: Control,
-        /// What stands now.
+        /// The record as written.
         after: Control,
     },
-    /// There was nothing to change.
+    /// The change left the record as it was, so nothing was written.
     Nothing,
-    /// Others always came first: it was not made.
+    /// Other writes came first in all of 4 tries: nothing was written.
     Outrun,
 }
 
 impl ChangeOutcome {
-    /// What stood before and what stands now, where it was made.
+    /// The records before and after, if the change was made.
     pub fn made(self) -> Option<(Control, Control)> {
         match self {
             Self::Made { before, after } => Some((before, after)),
@@ -32,14 +32,14 @@ impl ChangeOutcome {
     }
 }
 
-/// How often a change is tried anew.
+/// The number of times a change is tried before it is given up.
 const TRIES: usize = 4;
 
-/// Applies `change` to the control record, first to the one that was read before, with its version.
-/// Holds that come and go are logged.
+/// Applies `change` to the control record, first to the version and record passed in, which the caller read
+/// before, then to the newer ones. `change` may run up to 4 times. Holds that come and go are logged.
 ///
 /// # Errors
-/// [`PortError`]; then it may have been made all the same.
+/// [`PortError`] if the ledger does not answer; the change may have been written all the same.
 pub async fn change(
     ledger: &impl Ledger,
     (mut version, mut before): (u64, Control),
@@ -71,7 +71,8 @@ fn log_holds(before: &Control, after: &Control) {
     }
 }
 
-/// Not the detail: SES names addresses in it. It stands in the control record.
+/// Logs the reasons only. The detail may contain addresses, since SES names them in its messages; it is in
+/// the control record.
 fn log_changes(campaign: Option<&str>, before: &Holds, after: &Holds) {
     let has = |holds: &Holds, reason: &str| holds.reasons().any(|other| other == reason);
     for reason in after.reasons().filter(|reason| !has(before, reason)) {

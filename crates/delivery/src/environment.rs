@@ -1,56 +1,56 @@
-//! All ports together, as one argument.
+//! One argument that carries all ports of a poller.
 
 use crate::ports::{Account, Clock, DeferralStore, Entropy, Ledger, Mailer, Marks, Queues};
 
-/// The ports that a poller needs.
+/// The ports that a poller needs, as types and as values.
 pub trait Environment {
-    /// The queues.
+    /// SQS: campaign queues, merge queue, express queue, domain queues and dead-letter queue.
     type Queues: Queues;
-    /// SES, sending.
+    /// Sends mail through SES.
     type Mailer: Mailer;
-    /// SES, the account.
+    /// Asks SES for the account's quota and state.
     type Account: Account;
-    /// Claim, control record, reports, marks.
+    /// Claims, control record, reports, and deduplication's marks.
     type Ledger: Ledger + Marks;
-    /// Time.
+    /// Wall clock and monotonic clock.
     type Clock: Clock;
-    /// Randomness.
+    /// Random tokens and jitter.
     type Entropy: Entropy;
-    /// Deferred mail.
+    /// The S3 bucket, or its stand-in, for deferred mail.
     type DeferralStore: DeferralStore;
 
-    /// The queues.
+    /// The queues of every kind.
     fn queues(&self) -> &Self::Queues;
-    /// SES, sending.
+    /// The mailer, which sends through SES.
     fn mailer(&self) -> &Self::Mailer;
-    /// SES, the account.
+    /// The account, for quota and state.
     fn account(&self) -> &Self::Account;
-    /// Claim, control record, reports.
+    /// The ledger, which also keeps deduplication's marks.
     fn ledger(&self) -> &Self::Ledger;
-    /// Time.
+    /// The wall clock and the monotonic clock.
     fn clock(&self) -> &Self::Clock;
-    /// Randomness.
+    /// The source of random tokens and jitter.
     fn entropy(&self) -> &Self::Entropy;
-    /// Deferred mail; none where none is deferred.
+    /// The store of deferred mail; `None` if deferral is off.
     fn deferral(&self) -> Option<&Self::DeferralStore>;
 }
 
-/// An [`Environment`] put together from its ports.
+/// An [`Environment`] made of one value per port.
 #[derive(Clone, Debug)]
 pub struct Ports<Q, M, A, L, C, E, S> {
-    /// The queues.
+    /// The queues of every kind.
     pub queues: Q,
-    /// SES, sending.
+    /// The mailer, which sends through SES.
     pub mailer: M,
-    /// SES, the account.
+    /// The account, for quota and state.
     pub account: A,
-    /// Claim, control record, reports.
+    /// The ledger, which also keeps deduplication's marks.
     pub ledger: L,
-    /// Time.
+    /// The wall clock and the monotonic clock.
     pub clock: C,
-    /// Randomness.
+    /// The source of random tokens and jitter.
     pub entropy: E,
-    /// Deferred mail; none where none is deferred.
+    /// The store of deferred mail; `None` if deferral is off.
     pub deferral: Option<S>,
 }
 

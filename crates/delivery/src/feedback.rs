@@ -1,8 +1,9 @@
-//! Reading what SES reports: bounces and complaints, received in rounds, counted in the ledger's
-//! control record, and deleted once the count stands there.
+//! Reads SES's notices of bounces and complaints in rounds: receive, count in the control record, delete
+//! once the count is written.
 //!
-//! A reader that dies in between leaves a round of at most 50 messages to come again; the record
-//! remembers the last 50, so they are counted twice only where others were counted meanwhile.
+//! If a scheduler dies between count and delete, the messages of that round (at most 50) are delivered
+//! again. The control record remembers the last 50 messages, so they are counted twice only if others were
+//! counted in between.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,29 +18,29 @@ use crate::control;
 use crate::poll::sent_by_campaign;
 use crate::ports::{Clock, Feedback, FeedbackMessage, Ledger, PortError};
 
-/// No round begins later than this after the reading began, so that the last one is through before
-/// the run's ticks are (59 s and more).
+/// No round begins later than this after the reading began. The last round then ends before the run's ticks
+/// do, which takes at least 59 s.
 const READING: Duration = Duration::from_secs(45);
-/// The longest wait that SQS allows: three calls a minute where nothing is reported.
+/// The longest wait that SQS allows. An empty feedback queue then costs three calls per minute.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
-/// Until the next try, where queue or ledger failed.
+/// The pause before the next try after the queue or the ledger failed.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Entries of a delete, as SQS allows.
+/// SQS allows at most 10 entries in one batch delete.
 const BATCH: usize = 10;
 
-/// What a reading came to.
+/// The notices that one run of the scheduler has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedbackReport {
-    /// Bounces counted, by campaign.
+    /// Bounces counted, by campaign name.
     pub bounced: BTreeMap<String, u64>,
-    /// Complaints counted, by campaign.
+    /// Complaints counted, by campaign name.
     pub complained: BTreeMap<String, u64>,
-    /// Messages that are no notice, deleted.
+    /// Messages that contained no notice; they were deleted.
     pub unreadable: u64,
 }
 
-/// Reads for 45 s and as long as the last round takes; whatever fails is tried again later. What it
-/// counted stands in `report` even where it is dropped on its way.
+/// Reads for 45 s, and until the last round ends. A failure is logged and tried again after 5 s. `report` is
+/// updated after every round, so its counts survive if this future is dropped.
 pub(crate) async fn read(
     config: &FeedbackConfig,
     clock: &impl Clock,
@@ -49,7 +50,7 @@ pub(crate) async fn read(
 ) {
     let reader = FeedbackReader { config, clock, feedback, ledger, report };
     let until = clock.monotonic() + READING;
-    // What changed without a message: more was sent, a hold was lifted, a period is over.
+    // The review can change without a message: more was sent, a hold was lifted, or a period ended.
     if let Err(error) = reader.count(&[]).await {
         tracing::error!(error = &error as &dyn StdError, "reputation not reviewed");
     }
@@ -80,10 +81,10 @@ struct FeedbackReader<'a, C, F, L> {
 }
 
 impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {
-    /// Receives, counts, deletes; gives how many messages there were.
+    /// Receives, counts and deletes one round of messages; returns how many there were.
     async fn round(&self, wait: Duration) -> Result<usize, PortError> {
         let mut messages = self.feedback.receive(wait).await?;
-        // No more than are remembered: whatever comes again of this round is known.
+        // At most as many as the record remembers, so that a message delivered again is recognised.
         while !messages.is_empty() && messages.len() + BATCH <= REMEMBERED {
             match self.feedback.receive(Duration::ZERO).await {
                 Ok(more) if !more.is_empty() => messages.extend(more),
@@ -96,7 +97,8 @@ impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {
         Ok(messages.len())
     }
 
-    /// Counts in the ledger; whether the count stands there.
+    /// Counts the notices in the control record. True if the count is written there, so that the messages
+    /// may be deleted.
     async fn count(&self, messages: &[FeedbackMessage]) -> Result<bool, PortError> {
         let (heard, unreadable) = heard(messages);
         let standing = self.ledger.read().await?;
@@ -119,7 +121,8 @@ impl<C: Clock, F: Feedback, L: Ledger> FeedbackReader<'_, C, F, L> {
         Ok(stands)
     }
 
-    /// What is not deleted comes again, and is known.
+    /// Deletes in batches of 10. A message whose delete fails is delivered again and then recognised as
+    /// counted.
     async fn delete(&self, messages: &[FeedbackMessage]) {
         let batches = messages.chunks(BATCH).map(async |batch: &[FeedbackMessage]| {
             let receipts: Vec<String> = batch.iter().map(|m| m.receipt.clone()).collect();
@@ -150,8 +153,8 @@ impl FeedbackReport {
     }
 }
 
-/// The notices of these messages, and how many of them hold none. Those are logged without their
-/// body, which may hold an address.
+/// The notices in these messages, and how many messages contain none. Such a message is logged without its
+/// body, which may contain an address.
 fn heard(messages: &[FeedbackMessage]) -> (Vec<Heard>, u64) {
     let (mut heard, mut unreadable) = (Vec::new(), 0);
     for message in messages {

@@ -1,11 +1,14 @@
-//! Tidegate's two use cases over narrow ports: [`schedule`] issues a tick a window, [`poll`] serves
-//! one window (feed, drain, settle). Beside its ticks a scheduler reads what SES reports and judges the
-//! [`back_pressure`]: [`scheduler_run`]. [`replay`] brings deferred mail back.
+//! Tidegate's two use cases over narrow ports: [`schedule`] issues one tick per window, [`poll`] serves one
+//! window (feed, drain, settle).
 //!
-//! Each use case is one future without spawned tasks: dropping it anywhere is a crash there, which
-//! is how a simulation proves that nothing is lost.
+//! During its minute a scheduler also counts SES's bounces and complaints ([`feedback`]) and judges the
+//! back-pressure level ([`back_pressure`]); [`scheduler_run`] combines them. [`replay`] brings deferred mail
+//! back.
+//!
+//! Each use case is one future that spawns no tasks. Dropping the future at any await point therefore acts
+//! like a crash at that point. The simulation uses this to show that no crash loses mail.
 
-// Other crates call these: the rest of the workspace needs no docs by rule.
+// Other crates call these items; the lint is off in most of the workspace.
 #![warn(missing_docs)]
 
 mod account;

@@ -1,4 +1,5 @@
-//! The quota a run goes by: what SES says, under the configured cap and the day's.
+//! The quota of a scheduler's run: SES's answer, lowered by the configured cap and by the daily quota's
+//! pace.
 
 use tidegate_core::config::Cap;
 use tidegate_core::control::Control;
@@ -6,13 +7,13 @@ use tidegate_core::rate::Rate;
 
 use crate::ports::AccountStatus;
 
-/// The account's quota: a `MaxSendRate` above 10,000 counts as 10,000; one that is no rate (0, in an
-/// account that may not send) gives none.
+/// The account's quota in recipients per second: `MaxSendRate`, at most 10,000. `None` if it is no rate,
+/// such as 0 for an account that may not send.
 pub fn of_account(status: &AccountStatus) -> Option<Rate> {
     Rate::per_second(status.max_send_rate.min(Rate::MAX.as_per_second())).ok()
 }
 
-/// The daily quota in recipients; none where there is no limit.
+/// The account's quota in recipients per 24 hours; `None` if SES reports no limit (-1).
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -22,13 +23,13 @@ pub fn of_day(status: &AccountStatus) -> Option<u64> {
     (status.max_24_hour_send >= 0.0).then_some(status.max_24_hour_send as u64)
 }
 
-/// The quota in force while SES tells it.
+/// The quota in force if SES has answered; `None` if SES's answer contains no rate.
 pub fn told(status: &AccountStatus, cap: &Cap) -> Option<Rate> {
     of_account(status).map(|account| cap.of(account, of_day(status)))
 }
 
-/// The quota where SES does not tell it: the last known, else the configured cap, else nothing is
-/// sent.
+/// The quota in force if SES has not answered: the last known quota, else the configured one. `None` if
+/// neither is known; then nothing may be sent.
 pub fn remembered(control: Option<&Control>, cap: &Cap) -> Option<Rate> {
     let known = control.and_then(|control| control.last_known_quota);
     let day = control.and_then(|control| control.daily).map(|reading| reading.quota);

@@ -1,4 +1,4 @@
-//! The scheduler's run: a tick a window, each sent its lead before the window opens.
+//! The scheduler's run: one tick per window, each sent its lead before the window opens.
 
 use std::time::Duration;
 
@@ -14,21 +14,22 @@ use crate::ticks::Ticks;
 use crate::ticks_first::ticks_first;
 use crate::{account, campaigns, quota};
 
-/// From a run's start, the time that finding the campaigns may take; an idle run's ticks end earlier.
+/// Counted from the run's start: how long the run waits for the list of campaigns if its ticks end earlier,
+/// as an idle run's do.
 const LISTED_WITHIN: Duration = Duration::from_secs(55);
 
-/// Runs once: reads the quota, then issues 60 ticks and `TIDEGATE_OVERLAP_WINDOWS` more; fewer while
-/// every queue is empty, where `TIDEGATE_IDLE_WAKE_SECONDS` asks for that.
+/// Runs once: reads the quota, then issues 60 ticks and `TIDEGATE_OVERLAP_WINDOWS` more. While every queue
+/// is empty it issues one tick per `TIDEGATE_IDLE_WAKE_SECONDS` instead, if that is above 1.
 ///
-/// Deadlines are absolute; no tick waits for the one before, and nothing sleeps after the last.
-/// Where `GetAccount` fails the last known quota counts, else the configured one, else nothing is
-/// sent. An Invoke is not retried: a slow or failing one costs its own tick only.
+/// Deadlines are absolute, no tick waits for the answer to another one, and the run ends with its last tick.
+/// If `GetAccount` fails, the last known quota is used, else the configured one; if neither is known,
+/// nothing is sent. An Invoke is not retried: one that fails or is slow costs its own window.
 ///
-/// Beside the ticks, and with them at an end, the campaigns are found by tag where
-/// `TIDEGATE_CAMPAIGN_QUEUES` says so.
+/// If `TIDEGATE_CAMPAIGN_QUEUES` is set, the run also finds campaigns by their queues' tags. This delays no
+/// tick; it may end after the last tick, up to 55 s after the run's start.
 ///
 /// # Errors
-/// [`PortError`] only where SES does not tell the quota and none is known.
+/// [`PortError`] only if SES does not answer with the quota and no other quota is known.
 pub async fn run(
     config: &SchedulerConfig,
     clock: &impl Clock,
@@ -56,7 +57,7 @@ pub async fn run(
         (None, _) => return Ok(report),
     };
     report.rate_per_second = Some(rate);
-    // The quota took time to read: windows whose tick was due meanwhile are left to the run before.
+    // Reading the quota took time. The run before serves the windows whose ticks became due meanwhile.
     let now = wall + clock.monotonic().saturating_since(started);
     let first = Window::containing(now + config.lead).plus(1);
     report.first_window = Some(first);
@@ -88,7 +89,7 @@ async fn list_campaigns(
     campaigns::keep(config.campaign_queues.as_deref()?, clock, directory, ledger).await
 }
 
-/// The quota, and whether SES told it just now; what else it told is kept in the ledger.
+/// Returns the quota, and whether SES answered with it in this run. Keeps SES's answer in the ledger.
 async fn read_quota(
     config: &SchedulerConfig,
     clock: &impl Clock,

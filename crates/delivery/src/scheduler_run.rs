@@ -1,5 +1,5 @@
-//! A scheduler's minute: its ticks; beside them what SES reports and how high the back-pressure is; at its
-//! end what is held.
+//! A scheduler's minute: issues the ticks, and beside them reads feedback and judges the back-pressure
+//! level. At the end it counts the holds.
 
 use std::cell::RefCell;
 use std::error::Error as StdError;
@@ -14,26 +14,27 @@ use crate::feedback::{self, FeedbackReport};
 use crate::ports::{Clock, DeferralStore, Entropy, Feedback, Ledger, Queues};
 use crate::ticks_first::ticks_first;
 
-/// From a run's start, the time that the look at the back-pressure may take where the ticks end earlier.
+/// Counted from the run's start: how long the run waits for the look at the back-pressure if the ticks end
+/// earlier.
 const LOOKED_WITHIN: Duration = Duration::from_secs(50);
 
-/// What there was beside the ticks.
+/// The results of a scheduler's run apart from the ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulerRunReport {
-    /// What SES reported.
+    /// Bounces and complaints that were counted.
     pub feedback: FeedbackReport,
-    /// How high the back-pressure is; none where nobody judges it, or could.
+    /// The back-pressure level and its figures; `None` if none is configured, or the ledger did not answer.
     pub back_pressure: Option<BackPressureReport>,
-    /// Holds that stand, on all sending and on campaigns; none where the ledger does not say.
+    /// Holds in force, on all sending and on single campaigns; `None` if the ledger did not answer.
     pub holds: Option<u64>,
 }
 
-/// Runs `ticks`, a run of [`crate::schedule::run`], with `reading` beside it, where there is one, and
-/// the look at the `back-pressure`.
+/// Runs `ticks`, a run of [`crate::schedule::run`]; beside it reads feedback (if `reading` is given) and
+/// judges the back-pressure level.
 ///
-/// The reading costs no tick and no time: it ends with the ticks, wherever it then stands, and by
-/// itself some seconds before. The look costs no tick; where the ticks end within moments, since
-/// nothing is to be sent, it is waited for.
+/// Reading feedback delays neither the ticks nor the end of the run: it is dropped when the ticks end, and
+/// normally ends some seconds earlier by itself. Judging the level delays no tick. If the ticks end early,
+/// as they do when nothing may be sent, the run waits for it until 50 s after its start.
 pub async fn run<T>(
     ticks: impl Future<Output = T>,
     reading: Option<(&FeedbackConfig, &impl Feedback)>,

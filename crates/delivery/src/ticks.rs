@@ -1,5 +1,5 @@
-//! A scheduler run's ticks: each sent its lead before its window, and some left out while every
-//! queue is empty.
+//! The ticks of one scheduler run. Each is sent its lead before its window opens; while every queue is
+//! empty, most are left out.
 
 use std::error::Error as StdError;
 use std::pin::pin;
@@ -17,17 +17,18 @@ use tidegate_core::{Timestamp, Window};
 use crate::ports::{Clock, Invoke, Ledger, Monotonic, PortError, Standing};
 use crate::schedule_report::ScheduleReport;
 
-/// How long before a tick is due the ledger is asked whether it is needed.
+/// The ledger is read this long before the next tick is due, to decide whether that tick is needed.
 const ASKED: Duration = Duration::from_millis(100);
 
-/// A tick's window, whether it was sent late, and whether it was accepted.
+/// A tick's window, whether it was sent more than 1 s late, and whether Lambda accepted it.
 type TickResult = (Window, bool, Result<(), PortError>);
 
-/// The ticks of one run, and those of them that are under way.
+/// The ticks of one run; `under_way` holds those that wait for their time or for Lambda's answer.
 pub(crate) struct Ticks<'a, C, I> {
     clock: &'a C,
     invoke: &'a I,
-    /// The wall clock as the monotonic one stood at `started`.
+    /// The wall clock's time at `started`. Later times are this plus monotonic time, so a step of the wall
+    /// clock during the run does not move the ticks.
     wall: Timestamp,
     started: Monotonic,
     lead: Duration,
@@ -47,7 +48,8 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
         Self { clock, invoke, wall, started, lead, rate, under_way, report }
     }
 
-    /// The first window whose tick's sending time is not over.
+    /// The first window whose tick is not yet due. With a lead of 400 ms it is window 11 at 10.5 s (that
+    /// tick is due at 10.6 s) and window 12 at 10.7 s.
     pub(crate) fn first_open(&self) -> Window {
         let now = self.wall + self.clock.monotonic().saturating_since(self.started);
         Window::containing(now + self.lead).plus(1)
@@ -57,7 +59,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
         self.started + window.opens().saturating_sub(self.lead).saturating_since(self.wall)
     }
 
-    /// Sends a window's tick when it is due, without waiting for it.
+    /// Sends the window's tick when it is due, and returns at once.
     pub(crate) fn issue(&mut self, window: Window) {
         let (clock, invoke, due) = (self.clock, self.invoke, self.due(window));
         let tick = Tick { window, rate: self.rate };
@@ -82,7 +84,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
         }
     }
 
-    /// Sleeps until `at`, with the ticks on their way.
+    /// Sleeps until `at` and meanwhile drives the ticks under way.
     async fn until(&mut self, at: Monotonic) {
         let mut timer = pin!(self.clock.sleep_until(at).fuse());
         loop {
@@ -93,7 +95,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
         }
     }
 
-    /// Waits for the ticks on their way; nothing sleeps after the last.
+    /// Waits until Lambda has answered every tick under way.
     pub(crate) async fn finish(mut self) -> ScheduleReport {
         while let Some(sent) = self.under_way.next().await {
             self.note(sent);
@@ -101,8 +103,11 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
         self.report
     }
 
-    /// Issues one tick in `TIDEGATE_IDLE_WAKE_SECONDS` as long as every queue is known to be empty.
-    /// Gives the first window from which every one needs its tick; none where the run ends asleep.
+    /// Issues one tick per `TIDEGATE_IDLE_WAKE_SECONDS` as long as the ledger says that every queue is
+    /// empty.
+    ///
+    /// Returns the first window from which every window needs a tick, or `None` if the queues stayed empty
+    /// to the end of the run. Without an answer from the ledger, every window gets its tick.
     pub(crate) async fn sleep(
         &mut self,
         config: &SchedulerConfig,
@@ -135,8 +140,12 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
         }
     }
 
-    /// Issues the tick of `window`, and waits for what its poller reports: none where it found mail,
-    /// or said nothing in time. Returns before the next tick that may be needed is due.
+    /// Issues the tick of `window` and waits for its poller's report: reads the ledger shortly before the
+    /// ticks of the next and of the second window would be due, that is about 0.9 s and 1.9 s after this
+    /// one.
+    ///
+    /// Returns `None` if the poller found mail, did not report in time, or was not invoked; then the caller
+    /// issues a tick for every window.
     async fn look(&mut self, window: Window, ledger: &impl Ledger) -> Option<QueueChecks> {
         let failed = self.report.ticks_failed;
         self.issue(window);
@@ -154,7 +163,7 @@ impl<'a, C: Clock, I: Invoke> Ticks<'a, C, I> {
     }
 }
 
-/// What stands in the ledger; where it does not answer nothing is known.
+/// Reads the ledger; `None`, with a warning in the log, if it does not answer.
 async fn read(ledger: &impl Ledger) -> Option<Standing> {
     let answer = ledger.read().await;
     if let Err(error) = &answer {
