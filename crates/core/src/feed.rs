@@ -1,15 +1,21 @@
-//! The feed: how much to move into the merge queue in one window.
+//! The feed: how many recipients one window moves into the merge queue.
 
 use crate::timestamp::Window;
 
-/// How many recipients to feed for a window of `slots`, with `depth` recipients in the merge queue
-/// (fed less taken, as reported).
+/// The recipients to feed for a window of `slots` while the merge queue holds `depth` recipients (fed
+/// less taken, as reported).
 ///
-/// Near one window's worth stands in the merge queue: enough that the drain never waits for the
-/// feed, so little that new weights or a new campaign act within seconds. Below one window the
-/// feed gives a quarter of what is missing on top (reports come two windows late, more would
-/// overshoot), above it a sixtieth less; above two windows the excess is cut hard, since it never
-/// shrinks by itself.
+/// The aim is a depth of one window: enough that the drain does not wait for the feed, and little
+/// enough that new weights or a new campaign take effect within seconds.
+///
+/// - Below one window, the feed adds a quarter of what is missing. Reports are two windows late, so up
+///   to three windows see the same gap; if each filled it whole, they would fill it three times.
+/// - Above one window, the feed gives a sixtieth of the excess less.
+/// - Above two windows, depth and feed together may be at most three windows: a depth that no window
+///   reduces would stay.
+///
+/// In the example with 60 slots: at a depth of 0 the feed is 60 + 60/4 = 75; at 120 it is 60 − 60/60 =
+/// 59; at 150 the last rule allows 180 − 150 = 30. The feed is never more than one and a half windows.
 ///
 /// ```
 /// use tidegate_core::feed::amount;
@@ -28,10 +34,11 @@ pub fn amount(slots: u64, depth: i64) -> u64 {
     u64::try_from(bounded).unwrap_or(0)
 }
 
-/// How many windows a campaign found empty is left alone: 0, 1, 2, 4, …, at most `most`.
+/// The pause, in windows, after which a campaign found empty is asked again: 1, 2, 4, …, at most
+/// `most`.
 ///
-/// `before` is the pause of last time (0: it had mail then). Gives the next pause and the first
-/// window that asks again.
+/// `before` is the previous pause; 0 means that the campaign had mail then. Returns the next pause, and
+/// the first window that asks again.
 pub fn pause_after_empty(before: u64, window: Window, most: u64) -> (u64, Window) {
     let pause = before.saturating_mul(2).clamp(1, most.max(1));
     (pause, window.plus(pause))
@@ -51,7 +58,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_depth_settles_near_one_window_from_any_start(slots in 10_u64..2_000, start in 0.0_f64..6.0) {
-            // Reports reach the feed two windows late.
+            // The feed sees reports that are two windows old.
             let mut depths = vec![(start * slots as f64) as i64; 3];
             for _ in 0..400 {
                 let seen = depths[depths.len() - 3];

@@ -1,29 +1,38 @@
-//! Turns: whom a window asks where there are many campaigns.
+//! Turns: which campaigns a window asks if there are many of them.
 //!
-//! A receive or a delete costs the same for ten messages as for one, and is of one queue. A thousand
-//! campaigns at 200/s have a fifth of a recipient each a window: asked for so little, a mail would take
-//! two calls to SQS. So many campaigns take turns: of every ten slots in a row all are one campaign's,
-//! the owner of one position of the cycle. Example: slots 70 to 79 are those of position 7.
+//! A call to SQS receives or deletes up to ten messages, of one queue, at the price of one call. With
+//! 1,000 campaigns at 200 recipients per second each campaign has 0.2 recipients per window; to receive
+//! so little would take two calls per mail. So with many campaigns, ten consecutive slots belong to one
+//! campaign: slots 10·n to 10·n + 9 belong to the owner of position n of the cycle. Example: slots 70
+//! to 79 belong to the owner of position 7.
 //!
-//! - After any number of slots each campaign is within ten recipients of its share, and exact after ten
-//!   cycles' worth: a pure function of the slots' numbers, so nobody has to remember whose turn it was.
-//! - Slots whose campaign has no mail are numbered by themselves, and go in the same way to those that
-//!   have some: by weight. So no campaign loses its own turns by what others do.
+//! - Counted from slot 0, each campaign is within ten recipients of its share, and has it exactly over
+//!   any ten cycles. This is a pure function of the slots' numbers, so no poller has to remember whose
+//!   turn it was.
+//! - Slots of campaigns without mail are numbered separately (0, 1, 2, …) and distributed in the same
+//!   way among the campaigns with mail. So no campaign loses its own turns because another one has no
+//!   mail.
+//!
+//! Example: A, B and C have weight 1, and C has no mail. Slots 0–9 are A's, 10–19 B's, 20–29 C's, 30–39
+//! A's and so on. C's slots 20–29 have the separate numbers 0–9 and go to A; its next ten, 50–59, have
+//! the numbers 10–19 and go to B.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::cycle::Cycle;
 
-/// SQS's most messages in one receive.
+/// The most messages that one receive from SQS can bring.
 pub const BATCH: u64 = 10;
 
-/// So many campaigns are asked in every window whatever they cost: it is little.
+/// Up to this many campaigns are asked in every window: 20 receives cost little at any rate.
 const FEW: u64 = 20;
-/// Of whom it is looked ahead, in windows: who comes next stands in for those found empty.
+/// For how many windows the owners of slots are computed: the campaigns of the next window get a lane
+/// too, so that they can fill in for campaigns of this window that turn out to be empty.
 const AHEAD: u64 = 2;
 
-/// Whether so many campaigns take turns in windows of `slots`: fewer than four recipients each.
+/// Whether so many campaigns take turns in windows of `slots`: above 20, if they have fewer than four
+/// slots each.
 ///
 /// ```
 /// use tidegate_core::turns::are_taken;
@@ -34,30 +43,31 @@ pub fn are_taken(campaigns: usize, slots: u64) -> bool {
     campaigns as u64 > FEW.max(slots / 4)
 }
 
-/// How many campaigns that were found empty are asked again in one window, where they take turns.
+/// How many campaigns that were found empty are asked again in one window, if campaigns take turns: a
+/// fifth of the slots, at least 10.
 pub fn probes(slots: u64) -> usize {
     usize::try_from((slots / 5).max(BATCH)).unwrap_or(usize::MAX)
 }
 
-/// The campaigns that one window may ask: a lane each.
+/// The campaigns that one window may ask, each with a lane: a place in the window's own, short list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turns {
-    /// Campaigns, by their index in the cycle.
+    /// The campaign of each lane, by its index in the cycle of all campaigns.
     pub lanes: Vec<usize>,
-    /// Whose slot is whose, by lane.
+    /// The owner of each slot, as a lane.
     pub cycle: Cycle,
-    /// Whether they take turns: what one leaves goes to others ten recipients at a time.
+    /// Whether campaigns take turns: slots that one leaves go to others ten at a time.
     pub in_batches: bool,
 }
 
 impl Turns {
-    /// All campaigns of the cycle, each by its share.
+    /// Every campaign of the cycle in every window, each with its share.
     pub fn all(cycle: &Cycle, campaigns: usize) -> Self {
         Self { lanes: (0..campaigns).collect(), cycle: cycle.clone(), in_batches: false }
     }
 
-    /// Those whose turn the window of `slots` is among those that have mail, and `probes`, which get
-    /// what they leave.
+    /// The campaigns that have mail and whose turn is in the window of `slots` or the next one; and
+    /// `probes`, campaigns found empty that are asked again and get only slots that others leave.
     pub fn taken(cycle: &Cycle, has_mail: &[bool], probes: &[usize], slots: Range<u64>) -> Self {
         let count = slots.end.saturating_sub(slots.start).max(BATCH);
         let owners = owners(cycle, has_mail, slots.start..slots.start + AHEAD * count);
@@ -81,15 +91,17 @@ impl Turns {
     }
 }
 
-/// Whose each of `slots` is, of the campaigns that have mail; empty where none has.
+/// The owner of each of `slots` among the campaigns that have mail; empty if none has.
 fn owners(cycle: &Cycle, has_mail: &[bool], slots: Range<u64>) -> Vec<usize> {
     let has = |campaign: usize| has_mail.get(campaign).copied().unwrap_or(false);
     let weights = cycle.weights().iter().enumerate();
     let weights = weights.map(|(campaign, weight)| if has(campaign) { *weight } else { 0 });
     let weights: Vec<u32> = weights.map(|weight| u32::try_from(weight).unwrap_or(0)).collect();
     let Ok(others) = Cycle::new(&weights) else { return Vec::new() };
+    // One position of a cycle stands for ten slots.
     let owner = |cycle: &Cycle, slot: u64| cycle.owner(slot / BATCH);
-    // Slots before these that went to others.
+    // The number of slots before `slots` whose campaign has no mail: whole blocks of ten, and the block
+    // begun.
     let (blocks, begun) = (slots.start / BATCH, slots.start % BATCH);
     let before = cycle.shares(0..blocks).into_iter().enumerate();
     let before: u64 = before.filter(|(campaign, _)| !has(*campaign)).map(|(_, n)| n).sum();

@@ -1,20 +1,30 @@
-//! Debts: what campaigns took beyond their parts. Together they are always 0: what one owes, others are owed.
+//! Debts: recipients that campaigns sent beyond their parts. The changes of one window add up to 0, so
+//! if all debts add up to 0 before it, they do so after it.
 
 use super::{CampaignLane, Intake, divide};
 
 impl Intake {
-    /// What this window changes in the campaigns' debts, in thousandths of a recipient: what each
-    /// took beyond its part of what those took together that had mail to the end. A campaign found
-    /// empty loses a quarter of its credit, and keeps its debt: being idle earns nothing. (Up to three
-    /// windows know the same credit: whole, it would be taken from it three times.) Those that owe it
-    /// owe as much less, so that the debts of all are 0 together.
+    /// The change of each campaign's debt by this window, in thousandths of a recipient.
+    ///
+    /// The recipients taken by all campaigns that had mail to the end are divided among these campaigns
+    /// by what each was entitled to. A campaign's debt changes by what it took less this part.
+    ///
+    /// Example: with weights 90 and 10, a window of 14 slots (0 to 13) entitles A to 13 and B to 1. A
+    /// takes 13 recipients, B one mail of 5: 18 in all. The parts are 18 × 13/14 = 16.714 and 18 × 1/14
+    /// = 1.286, so the changes are 13 − 16.714 = −3.714 for A and 5 − 1.286 = +3.714 for B.
+    ///
+    /// A campaign that was found empty keeps its debt and loses a quarter of its credit: it must not
+    /// save up a claim while it has no mail. It loses only a quarter because up to three windows start
+    /// with the same credit. The debtors are forgiven the same amount, so that the sum stays 0.
+    /// Example: A is owed 4.000 and found empty, B owes 4.000: the changes are +1.000 for A and −1.000
+    /// for B.
     pub fn debt_changes(&self) -> Vec<i64> {
         self.debt_changes_beside(&[], &[])
     }
 
-    /// As [`Intake::debt_changes`], where `sent` recipients of each campaign were sent beside what is
-    /// taken in here, and some campaigns were `clogged`: they had mail, and none for these slots. Such
-    /// a campaign earns nothing by what it could not use.
+    /// As [`Intake::debt_changes`], with `sent` recipients of each campaign counted in addition, which
+    /// were sent without this intake. A `clogged` campaign had mail, but none that could use these
+    /// slots: if it took less than its part, it counts as an empty one and gains no credit.
     pub fn debt_changes_beside(&self, sent: &[u64], clogged: &[bool]) -> Vec<i64> {
         let used: Vec<u64> = self
             .lanes
@@ -26,10 +36,12 @@ impl Intake {
             .collect();
         let mut counts: Vec<bool> = self.lanes.iter().map(|lane| !lane.dry).collect();
         let mut parts = self.parts(&used, &counts);
+        // Whether a clogged campaign took too little shows only against the parts of all.
         for (index, counted) in counts.iter_mut().enumerate() {
             let under = used[index].saturating_mul(1_000) < parts[index];
             *counted &= !(under && clogged.get(index).copied().unwrap_or(false));
         }
+        // Then the parts are those of the remaining campaigns alone.
         parts = self.parts(&used, &counts);
         let forgiven = self.forgiven(&counts);
         let change = |(index, lane): (usize, &CampaignLane)| {
@@ -43,7 +55,8 @@ impl Intake {
         self.lanes.iter().enumerate().map(change).collect()
     }
 
-    /// What each need not repay, since those to whom it was owed lose it: divided by the debts.
+    /// Debts that need not be repaid because the campaigns that were owed lose as much credit; divided
+    /// among the debtors in proportion to their debts.
     fn forgiven(&self, counts: &[bool]) -> Vec<u64> {
         let debts: Vec<u64> =
             self.lanes.iter().map(|lane| lane.debt.max(0).unsigned_abs()).collect();
@@ -52,7 +65,7 @@ impl Intake {
         divide(forgotten.min(debts.iter().sum()), &debts)
     }
 
-    /// The parts of what those that count used together, in thousandths.
+    /// The recipients used by the campaigns that count, divided by their entitlements, in thousandths.
     fn parts(&self, used: &[u64], counts: &[bool]) -> Vec<u64> {
         let together: u64 =
             used.iter().zip(counts).filter(|(_, counts)| **counts).map(|(n, _)| n).sum();
@@ -72,7 +85,7 @@ impl Intake {
 }
 
 impl CampaignLane {
-    /// The part of its credit that it loses by having no mail.
+    /// A quarter of the credit, which an empty campaign loses.
     const fn forgotten(&self) -> i64 {
         if self.debt < 0 { self.debt.saturating_neg() / 4 } else { 0 }
     }

@@ -1,5 +1,10 @@
-/// Divides `total` by `weights`: exact in sum, each within one of its share (largest remainders,
-/// the first of equals). All to nobody where every weight is 0.
+/// Divides `total` by `weights`. The parts add up to `total`, and each differs from its exact share by
+/// less than one. If every weight is 0, all parts are 0.
+///
+/// The method is that of the largest remainders: each part is rounded down, then the parts with the
+/// largest remainders get one more each (of equal remainders the first). Example: 13 by 90 and 10 is
+/// 11.7 and 1.3; rounded down 11 and 1, and the one that is left goes to 0.7, the larger remainder: 12
+/// and 1.
 ///
 /// ```
 /// use tidegate_core::allocation::divide;

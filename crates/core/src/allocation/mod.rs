@@ -1,11 +1,12 @@
-//! Allocation: how many recipients' worth to take from each campaign in one window.
+//! Allocation: how many recipients a window takes from each campaign.
 //!
-//! Each campaign is entitled to its slots of the cycle. What one cannot fill goes to the others by
-//! weight, in the same window; what one took too much (a mail of many recipients) is a debt, repaid
-//! from its entitlement in later windows.
+//! Each campaign is entitled to its slots of the cycle. Slots that a campaign cannot fill go to the
+//! others by weight, in the same window. Recipients beyond the entitlement (from a mail with many
+//! recipients) are a debt, which later windows subtract from the campaign's entitlement.
 //!
-//! Debts are kept in thousandths of a recipient: a mail that takes one recipient too many in a
-//! window of 14 adds one to the total as well, of which its campaign's share is its own.
+//! Debts are kept in thousandths of a recipient, because a window's parts are no whole numbers: if a
+//! campaign with weight 10 of 100 sends one recipient too many, the window has 15 recipients instead of
+//! 14, and the campaign's part of the additional one is 0.1.
 
 mod debts;
 mod divide;
@@ -20,36 +21,39 @@ use divide::{per_mail, recipients};
 #[derive(Clone, Debug, Default)]
 struct CampaignLane {
     weight: u64,
-    /// Its part of the window by weight and fallback, before debts.
+    /// Recipients of this window that are the campaign's by weight, with those that empty campaigns
+    /// leave to it; debts are not subtracted.
     entitled: u64,
-    /// Recipients it is to fill, after debts and fallback.
+    /// Recipients that the campaign is to fill, after debts and with those that empty campaigns leave
+    /// to it.
     wanted: u64,
-    /// Its debt before this window, in thousandths of a recipient; a credit where negative.
+    /// The debt before this window, in thousandths of a recipient; a credit if negative.
     debt: i64,
-    /// Recipients received.
     taken: u64,
-    /// Recipients expected of receives under way.
+    /// Recipients that the receives under way are expected to bring.
     expected: u64,
-    /// Recipients a mail, from what was received before; at least 1.
+    /// The mean of recipients per mail in earlier windows; at least 1.
     recipients_per_mail: f64,
-    /// Of those, recipients that are not sent from here.
+    /// Recipients within `taken` that are not sent by this window.
     aside: u64,
-    /// It had nothing more to give.
+    /// The campaign is known to have no more mail, or has weight 0.
     dry: bool,
 }
 
-/// A receive to be made.
+/// One receive that the caller is to make from a campaign's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// The lane: a campaign's index.
+    /// The index of the campaign's lane in the [`Intake`].
     pub lane: usize,
-    /// `MaxNumberOfMessages`: 1 to 10.
+    /// The receive's `MaxNumberOfMessages`: 1 to 10, the range that SQS allows.
     pub messages: u64,
-    /// Recipients expected of it; handed back to [`Intake::received`].
+    /// Recipients that the messages are expected to have; [`Intake::received`] replaces them by the
+    /// real number.
     pub recipients: u64,
 }
 
-/// What is taken in during one window: asks for what will be used, `min(10, still wanted)` a call.
+/// The receives of one window: each asks for as many messages as the campaign still has to fill, at
+/// most 10.
 ///
 /// ```
 /// use tidegate_core::{allocation::Intake, cycle::Cycle};
@@ -64,13 +68,13 @@ pub struct Ask {
 #[derive(Clone, Debug)]
 pub struct Intake {
     lanes: Vec<CampaignLane>,
-    /// What one leaves goes to others [`BATCH`] recipients at a time.
+    /// Slots that a campaign leaves go to others [`BATCH`] recipients at a time.
     in_batches: bool,
 }
 
 impl Intake {
-    /// An intake of `total` recipients, shared as `slots` of the cycle are; `debts` in thousandths
-    /// of a recipient and the mean recipients a mail, both by campaign.
+    /// An intake of `total` recipients, divided among the campaigns as `slots` of the cycle are.
+    /// `debts` (in thousandths of a recipient) and the mean recipients of a mail are given by campaign.
     pub fn new(
         cycle: &Cycle,
         slots: std::ops::Range<u64>,
@@ -81,7 +85,7 @@ impl Intake {
         Self::over((cycle, false), slots, total, debts, recipients_per_mail)
     }
 
-    /// An intake of `total` recipients from campaigns that may take turns; `debts` and means by lane.
+    /// As [`Intake::new`], for campaigns that may take turns; `debts` and means are given by lane.
     pub fn of_turns(
         turns: &Turns,
         slots: std::ops::Range<u64>,
@@ -103,7 +107,7 @@ impl Intake {
         let mut entitled = cycle.shares(slots.clone());
         let count = slots.end.saturating_sub(slots.start);
         if count != total {
-            // Another amount than the window's slots: the next slots' owners, or the shares cut.
+            // `total` is not the number of slots: take as many slots from the first on.
             entitled = cycle.shares(slots.start..slots.start.saturating_add(total));
         }
         let lanes =
@@ -127,8 +131,14 @@ impl Intake {
         intake
     }
 
-    /// Moves a quarter of the debts from those who owe to those who are owed. (A window's debts are
-    /// known two windows later: repaid whole, they would be repaid three times over.)
+    /// Moves a quarter of every debt from the entitlements of the debtors to those of the campaigns
+    /// that are owed.
+    ///
+    /// Only a quarter, because a window's debts are known two windows later: up to three windows repay
+    /// the same debt, at most 3/4 of it together. Repaid whole, it would be repaid three times.
+    ///
+    /// Example: entitlements 13 and 1 of 14, debts −3.714 and +3.714. A quarter is 0.928, so 14
+    /// recipients are divided by 13.928 and 0.072: A is to fill 14, B none.
     fn repay(&mut self, total: u64) {
         let in_batches = self.in_batches;
         let due = |lane: &CampaignLane| {
@@ -147,23 +157,25 @@ impl Intake {
         }
     }
 
-    /// The next receive to make; `None` while nothing more is wanted beyond what is under way.
+    /// The next receive to make; `None` if the receives under way cover all that is wanted.
     pub fn ask(&mut self) -> Option<Ask> {
         self.ask_of(|_| true)
     }
 
-    /// As [`Intake::ask`], of those campaigns only that `may` be asked now.
+    /// As [`Intake::ask`], for campaigns only for which `may` returns true (given the lane).
     pub fn ask_of(&mut self, may: impl Fn(usize) -> bool) -> Option<Ask> {
         self.ask_within(u64::MAX, may)
     }
 
-    /// As [`Intake::ask_of`], for `most` recipients at most, by what is expected of the mails.
+    /// As [`Intake::ask_of`], for at most `most` recipients, estimated by the mean recipients of a
+    /// mail.
     pub fn ask_within(&mut self, most: u64, may: impl Fn(usize) -> bool) -> Option<Ask> {
         let (index, lane) = self
             .lanes
             .iter_mut()
             .enumerate()
             .filter(|(index, lane)| !lane.dry && may(*index))
+            // The campaign with the most recipients to fill is asked first; of equals the first lane.
             .max_by_key(|(index, lane)| (lane.open(), std::cmp::Reverse(*index)))
             .filter(|(_, lane)| lane.open() > 0)?;
         let open = lane.open().min(most.max(1));
@@ -173,8 +185,8 @@ impl Intake {
         Some(Ask { lane: index, messages, recipients })
     }
 
-    /// Notes what an ask brought: `messages` with `recipients` together. None at all means that the
-    /// campaign is empty: what it still was to fill goes to the others.
+    /// Notes the result of an ask: `messages` with `recipients` in all. No message at all means that
+    /// the campaign is empty: what it still had to fill goes to the others.
     pub fn received(&mut self, ask: &Ask, messages: u64, recipients: u64) {
         let Some(lane) = self.lanes.get_mut(ask.lane) else { return };
         lane.expected = lane.expected.saturating_sub(ask.recipients);
@@ -184,12 +196,13 @@ impl Intake {
         }
     }
 
-    /// Notes that a campaign has nothing to give (known empty, held): its share goes to the others.
+    /// Notes that a campaign has nothing to give (it is known to be empty, or held): its share goes to
+    /// the others.
     pub fn mark_dry(&mut self, lane: usize) {
         self.mark_all_dry([lane]);
     }
 
-    /// As [`Intake::mark_dry`], of several campaigns at once.
+    /// As [`Intake::mark_dry`], for several campaigns at once.
     pub fn mark_all_dry(&mut self, lanes: impl IntoIterator<Item = usize>) {
         for lane in lanes {
             if let Some(lane) = self.lanes.get_mut(lane) {
@@ -199,21 +212,21 @@ impl Intake {
         self.pass_on();
     }
 
-    /// Notes that a campaign may have mail after all.
+    /// Notes that a campaign that was marked dry may have mail.
     pub fn revive(&mut self, lane: usize) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.dry = lane.weight == 0;
         }
     }
 
-    /// Takes back an ask that was not made.
+    /// Cancels an ask for which no receive was made.
     pub fn withdraw(&mut self, ask: &Ask) {
         if let Some(lane) = self.lanes.get_mut(ask.lane) {
             lane.expected = lane.expected.saturating_sub(ask.recipients);
         }
     }
 
-    /// Moves what dry campaigns cannot fill to those that are not, by weight.
+    /// Moves the recipients that dry campaigns cannot fill to the other campaigns, by weight.
     fn pass_on(&mut self) {
         let weights: Vec<u64> =
             self.lanes.iter().map(|l| if l.dry { 0 } else { l.weight }).collect();
@@ -236,7 +249,9 @@ impl Intake {
         }
     }
 
-    /// Where campaigns take turns: to those that want least, the next in turn of equals.
+    /// As [`Self::pass_on`], if campaigns take turns: ten at a time to the campaign that wants least,
+    /// of equals the first lane. Whole batches, because a receive of ten messages costs as much as one
+    /// of one.
     fn pass_on_batches(&mut self, mut freed: u64) {
         while freed > 0 {
             let live = self.lanes.iter_mut().filter(|lane| !lane.dry);
@@ -248,7 +263,8 @@ impl Intake {
         }
     }
 
-    /// Wants `recipients` less in all (slots that others took): from whoever has most still open.
+    /// Wants `recipients` less in all, because others took the slots; the campaign with the most
+    /// recipients that no receive covers loses one at a time.
     pub fn reduce(&mut self, recipients: u64) {
         for _ in 0..recipients {
             let most = self.lanes.iter_mut().max_by_key(|lane| lane.open());
@@ -259,7 +275,8 @@ impl Intake {
         }
     }
 
-    /// Wants `recipients` more in all (slots that are free after all): by weight, of those that have mail.
+    /// Wants `recipients` more in all, because slots became free; divided by weight among the campaigns
+    /// with mail.
     pub fn widen(&mut self, recipients: u64) {
         let weights: Vec<u64> =
             self.lanes.iter().map(|lane| if lane.dry { 0 } else { lane.weight }).collect();
@@ -268,7 +285,8 @@ impl Intake {
         }
     }
 
-    /// Counts `recipients` of a campaign's mail as taken that are not sent from here: they are no debt.
+    /// Counts `recipients` of a campaign as taken although this window does not send them; they make no
+    /// debt.
     pub fn set_aside(&mut self, lane: usize, recipients: u64) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.taken += recipients;
@@ -276,7 +294,7 @@ impl Intake {
         }
     }
 
-    /// Wants `recipients` more of a campaign (mail of it that was received could not be used).
+    /// Wants `recipients` more of one campaign, because mail of it was received that could not be used.
     pub fn replace(&mut self, lane: usize, recipients: u64) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.wanted += recipients;
@@ -284,34 +302,34 @@ impl Intake {
         self.pass_on();
     }
 
-    /// Recipients expected of receives under way.
+    /// Recipients that the receives under way are expected to bring.
     pub fn under_way(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.expected).sum()
     }
 
-    /// Recipients still wanted, those of receives under way included.
+    /// Recipients that are wanted and not yet received; those of receives under way are included.
     pub fn still_wanted(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.wanted.saturating_sub(lane.taken)).sum()
     }
 
-    /// Whether a campaign had nothing more to give.
+    /// Whether a campaign was marked as having no more mail.
     pub fn is_dry(&self, lane: usize) -> bool {
         self.lanes.get(lane).is_some_and(|lane| lane.dry)
     }
 
-    /// Whether a campaign beside `lane` may have mail.
+    /// Whether a campaign other than `lane` may have mail.
     pub fn others_may_give(&self, lane: usize) -> bool {
         self.lanes.iter().enumerate().any(|(other, state)| other != lane && !state.dry)
     }
 
-    /// Whether every campaign is dry.
+    /// Whether no campaign can give more mail in this window.
     pub fn all_dry(&self) -> bool {
         self.lanes.iter().all(|lane| lane.dry)
     }
 }
 
 impl CampaignLane {
-    /// Recipients wanted for which no receive is under way.
+    /// Recipients that are wanted and that no receive under way is expected to bring.
     fn open(&self) -> u64 {
         if self.dry { 0 } else { self.wanted.saturating_sub(self.taken + self.expected) }
     }
