@@ -1,10 +1,14 @@
-//! Back-back-pressure: how much more is waiting than can be sent, as a level that defers what is least
-//! urgent.
+//! Back-pressure: compares the mail that waits with the mail that can be sent, and defers mail of low
+//! priority if too much waits.
 //!
 //! The scheduler judges once a minute. A level rises as soon as one figure reaches its threshold. It
-//! falls one step at a time, after [`CALM`] in which every known figure stayed under 80 % of its
-//! thresholds: so a figure that wavers by less than a fifth changes a level once, and a rise and the
-//! fall that follows it are never closer than [`CALM`].
+//! falls one step at a time, after every known figure stayed under 80 % of its thresholds for [`CALM`].
+//! A figure that varies by less than a fifth around a threshold therefore changes the level once.
+//! Between a rise and the next fall lie at least 5 minutes.
+//!
+//! Example with the default thresholds: the backlog reaches 12 h of sending, so the level becomes busy.
+//! At 9 h (75 % of 12 h) it is calm; after 5 calm minutes the level is clear again. At 10 h (83 %) it
+//! would stay busy.
 
 mod thresholds;
 
@@ -18,44 +22,50 @@ use crate::email::Priority;
 use crate::identity::EpochMillis;
 pub use thresholds::{ALLOWED as ALLOWED_THRESHOLDS, Thresholds};
 
-/// How long every figure must stay under 80 % of a level's thresholds before the level falls a step.
+/// Time for which every figure must stay under 80 % of a level's thresholds before the level falls one
+/// step.
 pub const CALM: Duration = Duration::from_mins(5);
-/// A reading that did not change is written again when it is as old as this: each write costs.
+/// Age at which an unchanged reading is written again. Unchanged readings are not written every minute,
+/// because each write to the ledger is billed.
 pub const RENEWED: Duration = Duration::from_mins(5);
-/// A reading older than this counts as clear: nobody judges any more, and what nobody judges must not
-/// be deferred for ever.
+/// Age from which a reading counts as clear. The scheduler has then failed to judge 15 times, and mail
+/// must not be deferred for ever on an old reading.
 pub const KEPT: Duration = Duration::from_mins(15);
-/// Sends below which their refusals are not judged: one of three says nothing.
+/// Least number of sends in the measured period for which their refusals are judged. Below it the share
+/// says little: 1 refusal of 3 sends is 33 %.
 pub const LEAST_SENDS: u64 = 20;
-/// Of a threshold, in per cent, under which a figure is calm.
+/// Per cent of a threshold below which a figure is calm.
 const CALM_PERCENT: u64 = 80;
-/// Shares are whole millionths, so that no rounding decides.
+/// Millionths in 1. Shares are whole millionths, so that no rounding of fractions decides.
 const WHOLE: u64 = 1_000_000;
 
-/// How much more is waiting than can be sent.
+/// How much more mail waits than can be sent, in three levels.
 ///
 /// ```
 /// use tidegate_core::{email::Priority, back_pressure::BackPressureLevel};
-/// assert!(BackPressureLevel::Busy.defers(Priority::Low) && !BackPressureLevel::Busy.defers(Priority::Normal));
-/// assert!(BackPressureLevel::Overloaded.defers(Priority::Normal) && !BackPressureLevel::Overloaded.defers(Priority::High));
+/// assert!(BackPressureLevel::Busy.defers(Priority::Low));
+/// assert!(!BackPressureLevel::Busy.defers(Priority::Normal));
+/// assert!(BackPressureLevel::Overloaded.defers(Priority::Normal));
+/// assert!(!BackPressureLevel::Overloaded.defers(Priority::High));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackPressureLevel {
-    /// Everything is sent as it comes.
+    /// All mail is sent in its order of arrival.
     #[default]
     Clear,
-    /// Mail of low priority is deferred.
+    /// Mail of priority `low` is deferred.
     Busy,
-    /// Mail of low and of normal priority is deferred.
+    /// Mail of priorities `low` and `normal` is deferred.
     Overloaded,
 }
 
 impl BackPressureLevel {
-    /// All, the lowest first.
+    /// All levels in ascending order, from clear to overloaded.
     pub const ALL: [Self; 3] = [Self::Clear, Self::Busy, Self::Overloaded];
 
-    /// Whether mail of this priority is deferred. High and critical never are.
+    /// True if mail of this priority is deferred at this level. `high` and `critical` mail is never
+    /// deferred.
     pub const fn defers(self, priority: Priority) -> bool {
         match self {
             Self::Clear => false,
@@ -64,7 +74,7 @@ impl BackPressureLevel {
         }
     }
 
-    /// The name as it is written.
+    /// The level's name in the control record, in logs and in commands.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Clear => "clear",
@@ -73,7 +83,7 @@ impl BackPressureLevel {
         }
     }
 
-    /// 0 clear, 1 busy, 2 overloaded: the metric.
+    /// The level as the value of its CloudWatch metric: 0 clear, 1 busy, 2 overloaded.
     pub const fn as_number(self) -> u8 {
         match self {
             Self::Clear => 0,
@@ -97,37 +107,37 @@ impl fmt::Display for BackPressureLevel {
 }
 
 impl<'de> Deserialize<'de> for BackPressureLevel {
-    /// A level that only a newer version knows defers nothing: the record must stay readable.
+    /// Reads an unknown name (written by a newer version) as clear, so that the control record stays
+    /// readable.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         Ok(Self::ALL.into_iter().find(|level| level.as_str() == name).unwrap_or_default())
     }
 }
 
-/// What a level is judged by. What is not known raises no level; an unknown backlog lets none fall
-/// either.
+/// The figures by which a level is judged. A figure that is not known raises no level. An unknown
+/// backlog also keeps the level from falling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackPressureFigures {
-    /// Mails that wait in the queues, those of held campaigns left out.
+    /// Number of mails that wait in the queues, without those of held campaigns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog_mails: Option<u64>,
-    /// Seconds of sending at the quota in force that these take.
+    /// Seconds that sending these mails takes at the quota in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog_seconds: Option<u64>,
-    /// Seconds that mail sent for the first time had waited in its queues as it went, the mean of what
-    /// was sent lately; none where nothing was. What was put back or brought back does not count: it
-    /// is old for other reasons.
+    /// Mean number of seconds that recently sent mail had waited in its queues; none if nothing was
+    /// sent. Only mail in its first pass counts: retried and replayed mail is old for other reasons.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<u64>,
-    /// Sends that SES refused for the rate, in millionths of the sends; none where nothing was sent.
+    /// Share of the sends that SES refused for the rate, in millionths; none if nothing was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_millionths: Option<u64>,
 }
 
 impl BackPressureFigures {
-    /// The share of `refused` in all sends, in millionths; none of none. Of fewer than
-    /// [`LEAST_SENDS`] it is not judged: 0.
+    /// The share of `refused` in all sends (`refused` + `sent`), in millionths: 1 of 20 is 50,000. None
+    /// if there were no sends; 0 if there were fewer than [`LEAST_SENDS`].
     pub fn refused_share(refused: u64, sent: u64) -> Option<u64> {
         let all = refused.saturating_add(sent);
         match all {
@@ -138,43 +148,44 @@ impl BackPressureFigures {
     }
 }
 
-/// What was judged last; it stands in the control record.
+/// The result of the last judgement, a member of the control record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// The level.
+    /// The level that was judged.
     #[serde(default)]
     pub level: BackPressureLevel,
-    /// Since when it is this level.
+    /// Time since which this level has been in force.
     pub since: EpochMillis,
-    /// Since when every figure allows the next lower level.
+    /// Time since which every figure has been low enough for the next lower level; none if one is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calm_since: Option<EpochMillis>,
-    /// What it was judged by.
+    /// The figures that this level was judged by.
     #[serde(default)]
     pub figures: BackPressureFigures,
-    /// When it was judged, or last written.
+    /// Time of the judgement that was written last.
     pub read_at: EpochMillis,
 }
 
 impl Reading {
-    /// The level that counts at `now`: clear where the reading is older than [`KEPT`].
+    /// The level in force at `now`: clear if the reading is older than [`KEPT`].
     pub fn level_at(&self, now: EpochMillis) -> BackPressureLevel {
         if self.is_old(now) { BackPressureLevel::Clear } else { self.level }
     }
 
-    /// Whether it is older than [`KEPT`] at `now`.
+    /// True if the reading is older than [`KEPT`] at `now`.
     pub fn is_old(&self, now: EpochMillis) -> bool {
         since(self.read_at, now) > KEPT
     }
 
-    /// How long the level was clear at `now`; none where it is not, or is not known to be.
+    /// Time for which the level has been clear at `now`. None if it is not clear, or if the reading is
+    /// too old.
     pub fn clear_for(&self, now: EpochMillis) -> Option<Duration> {
         (self.level == BackPressureLevel::Clear && !self.is_old(now))
             .then(|| since(self.since, now))
     }
 
-    /// Whether it must be written where `before` stands: it says something else, or that is as old as
-    /// [`RENEWED`].
+    /// True if this reading must replace `before` in the ledger: the level changed, a calm period began
+    /// or ended, or `before` is at least [`RENEWED`] old.
     pub fn is_news(&self, before: Option<&Self>) -> bool {
         before.is_none_or(|before| {
             (before.level, before.calm_since.is_some()) != (self.level, self.calm_since.is_some())
@@ -187,18 +198,19 @@ fn since(earlier: EpochMillis, now: EpochMillis) -> Duration {
     Timestamp::from(now).saturating_since(earlier.into())
 }
 
-/// From which figures on the level is what.
+/// The thresholds of the two upper levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Busy.
+    /// Thresholds from which the level is busy.
     pub busy: Thresholds,
-    /// Overloaded: nowhere lower than busy.
+    /// Thresholds from which the level is overloaded; none lies below its counterpart in `busy`.
     pub overloaded: Thresholds,
 }
 
 impl Default for Policy {
-    /// Busy from half a day of backlog or age, or 5 % refusals, on; overloaded from two days, or 20 %.
-    /// A day's campaign is no overload; SQS keeps mail for 14 days at most.
+    /// Busy from 12 h of backlog or age, or 5 % refusals; overloaded from 48 h, or 20 %. Backlog of a
+    /// day is usual for one large campaign. Two days are well below the 14 days for which SQS keeps a
+    /// message at most.
     fn default() -> Self {
         let of = |hours: u64, percent: u64| Thresholds {
             depth: Some(hours * 3_600),
@@ -210,7 +222,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The thresholds of a level; of clear none.
+    /// The thresholds of a level; none for clear.
     pub const fn of(&self, level: BackPressureLevel) -> Option<&Thresholds> {
         match level {
             BackPressureLevel::Clear => None,
@@ -219,14 +231,15 @@ impl Policy {
         }
     }
 
-    /// The highest level of which a figure reaches a threshold.
+    /// The highest level for which at least one figure reaches its threshold.
     fn demanded(&self, figures: &BackPressureFigures) -> BackPressureLevel {
         let reached =
             |level: &BackPressureLevel| self.of(*level).is_some_and(|t| t.reached(figures, 100));
         BackPressureLevel::ALL.into_iter().rev().find(reached).unwrap_or_default()
     }
 
-    /// Whether nothing keeps a level from falling a step.
+    /// True if no figure keeps `level` from falling one step. The figures must be calm for this level
+    /// and for all higher ones.
     fn is_calm(&self, level: BackPressureLevel, figures: &BackPressureFigures) -> bool {
         let stays = |t: &Thresholds| {
             t.reached(figures, CALM_PERCENT)
@@ -239,13 +252,20 @@ impl Policy {
                 .all(|other| self.of(*other).is_none_or(|thresholds| !stays(thresholds)))
     }
 
-    /// The reading at `now`, after the one `before`.
+    /// Judges `figures` at `now`, given the reading `before`.
+    ///
+    /// The level rises at once, by as many steps as the figures demand. It falls one step after
+    /// [`CALM`] without interruption: the first calm judgement notes the time in `calm_since`, a later
+    /// one that is not calm deletes it.
     ///
     /// ```
     /// use tidegate_core::identity::EpochMillis;
     /// use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, Policy};
     /// let (policy, at) = (Policy::default(), |minute: u64| EpochMillis::new(minute * 60_000));
-    /// let backlog = |hours: u64| BackPressureFigures { backlog_seconds: Some(hours * 3_600), ..BackPressureFigures::default() };
+    /// let backlog = |hours: u64| BackPressureFigures {
+    ///     backlog_seconds: Some(hours * 3_600),
+    ///     ..BackPressureFigures::default()
+    /// };
     /// let busy = policy.judge(None, backlog(12), at(0));
     /// assert_eq!(busy.level, BackPressureLevel::Busy);
     /// let calm = policy.judge(Some(&busy), backlog(9), at(1)); // 75 % of the threshold …
@@ -278,9 +298,13 @@ impl Policy {
         reading(stood, stood_since, Some(calm))
     }
 
-    /// Mails that may be brought back in a minute, of `mails_per_minute` that the quota in force allows:
-    /// a quarter of them, and no more than keeps the backlog under half of what makes the level busy.
-    /// So what was deferred never raises the level again by itself.
+    /// Number of deferred mails that may be replayed in one minute, if the quota in force allows
+    /// `mails_per_minute`.
+    ///
+    /// It is a quarter of these, and at most so many that the backlog stays below half of the depth
+    /// that makes the level busy. Replays alone therefore never raise the level again. Example: the
+    /// depth is 43,200 s (12 h) and 840 mails go per minute. A backlog of 21,590 s leaves room for 10 s
+    /// of sending, so 140 mails may be replayed; an empty backlog allows 210.
     pub fn allowance(&self, figures: &BackPressureFigures, mails_per_minute: u64) -> u64 {
         let quarter = (mails_per_minute / 4).max(1);
         let thresholds = [self.busy.depth, self.overloaded.depth];

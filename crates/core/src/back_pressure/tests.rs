@@ -16,7 +16,7 @@ fn backlog(seconds: u64) -> BackPressureFigures {
     }
 }
 
-/// The readings of a run, a minute each.
+/// The readings of judgements one minute apart.
 fn run(policy: &Policy, figures: &[BackPressureFigures]) -> Vec<Reading> {
     let mut before: Option<Reading> = None;
     let minutes = figures.iter().zip(0..);
@@ -50,7 +50,8 @@ fn any_figures() -> impl Strategy<Value = BackPressureFigures> {
 }
 
 proptest! {
-    /// No flapping: a fall comes CALM after the last change at the earliest, and one step at a time.
+    /// The level falls one step at a time, at least CALM after its last change, and only if all figures
+    /// were calm.
     #[test]
     fn a_level_falls_a_step_at_a_time_and_never_soon(
         figures in proptest::collection::vec(any_figures(), 1..200),
@@ -71,7 +72,8 @@ proptest! {
         }
     }
 
-    /// It rises in the very minute, to the highest level reached.
+    /// The level rises in the minute in which a figure reaches a threshold, to the highest level
+    /// reached.
     #[test]
     fn a_level_is_never_below_what_its_figures_demand(
         figures in proptest::collection::vec(any_figures(), 1..50),
@@ -82,7 +84,7 @@ proptest! {
         }
     }
 
-    /// A figure that wavers within a fifth of a threshold changes the level at most once.
+    /// A figure between 81 % and 119 % of a threshold changes the level at most once.
     #[test]
     fn what_wavers_by_less_than_a_fifth_changes_a_level_once(
         wavering in proptest::collection::vec(810_u64..1_190, 2..300),
@@ -95,7 +97,7 @@ proptest! {
         prop_assert!(changes(&readings).len() <= 1, "{:?}", changes(&readings));
     }
 
-    /// Once it is quiet for good every level is left, within CALM a step.
+    /// If the backlog stays 0, the level falls to clear: one step per CALM.
     #[test]
     fn quiet_ends_in_clear(figures in proptest::collection::vec(any_figures(), 0..50)) {
         let quiet = 2 * (usize::try_from(CALM.as_secs() / 60).unwrap() + 1);
@@ -174,7 +176,7 @@ fn a_backlog_that_is_not_known_keeps_the_level() {
     let mut figures = vec![backlog(13 * HOUR)];
     figures.extend(vec![BackPressureFigures::default(); 30]);
     assert_eq!(run(&policy, &figures).last().unwrap().level, BackPressureLevel::Busy);
-    // Without mail that goes its age is not known: the backlog decides.
+    // The age stays unknown because no mail is sent; the known backlog alone lets the level fall.
     figures.extend(vec![backlog(HOUR); 7]);
     assert_eq!(run(&policy, &figures).last().unwrap().level, BackPressureLevel::Clear);
 }

@@ -1,30 +1,32 @@
-//! From which figures on a level is reached: `depth=4h,age=6h,refused=5%`.
+//! The thresholds of one back-pressure level, written as `depth=4h,age=6h,refused=5%`.
 
 use std::fmt;
 
 use super::BackPressureFigures;
 
-/// What is allowed as thresholds, in words.
+/// Describes the allowed thresholds, for error messages and the documentation of settings.
 pub const ALLOWED: &str = "off, or one or more of depth=TIME, age=TIME and refused=SHARE with commas between, each once, such as depth=4h,age=6h,refused=5% (times from 1m to 14d: whole numbers with s, m, h or d; shares from 0.1% to 100%)";
 
-/// SQS keeps no message longer.
+/// Largest threshold in seconds: SQS keeps a message for at most 14 days.
 const MOST_SECONDS: u64 = 14 * 86_400;
-/// A minute's figures say nothing about less.
+/// Smallest threshold in seconds: figures are measured once a minute, so a shorter time has no meaning.
 const LEAST_SECONDS: u64 = 60;
 
-/// From which figures on a level is reached: any one of them is enough; one that is left out never is.
+/// The thresholds of one level. One figure at its threshold is enough to reach the level; a threshold
+/// that is none is never reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Seconds of sending at the quota in force that the backlog takes.
+    /// Seconds of sending at the quota in force that the backlog takes, 60 to 1,209,600.
     pub depth: Option<u64>,
-    /// Seconds that mail had waited as it went.
+    /// Mean seconds that mail had waited when it was sent, 60 to 1,209,600.
     pub age: Option<u64>,
-    /// Sends refused for the rate, in millionths.
+    /// Share of sends that SES refused for the rate, in millionths, 1,000 to 1,000,000.
     pub refused: Option<u64>,
 }
 
 impl Thresholds {
-    /// Reads `depth=4h,age=6h,refused=5%`, parts of it, or `off`.
+    /// Reads `depth=4h,age=6h,refused=5%`, one or two of the three parts, or `off`. None for any other
+    /// text.
     ///
     /// ```
     /// use tidegate_core::back_pressure::Thresholds;
@@ -53,7 +55,7 @@ impl Thresholds {
         Some(read)
     }
 
-    /// Whether a figure is at `percent` of its threshold or above.
+    /// True if at least one figure is at or above `percent` of its threshold.
     pub(super) fn reached(&self, figures: &BackPressureFigures, percent: u64) -> bool {
         [
             (self.depth, figures.backlog_seconds),
@@ -69,7 +71,7 @@ impl Thresholds {
         })
     }
 
-    /// These, each raised to its fellow in `lower` where it lies below.
+    /// These thresholds, each raised to its counterpart in `lower` if it lies below it.
     pub fn at_least(&self, lower: &Self) -> Self {
         let of = |upper: Option<u64>, lower: Option<u64>| upper.map(|upper| Some(upper).max(lower));
         Self {
@@ -79,7 +81,7 @@ impl Thresholds {
         }
     }
 
-    /// Whether none of these lies below its fellow in `lower`.
+    /// True if none of these thresholds lies below its counterpart in `lower`.
     pub fn is_above(&self, lower: &Self) -> bool {
         let parts = |t: &Self| [t.depth, t.age, t.refused];
         parts(self).into_iter().zip(parts(lower)).all(|pair| match pair {
@@ -111,7 +113,8 @@ impl fmt::Display for Thresholds {
     }
 }
 
-/// In the largest unit that gives a whole number, days as hours.
+/// Writes seconds in the largest of h, m and s that gives a whole number: 5,400 is `90m`, two days are
+/// `48h`.
 fn in_units(seconds: u64) -> String {
     let units = [(3_600, 'h'), (60, 'm'), (1, 's')];
     let fits = units.into_iter().find(|(length, _)| seconds.is_multiple_of(*length));

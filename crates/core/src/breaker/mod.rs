@@ -1,8 +1,12 @@
-//! The circuit breaker: when SES fails for a while, sending stops, and one mail at a time finds out
-//! when it works again.
+//! The circuit breaker: if SES fails for a while, it stops sending. Then one mail at a time probes
+//! whether SES works again.
 //!
-//! Its state stands in the control record, so every poller obeys it. The states are named by their
-//! effect: *allowing*, *blocking*, *probing*.
+//! The state is part of the control record, so every poller follows it. The states have the names of
+//! their effects: *allowing*, *blocking*, *probing*.
+//!
+//! Example with the default policy: more than 20 % of the sends fail from window 0 on. In window 60 the
+//! breaker blocks. From window 90 on one poller sends one mail. If SES accepts it, the breaker allows;
+//! if not, it blocks for another 30 s.
 
 mod watch;
 
@@ -13,18 +17,20 @@ use serde::{Deserialize, Serialize};
 use crate::timestamp::Window;
 pub use watch::{Outcomes, Watch};
 
-/// When the breaker blocks, and for how long.
+/// Settings of the breaker: the failures that make it block, and its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerPolicy {
-    /// `TIDEGATE_BREAKER_SHARE`, in millionths: more refusals and failures than this are too many.
+    /// `TIDEGATE_BREAKER_SHARE`, in millionths: the breaker blocks if a larger share of the outcomes
+    /// are failures.
     pub share: u64,
-    /// `TIDEGATE_BREAKER_SECONDS`: for longer than this.
+    /// `TIDEGATE_BREAKER_SECONDS`: seconds for which this must last before the breaker blocks.
     pub after: u64,
-    /// `TIDEGATE_BREAKER_OUTCOMES`: fewer outcomes are no ground for a judgement.
+    /// `TIDEGATE_BREAKER_OUTCOMES`: the least number of outcomes for a judgement.
     pub outcomes: u64,
-    /// `TIDEGATE_BREAKER_STOP_SECONDS`: how long nothing is sent.
+    /// `TIDEGATE_BREAKER_STOP_SECONDS`: seconds for which nothing is sent before a probe.
     pub stop: u64,
-    /// `TIDEGATE_BREAKER_PROBE_SECONDS`: a prober older than this is replaced.
+    /// `TIDEGATE_BREAKER_PROBE_SECONDS`: seconds after which another poller takes the place of one that
+    /// probes and has not reported.
     pub probe: u64,
 }
 
@@ -34,18 +40,18 @@ impl Default for BreakerPolicy {
     }
 }
 
-/// What a poller may do.
+/// Permission for the poller of one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// Send.
+    /// It sends its window's mail.
     Send,
-    /// Send one mail, if it becomes the prober.
+    /// It may send one mail, if it first becomes the prober by a conditional write.
     Probe,
-    /// Nothing.
+    /// It sends no mail.
     Nothing,
 }
 
-/// The breaker's state.
+/// The breaker's state, as the control record holds it.
 ///
 /// ```
 /// use tidegate_core::Window;
@@ -66,26 +72,26 @@ pub enum Permit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Breaker {
-    /// Mail is sent.
+    /// Mail is sent; the breaker counts failures.
     Allowing {
-        /// Kept from the first window with too many failures on, until there are few again.
+        /// The counts since the first window with too many failures; none if failures are few.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         watch: Option<Watch>,
     },
-    /// Nothing is sent.
+    /// No mail is sent until `until`.
     Blocking {
-        /// Since when.
+        /// The first window in which nothing was sent.
         since: Window,
-        /// The first window that may probe.
+        /// The first window whose poller may probe.
         until: Window,
     },
-    /// One poller sends one mail.
+    /// One poller sends one mail; all others send none.
     Probing {
-        /// Since when nothing was sent.
+        /// The first window in which nothing was sent; kept through all probes of one outage.
         blocked: Window,
-        /// The prober's window.
+        /// The window of the poller that probes.
         since: Window,
-        /// The token of the prober's claim.
+        /// The token of the claim of the poller that probes; only it may report the result.
         prober: String,
     },
 }
@@ -97,17 +103,17 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Whether it allows, and has no reason not to.
+    /// True if it allows and watches no failures; such a state is not written.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it allows.
+    /// True in the state allowing, with or without watched failures.
     pub const fn is_allowing(&self) -> bool {
         matches!(self, Self::Allowing { .. })
     }
 
-    /// How long nothing has been sent but probes.
+    /// Time since which nothing but probes has been sent; none if the breaker allows.
     pub fn blocked_for(&self, now: Window) -> Option<Duration> {
         match self {
             Self::Allowing { .. } => None,
@@ -117,7 +123,8 @@ impl Breaker {
         }
     }
 
-    /// What the poller of `window` may do.
+    /// The permission for the poller of `window`. A poller may probe once the blocking time is over, or
+    /// once another's probe is older than [`BreakerPolicy::probe`].
     pub fn permit(&self, window: Window, policy: &BreakerPolicy) -> Permit {
         let due = match self {
             Self::Allowing { .. } => return Permit::Send,
@@ -127,8 +134,8 @@ impl Breaker {
         if window >= due { Permit::Probe } else { Permit::Nothing }
     }
 
-    /// Whether mails that fail in `window` fail with SES, and not by themselves: it is too early to
-    /// block, on too few outcomes, and a mail's last attempt is not to be spent on it.
+    /// True if failures in `window` are probably SES's and not the mail's own. This can be so before
+    /// there are enough outcomes to block. The mail's last attempt is then not spent.
     pub fn suspects_an_outage(&self, window: Window, policy: &BreakerPolicy) -> bool {
         match self {
             Self::Allowing { watch } => watch.is_some_and(|watch| watch.is_outage(window, policy)),
@@ -136,7 +143,7 @@ impl Breaker {
         }
     }
 
-    /// The state after `window` had these outcomes; `None` where that changes nothing.
+    /// The state after the outcomes of `window`; `None` if it stays the same.
     pub fn observed(
         &self,
         window: Window,
@@ -156,8 +163,8 @@ impl Breaker {
         (next != *self).then_some(next)
     }
 
-    /// The state in which the poller of `window`, whose claim has this token, is the prober;
-    /// `None` where it may not become it.
+    /// The state in which the poller of `window` with this claim token probes; `None` if it may not
+    /// probe.
     pub fn probing(&self, window: Window, token: &str, policy: &BreakerPolicy) -> Option<Self> {
         let (Self::Blocking { since: blocked, .. } | Self::Probing { blocked, .. }) = self else {
             return None;
@@ -169,8 +176,8 @@ impl Breaker {
         })
     }
 
-    /// The state after the probe of the poller with this token, in `window`; `None` where another
-    /// has taken its place.
+    /// The state after the probe of the poller with this token, which ended in `window`; `None` if
+    /// another poller has taken its place. A failed probe blocks again, from `window` on.
     pub fn probed(
         &self,
         window: Window,

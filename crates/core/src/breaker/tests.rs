@@ -8,7 +8,8 @@ fn at(second: u64) -> Window {
     Window::from_epoch_second(1_000 + second)
 }
 
-/// The breaker after windows with these outcomes and failures, and the second in which it blocked.
+/// The breaker after consecutive windows with these counts (all, failures), and the second in which it
+/// blocked.
 fn after(windows: impl IntoIterator<Item = (u64, u64)>) -> (Breaker, Option<u64>) {
     let mut breaker = Breaker::default();
     for (second, (all, failures)) in (0..).zip(windows) {
@@ -27,17 +28,17 @@ fn it_blocks_when_more_than_a_fifth_fails_for_more_than_a_minute() {
     let (breaker, tripped) = after(std::iter::repeat_n((14, 3), 200));
     assert_eq!(tripped, Some(60));
     assert_eq!(breaker, Breaker::Blocking { since: at(60), until: at(90) });
-    // A fifth is not more than a fifth.
+    // Exactly 20 % failures do not count as more than 20 %.
     let (breaker, tripped) = after(std::iter::repeat_n((15, 3), 200));
     assert_eq!((breaker, tripped), (Breaker::default(), None));
 }
 
 #[test]
 fn it_judges_on_twenty_outcomes_however_long_they_take() {
-    // One in ten seconds, all failed: the twentieth is at second 190.
+    // One failed send in ten seconds: the 20th outcome is in second 190.
     let seldom = |second: u64| if second.is_multiple_of(10) { (1, 1) } else { (0, 0) };
     assert_eq!(after((0..400).map(seldom)).1, Some(190));
-    // Nineteen, and never another.
+    // 19 outcomes are one too few, however much time passes.
     assert_eq!(after((0..190).map(seldom).chain(std::iter::repeat_n((0, 0), 9_000))).1, None);
 }
 
@@ -65,9 +66,9 @@ fn an_outage_is_suspected_when_nothing_of_several_mails_was_accepted_for_a_minut
     assert!(!suspects(&[(2, 2)], 59));
     assert!(suspects(&[(2, 2)], 60));
     assert!(suspects(&[(2, 2), (0, 0), (1, 1)], 60));
-    // One mail that fails alone, again and again, fails by itself.
+    // The same mail may fail again and again: at most one failure per window is no outage.
     assert!(!suspects(&[(1, 1), (0, 0), (1, 1), (1, 1)], 600));
-    // Something was accepted.
+    // SES accepted one mail, so it works.
     assert!(!suspects(&[(2, 2), (3, 2)], 600));
     assert!(!suspects(&[], 600));
     let blocking = Breaker::Blocking { since: at(0), until: at(30) };
@@ -77,7 +78,8 @@ fn an_outage_is_suspected_when_nothing_of_several_mails_was_accepted_for_a_minut
 #[test]
 fn failures_that_have_become_few_in_all_trip_nothing_with_the_next_bad_window() {
     let often = std::iter::repeat_n((14, 3), 42).chain(std::iter::repeat_n((14, 4), 18));
-    // A good minute's end: a fifth and less of all since the first failures.
+    // 18 good seconds: the share of failures since the first one falls to 20 % or less, so the watch
+    // ends.
     let rarely = std::iter::repeat_n((14, 0), 18).chain([(14, 14)]);
     assert_eq!(after(often.chain(rarely)).1, None);
 }
@@ -91,7 +93,7 @@ fn one_poller_probes_and_is_replaced_when_it_is_too_old() {
     assert_eq!(probing.permit(at(31), &POLICY), Permit::Nothing);
     assert_eq!(probing.probing(at(44), "b", &POLICY), None);
     let replaced = probing.probing(at(45), "b", &POLICY).unwrap();
-    // The first prober's word comes too late.
+    // The first prober was replaced, so its result is ignored.
     assert_eq!(replaced.probed(at(46), "a", true, &POLICY), None);
     assert_eq!(replaced.probed(at(46), "b", true, &POLICY), Some(Breaker::default()));
     let again = replaced.probed(at(46), "b", false, &POLICY).unwrap();
@@ -136,7 +138,7 @@ proptest! {
             prop_assert!(end >= 60);
             let minute = &windows[end - 60..=end];
             prop_assert!(windows[..=end].iter().map(|(all, _)| all).sum::<u64>() >= 20);
-            // The minute before was bad as a whole, or some of its mail came before it.
+            // The minute before contains failures, or the watch's outcomes are older.
             let last: u64 = minute.iter().map(|(_, failures)| failures).sum();
             prop_assert!(last > 0);
         }

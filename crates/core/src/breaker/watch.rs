@@ -5,12 +5,12 @@ use crate::timestamp::Window;
 
 const MILLION: u128 = 1_000_000;
 
-/// How sends ended. A mail that SES refuses for good is no failure: SES works.
+/// Counts of how sends ended. A permanent refusal of one mail is no failure here: SES works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
-    /// All that SES accepted or refused, and all that failed on the way.
+    /// All sends that SES accepted or refused, or that failed on the way.
     pub all: u64,
-    /// Of these, refusals for the rate, and failures that are worth another try.
+    /// Those of them that SES refused for the rate or that failed and can be retried.
     pub failures: u64,
 }
 
@@ -22,30 +22,36 @@ impl Outcomes {
         }
     }
 
-    /// Whether more than the policy's share are failures.
+    /// True if more than the policy's share of all are failures. A share of exactly 20 % is not more
+    /// than 20 %.
     fn are_bad(self, policy: &BreakerPolicy) -> bool {
         u128::from(self.failures) * MILLION > u128::from(self.all) * u128::from(policy.share)
     }
 }
 
-/// The outcomes since a first window with too many failures.
+/// The outcomes since the first window with too many failures.
 ///
-/// It ends where they are not too many any more: of all since then, or of the last group alone (a
-/// third of the time and as many outcomes as a judgement needs), so that an outage which is over
-/// trips nothing later.
+/// A watch ends if failures are no longer too many: in the sum since its beginning, or in the last
+/// group alone. A group covers a third of [`BreakerPolicy::after`] and at least
+/// [`BreakerPolicy::outcomes`] outcomes. Groups keep an outage that is over from blocking later.
+///
+/// Example: all sends fail for 30 s, then all succeed. The sum has more than 20 % failures until second
+/// 150. The groups cover seconds 0–20, 21–41 and 42–62; the third has no failures, so the watch ends in
+/// second 62.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
     since: Window,
     sum: Outcomes,
     group_since: Window,
     group: Outcomes,
-    /// Whether several mails failed in one window: one bad mail cannot do that.
+    /// True if two or more mails failed in one window: one mail that fails alone may itself be the
+    /// cause.
     #[serde(default)]
     several: bool,
 }
 
 impl Watch {
-    /// The watch after `window`, where `before` stood; none while failures are few.
+    /// The watch after the outcomes of `window`, given the watch `before`; none if failures are few.
     pub(super) fn after(
         before: Option<&Self>,
         window: Window,
@@ -76,15 +82,16 @@ impl Watch {
         })
     }
 
-    /// Whether nothing was accepted since it began, of several mails, and that for too long: then
-    /// SES fails, however few outcomes there are.
+    /// True if nothing was accepted since the watch began, several mails failed, and this lasted for
+    /// the policy's time. Then SES fails, however few outcomes there are.
     pub(super) fn is_outage(self, window: Window, policy: &BreakerPolicy) -> bool {
         self.several
             && self.sum.failures == self.sum.all
             && window.saturating_since(self.since) >= policy.after
     }
 
-    /// Whether it has gone on for too long, and still does.
+    /// True if the breaker must block: the watch is old enough, has enough outcomes, and this window's
+    /// are bad too.
     pub(super) fn trips(self, window: Window, now: Outcomes, policy: &BreakerPolicy) -> bool {
         window.saturating_since(self.since) >= policy.after
             && self.sum.all >= policy.outcomes

@@ -1,48 +1,55 @@
-//! The shared bucket: how many recipients may go now, where several takers share one rate.
+//! The shared bucket: how many recipients may be sent to now if several senders share one rate.
 //!
-//! It is virtual scheduling, as ATM's generic cell rate algorithm (ITU-T I.371) has it: a bucket is one
-//! number, the instant at which it will be *full* again. Each recipient moves that instant one period
-//! T = (1 + g) / q on; a take is granted while it lies at most the tolerance τ = g/2 × 1 s ahead. All of
-//! it is whole microseconds of one clock, the server's. The script of the adapter on Valkey and Redis
-//! (`crates/redis/src/bucket.lua`) is this module, line by line.
+//! # The algorithm
+//! It is virtual scheduling, the generic cell rate algorithm of ATM (ITU-T I.371). A bucket is one
+//! number: the time at which it will be *full* again. Each recipient moves this time forward by one
+//! period T = (1 + g) / q. A take is granted if the time lies at most the tolerance τ = g/2 × 1 s in
+//! the future. All times are whole microseconds of one clock, the server's. The script for Valkey and
+//! Redis (`crates/redis/src/bucket.lua`) is a copy of this module, line by line.
+//!
+//! Example with q = 14/s and g = 0.02: T = 72,858 µs, τ = 10,000 µs. A take at time 0 from a full
+//! bucket is granted; the bucket is then full at 72,858. The next take is granted from 62,858 on and
+//! sets 145,716.
 //!
 //! # The bound
-//! Takes of one recipient each: of n that are granted within one half-open second the last found the
-//! bucket full no later than τ after itself, and the n − 1 before had moved that by (n − 1)·T: so
-//! (n − 1)·T < 1 s + τ, and n ≤ ⌈(1 s + τ)/T⌉ ≤ ⌈q⌉, since T ≥ 1 s × (1 + g)/q and τ ≤ g × 1 s. Whatever the rate, the rate margin
-//! pays for the tolerance: as much as the slot grid allows a send to be late, and as much is left for the
+//! Takes of one recipient: let n takes be granted within one half-open second. At the last of them the
+//! bucket is full no later than τ after it, and the n − 1 takes before have moved this time by
+//! (n − 1)·T. So (n − 1)·T < 1 s + τ, and n ≤ ⌈(1 s + τ)/T⌉ ≤ ⌈q⌉, because T ≥ 1 s × (1 + g)/q and
+//! τ ≤ g × 1 s. In the example: ⌈1,010,000 / 72,858⌉ = 14. The rate margin pays for the tolerance at
+//! every rate. Half of it allows late sends, as on the slot grid; the other half is left for the
 //! network after the take.
 //!
-//! A mail of r recipients is a *block*: granted as one, or not. It may use the r − 1 periods before it, if
-//! nobody did (a pacer starts it at the last of its slots), and it may take the bucket into debt (else it would be
-//! refused for ever where r periods are never free at once). Within one half-open second the blocks
-//! between the first and the last, r₁ and rₙ, and one recipient of the first, pay in full; so there are
-//! at most ⌈q⌉ + (r₁ − 1) + (rₙ − 1) recipients in it: [`Terms::most_in_a_second`].
+//! A mail with r recipients takes a *block*, which is granted as a whole or not at all. It may use the
+//! r − 1 periods before it if they are unused (a pacer starts the mail at the last of its slots). It
+//! may also move the bucket into debt; otherwise it would be refused for ever if r periods are never
+//! free at once. Within a half-open second, the blocks between the first and the last (r₁ and rₙ
+//! recipients), and one recipient of the first, pay in full. So there are at most
+//! ⌈q⌉ + (r₁ − 1) + (rₙ − 1) recipients in it: [`Terms::most_in_a_second`].
 //!
-//! Takers may come with different rates: the bound is the fastest one's. What they take never sums up to
-//! more than a taker's own rate would allow it alone.
+//! Senders may use different rates: the bound is that of the fastest. A sender never gets more than its
+//! own rate would give it alone.
 
 use crate::outcome::{Failure, Stage};
 use crate::rate::{Rate, RateMargin};
 
-/// A second, in microseconds.
+/// Microseconds in one second.
 pub const SECOND_MICROS: u64 = 1_000_000;
 
-/// How many recipients of a block can have been saved up before it: SES takes no mail of more.
+/// Largest number of recipients in one block: SES takes at most 50 recipients in one mail.
 pub const LARGEST_BLOCK: u64 = 50;
 
-/// The code of a send that a bucket refused.
+/// Error code of a send that did not start because the bucket refused it.
 pub const REFUSED: &str = "SharedBucketRefused";
 
-/// The code of a send that was not made since the bucket does not answer.
+/// Error code of a send that did not start because the bucket does not answer.
 pub const LOST: &str = "SharedBucketLost";
 
-/// Whether a send was not made for want of the shared bucket's leave.
+/// True if a send did not start because the shared bucket refused it or did not answer.
 pub fn withheld(failure: &Failure) -> bool {
     lost(failure) || is_not_sent(failure, REFUSED)
 }
 
-/// Whether a send was not made since the bucket does not answer.
+/// True if a send did not start because the bucket does not answer.
 pub fn lost(failure: &Failure) -> bool {
     is_not_sent(failure, LOST)
 }
@@ -51,61 +58,62 @@ fn is_not_sent(failure: &Failure, code: &str) -> bool {
     failure.stage == Stage::NotSent && failure.code.as_deref() == Some(code)
 }
 
-/// A rate, and the rate margin it is served with.
+/// A rate and the rate margin with which it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Recipients a second.
+    /// Recipients per second, before the margin.
     pub rate: Rate,
-    /// The share of them that is held back.
+    /// Fraction by which the period is longer than 1/`rate`.
     pub rate_margin: RateMargin,
 }
 
-/// What a bucket of one pace goes by, in whole microseconds.
+/// The period and the tolerance of a bucket, in whole microseconds.
 ///
 /// ```
 /// use tidegate_core::bucket::{Pace, Terms};
 /// use tidegate_core::rate::{RateMargin, Rate};
-/// let terms = Terms::of(Pace { rate: Rate::per_second(14.0)?, rate margin: RateMargin::default() });
+/// let terms = Terms::of(Pace { rate: Rate::per_second(14.0)?, rate_margin: RateMargin::default() });
 /// assert_eq!((terms.period, terms.tolerance), (72_858, 10_000));
 /// assert_eq!(terms.most_in_a_second(1), 14);
 /// # Ok::<(), tidegate_core::rate::InvalidRate>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// T: what a recipient costs, (1 + g) / q, rounded up: 102 to 1,500,000,000.
+    /// T, the time that one recipient costs: (1 + g) / q, rounded up; 102 to 1,500,000,000.
     pub period: u64,
-    /// τ: how far ahead of now the bucket may be full, g/2 × 1 s: 2,500 to 250,000; of a domain one period
-    /// of the account more.
+    /// τ, how far in the future the bucket may be full at a take: g/2 × 1 s, 2,500 to 250,000. For a
+    /// domain's bucket one period of the account is added.
     pub tolerance: u64,
 }
 
-/// What is wanted of one bucket.
+/// A request for recipients from one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// The bucket's.
+    /// The bucket's period and tolerance.
     pub terms: Terms,
-    /// So many recipients, where there are so many.
+    /// Number of recipients wanted; fewer are granted if fewer are free.
     pub wanted: u64,
-    /// The fewest that are of use: a block. From 1 to `wanted`.
+    /// Least number of recipients that is of use, 1 to `wanted`: a mail's number of recipients.
     pub least: u64,
 }
 
-/// A bucket as it stands: when it is full, in microseconds of the server's clock; 0 where nothing is
-/// known of it, which is the same as full for long.
+/// The state of a bucket: the time at which it is full, in microseconds of the server's clock. 0 if
+/// nothing is known of the bucket, which means that it has been full for long.
 pub type FullAt = u64;
 
-/// What a take came to.
+/// The answer to a request for recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// So many recipients of the first demand, all of the others; each bucket as it stands now.
+    /// The number granted of the first demand (the others are granted in full), and each bucket's new
+    /// state.
     Granted(u64, Vec<FullAt>),
-    /// Not one, and nothing is taken: earlier than so many microseconds from now none would be. The
-    /// index is the demand's that waits longest.
+    /// Nothing is granted and no bucket changes. The first number is the wait: microseconds before
+    /// which no request can be granted. The second is the index of the demand that waits longest.
     Refused(u64, usize),
 }
 
 impl Terms {
-    /// The terms of `pace`.
+    /// The terms of the account's bucket at `pace`.
     pub const fn of(pace: Pace) -> Self {
         Self {
             period: pace.rate.period(pace.rate_margin).div_ceil(1_000),
@@ -113,16 +121,18 @@ impl Terms {
         }
     }
 
-    /// The terms of a domain's bucket of `rate`, of takers that pace the account at `pace`: its mail goes at
-    /// one of the account's slots, so it may be a period of the account later than its own time. The bound is
-    /// ⌈q⌉ + 1 then, as that of the domain's own slots.
+    /// The terms of a domain's bucket of `rate`, for senders that pace the account at `pace`. A
+    /// domain's mail starts at one of the account's slots, so it may be one period of the account later
+    /// than its own time. The bound is therefore ⌈q⌉ + 1, as on the domain's own slot grid.
     pub const fn of_domain(rate: Rate, pace: Pace) -> Self {
         let (own, account) =
             (Self::of(Pace { rate, rate_margin: pace.rate_margin }), Self::of(pace));
         Self { period: own.period, tolerance: own.tolerance + account.period }
     }
 
-    /// The most recipients in any half-open second, with blocks of up to `largest`.
+    /// The largest number of recipients in any half-open second, with blocks of at most `largest`
+    /// recipients: ⌈(1 s + τ)/T⌉ for single recipients, and `largest` − 1 more for the first and the
+    /// last block.
     pub const fn most_in_a_second(self, largest: u64) -> u64 {
         match (SECOND_MICROS + self.tolerance).div_ceil(self.period) {
             0 | 1 => largest, // no two blocks fit
@@ -130,37 +140,41 @@ impl Terms {
         }
     }
 
-    /// In how many microseconds a take may be granted, of a bucket that is `full_at` then; 0 now.
+    /// Microseconds until a take can be granted from a bucket in state `full_at`; 0 if it can be now.
     pub const fn wait(self, full_at: FullAt, now: u64) -> u64 {
         full_at.saturating_sub(now.saturating_add(self.tolerance))
     }
 
-    /// How many takes of one recipient would be granted now.
+    /// Number of takes of one recipient that would be granted now. At 1,000/s with a margin of 0.02 a
+    /// full bucket grants 10: T = 1,020 µs fits 9 times into τ = 10,000 µs, and the first take costs
+    /// nothing.
     pub const fn free(self, full_at: FullAt, now: u64) -> u64 {
         if self.wait(full_at, now) > 0 { 0 } else { self.fit(self.from(full_at, now, 1), now) }
     }
 
-    /// For how many microseconds from now the bucket has something to say: until nothing can be
-    /// saved up before `full_at` any more, and no second reaches back to what it granted.
+    /// Microseconds from now for which the state must be stored: until the largest block can no longer
+    /// use periods before `full_at`, and at least one second after `full_at`. A bucket that expired
+    /// then answers as a full one.
     pub const fn kept(self, full_at: FullAt, now: u64) -> u64 {
         let saved = (LARGEST_BLOCK - 1) * self.period;
         let longest = if saved > SECOND_MICROS { saved } else { SECOND_MICROS };
         full_at.saturating_sub(now) + longest
     }
 
-    /// From when on a block of `least` is charged: at most `least` − 1 periods before now.
+    /// Time from which a block of `least` recipients is charged: at most `least` − 1 periods before
+    /// now, and never before `full_at`.
     const fn from(self, full_at: FullAt, now: u64, least: u64) -> u64 {
         let block = if least < LARGEST_BLOCK { least } else { LARGEST_BLOCK };
         let saved = now.saturating_sub((block - 1) * self.period);
         if full_at > saved { full_at } else { saved }
     }
 
-    /// How many recipients fit, of a bucket charged from `from` on.
+    /// Number of recipients that fit if the bucket is charged from `from` on: the last may be τ ahead.
     const fn fit(self, from: u64, now: u64) -> u64 {
         (now + self.tolerance - from) / self.period + 1
     }
 
-    /// Where the bucket stands after this demand, and how many it grants; or the wait.
+    /// The number granted for this demand and the bucket's new state; or the wait in microseconds.
     fn offer(self, full_at: FullAt, now: u64, wanted: u64, least: u64) -> Result<(u64, u64), u64> {
         match self.wait(full_at, now) {
             0 => {
@@ -173,8 +187,8 @@ impl Terms {
     }
 }
 
-/// Takes from all buckets or from none: each demand with how its bucket stands. Of the first as many as
-/// are there, between its `least` and its `wanted`; of the others their `wanted`.
+/// Takes from all buckets or from none. Each entry is a bucket's state and the demand on it. The first
+/// demand gets between its `least` and its `wanted` recipients, the others exactly their `wanted`.
 pub fn take(buckets: &[(FullAt, Demand)], now: u64) -> Decision {
     let mut granted = 0;
     let mut longest = (0, 0);

@@ -10,7 +10,7 @@ fn terms(rate: f64, rate_margin: f64) -> Terms {
 }
 
 fn paces() -> impl Strategy<Value = Pace> {
-    // Log-uniform, so that the slow rates are tried as often as the fast ones.
+    // Log-uniform, so that slow rates are tried as often as fast ones.
     let rates = (-3.0_f64..=4.0).prop_map(|exponent| 10_f64.powf(exponent));
     (rates, 0.005_f64..=0.5).prop_map(|(rate, rate_margin)| Pace {
         rate: Rate::per_second(rate.clamp(0.001, 10_000.0)).unwrap(),
@@ -18,8 +18,7 @@ fn paces() -> impl Strategy<Value = Pace> {
     })
 }
 
-/// A taker's next take: how long after the one before it, in thousandths of a period, or at once as soon as
-/// it can be granted; and what it wants.
+/// One take: the pause since the take before, and the recipients that it wants.
 #[derive(Clone, Copy, Debug)]
 struct Try {
     pause: Pause,
@@ -29,10 +28,10 @@ struct Try {
 
 #[derive(Clone, Copy, Debug)]
 enum Pause {
-    /// In thousandths of a period.
+    /// Thousandths of the bucket's period.
     Periods(u64),
     Micros(u64),
-    /// The first instant at which one would be granted.
+    /// The pause until one recipient can be granted.
     Earliest,
 }
 
@@ -50,7 +49,7 @@ fn tries(largest: u64) -> impl Strategy<Value = Vec<Try>> {
     vec(one.prop_map(|(pause, least, more)| Try { pause, wanted: least + more, least }), 1..400)
 }
 
-/// What is granted, as (instant, recipients, block).
+/// The granted takes as (time in µs, recipients, block).
 fn run(terms: Terms, tries: &[Try]) -> Vec<(u64, u64, u64)> {
     let (mut now, mut full_at) = (1_795_000_000_000_000, 0);
     let mut granted = Vec::new();
@@ -95,7 +94,7 @@ proptest! {
         prop_assert!(worst <= most, "{worst} > {most}");
     }
 
-    /// A domain's rate is below the account's: its bound is that of its own slots.
+    /// A domain's rate is below the account's; the bound is ⌈q⌉ + 1, as on its own slot grid.
     #[test]
     fn a_domain_has_its_rate_and_one_more(account in paces(), share in 0.0_f64..1.0, tries in tries(1)) {
         let rate = account.rate.as_per_second() * share;
@@ -106,7 +105,7 @@ proptest! {
         prop_assert!(worst <= terms.most_in_a_second(1), "{worst}");
     }
 
-    /// However the paces of the takers differ: the fastest one's bound holds.
+    /// Senders may use different paces: the bound of the fastest holds.
     #[test]
     fn takers_of_several_paces_stay_within_the_bound_of_the_fastest(
         paces in vec(paces(), 2..5), tries in vec((pauses(), 0_usize..8), 1..400)
@@ -133,7 +132,7 @@ proptest! {
         prop_assert!(worst_second(&granted) <= fastest.most_in_a_second(1));
     }
 
-    /// Whatever is wanted as soon as it can be had is had at the rate: nothing is floored away.
+    /// A sender that always takes as early as possible gets the full rate: no rounding lowers it.
     #[test]
     fn demand_above_the_rate_is_served_at_the_rate(pace in paces(), least in 1_u64..=50) {
         let terms = Terms::of(pace);
@@ -144,8 +143,8 @@ proptest! {
         prop_assert!(took <= 300 * least * terms.period);
     }
 
-    /// A pacer on the slot grid, alone, is never refused: late by up to all that the grid allows, with
-    /// mails of any size, each started at the last of its slots.
+    /// A single pacer on the slot grid is never refused, even if each send is as late as the grid
+    /// allows, with mails of any size that start at the last of their slots.
     #[test]
     fn a_pacer_alone_is_never_refused(
         rate in 1.0_f64..400.0, rate_margin in 0.005_f64..=0.5,
@@ -156,7 +155,7 @@ proptest! {
         let (mut slot, mut full_at) = (0, 0);
         for (recipients, late) in mails {
             slot += recipients;
-            // The slots lie as far apart as the bucket's periods, which are whole microseconds.
+            // The slots are one period of the bucket apart, which is a whole number of microseconds.
             let now = 1_795_000_000_000_000 + slot * terms.period + terms.tolerance * late / 1_000;
             let demand = Demand { terms, wanted: recipients, least: recipients };
             match take(&[(full_at, demand)], now) {
@@ -203,7 +202,7 @@ proptest! {
             Decision::Refused(wait, index) => {
                 prop_assert_eq!(wait, *waits.iter().max().unwrap());
                 prop_assert_eq!(wait, waits[index]);
-                // It may be granted then, and no microsecond before.
+                // A take is refused one microsecond before the end of the wait and granted at its end.
                 let refused = matches!(take(&buckets, now + wait - 1), Decision::Refused(..));
                 let granted = matches!(take(&buckets, now + wait), Decision::Granted(..));
                 prop_assert!(refused && granted);
@@ -216,7 +215,7 @@ proptest! {
 fn the_ends_of_the_rates_are_whole_microseconds() {
     assert_eq!(terms(0.001, 0.5), Terms { period: 1_500_000_000, tolerance: 250_000 });
     assert_eq!(terms(10_000.0, 0.02), Terms { period: 102, tolerance: 10_000 });
-    // Never down: a refill floored would let more through than the rate.
+    // The period is rounded up: rounded down, it would let more through than the rate.
     assert_eq!(terms(7_000.0, 0.02), Terms { period: 146, tolerance: 10_000 });
 }
 
