@@ -7,27 +7,27 @@ use thiserror::Error;
 use super::DomainKey;
 use crate::rate::Rate;
 
-/// The most groups that can be listed.
+/// The most groups that `TIDEGATE_DOMAIN_LIMITS` may list, `*` not counted.
 pub const MAX_GROUPS: usize = 20;
-/// The name of what `*` limits, where a name may hold letters alone. No group has it: a group's name
-/// is a domain, and has a dot.
+/// The name by which counters call the limit of `*`, since not every place allows an asterisk. No group
+/// can have this name: a group's name is a domain and contains a dot.
 pub const OTHERS: &str = "others";
 
 const ALLOWED: &str = "a comma-separated list such as gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%: \
     domains joined by +, then a rate a second, minute, hour or day (/s /m /h /d), or a share of the account's quota in %";
 
-/// How fast a group may be sent to.
+/// How fast mail may be sent to a group, as the operator wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Recipients a second, as they are.
+    /// A rate that does not depend on the account's quota, in recipients per second.
     Rate(Rate),
     /// A share of the account's quota, in millionths: 1 to 1,000,000.
     Share(u64),
 }
 
 impl Limit {
-    /// Recipients a second, of an account with this quota (before the rate factor: what a provider
-    /// bears does not fall with what SES refuses).
+    /// The limit in recipients per second for an account with this quota. The quota is that without the
+    /// rate factor: SES's throttling does not change how much mail the provider accepts.
     pub fn rate(self, quota: Rate) -> Rate {
         match self {
             Self::Rate(rate) => rate,
@@ -36,27 +36,27 @@ impl Limit {
     }
 }
 
-/// The domains of one mailbox provider, and their limit.
+/// The domains of one mailbox provider, and their common limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainGroup {
     domains: Vec<String>,
-    /// The limit of all of them together.
+    /// The limit that holds for all domains of the group together.
     pub limit: Limit,
 }
 
 impl DomainGroup {
-    /// Its first domain.
+    /// The group's name: its first domain, in lower case.
     pub fn name(&self) -> &str {
         self.domains.first().map_or("", String::as_str)
     }
 
-    /// Its domains, in lower case.
+    /// All domains of the group, in lower case and in the order of the list.
     pub fn domains(&self) -> &[String] {
         &self.domains
     }
 }
 
-/// `TIDEGATE_DOMAIN_LIMITS`: the groups, and what every other domain may be sent.
+/// `TIDEGATE_DOMAIN_LIMITS`: a limit for each listed group, and optionally one for every other domain.
 ///
 /// ```
 /// use tidegate_core::domains::{DomainKey, DomainLimits};
@@ -75,66 +75,69 @@ pub struct DomainLimits {
     others: Option<Limit>,
 }
 
-/// What is wrong with a list of limits.
+/// The first fault found in a list of limits.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum DomainLimitsError {
-    /// An entry that is none.
+    /// An entry without an equals sign, such as `gmail.com`.
     #[error("{entry:?} is no limit; allowed is {ALLOWED}")]
     Syntax {
-        /// The entry.
+        /// The entry as it was given, without blanks around it.
         entry: String,
     },
-    /// A rate or a share out of range.
+    /// A limit that cannot be read, or is below 0.001 recipients per second, above 10,000, or above 100
+    /// %.
     #[error(
         "{limit:?} in {entry:?} is no rate; allowed is 0.001/s (4/h, 87/d) to 10000/s, or a share from 0.0001% to 100%"
     )]
     Limit {
-        /// The entry.
+        /// The whole entry that contains the limit.
         entry: String,
-        /// The part that is wrong.
+        /// The text after the equals sign.
         limit: String,
     },
-    /// A name that is no domain.
+    /// A name that is no domain of at least two labels, or a `*` that is joined with domains.
     #[error(
         "{domain:?} is no domain; allowed are names such as gmail.com in ASCII, at most 100 characters, or * alone"
     )]
     Domain {
-        /// The name.
+        /// The name as given, in lower case.
         domain: String,
     },
-    /// A domain that stands twice.
+    /// A domain, or `*`, that is listed more than once.
     #[error("{domain} stands twice; allowed is once")]
     Twice {
-        /// The domain.
+        /// The repeated domain, in lower case.
         domain: String,
     },
-    /// Too many groups.
+    /// More groups than [`MAX_GROUPS`]; the number of groups given.
     #[error("{0} groups; allowed are at most {MAX_GROUPS}")]
     TooMany(usize),
 }
 
 impl DomainLimits {
-    /// Whether nothing is limited.
+    /// Whether the list limits no domain at all.
     pub const fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.others.is_none()
     }
 
-    /// The listed groups.
+    /// The listed groups, in the order of the list; `*` is not among them.
     pub fn groups(&self) -> &[DomainGroup] {
         &self.groups
     }
 
-    /// What every other domain may be sent, where that is limited.
+    /// The limit of each domain that no group lists; `None` if these are not limited.
     pub const fn others(&self) -> Option<Limit> {
         self.others
     }
 
-    /// The queues it needs: one a group, and one that all other domains share.
+    /// The number of domain queues that these limits need: one per group, and one for all other domains
+    /// together if `*` is limited.
     pub fn queues(&self) -> usize {
         self.groups.len() + usize::from(self.others.is_some())
     }
 
-    /// The place of the queue of `key` among them: the groups in their order, then `*`.
+    /// The index of the queue for `key` in `TIDEGATE_DOMAIN_QUEUES`: the groups in their order, then
+    /// `*`.
     pub const fn queue_of(&self, key: &DomainKey) -> usize {
         match key {
             DomainKey::Group(index) => *index,
@@ -142,14 +145,14 @@ impl DomainLimits {
         }
     }
 
-    /// The name of the queue at `place`, for counters and people: the group's first domain,
-    /// [`OTHERS`], or for a queue beyond them none.
+    /// The name of the queue at index `place` in counters and messages: the group's first domain, or
+    /// [`OTHERS`]; `None` for a queue that belongs to no limit.
     pub fn queue_name(&self, place: usize) -> Option<&str> {
         let others = (place == self.groups.len() && self.others.is_some()).then_some(OTHERS);
         self.groups.get(place).map(DomainGroup::name).or(others)
     }
 
-    /// The limit that `domain` falls under. Case does not count; a subdomain is another domain.
+    /// The limit that `domain` falls under. Case is ignored; a subdomain is a different domain.
     pub fn key_of(&self, domain: &str) -> Option<DomainKey> {
         let is_listed =
             |group: &DomainGroup| group.domains.iter().any(|d| d.eq_ignore_ascii_case(domain));
@@ -159,7 +162,7 @@ impl DomainLimits {
         }
     }
 
-    /// What people call it: a group's first domain, or the domain itself.
+    /// The name of a limit in messages: a group's first domain, or the domain itself.
     pub fn name<'a>(&'a self, key: &'a DomainKey) -> &'a str {
         match key {
             DomainKey::Group(index) => self.groups.get(*index).map_or("", DomainGroup::name),
@@ -167,7 +170,7 @@ impl DomainLimits {
         }
     }
 
-    /// The limit of `key`.
+    /// The limit of `key`; `None` if the list has no such group, or no `*`.
     pub fn limit(&self, key: &DomainKey) -> Option<Limit> {
         match key {
             DomainKey::Group(index) => self.groups.get(*index).map(|group| group.limit),
@@ -175,19 +178,20 @@ impl DomainLimits {
         }
     }
 
-    /// Recipients a second that `key` allows, of an account with this quota; none where that is no
-    /// less than the quota: the account's own grid keeps it then.
+    /// The recipients per second that `key` allows for an account with this quota; `None` if the limit
+    /// is at least the quota, because then the account's own slots keep it.
     pub fn rate(&self, key: &DomainKey, quota: Rate) -> Option<Rate> {
         self.limit(key).map(|limit| limit.rate(quota)).filter(|rate| *rate < quota)
     }
 
-    /// A number that tells these limits from others: what a claim says of them. 0 for none.
+    /// A number that differs for different limits, by which a claim notices a change; 0 if nothing is
+    /// limited. It has 53 bits.
     pub fn digest(&self) -> u64 {
         if self.is_empty() {
             return 0;
         }
         let hash = Sha256::digest(self.to_string().as_bytes());
-        // 53 bits: a number that every reader of JSON keeps.
+        // 53 bits, because JSON readers that use doubles keep whole numbers up to 2^53 only.
         hash.iter().take(8).fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte)) >> 11
     }
 }
@@ -227,7 +231,8 @@ impl FromStr for DomainLimits {
     }
 }
 
-/// A name of at least two labels.
+/// Whether `name` has at least two labels of 1 to 63 lower-case letters, digits and inner hyphens, and
+/// at most 100 characters.
 fn is_domain(name: &str) -> bool {
     let is_label = |label: &str| {
         let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -267,8 +272,8 @@ impl fmt::Display for Limit {
             Self::Rate(rate) => {
                 let second = rate.as_per_second();
                 let units = [(1.0, "s"), (60.0, "m"), (3_600.0, "h"), (86_400.0, "d")];
-                // The first unit in which it is at least one; a rate is kept in millionths, so a
-                // hundredth of a day's is all that can be told.
+                // The first unit in which the number is at least 1. A rate is kept in millionths per
+                // second, which is 0.0864 per day, so more than two decimals would say nothing.
                 let (factor, unit) = units
                     .into_iter()
                     .find(|(factor, _)| second * factor >= 1.0)

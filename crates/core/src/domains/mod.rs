@@ -1,7 +1,8 @@
-//! Limits by recipient domain: how many recipients a second one mailbox provider is sent.
+//! Limits by recipient domain: how many recipients per second may be sent to one mailbox provider.
 //!
-//! A limit is of a *group*, the domains of one provider together, or of every other domain by itself
-//! (`*`). Each has a slot grid of its own beside the account's: see [`DomainSlots`] for what follows.
+//! A limit applies to a *group*, the domains of one provider together, or (`*`) to each other domain
+//! separately. Each limit has its own slot grid beside the account's; [`DomainSlots`] explains the
+//! rules.
 
 mod limits;
 mod slots;
@@ -11,21 +12,21 @@ pub use slots::DomainSlots;
 
 use crate::email::Email;
 
-/// Which limit a recipient falls under.
+/// The limit that a recipient's domain falls under.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DomainKey {
-    /// A listed group, by its place in the list.
+    /// A listed group, by its index in [`DomainLimits::groups`].
     Group(usize),
-    /// A domain that is not listed, in lower case, where `*` is limited.
+    /// A domain that no group lists, in lower case; only if `*` is limited.
     Other(String),
 }
 
-/// The recipients of one mail that fall under limits, by limit; empty for most.
+/// The recipients of one mail that fall under limits, counted by limit; empty for most mails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demands(Vec<(DomainKey, u32)>);
 
 impl Demands {
-    /// What `email` asks of the groups of `limits`.
+    /// The recipients of `email` (to, cc and bcc) under each limit of `limits`.
     pub fn of(email: &Email, limits: &DomainLimits) -> Self {
         if limits.is_empty() {
             return Self::default();
@@ -41,12 +42,12 @@ impl Demands {
         demands
     }
 
-    /// Whether no limit is touched.
+    /// Whether no recipient of the mail falls under a limit.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Limits, and recipients under each.
+    /// Each limit that the mail touches, with the number of its recipients under it.
     pub fn iter(&self) -> impl Iterator<Item = (&DomainKey, u32)> {
         self.0.iter().map(|(key, recipients)| (key, *recipients))
     }

@@ -5,38 +5,48 @@ use crate::grid::SlotGrid;
 use crate::rate::{Rate, RateMargin};
 use crate::timestamp::{SECOND, Timestamp, Window};
 
-/// The slots of one limit in one window, spent by sends that start at the account's slots.
+/// The slots of one limit in one window, which are spent by sends that start at the account's slots.
 ///
-/// The limit q has a slot grid of its own, P = (1 + g) / q, a pure function of time and rate as the
-/// account's. Slot k is good for one recipient whose send starts at an account's slot in [k·P, (k + 1)·P),
-/// and belongs to the window of the first such slot: every poller agrees on that without talking. One not
-/// spent by then is gone.
+/// A limit of q recipients per second has its own slot grid with the period P = (1 + g)/q, which is a
+/// pure function of time and rate like the account's. Slot k of the limit admits one recipient of a
+/// send that starts at an account's slot in [k·P, (k + 1)·P). It belongs to the window of the first
+/// account's slot in or after this interval, so all pollers agree without communicating. A slot that is
+/// not spent is lost.
+///
+/// Example: limit 5/s (P = 204 ms), account 14/s (slots every 72.857 ms), g = 0.02. Slot 1 of the limit
+/// covers 204 to 408 ms, so it can be spent by a send at one of the account's slots 3, 4 and 5 (218.6,
+/// 291.4 and 364.3 ms). The limit's slot 5 stands at 1,020 ms and belongs to the next window; the
+/// window from 0 to 1 s has five, slots 0 to 4.
 ///
 /// # The bound
-/// In every interval of length P that begins at a slot one send starts at most. The slots of those that
-/// start within one half-open second lie less than 1 s + g/2 × 1 s apart, which touches at most
-/// ⌈(1 + g/2)·q/(1 + g)⌉ + 1 ≤ ⌈q⌉ + 1 intervals. A mail of r recipients spends r slots, one after the
-/// other, of which one is that it starts in; others may have passed unspent. What the first and the last
-/// mail of a second spend may lie outside it: there are at most ⌈q⌉ + 2r − 1. One of more recipients than
-/// the window has slots of the limit spends all that are left, and its size stands for one: nothing is
-/// sent that the limit would hold for ever.
+/// Mails with one recipient: at most one send starts in each interval [k·P, (k + 1)·P), counted by its
+/// account's slot. The account's slots of sends that start within one half-open second lie less than 1
+/// s + g/2 × 1 s apart, and so touch at most ⌈(1 + g/2)·q/(1 + g)⌉ + 1 ≤ ⌈q⌉ + 1 intervals.
 ///
-/// Where a limit changes, it has no slot in the window of the change ([`DomainSlots::quiet`]): the windows
-/// on either side are a second apart, and a send of a limited mail starts in its window.
+/// A mail with r recipients spends r consecutive slots: the one that it starts in, and others around
+/// it, of which some may have passed unspent. The slots that the first and the last mail of a second
+/// spend may lie outside this second, so it has at most ⌈q⌉ + 2r − 1 recipients.
+///
+/// A mail with more recipients than the window has slots of the limit spends all that are left, and
+/// counts in the bound as one send of its size. Otherwise such a mail could never be sent.
+///
+/// If a limit changes, it has no slot in the window of the change ([`DomainSlots::quiet`]). The windows
+/// before and after are one second apart, and a send of a limited mail starts within its window, so no
+/// second contains sends of both grids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainSlots {
     grid: SlotGrid,
     account: SlotGrid,
-    /// The first slot that is not spent.
+    /// The first slot that is not spent yet.
     next: u64,
     end: u64,
-    /// Slots of the window, at its start.
+    /// The number of slots at the window's start.
     owned: u64,
 }
 
 impl DomainSlots {
-    /// The slots of a limit of `rate` in `window`, of an account with the grid `account`; `before` is
-    /// the account's grid in the window before, where that is known.
+    /// The slots in `window` of a limit with `rate`, for an account with the grid `account`. `before`
+    /// is the account's grid in the window before, if known.
     pub fn new(
         rate: Rate,
         rate_margin: RateMargin,
@@ -47,20 +57,22 @@ impl DomainSlots {
         let grid = SlotGrid::new(rate, rate_margin);
         let slots = account.slots_of(window);
         let owned = if slots.is_empty() { 0..0 } else { Self::owned(grid, account, &slots) };
-        // Another grid before may have given the window before what stands before this one.
+        // With a different account's grid, the window before may have spent slots that stand before
+        // this window opens; they are left out.
         let changed = before.is_some_and(|before| before != account);
         let opens = grid.first_from(window.opens());
         let start = if changed { owned.start.max(opens).min(owned.end) } else { owned.start };
         Self { grid, account, next: start, end: owned.end, owned: owned.end - start }
     }
 
-    /// None: the limit changed, and this window is quiet.
+    /// This window without any slot, because the limit changed.
     pub const fn quiet(self) -> Self {
         Self { next: self.end, owned: 0, ..self }
     }
 
-    /// Those of which the first account's slot at or after them is one of `slots`.
+    /// The limit's slots for which the first account's slot at or after them is one of `slots`.
     fn owned(grid: SlotGrid, account: SlotGrid, slots: &Range<u64>) -> Range<u64> {
+        // The first limit's slot after the account's slot that precedes `slot`.
         let after = |slot: u64| match slot.checked_sub(1) {
             Some(before) => grid.first_from(next_nano(account.at(before))),
             None => 0,
@@ -68,23 +80,32 @@ impl DomainSlots {
         after(slots.start)..after(slots.end)
     }
 
-    /// How many recipients the limit lets through in this window, in all.
+    /// The number of recipients that the limit admits in this window, spent slots included.
     pub const fn owned_slots(&self) -> u64 {
         self.owned
     }
 
-    /// How many it still lets through at `now` or after.
+    /// The number of recipients that the limit still admits at `now` or later.
     pub fn left(&self, now: Timestamp) -> u64 {
         self.end.saturating_sub(self.next.max(self.grid.at_or_before(now)))
     }
 
-    /// `delay` (whole seconds), set so that what comes back after it is at hand for the poller that has the
-    /// limit's next slot, from its lead on: below one slot a second most windows have none.
+    /// The delay after which a mail that waits for a limit below one slot per second should come back:
+    /// at least `delay` and at most `most`, in whole seconds as SQS demands.
+    ///
+    /// Most windows have no slot of such a limit. So the delay is chosen such that the mail is visible
+    /// when the poller of a window with a slot asks the queue: from 300 ms before the window opens
+    /// until 50 ms before the slot. If 24 slots cannot be met by whole seconds, `delay` is returned.
+    ///
+    /// Example: limit 6/min (P = 10.2 s), account 14/s, now 100.5 s, `delay` 15 s. The first slot after
+    /// 115.5 s stands at 122.4 s; it needs a delay from 21.2 to 21.85 s, and no whole number lies
+    /// there. The next one, at 132.6 s, needs 31.2 to 32.05 s: the delay is 32 s.
     pub fn aligned(&self, now: Timestamp, delay: Duration, most: Duration) -> Duration {
-        /// A poller asks its queues from before its window on; what it gets must be read before its slot.
+        /// A poller asks its queues this long before its window opens.
         const LEAD: Duration = Duration::from_millis(300);
+        /// A message must be received this long before its slot.
         const READ: Duration = Duration::from_millis(50);
-        /// Some slots are in no reach of whole seconds.
+        /// How many slots to try: with whole seconds some cannot be met.
         const TRIES: u64 = 24;
         if self.grid.period() <= SECOND {
             return delay;
@@ -100,23 +121,28 @@ impl DomainSlots {
         (first..first + TRIES).find_map(fitting).unwrap_or(delay)
     }
 
-    /// Whether a mail with `recipients` under this limit may start at the account's slot `slot`.
+    /// Whether a mail with `recipients` under this limit may start at slot number `slot` of the
+    /// account.
     pub fn admits(&self, slot: u64, recipients: u32) -> bool {
         let current = self.current(slot);
         (self.next..self.end).contains(&current) && self.spends(current, recipients).end <= self.end
     }
 
-    /// Spends the slots of a mail that starts at the account's slot `slot`.
+    /// Spends the limit's slots for a mail that starts at slot number `slot` of the account.
     pub fn take(&mut self, slot: u64, recipients: u32) {
         self.next = self.next.max(self.spends(self.current(slot), recipients).end);
     }
 
-    /// The slot in whose interval the account's slot `slot` stands.
+    /// The limit's slot whose interval contains slot number `slot` of the account.
     fn current(&self, slot: u64) -> u64 {
         self.grid.at_or_before(self.account.at(slot))
     }
 
-    /// What a mail that starts at `current` spends: one that is too large for any window what is left.
+    /// The slots that a mail spends if it starts in the limit's slot `current`; of a mail that is too
+    /// large for any window, all that are left.
+    ///
+    /// Slots that passed unspent are used first. Example: a mail with 3 recipients starts in slot 1. If
+    /// no slot is spent, it spends 0, 1 and 2; if slot 0 is spent, 1, 2 and 3.
     fn spends(&self, current: u64, recipients: u32) -> Range<u64> {
         let recipients = u64::from(recipients).max(1);
         if recipients > self.owned {
@@ -126,11 +152,14 @@ impl DomainSlots {
         first..first + recipients
     }
 
-    /// Whether `recipients` under this limit fit into what is left at `now`, beside those that wait.
+    /// Whether a mail with `recipients` under this limit fits into the slots that are left at `now`,
+    /// after the `waiting` recipients of mails that wait already.
     pub fn fits(&self, now: Timestamp, waiting: u64, recipients: u32) -> bool {
         let recipients = u64::from(recipients).max(1);
         let left = self.left(now);
         let of_window = self.end.saturating_sub(self.next);
+        // The slots of a mail with several recipients may have passed, so they count from `next`, not
+        // `now`.
         match recipients {
             1 => waiting < left,
             many if many <= self.owned => left > 0 && waiting + many <= of_window,
@@ -164,8 +193,8 @@ mod tests {
         crate::worst_second::worst_second(&starts, SECOND)
     }
 
-    /// Every send that a limit lets through in `windows`, with mail of such sizes waiting where `wants`
-    /// says so, each as late in its slot as `lateness` says.
+    /// All sends that a limit lets through in `windows`. Mails have the given sizes in turn, are
+    /// available at the slots that `wants` names, and start as late in the slot as `lateness` says.
     fn sends(
         (rate, rate_margin, account): (Rate, RateMargin, SlotGrid),
         windows: u64,
@@ -298,7 +327,7 @@ mod tests {
             let now = Window::from_epoch_second(BASE).opens() + Duration::from_millis(since);
             let away = slots(Window::containing(now)).aligned(now, Duration::from_secs(delay), Duration::from_mins(15));
             let back = now + away;
-            // Whoever asks then: the window's poller, or the next one's in its lead.
+            // Either this window's poller asks for it, or the next one's during its lead.
             let soon = Window::containing(back + Duration::from_millis(300));
             let asks = [Window::containing(back), soon].map(slots);
             let found = asks.iter().any(|slots| slots.left(back) > 0);
