@@ -16,7 +16,7 @@ use tidegate_operate::status::QueueStatus;
 
 use super::App;
 use super::error_response::ErrorResponse;
-use crate::figures::{precise, size};
+use crate::figures::{StackFigures, precise, size};
 use crate::rate_limit::{EmptyBucket, TooManyStreams};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -214,6 +214,20 @@ fn regulator(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
         "Holds that stand; without a campaign, on all sending",
         holds.map(|labels| (labels, 1.0)),
     )?;
+    campaigns(figures, writer)?;
+    if let Some(express) = figures.express {
+        writer.gauge(
+            "express_waited_seconds",
+            "How long express mail of the last ten seconds had waited, on average",
+            express.waited_s,
+        )?;
+    }
+    sums(status, writer)
+}
+
+/// Figures of each campaign, and how deep all queues are.
+fn campaigns(figures: &StackFigures, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
+    let status = &figures.status;
     let campaigns = || figures.rows.iter().map(|row| ([("campaign", row.name.as_str())], row));
     writer.counters(
         "sent_recipients",
@@ -231,15 +245,7 @@ fn regulator(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
         .iter()
         .map(|campaign| ([("campaign", campaign.name.as_str())], f64::from(campaign.weight)));
     writer.gauges("weight", "Weights in force", weights)?;
-    writer.gauges("queue_messages", "How deep the queues are, as SQS counts", depths(status))?;
-    if let Some(express) = figures.express {
-        writer.gauge(
-            "express_waited_seconds",
-            "How long express mail of the last ten seconds had waited, on average",
-            express.waited_s,
-        )?;
-    }
-    sums(status, writer)
+    writer.gauges("queue_messages", "How deep the queues are, as SQS counts", depths(status))
 }
 
 /// Counters since the ledger was created.

@@ -222,25 +222,7 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
     let mut script = async |first: Window| {
         world.until(first, 1, Duration::ZERO).await;
         let span = world.universe.now()..first.plus(storm).opens();
-        if Draw::new(world.settings.seed.rotate_left(48)).one_in(3) {
-            story.push("one delete in twenty fails".to_owned());
-            let failing = Rule::new(Fault::RefuseEntries(0.05)).on(Operation::Delete);
-            world.faults.add(failing.during(span.clone()));
-        }
-        for _ in 0..=draw.below(5) {
-            let rule = draw.fault();
-            story.push(format!("{rule:?}"));
-            world.faults.add(rule.during(span.clone()));
-        }
-        for _ in 0..draw.below(3) {
-            let rule = draw.mail_fault();
-            story.push(format!("{rule:?}"));
-            world.mail_faults.add(rule.during(span.clone()));
-        }
-        if let Some(rule) = extras.fault() {
-            story.push(format!("{rule:?}"));
-            world.faults.add(rule.during(span.clone()));
-        }
+        strike(world, draw, extras, story, &span);
         for number in 2..storm {
             extras.trouble_bucket(world);
             world.until(first, number, Duration::from_millis(draw.below(1_000))).await;
@@ -306,6 +288,35 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
     world.tick_delay.set(Duration::ZERO);
     world.unscheduled.set(false);
     world.ses.configure(|ses| ses.sending_enabled = true);
+}
+
+/// Adds the faults of a storm, which last for `span`.
+fn strike(
+    world: &World,
+    draw: &Draw,
+    extras: &Extras,
+    story: &mut Vec<String>,
+    span: &Range<Timestamp>,
+) {
+    if Draw::new(world.settings.seed.rotate_left(48)).one_in(3) {
+        story.push("one delete in twenty fails".to_owned());
+        let failing = Rule::new(Fault::RefuseEntries(0.05)).on(Operation::Delete);
+        world.faults.add(failing.during(span.clone()));
+    }
+    for _ in 0..=draw.below(5) {
+        let rule = draw.fault();
+        story.push(format!("{rule:?}"));
+        world.faults.add(rule.during(span.clone()));
+    }
+    for _ in 0..draw.below(3) {
+        let rule = draw.mail_fault();
+        story.push(format!("{rule:?}"));
+        world.mail_faults.add(rule.during(span.clone()));
+    }
+    if let Some(rule) = extras.fault() {
+        story.push(format!("{rule:?}"));
+        world.faults.add(rule.during(span.clone()));
+    }
 }
 
 async fn pause(world: &World) {
