@@ -1,8 +1,8 @@
-//! The daily quota: SES lets an account send so many recipients in any 24 hours.
+//! The daily quota: SES limits an account's recipients in any 24 hours (`Max24HourSend`).
 //!
-//! The campaigns go at the full rate until the quota less a reserve is used up; then only express
-//! mail is sent, until enough is free again. Or the quota is spread over the day: then the rate is
-//! capped, and the end is not reached.
+//! With the pace *full*, campaigns are sent at the full rate until the quota less a reserve is used up.
+//! Then only express mail is sent, until enough is free again. With the pace *spread*, the rate is
+//! capped so that the campaigns' part lasts the whole day.
 
 use std::str::FromStr;
 
@@ -11,38 +11,38 @@ use serde::{Deserialize, Serialize};
 use crate::identity::EpochMillis;
 use crate::rate::Rate;
 
-/// Seconds of the day that SES counts over.
+/// Seconds of the period over which SES counts.
 const DAY_SECONDS: f64 = 86_400.0;
-/// A hold is lifted once this part of the quota is free.
+/// Divisor of the quota: a hold is lifted once a hundredth of the quota is free.
 const HYSTERESIS: u64 = 100;
-/// Of one mail.
+/// Recipients that SES takes in one mail.
 const MOST_RECIPIENTS: u64 = 50;
 const MILLION: u64 = 1_000_000;
 
-/// What `GetAccount` told of the daily quota, and what the ledger had counted then.
+/// The daily quota as `GetAccount` returned it, with the ledger's count at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DailyReading {
-    /// `Max24HourSend`, recipients.
+    /// `Max24HourSend`: recipients allowed in 24 hours.
     pub quota: u64,
-    /// `SentLast24Hours`, recipients.
+    /// `SentLast24Hours`: recipients sent to in the last 24 hours.
     pub sent: u64,
-    /// The ledger's sum of sent recipients as this was read: what it has grown by since is sent on
-    /// top.
+    /// The ledger's sum of recipients sent to when this was read. The sum's growth since then is added
+    /// to `sent`.
     pub counted: i64,
-    /// When.
+    /// Time at which `GetAccount` was read.
     pub read_at: EpochMillis,
 }
 
-/// What of the daily quota is kept from the campaigns.
+/// The part of the daily quota that campaigns may not use; it is left for express mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserve {
-    /// So many recipients.
+    /// A number of recipients per 24 hours.
     Recipients(u64),
-    /// This share of the quota, in millionths.
+    /// A share of the quota, in millionths, 0 to 990,000.
     Share(u64),
 }
 
-/// A text that is no reserve.
+/// Error for a text that is not a reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a reserve is a number of recipients such as 500, or a share from 0% to 99%")]
 pub struct InvalidReserve;
@@ -61,17 +61,17 @@ impl FromStr for Reserve {
     }
 }
 
-/// How the daily quota is used.
+/// How campaigns use the daily quota over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DailyPace {
     /// At the full rate until it is used up.
     #[default]
     Full,
-    /// Evenly over the day.
+    /// At a capped rate, so that it lasts 24 hours.
     Spread,
 }
 
-/// How the daily quota is used, and what of it campaigns may not use.
+/// Settings of the daily quota: its pace, and the reserve for express mail.
 ///
 /// ```
 /// use tidegate_core::daily::{DailyPolicy, DailyPace};
@@ -83,9 +83,9 @@ pub enum DailyPace {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DailyPolicy {
-    /// `TIDEGATE_DAILY`.
+    /// `TIDEGATE_DAILY`: full rate or spread over the day.
     pub pace: DailyPace,
-    /// `TIDEGATE_DAILY_RESERVE`.
+    /// `TIDEGATE_DAILY_RESERVE`: the part for express mail only; 1 % unless set.
     pub reserve: Reserve,
 }
 
@@ -96,7 +96,8 @@ impl Default for DailyPolicy {
 }
 
 impl DailyPolicy {
-    /// Recipients of `quota` that campaigns may use.
+    /// Recipients of `quota` that campaigns may use: the quota less the reserve. A share is rounded up,
+    /// so 1 % of 150 leaves 148.
     pub fn open_to_campaigns(self, quota: u64) -> u64 {
         let reserve = match self.reserve {
             Reserve::Recipients(recipients) => recipients,
@@ -108,8 +109,8 @@ impl DailyPolicy {
         quota.saturating_sub(reserve)
     }
 
-    /// What the rate is capped at: the quota less the reserve, spread over the day; none at the
-    /// full pace. Never below [`Rate::MIN`].
+    /// The cap on the rate: the quota less the reserve, over 86,400 s, and at least [`Rate::MIN`]. None
+    /// at the full pace.
     #[expect(clippy::cast_precision_loss, reason = "a daily quota is far below 2^52")]
     pub fn cap(self, quota: u64) -> Option<Rate> {
         let spread = self.open_to_campaigns(quota) as f64 / DAY_SECONDS;
@@ -117,27 +118,31 @@ impl DailyPolicy {
         (self.pace == DailyPace::Spread).then(|| Rate::per_second(per_second).unwrap_or(Rate::MIN))
     }
 
-    /// Recipients that campaigns may be sent in one window, where the ledger's sum is now `counted`
-    /// and `unreported` more, at most, are under way.
+    /// Recipients that campaigns may be sent to in one window. `counted` is the ledger's sum now.
+    /// `unreported` is the most that other windows may be sending without having reported it.
+    ///
+    /// Example: the campaigns' part is 900, SES had counted 300, the ledger's sum has grown by 250
+    /// since, and 28 may be unreported: 900 − 300 − 250 − 28 = 322.
     pub fn budget(self, reading: &DailyReading, counted: i64, unreported: u64) -> u64 {
         let since = u64::try_from(counted.saturating_sub(reading.counted)).unwrap_or(0);
         let used = reading.sent.saturating_add(since).saturating_add(unreported);
         self.open_to_campaigns(reading.quota).saturating_sub(used)
     }
 
-    /// Whether enough is free for campaigns to go on, at a quota of `rate`.
+    /// True if enough of the quota is free for campaigns to continue at a quota of `rate`.
     pub fn frees_campaigns(self, reading: &DailyReading, rate: Rate) -> bool {
         frees(self.open_to_campaigns(reading.quota), reading, rate)
     }
 }
 
-/// Whether enough is free for any mail to go on, at a quota of `rate`.
+/// True if enough of the quota is free for any mail to continue at a quota of `rate`.
 pub fn frees_all(reading: &DailyReading, rate: Rate) -> bool {
     frees(reading.quota, reading, rate)
 }
 
-/// A hundredth of the quota, and what the next windows need to send any mail: else a hold would be
-/// lifted and set again for every few mails.
+/// True if a hundredth of the quota is free, and at least four windows' worth and one mail of 50
+/// recipients. With less, a hold would be lifted and set again every few mails. If `open` itself is
+/// less, all of it must be free.
 fn frees(open: u64, reading: &DailyReading, rate: Rate) -> bool {
     let enough = (reading.quota / HYSTERESIS).max(4 * rate.ceil() + MOST_RECIPIENTS);
     open > 0 && open.saturating_sub(reading.sent) >= enough.min(open)
@@ -173,12 +178,14 @@ mod tests {
         assert_eq!(policy.budget(&reading(1_000, 300), 1_000, 0), 600);
         assert_eq!(policy.budget(&reading(1_000, 300), 1_250, 28), 322);
         assert_eq!(policy.budget(&reading(1_000, 300), 1_600, 28), 0);
-        // A sum that was set back (a new table) takes nothing away.
+        // The ledger's sum can fall below the reading (a new table); the budget then takes no growth
+        // into account.
         assert_eq!(policy.budget(&reading(1_000, 300), 0, 0), 600);
     }
 
     proptest! {
-        /// Windows claim one after the other, and each reports some windows later.
+        /// Windows claim one after the other and report up to two windows later; together they stay
+        /// within the quota.
         #[test]
         fn windows_that_do_not_know_of_each_other_keep_within_it(
             quota in 1_u64..500, slots in 1_u64..50, lags in prop::collection::vec(0_usize..=2, 200),
@@ -201,7 +208,7 @@ mod tests {
         let of = |quota, sent| policy.frees_campaigns(&reading(quota, sent), slow);
         assert!(!of(10_000, 8_901) && of(10_000, 8_900));
         assert!(!of(1_000, 847) && of(1_000, 846));
-        // Of a quota below that, all.
+        // If the quota is smaller than the required amount, all of it must be free.
         assert!(!of(50, 1) && of(50, 0) && !of(0, 0));
         let fast = Rate::per_second(100.0).unwrap();
         assert!(!frees_all(&reading(10_000, 9_551), fast));
@@ -226,7 +233,7 @@ mod tests {
             prop_assume!(rate > Rate::MIN);
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
             let open = policy.open_to_campaigns(quota) as f64;
-            // In floating point, to within a thousandth of a recipient.
+            // Floating point: exact to a thousandth of a recipient.
             prop_assert!(rate.as_per_second() * DAY_SECONDS <= open + 1e-3);
         }
     }

@@ -1,5 +1,5 @@
-//! Deduplication: a mail is marked *sending* before SES and *sent* after, so that a copy that
-//! comes again is known.
+//! Deduplication: a mark in the ledger says *sending* before a mail goes to SES and *sent* after SES
+//! took it. A second copy of the mail finds the mark.
 
 use std::time::Duration;
 
@@ -8,33 +8,33 @@ use serde::{Deserialize, Serialize};
 use crate::identity::EpochMillis;
 use crate::timestamp::Timestamp;
 
-/// `TIDEGATE_DEDUPLICATION`: whether mails are marked, and what becomes of one of which nobody
-/// knows whether it was sent.
+/// `TIDEGATE_DEDUPLICATION`: whether mails are marked, and how a mail is treated that may or may not
+/// have been sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Deduplication {
-    /// No marks: delivery is at least once.
+    /// No marks. A mail may be sent more than once.
     #[default]
     Off,
-    /// It is sent, perhaps once more.
+    /// The mail is sent again, perhaps for the second time.
     Resend,
-    /// It is dead-lettered as `unknown`: sent at most once.
+    /// The mail is dead-lettered with the code `unknown`, so it is sent at most once.
     Park,
 }
 
-/// How far a marked mail came.
+/// The state in a mail's mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MarkState {
-    /// A poller set out to send it.
+    /// A poller started to send it; the result is not known yet.
     Sending,
-    /// SES took it.
+    /// SES accepted the mail.
     Sent,
-    /// It went to the dead-letter queue, and nobody knows whether it was sent.
+    /// The mail is on the dead-letter queue; whether SES accepted it is unknown.
     Parked,
 }
 
 impl MarkState {
-    /// Its name in the ledger.
+    /// The state's name in the ledger.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sending => "sending",
@@ -44,40 +44,42 @@ impl MarkState {
     }
 }
 
-/// What stands in the ledger of a mail.
+/// The mark of one mail in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// How far it came.
+    /// The mail's last known state.
     pub state: MarkState,
-    /// Of whoever marked it.
+    /// Token of the poller that wrote the mark.
     pub token: String,
-    /// The mail's pass then; of a parked mail that of [`Envelope::parked`].
+    /// The mail's pass when it was marked; for a parked mail the pass that [`Envelope::parked`] gives
+    /// it.
     ///
     /// [`Envelope::parked`]: crate::identity::Envelope::parked
     pub pass: u32,
-    /// Since when it is *sending*.
+    /// Time at which the state became *sending*.
     pub since: EpochMillis,
 }
 
-/// What is to be done with a mail that is marked already.
+/// Action for a mail that already has a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It was sent: this copy is only deleted.
+    /// Delete this copy; the mail was sent.
     Delete,
-    /// Someone may be sending it right now: it is left to its visibility timeout.
+    /// Leave this copy to its visibility timeout: another poller may be sending the mail now.
     LeaveAlone,
-    /// It is sent, in the place of whoever marked it.
+    /// Send the mail; this poller's mark replaces the old one.
     TakeOver,
-    /// It is dead-lettered as `unknown`.
+    /// Dead-letter the mail with the code `unknown`.
     Park,
 }
 
 impl Deduplication {
-    /// What is to be done with a mail of this `pass` whose mark was `found`.
+    /// The action for a mail in its `pass`-th pass whose mark is `found`.
     ///
-    /// Longer than the `visibility` timeout nobody sends: a send that could outlast it is not
-    /// started. So an older *sending* is a crash, or a lost answer. A parked mail that comes with a
-    /// higher pass was replayed by an operator, who had seen it.
+    /// No send lasts longer than the `visibility` timeout, because a send that could is not started. An
+    /// older *sending* therefore means a crash or a lost answer. Example with 30 s: a mark of 30.000 s
+    /// is left alone; one of 30.001 s is resent or parked. A parked mail with a higher pass was
+    /// replayed by an operator, so it is sent.
     pub fn verdict(self, found: &Mark, pass: u32, now: Timestamp, visibility: Duration) -> Verdict {
         let unknown = if self == Self::Park { Verdict::Park } else { Verdict::TakeOver };
         match found.state {

@@ -1,8 +1,9 @@
-//! How the control record is stored: what is small in the item that each claim reads and rewrites, what is
-//! not in items of its own, named by a reference.
+//! How the ledger stores the control record. Small members stay in the item that each claim reads and
+//! rewrites. Large members are items of their own, and the claim's item holds references to them.
 //!
-//! Weights and holds of a thousand campaigns, their list, and the counts of bounces grow with the campaigns.
-//! A poller remembers what it has read by the reference, so that it is read again only after a change.
+//! The weights and holds of 1,000 campaigns, their list, and the counts of bounces grow with the number
+//! of campaigns. A poller keeps the members that it has read together with their references. It reads a
+//! member again only after the reference has changed.
 
 use std::collections::BTreeMap;
 
@@ -11,42 +12,43 @@ use serde_json::{Map, Value};
 
 use super::Control;
 
-/// How many bytes of members stand in the claim's item: the shortest first, as many as fit.
+/// Bytes of members in the claim's item. The shortest members go there first, as many as fit.
 const INLINE: usize = 400;
-/// What the name of a reference begins with.
+/// First character of a reference's name, for example `@weights`.
 const REFERENCE: char = '@';
-/// The longest text of a member of all: of 1,000 campaigns with long names, each held with a long reason.
+/// Bytes of the longest member: the holds of 1,000 campaigns with long names and long details.
 pub const LONGEST: usize = 1_000_000;
-/// Bytes of one page: an item has at most 400 KB.
+/// Bytes of one page. DynamoDB allows 400 KB per item.
 const PAGE: usize = 300_000;
 
-/// The member that a claim leaves out: pollers go by the holds that follow from it, and it changes with
-/// every bounce.
+/// The member that a claim does not read. Pollers need only the holds that follow from it, and it
+/// changes with every bounce.
 pub const NOT_FOR_POLLERS: &str = "reputation";
 
-/// Where a member stands: the record's version that it was written with, and in how many pages.
+/// Reference to a member in items of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
-    /// The version of the record that wrote it.
+    /// Version of the control record with which the member was last written.
     pub version: u64,
-    /// How many items it fills.
+    /// Number of items (pages) that the member fills.
     pub pages: usize,
 }
 
-/// The control record as it is stored.
+/// The control record in the form in which the ledger stores it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredControl {
-    /// Small members, and references to the others.
+    /// Members in the claim's item: small ones, and references to the others.
     pub inline: Map<String, Value>,
-    /// The texts of those that stand in items of their own.
+    /// Members in items of their own: by name, the reference and the JSON text.
     pub apart: BTreeMap<String, (Reference, String)>,
 }
 
 impl StoredControl {
-    /// How `control` is stored as `version`. A member that `stands` with the same text stays where it is.
+    /// Divides `control` for storage as `version`. A member whose text is the same in `stands` (the
+    /// stored members) keeps its old reference and is not written again.
     ///
     /// # Errors
-    /// The error of `serde_json`, which this type does not cause.
+    /// An error of `serde_json`; no value of this type causes one.
     pub fn of(
         control: &Control,
         version: u64,
@@ -75,11 +77,11 @@ impl StoredControl {
         Ok(stored)
     }
 
-    /// The record, of members that are all known; those that are not stay references, and are kept as
-    /// members that this version does not know.
+    /// Puts the record together. A reference whose text was not read stays a reference, in
+    /// [`Control::unknown`], so a later write keeps it.
     ///
     /// # Errors
-    /// The error of `serde_json` where a member is none.
+    /// An error of `serde_json` if a member is not valid JSON of its type.
     pub fn control(&self) -> Result<Control, serde_json::Error> {
         let mut members = self.inline.clone();
         for (name, (_, text)) in &self.apart {
@@ -89,12 +91,12 @@ impl StoredControl {
         serde_json::from_value(Value::Object(members))
     }
 
-    /// How long its inline members are as a text.
+    /// Bytes of the members in the claim's item, as JSON text.
     pub fn inline_bytes(&self) -> usize {
         serde_json::to_string(&self.inline).map_or(0, |text| text.len())
     }
 
-    /// The references in it.
+    /// The names and references of the members in items of their own.
     pub fn references(&self) -> impl Iterator<Item = (&str, Reference)> {
         self.inline.iter().filter_map(|(name, value)| {
             let name = name.strip_prefix(REFERENCE)?;
@@ -103,7 +105,7 @@ impl StoredControl {
     }
 }
 
-/// A member's text, cut into pages between characters.
+/// Cuts a member's text into pages of at most 300,000 bytes, between two characters.
 pub fn pages(text: &str) -> Vec<&str> {
     let (mut pages, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
@@ -156,7 +158,7 @@ mod tests {
         assert_eq!(versions, [("campaign_holds", 9), ("weights", 10)]);
     }
 
-    /// A poller does not read the counts of bounces, and must not lose them.
+    /// A poller does not read the counts of bounces; a change that it writes must keep them.
     #[test]
     fn a_member_that_was_not_read_is_kept_through_a_change() {
         let mut stored = StoredControl::of(&held(50), 9, &BTreeMap::new()).unwrap();

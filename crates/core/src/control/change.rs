@@ -1,10 +1,10 @@
-//! What an operator changed, and why.
+//! The record of one change that an operator made.
 
 use serde::{Deserialize, Serialize};
 
 use crate::identity::EpochMillis;
 
-/// A change that an operator made, as it is kept beside the control record.
+/// A change that an operator made. The ledger keeps these beside the control record.
 ///
 /// ```
 /// use tidegate_core::control::ChangeRecord;
@@ -23,18 +23,18 @@ use crate::identity::EpochMillis;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeRecord {
-    /// When.
+    /// Time of the change.
     pub at: EpochMillis,
-    /// Who, as the command found it or was told.
+    /// Name of the operator, from the environment of the command or from its argument.
     pub by: String,
-    /// What was done: `pause`, `resume`, `lift`, `weights`, `rate`, `replay`.
+    /// The action: `pause`, `resume`, `lift`, `weights`, `rate` or `replay`.
     pub action: String,
-    /// The campaign it was done to; none where it concerns all.
+    /// The campaign that was changed; none if the change concerns all sending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub campaign: Option<String>,
-    /// What exactly, in words: what stood before and what stands now.
+    /// The change in words, with the values before and after it.
     pub detail: String,
-    /// Why, in the operator's words; may be empty.
+    /// The operator's reason; may be empty.
     #[serde(default)]
     pub reason: String,
 }

@@ -4,32 +4,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::EpochMillis;
 
-/// Why sending is held.
+/// Reason for a hold. It determines who may lift it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HoldReason {
-    /// An operator paused it, and resumes it.
+    /// An operator paused sending and resumes it.
     Paused,
-    /// SES says that the daily quota is used up. Lifted by the scheduler, once enough of it is free.
+    /// SES says that the daily quota is used up. The scheduler lifts the hold once enough of it is
+    /// free.
     DailyQuota,
-    /// What campaigns may use of the daily quota is used up: only express mail is sent, from the
-    /// reserve. Lifted by the scheduler, once enough of it is free.
+    /// Campaigns have used their part of the daily quota. Express mail is still sent, from the reserve.
+    /// The scheduler lifts the hold once enough is free.
     DailyBudget,
-    /// SES paused or suspended the account. Lifted by the scheduler, once SES lets it send again.
+    /// SES paused or suspended the account. The scheduler lifts the hold once `GetAccount` allows
+    /// sending.
     Account,
-    /// SES refuses our credentials or permissions. Lifted by the operator.
+    /// SES refuses the credentials or permissions. An operator lifts the hold.
     Credentials,
-    /// An identity, mail-from domain, template or configuration set is missing or unverified.
-    /// Lifted by the operator.
+    /// An identity, mail-from domain, template or configuration set is missing or unverified. An
+    /// operator lifts the hold.
     Deployment,
-    /// Ten permanent refusals in a row of one code. Lifted by the operator.
+    /// Ten permanent refusals in a row with one code. An operator lifts the hold.
     Refusals,
-    /// Too many bounces or complaints of what was sent. Lifted by the operator; it then counts anew.
+    /// Too many bounces or complaints. An operator lifts the hold; counting then starts anew.
     Reputation,
 }
 
 impl HoldReason {
-    /// Its name in the control record and in logs.
+    /// The reason's name in the control record and in logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Paused => "paused",
@@ -43,41 +45,42 @@ impl HoldReason {
         }
     }
 
-    /// Whether express mail is sent all the same.
+    /// True if express mail is sent in spite of a hold for this reason.
     pub const fn spares_express(self) -> bool {
         matches!(self, Self::DailyBudget)
     }
 }
 
-/// A hold: nothing is sent until it is lifted.
+/// A hold: nothing is sent until it is lifted or ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// What was said: the operator's reason, or SES's code and message.
+    /// The operator's reason, or SES's code and message; at most 256 characters.
     pub detail: String,
-    /// Since when.
+    /// Time since which sending is held.
     pub since: EpochMillis,
-    /// When it lets go by itself; none where someone has to lift it.
+    /// Time at which the hold ends by itself; none if it must be lifted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<EpochMillis>,
 }
 
-/// Characters of a hold's detail: the record is rewritten with every claim and report.
+/// Characters of a hold's detail. The limit is small because every window reads and rewrites the
+/// record.
 const MAX_DETAIL: usize = 256;
 
 impl Hold {
-    /// A hold since `since`; of `detail` the first 256 characters.
+    /// A hold from `since` on, with the first 256 characters of `detail`.
     pub fn new(detail: &str, since: impl Into<EpochMillis>) -> Self {
         Self { detail: detail.chars().take(MAX_DETAIL).collect(), since: since.into(), until: None }
     }
 
-    /// This hold, letting go by itself at `until`.
+    /// The same hold, ending by itself at `until`.
     pub fn until(self, until: Option<EpochMillis>) -> Self {
         Self { until, ..self }
     }
 }
 
-/// The holds on one thing, one a reason: each is lifted by whoever may, and sending goes on when
-/// the last is gone.
+/// The holds on one campaign or on all sending, at most one per reason. Each has its own way to be
+/// lifted; sending continues once no hold is left.
 ///
 /// ```
 /// use tidegate_core::control::{Hold, HoldReason, Holds};
@@ -88,8 +91,9 @@ impl Hold {
 /// assert!(holds.lift(HoldReason::Paused));
 /// assert!(holds.is_empty());
 /// ```
-/// A hold whose reason this version does not know (a newer one set it, and was rolled back) holds all
-/// the same, is kept, and is lifted by the operator.
+///
+/// A newer version may have written a reason that this version does not know. Such a hold is kept,
+/// stops sending, and is lifted by an operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Holds(BTreeMap<Reason, Hold>);
@@ -111,7 +115,7 @@ impl Reason {
 }
 
 impl Holds {
-    /// Adds a hold; false where one of this reason stands already, which is kept.
+    /// Adds a hold. If there is already one for this reason, keeps that one and returns false.
     pub fn add(&mut self, reason: HoldReason, hold: Hold) -> bool {
         let reason = Reason::Known(reason);
         let new = !self.0.contains_key(&reason);
@@ -121,39 +125,40 @@ impl Holds {
         new
     }
 
-    /// Lifts the hold of this reason; false where none stands.
+    /// Lifts the hold for this reason; false if there is none.
     pub fn lift(&mut self, reason: HoldReason) -> bool {
         self.0.remove(&Reason::Known(reason)).is_some()
     }
 
-    /// Removes the holds that let go by themselves at `now` or before.
+    /// Removes the holds that end at `now` or earlier.
     pub fn expire(&mut self, now: EpochMillis) {
         self.0.retain(|_, hold| hold.until.is_none_or(|until| until > now));
     }
 
-    /// The hold of this reason.
+    /// The hold for this reason; none if it is not held for it.
     pub fn get(&self, reason: HoldReason) -> Option<&Hold> {
         self.0.get(&Reason::Known(reason))
     }
 
-    /// How many reasons there are.
+    /// Number of holds, which is the number of reasons.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing is held.
+    /// True if there is no hold.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether express mail is held too.
+    /// True if express mail is held too: there is a hold for a reason other than
+    /// [`HoldReason::DailyBudget`].
     pub fn stop_express(&self) -> bool {
         let spared =
             |reason: &Reason| matches!(reason, Reason::Known(known) if known.spares_express());
         self.0.keys().any(|reason| !spared(reason))
     }
 
-    /// The holds whose reasons this version knows.
+    /// The holds with reasons that this version knows.
     pub fn known(&self) -> impl Iterator<Item = (HoldReason, &Hold)> {
         self.0.iter().filter_map(|(reason, hold)| match reason {
             Reason::Known(known) => Some((*known, hold)),
@@ -161,18 +166,18 @@ impl Holds {
         })
     }
 
-    /// All holds, by the names of their reasons.
+    /// All holds, each with its reason's name, including unknown ones.
     pub fn named(&self) -> impl Iterator<Item = (&str, &Hold)> {
         self.reasons().zip(self.0.values())
     }
 
-    /// Lifts the hold whose reason has this name, known or not; false where none stands.
+    /// Lifts the hold whose reason has this name, known or not; false if there is none.
     pub fn lift_named(&mut self, name: &str) -> bool {
         let found = self.0.keys().find(|reason| reason.as_str() == name).cloned();
         found.is_some_and(|reason| self.0.remove(&reason).is_some())
     }
 
-    /// The names of all reasons there are.
+    /// The names of all reasons for which it is held, including unknown ones.
     pub fn reasons(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(Reason::as_str)
     }

@@ -1,4 +1,4 @@
-//! The control record: what operators, refusals and failures change while it runs.
+//! The control record: the part of the ledger that operators and policies change while Tidegate runs.
 
 mod apart;
 mod change;
@@ -20,7 +20,7 @@ pub use apart::{LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
 pub use change::ChangeRecord;
 pub use holds::{Hold, HoldReason, Holds};
 
-/// What stands in the ledger beside the claim and is read with it.
+/// The control record. The ledger stores it beside the claim, and a poller reads both together.
 ///
 /// ```
 /// use tidegate_core::control::{Control, HoldReason};
@@ -37,44 +37,44 @@ pub use holds::{Hold, HoldReason, Holds};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Control {
-    /// Holds on all sending.
+    /// Holds on all sending, express mail included unless the reason spares it.
     #[serde(skip_serializing_if = "Holds::is_empty")]
     pub holds: Holds,
-    /// Holds on single campaigns, by name; express mail under the name `express`.
+    /// Holds on single campaigns, by campaign name. Holds on express mail have the name `express`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub campaign_holds: BTreeMap<String, Holds>,
-    /// Weights that override the configured ones, by campaign; 0 takes a campaign's share away.
+    /// Weights that replace the configured ones, by campaign name. A campaign of weight 0 has no share.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
-    /// The list of campaigns where `TIDEGATE_CAMPAIGNS` is `ledger`.
+    /// The campaigns, if `TIDEGATE_CAMPAIGNS` is `ledger`; otherwise empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub campaigns: Vec<Campaign>,
-    /// The circuit breaker.
+    /// State of the circuit breaker; not written while it allows and watches nothing.
     #[serde(skip_serializing_if = "Breaker::is_default")]
     pub breaker: Breaker,
-    /// Permanent refusals in a row, by campaign.
+    /// Permanent refusals in a row, by campaign name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub refusals: BTreeMap<String, Streak>,
-    /// The last quota that `GetAccount` told, for when it does not answer.
+    /// The last `MaxSendRate` of `GetAccount`, used while `GetAccount` does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_known_quota: Option<Rate>,
-    /// What `GetAccount` last told of the daily quota; none where the account has no limit.
+    /// The last reading of the daily quota; none if the account has no such limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daily: Option<DailyReading>,
-    /// Bounces and complaints, where they are counted.
+    /// Counts of bounces and complaints; none if they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reputation: Option<Reputation>,
-    /// The level of back-pressure, as it was last judged.
+    /// The last judgement of the back-pressure level; none before the first.
     #[serde(rename = "pressure", skip_serializing_if = "Option::is_none")]
     pub back_pressure: Option<Reading>,
-    /// Members that this version does not know. They are kept: a newer version that was rolled back
-    /// finds them again.
+    /// Members that this version does not know. They are kept for a newer version that wrote them and
+    /// was rolled back.
     #[serde(flatten)]
     pub unknown: BTreeMap<String, serde_json::Value>,
 }
 
 impl Campaigns {
-    /// The campaigns in force: those listed, or those of the ledger's control record.
+    /// The campaigns in force: the configured ones, or those of the control record.
     pub fn in_force(&self, control: &Control) -> Vec<Campaign> {
         match self {
             Self::Listed(list) => list.clone(),
@@ -84,34 +84,34 @@ impl Campaigns {
 }
 
 impl Control {
-    /// The weight in force for `campaign`, whose configured weight is `configured`.
+    /// The weight of `campaign` in force; `configured` if the record does not replace it.
     pub fn weight(&self, campaign: &str, configured: u32) -> u32 {
         self.weights.get(campaign).copied().unwrap_or(configured)
     }
 
-    /// Whether `campaign` alone is held.
+    /// True if `campaign` itself is held. Holds on all sending do not count.
     pub fn holds_campaign(&self, campaign: &str) -> bool {
         self.campaign_holds.get(campaign).is_some_and(|holds| !holds.is_empty())
     }
 
-    /// The level of back-pressure that counts at `now`.
+    /// The back-pressure level in force at `now`; clear if it was not judged lately.
     pub fn level(&self, now: EpochMillis) -> BackPressureLevel {
         self.back_pressure.map_or(BackPressureLevel::Clear, |reading| reading.level_at(now))
     }
 
-    /// How many holds stand, on all sending and on campaigns.
+    /// Number of holds on all sending and on campaigns together.
     pub fn standing_holds(&self) -> usize {
         self.holds.len() + self.campaign_holds.values().map(Holds::len).sum::<usize>()
     }
 
-    /// Removes the holds that let go by themselves at `now` or before.
+    /// Removes the holds that end at `now` or earlier.
     pub fn expire(&mut self, now: EpochMillis) {
         self.holds.expire(now);
         self.campaign_holds.values_mut().for_each(|holds| holds.expire(now));
         self.campaign_holds.retain(|_, holds| !holds.is_empty());
     }
 
-    /// The holds on a campaign, or on all sending.
+    /// The holds on a campaign; those on all sending if `campaign` is none.
     pub fn holds_on(&self, campaign: Option<&str>) -> Option<&Holds> {
         match campaign {
             Some(name) => self.campaign_holds.get(name),
@@ -119,8 +119,8 @@ impl Control {
         }
     }
 
-    /// Lifts the hold whose reason has this name from a campaign, or from all; false where none
-    /// stands.
+    /// Lifts the hold whose reason has this name from a campaign, or from all sending if `campaign` is
+    /// none. False if there is no such hold.
     pub fn lift_named(&mut self, campaign: Option<&str>, reason: &str) -> bool {
         let Some(name) = campaign else { return self.holds.lift_named(reason) };
         let Some(holds) = self.campaign_holds.get_mut(name) else { return false };
@@ -131,7 +131,8 @@ impl Control {
         lifted
     }
 
-    /// Adds a hold on a campaign, or on all; false where one of this reason stands already.
+    /// Adds a hold on a campaign, or on all sending if `campaign` is none. False if there is already
+    /// one for this reason.
     pub fn hold(&mut self, campaign: Option<&str>, reason: HoldReason, hold: Hold) -> bool {
         match campaign {
             Some(name) => self.campaign_holds.entry(name.to_owned()).or_default().add(reason, hold),
@@ -139,7 +140,8 @@ impl Control {
         }
     }
 
-    /// Lifts a hold from a campaign, or from all; false where none of this reason stands.
+    /// Lifts the hold for this reason from a campaign, or from all sending if `campaign` is none. False
+    /// if there is none.
     pub fn lift(&mut self, campaign: Option<&str>, reason: HoldReason) -> bool {
         self.lift_named(campaign, reason.as_str())
     }

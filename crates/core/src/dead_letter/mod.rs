@@ -1,95 +1,95 @@
-//! What stands on the dead-letter queue: the mail as it came, and why it did not go out.
+//! The dead-letter entry: the original mail and the reason why it was given up.
 
 use serde::{Deserialize, Serialize};
 
 use crate::identity::{Envelope, EpochMillis, attribute_bytes, sqs_text};
 
-/// What SQS takes as one message, attributes included.
+/// Largest SQS message in bytes, attributes included (1 MiB).
 pub const SQS_LIMIT_BYTES: usize = 1_048_576;
 
-/// The attribute that holds the entry where the body has no room for it.
+/// Name of the attribute that holds the entry if body and entry together exceed SQS's limit.
 pub const ENTRY_ATTRIBUTE: &str = "tidegate_entry";
 
-/// Bytes that what was said, in an entry in the attribute, is first cut to.
+/// Bytes to which an error text is first cut if the entry is written to the attribute.
 const SHORT_TEXT_BYTES: usize = 1024;
-/// Bytes that message id and campaign, without which the entry says nothing, are cut to.
+/// Bytes to which message id and campaign are cut; without them an entry is of no use.
 const SHORT_NAME_BYTES: usize = 400;
 
-/// Why a mail was given up, as SES or Tidegate put it.
+/// The reason why a mail was given up, from SES or from Tidegate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastError {
-    /// The provider's error code, or the kind of fault in the message itself.
+    /// The provider's error code, or the kind of fault in the message body, such as `NotJson`.
     pub code: Option<String>,
-    /// The answer's HTTP status; none where nothing was sent.
+    /// HTTP status of SES's answer; none if nothing was sent or no answer came.
     pub http_status: Option<u16>,
-    /// What was said.
+    /// SES's error message, or Tidegate's description of the fault.
     pub provider_message: String,
 }
 
-/// The entry. Every member is always written; what is not known is `null`.
+/// A dead-letter entry. Every member is always written; an unknown value is `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// The SQS message id under which it was last received.
+    /// SQS message id of the last delivery.
     pub message_id: String,
-    /// Its campaign.
+    /// Name of the mail's campaign.
     pub campaign: String,
-    /// To whom it was to go.
+    /// Recipients, as the body names them.
     pub to: Vec<String>,
-    /// When it was first sent without success; `null` where it never was sent.
+    /// Time of the first failed send; `null` if it was never sent.
     pub first_attempt_at: Option<EpochMillis>,
-    /// When it was last sent without success; `null` where it never was sent.
+    /// Time of the last failed send; `null` if it was never sent.
     pub last_attempt_at: Option<EpochMillis>,
-    /// How many sends of it failed.
+    /// Number of failed sends that count as attempts.
     pub attempts: u32,
-    /// Why it was given up.
+    /// The last error, which is the reason for giving up.
     pub last_error: LastError,
-    /// The original body, untouched. Never empty: SQS takes no empty body.
+    /// The original body, unchanged. Never empty, because SQS takes no empty body.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// A dead letter as SQS takes it: body, and names and values of attributes of the type `String`.
+/// A dead letter as an SQS message. All attributes have the type `String`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterMessage {
-    /// The entry as JSON, or the original body where the entry had no room.
+    /// The entry as JSON, or the original body if the entry is in the attribute.
     pub body: String,
-    /// The mail's envelope; and the entry where it is not in the body.
+    /// Names and values: the mail's envelope, and the entry if it is not in the body.
     pub attributes: Vec<(&'static str, String)>,
 }
 
 impl DeadLetterMessage {
-    /// What SQS counts: the body and each attribute's name, type and value.
+    /// Bytes as SQS counts them: the body, and name, type and value of each attribute.
     pub fn bytes(&self) -> usize {
         let attributes = self.attributes.iter().map(|(n, v)| attribute_bytes(n, v));
         self.body.len() + attributes.sum::<usize>()
     }
 }
 
-/// A message that is no dead letter of Tidegate's.
+/// Error for a message that is not a dead letter of Tidegate.
 #[derive(Debug, thiserror::Error)]
 pub enum DeadLetterError {
-    /// The body is no entry, and there is no attribute `tidegate_entry`.
+    /// The body is not an entry, and there is no attribute `tidegate_entry`.
     #[error("the message's body is no dead-letter entry, and it has no attribute tidegate_entry")]
     Body(#[source] serde_json::Error),
-    /// The body is an entry, but without the original.
+    /// The body is an entry, but its member `message` is missing.
     #[error("the message's body is a dead-letter entry without its member `message`")]
     NoOriginal,
-    /// The attribute `tidegate_entry` is no entry.
+    /// The attribute `tidegate_entry` is not an entry.
     #[error("the message's attribute tidegate_entry is no dead-letter entry")]
     Attribute(#[source] serde_json::Error),
 }
 
 impl DeadLetter {
-    /// As a message of at most `limit_bytes` ([`SQS_LIMIT_BYTES`]), with the mail's envelope
-    /// where it has one, so that it keeps its identity when it is replayed.
+    /// Turns the entry into an SQS message of at most `limit_bytes` ([`SQS_LIMIT_BYTES`]). The mail's
+    /// envelope is added, so that the mail keeps its identity when it is replayed.
     ///
-    /// Where the entry would exceed the limit the body is the original and the entry stands,
-    /// shortened, in [`ENTRY_ATTRIBUTE`]. An original of up to 1,032,192 bytes always leaves room
-    /// for both. A longer one (a queue whose `MaximumMessageSize` was raised) loses first the
-    /// envelope, then the entry, never a byte of itself.
+    /// If the entry does not fit, the body is the original, and a shortened entry is in
+    /// [`ENTRY_ATTRIBUTE`]. An original of up to 1,032,192 bytes leaves room for entry and envelope. A
+    /// longer original (from a queue whose `MaximumMessageSize` was raised) is kept in full; the
+    /// message loses first the envelope, then the entry.
     ///
     /// # Errors
-    /// None that an entry can cause; the JSON writer's own are passed on.
+    /// An error of the JSON writer; no entry causes one.
     pub fn into_queue_message(
         self,
         envelope: Option<&Envelope>,
@@ -116,7 +116,7 @@ impl DeadLetter {
         }
     }
 
-    /// Reads a message of the dead-letter queue back; `attribute` finds attributes by name.
+    /// Reads a message of the dead-letter queue. `attribute` returns an attribute's value by name.
     ///
     /// # Errors
     /// The message was not written by [`DeadLetter::into_queue_message`].
@@ -133,7 +133,7 @@ impl DeadLetter {
         Ok(Self { message: body.to_owned(), ..entry })
     }
 
-    /// Without the characters that SQS refuses. The original came from SQS, so has none.
+    /// Removes the characters that SQS refuses. The original came from SQS, so it has none.
     fn for_sqs(mut self) -> Self {
         let clean = |text: &mut String| *text = sqs_text(text, usize::MAX);
         self.to.iter_mut().for_each(clean);
@@ -146,8 +146,9 @@ impl DeadLetter {
         self
     }
 
-    /// Without the original, as JSON in an attribute of at most `room` bytes: what was said and
-    /// the recipients cut as far as that takes; none where not even the rest fits.
+    /// The entry without the original, as JSON for an attribute of at most `room` bytes. Error texts
+    /// and recipients are cut to 1,024, 512, 256, … 0 bytes until it fits; none if it does not fit even
+    /// then.
     fn fitting(&self, room: usize) -> Result<Option<String>, serde_json::Error> {
         let mut max_text = SHORT_TEXT_BYTES;
         let mut short = self.clone();
@@ -164,7 +165,7 @@ impl DeadLetter {
         }
     }
 
-    /// Cuts what was said to `max_text` bytes, and the list of recipients to twice that in all.
+    /// Cuts error texts to `max_text` bytes each, and the list of recipients to twice that in total.
     fn shorten(&mut self, max_text: usize) {
         let cut = |text: &mut String, max: usize| *text = sqs_text(text, max);
         cut(&mut self.message_id, SHORT_NAME_BYTES);
@@ -173,7 +174,7 @@ impl DeadLetter {
         self.last_error.code.iter_mut().for_each(|code| cut(code, max_text));
         let mut kept = 0;
         self.to.retain(|to| {
-            // With its quotes and comma: a refused body can name empty texts without end.
+            // Counts two quotes and a comma too: a refused body can contain very many empty recipients.
             kept += to.len() + 3;
             kept <= 2 * max_text
         });

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::identity::Identity;
 
-/// `MaximumMessageSize` of the campaign queues: the longest body that can come.
+/// `MaximumMessageSize` of the campaign queues: the length of the longest body.
 const LONGEST_BODY: usize = 1_032_192;
 
 fn letter(message: String) -> DeadLetter {
@@ -116,7 +116,7 @@ fn what_is_no_dead_letter_is_refused_with_its_reason() {
     assert!(std::error::Error::source(&error).is_some());
 }
 
-/// Bodies whose JSON form is one to six times as long, over the whole range of lengths.
+/// Bodies of all lengths whose JSON form is one to six times as long.
 fn bodies() -> impl Strategy<Value = String> {
     let piece = prop_oneof![Just("\""), Just("x"), Just("é"), Just("\\"), Just("\n{")];
     (piece, 0_usize..=LONGEST_BODY, any::<bool>()).prop_map(|(piece, length, near)| {

@@ -1,9 +1,9 @@
 use std::fmt;
 
-/// What is allowed as a place for deferred mail, in words.
+/// Describes the allowed locations, for error messages and the documentation of settings.
 pub const ALLOWED: &str = "s3://BUCKET or s3://BUCKET/PREFIX (a bucket's name of 3 to 63 small letters, digits, dots and -; a prefix of at most 256 letters, digits and !_.*'()-/, without a / at either end)";
 
-/// Where deferred mail stands: `s3://bucket/prefix`.
+/// The S3 location of deferred mail: `s3://bucket/prefix`.
 ///
 /// ```
 /// use tidegate_core::deferral::Location;
@@ -18,7 +18,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// Reads `s3://bucket/prefix`; see [`ALLOWED`].
+    /// Reads `s3://bucket/prefix`. None for a text that [`ALLOWED`] does not describe.
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("s3://")?;
         let (bucket, prefix) = rest.split_once('/').map_or((rest, None), |(b, p)| (b, Some(p)));
@@ -38,17 +38,17 @@ impl Location {
         (named && placed).then(|| Self { bucket: bucket.to_owned(), prefix })
     }
 
-    /// The bucket.
+    /// Name of the S3 bucket, 3 to 63 characters.
     pub fn bucket(&self) -> &str {
         &self.bucket
     }
 
-    /// What keys begin with, without a slash at its end; may be empty.
+    /// The prefix of all keys, without a slash at its end; empty if there is none.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The key of `name` in the folder `folder`.
+    /// The key of the object `name` in `folder`: `prefix/folder/name`.
     pub fn key(&self, folder: &str, name: &str) -> String {
         match self.prefix.as_str() {
             "" => format!("{folder}/{name}"),

@@ -1,7 +1,7 @@
-//! Deferred mail as it stands outside the queues: an object a campaign and window, JSON Lines in gzip.
+//! Deferred mail in S3: one object per campaign and window, JSON Lines compressed with gzip.
 //!
-//! An object's name begins with its window, so that names sort by age, and says whose mails it holds
-//! and how many, so that listing them is enough to tell what waits there.
+//! An object's name begins with its window, so names sort by age. It also contains the campaign and the
+//! number of mails, so a listing of the names shows how much is deferred.
 
 mod location;
 mod name;
@@ -19,67 +19,67 @@ use crate::identity::{Envelope, EnvelopeError, EpochMillis};
 pub use location::{ALLOWED as ALLOWED_LOCATION, Location};
 pub use name::{InvalidName, ObjectName};
 
-/// Bytes of bodies and attributes that one window defers at most: what a poller holds in memory until
+/// Most bytes of bodies and attributes that one window defers. The poller holds them in memory until
 /// they are written.
 pub const MOST_BYTES: usize = 8 * 1_048_576;
 
-/// Bytes that an object may come to when it is unpacked, at most: [`MOST_BYTES`] with every byte
-/// escaped.
+/// Most bytes of an unpacked object. It is eight times [`MOST_BYTES`], because JSON may write one byte
+/// as six (`\u0001`).
 const MOST_UNPACKED: u64 = 64 * 1_048_576;
 
-/// A deferred mail: a line of an object.
+/// A deferred mail: one line of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeferredMail {
-    /// The body, untouched.
+    /// The original body, unchanged.
     pub body: String,
-    /// The envelope, as message attributes.
+    /// The envelope as message attributes, by name.
     pub attributes: BTreeMap<String, String>,
 }
 
-/// An object that cannot be read.
+/// Reason why an object cannot be read.
 #[derive(Debug, Error)]
 pub enum Unreadable {
-    /// It is no gzip, or cut off, or too large.
+    /// The bytes are not gzip, end too early, or unpack to more than 64 MiB.
     #[error("it cannot be unpacked")]
     Packed(#[from] io::Error),
-    /// A line is no deferred mail.
+    /// A line is not the JSON of a deferred mail.
     #[error("line {line} is no deferred mail")]
     DeferredMail {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault that the JSON reader found.
         source: serde_json::Error,
     },
-    /// A line's envelope is none.
+    /// The envelope of a line is missing or malformed.
     #[error("line {line} has no envelope")]
     Envelope {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What is wrong with it; none where it has no identity.
+        /// The malformed attribute; none if the line has no identity.
         source: Option<EnvelopeError>,
     },
 }
 
 impl DeferredMail {
-    /// The line of a mail.
+    /// Makes the line for a mail with this body and envelope.
     pub fn of(body: String, envelope: &Envelope) -> Self {
         let named = |(name, value): (&str, String)| (name.to_owned(), value);
         Self { body, attributes: envelope.to_attributes().into_iter().map(named).collect() }
     }
 
-    /// Its envelope; none where it has no identity.
+    /// Reads the line's envelope; none if it has no identity.
     ///
     /// # Errors
-    /// [`EnvelopeError`] on an attribute that is missing or malformed.
+    /// [`EnvelopeError`] if an attribute is missing or malformed.
     pub fn envelope(&self) -> Result<Option<Envelope>, EnvelopeError> {
         Envelope::from_attributes(|name| self.attributes.get(name).map(String::as_str))
     }
 }
 
-/// An object's bytes.
+/// Packs lines into the bytes of an object.
 ///
 /// # Errors
-/// None that can be: memory takes what is written.
+/// An I/O error; writing to memory causes none.
 ///
 /// ```
 /// use tidegate_core::identity::{Envelope, EpochMillis, Identity};
@@ -99,10 +99,10 @@ pub fn pack(lines: &[DeferredMail]) -> io::Result<Vec<u8>> {
     packed.finish()
 }
 
-/// The mails of an object, in the order of its lines.
+/// Unpacks the mails of an object, in the order of its lines.
 ///
 /// # Errors
-/// [`Unreadable`]: all of it is given, or nothing.
+/// [`Unreadable`] if any line is unreadable; no mail is returned then.
 pub fn unpack(bytes: &[u8]) -> Result<Vec<(DeferredMail, Envelope)>, Unreadable> {
     let mut text = String::new();
     let unpacked = GzDecoder::new(bytes).take(MOST_UNPACKED + 1).read_to_string(&mut text)?;
@@ -122,29 +122,31 @@ pub fn unpack(bytes: &[u8]) -> Result<Vec<(DeferredMail, Envelope)>, Unreadable>
     (1..).zip(text.lines()).map(read).collect()
 }
 
-/// How far an object is brought back, and who is at it.
+/// Progress of one object's replay, and the operator or program that replays it.
 ///
-/// It is written before the first mail is sent back and after every batch, each time where the one
-/// before still stands: so two who bring back the same object do not get far, and whoever comes after
-/// a crash goes on where it stood.
+/// It is written before the first mail is sent back and after every batch, each time on the condition
+/// that the stored progress is unchanged. Two replays of one object therefore stop each other early.
+/// After a crash the next replay continues at this point.
+///
+/// Example: lines 0 to 2 and 5 are back in their queue: `through` is 3, `beyond` is {5}.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Leading lines that stand in their campaign's queue again.
+    /// Number of leading lines that are back in their campaign's queue.
     #[serde(default)]
     pub through: usize,
-    /// Lines after those, counted from 0, that do so too.
+    /// Lines after those, counted from 0, that are back in their queue too.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub beyond: BTreeSet<usize>,
-    /// Who is at it.
+    /// Identifies the run that replays the object.
     #[serde(default)]
     pub by: String,
-    /// Until when nobody else may be, unless it is renewed.
+    /// Time until which no other run may replay it; the run that replays it extends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<EpochMillis>,
 }
 
 impl Progress {
-    /// Notes that a line stands in its queue.
+    /// Notes that a line (counted from 0) is back in its queue.
     pub fn note(&mut self, line: usize) {
         if line >= self.through {
             self.beyond.insert(line);
@@ -154,17 +156,17 @@ impl Progress {
         }
     }
 
-    /// Whether a line stands in its queue.
+    /// True if a line (counted from 0) is back in its queue.
     pub fn has(&self, line: usize) -> bool {
         line < self.through || self.beyond.contains(&line)
     }
 
-    /// Lines that do.
+    /// Number of lines that are back in their queue.
     pub fn count(&self) -> usize {
         self.through + self.beyond.len()
     }
 
-    /// Whether another than `me` is at it at `now`.
+    /// True if another run than `me` is replaying the object at `now`.
     pub fn is_taken(&self, me: &str, now: EpochMillis) -> bool {
         self.by != me && self.until.is_some_and(|until| until > now)
     }

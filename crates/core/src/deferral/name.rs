@@ -13,7 +13,7 @@ const WRITTEN: &[BorrowedFormatItem<'static>] =
     format_description!("[year][month][day]T[hour][minute][second]Z");
 const ENDING: &str = ".jsonl.gz";
 
-/// An object's name: names sort by their windows.
+/// An object's name: window, campaign, number of mails and token, separated by dots.
 ///
 /// ```
 /// use tidegate_core::deferral::ObjectName;
@@ -24,17 +24,17 @@ const ENDING: &str = ".jsonl.gz";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectName {
-    /// The window in which its mails were received.
+    /// The window in which the mails were received.
     pub window: Window,
-    /// Whose they are.
+    /// The campaign of all mails in the object.
     pub campaign: String,
-    /// How many they are.
+    /// Number of mails in the object.
     pub mails: u64,
-    /// What makes the name its own: 1 to 32 letters and digits.
+    /// Makes the name unique: 1 to 32 letters and digits.
     pub token: String,
 }
 
-/// A text that is no object's name.
+/// Error for a text that is not an object's name.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0:?} is no name of an object of deferred mail")]
 pub struct InvalidName(String);
