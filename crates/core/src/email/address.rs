@@ -1,4 +1,4 @@
-//! Addresses as SES takes them: `ada@example.com` or `Ada <ada@example.com>`.
+//! E-mail addresses in the forms that SES takes: `ada@example.com` or `Ada <ada@example.com>`.
 
 use std::fmt;
 
@@ -8,43 +8,44 @@ use email_address::{EmailAddress, Options};
 
 use super::text::has_control;
 
-/// Characters that SES takes of an address, the display name (as sent) included.
+/// Most characters that SES takes for one address, with its display name in the encoded form.
 const MAX_CHARS: usize = 320;
-/// Bytes of a name that one RFC 2047 encoded word carries: 60 base64 characters of at most 75.
+/// Bytes of a name in one RFC 2047 encoded word: 45 bytes are 60 base64 characters. With `=?UTF-8?B?`
+/// and `?=` that is 72, and RFC 2047 allows 75.
 const ENCODED_WORD_BYTES: usize = 45;
 
-/// Why a text is no address that SES takes; each says what is allowed.
+/// Reason why a text is not an address that SES takes. Each message says what is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Nothing there.
+    /// The text is empty or only white space.
     #[error("must be an address like ada@example.com")]
     Empty,
-    /// CR, LF, NUL, … anywhere.
+    /// The text contains CR, LF, NUL or another control character.
     #[error("must not hold control characters")]
     Control,
-    /// More than SES takes.
+    /// The address has more than 320 characters, which is SES's limit.
     #[error("must be at most 320 characters, display name included")]
     TooLong,
-    /// SES has no SMTPUTF8.
+    /// The part before the `@` contains non-ASCII characters; SES does not support SMTPUTF8.
     #[error("must have an ASCII local part (SES does not take others)")]
     NonAsciiLocalPart,
-    /// An internationalised domain in its Unicode form.
+    /// The domain is in its Unicode form; SES takes only punycode.
     #[error("must have its domain in ASCII: write it in punycode (xn--…)")]
     NonAsciiDomain,
-    /// More than 64 characters before the `@`.
+    /// The part before the `@` has more than 64 characters.
     #[error("must have a local part of at most 64 characters")]
     LocalPartTooLong,
-    /// Not `local@domain.tld`.
+    /// The text is not of the form `local@domain.tld`.
     #[error("must be one address like ada@example.com or Ada <ada@example.com>")]
     Syntax,
-    /// A display name that SES would read as something else.
+    /// The display name contains special characters outside quotes, which SES would read as syntax.
     #[error(
         "must have its display name in double quotes where it holds any of ( ) < > [ ] : ; @ \\ , \""
     )]
     DisplayName,
 }
 
-/// A checked address, with its display name where it has one.
+/// A checked address, with or without a display name.
 ///
 /// ```
 /// use tidegate_core::email::Address;
@@ -61,7 +62,7 @@ impl Address {
     /// Reads one address.
     ///
     /// # Errors
-    /// What SES would refuse: see [`AddressError`].
+    /// [`AddressError`] if SES would refuse the address.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         if has_control(text) {
             return Err(AddressError::Control);
@@ -82,32 +83,33 @@ impl Address {
         Ok(address)
     }
 
-    /// The display name, unquoted.
+    /// The display name without quotes; none if there is none.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// `local@domain`, without the display name.
+    /// The address `local@domain` without the display name.
     pub fn addr_spec(&self) -> &str {
         &self.addr_spec
     }
 
-    /// What stands after the last `@`, as written.
+    /// The part after the last `@`, in its original spelling.
     pub fn domain(&self) -> &str {
         self.addr_spec.rsplit('@').next().unwrap_or_default()
     }
 
-    /// For logs: the domain alone, `***@example.com`.
+    /// The address for logs, with the local part hidden: `***@example.com`.
     pub fn redacted(&self) -> String {
         format!("***@{}", self.domain())
     }
 
-    /// The same with its `local@domain` in other upper and lower case.
+    /// The same display name with another spelling (upper and lower case) of `local@domain`.
     pub(super) fn spelt(&self, addr_spec: String) -> Self {
         Self { name: self.name.clone(), addr_spec }
     }
 
-    /// As SES must get it: all ASCII, a display name in other scripts as RFC 2047 encoded words.
+    /// The address in the form for SES: all ASCII. A display name in another script becomes RFC 2047
+    /// encoded words.
     pub fn header_value(&self) -> String {
         match &self.name {
             Some(name) if !name.is_ascii() => {
@@ -133,7 +135,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// RFC 5322 atoms and spaces need no quotes; other scripts are encoded on the wire.
+/// True for characters that need no quotes in a display name: RFC 5322 atom characters, spaces, and
+/// non-ASCII characters, which are encoded when sent.
 fn is_phrase_char(c: char) -> bool {
     c == ' ' || !c.is_ascii() || c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c)
 }
@@ -148,7 +151,7 @@ fn display_name(text: &str) -> Result<Option<String>, AddressError> {
     Ok((!name.is_empty()).then(|| name.to_owned()))
 }
 
-/// The text up to the closing quote, which must be the last character.
+/// Reads a quoted text after its opening quote. The closing quote must be the last character.
 fn unquote(rest: &str) -> Result<String, AddressError> {
     let mut name = String::with_capacity(rest.len());
     let mut chars = rest.chars();
@@ -180,7 +183,8 @@ fn check_addr_spec(addr_spec: &str) -> Result<(), AddressError> {
     }
 }
 
-/// Letters, digits, hyphens and dots: the syntax crate takes more than a host name may hold.
+/// Stricter than the `email_address` crate: only letters, digits and inner hyphens, in labels of 1 to
+/// 63 characters.
 pub(super) fn is_host_name(domain: &str) -> bool {
     domain.split('.').all(|label| {
         !label.is_empty()

@@ -1,4 +1,4 @@
-//! A mail written back as JSON: the long form, with what it does not use left out.
+//! Writes a mail as JSON in the long form, without unused members.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ struct Unsubscribe<'a> {
     mailto: Option<&'a str>,
 }
 
-/// As an object whose members stand in the headers' order, which a map would lose.
+/// Writes the headers as an object in their original order, which a map would lose.
 fn in_order<S: Serializer>(headers: &[Header], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(headers.iter().map(|h| (&h.name, &h.value)))
 }
@@ -76,7 +76,6 @@ fn texts(addresses: &[Address]) -> Vec<String> {
     addresses.iter().map(ToString::to_string).collect()
 }
 
-/// The canonical long form.
 pub(super) fn write(email: &Email) -> Result<String, serde_json::Error> {
     let (subject, text, html, template) = match &email.content {
         Content::Simple { subject, text, html } => (

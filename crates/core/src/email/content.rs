@@ -1,4 +1,4 @@
-//! What is sent: text and HTML of its own, or a template of SES; and attachments.
+//! The content of a mail (subject with text and HTML, or an SES template) and its attachments.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,48 +10,49 @@ use super::literal::TextLiteral;
 use super::members::Members;
 use super::text::has_control;
 
-/// Bytes of template data that SES takes.
+/// Most bytes of template data that SES takes (256 KiB).
 const MAX_TEMPLATE_DATA: usize = 262_144;
-/// Characters of a template's name.
+/// Most characters of a template's name that SES takes.
 const MAX_TEMPLATE_NAME: usize = 256;
-/// Characters of an attachment's file name that SES takes.
+/// Most characters of an attachment's file name that SES takes.
 const MAX_FILE_NAME: usize = 255;
-/// Characters of an attachment's content type that SES takes.
+/// Most characters of an attachment's content type that SES takes.
 const MAX_CONTENT_TYPE: usize = 78;
 
-/// What a mail says.
+/// The content of a mail, in one of two forms of SES.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// SES's `Simple` content; at least one of `text` and `html` is there and not empty.
+    /// SES's `Simple` content. At least one of `text` and `html` is present and not empty.
     Simple {
-        /// The subject line: not empty, no control characters.
+        /// The subject line: not empty, without control characters.
         subject: String,
-        /// The body as plain text.
+        /// The plain-text body, as a JSON string literal.
         text: Option<TextLiteral>,
-        /// The body as HTML.
+        /// The HTML body, as a JSON string literal.
         html: Option<TextLiteral>,
     },
-    /// SES's `Template` content.
+    /// SES's `Template` content; SES fills the template with the data.
     Template {
-        /// The template's name in SES.
+        /// The template's name in SES, 1 to 256 characters.
         name: String,
-        /// A JSON object, compact, its values as their author wrote them.
+        /// A JSON object without white space between its tokens; numbers keep their original text.
         data: String,
     },
 }
 
-/// A file that goes with the mail.
+/// A file that is attached to the mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// Its file name: no path, no control characters, at most 255 characters.
+    /// File name of 1 to 255 characters, without path separators, double quotes or control characters.
     pub name: String,
-    /// Its MIME type; where it is missing SES tells it from the name.
+    /// MIME type of at most 78 characters; if it is none, SES derives it from the file name.
     pub content_type: Option<String>,
-    /// Its bytes, decoded.
+    /// The file's bytes, decoded from base64.
     pub content: Vec<u8>,
 }
 
-/// Reads `subject`, `text` and `html`; the short form calls `text` `body`.
+/// Reads `subject`, `html` and the member called `text` (`text` in the long form, `body` in the short
+/// form).
 pub(super) fn read_simple(members: &mut Members, text: &str) -> Result<Content, EmailError> {
     const NEEDED: &str = "must be there: SES needs a subject and at least one of text and html \
                           (or a template)";
@@ -71,7 +72,8 @@ pub(super) fn read_simple(members: &mut Members, text: &str) -> Result<Content, 
     Ok(Content::Simple { subject, text: body, html })
 }
 
-/// Reads `template`; `body` is the whole message, from which the data is taken as written.
+/// Reads `template`. The data is copied from `body`, the whole message, so that numbers stay as
+/// written.
 pub(super) fn read_template(node: Node, body: &str) -> Result<Content, EmailError> {
     let mut members = Members::known("template", node, &["name", "data"])?;
     let name = members.take_text("name")?.unwrap_or_default();
@@ -96,7 +98,8 @@ pub(super) fn read_template(node: Node, body: &str) -> Result<Content, EmailErro
     Ok(Content::Template { name, data })
 }
 
-/// The text of `template.data`. A number read and written again would change (19.90, 1e30).
+/// The original text of `template.data`. Parsing and writing numbers would change them: 19.90 would
+/// become 19.9, and 1e30 its 31 digits.
 fn raw_template_data(body: &str) -> Result<&str, EmailError> {
     #[derive(serde::Deserialize)]
     struct Body<'a> {
@@ -114,7 +117,7 @@ fn raw_template_data(body: &str) -> Result<&str, EmailError> {
     })
 }
 
-/// Valid JSON without the white space between its tokens.
+/// Removes the white space between the tokens of valid JSON. Strings stay as they are.
 fn compact(json: &str) -> String {
     let (mut in_string, mut escaped) = (false, false);
     json.chars()
@@ -130,7 +133,6 @@ fn compact(json: &str) -> String {
         .collect()
 }
 
-/// Reads `attachments`.
 pub(super) fn read_attachments(node: Node) -> Result<Vec<Attachment>, EmailError> {
     match node {
         Node::List(items) => items
@@ -172,7 +174,7 @@ fn read_attachment(path: &str, node: Node) -> Result<Attachment, EmailError> {
     Ok(Attachment { name, content_type, content })
 }
 
-/// `type/subtype`, parameters allowed.
+/// True for `type/subtype`, with or without parameters, of at most 78 characters.
 fn is_content_type(text: &str) -> bool {
     let main = text.split(';').next().unwrap_or_default().trim_end();
     let is_token = |part: &str| {

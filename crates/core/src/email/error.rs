@@ -1,30 +1,30 @@
-//! What is wrong with a message body.
+//! The error for an invalid message body.
 
 use std::borrow::Cow;
 
 use super::text::shorten;
 
-/// The kind of fault, for metrics and for a dead letter's code.
+/// The kind of fault. It is a label of metrics and the code in the dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EmailErrorKind {
     /// The body is not JSON, or not a JSON object.
     NotJson,
-    /// A member that Tidegate does not know.
+    /// The body has a member that Tidegate does not know.
     UnknownMember,
-    /// A member that stands twice in one object.
+    /// A member occurs twice in one object.
     DuplicateMember,
-    /// Members of the short and of the long form together.
+    /// The body mixes members of the short and of the long form.
     MixedForms,
-    /// A member that must be there and is not.
+    /// A required member is missing.
     Missing,
-    /// A member whose value is not allowed.
+    /// A member has a value that is not allowed.
     Invalid,
-    /// A sender that `TIDEGATE_ALLOWED_SENDERS` does not name.
+    /// `TIDEGATE_ALLOWED_SENDERS` does not name the sender.
     SenderNotAllowed,
 }
 
 impl EmailErrorKind {
-    /// The name as it stands in a dead letter's `last_error.code`.
+    /// The kind's name in a dead letter's `last_error.code`.
     pub const fn code(self) -> &'static str {
         match self {
             Self::NotJson => "NotJson",
@@ -38,11 +38,11 @@ impl EmailErrorKind {
     }
 }
 
-/// A fault in a message body: the field, what is allowed there and, unless the field is
-/// content, the value found (at most 60 characters of it).
+/// A fault in a message body: the field, what is allowed there, and at most 60 characters of the value.
+/// The value is left out if the field is content of the mail.
 ///
-/// `Display` shows the value, which may be an address: it is meant for the dead-letter entry.
-/// Logs take [`EmailError::redacted`].
+/// `Display` shows the value, which may be an address, so it is for the dead-letter entry. Logs use
+/// [`EmailError::redacted`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}{}", found(value.as_deref()))]
 pub struct EmailError {
@@ -65,7 +65,7 @@ impl EmailError {
         Self { kind, field: field.into(), problem: problem.into(), value: None }
     }
 
-    /// A value that is not allowed; `problem` says what is ("must …").
+    /// An error for a value that is not allowed. `problem` says what is allowed ("must …").
     pub(super) fn invalid(field: impl Into<String>, problem: impl Into<Cow<'static, str>>) -> Self {
         Self::new(EmailErrorKind::Invalid, field, problem)
     }
@@ -74,40 +74,40 @@ impl EmailError {
         Self::new(EmailErrorKind::Missing, field, problem)
     }
 
-    /// Adds the text found, shortened and with control characters escaped.
+    /// Adds the text that was found, shortened and with control characters escaped.
     pub(super) fn with_value(mut self, text: &str) -> Self {
         self.value = Some(format!("{:?}", shorten(text)));
         self
     }
 
-    /// Adds what was found where it is no text ("a list", `42`).
+    /// Adds a description of a value that is not a text, such as "a list" or `42`.
     pub(super) fn with_found(mut self, found: impl Into<String>) -> Self {
         self.value = Some(found.into());
         self
     }
 
-    /// The kind of fault.
+    /// The kind of fault, for metrics and for the dead letter's code.
     pub const fn kind(&self) -> EmailErrorKind {
         self.kind
     }
 
-    /// The field, with its index in a list: `to[3]`, `attachments[0].content`; `body` is the
-    /// whole body where it is no JSON object. Never holds a value.
+    /// The faulty field, with its index in a list: `to[3]`, `attachments[0].content`. It is `body` if
+    /// the body is not a JSON object. It never contains a value.
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// What is allowed there ("must …"). Never holds a value.
+    /// Description of what is allowed there ("must …"). It never contains a value.
     pub fn problem(&self) -> &str {
         &self.problem
     }
 
-    /// What stands there, shortened: a text in quotes, or what else it is. It may be an address.
+    /// The value that was found: a shortened text in quotes, or a description. It may be an address.
     pub fn value(&self) -> Option<&str> {
         self.value.as_deref()
     }
 
-    /// The error without the value: for logs, which must not hold recipients.
+    /// The error without the value, for logs, which must not contain recipients.
     pub fn redacted(&self) -> String {
         format!("{}: {}", self.field, self.problem)
     }

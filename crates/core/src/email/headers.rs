@@ -1,23 +1,23 @@
-//! Headers of the producer's own, and one-click unsubscription.
+//! Headers that the producer sets, and one-click unsubscription.
 
 use super::error::EmailError;
 use super::json::{Node, name_if_odd};
 use super::members::{Members, text};
 
-/// Headers SES takes with one mail.
+/// Most headers that SES takes in one mail.
 const MAX_HEADERS: usize = 15;
-/// Characters of a header's name that SES takes.
+/// Most characters of a header's name that SES takes.
 const MAX_NAME: usize = 126;
-/// Characters of a header's name and value together that SES takes.
+/// Most characters of a header's name and value together that SES takes.
 const MAX_LINE: usize = 996;
 
 const UNSUBSCRIBE: &str = "List-Unsubscribe";
 const UNSUBSCRIBE_POST: &str = "List-Unsubscribe-Post";
-/// RFC 8058's only value.
+/// The only value that RFC 8058 allows for `List-Unsubscribe-Post`.
 const ONE_CLICK: &str = "List-Unsubscribe=One-Click";
 
-/// What SES sets itself and refuses, and what would say another sender or another encoding than
-/// the one that was checked.
+/// Headers that SES sets and refuses, and headers that would declare another sender or another encoding
+/// than the checked one.
 const RESERVED: [&str; 18] = [
     "bcc",
     "cc",
@@ -38,19 +38,20 @@ const RESERVED: [&str; 18] = [
     "to",
     "resent-from",
 ];
-/// SES reads its own settings (configuration set, tags, identity) from these.
+/// SES reads settings (configuration set, tags, identity) from headers with this prefix.
 const RESERVED_PREFIX: &str = "x-ses-";
 
-/// One header of the producer's.
+/// One header that the producer sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// Its name, as written.
+    /// Header name in its original spelling: 1 to 126 printable ASCII characters without colon and
+    /// space.
     pub name: String,
-    /// Its value: printable ASCII.
+    /// Header value: printable ASCII, at most 996 characters together with the name.
     pub value: String,
 }
 
-/// Where a recipient unsubscribes with one click (RFC 8058).
+/// Addresses for one-click unsubscription (RFC 8058).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListUnsubscribe {
     url: String,
@@ -59,17 +60,17 @@ pub struct ListUnsubscribe {
 }
 
 impl ListUnsubscribe {
-    /// The https address that the recipient's mail program posts to.
+    /// The https address to which the recipient's mail program posts.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The `mailto:` for programs that cannot post, where there is one.
+    /// The `mailto:` address for mail programs that cannot post; none if the message has none.
     pub fn mailto(&self) -> Option<&str> {
         self.mailto.as_deref()
     }
 
-    /// The two headers that it stands for.
+    /// The headers `List-Unsubscribe` and `List-Unsubscribe-Post` with their values.
     pub(super) fn headers(&self) -> [(&str, &str); 2] {
         [(UNSUBSCRIBE, &self.header), (UNSUBSCRIBE_POST, ONE_CLICK)]
     }
@@ -111,16 +112,17 @@ fn is_mailto(uri: &str) -> bool {
     is_uri_text(uri) && address.is_some_and(|a| super::Address::parse(a).is_ok())
 }
 
-/// Printable ASCII that cannot end the angle brackets or start another address.
+/// True for printable ASCII that can neither close the angle brackets nor start a second address.
 fn is_uri_text(uri: &str) -> bool {
     uri.chars().all(|c| c.is_ascii_graphic() && !"<>,\"".contains(c))
 }
 
-/// Reads `headers`; `unsubscribing` says that `list_unsubscribe` takes two of them.
+/// Reads `headers`. If `unsubscribing`, two of the 15 headers belong to `list_unsubscribe`.
 pub(super) fn read(node: Node, unsubscribing: bool) -> Result<Vec<Header>, EmailError> {
     let entries = Members::any("headers", node)?.into_entries();
     let spare = if unsubscribing { MAX_HEADERS - 2 } else { MAX_HEADERS };
-    // Counted first: each is compared with all before it, and a body has room for 80,000.
+    // The number is checked first: each header is compared with all before it, and a body has room for
+    // 80,000.
     if entries.len() > spare {
         let problem = format!("must be at most {MAX_HEADERS}, those of list_unsubscribe included");
         return Err(EmailError::invalid("headers", problem).with_found(entries.len().to_string()));
@@ -154,7 +156,7 @@ pub(super) fn read(node: Node, unsubscribing: bool) -> Result<Vec<Header>, Email
     Ok(headers)
 }
 
-/// RFC 5322 `ftext`.
+/// RFC 5322 `ftext`: printable ASCII without the colon.
 const fn is_field_name_char(c: char) -> bool {
     c.is_ascii_graphic() && c != ':'
 }

@@ -1,4 +1,4 @@
-//! A JSON tree that keeps every member, so that a duplicate is seen and not silently dropped.
+//! A JSON tree that keeps every member of an object, so that duplicate members are detected.
 
 use std::fmt;
 
@@ -9,24 +9,24 @@ use super::error::{EmailError, EmailErrorKind};
 use super::literal::TextLiteral;
 use super::text::is_plain_name;
 
-/// The members of a body in which a newsletter stands.
+/// Members of the body that may contain a whole newsletter.
 const LONG_TEXTS: [&str; 3] = ["text", "html", "body"];
 
-/// One JSON value; numbers as their text, since only errors show them.
+/// One JSON value. Numbers are kept as text, because only error messages show them.
 #[derive(Debug)]
 pub(super) enum Node {
     Null,
     Bool(bool),
     Number(String),
     Text(String),
-    /// A member of the body that may be long.
+    /// A member of the body that may be long; it is not decoded.
     Literal(TextLiteral),
     List(Vec<Node>),
     Object(Vec<(String, Node)>),
 }
 
 impl Node {
-    /// Reads a body; syntax errors name line and column.
+    /// Reads a body. Syntax errors name line and column.
     pub(super) fn read(body: &str) -> Result<Self, EmailError> {
         serde_json::from_str(body).map(|Body(node)| node).map_err(|fault| {
             EmailError::new(
@@ -44,7 +44,7 @@ impl Node {
         }
     }
 
-    /// What an error says was found.
+    /// Describes the value in an error message: "a list", `42`.
     pub(super) fn kind(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),
@@ -56,7 +56,7 @@ impl Node {
         }
     }
 
-    /// Refuses a member that stands twice in one object, at any depth.
+    /// Refuses a member that occurs twice in one object, at any depth.
     pub(super) fn refuse_duplicates(&self, path: &str) -> Result<(), EmailError> {
         match self {
             Self::List(items) => items
@@ -80,13 +80,13 @@ impl Node {
     }
 }
 
-/// `path.name`, or `path.?` where the name itself could hold an address.
+/// The path `path.name`, or `path.?` if the name itself may be an address.
 pub(super) fn member_path(path: &str, name: &str) -> String {
     let shown = if is_plain_name(name) { name } else { "?" };
     if path.is_empty() { shown.to_owned() } else { format!("{path}.{shown}") }
 }
 
-/// Shows as the value a member's name that the field path leaves out.
+/// Adds the member's name as the error's value if the field path shows `?` for it.
 pub(super) fn name_if_odd(error: EmailError, name: &str) -> EmailError {
     if is_plain_name(name) { error } else { error.with_value(name) }
 }
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// The whole body: the only object with members that may be long.
+/// The whole body, which is the only object with members that may be long.
 struct Body(Node);
 
 impl<'de> Deserialize<'de> for Body {
@@ -107,7 +107,7 @@ impl<'de> Deserialize<'de> for Body {
 }
 
 struct NodeVisitor {
-    /// Names of the members that are kept as literals.
+    /// Names of the members that are kept as undecoded literals.
     literals: &'static [&'static str],
 }
 

@@ -1,15 +1,15 @@
-//! A long text, kept as the JSON in which it came.
+//! A long text in its original JSON form.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A mail's text or HTML as a JSON string literal, quotes and escapes included.
+/// A mail's text or HTML as a JSON string literal, with quotes and escapes.
 ///
-/// SES's request is JSON as the message is. A newsletter of 200 KB is therefore copied from one into the
-/// other; decoding and encoding it again would take a third of the poller's processor time. Two literals
-/// are equal if they say the same: `"ü"` and `"\u00fc"` are.
+/// SES's request is JSON, like the message. The literal is therefore copied from one into the other.
+/// Decoding and encoding a newsletter of 200 KB would take a third of the poller's processor time. Two
+/// literals are equal if their texts are equal: `"ü"` equals `"\u00fc"`.
 ///
 /// ```
 /// use tidegate_core::email::TextLiteral;
@@ -20,28 +20,28 @@ use serde_json::value::RawValue;
 pub struct TextLiteral(Box<RawValue>);
 
 impl TextLiteral {
-    /// Takes `raw` if it is a string. `None` for any other value, and for escapes that are no character:
-    /// half of a surrogate pair, `"\ud83d"`, is JSON but no text.
+    /// Takes `raw` if it is a string. `None` for any other value, and for half a surrogate pair:
+    /// `"\ud83d"` is valid JSON but not a character.
     pub(super) fn read(raw: &RawValue) -> Option<Self> {
         let literal = raw.get();
-        // Only these escapes need a second look: the reader of the whole body has checked all others.
+        // Only surrogate escapes need a second check. The JSON reader has checked all others.
         let may_be_half = literal.contains("\\ud") || literal.contains("\\uD");
         let is_text = literal.starts_with('"')
             && (!may_be_half || serde_json::from_str::<String>(literal).is_ok());
         is_text.then(|| Self(raw.to_owned()))
     }
 
-    /// The literal, with its quotes.
+    /// The JSON string literal, with its quotes.
     pub fn literal(&self) -> &str {
         self.0.get()
     }
 
-    /// Whether no character stands between the quotes.
+    /// True if there is no character between the quotes.
     pub fn is_empty(&self) -> bool {
         self.literal().len() <= "\"\"".len()
     }
 
-    /// The text itself.
+    /// The decoded text.
     pub fn decode(&self) -> String {
         serde_json::from_str(self.literal()).unwrap_or_default()
     }
@@ -54,7 +54,7 @@ impl From<&str> for TextLiteral {
 }
 
 impl Serialize for TextLiteral {
-    /// The literal as it is, by `serde_json`'s serializer; no other knows how.
+    /// Writes the literal unchanged. This works only with `serde_json`'s serializer.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
     }

@@ -1,20 +1,20 @@
-//! Taking an object's members one by one, each error with its path.
+//! Takes the members of an object one by one; each error contains the member's path.
 
 use super::error::{EmailError, EmailErrorKind};
 use super::json::{Node, member_path, name_if_odd};
 use super::literal::TextLiteral;
 
-/// Edit distance up to which an unknown member is taken for a misspelling.
+/// Largest edit distance at which an unknown member counts as misspelt.
 const MISSPELLING: usize = 2;
 
-/// The members of one object that are still to be read. `null` counts as absent.
+/// The members of one object that have not been read yet. `null` counts as absent.
 pub(super) struct Members {
     path: String,
     entries: Vec<(String, Node)>,
 }
 
 impl Members {
-    /// Takes an object whose members' names the caller checks.
+    /// Takes an object with any member names; the caller checks them.
     pub(super) fn any(path: &str, node: Node) -> Result<Self, EmailError> {
         match node {
             Node::Object(entries) => Ok(Self { path: path.to_owned(), entries }),
@@ -28,7 +28,7 @@ impl Members {
         }
     }
 
-    /// Takes an object and refuses members that are neither `known` nor meant to be ignored.
+    /// Takes an object. Refuses members that are neither `known`, nor `metadata`, nor start with `x_`.
     pub(super) fn known(path: &str, node: Node, known: &[&str]) -> Result<Self, EmailError> {
         let mut members = Self::any(path, node)?;
         members.entries.retain(|(name, _)| name != "metadata" && !name.starts_with("x_"));
@@ -38,29 +38,26 @@ impl Members {
         }
     }
 
-    /// The names of the members that are there.
+    /// The names of the members that are present and not `null`.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let present = self.entries.iter().filter(|(_, value)| !matches!(value, Node::Null));
         present.map(|(name, _)| name.as_str())
     }
 
-    /// The path of a member of this object.
     pub(super) fn path_of(&self, name: &str) -> String {
         member_path(&self.path, name)
     }
 
-    /// Takes a member out.
     pub(super) fn take(&mut self, name: &str) -> Option<Node> {
         let at = self.entries.iter().position(|(n, v)| n == name && !matches!(v, Node::Null))?;
         Some(self.entries.swap_remove(at).1)
     }
 
-    /// Takes a string out.
     pub(super) fn take_text(&mut self, name: &str) -> Result<Option<String>, EmailError> {
         self.take(name).map(|node| text(&self.path_of(name), node)).transpose()
     }
 
-    /// Takes a string out that may be long.
+    /// Takes a text that may be long and is kept as a literal.
     pub(super) fn take_literal(&mut self, name: &str) -> Result<Option<TextLiteral>, EmailError> {
         match self.take(name) {
             None => Ok(None),
@@ -69,7 +66,7 @@ impl Members {
         }
     }
 
-    /// Takes a string or a list of strings out, each with its path.
+    /// Takes a string or a list of strings; each string comes with its path.
     pub(super) fn take_texts(&mut self, name: &str) -> Result<Vec<(String, String)>, EmailError> {
         let path = self.path_of(name);
         match self.take(name) {
@@ -88,13 +85,11 @@ impl Members {
         }
     }
 
-    /// All members in their order, each with its name.
     pub(super) fn into_entries(self) -> Vec<(String, Node)> {
         self.entries
     }
 }
 
-/// The node's string.
 pub(super) fn text(path: &str, node: Node) -> Result<String, EmailError> {
     match node {
         Node::Text(text) => Ok(text),
@@ -104,7 +99,8 @@ pub(super) fn text(path: &str, node: Node) -> Result<String, EmailError> {
 }
 
 fn unknown(path: &str, name: &str, known: &[&str]) -> EmailError {
-    // A name can be as long as the body; measuring its distance takes as long for each candidate.
+    // Long names are skipped: a name can be as long as the body, and measuring its distance takes time
+    // for each candidate.
     let near = |candidate: &&&str| name.len() <= candidate.len() + 4 * MISSPELLING;
     let close = known
         .iter()

@@ -1,6 +1,7 @@
-//! The message: what a producer puts on a campaign queue, checked before anything is sent.
+//! The message: the JSON that a producer sends to a campaign queue. It is checked before anything is
+//! sent.
 //!
-//! Two forms. The short one is the whole of what a producer must know:
+//! There are two forms. The short form is enough for a text to one recipient:
 //!
 //! ```
 //! use tidegate_core::email::Email;
@@ -9,11 +10,11 @@
 //! assert_eq!((email.recipients(), email.to()[0].addr_spec()), (1, "ada@example.com"));
 //! ```
 //!
-//! The long one has `to`, `cc`, `bcc` and `reply_to` (a string or a list), `from`, `subject`,
-//! `text`, `html` or a `template` {`name`, `data`}, `headers`, `attachments`,
-//! `configuration_set` and `list_unsubscribe` (an https address, or {`url`, `mailto`}). Both may
-//! hold `id`, `priority` and `tags`. A member that is `null` counts as absent. Unknown members
-//! are refused, except `metadata` and names that begin with `x_`.
+//! The long form has `to`, `cc`, `bcc` and `reply_to` (a string or a list), `from`, `subject`, `text`,
+//! `html` or a `template` {`name`, `data`}, `headers`, `attachments`, `configuration_set` and
+//! `list_unsubscribe` (an https address, or {`url`, `mailto`}). Both forms may contain `id`, `priority`
+//! and `tags`. A member that is `null` counts as absent. Unknown members are refused, except `metadata`
+//! and names that begin with `x_`.
 
 mod address;
 mod canonical;
@@ -41,13 +42,13 @@ pub use read::addressed_to;
 pub use senders::{AllowedSenders, AllowedSendersError};
 pub use tags::ses_tag_value;
 
-/// Recipients that SES takes in one mail, over to, cc and bcc.
+/// Most recipients in `to`, `cc` and `bcc` together that SES takes in one mail.
 pub const MAX_RECIPIENTS: usize = 50;
 
-/// Characters that a producer's `id` may have.
+/// Most characters of a producer's `id`.
 pub const MAX_ID_CHARS: usize = 256;
 
-/// A mail that SES can be given: whatever could be checked has been.
+/// A mail that SES can be given. Everything that can be checked without SES has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 // More than 12 fields: one for each member of a message.
 pub struct Email {
@@ -70,89 +71,89 @@ impl Email {
     /// Reads a message body in either form.
     ///
     /// # Errors
-    /// The first fault found, with its field: see [`EmailError`].
+    /// [`EmailError`] for the first fault, with the field.
     pub fn parse(body: &str) -> Result<Self, EmailError> {
         read::email(body)
     }
 
-    /// Writes the mail as JSON: the long form, only the members it uses. Reading that gives the
+    /// Writes the mail as JSON in the long form, without unused members. Reading the result gives the
     /// same mail.
     ///
     /// # Errors
-    /// None that a parsed mail can cause; the JSON writer's own are passed on.
+    /// An error of the JSON writer; no parsed mail causes one.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         canonical::write(self)
     }
 
-    /// How many recipients SES counts, and so slots the mail spends: 1 to 50.
+    /// Number of recipients that SES counts, which is the number of slots for the mail: 1 to 50.
     pub fn recipients(&self) -> u32 {
-        // At most 50, so this never saturates.
+        // At most 50, so the conversion never fails.
         u32::try_from(self.to.len() + self.cc.len() + self.bcc.len()).unwrap_or(u32::MAX)
     }
 
-    /// The producer's own id, where given: 1 to 256 characters.
+    /// The producer's id of 1 to 256 characters; none if the message has none.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// How urgent it is within its campaign.
+    /// The mail's priority within its campaign.
     pub const fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// The sender.
+    /// The sender's address.
     pub const fn from(&self) -> &Address {
         &self.from
     }
 
-    /// The recipients in `to`.
+    /// The recipients in `to`, in the message's order.
     pub fn to(&self) -> &[Address] {
         &self.to
     }
 
-    /// The recipients in `cc`.
+    /// The recipients in `cc`, in the message's order.
     pub fn cc(&self) -> &[Address] {
         &self.cc
     }
 
-    /// The recipients in `bcc`.
+    /// The recipients in `bcc`, in the message's order.
     pub fn bcc(&self) -> &[Address] {
         &self.bcc
     }
 
-    /// Where answers go, where that is not the sender.
+    /// The addresses for replies; empty if replies go to the sender.
     pub fn reply_to(&self) -> &[Address] {
         &self.reply_to
     }
 
-    /// Subject and body, or a template.
+    /// Subject and bodies, or a template with its data.
     pub const fn content(&self) -> &Content {
         &self.content
     }
 
-    /// Name and value of every header that SES must be given: the producer's, and those of
+    /// Names and values of all headers for SES: the producer's, and those of
     /// [`Email::list_unsubscribe`]. At most 15.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
         let own = self.headers.iter().map(|h| (h.name.as_str(), h.value.as_str()));
         own.chain(self.list_unsubscribe.iter().flat_map(ListUnsubscribe::headers))
     }
 
-    /// The files that go with it.
+    /// The attached files, in the message's order.
     pub fn attachments(&self) -> &[Attachment] {
         &self.attachments
     }
 
-    /// The SES configuration set, where given.
+    /// The SES configuration set; none if the message names none.
     pub fn configuration_set(&self) -> Option<&str> {
         self.configuration_set.as_deref()
     }
 
-    /// Where a recipient unsubscribes with one click, where given.
+    /// The addresses for one-click unsubscription; none if the message has none.
     pub const fn list_unsubscribe(&self) -> Option<&ListUnsubscribe> {
         self.list_unsubscribe.as_ref()
     }
 
-    /// The producer's SES tags: at most 48, none of Tidegate's own.
+    /// The producer's SES tags by name: at most 48, without Tidegate's own two.
     pub const fn tags(&self) -> &BTreeMap<String, String> {
         &self.tags
     }

@@ -1,11 +1,12 @@
-//! How urgent a mail is within its campaign.
+//! The priority of a mail within its campaign.
 
 use std::fmt;
 
 use super::error::EmailError;
 
-/// Orders the mails of one campaign that a poller has received for its window; the greater one is sent
-/// first. It does not search a queue: a critical mail behind a backlog waits until it is received.
+/// Orders the mails of one campaign that a poller has received for its window: the mail with the
+/// greater priority is sent first. Mail in the queue is not reordered: a critical mail behind a backlog
+/// waits until it is received.
 ///
 /// ```
 /// use tidegate_core::email::Priority;
@@ -14,22 +15,22 @@ use super::error::EmailError;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// After all others.
+    /// Sent after all mail of other priorities.
     Low,
-    /// What a mail has that names none.
+    /// The priority of a mail that names none.
     #[default]
     Normal,
-    /// Before normal ones.
+    /// Sent before normal and low mail.
     High,
-    /// Before all others.
+    /// Sent before all mail of other priorities.
     Critical,
 }
 
 impl Priority {
-    /// All, the most urgent first.
+    /// All priorities in descending order, from critical to low.
     pub const ALL: [Self; 4] = [Self::Critical, Self::High, Self::Normal, Self::Low];
 
-    /// The name as it stands in a message.
+    /// The priority's name in a message.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Critical => "critical",

@@ -1,4 +1,4 @@
-//! From a body to a mail: which form it is, and its members one after the other.
+//! Reads a mail from a message body: determines the form, then reads member by member.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +28,10 @@ const LONG: [&str; 12] = [
 ];
 const BOTH: [&str; 4] = ["subject", "id", "priority", "tags"];
 
-/// Characters of a configuration set's name that SES takes.
+/// Most characters of a configuration set's name that SES takes.
 const MAX_CONFIGURATION_SET: usize = 64;
 
-/// Reads a message body in either form.
+/// Reads a message body in either form: checks for duplicates, unknown members and mixed forms first.
 pub(super) fn email(body: &str) -> Result<Email, EmailError> {
     let node = Node::read(body)?;
     node.refuse_duplicates("")?;
@@ -165,9 +165,8 @@ fn read_configuration_set(members: &mut Members) -> Result<Option<String>, Email
     }
 }
 
-/// To whom a body says it goes, as far as that can be read: for the dead-letter entry of a body
-/// that [`Email::parse`] refuses. The texts of `to` or `to_address`, unchecked; none where the
-/// body is no JSON object.
+/// The recipients that a body names in `to` and `to_address`, unchecked. The dead-letter entry of a
+/// body that [`Email::parse`] refuses contains them. Empty if the body is not a JSON object.
 pub fn addressed_to(body: &str) -> Vec<String> {
     let Ok(mut members) = Node::read(body).and_then(|node| Members::any("", node)) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Who may send: `TIDEGATE_ALLOWED_SENDERS`.
+//! The senders that mail may come from: `TIDEGATE_ALLOWED_SENDERS`.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use super::address::{Address, is_host_name};
 use super::error::{EmailError, EmailErrorKind};
 use super::text::shorten;
 
-/// An entry of the list that is no sender.
+/// Error for an entry of the list that is not a sender.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{value:?} is not allowed: a comma list of addresses (news@example.org), domains \
@@ -20,10 +20,11 @@ pub struct AllowedSendersError {
 
 /// The senders that mail may come from.
 ///
-/// A domain allows that very domain, **not** its subdomains: who may send as `example.org` need
-/// not be who may send as `billing.example.org`. Upper and lower case are the same; what is sent
-/// has the list's spelling, since IAM's condition on `ses:FromAddress`, made of the same list,
-/// [compares by case](https://docs.aws.amazon.com/ses/latest/dg/sending-authorization-policy-examples.html).
+/// A domain on the list allows that domain, **not** its subdomains: the owner of `example.org` may not
+/// be the owner of `billing.example.org`. Upper and lower case do not matter for the comparison. The
+/// mail is sent with the list's spelling, because IAM's condition on `ses:FromAddress`, which is made
+/// from the same list, [compares by
+/// case](https://docs.aws.amazon.com/ses/latest/dg/sending-authorization-policy-examples.html).
 ///
 /// ```
 /// use tidegate_core::email::AllowedSenders;
@@ -40,23 +41,23 @@ pub struct AllowedSenders {
 }
 
 impl AllowedSenders {
-    /// No limit: what `*` says.
+    /// Allows every sender, as `*` does.
     pub const fn everyone() -> Self {
         Self { everyone: true, addresses: Vec::new(), domains: Vec::new() }
     }
 
-    /// The addresses and domains on the list, as it spells them; none where everyone may send.
+    /// The addresses and domains on the list, in its spelling; empty if every sender is allowed.
     pub fn identities(&self) -> impl Iterator<Item = &str> {
         self.addresses.iter().chain(&self.domains).map(String::as_str)
     }
 
-    /// Whether `local@domain` may send.
+    /// True if `local@domain` is allowed.
     pub fn allows(&self, addr_spec: &str) -> bool {
         self.spelling(addr_spec).is_some()
     }
 
-    /// How `local@domain` is spelt where it may send: as the list spells it, if the list does in
-    /// any way.
+    /// The spelling in which `local@domain` is sent: the list's spelling if the list has it. None if it
+    /// is not allowed.
     pub fn spelling<'a>(&self, addr_spec: &'a str) -> Option<Cow<'a, str>> {
         let as_it_is = Some(Cow::Borrowed(addr_spec));
         if self.everyone {
@@ -73,11 +74,11 @@ impl AllowedSenders {
         address.cloned().or_else(domain).map(Cow::Owned)
     }
 
-    /// The mail with its sender spelt as the list does.
+    /// Checks the mail's sender and gives it the list's spelling.
     ///
     /// # Errors
-    /// [`EmailErrorKind::SenderNotAllowed`] on the field `from` (the short form's `from_address`)
-    /// where its sender is not on the list.
+    /// [`EmailErrorKind::SenderNotAllowed`] on the field `from` (`from_address` in the short form) if
+    /// the list does not allow the sender.
     pub fn admit(&self, mut email: Email) -> Result<Email, EmailError> {
         let Some(spelt) = self.spelling(email.from.addr_spec()) else {
             let problem = "must be a sender that TIDEGATE_ALLOWED_SENDERS names";
@@ -97,7 +98,7 @@ impl FromStr for AllowedSenders {
     fn from_str(list: &str) -> Result<Self, Self::Err> {
         let mut senders = Self { everyone: false, addresses: Vec::new(), domains: Vec::new() };
         for entry in list.split(',').map(str::trim) {
-            // As IAM's conditions have it: everyone of the domain.
+            // `*@domain` is the form of IAM's conditions and allows every sender of the domain.
             let domain = entry.strip_prefix('*').filter(|rest| rest.starts_with('@'));
             let domain = domain.unwrap_or(entry);
             let domain = domain.strip_prefix('@').unwrap_or(domain);
@@ -107,7 +108,7 @@ impl FromStr for AllowedSenders {
                 senders.domains.push(domain.to_owned());
             } else {
                 match Address::parse(entry) {
-                    // `news-*@example.org` is a legal address, but not what its writer means.
+                    // `news-*@example.org` is a valid address, but its author means a pattern.
                     Ok(address) if address.addr_spec() == entry && !entry.contains('*') => {
                         senders.addresses.push(entry.to_owned());
                     }

@@ -1,4 +1,4 @@
-//! SES message tags.
+//! SES message tags of a mail.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,16 +9,15 @@ use super::members::{Members, text};
 use super::text::is_ses_word_char;
 use crate::identity::sha256_hex;
 
-/// Characters of a tag's name, and of its value, that SES takes.
+/// Most characters of a tag's name, and of its value, that SES takes.
 const MAX_CHARS: usize = 256;
-/// SES takes 50 tags; `tidegate_campaign` and `tidegate_id` are two of them.
+/// Most tags of the producer. SES takes 50; `tidegate_campaign` and `tidegate_id` are two of them.
 const MAX_TAGS: usize = 48;
-/// Names that begin so are Tidegate's.
+/// Prefix of the tags that Tidegate adds; producers may not use it.
 const RESERVED_PREFIX: &str = "tidegate_";
-/// Hex digits of the hash that tells apart values which lost characters.
+/// Hex digits of the hash that keeps values apart after their illegal characters are replaced.
 const HASH_DIGITS: usize = 16;
 
-/// Reads `tags`.
 pub(super) fn read(node: Node) -> Result<BTreeMap<String, String>, EmailError> {
     let mut tags = BTreeMap::new();
     for (name, node) in Members::any("tags", node)?.into_entries() {
@@ -49,10 +48,10 @@ fn is_ses_word(text: &str) -> bool {
     (1..=MAX_CHARS).contains(&text.len()) && text.chars().all(is_ses_word_char)
 }
 
-/// Any text as a value that SES takes for a tag: 1 to 256 letters, digits, `_` and `-`.
+/// Turns any text into a value that SES takes for a tag: 1 to 256 letters, digits, `_` and `-`.
 ///
-/// A legal text stays as it is. In any other, each illegal character becomes `_` and a hash of
-/// the whole text is appended, so that two texts do not become one value.
+/// A legal text stays as it is. In any other text each illegal character becomes `_`, and a hash of the
+/// whole text is appended, so that two different texts give two different values.
 ///
 /// ```
 /// use tidegate_core::email::ses_tag_value;
