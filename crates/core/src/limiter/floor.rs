@@ -1,4 +1,4 @@
-//! The campaigns' floor: the share of the slots that their mail takes before express mail.
+//! The express floor: the share of the slots that campaigns' mail takes before express mail.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -8,14 +8,19 @@ use thiserror::Error;
 use super::waiting::WaitingLane;
 use super::{Limiter, Line, Waiting};
 
-/// The largest floor, in parts per hundred: what is sent at once still has every tenth slot.
+/// The largest floor, in percent: express mail keeps at least every tenth slot.
 const MOST: u8 = 90;
 
-/// The share of the slots that campaigns' mail takes before express mail, in parts per hundred.
+/// The express floor: the share f of the slots that campaigns' mail takes before express mail, in
+/// percent.
 ///
-/// Slot n is the campaigns' first where ⌊(n + 1)·f⌋ > ⌊n·f⌋: a pure function of the slot's number, so
-/// pollers of neighbouring windows agree without talking, and in any run of slots the count is
-/// within one of the share. A slot whose first has no mail goes to the other.
+/// Slot n is a floor slot if ⌊(n + 1)·f⌋ > ⌊n·f⌋. This is a pure function of the slot's number, so the
+/// pollers of neighbouring windows agree without communicating, and in any run of slots the number of
+/// floor slots is within one of the share. At a floor slot express mail goes if no campaign has mail
+/// that fits; at any other slot it is the other way round.
+///
+/// Example: with f = 20 % the products n·f are 0, 0.2, 0.4, 0.6, 0.8, 1.0: the whole part grows from n
+/// = 4 to 5, so slot 4 is the first floor slot.
 ///
 /// ```
 /// use tidegate_core::limiter::Floor;
@@ -27,7 +32,7 @@ const MOST: u8 = 90;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Floor(u8);
 
-/// A text that is no floor.
+/// A text that is no whole percentage from 0 % to 90 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a floor is a whole share from 0% to 90%")]
 pub struct InvalidFloor;
@@ -44,17 +49,17 @@ impl FromStr for Floor {
 }
 
 impl Floor {
-    /// Parts per hundred, 0 to 90; 0 is no floor.
+    /// The floor in percent, 0 to 90; 0 means that express mail goes first at every slot.
     pub const fn percent(self) -> u8 {
         self.0
     }
 
-    /// Whether campaigns' mail goes before express mail at this slot.
+    /// Whether `slot` is a floor slot: campaigns' mail goes before express mail.
     pub fn is_first_for_campaigns(self, slot: u64) -> bool {
         self.before(slot.saturating_add(1)) > self.before(slot)
     }
 
-    /// How many of `slots` are first the campaigns'.
+    /// The number of floor slots among `slots`.
     ///
     /// ```
     /// # use tidegate_core::limiter::Floor;
@@ -65,32 +70,33 @@ impl Floor {
         self.before(slots.end).saturating_sub(self.before(slots.start))
     }
 
-    /// ⌊slot·f⌋: how many of the slots before this one are first the campaigns'.
+    /// ⌊slot·f⌋: the number of floor slots before this slot.
     pub(super) fn before(self, slot: u64) -> u64 {
         u64::try_from(u128::from(slot) * u128::from(self.0) / 100).unwrap_or(u64::MAX)
     }
 }
 
 impl<T: Copy> Limiter<T> {
-    /// This limiter with a floor for the campaigns.
+    /// This limiter with an express floor.
     pub const fn with_floor(mut self, floor: Floor) -> Self {
         self.floor = floor;
         self
     }
 
-    /// Slots, of the next `within` that can be acquired, that are first the campaigns'.
+    /// The number of floor slots among the next `within` slots that can be acquired.
     pub fn floor_ahead(&self, within: u64) -> u64 {
         let end = self.cursor.saturating_add(within).min(self.end);
         self.floor.count(self.cursor..end.max(self.cursor))
     }
 
-    /// Recipients of the express mails that wait or are placed.
+    /// The number of recipients of express mail that waits or is placed.
     pub fn express_waiting(&self) -> u64 {
         let placed = self.placed.filter(|placed| placed.message.line == Line::Express);
         self.express.recipients() + placed.map_or(0, |placed| u64::from(placed.message.recipients))
     }
 
-    /// Recipients of the campaigns' mails that wait or are placed, but for those of domains' queues.
+    /// The number of recipients of campaigns' mail that waits or is placed, without mail from domain
+    /// queues.
     pub fn campaigns_waiting(&self) -> u64 {
         let own = |message: &Waiting<T>| matches!(message.line, Line::Campaign(_));
         let placed = self.placed.filter(|placed| own(&placed.message));
@@ -98,7 +104,8 @@ impl<T: Copy> Limiter<T> {
         lanes + placed.map_or(0, |placed| u64::from(placed.message.recipients))
     }
 
-    /// Whether the slot at the cursor goes to a campaign though an express mail fits it.
+    /// Whether campaigns' mail goes first at the cursor: at a floor slot, but first the side that is
+    /// owed a slot (see [`Self::note_floor`]).
     pub(super) fn is_floor(&self) -> bool {
         match self.floor_owed {
             0 => self.floor.is_first_for_campaigns(self.cursor),
@@ -106,16 +113,24 @@ impl<T: Copy> Limiter<T> {
         }
     }
 
-    /// The turn of the cycle at which the slot at the cursor stands: its own number. Of the floor's
-    /// slots that campaigns take from express their own count, or one of a few campaigns could own
-    /// them all.
+    /// The position in the cycle by which the slot at the cursor is given to a campaign: normally the
+    /// slot's number. While express mail waits, campaigns get floor slots only, and their positions are
+    /// counted separately: 0, 1, 2, …
+    ///
+    /// Example: a floor of 10 % makes slots 9, 19, 29, … floor slots. With weights 90 and 10 these are
+    /// exactly the slots of the small campaign, which would get all of them. Counted separately, they
+    /// go to positions 0, 1, 2, … of the cycle, nine of ten to the large campaign.
     pub(super) fn turn(&self) -> u64 {
         let taken = self.floor.percent() > 0 && self.express.fits(self.slots_left(), |_| true);
         if taken { self.floor.before(self.cursor) } else { self.cursor }
     }
 
-    /// Notes the slots that a mail takes of the other side's while mail of that side waits: a mail of
-    /// many recipients takes whatever stands beside its first.
+    /// Notes the slots that a mail takes from the other side while mail of that side waits. A mail with
+    /// several recipients takes all the slots after its first one, whichever side they belong to.
+    ///
+    /// Example: a floor of 20 %, and an express mail with 5 recipients at slot 0. It takes slots 0 to
+    /// 4, and slot 4 is a floor slot, so express owes 1. Therefore slot 5 goes to a campaign first.
+    /// Slot 5 is no floor slot, so it pays the debt back: express owes 0.
     pub(super) fn note_floor(&mut self, line: Line, slots: Range<u64>) {
         let left = self.slots_left();
         let campaigns = self.floor.count(slots.clone());

@@ -1,13 +1,15 @@
-/// What a message must pass beside getting a slot, such as its recipient domain's limit.
+/// A condition that a message must meet besides getting a slot, such as the limit of its recipient
+/// domain.
 pub trait Gates<T> {
-    /// Whether the message may start at the account's slot `slot`.
+    /// Whether the message `ticket` may start at slot number `slot` of the account.
     fn admits(&self, ticket: T, slot: u64) -> bool;
 
-    /// The message is given the slot `slot`, and spends what it needs, whether it is sent or not.
+    /// Notes that the message `ticket` got slot number `slot`. It spends what it needs of the limit
+    /// even if it is not sent in the end.
     fn take(&mut self, ticket: T, slot: u64);
 }
 
-/// No gate at all.
+/// A gate that admits every message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Open;
 

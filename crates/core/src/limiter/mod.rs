@@ -1,13 +1,14 @@
 //! The limiter: which waiting message takes the slot that is due.
 //!
-//! A waiting message *acquires* a slot. Express goes before all (but in the slots of the campaigns'
-//! [`Floor`], where there is one); then the slot's own campaign, then whichever has the next slot of
-//! the cycle; within a campaign `priority` decides, then the larger mail (it fits fewer places), then
-//! who came first.
+//! A waiting message *acquires* a slot. Express mail goes before all campaigns, except in the slots of
+//! the campaigns' [`Floor`], if one is set. Otherwise the slot goes to the campaign that owns it in the
+//! cycle; if that has no message that fits, to the campaign that owns the next slot of the cycle and
+//! has one. Within a campaign the order is: `priority`, then the larger mail (fewer places are long
+//! enough for it), then the earlier arrival.
 //!
-//! A message may have to pass a gate beside ([`Gates`]: its recipient domain's limit); while it is shut,
-//! others take the slots. Mail of a domain's own queue waits in lines of its own ([`Line::Limited`]),
-//! and takes the slots that are its campaign's, and what nobody else can use.
+//! A message may also have to pass a gate ([`Gates`]), such as the limit of its recipient domain. While
+//! the gate does not admit it, other messages take the slots. Mail from domain queues waits in its own
+//! lines ([`Line::Limited`]); it takes slots of its campaign, and slots that no other message can use.
 
 mod floor;
 mod gates;
@@ -25,46 +26,47 @@ use turns::DomainTurns;
 use waiting::WaitingLane;
 pub use waiting::{Line, Waiting};
 
-/// A message and the slots it spends.
+/// A message, and the slots it spends: as many as it has recipients, up to and including `slot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquired<T> {
-    /// The message.
+    /// The message that got the slots.
     pub message: Waiting<T>,
-    /// The slot it starts at: the last of its slots.
+    /// The number of the slot at which the send starts: the last of its slots.
     pub slot: u64,
 }
 
-/// What a caller does next.
+/// The answer of [`Limiter::next`]: what the caller does now, or until when it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextSend<T> {
-    /// Start this send now.
+    /// Start this send now; its slots are spent.
     Start(Acquired<T>),
-    /// Nothing is due before this instant.
+    /// Ask again at this instant: no slot is due before it.
     At(Timestamp),
-    /// A slot is due and nothing fits it: it is good for an arrival until this instant.
+    /// A slot is due and no message fits it. A message that arrives until this instant can still use
+    /// it.
     Idle(Timestamp),
-    /// The window has no slot left.
+    /// No slot is left in this window.
     Over,
 }
 
-/// The limiter's state, for those who ask why a message waits.
+/// The limiter's counters, from which reports and `tidegate why` tell why a message waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotState {
-    /// Slots that can still be acquired.
+    /// The number of slots that can still be acquired.
     pub slots_left: u64,
-    /// Messages that wait in the express line.
+    /// The number of messages that wait in the express line.
     pub express: usize,
-    /// Messages that wait in campaigns' lines, by priority: critical, high, normal, low.
+    /// The number of messages that wait in campaigns' lines, by priority: critical, high, normal, low.
     pub waiting: [usize; 4],
-    /// Slots that passed while a message waited (too late to start in time).
+    /// Slots that passed while a message waited that fitted, because the caller came too late.
     pub skipped: u64,
-    /// Slots that passed with nothing waiting that fits.
+    /// Slots that passed while no message waited that fitted.
     pub unused: u64,
-    /// Slots that mail of the domains' queues took in its campaign's turn.
+    /// Slots that mail from domain queues took when it was its campaign's turn.
     pub limited_in_turn: u64,
 }
 
-/// The slots of one window, and who waits for them.
+/// The slots of one window, and the messages that wait for them.
 ///
 /// ```
 /// use tidegate_core::{Window, cycle::Cycle, email::Priority, grid::SlotGrid, rate::{RateMargin, Rate}};
@@ -87,10 +89,12 @@ pub struct Limiter<T> {
     express: WaitingLane<T>,
     lanes: Vec<WaitingLane<T>>,
     limited: DomainTurns<T>,
-    /// Slots each campaign took of others that waited, to be given back from its own.
+    /// By campaign, the slots that its large mails took from campaigns that waited; it gives as many of
+    /// its own slots to them.
     debts: Vec<u64>,
     floor: Floor,
-    /// Slots that express owes the campaigns; that they owe it where below 0.
+    /// Slots that express mail has taken from the floor and must give back; negative if campaigns have
+    /// taken slots of express mail.
     floor_owed: i64,
     placed: Option<Acquired<T>>,
     skipped: u64,
@@ -98,7 +102,7 @@ pub struct Limiter<T> {
 }
 
 impl<T: Copy> Limiter<T> {
-    /// A limiter over `slots` of `grid`, which belong to campaigns as `cycle` says.
+    /// A limiter over `slots` of `grid`; `cycle` says which campaign owns which slot.
     pub fn new(grid: SlotGrid, slots: Range<u64>, cycle: Cycle) -> Self {
         let campaigns = cycle.weights().len();
         Self {
@@ -118,14 +122,15 @@ impl<T: Copy> Limiter<T> {
         }
     }
 
-    /// With these turns for the mail of the domains' queues: whose slot is whose among all campaigns;
-    /// `lines` says of each which lane may hold other mail of it: that of merged mail, or its own.
+    /// This limiter with turns for mail from domain queues. `cycle` says which of all campaigns owns
+    /// which slot; `lines` names for each campaign the lane that may hold other mail of it: the lane of
+    /// the merge queue's mail, or the campaign's own.
     pub fn with_turns(mut self, cycle: Cycle, lines: Vec<Option<usize>>) -> Self {
         self.limited = DomainTurns::new(cycle, lines);
         self
     }
 
-    /// Lets a message wait for a slot; one whose campaign is not in the cycle never gets one.
+    /// Adds a message that waits for a slot. A message whose campaign is not in the cycle is dropped.
     pub fn wait(&mut self, message: Waiting<T>) {
         match message.line {
             Line::Express => self.express.push(message),
@@ -138,14 +143,14 @@ impl<T: Copy> Limiter<T> {
         }
     }
 
-    /// What is to be done at `now`.
+    /// Decides what the caller does at `now`.
     ///
-    /// A slot is never caught up nor shifted: once `now` is past its latest start it is gone.
+    /// A slot is never caught up nor shifted: if `now` is past its latest start, the slot is lost.
     pub fn next(&mut self, now: Timestamp) -> NextSend<T> {
         self.next_through(now, &mut Open)
     }
 
-    /// As [`Limiter::next`], of those messages only that `gates` let through.
+    /// As [`Limiter::next`], for messages only that `gates` admit.
     pub fn next_through(&mut self, now: Timestamp, gates: &mut impl Gates<T>) -> NextSend<T> {
         loop {
             if let Some(placed) = self.placed {
@@ -156,7 +161,7 @@ impl<T: Copy> Limiter<T> {
                 if now <= self.grid.latest(placed.slot) {
                     return NextSend::Start(placed);
                 }
-                // Its slots are spent; the message goes to later ones.
+                // The caller came too late: these slots are lost, and the message waits for later ones.
                 self.skipped += u64::from(placed.message.recipients);
                 self.wait(placed.message);
                 continue;
@@ -174,6 +179,7 @@ impl<T: Copy> Limiter<T> {
             match self.choose(gates) {
                 Some(message) => {
                     self.place(message);
+                    // The send starts at the last of its slots, one before the new cursor.
                     gates.take(message.ticket, self.cursor - 1);
                 }
                 None => return NextSend::Idle(self.grid.latest(self.cursor)),
@@ -181,9 +187,10 @@ impl<T: Copy> Limiter<T> {
         }
     }
 
-    /// Acquires all slots the window has left for `message`, which has more recipients than the
-    /// window has slots, and starts at the last of them; the windows after it owe the rest. Gives
-    /// the slots acquired; 0 where none is left.
+    /// Acquires all slots that the window has left for `message`, which has more recipients than the
+    /// window has slots. The send starts at the last of them; the caller claims the missing slots from
+    /// the following windows. Returns the number of slots acquired: 0 if none is left, the gate does
+    /// not admit the message, or another message is placed.
     pub fn acquire_all(
         &mut self,
         message: Waiting<T>,
@@ -203,7 +210,7 @@ impl<T: Copy> Limiter<T> {
         0
     }
 
-    /// Gives out no more slots; what was placed already is taken back to wait.
+    /// Gives out no more slots. A message that was placed and not started waits again.
     pub fn stop(&mut self) {
         if let Some(placed) = self.placed.take() {
             self.wait(placed.message);
@@ -211,7 +218,7 @@ impl<T: Copy> Limiter<T> {
         self.end = self.cursor;
     }
 
-    /// All that still wait, and wait no longer.
+    /// Removes and returns all messages that wait.
     pub fn drain(&mut self) -> Vec<Waiting<T>> {
         let placed = self.placed.take().map(|placed| placed.message);
         let lanes =
@@ -219,12 +226,12 @@ impl<T: Copy> Limiter<T> {
         placed.into_iter().chain(lanes.flat_map(WaitingLane::take_all)).collect()
     }
 
-    /// Slots that can still be acquired.
+    /// The number of slots that can still be acquired.
     pub fn slots_left(&self) -> u64 {
         self.end.saturating_sub(self.cursor)
     }
 
-    /// The slots' state and the waiters by priority.
+    /// The limiter's counters, with the waiting messages by priority.
     pub fn state(&self) -> SlotState {
         let lanes = self.lanes.iter().chain(self.limited.lanes());
         let waiting = lanes.fold([0; 4], |mut sums, lane| {
@@ -241,14 +248,14 @@ impl<T: Copy> Limiter<T> {
         }
     }
 
-    /// Whether a message that fits waits for its gate alone.
+    /// Whether a message waits that fits the slots left, so that only its gate keeps it.
     pub fn waits_for_a_gate(&self) -> bool {
         let left = self.slots_left();
         let mut lanes = self.lanes.iter().chain([&self.express]).chain(self.limited.lanes());
         lanes.any(|lane| lane.fits(left, |_| true))
     }
 
-    /// Recipients of all that wait or are placed.
+    /// The number of recipients of all messages that wait or are placed.
     pub fn recipients_waiting(&self) -> u64 {
         let lanes = self.lanes.iter().chain(self.limited.lanes());
         let lanes = lanes.map(WaitingLane::recipients).sum::<u64>();
@@ -256,7 +263,7 @@ impl<T: Copy> Limiter<T> {
         lanes + self.express.recipients() + placed
     }
 
-    /// Lets the slot at the cursor pass.
+    /// Skips the slot at the cursor, and counts it as skipped or unused.
     fn pass(&mut self, gates: &impl Gates<T>) {
         let counter = if self.anyone_fits(gates) { &mut self.skipped } else { &mut self.unused };
         *counter += 1;
@@ -269,7 +276,7 @@ impl<T: Copy> Limiter<T> {
         lanes.any(|lane| lane.fits(left, &may))
     }
 
-    /// Takes the message that gets the slot at the cursor.
+    /// Takes the message that gets the slot at the cursor, in the order that the module describes.
     fn choose(&mut self, gates: &impl Gates<T>) -> Option<Waiting<T>> {
         let (left, may) = (self.slots_left(), may(gates, self.cursor));
         if !self.is_floor()
@@ -286,7 +293,14 @@ impl<T: Copy> Limiter<T> {
             .or_else(|| self.express.take(left, &may))
     }
 
-    /// Takes the campaigns' message that gets the slot at the cursor.
+    /// Takes the message of a campaign that gets the slot at the cursor: the slot's owner, unless it
+    /// has to give back a slot.
+    ///
+    /// A mail with several recipients also takes the slots after its first one, and these may belong to
+    /// others: [`Self::place`] counts these as debts. Example: A and B own slots in turn. A mail of A
+    /// with 3 recipients takes slots 0 to 2, of which slot 1 is B's, so A owes one slot. B takes its
+    /// slot 3. Slot 4 is A's, but A gives it to B. After six slots (5 is B's) both have three
+    /// recipients.
     fn of_campaigns(
         &mut self,
         left: u64,
@@ -307,8 +321,8 @@ impl<T: Copy> Limiter<T> {
         self.lanes.get_mut(index)?.take(left, may)
     }
 
-    /// The first campaign of the cycle from the cursor on that has a message that fits and owes no
-    /// slot; where all owe, the first that has one.
+    /// The first campaign of the cycle, from the cursor on, that has a message that fits and owes no
+    /// slot. If all of them owe, the first that has a message that fits.
     fn next_in_turn(&self, left: u64, may: &impl Fn(&Waiting<T>) -> bool) -> Option<usize> {
         let fits = |index: &usize| self.lanes.get(*index).is_some_and(|lane| lane.fits(left, may));
         let candidates = (0..self.lanes.len()).filter(fits).count();
@@ -320,10 +334,12 @@ impl<T: Copy> Limiter<T> {
         ahead()
             .find(|index| fits(index) && free(index))
             .or_else(|| ahead().find(fits))
+            // A lane that owns no slot of the cycle may still hold mail.
             .or_else(|| (0..self.lanes.len()).find(|index| fits(index)))
     }
 
-    /// Gives `message` the next slots, as many as it has recipients.
+    /// Gives `message` the next slots, as many as it has recipients, and notes the slots it takes from
+    /// others.
     fn place(&mut self, message: Waiting<T>) {
         let count = u64::from(message.recipients.max(1));
         if let Line::Campaign(index) = message.line {
@@ -343,7 +359,8 @@ impl<T: Copy> Limiter<T> {
     }
 }
 
-/// Whether a message may start where it would be placed with its first slot at `cursor`.
+/// A predicate: whether `gates` admit a message if its first slot is `cursor`. The send starts at its
+/// last.
 fn may<T: Copy>(gates: &impl Gates<T>, cursor: u64) -> impl Fn(&Waiting<T>) -> bool {
     move |message| gates.admits(message.ticket, cursor + u64::from(message.recipients.max(1)) - 1)
 }

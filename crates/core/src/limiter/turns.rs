@@ -1,15 +1,16 @@
 use super::waiting::{Waiting, WaitingLane};
 use crate::cycle::Cycle;
 
-/// The mail of the domains' queues, by campaign. It takes the slots that are its campaign's by weight,
-/// before the campaign's other mail (it can use fewer of them), and what nobody else can use: so it
-/// neither starves the others nor is held back more than its limit holds it.
+/// The mail from domain queues, by campaign. It takes slots of its campaign, before the campaign's
+/// other mail (its limit leaves it fewer slots to choose from), and slots that no other message can
+/// use. So it does not take slots from other campaigns that wait, and is not slowed more than its limit
+/// demands.
 #[derive(Clone, Debug)]
 pub(super) struct DomainTurns<T> {
     cycle: Cycle,
-    /// Of each campaign, the lane that may hold other mail of it.
+    /// By campaign, the lane that may hold other mail of it.
     lines: Vec<Option<usize>>,
-    /// A lane a campaign, and one for the mail of campaigns that are gone.
+    /// One lane per campaign, and a last one for mail of campaigns that were removed.
     lanes: Vec<WaitingLane<T>>,
     in_turn: u64,
 }
@@ -35,13 +36,16 @@ impl<T: Copy> DomainTurns<T> {
         self.lanes.iter_mut()
     }
 
-    /// Slots taken in a campaign's turn.
     pub(super) const fn in_turn(&self) -> u64 {
         self.in_turn
     }
 
-    /// Takes the mail of the campaign whose slot `cursor` is, or of the first from there on that has
-    /// mail at all; nothing where that one has other mail only.
+    /// Takes mail of the campaign whose turn it is: the owner of slot `cursor`, or the next campaign in
+    /// the cycle that has any mail that fits. Returns `None` if that campaign has only other mail,
+    /// which then goes first.
+    ///
+    /// Example: A and B own slots in turn, A has mail from a domain queue, B has other mail. At A's
+    /// slots A's mail is taken; at B's slots `None` is returned, and B's other mail takes them.
     pub(super) fn take_in_turn(
         &mut self,
         cursor: u64,
@@ -64,7 +68,7 @@ impl<T: Copy> DomainTurns<T> {
         Some(message)
     }
 
-    /// Takes any mail: nobody else can use the slot.
+    /// Takes any mail that fits; for slots that no other message can use.
     pub(super) fn take_any(
         &mut self,
         left: u64,

@@ -3,31 +3,31 @@ use std::collections::BTreeMap;
 
 use crate::email::Priority;
 
-/// Which line a message waits in.
+/// The line in which a message waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Line {
-    /// Before all campaigns.
+    /// The line of express mail, which goes before all campaigns.
     Express,
-    /// A campaign's, by its index in the cycle.
+    /// A campaign's own line, by the campaign's index in the cycle.
     Campaign(usize),
-    /// Of mail that comes from a recipient domain's queue, by its campaign's index in the turns.
+    /// A campaign's line for mail from domain queues, by the campaign's index in the turns.
     Limited(usize),
 }
 
 /// A message that waits for its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting<T> {
-    /// The caller's name for it.
+    /// The caller's handle of the message; the limiter only hands it back.
     pub ticket: T,
-    /// Where it waits.
+    /// The line in which the message waits.
     pub line: Line,
-    /// Its place within a campaign.
+    /// The mail's priority, which decides the order within a line.
     pub priority: Priority,
-    /// Slots it spends: its recipients, at least 1.
+    /// The number of slots that the message spends: its recipients, at least 1.
     pub recipients: u32,
 }
 
-/// One line of waiting messages: by priority, then the largest first, then who came first.
+/// One line of waiting messages, ordered by priority, then by recipients (most first), then by arrival.
 #[derive(Clone, Debug)]
 pub(super) struct WaitingLane<T> {
     messages: BTreeMap<(Priority, Reverse<u32>, u64), Waiting<T>>,
@@ -52,7 +52,7 @@ impl<T: Copy> WaitingLane<T> {
         self.messages.insert(key, message);
     }
 
-    /// Takes the first message that fits into `slots` and `may` go.
+    /// Takes the first message that has at most `slots` recipients and for which `may` returns true.
     pub(super) fn take(
         &mut self,
         slots: u64,
