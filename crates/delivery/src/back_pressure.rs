@@ -1,6 +1,6 @@
-//! The scheduler's look at the back-pressure, once a minute: how deep the queues are, how old mail is as it
-//! goes, how much SES refuses; the level that follows, in the control record; and, once the level has
-//! been clear for a while, some of the deferred mail back to its queues.
+//! Judges the back-pressure once a minute, in the scheduler: how much mail waits, how long mail has waited
+//! when it is sent, and how much SES refuses. Writes the resulting level to the control record. Once the
+//! level has been clear for [`BACK_AFTER`], replays some of the deferred mail.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,60 +18,61 @@ use crate::ports::{
 use crate::replay::{Bounds, BroughtBack, DeferralReplayPorts, Destinations, bring_back};
 use crate::{control, quota};
 
-/// How long the level must have been clear until deferred mail is brought back.
+/// The level must have been clear for this long before deferred mail is replayed.
 pub const BACK_AFTER: Duration = Duration::from_mins(10);
-/// From the look's beginning, the time that bringing back may take.
+/// A replay begins no batch later than this after the look began.
 const BACK_WITHIN: Duration = Duration::from_secs(40);
-/// Sums older than this say nothing about now.
+/// Sums older than this say nothing about the present.
 const SUMS_KEPT: Duration = Duration::from_mins(10);
-/// Where nothing new was deferred, the store is listed this often all the same.
+/// If nothing was deferred since the store was found empty, the store is listed only this often.
 const LISTED_EVERY: Duration = Duration::from_hours(1);
-/// An empty look younger than this stands for every queue's depth.
+/// A report of empty queues younger than this counts as a backlog of 0, without asking SQS.
 const LOOKED: Duration = Duration::from_mins(2);
-/// Depths asked for at once.
+/// Queue depths asked for at once.
 const AT_ONCE: usize = 8;
 
-/// What a scheduler remembers from run to run: it may forget it, and then knows less for a minute.
+/// The figures that a scheduler keeps in memory between runs. After a cold start they are missing, and the
+/// age and the share of refusals are unknown for one minute.
 #[derive(Debug, Default)]
 pub struct BackPressureMemory {
     sums: RefCell<Option<(Timestamp, SendSums)>>,
-    /// When nothing deferred was left, and how much had ever been deferred then.
+    /// When no deferred mail was left, and the counter of mails ever deferred at that time.
     empty: Cell<Option<(Timestamp, i64)>>,
 }
 
-/// What a look came to.
+/// The result of one look at the back-pressure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackPressureReport {
-    /// The level and its figures.
+    /// The level, and the figures that it follows from.
     pub reading: Reading,
-    /// What was brought back, where that was tried.
+    /// The result of the replay; `None` if none was tried.
     pub brought_back: Option<BroughtBack>,
-    /// Whether bringing back failed, or left an object that needs somebody.
+    /// Whether the replay failed, or left an object that an operator must look at.
     pub back_failed: bool,
 }
 
-/// What the look works on.
+/// The ports, settings and memory that a look needs.
 #[derive(Clone, Copy, Debug)]
 pub struct BackPressure<'a, Q, S, E> {
-    /// The scheduler's settings.
+    /// The scheduler's settings, among them the thresholds of the levels.
     pub config: &'a SchedulerConfig,
-    /// The queues.
+    /// The queues, for their depths and for the replay.
     pub queues: &'a Q,
-    /// The deferred mail; none where none is deferred.
+    /// The store of deferred mail; `None` if deferral is off.
     pub deferral: Option<&'a S>,
-    /// Randomness.
+    /// Random tokens; one names a replay.
     pub entropy: &'a E,
-    /// What is remembered.
+    /// The figures remembered from earlier runs.
     pub gauge: &'a BackPressureMemory,
 }
 
-/// The ledger's sums that the figures are made of.
+/// The sums of the ledger's counters from which the figures are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SendSums {
     sent: i64,
     mails: i64,
     refused: i64,
-    /// Recipients of campaign mail sent in its first pass, and the seconds they had waited.
+    /// Recipients of campaign mail sent in its first pass, and the sum of the seconds they had waited.
     first: i64,
     first_waited: i64,
     deferred: i64,
@@ -101,7 +102,8 @@ impl SendSums {
         }
     }
 
-    /// Recipients a mail; 1 where nothing was sent.
+    /// Mean recipients per mail, at least 1; 1 if no mail was sent. 3,000 recipients in 1,000 mails give
+    /// 3.0.
     #[expect(clippy::cast_precision_loss, reason = "sums stay below 2^52")]
     fn mean(self) -> f64 {
         if self.mails > 0 { (self.sent as f64 / self.mails as f64).max(1.0) } else { 1.0 }
@@ -113,9 +115,14 @@ fn unsigned(value: i64) -> u64 {
 }
 
 impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
-    /// Judges, writes what is news, and brings back what may be. None where there is no level,
-    /// or the ledger does not answer. What is brought back stands in the report even where this is
-    /// dropped on its way: `report` has it.
+    /// Judges the level, writes it if it changed or is due for renewal, and replays deferred mail if the
+    /// level allows it. `report` stays `None` if no level is configured or the ledger does not answer. The
+    /// level is written to `report` before the replay begins, so it survives if this future is dropped.
+    ///
+    /// The backlog in seconds is mails / (rate / recipients per mail). Example: 1,400 mails wait, the quota
+    /// is 14 recipients per second, and a mail has 2 recipients on average. Then 7 mails go per second, and
+    /// the backlog is 200 s. A replay may bring back at most a quarter of what a minute can send: 7 · 60 / 4
+    /// = 105 mails.
     pub(crate) async fn look<C: Clock, L: Ledger>(
         &self,
         clock: &C,
@@ -179,7 +186,8 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         }
     }
 
-    /// What the sums grew by since the run before; none where that is not known.
+    /// The growth of the sums since the run before; `None` if that run is unknown, older than [`SUMS_KEPT`],
+    /// or the counters were reset.
     fn lately(&self, sums: SendSums, now: Timestamp) -> Option<SendSums> {
         let before = self.gauge.sums.replace(Some((now, sums)));
         let (at, before) = before?;
@@ -187,7 +195,8 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
             .then(|| sums.since(before))
     }
 
-    /// Whether there may be deferred mail: not where none was left, and none was deferred since.
+    /// Whether the store may contain deferred mail. False if it was found empty less than an hour ago and
+    /// nothing was deferred since.
     fn may_hold(&self, deferred: i64, now: Timestamp) -> bool {
         self.gauge
             .empty
@@ -226,9 +235,9 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         }
     }
 
-    /// Mails in the queues of campaigns that are not held, in the merge queue and in the express queue.
-    /// A queue that the pollers found empty, and wait to ask again, is not asked. None where one does
-    /// not say.
+    /// Counts the mails in the merge queue, in the express queue, and in the queues of campaigns that are
+    /// not held. A queue that the pollers found empty and do not ask yet is left out. Returns `None` if a
+    /// queue does not answer.
     async fn backlog(
         &self,
         back_pressure: &BackPressureConfig,
@@ -271,7 +280,7 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
     }
 }
 
-/// The campaigns, as a poller has them.
+/// The campaigns as a poller sees them: from the settings, or from the ledger's list.
 fn listed<'a>(campaigns: &'a Campaigns, standing: &'a Standing) -> &'a [Campaign] {
     match campaigns {
         Campaigns::Listed(list) => list,
@@ -284,7 +293,7 @@ fn is_held(campaign: &Campaign, standing: &Standing) -> bool {
     control.holds_campaign(&campaign.name) || control.weight(&campaign.name, campaign.weight) == 0
 }
 
-/// Where deferred mail may go back to, of these campaigns.
+/// The queues to which the deferred mail of these campaigns may return, and the campaigns that are held.
 pub fn destinations(campaigns: &[Campaign], standing: &Standing) -> Destinations {
     let queue = |c: &Campaign| (c.name.clone(), QueueUrl::new(c.queue_url.as_str()));
     let held = campaigns.iter().filter(|campaign| is_held(campaign, standing));
@@ -323,7 +332,8 @@ fn figures(
     }
 }
 
-/// Judged anew on what stands then: another run may have come first.
+/// Writes the level. It is judged again on the record that stands at the write, because another run may have
+/// written a newer one.
 async fn write(
     back_pressure: &BackPressureConfig,
     figures: BackPressureFigures,

@@ -1,4 +1,5 @@
-//! A mailer that sends what the shared bucket grants: where other software sends from the same account.
+//! A mailer that sends only the mails for which the shared bucket grants recipients. It is needed if other
+//! software sends from the same SES account.
 
 use std::error::Error as StdError;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,12 +11,14 @@ use tidegate_core::outcome::{Failure, Stage};
 
 use crate::ports::{Answer, Bucket, Mail, Mailer, Monotonic, PortError, TakeRequest, Takes};
 
-/// How long a bucket that did not answer is not asked again, then by one mail alone: a window's
-/// length, so that an outage costs each window one time limit and one event, not one a mail.
+/// After a take without an answer the bucket is not asked for this long; then one mail alone tries again. It
+/// is a window's length, so an outage costs each window one time limit (300 ms) and one log event, instead
+/// of one per mail.
 const LEFT_ALONE: Duration = Duration::from_secs(1);
 
-/// A [`Mailer`] around a mailer: each mail takes its recipients from the shared bucket first, in its
-/// slot. What is not granted fails as a send that never left us, so that its mail waits for a later slot.
+/// A [`Mailer`] around another one: in its slot, each mail first takes its recipients from the shared
+/// bucket. If they are not granted, the send fails with [`Stage::NotSent`], so the mail waits for a later
+/// slot.
 #[derive(Debug)]
 pub struct Bucketed<M, B> {
     mailer: M,
@@ -27,29 +30,33 @@ pub struct Bucketed<M, B> {
 #[derive(Debug, Default)]
 struct BucketedState {
     takes: Takes,
-    /// Slots before this ask nobody: the bucket is out of reach.
+    /// Sends whose slots are before this do not ask the bucket, because it did not answer a moment ago.
     left_alone_until: Option<Monotonic>,
 }
 
-/// What a bucket's answer means for a send.
+/// The meaning of the bucket's answer for one send.
 enum TakeVerdict {
     Given,
     Refused(Failure),
 }
 
 impl<M, B> Bucketed<M, B> {
-    /// `mailer`, for what `bucket` grants; `lost` says what becomes of mail while it does not answer.
+    /// Wraps `mailer`. `lost` decides while `bucket` does not answer: send without it (open) or do not send
+    /// (closed).
     pub fn new(mailer: M, bucket: B, lost: BucketLost) -> Self {
         Self { mailer, bucket, lost, state: Mutex::default() }
     }
 
-    /// Never held across a wait.
+    /// No caller may hold the lock across an await point.
     fn state(&self) -> MutexGuard<'_, BucketedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the send of this slot asks the bucket, and whether it is the one that tries whether the
-    /// bucket is back.
+    /// Returns whether the send of this slot asks the bucket, and whether it is the one send that tries if
+    /// the bucket answers again.
+    ///
+    /// For example, a take fails in the slot at 0.0 s: the sends up to 0.9 s do not ask, the one at 1.0 s
+    /// tries (true, true), and the next ones do not ask until 2.0 s or until the try was answered.
     fn asks(&self, slot: Monotonic) -> (bool, bool) {
         let mut state = self.state();
         match state.left_alone_until {
@@ -62,7 +69,8 @@ impl<M, B> Bucketed<M, B> {
         }
     }
 
-    /// The bucket does not answer: it is left alone for a while, which is said once.
+    /// Notes that the bucket did not answer. The event is logged once per [`LEFT_ALONE`], by the send that
+    /// found it out.
     fn lose(&self, slot: Monotonic, tries: bool, error: &PortError) -> TakeVerdict {
         let is_news = {
             let mut state = self.state();
@@ -85,8 +93,8 @@ impl<M, B> Bucketed<M, B> {
         self.without(true)
     }
 
-    /// A send without a bucket. Whoever has just found it out of reach stops its window; whoever did not
-    /// ask waits for a slot that does.
+    /// The verdict for a send without the bucket's answer. If the policy is closed, the code tells the
+    /// poller what to do: after `LOST` it stops the window, after `REFUSED` the mail waits for another slot.
     fn without(&self, has_asked: bool) -> TakeVerdict {
         self.state().takes.lost += 1;
         match self.lost {
@@ -147,12 +155,12 @@ impl<M: Mailer, B: Bucket> Mailer for Bucketed<M, B> {
     }
 }
 
-/// A mailer with or without a shared bucket, as the configuration says.
+/// A mailer with or without a shared bucket, according to the configuration.
 #[derive(Debug)]
 pub enum MaybeBucketed<M, B> {
-    /// By its own slots alone: nobody else sends.
+    /// Paces by Tidegate's own slots alone; no other software sends from the account.
     Alone(M),
-    /// What the shared bucket grants.
+    /// Sends the mails for which the shared bucket grants recipients.
     Shared(Bucketed<M, B>),
 }
 

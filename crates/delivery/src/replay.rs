@@ -1,9 +1,13 @@
-//! Bringing deferred mail back to its campaigns' queues: the oldest object first, a batch at a time.
+//! Replays deferred mail into its campaigns' queues: the oldest object first, batch by batch.
 //!
-//! After every batch it is written down how far the object is, and an object is deleted once all of it
-//! stands in its queue. Whoever is killed anywhere in between loses nothing, and leaves at most one
-//! batch to be brought back twice; such copies have one pass, so the merge queue takes them for one
-//! mail within five minutes, and deduplication at any time.
+//! After every batch the object's progress is written, and an object is deleted once all of its mails are in
+//! their queue. A crash at any point loses nothing. At most one batch is sent twice then; both copies have
+//! the same pass, so the merge queue drops the second within five minutes, and deduplication drops it at any
+//! time.
+//!
+//! For example, an object of 25 mails is sent in batches of 10, 10 and 5. After a crash between the second
+//! batch and its write, the progress says 10: the next run sends lines 10 to 24, lines 10 to 19 for the
+//! second time.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,104 +22,107 @@ use crate::ports::{
     Clock, DeferralStore, FailureKind, Monotonic, Outgoing, PortError, QueueUrl, Queues, Version,
 };
 
-/// How long an object is left to whoever is at it, from the last batch on.
+/// An object belongs to the run that works on it until this long after its last write. Then another run may
+/// continue, as after a crash.
 const TAKEN_FOR: Duration = Duration::from_mins(2);
 
-/// Where mail may go back to.
+/// The queues into which mail may be replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Destinations {
-    /// The campaigns' queues, by name.
+    /// The campaign queues, by campaign name.
     pub queues: BTreeMap<String, QueueUrl>,
-    /// Campaigns that are held: their mail stays where it is.
+    /// Names of held campaigns; their deferred mail stays in the store.
     pub held: BTreeSet<String>,
 }
 
-/// How much is brought back.
+/// Limits of one replay.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
-    /// Mails at most.
+    /// The most mails to replay.
     pub mails: u64,
-    /// No batch begins after this; none is no limit.
+    /// No batch begins at or after this time; `None` means no limit.
     pub until: Option<Monotonic>,
-    /// Of this campaign alone.
+    /// Replays the mail of this campaign only; `None` means all campaigns.
     pub campaign: Option<String>,
 }
 
-/// Why an object was left.
+/// The reason why an object was left in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "why", content = "detail")]
 pub enum Why {
-    /// There is no such campaign (any more).
+    /// No campaign of this name is listed.
     NoCampaign,
-    /// The campaign is held.
+    /// The campaign is held, or its weight is 0.
     Held,
-    /// Another brings it back right now.
+    /// Another run works on this object now.
     Taken,
-    /// It is no object of deferred mail; what is wrong with it.
+    /// The object cannot be read as deferred mail; the text says why.
     Unreadable(String),
-    /// The queue refused some of its mails; the code.
+    /// SQS refused some of the object's mails; the text is SQS's error code.
     Refused(String),
 }
 
-/// An object that was left where it is.
+/// An object that was left in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftObject {
-    /// Its name.
+    /// The object's name.
     pub object: String,
-    /// Whose mails it holds.
+    /// The campaign whose mails the object contains.
     pub campaign: String,
-    /// Why.
+    /// The reason why it was left.
     #[serde(flatten)]
     pub why: Why,
 }
 
-/// What was brought back.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BroughtBack {
-    /// Mails that stand in their queues again.
+    /// Mails sent to their campaign queues.
     pub mails: u64,
-    /// These, by campaign.
+    /// The same mails, by campaign name.
     pub campaigns: BTreeMap<String, u64>,
-    /// Objects that are brought back whole, and deleted.
+    /// Objects whose mails are all in their queues; these objects are deleted.
     pub objects: u64,
-    /// Objects that were left.
+    /// Objects that were left in the store, with the reason.
     pub left: Vec<LeftObject>,
-    /// Whether every object was looked at.
+    /// Whether the replay reached the end of the list within its bounds.
     pub through: bool,
 }
 
 impl BroughtBack {
-    /// Whether an object is left that needs somebody: it does not come back by waiting.
+    /// Whether an object was left for a reason that waiting does not cure: an unknown campaign, a refusal or
+    /// an unreadable object.
     pub fn needs_somebody(&self) -> bool {
         let waits = |why: &Why| matches!(why, Why::Taken | Why::Held);
         self.left.iter().any(|left| !waits(&left.why))
     }
 
-    /// Whether nothing that could be brought back is left.
+    /// Whether the replay looked at every object and left none.
     pub fn is_all(&self) -> bool {
         self.through && self.left.is_empty()
     }
 }
 
-/// What bringing back works on.
+/// The ports and facts that a replay needs.
 #[derive(Clone, Copy, Debug)]
 pub struct DeferralReplayPorts<'a, S, Q, C> {
-    /// The deferred mail.
+    /// The store of deferred mail.
     pub deferral: &'a S,
-    /// The queues.
+    /// The queues, for sending.
     pub queues: &'a Q,
-    /// Time.
+    /// The clocks, for the bounds and for [`Progress::until`].
     pub clock: &'a C,
-    /// Where mail may go back to.
+    /// The queues into which mail may be replayed.
     pub destinations: &'a Destinations,
-    /// Who brings it back: nobody else's name.
+    /// A name that no other run has, such as a random token.
     pub me: &'a str,
 }
 
-/// Brings back what `bounds` allow; what was done stands in `done`, wherever this ends.
+/// Replays as much as `bounds` allow. `done` is updated as the work goes on, so it is right even after an
+/// error and if this future is dropped.
 ///
 /// # Errors
-/// [`PortError`]: what is left can be brought back by another call.
+/// [`PortError`] if the store or a queue does not answer. A later call continues with the rest.
 pub async fn bring_back<S: DeferralStore, Q: Queues, C: Clock>(
     site: DeferralReplayPorts<'_, S, Q, C>,
     bounds: &Bounds,
@@ -138,7 +145,7 @@ pub async fn bring_back<S: DeferralStore, Q: Queues, C: Clock>(
         }
         after = page.next;
         if after.is_none() {
-            // The last object may have been too large for what was left of the bounds.
+            // Without room the last object may be unfinished.
             done.borrow_mut().through = site.room(bounds, done) > 0;
             return Ok(());
         }
@@ -146,13 +153,13 @@ pub async fn bring_back<S: DeferralStore, Q: Queues, C: Clock>(
 }
 
 impl<S: DeferralStore, Q: Queues, C: Clock> DeferralReplayPorts<'_, S, Q, C> {
-    /// Mails that may still be brought back.
+    /// The number of mails that may still be replayed; 0 after `bounds.until`.
     fn room(&self, bounds: &Bounds, done: &RefCell<BroughtBack>) -> u64 {
         let over = bounds.until.is_some_and(|until| self.clock.monotonic() >= until);
         if over { 0 } else { bounds.mails.saturating_sub(done.borrow().mails) }
     }
 
-    /// Brings an object back as far as `bounds` allow; gives why it is left.
+    /// Replays one object as far as `bounds` allow. Returns the reason if it is left, else `None`.
     async fn object(
         &self,
         name: &ObjectName,
@@ -168,7 +175,7 @@ impl<S: DeferralStore, Q: Queues, C: Clock> DeferralReplayPorts<'_, S, Q, C> {
         let Some(mut mark) = self.take(name).await? else { return Ok(Some(Why::Taken)) };
         let bytes = match self.deferral.get(name).await {
             Err(PortError { kind: FailureKind::NotFound, .. }) => {
-                // Another was through with it since it was listed.
+                // Another run finished this object after it was listed.
                 self.deferral.forget_progress(name).await?;
                 return Ok(None);
             }
@@ -202,7 +209,7 @@ impl<S: DeferralStore, Q: Queues, C: Clock> DeferralReplayPorts<'_, S, Q, C> {
             }
             let over = self.room(bounds, done) == 0 || refused.is_some();
             let last = over || batches.peek().is_none();
-            // Whoever comes next need not wait for one who is through.
+            // After the last batch the object is free at once, so that the next run need not wait.
             mark.progress.until = (!last).then(|| self.taken_until().into());
             if !self.write(name, &mut mark).await? {
                 return Ok(Some(Why::Taken));
@@ -226,7 +233,7 @@ impl<S: DeferralStore, Q: Queues, C: Clock> DeferralReplayPorts<'_, S, Q, C> {
         self.clock.wall() + TAKEN_FOR
     }
 
-    /// Makes an object this one's; none where another is at it.
+    /// Claims an object for this run by a conditional write; `None` if another run works on it.
     async fn take(&self, name: &ObjectName) -> Result<Option<ObjectProgress>, PortError> {
         let stands = self.deferral.progress(name).await?;
         let (progress, version) = match stands {
@@ -242,7 +249,7 @@ impl<S: DeferralStore, Q: Queues, C: Clock> DeferralReplayPorts<'_, S, Q, C> {
         Ok(self.write(name, &mut mark).await?.then_some(mark))
     }
 
-    /// Writes how far it is; false where another came first.
+    /// Writes the object's progress; false if another run has written since.
     async fn write(&self, name: &ObjectName, mark: &mut ObjectProgress) -> Result<bool, PortError> {
         let stands = mark.version.as_ref();
         let written = self.deferral.set_progress(name, &mark.progress, stands).await?;
@@ -252,7 +259,7 @@ impl<S: DeferralStore, Q: Queues, C: Clock> DeferralReplayPorts<'_, S, Q, C> {
     }
 }
 
-/// How far an object is, and as what that stands.
+/// An object's progress, and the version under which it was last written or read.
 struct ObjectProgress {
     progress: Progress,
     version: Option<Version>,

@@ -9,10 +9,10 @@ use tidegate_core::rate::{Rate, RateMargin};
 use super::*;
 use crate::ports::{DomainTake, FailureKind, Taken};
 
-/// Rate, recipients wanted, the fewest of use, domains.
+/// A recorded request: rate, recipients wanted, the fewest of use, domains.
 type Taking = (f64, u32, u32, Vec<DomainTake>);
 
-/// Answers at once what it is told to.
+/// Gives the answer that a test has set, without waiting.
 #[derive(Default)]
 struct Fake {
     answer: RefCell<Option<Answer>>,
@@ -45,7 +45,7 @@ impl Bucket for &Fake {
     }
 }
 
-/// Takes everything.
+/// Accepts and counts every mail.
 #[derive(Default)]
 struct Ses {
     sent: Cell<u64>,

@@ -2,24 +2,24 @@ use std::future::Future;
 
 use super::PortError;
 
-/// What SES says of the account.
+/// SES's answer to `GetAccount`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AccountStatus {
-    /// `MaxSendRate`, recipients a second.
+    /// `MaxSendRate`: the quota in recipients per second, such as 14.0.
     pub max_send_rate: f64,
-    /// `Max24HourSend`, recipients; -1 where there is no limit.
+    /// `Max24HourSend`: recipients per 24 hours, such as 50,000.0; -1 if there is no limit.
     pub max_24_hour_send: f64,
-    /// `SentLast24Hours`, recipients.
+    /// `SentLast24Hours`: recipients sent to in the last 24 hours.
     pub sent_last_24_hours: f64,
-    /// `SendingEnabled`: false while SES has paused the account.
+    /// `SendingEnabled`: false while SES does not let the account send.
     pub sending_enabled: bool,
 }
 
-/// The account's quota and state.
+/// Access to the account's quota and state.
 pub trait Account {
-    /// Asks SES (`GetAccount`).
+    /// Calls SES's `GetAccount`.
     ///
     /// # Errors
-    /// [`PortError`] when there is no answer.
+    /// [`PortError`] if SES does not answer or refuses.
     fn account(&self) -> impl Future<Output = Result<AccountStatus, PortError>>;
 }

@@ -1,4 +1,4 @@
-//! A message's body.
+//! The body of a message.
 
 use std::any::Any;
 use std::fmt;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Body {
     text: Arc<String>,
-    /// What ends with the last clone: the room that the body takes in the poller's memory.
+    /// Dropped with the last clone; it releases the room that the body takes in the poller's memory.
     _guard: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Body {
-    /// The same text; `guard` is dropped with the last clone.
+    /// Attaches `guard`, which is dropped with the last clone of the body.
     pub(crate) fn guarded(self, guard: impl Any + Send + Sync) -> Self {
         Self { _guard: Some(Arc::new(guard)), ..self }
     }
 
-    /// The text, for a fake that watches how long it is held.
+    /// The shared text, so that a fake can observe how long it is held.
     pub const fn text(&self) -> &Arc<String> {
         &self.text
     }
@@ -53,7 +53,7 @@ impl PartialEq for Body {
 
 impl Eq for Body {}
 
-/// The length alone: a body is never logged.
+/// Shows the length only, because a body must not be logged.
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({} bytes)", self.text.len())

@@ -6,90 +6,94 @@ use tidegate_core::rate::Rate;
 
 use super::PortError;
 
-/// What is to be taken, from all buckets or from none.
+/// A take of recipients, which is granted from all of its buckets or from none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakeRequest<'a> {
-    /// The account's rate, and the rate margin of every bucket.
+    /// The account's rate, and the rate margin that applies to every bucket.
     pub pace: Pace,
-    /// So many recipients of the account's bucket, where there are so many.
+    /// The most recipients to take from the account's bucket.
     pub wanted: u32,
-    /// The fewest that are of use, as one block: a mail's recipients, or 1 to claim up to `wanted`.
-    /// From 1 to `wanted`.
+    /// The fewest recipients of use, from 1 to `wanted`. A mail needs its recipients as one block (`least` =
+    /// `wanted`); `least` = 1 takes up to `wanted` single ones.
     pub least: u32,
-    /// What is taken beside it, of other buckets.
+    /// Takes from domains' buckets, granted together with the account's.
     pub domains: &'a [DomainTake],
 }
 
-/// What is taken of a domain's bucket, as one block.
+/// Recipients to take from one domain's bucket, as one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainTake {
-    /// The domain, or the group of domains; its bucket's name.
+    /// The bucket's name: the domain, or the group of domains.
     pub name: String,
-    /// Its rate.
+    /// The domain's limit, in recipients per second.
     pub rate: Rate,
-    /// How many recipients, from 1.
+    /// The number of recipients, at least 1.
     pub recipients: u32,
 }
 
 impl DomainTake {
-    /// The bucket's terms, of a taker at this pace.
+    /// The terms of this domain's bucket for a sender that paces the account at `pace`.
     pub const fn terms(&self, pace: Pace) -> Terms {
         Terms::of_domain(self.rate, pace)
     }
 }
 
-/// What a take came to.
+/// The result of a take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// How many of the account's recipients were granted, or that none were.
+    /// The number of recipients granted, or the refusal.
     pub answer: Answer,
-    /// The server's time, in microseconds since the epoch: grants are bounded by this clock.
+    /// The server's time in microseconds since the epoch. Grants are bounded by this clock, not by the
+    /// caller's.
     pub at_micros: u64,
 }
 
-/// A bucket's answer.
+/// A bucket's answer to a take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// So many recipients, from `least` to `wanted`; of each domain all.
+    /// The recipients granted from the account's bucket, from `least` to `wanted`; from each domain's bucket
+    /// all were granted.
     Granted(u32),
-    /// None, and nothing was taken.
+    /// No recipients were granted, and no bucket has changed.
     Refused {
-        /// Earlier than after this it would be refused again.
+        /// The same take is certainly refused before this time has passed.
         after: Duration,
-        /// Whose bucket waits longest: a domain's; none for the account's.
+        /// The domain whose bucket has the longest wait; `None` if it is the account's.
         by: Option<String>,
     },
 }
 
-/// The buckets that every sender of the account takes from.
+/// The token buckets that all senders of the account share.
 pub trait Bucket {
-    /// Takes what is asked for, in one step that no other take comes between.
+    /// Takes recipients atomically: no other take comes between the check and the grant.
     ///
     /// # Errors
-    /// [`PortError`] within about 300 ms where nobody knows whether it was granted.
+    /// [`PortError`] within about 300 ms if the server does not answer; the take may have been granted all
+    /// the same.
     fn take(&self, request: &TakeRequest<'_>) -> impl Future<Output = Result<Taken, PortError>>;
 
-    /// Makes ready for the first take. Failures show at the take.
+    /// Connects and loads what the first take needs. Errors are not returned; the next take reports them.
     fn warm(&self) -> impl Future<Output = ()>;
 }
 
-/// How one bucket stands.
+/// The state of one bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketLevel {
-    /// The domain's name; none for the account.
+    /// The domain's name; `None` for the account's bucket.
     pub name: Option<String>,
-    /// When it is full, in microseconds of the server's clock.
+    /// The time at which the bucket is full again, in microseconds of the server's clock.
     pub full_at: FullAt,
-    /// What its last taker went by.
+    /// The terms that the last take used.
     pub terms: Terms,
 }
 
-/// A look at the buckets.
+/// Reads the buckets without taking.
 pub trait BucketLevels {
-    /// The server's time in microseconds since the epoch, and each bucket that says something: the account's
-    /// first, then the domains' by name.
+    /// Returns the server's time in microseconds since the epoch, and the state of each bucket that the
+    /// server holds: the account's first, then the domains' by name. A bucket that is full and unused for a
+    /// while is not stored and not listed.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the server does not answer.
     fn levels(&self) -> impl Future<Output = Result<(u64, Vec<BucketLevel>), PortError>>;
 }

@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 
-/// An instant on the environment's monotonic clock, since an origin of the clock's own choice.
+/// An instant on this environment's monotonic clock, as the time since an origin that the clock chooses.
 ///
-/// It means nothing in another environment.
+/// Instants of two environments cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Monotonic(Duration);
 
 impl Monotonic {
-    /// `since_origin` after the clock's origin.
+    /// The instant `since_origin` after the clock's origin.
     pub const fn from_origin(since_origin: Duration) -> Self {
         Self(since_origin)
     }
 
-    /// How long after the clock's origin this is.
+    /// The time from the clock's origin to this instant.
     pub const fn since_origin(self) -> Duration {
         self.0
     }
 
-    /// `by` earlier than this; the clock's origin where that would lie before it.
+    /// The instant `by` before this one, or the origin if that would be before it.
     pub const fn before(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(by))
     }
 
-    /// How long after `earlier` this is; zero where it is not after it.
+    /// The time from `earlier` to this instant; zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -40,17 +40,23 @@ impl Add<Duration> for Monotonic {
     }
 }
 
-/// Time. The wall clock places a window and its slots; the monotonic one paces inside a window.
+/// Access to time. The wall clock places a window and its slots; the monotonic clock paces inside a window.
 pub trait Clock {
-    /// The wall clock: it may step, and differs between environments.
+    /// The wall clock's time. It may step, and it differs between environments.
     fn wall(&self) -> Timestamp;
 
-    /// The monotonic clock.
+    /// The monotonic clock's time. It never steps.
     fn monotonic(&self) -> Monotonic;
 
-    /// Both clocks at one instant, to within half a millisecond. They are read anew where the process was
-    /// paused in between, as it is every 20 ms on a small share of a processor: the pause would shift all
-    /// slots of a window. After ten pauses in a row the shortest counts.
+    /// Reads both clocks at one instant, to within half a millisecond.
+    ///
+    /// On a small share of a processor Lambda pauses the process in every period of about 20 ms. A pause
+    /// between the two reads would shift all slots of a window by its length. So the wall clock is read
+    /// between two reads of the monotonic clock. If those differ by more than 1 ms, all are read again, at
+    /// most 10 times; the reading with the shortest pause is used.
+    ///
+    /// For example, the monotonic clock says 5.0000 s before and 5.0004 s after the wall clock is read: the
+    /// wall clock's time then belongs to 5.0002 s, with an error of at most 0.2 ms.
     fn now(&self) -> (Timestamp, Monotonic) {
         const SHORT: Duration = Duration::from_millis(1);
         const TRIES: usize = 10;
@@ -73,6 +79,6 @@ pub trait Clock {
         (best.1, best.2)
     }
 
-    /// Sleeps until `at`; returns at once where that has passed. Never early.
+    /// Sleeps until `at`, or returns at once if `at` has passed. Never returns early.
     fn sleep_until(&self, at: Monotonic) -> impl Future<Output = ()>;
 }

@@ -4,85 +4,87 @@ use tidegate_core::deferral::{ObjectName, Progress};
 
 use super::PortError;
 
-/// What an object stood as when it was read; it changes with every write.
+/// The version of a stored object, such as S3's ETag; it changes with every write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(String);
 
 impl Version {
-    /// The version that the store calls so.
+    /// The version whose text in the store is `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// As the store calls it.
+    /// The text that the store uses for this version.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// An object of deferred mail.
+/// One stored object of deferred mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeferredObject {
-    /// Its name.
+    /// The object's name; it tells the campaign and the time.
     pub name: ObjectName,
-    /// Its size, packed.
+    /// The stored (compressed) size in bytes.
     pub bytes: u64,
 }
 
-/// Some of the objects, the oldest first.
+/// One page of the list of objects, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeferredPage {
-    /// The objects.
+    /// The objects of this page, at most 1,000.
     pub objects: Vec<DeferredObject>,
-    /// Names that are no object's: nobody of Tidegate's put them there. They are left alone.
+    /// Names that no object of Tidegate's can have. Other software put them there; they are left alone.
     pub strange: Vec<String>,
-    /// What to ask for the next page with; none where this is the last.
+    /// The cursor for the next page; `None` if this is the last page.
     pub next: Option<String>,
 }
 
-/// Where deferred mail stands outside the queues.
+/// The store of deferred mail, outside the queues.
 pub trait DeferralStore {
-    /// Writes an object, whole or not at all. One of the same name holds the same mails: writing it
-    /// twice is writing it once.
+    /// Writes an object completely or not at all. The name is derived from the mails, so writing the same
+    /// name again has no further effect.
     ///
     /// # Errors
-    /// [`PortError`]; then it may have been written all the same.
+    /// [`PortError`] if the store does not answer; the object may have been written all the same.
     fn put(&self, name: &ObjectName, bytes: Vec<u8>)
     -> impl Future<Output = Result<(), PortError>>;
 
-    /// The objects, the oldest first, at most a thousand at a time: from the beginning, or `after` the
-    /// page that gave this.
+    /// Lists objects, the oldest first, at most 1,000 per page. `after` is [`DeferredPage::next`] of the
+    /// page before, or `None` for the first page.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the store does not answer.
     fn list(&self, after: Option<&str>) -> impl Future<Output = Result<DeferredPage, PortError>>;
 
-    /// An object's bytes.
+    /// Reads an object's bytes.
     ///
     /// # Errors
-    /// [`PortError`]; [`NotFound`](super::FailureKind::NotFound) where there is none (any more).
+    /// [`PortError`] if the store does not answer; its kind is [`NotFound`](super::FailureKind::NotFound) if
+    /// the object does not exist.
     fn get(&self, name: &ObjectName) -> impl Future<Output = Result<Vec<u8>, PortError>>;
 
-    /// Deletes an object; one that is not there is deleted.
+    /// Deletes an object; deleting one that does not exist succeeds.
     ///
     /// # Errors
-    /// [`PortError`]; then it may have been deleted all the same.
+    /// [`PortError`] if the store does not answer; the object may have been deleted all the same.
     fn delete(&self, name: &ObjectName) -> impl Future<Output = Result<(), PortError>>;
 
-    /// How far an object is brought back; none where nobody began.
+    /// Reads an object's replay progress; `None` if no replay of it has begun.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the store does not answer.
     fn progress(
         &self,
         name: &ObjectName,
     ) -> impl Future<Output = Result<Option<(Progress, Version)>, PortError>>;
 
-    /// Writes how far an object is brought back, where `stands` still does (none: nothing). Gives what
-    /// stands then; none where another came first. A write of one's own, answered late, is success.
+    /// Writes an object's replay progress if the stored version is still `stands` (`None`: none is stored).
+    /// Returns the new version, or `None` if another run has written first. A write that took effect but was
+    /// answered late counts as a success.
     ///
     /// # Errors
-    /// [`PortError`]; then it may have been written all the same.
+    /// [`PortError`] if the store does not answer; the progress may have been written all the same.
     fn set_progress(
         &self,
         name: &ObjectName,
@@ -90,9 +92,9 @@ pub trait DeferralStore {
         stands: Option<&Version>,
     ) -> impl Future<Output = Result<Option<Version>, PortError>>;
 
-    /// Forgets how far an object was brought back, once it is deleted.
+    /// Deletes the progress of an object that has been deleted.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the store does not answer.
     fn forget_progress(&self, name: &ObjectName) -> impl Future<Output = Result<(), PortError>>;
 }

@@ -3,19 +3,21 @@ use std::future::Future;
 
 use super::{PortError, QueueUrl};
 
-/// Which queues there are, and how they are tagged.
+/// Finds queues and their tags.
 pub trait Directory {
-    /// The queues whose names begin with `prefix`, each once, in any order. SQS may still name one that
-    /// was deleted within the last minute, and not yet one that was made within the last second.
+    /// Lists the queues whose names begin with `prefix`, each once, in any order. SQS's list is eventually
+    /// consistent: a queue may appear up to a minute after it was deleted, and be missing for a second after
+    /// it was created.
     ///
     /// # Errors
-    /// [`PortError`]; never a part of the list.
+    /// [`PortError`] if SQS does not answer; a partial list is never returned.
     fn queues(&self, prefix: &str) -> impl Future<Output = Result<Vec<QueueUrl>, PortError>>;
 
-    /// The tags of `queue`.
+    /// Reads the tags of `queue`, as name and value.
     ///
     /// # Errors
-    /// [`PortError`]; [`NotFound`](super::FailureKind::NotFound) where the queue is not there.
+    /// [`PortError`] if SQS does not answer; its kind is [`NotFound`](super::FailureKind::NotFound) if the
+    /// queue does not exist.
     fn tags(
         &self,
         queue: &QueueUrl,

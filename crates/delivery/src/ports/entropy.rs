@@ -1,8 +1,8 @@
-/// Randomness: for tokens and for jitter.
+/// A source of randomness for tokens and jitter.
 pub trait Entropy {
-    /// A text nobody else draws: 128 bits or more.
+    /// A random text of at least 128 bits, so that no two calls return the same one.
     fn token(&self) -> String;
 
-    /// A number from 0.0 to 1.0, evenly.
+    /// A random number, evenly distributed from 0.0 to 1.0.
     fn unit(&self) -> f64;
 }

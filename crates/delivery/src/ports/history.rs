@@ -4,20 +4,20 @@ use tidegate_core::control::ChangeRecord;
 
 use super::PortError;
 
-/// How many changes are kept, the newest.
+/// The number of changes that are kept; older ones are deleted.
 pub const CHANGES_KEPT: usize = 200;
 
-/// Who changed what, and why.
+/// The record of operators' and policies' changes: who changed what, when and why.
 pub trait History {
-    /// Keeps a change; beyond [`CHANGES_KEPT`] the oldest go.
+    /// Adds a change. Beyond [`CHANGES_KEPT`] the oldest are deleted.
     ///
     /// # Errors
-    /// [`PortError`]; then it may be kept all the same, or kept twice.
+    /// [`PortError`] if the ledger does not answer; the change may have been added all the same, even twice.
     fn add(&self, change: &ChangeRecord) -> impl Future<Output = Result<(), PortError>>;
 
-    /// The changes that are kept, the newest first.
+    /// Reads the changes that are kept, the newest first.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the ledger does not answer.
     fn changes(&self) -> impl Future<Output = Result<Vec<ChangeRecord>, PortError>>;
 }

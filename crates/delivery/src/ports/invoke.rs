@@ -4,11 +4,12 @@ use tidegate_core::tick::Tick;
 
 use super::PortError;
 
-/// Hands a tick to a poller.
+/// Invokes the poller.
 pub trait Invoke {
-    /// Invokes the poller asynchronously (an Event invoke: accepted, not awaited), without retries.
+    /// Invokes the poller asynchronously (`InvocationType: Event`): Lambda accepts the tick and answers
+    /// before the poller runs. There are no retries.
     ///
     /// # Errors
-    /// [`PortError`] when the tick was not accepted; that costs this tick only.
+    /// [`PortError`] if Lambda did not accept the tick; only this tick's window is lost.
     fn tick(&self, tick: &Tick) -> impl Future<Output = Result<(), PortError>>;
 }

@@ -11,155 +11,159 @@ use tidegate_core::rate::{Rate, RateMargin};
 
 use super::PortError;
 
-/// A poller's wish to serve a window.
+/// A poller's request to serve a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {
-    /// The window.
+    /// The window to claim.
     pub window: Window,
-    /// The quota it would serve it at, before the rate factor.
+    /// The quota at which the poller would serve it, in recipients per second, before the rate factor.
     pub rate: Rate,
-    /// Its rate margin.
+    /// The rate margin with which the poller spaces its slots.
     pub rate_margin: RateMargin,
-    /// Which limits of recipient domains it goes by (`DomainLimits::digest`); 0 for none.
+    /// The digest of the domain limits in force (`DomainLimits::digest`); 0 if there are none.
     pub limits: u64,
-    /// Random, of this claim alone: a failed condition that shows it is our own write, answered late.
+    /// A random text of this claim alone. If the condition fails and the ledger shows this token, an earlier
+    /// attempt of this same claim was written.
     pub token: String,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 #[expect(clippy::large_enum_variant, reason = "one a window, read where it is made")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
-    /// The window is this poller's.
+    /// The poller owns the window; holds the rest of the ledger's state.
     Claimed(Standing),
-    /// This window, or a newer one, was claimed before.
+    /// This window or a newer one was claimed before.
     Taken {
-        /// The newest claim's window.
+        /// The window of the newest claim.
         newest: Window,
-        /// Whether this very window is owed to a large mail: the newest claim opened before it and
-        /// advanced over it.
+        /// Whether this window belongs to a mail that needs more slots than a window has: the newest claim
+        /// opened before it and was advanced over it.
         owed: bool,
     },
 }
 
-/// The claim before this one.
+/// The claim before the current one. The poller compares its rate and limits with its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreviousClaim {
-    /// Its window (the last of them, where it advanced).
+    /// The window of that claim; the last one if it was advanced.
     pub window: Window,
-    /// Its quota.
+    /// The quota of that claim, in recipients per second.
     pub rate: Rate,
-    /// Its rate margin.
+    /// The rate margin of that claim.
     pub rate_margin: RateMargin,
-    /// Which limits of recipient domains it went by; 0 for none.
+    /// The digest of the domain limits that applied to that claim; 0 if there were none.
     pub limits: u64,
-    /// The rate factor it was served with.
+    /// The rate factor with which that window was served.
     pub factor: RateFactor,
 }
 
 impl PreviousClaim {
-    /// The rate it was served at.
+    /// The rate at which that window was served: quota times rate factor, in recipients per second.
     pub fn rate_in_force(&self) -> Rate {
         self.factor.of(self.rate)
     }
 }
 
-/// What the ledger says beside the claim.
+/// The state of the ledger apart from the claim itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
-    /// The claim before, in [`Ledger::read`] the newest; `None` before the first ever.
+    /// The claim before this one, or in [`Ledger::read`] the newest claim; `None` if no window was ever
+    /// claimed.
     pub previous: Option<PreviousClaim>,
-    /// The rate factor in force.
+    /// The rate factor in force, at most 1.
     pub factor: RateFactor,
-    /// The control record.
+    /// The control record: holds, weights, caps, breaker, limits.
     pub control: Control,
-    /// The control record's version: 0 before the first.
+    /// The number of writes of the control record; 0 before the first.
     pub control_version: u64,
-    /// The sums of all reports, by counter.
+    /// The sums of all reports, by counter name.
     pub counters: BTreeMap<String, i64>,
-    /// Queues found empty: campaigns by name, the merge queue as [`MERGE_QUEUE`].
+    /// Queues found empty, by campaign name; the merge queue as [`MERGE_QUEUE`].
     pub idle: BTreeMap<String, Idle>,
-    /// When mail was found, and when none anywhere.
+    /// The newest window in which mail was found, and the newest in which every queue was empty.
     pub looks: QueueChecks,
-    /// How many parts hold what is kept by campaign; 0 before the first report.
+    /// The number of parts that hold the sums per campaign; 0 before the first report.
     pub parts: u32,
-    /// Campaigns that have left the list, and when that was noted.
+    /// Campaigns that have left the list, and the window in which this was noted.
     pub left: BTreeMap<String, Window>,
 }
 
-/// The merge queue among the queues found empty: no campaign's name has a dot.
+/// The merge queue's name among the empty queues. It cannot collide, because no campaign's name contains a
+/// dot.
 pub const MERGE_QUEUE: &str = ".merge";
 
-/// A queue found empty: when to ask it again.
+/// The state of a queue that was found empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idle {
-    /// The first window that asks again.
+    /// The first window in which the queue is asked again.
     pub until: Window,
-    /// How many windows were left out this time (doubles).
+    /// The windows left out this time; doubles with each empty answer, such as 1, 2, 4.
     pub pause: u64,
 }
 
-/// What a poller adds at its end.
+/// A poller's report, added to the ledger at the end of its window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LedgerReport {
-    /// The window that it is of.
+    /// The window that was served.
     pub window: Window,
-    /// Added to the sums; names of `[A-Za-z0-9_.:-]`, at most 128 characters.
+    /// Amounts to add to the sums. Counter names match `[A-Za-z0-9_.:-]`, with at most 128 characters.
     pub counters: BTreeMap<String, i64>,
-    /// Each replaces what stands there of this queue: found empty, or (`None`) no longer.
+    /// New states of queues by name: found empty, or (`None`) no longer empty. Other queues keep theirs.
     pub idle: BTreeMap<String, Option<Idle>>,
-    /// Each replaces what stands there; `None` leaves it.
+    /// The newest window with mail and the newest without; a `None` inside leaves the stored value.
     pub looks: QueueChecks,
-    /// What becomes of campaigns that come and go.
+    /// Changes to what is kept of campaigns that were removed or added.
     pub upkeep: Upkeep,
 }
 
-/// What the pollers share: claim, control record, reports.
+/// The ledger: the state that pollers share.
 pub trait Ledger {
-    /// Claims a window, by one conditional write: only a newer window than the newest claimed, or
-    /// the newest again with the same token.
+    /// Claims a window by one conditional write. The write succeeds only if the window is newer than the
+    /// newest claimed one, or is that one with the same token.
     ///
     /// # Errors
-    /// [`PortError`] within 300 ms when the ledger is out of reach: then nothing may be sent.
+    /// [`PortError`] within 300 ms if the ledger does not answer; then nothing may be sent.
     fn claim(&self, request: &ClaimRequest) -> impl Future<Output = Result<Claim, PortError>>;
 
-    /// Advances the claim made with `token` to `through`, if it is still the newest: true. The
-    /// windows between are owed to a mail of more recipients than a window has slots.
+    /// Extends the claim made with `token` up to window `through`; false if it is no longer the newest
+    /// claim. The windows between then belong to a mail with more recipients than a window has slots.
     ///
     /// # Errors
-    /// [`PortError`] within 300 ms.
+    /// [`PortError`] within 300 ms if the ledger does not answer.
     fn advance(
         &self,
         token: &str,
         through: Window,
     ) -> impl Future<Output = Result<bool, PortError>>;
 
-    /// What stands in the ledger, without a claim.
+    /// Reads the ledger's state without a claim.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the ledger does not answer.
     fn read(&self) -> impl Future<Output = Result<Standing, PortError>>;
 
-    /// Adds a report.
+    /// Adds a report to the sums.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the ledger does not answer; a part of the report may have been added.
     fn report(&self, report: &LedgerReport) -> impl Future<Output = Result<(), PortError>>;
 
-    /// Replaces the rate factor `from` by `to`: false where another stands there.
+    /// Replaces the rate factor `from` by `to`; false if the stored factor is not `from`.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the ledger does not answer.
     fn set_factor(
         &self,
         from: RateFactor,
         to: RateFactor,
     ) -> impl Future<Output = Result<bool, PortError>>;
 
-    /// Replaces the control record of `version` (0: none yet): false where another version stands.
+    /// Replaces the control record of version `version` (0: none yet) by `control`; false if another version
+    /// is stored.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the ledger does not answer; the record may have been replaced all the same.
     fn set_control(
         &self,
         version: u64,

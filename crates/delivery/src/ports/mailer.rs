@@ -6,50 +6,51 @@ use tidegate_core::outcome::Failure;
 
 use super::{DomainTake, Monotonic};
 
-/// A mail on its way to SES.
+/// A mail to send, with the data that the send needs beside the content.
 #[derive(Clone, Copy, Debug)]
 pub struct Mail<'a> {
-    /// The mail.
+    /// The content and the recipients.
     pub email: &'a Email,
     /// The value of the SES tag `tidegate_campaign`, not yet made legal for SES.
     pub campaign: &'a str,
     /// The value of the SES tag `tidegate_id`, not yet made legal for SES.
     pub id: &'a str,
-    /// The rate in force, and its rate margin.
+    /// The rate in force in recipients per second, and the rate margin.
     pub pace: Pace,
-    /// Its recipients in domains with a limit below the account's.
+    /// The mail's recipients in limited domains; each domain's bucket is asked for them.
     pub domains: &'a [DomainTake],
 }
 
-/// Sends that a mailer did not make for want of leave to.
+/// Counts of sends that the shared bucket affected, since the mailer was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Takes {
-    /// The shared bucket refused them.
+    /// Sends that the shared bucket refused; they were not made.
     pub refused: u64,
-    /// The shared bucket did not answer, or had not a moment before.
+    /// Sends while the shared bucket did not answer. They were made or not, as `TIDEGATE_SHARED_BUCKET_LOST`
+    /// says.
     pub lost: u64,
 }
 
-/// Sends mail.
+/// Sends mail through SES.
 pub trait Mailer {
-    /// Sends one mail, once (no hidden retries), and gives SES's message id.
+    /// Sends one mail once, without hidden retries, and returns SES's message id.
     ///
-    /// As the request is handed to the wire the monotonic clock is read once more: after `latest`
-    /// the request is not written.
+    /// The monotonic clock is read again right before the request is written to the connection. If that is
+    /// after `latest`, the request is not written, because its slot has passed.
     ///
     /// # Errors
-    /// [`Failure`], to be classified: what SES said, or how far the request got.
+    /// [`Failure`], to be classified by the caller: SES's answer, or how far the request got.
     fn send(
         &self,
         mail: Mail<'_>,
         latest: Monotonic,
     ) -> impl Future<Output = Result<String, Failure>>;
 
-    /// Opens up to `connections` connections without sending anything, so that the first sends of a
-    /// window do not wait for TLS handshakes. Failures show at the send.
+    /// Opens up to `connections` connections without sending, so that the first sends of a window do not
+    /// wait for TLS handshakes. Errors are not returned; the sends report them.
     fn warm(&self, connections: usize) -> impl Future<Output = ()>;
 
-    /// What the shared bucket did not grant since this mailer was made; nothing where there is none.
+    /// The sends that a shared bucket affected since this mailer was made; all zeros without one.
     fn takes(&self) -> Takes {
         Takes::default()
     }

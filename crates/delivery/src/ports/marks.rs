@@ -7,52 +7,53 @@ use tidegate_core::identity::Identity;
 
 use super::PortError;
 
-/// A poller's wish to send a mail.
+/// A poller's request to mark a mail before it sends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkRequest {
-    /// The mail.
+    /// The identity of the mail.
     pub identity: Identity,
-    /// Random, of this mark alone: a failed condition that shows it is our own write, answered late.
+    /// A random text of this mark alone. If the condition fails and the ledger shows this token, an earlier
+    /// attempt of this same request was written.
     pub token: String,
-    /// The mail's pass.
+    /// The pass of the message that is about to be sent.
     pub pass: u32,
-    /// Now: the mark's age counts from here, and an older mark that has expired is no mark.
+    /// The wall clock's time. The mark's age counts from here; a mark that has expired by now is ignored.
     pub now: Timestamp,
-    /// How long the mark is kept.
+    /// The time until the mark expires.
     pub kept: Duration,
-    /// The token of the mark that this one takes the place of.
+    /// The token of an older mark that this one may replace.
     pub replaces: Option<String>,
 }
 
-/// What became of the wish.
+/// The result of a [`MarkRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MarkResult {
-    /// It is marked *sending*, by this request.
+    /// This request has marked the mail *sending*.
     Ours,
-    /// It was marked before.
+    /// Another mark exists; the mail must not simply be sent.
     Found(Mark),
 }
 
-/// deduplication's marks, one a mail.
+/// Deduplication's marks, at most one per mail.
 pub trait Marks {
-    /// Marks a mail *sending*, by one conditional write: where none stands, or one that has expired,
-    /// or the one that it replaces.
+    /// Marks a mail *sending* by one conditional write. It succeeds if no mark exists, or the existing one
+    /// has expired or is the one to replace.
     ///
     /// # Errors
-    /// [`PortError`]: then the mail must not be sent.
+    /// [`PortError`] if the ledger does not answer; then the mail must not be sent.
     fn mark(&self, request: &MarkRequest) -> impl Future<Output = Result<MarkResult, PortError>>;
 
-    /// The mail was sent: so whoever marked it, whatever else befell. False where no mark stands.
+    /// Marks a mail *sent*, regardless of which poller had marked it. False if no mark exists.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the ledger does not answer.
     fn set_sent(&self, identity: &Identity) -> impl Future<Output = Result<bool, PortError>>;
 
-    /// The mail goes to the dead-letter queue with this pass, and nobody knows whether it was sent.
-    /// False where the mark is not this token's.
+    /// Marks a mail *parked*: it goes to the dead-letter queue with this pass, and it is unknown whether it
+    /// was sent. False if the mark does not have this token.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the ledger does not answer.
     fn set_parked(
         &self,
         identity: &Identity,
@@ -60,22 +61,22 @@ pub trait Marks {
         pass: u32,
     ) -> impl Future<Output = Result<bool, PortError>>;
 
-    /// Takes away a *sending* mark of this token: the mail was not sent. False where another stands.
+    /// Deletes the *sending* mark with this token, because the mail was not sent. False if the mark is
+    /// another one.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if the ledger does not answer.
     fn unmark(
         &self,
         identity: &Identity,
         token: &str,
     ) -> impl Future<Output = Result<bool, PortError>>;
 
-    /// What stands of 1 to 100 mails, in their order, read and not changed. For whoever asks what
-    /// became of a mail: a mark that has expired is shown until it is taken away, since what it says
-    /// was so (to [`Marks::mark`] it is none).
+    /// Reads the marks of 1 to 100 mails, in the order of `identities`. An expired mark that is not yet
+    /// deleted is returned, because it still tells what became of the mail; [`Marks::mark`] ignores it.
     ///
     /// # Errors
-    /// [`PortError`]; never a part of the answers.
+    /// [`PortError`] if the ledger does not answer; a partial answer is never returned.
     fn find(
         &self,
         identities: &[Identity],

@@ -1,4 +1,4 @@
-//! What the use cases need from the outside, one capability a trait.
+//! The ports: the capabilities that the use cases need from the outside world, one trait each.
 
 mod account;
 mod body;
@@ -40,42 +40,42 @@ use std::error::Error as StdError;
 
 use thiserror::Error;
 
-/// Why a call to a service failed.
+/// A failed call to a service: which operation on which resource, and how it failed.
 #[derive(Debug, Error)]
 #[error("{operation} on {resource} failed: {kind}")]
 pub struct PortError {
-    /// The service's operation, such as `ReceiveMessage`.
+    /// The resource that was called: a queue's URL, or the name of a table or function.
     pub operation: &'static str,
     /// What it was called on: a queue's URL, a table's or function's name.
     pub resource: String,
-    /// What kind of failure it was.
+    /// The kind of failure, by which callers decide.
     pub kind: FailureKind,
-    /// The service's or the connection's own error.
+    /// The error of the service or of the connection; `None` if there is none beside `kind`.
     pub source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// What a caller can tell about a failed call.
+/// The kinds of failure that callers distinguish.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FailureKind {
     /// The queue, table, function or object does not exist.
     #[error("it does not exist")]
     NotFound,
-    /// No permission, or wrong credentials; the service's code.
+    /// No permission, or wrong credentials; holds the service's error code.
     #[error("access denied ({0})")]
     Denied(String),
-    /// No answer in time.
+    /// The time limit passed without an answer. The call may have taken effect.
     #[error("no answer in time")]
     TimedOut,
-    /// The service could not be reached.
+    /// No connection to the service: DNS, TCP or TLS failed.
     #[error("it cannot be reached")]
     Unreachable,
-    /// Any other refusal; the service's code.
+    /// Any other refusal; holds the service's error code.
     #[error("refused ({0})")]
     Refused(String),
 }
 
 impl FailureKind {
-    /// Whether the same call may succeed a moment later.
+    /// Whether the same call may succeed a moment later. False for [`Self::NotFound`] and [`Self::Denied`].
     pub const fn may_pass(&self) -> bool {
         !matches!(self, Self::NotFound | Self::Denied(_))
     }

@@ -10,32 +10,32 @@ use tidegate_core::tagged::queue_name;
 
 use super::{Body, PortError};
 
-/// The visibility timeout of every queue of Tidegate's.
+/// The visibility timeout of every queue that Tidegate uses.
 pub const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(30);
-// Nobody else receives what a poller received before the poller has ended.
+// A poller ends before the messages that it received become visible to another one.
 const _: () = assert!(POLLER_TIMEOUT.as_millis() < VISIBILITY_TIMEOUT.as_millis());
 
-/// A queue's URL; cheap to clone.
+/// The URL of a queue; cloning shares the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueUrl(Arc<str>);
 
 impl QueueUrl {
-    /// The queue at `url`.
+    /// Wraps `url`, which is not checked.
     pub fn new(url: impl Into<Arc<str>>) -> Self {
         Self(url.into())
     }
 
-    /// The URL as text.
+    /// The complete URL, such as `https://sqs.eu-west-1.amazonaws.com/123456789012/big`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The queue's name: what its URL ends in.
+    /// The queue's name: the last part of its URL.
     pub fn name(&self) -> &str {
         queue_name(&self.0)
     }
 
-    /// Whether it is a FIFO queue: SQS demands the ending `.fifo` of those, and of no other.
+    /// Whether the queue is FIFO: SQS requires the ending `.fifo` for those names and forbids it for others.
     pub fn is_fifo(&self) -> bool {
         self.0.ends_with(".fifo")
     }
@@ -47,38 +47,38 @@ impl fmt::Display for QueueUrl {
     }
 }
 
-/// A message as received.
+/// One received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// SQS's id of it, new with every send.
+    /// SQS's id of the message; each send creates a new one.
     pub message_id: String,
-    /// What deletes it or changes its visibility; good until the visibility timeout.
+    /// SQS's handle for deletes and changes of visibility; valid until the visibility timeout.
     pub receipt: String,
-    /// The body, untouched.
+    /// The body as received.
     pub body: Body,
-    /// Its string message attributes.
+    /// The message's attributes of type `String`, by name.
     pub attributes: BTreeMap<String, String>,
-    /// When it was put on this queue (`SentTimestamp`), milliseconds since the epoch.
+    /// `SentTimestamp`: when it was sent to this queue, in milliseconds since the epoch.
     pub sent_at_millis: u64,
-    /// How often it was received (`ApproximateReceiveCount`), this time included.
+    /// `ApproximateReceiveCount`: the number of receives, this one included.
     pub receive_count: u32,
 }
 
-/// A message to put on a queue.
+/// A message to send to a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// The body.
+    /// The body, at most 1 MiB together with the attributes.
     pub body: Body,
-    /// String message attributes; no name or value empty, at most 10.
+    /// Attributes of type `String`; at most 10, no empty name or value.
     pub attributes: Vec<(&'static str, String)>,
     /// `DelaySeconds`: whole seconds, 0 to 900; must be 0 on a FIFO queue.
     pub delay: Duration,
-    /// Group and deduplication id, on a FIFO queue only.
+    /// Group and deduplication id; required on a FIFO queue, absent on others.
     pub fifo: Option<Fifo>,
 }
 
 impl Outgoing {
-    /// Its size as SQS counts it: body, attribute names, their type `String`, and values.
+    /// The size as SQS counts it: body, attribute names, the type name `String` (6 bytes) and values.
     pub fn bytes(&self) -> usize {
         let attributes = self.attributes.iter();
         self.body.len()
@@ -88,53 +88,55 @@ impl Outgoing {
     }
 }
 
-/// What a FIFO queue needs of a message.
+/// The ids that a message needs on a FIFO queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fifo {
-    /// `MessageGroupId`.
+    /// `MessageGroupId`: SQS delivers the messages of one group in order. Tidegate gives each message its
+    /// own group.
     pub group: String,
-    /// `MessageDeduplicationId`.
+    /// `MessageDeduplicationId`: SQS drops a second message with this id within five minutes.
     pub deduplication: String,
 }
 
-/// One entry of a batch: done, or why not.
+/// The answer to one entry of a batch: success, or SQS's error.
 pub type Entry = Result<(), EntryError>;
 
-/// Why SQS refused one entry of a batch.
+/// SQS's error for one entry of a batch.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{code}: {message}")]
 pub struct EntryError {
-    /// SQS's code, such as `ReceiptHandleIsInvalid`.
+    /// SQS's error code, such as `ReceiptHandleIsInvalid`.
     pub code: String,
-    /// SQS's explanation.
+    /// SQS's explanation, for logs.
     pub message: String,
 }
 
 impl EntryError {
-    /// Whether the same entry may succeed a moment later: not where SQS does not know the receipt, or
-    /// knows that it expired.
+    /// Whether the same entry may succeed a moment later. False if SQS does not know the receipt or says
+    /// that it expired.
     pub fn may_pass(&self) -> bool {
         !["ReceiptHandleIsInvalid", "InvalidParameterValue"].contains(&self.code.as_str())
     }
 }
 
-/// How many messages a queue holds, approximately (it lags by up to a minute).
+/// Approximate numbers of messages in a queue; SQS's counts may be a minute old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueDepth {
-    /// Ready to be received.
+    /// Messages that can be received now.
     pub visible: u64,
-    /// Received, and neither deleted nor visible again.
+    /// Messages received and neither deleted nor visible again.
     pub in_flight: u64,
-    /// Sent with a delay that has not passed.
+    /// Messages sent with a delay that has not passed.
     pub delayed: u64,
 }
 
-/// The queues. Batches hold 1 to 10 entries; answers stand in the order of the entries.
+/// Access to SQS. A batch has 1 to 10 entries; answers are in the order of the entries.
 pub trait Queues {
-    /// Receives up to `max` (1 to 10) messages; waits up to `wait` (whole seconds) for the first.
+    /// Receives up to `max` (1 to 10) messages and waits up to `wait` (whole seconds) for the first one. A
+    /// `wait` of zero is a short poll.
     ///
     /// # Errors
-    /// [`PortError`]; then messages may have become invisible until their timeout.
+    /// [`PortError`] if SQS does not answer; messages may then be invisible until their visibility timeout.
     fn receive(
         &self,
         queue: &QueueUrl,
@@ -142,30 +144,30 @@ pub trait Queues {
         wait: Duration,
     ) -> impl Future<Output = Result<Vec<Received>, PortError>>;
 
-    /// Sends 1 to 10 messages of at most 1 MiB together.
+    /// Sends 1 to 10 messages of together at most 1 MiB.
     ///
     /// # Errors
-    /// [`PortError`] for the whole batch, which may have been sent all the same.
+    /// [`PortError`] for the whole batch; messages may have been sent all the same.
     fn send(
         &self,
         queue: &QueueUrl,
         messages: &[Outgoing],
     ) -> impl Future<Output = Result<Vec<Entry>, PortError>>;
 
-    /// Deletes 1 to 10 messages by their receipts.
+    /// Deletes 1 to 10 messages by receipt.
     ///
     /// # Errors
-    /// [`PortError`] for the whole batch, which may have been deleted all the same.
+    /// [`PortError`] for the whole batch; messages may have been deleted all the same.
     fn delete(
         &self,
         queue: &QueueUrl,
         receipts: &[String],
     ) -> impl Future<Output = Result<Vec<Entry>, PortError>>;
 
-    /// Makes 1 to 10 received messages visible again after `after` (whole seconds).
+    /// Makes 1 to 10 received messages visible again after `after` (whole seconds; zero for at once).
     ///
     /// # Errors
-    /// [`PortError`] for the whole batch.
+    /// [`PortError`] for the whole batch; some may have been changed all the same.
     fn set_visibility(
         &self,
         queue: &QueueUrl,
@@ -173,12 +175,13 @@ pub trait Queues {
         after: Duration,
     ) -> impl Future<Output = Result<Vec<Entry>, PortError>>;
 
-    /// How deep `queue` is.
+    /// Reads the approximate numbers of messages in `queue`.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError`] if SQS does not answer.
     fn depth(&self, queue: &QueueUrl) -> impl Future<Output = Result<QueueDepth, PortError>>;
 
-    /// How many calls were made so far, a retry by the client counted as one more where it is known.
+    /// The number of calls made so far. A retry by the client counts as another call where it can be
+    /// observed.
     fn calls(&self) -> u64;
 }
