@@ -1,4 +1,14 @@
-//! The windows in which every queue is thought to be empty, and what is told of them.
+//! How windows are served while all queues are empty, and what they report about it.
+//!
+//! A queue that was found empty is left alone for 1, 2, 4, … windows. Once every queue is left alone, most
+//! windows ask nothing but the express queue, and some look into all queues. Example: the pauses of all
+//! queues end in windows 100, 102 and 104, and a poller claims every window. Window 99 asks no queue.
+//! Window 100 looks into all of them. Window 101 does not: the poller of 100 may be at it still. Window 102
+//! looks again, unless the report of window 100 has put off all queues meanwhile. A window whose
+//! predecessor was not claimed always looks.
+//!
+//! The first mail that such a window finds is told to the ledger at once, so that the next window serves
+//! normally.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,14 +25,14 @@ use super::plan::Plan;
 use super::queue_supply::PollVerdict;
 use crate::ports::{Idle, LedgerReport, MERGE_QUEUE, PreviousClaim};
 
-/// How a window is served where every queue is thought to be empty.
+/// How a window is served, given what the ledger knows about empty queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdleMode {
-    /// One may hold mail.
+    /// At least one queue may hold mail: queues are asked as planned.
     No,
-    /// All are looked into.
+    /// All queues are thought to be empty, and this window looks into each.
     Look,
-    /// None but the express queue is.
+    /// All queues are thought to be empty, and only the express queue is asked.
     Leave,
 }
 
@@ -34,7 +44,7 @@ impl IdleMode {
         }
         let campaigns = plan.campaigns.iter().filter(|campaign| !campaign.held);
         let campaigns = campaigns.map(|campaign| campaign.idle);
-        // A queue that no group has any more counts until it is found empty.
+        // A queue whose group was removed from the configuration counts until it is found empty.
         let domains = plan.domains.queues.iter();
         let domains = domains.filter(|queue| !queue.former || queue.idle.is_none());
         let campaigns = campaigns.chain(domains.map(PlannedQueue::idle));
@@ -46,19 +56,20 @@ impl IdleMode {
     }
 }
 
-/// What the queues answered in one window, by campaign or [`MERGE_QUEUE`] or [`EXPRESS`].
+/// Answers of the queues in one window, by campaign's name, [`MERGE_QUEUE`], [`EXPRESS`] or `idle_key`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct QueueAnswers {
-    /// Whether they had mail at the last time.
+    /// Whether the queue's last telling answer had mail.
     had_mail: BTreeMap<String, bool>,
-    /// Asked by a long poll, and empty: a short one sees a sample of a queue's servers.
+    /// Queues that an empty long poll proved empty; an empty short poll, which asks a sample of SQS's
+    /// servers, is no proof.
     empty: BTreeSet<String>,
-    /// Whether any had mail at any time.
+    /// Whether any queue had mail at any time in the window.
     found: bool,
 }
 
 impl QueueAnswers {
-    /// Notes what an answer said, and whether it came of a long poll. An answer that leaves open
+    /// Notes the conclusion from one answer, and whether that was a long poll. An answer that leaves open
     /// whether there is mail changes nothing.
     pub(super) fn note(&mut self, queue: &str, verdict: PollVerdict, long: bool) {
         let had_mail = match verdict {
@@ -80,8 +91,9 @@ impl QueueAnswers {
         self
     }
 
-    /// Puts into the report what follows for the windows to come. Of a window at rest that found
-    /// nothing, and changes nothing, nothing is told.
+    /// Adds to the report which queues to leave alone and which to ask again; `most` is the longest pause
+    /// in windows. A window that did not serve normally, found nothing and has no news reports nothing at
+    /// all.
     pub(super) fn tell(
         &self,
         plan: &Plan,
@@ -100,14 +112,15 @@ impl QueueAnswers {
         }
     }
 
-    /// What the merge queue's depth is off by, once nothing is in flight: all of it.
+    /// Correction to the merge queue's reported depth if the queue is proved empty and was so long enough
+    /// that nothing is in flight: all of the depth is wrong then.
     pub(super) fn depth_error(&self, plan: &Plan) -> Option<i64> {
         let known = !self.found && self.empty.contains(MERGE_QUEUE);
         (known && plan.looks.is_still(plan.window)).then_some(-plan.depth)
     }
 
     fn looks(&self, plan: &Plan) -> QueueChecks {
-        // Where nobody knows when mail was found last, it was now.
+        // If the ledger does not know when mail was last found, this window counts.
         let found = self.found || plan.looks.found.is_none();
         let asked = plan.campaigns.iter().filter(|c| !c.held).map(|c| c.name.as_str());
         let asked = asked.chain(plan.merge.as_ref().map(|_| MERGE_QUEUE));
@@ -122,7 +135,11 @@ impl QueueAnswers {
         QueueChecks { found: found.then_some(plan.window), empty: empty.then_some(plan.window) }
     }
 
-    /// The queues that this window found empty, or (`None`) no longer: those for which that is news.
+    /// Queues newly found empty, with their next pause, and queues that have mail again (`None`). `most` is
+    /// the longest pause in windows.
+    ///
+    /// Example: a campaign that was left alone for 2 windows is asked in window 100 and is empty: it is
+    /// left alone for 4, until window 104.
     fn idle(
         &self,
         plan: &Plan,
@@ -138,7 +155,9 @@ impl QueueAnswers {
         };
         for campaign in &plan.campaigns {
             let name = campaign.name.as_str();
-            // At rest a look that says little is made again; else another campaign has the slots.
+            // While all queues are thought to be empty, only an empty long poll doubles the pause; an empty
+            // short poll is repeated by the next look. Otherwise any conclusion will do: other campaigns
+            // used the slots, so an error costs nothing.
             let counts = plan.rest == IdleMode::No || self.empty.contains(name);
             if self.had_mail.get(name) == Some(&false) && counts {
                 found_empty(name, most);
@@ -154,7 +173,7 @@ impl QueueAnswers {
             }
         }
         let fed: BTreeSet<String> = domains.fed.keys().map(|place| idle_key(*place)).collect();
-        // What is found anywhere may come to stand in the merge queue.
+        // Mail of any queue may be fed into the merge queue.
         let has_mail = |queue: &str| match queue {
             MERGE_QUEUE => self.found,
             queue => self.had_mail.get(queue) == Some(&true) || fed.contains(queue),
@@ -165,7 +184,7 @@ impl QueueAnswers {
     }
 }
 
-/// The queues found empty before this window.
+/// Queues that were known as empty when the window was claimed.
 fn known(plan: &Plan) -> BTreeMap<String, Idle> {
     let campaigns = plan.campaigns.iter().map(|c| (c.name.clone(), c.idle));
     let domains = plan.domains.queues.iter().map(|queue| (idle_key(queue.place), queue.idle));
@@ -173,19 +192,19 @@ fn known(plan: &Plan) -> BTreeMap<String, Idle> {
     all.filter_map(|(queue, idle)| Some((queue, idle?))).collect()
 }
 
-/// Tells the first mail that a window at rest finds, so that the next one does not rest.
+/// Tells the first mail that a window finds while all queues are thought to be empty.
 #[derive(Default)]
 pub(super) struct FirstMail(Cell<Option<Sender<String>>>);
 
 impl FirstMail {
-    /// The queue of the first mail, once there is one.
+    /// Resolves to the name of the queue that gives mail first.
     pub(super) fn first(&self) -> Receiver<String> {
         let (sender, receiver) = channel();
         self.0.set(Some(sender));
         receiver
     }
 
-    /// Mail was found in `queue`.
+    /// Notes mail in `queue`; calls after the first have no effect.
     pub(super) fn note(&self, queue: &str) {
         if let Some(sender) = self.0.take() {
             let _ = sender.send(queue.to_owned());
@@ -193,7 +212,8 @@ impl FirstMail {
     }
 }
 
-/// What is told at once where a window at rest finds mail in `queue`.
+/// The report that is written at once when such a window finds mail in `queue`: this queue, and the merge
+/// queue, count as empty no more, and mail was found in this window.
 pub(super) fn woken(plan: &Plan, queue: &str) -> LedgerReport {
     let known = known(plan);
     let idle = [queue, MERGE_QUEUE].into_iter().filter(|queue| known.contains_key(*queue));

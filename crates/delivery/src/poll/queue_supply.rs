@@ -1,5 +1,16 @@
-//! How many receives of one queue may run at once: few while it may be empty, as many as are
-//! wanted while it gives; and when it counts as empty.
+//! How many receives of one queue may run at once, and when it counts as empty.
+//!
+//! An empty short poll does not mean that a queue is empty: SQS asks a sample of its servers, and for
+//! queues below 1,000 messages a short poll often returns few messages or none ("Amazon SQS short and long
+//! polling" in AWS's Developer Guide). So a queue counts as empty after one empty long poll, which asks all
+//! servers, or after 3 empty short polls in a row; after 6 if anything suggests that it has mail. The polls
+//! are 4, 8, 16, … 64 ms apart: 6 polls take 124 ms of the window. An error says nothing about the queue;
+//! after 8 in a row (252 ms of pauses) other campaigns get its part of the window.
+//!
+//! One receive may always run. More run at once only while the queue is known to hold more: the depth says
+//! so, it was not found empty before, or its last answer was as full as was asked. Example: nothing is
+//! known of a queue, so one receive asks for 10 messages. It brings 10, so 30 more are expected: three
+//! receives of 10 may run at once.
 
 use std::time::Duration;
 
@@ -8,40 +19,39 @@ use tidegate_core::breaker::Permit;
 
 use super::plan::{Plan, PlannedCampaign};
 
-/// Receives that feed or drain have under way at most: each takes a connection, of the thousand file
-/// descriptors that an environment has.
+/// The most receives that feed and drain each have under way: a receive takes a connection, and an
+/// environment on Lambda has 1,024 file descriptors.
 pub(super) const MOST_RECEIVES: usize = 100;
-/// Polls in a row without a mail after which a queue counts as empty for the window: short polls ask
-/// some of SQS's servers only, and below a thousand messages often find few or none.
+/// Empty short polls in a row after which a queue counts as empty for this window.
 const EMPTY_POLLS: u32 = 3;
-/// The same where mail should be there: it was counted, came as full as was asked, or came in the
-/// windows before.
+/// The same for a queue that should have mail: it was counted, its last answer was as full as was asked, or
+/// it was not found empty in the windows before.
 const EMPTY_POLLS_OF_MAIL: u32 = 6;
-/// Failed receives in a row after which others take a queue's part of the window.
+/// Failed receives in a row after which other campaigns get a queue's part of the window.
 const FAILED_POLLS: u32 = 8;
-/// The pause before the first repeated poll; it doubles, to 16 times this at most.
+/// Pause before the first repeated poll; it doubles up to 16 times this (64 ms).
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
-/// What an answer says of its queue.
+/// The conclusion from one answer about its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PollVerdict {
-    /// It has mail.
     Mail,
-    /// Nothing is said: it is asked again after a pause.
+    /// The answer leaves it open: the queue is asked again after a pause.
     Again,
-    /// It fails time and again: others take its part of this window. It may well hold mail.
+    /// Its receives fail again and again: others get its part of this window. It may hold mail all the
+    /// same.
     Failing,
-    /// It is empty.
     Empty,
 }
 
 impl PollVerdict {
-    /// Whether the queue gives nothing more in this window.
+    /// Whether the queue is asked no more in this window, unless mail arrives.
     pub(super) const fn is_dry(self) -> bool {
         matches!(self, Self::Failing | Self::Empty)
     }
 
-    /// Tells the intake what `ask` came to: `messages` with `recipients` together, or nothing that counts.
+    /// Passes the conclusion on to the intake: `ask` brought `messages` with `recipients` together. After
+    /// an answer that leaves it open the ask is taken back, so that its recipients are wanted again.
     pub(super) fn tell(self, intake: &mut Intake, ask: &Ask, messages: u64, recipients: u64) {
         match self {
             Self::Mail | Self::Empty => intake.received(ask, messages, recipients),
@@ -56,36 +66,37 @@ impl PollVerdict {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueSupply {
-    /// Messages asked for and not answered.
     outstanding: u64,
-    /// Messages it is known to hold, by what was counted or what it gave.
+    /// Messages that it probably holds: those counted, less those received, plus 30 after each full answer.
     expected: u64,
-    /// It was not found empty: as many receives may run as are wanted.
+    /// It was not found empty in the windows before: no bound on its receives but what is wanted.
     plenty: bool,
-    /// Answers in a row without a message, and failures.
+    /// Empty answers and failures in a row.
     vain: u32,
 }
 
 impl QueueSupply {
-    /// Of a queue thought to hold `expected` messages.
+    /// Supply of a queue that probably holds `expected` messages.
     pub(super) const fn expecting(expected: u64) -> Self {
         Self { outstanding: 0, expected, plenty: false, vain: 0 }
     }
 
-    /// Of a campaign: plenty, unless it was found empty.
+    /// Supply of a campaign's queue: unbounded, unless the queue was found empty before.
     pub(super) fn of(plan: &Plan, campaign: &PlannedCampaign) -> Self {
         let plenty = plan.asks(campaign) && campaign.idle.is_none();
         Self { plenty, ..Self::expecting(0) }
     }
 
-    /// One receive may always run, if it can start within `left`; more while the queue is thought to
-    /// hold more.
+    /// Whether another receive may run now. The first may, if its pause ends within `left`; a further one
+    /// only if the last answer had mail, or none came yet, and the queue is expected to hold more than is
+    /// already asked for.
     pub(super) fn may_ask(&self, left: Duration) -> bool {
         let more = self.vain == 0 && (self.plenty || self.outstanding < self.expected);
         (self.outstanding == 0 || more) && self.pause() <= left
     }
 
-    /// How long the next receive is put off: 4, 8, … 64 ms after answers without a message.
+    /// Pause before the next receive: none after mail, then 4, 8, 16, 32, 64, 64, … ms after 1, 2, 3, …
+    /// answers without a message.
     pub(super) fn pause(&self) -> Duration {
         self.vain.checked_sub(1).map_or(Duration::ZERO, |times| FIRST_PAUSE * (1 << times.min(4)))
     }
@@ -98,16 +109,19 @@ impl QueueSupply {
         self.outstanding = self.outstanding.saturating_add(messages);
     }
 
-    /// A receive beside the shares, of a campaign that was found empty: of a batch, or of one message
-    /// where the circuit breaker wants no more.
+    /// A receive from a campaign that was found empty, to learn whether mail came. It asks for 10 messages,
+    /// or for one if the breaker wants a single mail; its recipients are no part of the shares.
     pub(super) fn probe(&mut self, plan: &Plan, lane: usize) -> Ask {
         let messages = if plan.permit == Permit::Probe { 1 } else { BATCH };
         self.asked(messages);
         Ask { lane, messages, recipients: 0 }
     }
 
-    /// Notes an answer of so many messages, none where the receive failed: one as full as was asked
-    /// promises more.
+    /// Notes an answer of `got` messages to a receive that asked for `asked`; `None` is a failed receive,
+    /// `long` a long poll.
+    ///
+    /// Example: a short poll of a queue of unknown contents is empty: `Again`. Two more are empty: the
+    /// third gives `Empty`. Had the queue been expected to hold 7 messages, only the sixth would.
     pub(super) fn answered(&mut self, asked: u64, got: Option<u64>, long: bool) -> PollVerdict {
         self.outstanding = self.outstanding.saturating_sub(asked);
         let messages = got.unwrap_or(0);
@@ -115,10 +129,14 @@ impl QueueSupply {
         let suggested = self.plenty || self.expected > 0;
         let patience = if suggested { EMPTY_POLLS_OF_MAIL } else { EMPTY_POLLS };
         match got {
+            // Empty answers count too: a queue that alternates between errors and nothing must not be asked
+            // for ever.
             None if self.vain >= FAILED_POLLS => PollVerdict::Failing,
             Some(0) if long || self.vain >= patience => PollVerdict::Empty,
             None | Some(0) => PollVerdict::Again,
             Some(_) => {
+                // A full answer promises more. 30 let three receives run, which raise this again if they
+                // are full.
                 self.expected = self.expected.saturating_sub(messages);
                 if messages >= asked {
                     self.expected = self.expected.saturating_add(3 * BATCH);
@@ -128,7 +146,7 @@ impl QueueSupply {
         }
     }
 
-    /// Notes that so many more came to stand in it.
+    /// Notes that `messages` came to stand in it: it is asked at once, without the rest of the pause.
     pub(super) const fn arrived(&mut self, messages: u64) {
         self.expected = self.expected.saturating_add(messages);
         self.vain = 0;

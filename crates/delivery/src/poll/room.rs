@@ -1,11 +1,19 @@
-//! Room for mail: how many bytes of bodies an environment holds at once.
+//! Room for mail: a budget, in bytes of message bodies, of one Lambda environment.
 //!
-//! A receive waits until there is room for what it may bring: as many of the largest bodies that its
-//! queue gave lately. A queue that never answered is asked by one receive at a time. Mails of one that gave
-//! none yet are taken to be as large as any queue's; where it is waited for, which is where it is probably
-//! empty, it is asked for one mail, since what is set aside is out of use meanwhile. Where an answer brings
-//! more than was thought, it is held all the same and counted: the next receives wait. One message always
-//! fits.
+//! A receive reserves room before it is made, since its answer cannot be refused: as many times the size of
+//! its queue's largest recent body as it asks for messages. It waits while there is no room for even one
+//! message. When the answer is there, the reservation is replaced by the true sizes; each body's bytes
+//! become free when the last clone of the body is dropped.
+//!
+//! Three cases need a rule of their own:
+//!
+//! - A queue that never answered is asked by one receive at a time, since its sizes are unknown.
+//! - Mails of a queue that gave none yet are assumed to be as large as the largest of any queue. A long poll of such a queue asks for one mail only: the queue is probably empty, and room that is reserved for a second is out of use for others.
+//! - Bodies larger than was assumed are held and counted all the same; the receives after them wait. One message always fits if nothing else is held, so that a body larger than the whole room is still received.
+//!
+//! Example, with room for 1,000,000 bytes and nothing known: a receive of 10 reserves a quarter, 250,000
+//! (25,000 a message). It brings one body of 2,000 bytes, so 2,000 are held. The next receive of 10
+//! reserves 20,000.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,12 +26,12 @@ use tidegate_core::allocation::BATCH;
 
 use crate::ports::{QueueUrl, Received};
 
-/// Of the largest body seen in a queue a hundredth is forgotten with each answer: half of it within 70.
+/// With each answer that has mail the largest size known falls by 1/100, unless a body is larger: it is
+/// halved in 69 answers (0.99^69 = 0.5).
 const FORGETTING: u64 = 100;
-/// While nothing at all was seen, a receive of a batch is given this part of the room.
+/// A receive of 10 messages reserves the room divided by this, as long as no queue has given any body.
 const UNKNOWN_PART: u64 = 4;
 
-/// The room of one environment.
 #[derive(Debug)]
 pub(super) struct Room {
     bytes: Arc<Bytes>,
@@ -39,22 +47,20 @@ struct Bytes {
 #[derive(Debug, Default)]
 struct RoomState {
     bytes: u64,
-    /// Receives that wait for room.
+    /// Receives that wait for room, all woken whenever any becomes free.
     waiting: Vec<Waker>,
 }
 
-/// What is known of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct QueueSizes {
-    /// The largest body seen lately, bytes.
+    /// Largest recent body, bytes; none if the queue never gave a message.
     largest: Option<u64>,
-    /// It has answered, be it with nothing.
+    /// True after the first answer without an error, an empty one included.
     answered: bool,
-    /// Receives under way.
     under_way: u64,
 }
 
-/// Bytes that are taken until it is dropped.
+/// A part of the room, free again when this is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     of: Arc<Bytes>,
@@ -67,12 +73,12 @@ impl Drop for Share {
     }
 }
 
-/// A receive that may be made.
+/// A receive for which room is reserved; dropped without [`Reserved::hold`], it frees the room.
 #[derive(Debug)]
 pub(super) struct Reserved<'a> {
     room: &'a Room,
     queue: QueueUrl,
-    /// At least 1.
+    /// How many messages to ask SQS for: at least 1, at most as many as were wanted.
     pub(super) messages: u64,
     share: Share,
 }
@@ -90,8 +96,8 @@ impl Room {
         Self { bytes: Arc::new(Bytes { most, held: Mutex::default() }), queues: RefCell::default() }
     }
 
-    /// Waits until there is room for `messages` of a queue, or for some of them; `wait` is how long SQS is to
-    /// wait for mail.
+    /// Waits until there is room for `messages` of a queue, or for at least one of them. `wait` is the
+    /// receive's `WaitTimeSeconds`: zero for a short poll.
     pub(super) async fn reserve(
         &self,
         queue: &QueueUrl,
@@ -100,7 +106,8 @@ impl Room {
     ) -> Reserved<'_> {
         poll_fn(|context| {
             let first = self.try_reserve(queue, messages, wait);
-            // Another thread may have freed room before it could know whom to wake.
+            // The last clone of a body may be dropped on another thread between the first try and the
+            // registration of the waker; nothing would wake this receive then. Hence the second try.
             let reserved = first.or_else(|| {
                 self.bytes.wait(context.waker());
                 self.try_reserve(queue, messages, wait)
@@ -114,10 +121,12 @@ impl Room {
         let mut queues = self.queues.borrow_mut();
         let largest_of_all = queues.values().filter_map(|known| known.largest).max();
         let known = queues.entry(queue.clone()).or_default();
+        // The first answer tells the sizes; until then one receive bounds the error.
         if !known.answered && known.under_way > 0 {
             return None;
         }
         let unknown = largest_of_all.unwrap_or(self.bytes.most / UNKNOWN_PART / BATCH);
+        // A long poll holds its reservation for up to a second, probably for nothing.
         let messages = if known.largest.is_none() && !wait.is_zero() { 1 } else { messages };
         let size = known.largest.unwrap_or(unknown);
         let (messages, share) = self.bytes.take(messages, size)?;
@@ -132,13 +141,14 @@ impl Room {
 }
 
 impl Reserved<'_> {
-    /// Puts what came in the place of what was reserved: each body takes room until it is dropped.
+    /// Replaces the reservation by the bodies that came: each takes its own size until its last clone is
+    /// dropped.
     pub(super) fn hold(self, received: &mut [Received]) {
         let sizes = received.iter().map(|message| message.body.len() as u64);
         if let Some(known) = self.room.queues.borrow_mut().get_mut(&self.queue) {
             known.answered = true;
             let before = known.largest.map(|largest| largest - largest.div_ceil(FORGETTING));
-            // An empty answer says nothing of sizes.
+            // An empty answer says nothing about sizes: what was known stays.
             known.largest =
                 sizes.max().max(before).filter(|_| !received.is_empty()).or(known.largest);
         }
@@ -148,7 +158,8 @@ impl Reserved<'_> {
             let share = Share { of: Arc::clone(&self.share.of), bytes };
             message.body = message.body.clone().guarded(share);
         }
-        // The rest is free as `self` is dropped, which wakes who waits.
+        // `self` is dropped here: the reservation is freed, which wakes the receives that wait. The bodies
+        // were added first, so that nobody sees room that is not there.
     }
 }
 
@@ -157,7 +168,10 @@ impl Bytes {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes room for as many of `messages` of `size` bytes as fit; of nothing else is held, for one.
+    /// Takes room for as many of `messages` of `size` bytes as fit, none if not one does. If nothing is
+    /// held, one message is granted whatever its size.
+    ///
+    /// Example: of 1,000 bytes 400 are held, `size` is 250: 2 of 10 messages fit, and 500 bytes are taken.
     fn take(self: &Arc<Self>, messages: u64, size: u64) -> Option<(u64, Share)> {
         let mut held = self.held();
         let free = self.most.saturating_sub(held.bytes);
@@ -171,7 +185,7 @@ impl Bytes {
         Some((fit, Share { of: Arc::clone(self), bytes }))
     }
 
-    /// Counts bytes that are taken, and bytes that are free again.
+    /// Counts `taken` bytes as held and `free` bytes as free, and wakes all receives that wait.
     fn add(&self, taken: u64, free: u64) {
         let waiting = {
             let mut held = self.held();

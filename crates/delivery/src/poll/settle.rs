@@ -1,10 +1,15 @@
-//! Settling: what received messages become, in batches. A message is deleted from where it stands
-//! only after SES took it, or after it stands, acknowledged, in its next queue.
+//! Settling: the end of every received message, in batches of 10. A message is deleted from its queue only
+//! after SES accepted it, or after its next queue acknowledged it.
 //!
-//! A delete that failed is tried again while the poller has time for it: otherwise the mail comes back after
-//! its visibility timeout and is sent twice. Of the other calls none is repeated. A move whose answer was
-//! lost may stand in its next queue already, and one that failed leaves the mail where it is. Making a
-//! message visible twice could show it while the next poller sends it.
+//! A failed delete is tried again as long as the poller has time (until 8.5 s after the window's close):
+//! otherwise the mail becomes visible after its visibility timeout and is sent twice. No other call is
+//! repeated. A move whose answer was lost may stand in its next queue already, and a move that failed
+//! leaves the mail where it is. Making a message visible twice could show it while the next poller sends
+//! it.
+//!
+//! Example of a delete batch of 10: SQS answers "internal error" for two entries and "receipt handle is
+//! invalid" for one. Seven are deleted, one counts as failed at once, since the same call would fail again;
+//! two are tried again after 50 ms, then after 100, 200, 400, 800 ms, and every second from then on.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,49 +25,49 @@ use super::context::Context;
 use crate::environment::Environment;
 use crate::ports::{Clock as _, Entry, Outgoing, PortError, QueueUrl, Queues as _};
 
-/// SQS's most entries in one batch.
+/// Most entries in one batch call (SQS's limit).
 pub(super) const BATCH: usize = 10;
-/// SQS's limit of a batch, in bytes.
+/// Most bytes of all messages of a `SendMessageBatch` together: 1 MiB (SQS's limit).
 pub(super) const BATCH_BYTES: usize = 1_048_576;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is to become of a received message.
+/// A message's next step, once its outcome is known.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// SES took it, or it stands in its next queue.
+    /// SES accepted it, or its next queue acknowledged it: delete it.
     Delete(Receipt),
-    /// It goes to another queue, then is deleted here.
+    /// Send it to another queue; delete it here once that queue acknowledged it.
     Move { to: QueueUrl, message: Box<Outgoing>, from: Receipt },
-    /// The same without waiting for a batch to fill: its delay counts from now.
+    /// The same without waiting for a batch to fill: `message`'s delay counts from now.
     MoveNow { to: QueueUrl, message: Box<Outgoing>, from: Receipt },
-    /// It becomes visible again after so many whole seconds.
+    /// Make it visible again after this many whole seconds; 0 is at once.
     Show(Receipt, Duration),
 }
 
-/// Where a received message stands.
+/// A received message's queue and SQS's handle of it.
 #[derive(Clone, Debug)]
 pub(super) struct Receipt {
     pub(super) queue: QueueUrl,
     pub(super) handle: String,
-    /// Whether it takes room in the poller's buffer until it is settled.
+    /// Whether it counts in the drain's `buffered` until it is settled.
     pub(super) buffered: bool,
 }
 
-/// What settling came to.
+/// Messages settled in one window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SettleCounts {
     pub(super) deleted: u64,
     pub(super) moved: u64,
-    /// Deletes that failed to the last: the message comes again after its visibility timeout.
+    /// Deletes that failed at the last try: the message becomes visible again after its visibility timeout.
     pub(super) delete_failed: u64,
-    /// Moves that failed: the message stays where it is.
+    /// Moves that failed: the message stays on its queue.
     pub(super) move_failed: u64,
 }
 
-/// Settles what comes through `jobs` until it is closed and all is done. `buffered` counts the
-/// messages that take room in the buffer.
+/// Settles the messages that come through `jobs`, until it is closed and every call has ended. `buffered`
+/// counts the messages that take room in the drain's buffer.
 pub(super) async fn settle<E: Environment>(
     ctx: &Context<'_, E>,
     mut jobs: UnboundedReceiver<Job>,
@@ -73,6 +78,8 @@ pub(super) async fn settle<E: Environment>(
     let mut batches = FuturesUnordered::new();
     let mut open = true;
     loop {
+        // Only full batches go out while more may come; the rest goes out once `jobs` is closed. A move
+        // that ends adds a delete, which the next round finds.
         for batch in state.pending.full(!open) {
             batches.push(run(ctx, batch));
         }
@@ -94,6 +101,7 @@ pub(super) async fn settle<E: Environment>(
             batches.next().await
         };
         if let Some((batch, result)) = ended {
+            // The pause must end, and the call begin, by `MOVED`: 2 s are left for it.
             let in_time = |pause| ctx.monotonic() + pause <= ctx.after_close(MOVED);
             let again = state.finish(batch, &result, in_time);
             batches.extend(again.map(|batch| run(ctx, batch)));
@@ -101,7 +109,6 @@ pub(super) async fn settle<E: Environment>(
     }
 }
 
-/// Jobs that wait for their batch to fill.
 #[derive(Default)]
 struct Pending {
     deletes: BTreeMap<QueueUrl, Vec<Receipt>>,
@@ -111,7 +118,7 @@ struct Pending {
 }
 
 enum Batch {
-    /// Tried so often before, without success.
+    /// The number counts the failed tries before this one.
     Delete(QueueUrl, Vec<Receipt>, u32),
     Show(QueueUrl, Duration, Vec<Receipt>),
     Move(QueueUrl, Vec<(Outgoing, Receipt)>),
@@ -124,8 +131,7 @@ impl Batch {
     }
 }
 
-/// How long a delete that was tried `tries` times in vain is left before it is tried again: 50 ms,
-/// doubling, at most 1 s.
+/// Pause before a delete that failed `tries` times is tried again: 50, 100, 200, 400, 800 ms, then 1 s.
 fn pause(tries: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(LONGEST_PAUSE)
 }
@@ -149,7 +155,7 @@ impl Pending {
         }
     }
 
-    /// Takes the batches that are full, or all of them.
+    /// Takes the batches that are full; if `all`, every job that waits.
     fn full(&mut self, all: bool) -> Vec<Batch> {
         let mut batches = Vec::new();
         for (queue, receipts) in &mut self.deletes {
@@ -165,7 +171,8 @@ impl Pending {
             }
         }
         let bodies = self.moves.values().flatten().map(|(message, _)| message.bytes());
-        // They take room that mail to be sent could have.
+        // The bodies of waiting moves occupy memory that receives need: above 1 MiB in all, none waits for
+        // its batch to fill.
         let crowded = bodies.sum::<usize>() > BATCH_BYTES;
         for (queue, moves) in &mut self.moves {
             let urgent = self.urgent.remove(queue);
@@ -178,7 +185,11 @@ impl Pending {
     }
 }
 
-/// Packs entries, in order, into batches of at most 10 entries and 1 MiB.
+/// Packs entries, in order, into batches of at most 10 entries and 1 MiB; a larger entry gets a batch of
+/// its own.
+///
+/// Example: 600,000, 500,000, 400,000, 100,000 and 60,000 bytes become three batches: the first alone (with
+/// the second it would exceed 1,048,576), the next three (1,000,000 together), and the last.
 pub(crate) fn pack<T>(entries: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let mut batches: Vec<Vec<T>> = Vec::new();
     let mut used = 0;
@@ -230,8 +241,8 @@ struct Settlement<'a> {
 }
 
 impl Settlement<'_> {
-    /// Notes how a batch ended; gives the deletes that are to be tried again, where a call that begins
-    /// after a pause is `in_time`.
+    /// Notes how a batch ended. Returns the deletes to try again: those whose error may pass, if a call
+    /// that begins after their pause is `in_time`.
     fn finish(
         &mut self,
         batch: Batch,
@@ -245,6 +256,8 @@ impl Settlement<'_> {
                 let in_time = in_time(pause(tries + 1));
                 let mut again = Vec::new();
                 for (index, mut receipt) in receipts.into_iter().enumerate() {
+                    // SES, or the next queue, has the mail whatever becomes of the delete: the drain may
+                    // receive another in its place.
                     self.free(&mut receipt);
                     if done(index) {
                         self.settled.deleted += 1;
@@ -265,6 +278,7 @@ impl Settlement<'_> {
                 for (index, (_, mut receipt)) in moves.into_iter().enumerate() {
                     if done(index) {
                         self.settled.moved += 1;
+                        // The next queue acknowledged it: only now may it be deleted here.
                         self.pending.push(Job::Delete(receipt));
                     } else {
                         self.settled.move_failed += 1;
@@ -276,14 +290,14 @@ impl Settlement<'_> {
         None
     }
 
-    /// Its room in the buffer is another message's.
+    /// Gives the message's place in the drain's buffer free, once.
     fn free(&self, receipt: &mut Receipt) {
         let buffered = usize::from(std::mem::take(&mut receipt.buffered));
         self.buffered.set(self.buffered.get().saturating_sub(buffered));
     }
 }
 
-/// Whether what failed at `index` of a batch may succeed when it is tried again.
+/// Whether entry `index` of a batch may succeed at the next try; an entry without an answer may.
 fn may_pass(result: &Result<Vec<Entry>, PortError>, index: usize) -> bool {
     match result {
         Ok(entries) => !matches!(entries.get(index), Some(Err(error)) if !error.may_pass()),
