@@ -1,4 +1,4 @@
-//! What every stage of one window shares.
+//! References and settings that every stage of one window shares.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::time::WindowTime;
 use crate::environment::Environment;
 use crate::ports::{Clock as _, Monotonic, PortError, QueueUrl, Queues as _, Received};
 
-/// Every so many windows the merge queue is counted, against drift.
+/// In every 16th window the merge queue is counted by SQS, against drift of the reported depth.
 const COUNT_EVERY: u64 = 16;
-/// The one long poll's length: `WaitTimeSeconds` 1.
+/// Length of every long poll: `WaitTimeSeconds` 1, SQS's shortest.
 const LONG_POLL: Duration = Duration::from_secs(1);
 
 pub(super) struct Context<'a, E> {
@@ -27,7 +27,7 @@ pub(super) struct Context<'a, E> {
     pub(super) running_means: &'a RunningMeans,
     pub(super) plan: &'a Plan,
     pub(super) time: WindowTime,
-    /// The claim's.
+    /// The random token with which this poller claimed the window.
     pub(super) token: String,
     pub(super) finds: FirstMail,
     pub(super) deferral_writer: DeferralWriter,
@@ -42,12 +42,12 @@ impl<E: Environment> Context<'_, E> {
         self.env.clock().monotonic()
     }
 
-    /// So long after the window's close.
+    /// The instant `time` after the window's close, on the monotonic clock.
     pub(super) fn after_close(&self, time: Duration) -> Monotonic {
         self.time.monotonic(self.plan.window.closes() + time)
     }
 
-    /// What `work` comes to; `None` where it is not done so long after the window's close.
+    /// The result of `work`; `None` if it is not done `time` after the window's close. It is dropped then.
     pub(super) async fn within<T>(
         &self,
         time: Duration,
@@ -64,19 +64,21 @@ impl<E: Environment> Context<'_, E> {
         self.env.queues()
     }
 
-    /// How long a receive that starts after `pause` waits: a long poll never ends after the window.
+    /// `WaitTimeSeconds` of a receive that starts after `pause`: 1 s if that ends before the window does,
+    /// else 0.
     pub(super) fn wait_after(&self, pause: Duration) -> Duration {
         let ends = self.now() + pause + LONG_POLL;
         if ends < self.plan.window.closes() { LONG_POLL } else { Duration::ZERO }
     }
 
-    /// What is left until `last` before the window's close.
+    /// Time left until `last` before the window's close; zero after that.
     pub(super) fn left_until(&self, last: Duration) -> Duration {
         self.plan.window.closes().saturating_sub(last).saturating_since(self.now())
     }
 
-    /// Receives after a pause, and once there is room for what may come; less where there is not as much.
-    /// Says whether it was a long poll.
+    /// Receives after a pause, once there is room for the answer: fewer messages than `messages` if there
+    /// is less room. The flag says whether it was a long poll; the instant is not later than the begin of
+    /// the messages' visibility timeout. Without room by the window's close the answer is empty.
     pub(super) async fn receive(
         &self,
         queue: &QueueUrl,
@@ -91,6 +93,7 @@ impl<E: Environment> Context<'_, E> {
         let Some(reserved) = self.within(Duration::ZERO, reserve).await else {
             return (false, Ok((Vec::new(), since)));
         };
+        // The wait for room took time: a long poll may not fit any more.
         let (since, wait) = (self.monotonic(), wait.min(self.wait_after(Duration::ZERO)));
         let max = usize::try_from(reserved.messages).unwrap_or(1);
         let mut result = self.queues().receive(queue, max, wait).await;
@@ -100,19 +103,20 @@ impl<E: Environment> Context<'_, E> {
         (!wait.is_zero(), result.map(|received| (received, since)))
     }
 
-    /// Whether the merge queue's depth is set right after this window.
+    /// Whether this window compares the merge queue's reported depth with SQS's count.
     pub(super) fn counts_merge(&self) -> bool {
         self.plan.window.epoch_second().is_multiple_of(COUNT_EVERY)
     }
 
-    /// An intake of `total` recipients from the campaigns, by weight and debt.
+    /// An intake of `total` recipients from this window's campaigns, by weight and debt.
     pub(super) fn intake(&self, total: u64) -> Intake {
         let plan = self.plan;
         let debts: Vec<i64> = plan.lanes().map(|campaign| campaign.debt).collect();
         let means: Vec<f64> =
             plan.lanes().map(|c| self.running_means.recipients_per_mail(&c.name)).collect();
         let mut intake = Intake::of_turns(&plan.turns, plan.slots.clone(), total, &debts, &means);
-        // Their share goes to the others at once.
+        // Queues found empty before, or not asked, leave their share to the others from the start; probes
+        // may revive them.
         let lanes = plan.lanes().enumerate();
         let dry = lanes.filter(|(_, campaign)| campaign.idle.is_some() || !plan.asks(campaign));
         intake.mark_all_dry(dry.map(|(lane, _)| lane));

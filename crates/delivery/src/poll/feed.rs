@@ -1,5 +1,5 @@
-//! The feed: one window's worth from the campaign queues into the merge queue, by weight; mail of
-//! limited recipient domains into their queues, once.
+//! The feed: moves one window's worth of mail from the campaign queues into the merge queue, by weight.
+//! Mail for a limited recipient domain goes into that domain's queue instead.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -22,32 +22,44 @@ use super::settle::{Job, Receipt, pack};
 use crate::environment::Environment;
 use crate::ports::{Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
 
-/// The last instant before the window's close at which the feed still receives.
+/// The feed starts no receive later than this before the window's close.
 const LAST_RECEIVE: Duration = Duration::from_millis(100);
 
-/// What the feed did.
+/// Counters of the feed in one window.
 #[derive(Debug, Default)]
 pub(super) struct FeedCounts {
-    /// Recipients that stand in the merge queue, by campaign.
+    /// Recipients whose mail the merge queue acknowledged, by campaign.
     pub(super) by_campaign: BTreeMap<String, u64>,
     pub(super) dead: u64,
     pub(super) highest_receive_count: u32,
-    /// What was taken in, for the debts; none where nothing was.
+    /// Recipients taken in by campaign, for the debts; none if nothing was to be fed.
     pub(super) intake: Option<Intake>,
-    /// Campaigns of which more mail fell under limits than these have room for.
+    /// By lane: true if more of its mail fell under limits than these let through soon.
     pub(super) clogged: Vec<bool>,
     pub(super) domains: DomainMoves,
     pub(super) asked: QueueAnswers,
 }
 
-/// Mails that came to stand in the merge queue, or in the recipient domain's queue at `place`.
+/// Mails that the merge queue acknowledged, or the domain queue at `place`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub(super) place: Option<usize>,
     pub(super) mails: u64,
 }
 
-/// Feeds `merge`; tells the drain through `arrivals` how many mails came to stand in the queues.
+/// Feeds `merge` with `Plan::feed_amount` recipients, and tells the drain through `arrivals` how many mails
+/// each queue acknowledged.
+///
+/// The intake divides the amount by weight and debt into asks of at most 10 messages. Receives of several
+/// queues run side by side. Each answer changes what is asked next: a campaign that turns out empty leaves
+/// its part to the others, and other mail is asked for in place of mail beyond a limit.
+///
+/// Example: 100 recipients are to be fed, the weights are 90 and 10, and all mails have one recipient. Nine
+/// receives ask campaign A for 90 messages in all, and one asks B for 10. A turns out to hold 60: once it
+/// counts as empty (see [`QueueSupply`]), the 30 that are missing are asked of B in three receives.
+///
+/// The loop ends when nothing more is wanted, or 100 ms before the close, once every receive and every
+/// batch on its way has ended.
 pub(super) async fn feed<E: Environment>(
     ctx: &Context<'_, E>,
     merge: &QueueUrl,
@@ -72,6 +84,8 @@ pub(super) async fn feed<E: Environment>(
             if receives.len() >= MOST_RECEIVES {
                 break;
             }
+            // A probe asks a campaign that was found empty. It is beside the shares, so nobody's slots wait
+            // for it: it may be a long poll.
             if let Some(probe) = probes.pop() {
                 let wait = ctx.wait_after(Duration::ZERO);
                 receives.push(receive(ctx, queue(probe.lane), probe, (Duration::ZERO, wait)));
@@ -81,11 +95,14 @@ pub(super) async fn feed<E: Environment>(
                 break;
             }
             let left = ctx.left_until(LAST_RECEIVE);
+            // None if nothing is wanted beyond the receives under way, or no queue that may give it can be
+            // asked now: then an answer has to come first.
             let Some(ask) = intake.ask_of(|lane| supplies[lane].may_ask(left)) else { break };
             let supply = &mut supplies[ask.lane];
             supply.asked(ask.messages);
             let pause = supply.pause();
-            // Others' mail could go in its stead: it is not waited for.
+            // While another campaign may have mail for these slots, a long poll would only delay it: the
+            // campaign is asked by a short poll.
             let others = intake.others_may_give(ask.lane);
             let wait = if others { Duration::ZERO } else { ctx.wait_after(pause) };
             receives.push(receive(ctx, queue(ask.lane), ask, (pause, wait)));
@@ -105,12 +122,15 @@ pub(super) async fn feed<E: Environment>(
                 }
                 let merged = mails.iter().filter(|mail| mail.place.is_none());
                 let merged = merged.map(|mail| mail.recipients).sum();
+                // Only what goes to the merge queue fills slots of this window. Limited mail counts as far
+                // as its limits let it through soon; the intake asks for other mail in place of the rest.
                 verdict.tell(&mut intake, &ask, got, merged);
                 intake.set_aside(ask.lane, limited.moved(ask.lane, &mails));
                 if left {
                     intake.mark_dry(ask.lane); // for this window: its slots go to the others
                 }
                 for (place, mails) in by_place(mails) {
+                    // Each destination has batches of its own: one call sends to one queue.
                     let queue = place.and_then(|place| plan.domains.find(place));
                     let queue = queue.map_or(merge, |queue| &queue.queue);
                     for batch in pack(mails, |mail| mail.outgoing.bytes()) {
@@ -129,7 +149,7 @@ pub(super) async fn feed<E: Environment>(
     fed
 }
 
-/// An ask, whether it was a long poll, and the answer.
+/// An ask, whether its receive was a long poll, and the answer with the instant the receive began.
 type Receive = (Ask, bool, Result<(Vec<Received>, Monotonic), PortError>);
 
 async fn receive<E: Environment>(
@@ -142,7 +162,7 @@ async fn receive<E: Environment>(
     (ask, long, result)
 }
 
-/// A mail on its way into the merge queue, or into the recipient domain's queue at `place`.
+/// A mail on its way into the merge queue, or into the domain queue at `place`.
 struct Forward {
     place: Option<usize>,
     campaign: String,
@@ -151,8 +171,9 @@ struct Forward {
     outgoing: Outgoing,
 }
 
-/// Reads what was received; what SES must not get is dead-lettered from here, and what is deferred
-/// stays with the [`DeferralWriter`](super::deferral::DeferralWriter). Says whether that had no room for some.
+/// Reads the received messages: invalid ones are dead-lettered, deferred ones stay with the
+/// [`DeferralWriter`](super::deferral::DeferralWriter), the others are returned. The flag says whether the
+/// writer had no room for some: these are left to the visibility timeout.
 fn take<E: Environment>(
     ctx: &Context<'_, E>,
     ask: &Ask,
@@ -218,7 +239,7 @@ impl Forward {
     }
 }
 
-/// By where they go.
+/// Groups mails by destination; `None` is the merge queue.
 fn by_place(mails: Vec<Forward>) -> BTreeMap<Option<usize>, Vec<Forward>> {
     mails.into_iter().fold(BTreeMap::new(), |mut places, mail| {
         places.entry(mail.place).or_insert_with(Vec::new).push(mail);
@@ -226,7 +247,7 @@ fn by_place(mails: Vec<Forward>) -> BTreeMap<Option<usize>, Vec<Forward>> {
     })
 }
 
-/// A batch that was sent: where to, what, and the answer.
+/// The destination of a batch, its mails, and SQS's answer.
 type FinishedForward = (Option<usize>, Vec<Forward>, Result<Vec<Entry>, PortError>);
 
 async fn forward<E: Environment>(
@@ -240,7 +261,8 @@ async fn forward<E: Environment>(
     (place, batch, result)
 }
 
-/// Deletes from the campaign what is acknowledged in its next queue; gives how many mails that is.
+/// Deletes from the campaign queues the mails that their next queue acknowledged, and returns their number.
+/// The others stay on their queues and become visible after the visibility timeout.
 fn forwarded(
     place: Option<usize>,
     batch: Vec<Forward>,
@@ -276,11 +298,17 @@ fn forwarded(
     arrived
 }
 
-/// What of this window goes into recipient domains' queues.
+/// Mail of this window for domain queues.
+///
+/// A queue's room is what two windows of its limit let through, less what waits in it already. Mail within
+/// the room counts as its campaign's part of the window, since it is sent soon. Mail beyond it is moved
+/// too, so that it does not block the campaign's other mail, but other mail is received for its slots.
+///
+/// Example: a limit gives 2 slots a window, and 1 recipient waits in its queue: the room is 2 · 2 − 1 = 3.
+/// Of five mails with one recipient each, three count, and two are beyond. At 100 slots a window the feed
+/// stops receiving once 600 recipients are beyond (4 · 100 + 200).
 struct Limited {
-    /// Recipients that each queue's limit lets through soon, by its place: they take slots, and count as
-    /// their campaign's part of the window. What is beyond is moved out of the way, and other mail is
-    /// taken for those slots.
+    /// Recipients that still count for each queue, by its place.
     rooms: BTreeMap<usize, u64>,
     clogged: Vec<bool>,
     beyond: u64,
@@ -305,7 +333,7 @@ impl Limited {
         self.beyond >= self.most
     }
 
-    /// Notes what of a lane's mails is limited; gives the recipients that have room.
+    /// Notes which of a lane's mails go to domain queues; returns the recipients that have room there.
     fn moved(&mut self, lane: usize, mails: &[Forward]) -> u64 {
         let mut counted = 0;
         for (place, recipients) in mails.iter().filter_map(|m| Some((m.place?, m.recipients))) {
@@ -316,6 +344,7 @@ impl Limited {
                     counted += recipients;
                 }
                 None => {
+                    // A clogged campaign had mail, but none for these slots: it earns no credit by that.
                     self.beyond += recipients;
                     if let Some(clogged) = self.clogged.get_mut(lane) {
                         *clogged = true;

@@ -58,31 +58,33 @@ pub(crate) use settle::pack;
 use settle::settle;
 use time::WindowTime;
 
-/// How old what the ledger keeps of the account may be, where no scheduler renews it.
+/// Without a scheduler, which renews it, the ledger's record of the account is renewed once it is this old.
 const KEPT_EVERY: Duration = Duration::from_mins(1);
-/// A receive count above this raises an alarm.
+/// Receive count above which a message raises an alarm: it is received again and again and never sent.
 const MANY_RECEIVES: u32 = 100;
 
-/// Why a window was not served. Nothing was sent, nothing is lost.
+/// Reasons why a window was not served. Nothing was sent, and nothing is lost.
 #[derive(Debug, Error)]
 pub enum PollError {
     /// The claim could not be written: the poller fails closed.
     #[error("window {window} is not served: the ledger is out of reach")]
     Ledger {
-        /// The window.
+        /// The window that could not be claimed; its mail waits for the next ones.
         window: Window,
-        /// The ledger's error.
+        /// The ledger's answer to the claim, or why there was none.
         source: PortError,
     },
-    /// An empty tick leaves the quota to SES, which did not tell it, and none is known.
+    /// The event was empty, so the quota has to come from SES: `GetAccount` failed, and neither settings
+    /// nor ledger hold a quota.
     #[error("no quota: SES does not tell it, and none is configured or known")]
     Quota {
-        /// The account's error.
+        /// The failure of `GetAccount`.
         source: PortError,
     },
 }
 
-/// A poller: its ports, its settings, and what it remembers from window to window.
+/// The poller: ports, settings, and running means that it keeps from window to window. Nothing depends on
+/// the means being right or present.
 #[derive(Debug)]
 pub struct Poller<E> {
     env: E,
@@ -91,7 +93,7 @@ pub struct Poller<E> {
 }
 
 impl<E: Environment> Poller<E> {
-    /// A poller on `env`.
+    /// Creates a poller on the ports of `env`. Its running means are empty.
     pub fn new(env: E, config: PollerConfig) -> Self {
         let running_means = RunningMeans::nothing(config.memory.mail_bytes());
         Self { env, config, running_means }
@@ -118,6 +120,7 @@ impl<E: Environment> Poller<E> {
             Admission::Early => return Ok(ended(End::Early)),
             Admission::Admitted => {}
         }
+        // The configured cap holds whatever rate the tick names.
         let rate = self.config.cap.quota.map_or(tick.rate, |cap| cap.min(tick.rate));
         if SlotGrid::new(rate, self.config.rate_margin).slots_of(tick.window).is_empty() {
             return Ok(ended(End::NoSlots));
@@ -134,9 +137,9 @@ impl<E: Environment> Poller<E> {
         }
     }
 
-    /// The tick for `window` at the account's quota; a report where the account has none. What else
-    /// SES told is kept in the ledger, as the scheduler does, now and then or while a hold waits
-    /// for it.
+    /// The tick for `window` at the account's quota; a report if SES gives the account none. As the
+    /// scheduler would, this keeps SES's answer in the ledger: once a minute, and in every window in which
+    /// a hold may wait for it.
     async fn next_second(&self, window: Window) -> Result<Result<Tick, WindowReport>, PollError> {
         let standing = self.env.ledger().read().await.ok();
         let control = standing.as_ref().map(|standing| &standing.control);
@@ -167,7 +170,7 @@ impl<E: Environment> Poller<E> {
             .ok_or_else(|| WindowReport::new(window, End::NoQuota)))
     }
 
-    /// Serves a window that is ours.
+    /// Serves a window that this poller has claimed.
     async fn claimed(
         &self,
         request: &ClaimRequest,
@@ -220,13 +223,15 @@ impl<E: Environment> Poller<E> {
         self.report(&ctx, report, fed, drained, drift).await
     }
 
-    /// The level that defers mail: clear where there is nowhere to put it.
+    /// The back-pressure level by which mail is deferred: `clear` if no store for deferred mail is
+    /// configured.
     fn level(&self, standing: &Standing, window: Window) -> BackPressureLevel {
         let level = || standing.control.level(window.opens().into());
         self.env.deferral().map_or(BackPressureLevel::Clear, |_| level())
     }
 
-    /// Feed, drain and settle side by side, in one future.
+    /// Runs feed, drain and settling side by side in one future, and returns once all have ended. Settling
+    /// ends when all senders of `jobs` are dropped: those of feed and drain, and at last that of deferral.
     async fn serve_slots(
         &self,
         ctx: &Context<'_, E>,
@@ -245,7 +250,7 @@ impl<E: Environment> Poller<E> {
             }
         };
         let draining = drain::drain(ctx, jobs.clone(), arrived, &buffered);
-        // Nothing is paced any more when deferred mail is written.
+        // Deferred mail is written after the last slot: the upload then delays no send.
         let deferral = async move {
             let (fed, drained) = join(feeding, draining).await;
             let written = ctx.deferral_writer.write(ctx, &jobs).await;
@@ -266,8 +271,8 @@ impl<E: Environment> Poller<E> {
         (fed, drained, drift)
     }
 
-    /// Tells the first mail that a window at rest finds at once: the next window is about to be
-    /// claimed, and the scheduler about to look.
+    /// Writes the first mail that a window finds to the ledger at once, if every queue was thought to be
+    /// empty: the next window is about to be claimed, and the scheduler about to look. Never returns.
     async fn wake(&self, ctx: &Context<'_, E>) -> Infallible {
         if ctx.plan.rest != IdleMode::No
             && let Ok(queue) = ctx.finds.first().await
@@ -278,7 +283,8 @@ impl<E: Environment> Poller<E> {
         pending().await
     }
 
-    /// Opens connections to SES during the lead, where mail is expected and none are open.
+    /// Opens connections to SES during the lead if mail is expected and nothing was sent for 20 s: the TLS
+    /// handshakes would delay the first slots' sends.
     async fn warm(&self, ctx: &Context<'_, E>) {
         let before_it_opens = ctx.now() < ctx.plan.window.opens();
         if before_it_opens && ctx.plan.expects_mail() && self.running_means.is_cold(ctx.monotonic())
@@ -288,7 +294,7 @@ impl<E: Environment> Poller<E> {
         }
     }
 
-    /// What the merge queue's reported depth is off by, counted now and then.
+    /// The correction to the merge queue's reported depth, in recipients, in every 16th window; else 0.
     async fn drift(&self, ctx: &Context<'_, E>) -> i64 {
         let Some(merge) = &ctx.plan.merge else { return 0 };
         if !ctx.counts_merge() || ctx.plan.rest != IdleMode::No {
@@ -306,8 +312,8 @@ impl<E: Environment> Poller<E> {
         }
     }
 
-    /// The queue of `*`, where nothing is in it in truth: its mail is away for minutes at a time, so only
-    /// SQS's count tells.
+    /// The place of the domain queue of `*` if SQS counts nothing in it, in every 16th window. Its mail is
+    /// invisible for minutes at a time, so an empty receive proves nothing.
     async fn gone(&self, ctx: &Context<'_, E>) -> Option<usize> {
         let queue = ctx.plan.domains.queues.iter().find(|queue| queue.hides && queue.depth > 0)?;
         if !ctx.counts_merge() {
@@ -341,7 +347,7 @@ impl<E: Environment> Poller<E> {
         report.taken = drained.taken;
         report.back = drained.back;
         report.sent = drained.sent;
-        // Rounded once: an express mail's wait is a part of a second.
+        // Rounded once, in the sum: an express mail often waits for less than a second.
         let seconds = |sum: Duration| (sum + Duration::from_millis(500)).as_secs();
         let rounded = |(campaign, sum)| (campaign, seconds(sum));
         report.waited = drained.waited.into_iter().map(rounded).collect();
@@ -391,7 +397,9 @@ impl<E: Environment> Poller<E> {
     }
 }
 
-/// What the window changes in the campaigns' debts, in thousandths of a recipient.
+/// Changes of the campaigns' debts in this window, in thousandths of a recipient. With a merge queue, mail
+/// becomes a debt as it is fed; recipients that were sent to from domain queues count beside it. In direct
+/// mode the drain counts what it received.
 fn debts(plan: &Plan, fed: &FeedCounts, drained: &DrainCounts) -> BTreeMap<String, i64> {
     let Some(intake) = &fed.intake else { return drained.debts.clone() };
     let sent = drain::limited_by_lane(plan.lanes(), &drained.limited);
