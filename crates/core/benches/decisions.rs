@@ -1,11 +1,11 @@
-//! What a decision costs, beside the plainest thing that could be in its place: read as ratios of
-//! one run.
+//! The cost of single decisions. Each is measured next to a simple alternative, so that the ratio of
+//! two results of one run says something whatever the machine.
 //!
-//! - `email/parse` against `email/json_value`: a body checked whole against a body merely read.
-//! - `limiter/next` against `limiter/scan`: a slot given out, with so many messages waiting, against
-//!   looking through all of them.
-//! - `shares/1000` against `shares/2`: whose recipients a window of 200 slots takes in, with so many
-//!   campaigns of which one in ten has no mail.
+//! - `email/parse` against `email/json_value`: checking a whole body against merely parsing its JSON.
+//! - `limiter/next` against `limiter/scan`: giving out a slot while so many messages wait, against
+//!   searching all of them.
+//! - `shares/1000` against `shares/2`: dividing a window of 196 slots among so many campaigns, of which
+//!   one in ten has no mail.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark: a panic ends it")]
 
@@ -27,7 +27,7 @@ const SHORT: &str = include_str!("../../../events/message_short.json");
 const LONG: &str = include_str!("../../../events/message_long.json");
 const PRIORITIES: [Priority; 4] =
     [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
-/// Every tenth message is the small campaign's.
+/// Every tenth message belongs to the small campaign.
 const WEIGHTS: [u32; 2] = [90, 10];
 
 fn email(criterion: &mut Criterion) {
@@ -54,7 +54,7 @@ fn messages(count: usize) -> Vec<Waiting<usize>> {
     (0..count).map(message).collect()
 }
 
-/// A limiter with all of `waiting`, the window's first slot due.
+/// A limiter in which all of `waiting` wait, and the time of the window's first slot.
 fn limiter(waiting: &[Waiting<usize>]) -> (Limiter<usize>, tidegate_core::Timestamp) {
     let grid = SlotGrid::new(Rate::per_second(1_000.0).unwrap(), RateMargin::default());
     let slots = grid.slots_of(Window::from_epoch_second(1_795_207_000));
@@ -65,7 +65,7 @@ fn limiter(waiting: &[Waiting<usize>]) -> (Limiter<usize>, tidegate_core::Timest
     (limiter, grid.at(slots.start))
 }
 
-/// The first message of the line, by priority: found by looking at every one.
+/// The first message of the line by priority, found by looking at every message.
 fn scan(waiting: &mut Vec<Waiting<usize>>, line: Line) -> Option<Waiting<usize>> {
     let of_line = waiting.iter().enumerate().filter(|(_, message)| message.line == line);
     let (index, _) = of_line.min_by_key(|(_, m)| (m.priority, m.ticket))?;
@@ -96,7 +96,7 @@ fn slots(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// From the weights to the last receive that a window of 200 slots asks for.
+/// Computes a window of 196 slots from the weights to the last receive; returns the messages asked for.
 fn window_shares(weights: &[u32], start: u64) -> u64 {
     let cycle = Cycle::new(weights).unwrap();
     let slots = start..start + 196;

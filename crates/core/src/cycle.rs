@@ -1,7 +1,7 @@
-//! The weighted cycle: whose slot it is.
+//! The weighted cycle: which campaign owns which slot.
 //!
-//! Slot number n belongs to campaign `cycle[n mod len]`, so shares are exact over every cycle
-//! without any state, and right for quotas under one a second too.
+//! Slot number n belongs to campaign `cycle[n mod len]`. So shares are exact over every cycle without
+//! any stored state, also for quotas below one recipient per second.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,15 +9,17 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-/// The longest cycle: the sum of the weights after division by their greatest common divisor.
+/// The longest allowed cycle: the sum of the weights after division by their greatest common divisor.
 pub const MAX_LENGTH: u64 = 10_000;
 
-/// A smooth weighted cycle over campaigns, by their index.
+/// A smooth weighted cycle over campaigns, which are named by their index.
 ///
-/// Position t goes to the campaign with the earliest deadline of those whose next turn has come:
-/// after every t positions each campaign has its share of t to within less than one. (Over a
-/// stretch that starts anywhere: less than one with two campaigns, less than two with more, where
-/// no sequence can do with one.)
+/// Each position goes to the campaign with the earliest deadline among those whose next turn has come.
+/// So after t positions each campaign has its share of t to within less than one. (Over a stretch that
+/// does not start at position 0: less than one with two campaigns, and less than two with more, for
+/// which no sequence guarantees one.)
+///
+/// Example: weights 3 and 2 give the cycle A B A A B.
 ///
 /// ```
 /// use tidegate_core::cycle::Cycle;
@@ -32,32 +34,33 @@ pub struct Cycle {
     weights: Vec<u64>,
 }
 
-/// Weights that give no cycle.
+/// Weights of which no cycle can be made.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum InvalidWeights {
-    /// There is none above 0.
+    /// The list is empty, or all weights are 0.
     #[error("no campaign has a weight above 0; allowed is at least one")]
     Empty,
-    /// The cycle would be too long.
+    /// The sum of the divided weights, which is the cycle's length, is above [`MAX_LENGTH`].
     #[error(
         "the weights {weights:?} add up to {sum} after division by their greatest common divisor; allowed is a sum of at most 10000"
     )]
     TooLong {
-        /// The weights as given.
+        /// The weights as they were given, before division.
         weights: Vec<u32>,
-        /// Their sum, divided.
+        /// The sum of the weights after division by their greatest common divisor.
         sum: u64,
     },
-    /// There are more campaigns than a cycle can name.
+    /// More campaigns than the 10,000 positions that a cycle may have; the number of campaigns given.
     #[error("{0} campaigns are too many; allowed are at most 10000")]
     TooMany(usize),
 }
 
 impl Cycle {
-    /// The cycle of `weights`; a campaign of weight 0 owns no slot.
+    /// The cycle for `weights`, one per campaign; a campaign of weight 0 owns no slot.
     ///
     /// # Errors
-    /// [`InvalidWeights`] where no weight is above 0, or the divided sum is above 10,000.
+    /// [`InvalidWeights`] if no weight is above 0, the divided sum is above 10,000, or there are more
+    /// than 10,000 campaigns.
     pub fn new(weights: &[u32]) -> Result<Self, InvalidWeights> {
         if weights.len() > 10_000 {
             return Err(InvalidWeights::TooMany(weights.len()));
@@ -74,13 +77,13 @@ impl Cycle {
         Ok(Self { owners: earliest_deadline_first(&divided, sum), weights: divided })
     }
 
-    /// The cycle of one campaign: all slots are its.
+    /// The cycle of a single campaign, which owns all slots.
     pub fn single() -> Self {
         Self { owners: vec![0], weights: vec![1] }
     }
 
-    /// A cycle of which slot number `start` is the first of `owners`, over so many `lanes`. A lane that
-    /// owns no slot weighs 1: it gets what others leave.
+    /// A cycle in which slot number `start` belongs to the first of `owners`, over so many `lanes`. A
+    /// lane that owns no slot gets weight 1, so that it can get slots that others leave.
     pub(crate) fn from_owners(start: u64, mut owners: Vec<u16>, lanes: usize) -> Self {
         if owners.is_empty() {
             owners.push(0);
@@ -99,28 +102,28 @@ impl Cycle {
         Self { owners, weights }
     }
 
-    /// The campaign that slot number `slot` belongs to.
+    /// The campaign that owns slot number `slot`.
     pub fn owner(&self, slot: u64) -> usize {
         let position = slot % self.length();
         usize::try_from(position).ok().and_then(|at| self.owners.get(at)).map_or(0, |&o| o.into())
     }
 
-    /// The cycle's length: the sum of the divided weights.
+    /// The cycle's length in positions: the sum of the divided weights.
     pub fn len(&self) -> usize {
         self.owners.len()
     }
 
-    /// Never: a cycle has at least one position.
+    /// Always false, since a cycle has at least one position; it accompanies [`Cycle::len`].
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 
-    /// The weights, divided by their greatest common divisor.
+    /// The weights by campaign, divided by their greatest common divisor.
     pub fn weights(&self) -> &[u64] {
         &self.weights
     }
 
-    /// How many of `slots` belong to each campaign.
+    /// The number of `slots` that each campaign owns.
     pub fn shares(&self, slots: Range<u64>) -> Vec<u64> {
         let count = slots.end.saturating_sub(slots.start);
         let whole = count / self.length();
@@ -138,10 +141,18 @@ impl Cycle {
     }
 }
 
-/// Campaign i's turn number j may come from position ⌊j·sum/w⌋ on, and is due by ⌈(j+1)·sum/w⌉;
-/// serving the earliest deadline meets them all (Tijdeman, "The chairman assignment problem", 1980).
+/// The owners of the positions, earliest deadline first.
+///
+/// Turn number j of a campaign with weight w may take a position from ⌊j·sum/w⌋ on, and must have one
+/// before ⌈(j + 1)·sum/w⌉. Taking the earliest deadline at each position meets all deadlines (Tijdeman,
+/// "The chairman assignment problem", 1980).
+///
+/// Example: weights 3 and 2, sum 5. A's turns may come from 0, 1, 3 and are due by 2, 4, 5; B's from 0,
+/// 2, due by 3, 5. Position 0: A (due 2 before 3). 1: B (3 before 4). 2: A (4 before 5). 3: both are
+/// due by 5, the first campaign wins: A. 4: B.
 fn earliest_deadline_first(weights: &[u64], sum: u64) -> Vec<u16> {
-    // Turns that may come from some position on, and those that may come now, by their deadline.
+    // `coming` holds turns by the position from which they may come; `due` those that may come now, by
+    // deadline.
     let mut coming = BinaryHeap::new();
     let mut due = BinaryHeap::new();
     let turn = |weight: u64, number: u64, index: u16| {
@@ -181,7 +192,7 @@ mod tests {
             .prop_filter("one above 0", |w| w.iter().any(|w| *w > 0))
     }
 
-    /// As the definition says, every campaign looked at for every position.
+    /// The definition computed directly: every campaign is compared at every position.
     fn by_definition(weights: &[u64], sum: u64) -> Vec<u16> {
         let mut turns = vec![0_u64; weights.len()];
         let owner = |position: u64| {

@@ -1,19 +1,21 @@
-//! The slot grid: when a send may start.
+//! The slot grid: the points in time at which sends may start.
 //!
-//! Slots stand at the multiples of the period P = (1 + g) / q since the epoch. That is a pure
-//! function of time and rate, so the pollers of all windows agree on it without talking.
+//! Slots are the multiples of the period P = (1 + g)/q since the epoch, for quota q and rate margin g.
+//! This is a pure function of time and rate, so the pollers of all windows agree without communicating.
+//! Example: q = 14 and g = 0.02 give P = 1.02/14 s = 72.857143 ms, so 13 or 14 slots per window.
 //!
 //! # The bound
-//! A send starts at its slot or at most g/2 × 1 s after it, and each slot is used once. Of n sends
-//! that start in one half-open second the first slot and the last lie at least (n − 1)·P apart, and
-//! less than 1 s + g/2 × 1 s. Since ⌈q⌉·P ≥ 1 s + g × 1 s, n is at most ⌈q⌉.
+//! A send starts at its slot or at most g/2 × 1 s later, and each slot is used once. The first and the
+//! last slot of n sends that start within one half-open second lie at least (n − 1)·P apart, and less
+//! than 1 s + g/2 × 1 s. Since ⌈q⌉·P ≥ 1 s + g × 1 s, n is at most ⌈q⌉. Example: 15 sends at q = 14
+//! would need 14·P = 1.02 s, but have less than 1.01 s.
 
 use std::ops::Range;
 
 use crate::rate::{Rate, RateMargin};
 use crate::timestamp::{SECOND, Timestamp, Window};
 
-/// The slots of one rate and rate margin.
+/// The slots of one rate and one rate margin.
 ///
 /// ```
 /// use tidegate_core::{Window, grid::SlotGrid, rate::{RateMargin, Rate}};
@@ -29,23 +31,26 @@ pub struct SlotGrid {
 }
 
 impl SlotGrid {
-    /// The grid of `rate` and `rate margin`.
+    /// The grid for `rate` and `rate_margin`.
     pub const fn new(rate: Rate, rate_margin: RateMargin) -> Self {
         Self { period: rate.period(rate_margin), lateness: rate_margin.lateness() }
     }
 
-    /// The distance of two slots, in nanoseconds.
+    /// The distance between two slots, in nanoseconds.
     pub const fn period(self) -> u64 {
         self.period
     }
 
-    /// When slot number `slot` stands.
+    /// The time of slot number `slot`, counted from the epoch.
     pub const fn at(self, slot: u64) -> Timestamp {
         Timestamp::from_nanos(slot.saturating_mul(self.period))
     }
 
-    /// The latest start of a send in slot number `slot`: g/2 × 1 s after it; below 1/s not after its
-    /// window, since where the rate changes a window of quiet is all that parts two grids so slow.
+    /// The latest start of a send in slot number `slot`: g/2 × 1 s after the slot.
+    ///
+    /// Below one slot per second it is at most the end of the slot's window. At a change of the rate
+    /// only one window without slots separates two such grids, and a later start would shorten this
+    /// distance.
     pub const fn latest(self, slot: u64) -> Timestamp {
         let at = slot.saturating_mul(self.period);
         let latest = at.saturating_add(self.lateness);
@@ -53,24 +58,24 @@ impl SlotGrid {
         Timestamp::from_nanos(if self.period > SECOND && closes < latest { closes } else { latest })
     }
 
-    /// The first slot at or after `at`.
+    /// The number of the first slot at or after `at`.
     pub const fn first_from(self, at: Timestamp) -> u64 {
         at.as_nanos().div_ceil(self.period)
     }
 
-    /// The last slot at or before `at`.
+    /// The number of the last slot at or before `at`.
     pub const fn at_or_before(self, at: Timestamp) -> u64 {
         at.as_nanos() / self.period
     }
 
-    /// The slots of `window`: those that stand in its half-open second. May be empty below 1/s.
+    /// The slots of `window`, from its opening to before its close. Below 1/s a window may have none.
     pub const fn slots_of(self, window: Window) -> Range<u64> {
         self.first_from(window.opens())..self.first_from(window.closes())
     }
 
-    /// The slots of `window` that may be used when the claim before it had `previous`: where the
-    /// two grids differ, none of the window's first max(P, P of before), since the phases of two
-    /// grids are unrelated.
+    /// The slots of `window` that may be used if the window before was claimed with the grid
+    /// `previous`. If the two grids differ, no slot in the window's first max(P, previous P) is used,
+    /// since the phases of two grids are unrelated and slots of both could be too close.
     pub fn usable(self, window: Window, previous: Option<Self>) -> Range<u64> {
         let slots = self.slots_of(window);
         let start = match previous {
@@ -105,7 +110,8 @@ mod tests {
         (0.005_f64..=0.5).prop_map(|share| RateMargin::new(share).unwrap())
     }
 
-    /// How late a start is within what is allowed: none, all, or by the slot's number.
+    /// The start of a send that is late within what is allowed: not at all, by all of it, or by the
+    /// slot's number.
     fn start(grid: SlotGrid, slot: u64, lateness: u8) -> u64 {
         let all = grid.latest(slot).as_nanos() - grid.at(slot).as_nanos();
         let late = match lateness {
@@ -184,7 +190,7 @@ mod tests {
                 slot += recipients;
                 starts.push((start(grid, slot - 1, lateness), recipients));
             }
-            // Every second's bound goes by the largest mail it holds.
+            // The bound of each second depends on the largest mail in it.
             for (index, &(at, _)) in starts.iter().enumerate() {
                 let second: Vec<_> = starts[index..].iter().take_while(|s| s.0 < at + SECOND).collect();
                 let largest = second.iter().map(|s| s.1).max().unwrap();
@@ -201,7 +207,8 @@ mod tests {
             let grid = SlotGrid::new(rate, rate_margin);
             let slots = grid.slots_of(Window::from_epoch_second(BASE));
             prop_assume!(slots.end - slots.start >= 1);
-            // From `first` on all slots are the mail's; it starts at the last of its own window.
+            // From `first` on all slots are the mail's, which starts at the last slot of its own
+            // window.
             let first = (slots.start + used).min(slots.end - 1);
             let mut starts: Vec<_> = (slots.start.saturating_sub(100)..first)
                 .map(|slot| (start(grid, slot, lateness), 1)).collect();

@@ -1,20 +1,23 @@
-//! How much campaign mail to hold ready beside express mail.
+//! How many recipients of campaign mail to have in hand while express mail may come.
 //!
-//! Express takes slots that campaign mail was received for; what then gets no slot is invisible for a
-//! visibility timeout. So where express mail comes, campaign mail is received for the slots just
-//! ahead only, less those that express is expected to take: little is displaced, and none is missing
-//! where express stays away, since slots ahead become slots at hand.
+//! Express mail takes slots for which campaign mail was received; the campaign mail that gets no slot
+//! stays invisible until its visibility timeout. So if express mail comes, campaign mail is received
+//! only for the slots just ahead, less those that express mail is expected to take. If express mail
+//! then stays away, no slot stays empty, because the next receive covers the slots that come closer.
 
 use crate::allocation::BATCH;
 use crate::rate::Rate;
 
-/// The slots just ahead: those of a quarter of a second, many times what a receive takes.
+/// The length of the slots just ahead, in seconds: many times what a receive takes.
 const AHEAD: f64 = 0.25;
-/// What is expected of express at most, where its queue has just given less than was asked: a fifth of
-/// the slots ahead is enough to bridge a receive.
+/// The largest share of the slots ahead that express mail is expected to take if its queue has just
+/// given less than was asked for. The other fifth of the slots is enough to bridge a receive.
 const MOST_EXPECTED: f64 = 0.8;
 
-/// What a window is like at an instant.
+/// The state of a window at one instant, from which the amount of campaign mail to hold is computed.
+///
+/// Example: at 1,000/s 250 slots are just ahead. Express mail took half of the slots lately, so
+/// campaign mail is held for the other 125; if 180 of the 250 are floor slots, for 180.
 ///
 /// ```
 /// use tidegate_core::{prefetch::Outlook, rate::Rate};
@@ -29,38 +32,42 @@ const MOST_EXPECTED: f64 = 0.8;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook {
-    /// The window's rate.
+    /// The rate of the window's slots, in recipients per second.
     pub rate: Rate,
-    /// Slots that can still be acquired.
+    /// The number of slots that can still be acquired.
     pub slots_left: u64,
-    /// Recipients of express mails in hand.
+    /// The number of recipients of express mail in hand.
     pub express_waiting: u64,
-    /// The share of the slots that express took lately, 0 to 1.
+    /// The share of the slots that express mail took in the last windows, 0 to 1.
     pub express_share: f64,
-    /// The express queue gave all that was asked of it: more may stand there.
+    /// Whether the last receive from the express queue brought all that was asked for, so that more may
+    /// wait.
     pub express_gives: bool,
-    /// Slots, of those just ahead, that are first the campaigns'.
+    /// The number of floor slots among the slots just ahead.
     pub floor: u64,
-    /// Of campaigns, 1 or more.
+    /// The mean number of recipients of campaigns' mail, at least 1.
     pub recipients_per_mail: f64,
 }
 
 impl Outlook {
-    /// The slots just ahead: never fewer than a receive of ten mails fills.
+    /// The number of slots just ahead: those of a quarter of a second, at least what a receive of ten
+    /// mails fills.
     pub fn slots_ahead(rate: Rate, recipients_per_mail: f64) -> u64 {
         #[expect(clippy::cast_precision_loss, reason = "10")]
         let batch = BATCH as f64 * recipients_per_mail.max(1.0);
         whole((rate.as_per_second() * AHEAD).max(batch).ceil())
     }
 
-    /// Recipients of campaign mail to have in hand, those of receives under way included.
+    /// The number of recipients of campaign mail to have in hand, including those of receives under
+    /// way.
     pub fn campaigns_in_hand(&self) -> u64 {
         let free = self.slots_left.saturating_sub(self.express_waiting);
         let ahead = Self::slots_ahead(self.rate, self.recipients_per_mail).min(free);
         let most = if self.express_gives { 1.0 } else { MOST_EXPECTED };
         #[expect(clippy::cast_precision_loss, reason = "slots of one window")]
         let expected = whole(ahead as f64 * self.express_share.clamp(0.0, most));
-        // One at least, or nobody would notice that express stays away.
+        // At least one, so that campaign mail goes on if the express mail that was expected to take all
+        // slots stays away.
         let least = self.floor.max(1).min(free);
         ahead.saturating_sub(expected).max(least)
     }
@@ -95,7 +102,7 @@ mod tests {
             let in_hand = outlook.campaigns_in_hand();
             prop_assert!(in_hand <= free);
             prop_assert!(in_hand >= floor.max(1).min(free));
-            // A fifth of the slots ahead bridges a receive, where express has shown that it ends.
+            // A fifth of the slots ahead bridges a receive, if express mail has shown that it ends.
             if !express_gives {
                 let ahead = Outlook::slots_ahead(outlook.rate, recipients_per_mail).min(free);
                 prop_assert!(in_hand >= ahead / 5);
