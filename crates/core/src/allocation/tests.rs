@@ -1,12 +1,12 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Campaigns with so many mails of so many recipients each.
+/// Campaigns by their weights, and how many mails wait in each.
 fn campaigns() -> impl Strategy<Value = (Vec<u32>, Vec<u64>)> {
     prop::collection::vec((1_u32..=100, 0_u64..400), 1..6).prop_map(|c| c.into_iter().unzip())
 }
 
-/// Runs an intake against stocks of mails of `size` recipients until it asks no more.
+/// Makes receives from stocks of mails with `size` recipients until the intake asks no more.
 fn run(intake: &mut Intake, stocks: &mut [u64], size: u64) -> Vec<u64> {
     let mut taken = vec![0; stocks.len()];
     while let Some(ask) = intake.ask() {
@@ -76,7 +76,7 @@ proptest! {
         debts[0] -= debts.iter().sum::<i64>();
         let mut intake = Intake::new(&cycle, start..start + total, total, &debts, &[]);
         intake.mark_dry(dry % weights.len());
-        // A slot that comes free, in a window that may have none.
+        // One slot becomes free, even if the window had none.
         intake.widen(1);
         run(&mut intake, &mut stocks, size);
         prop_assert_eq!(intake.debt_changes().iter().sum::<i64>(), 0);
@@ -96,9 +96,9 @@ proptest! {
     fn debts_are_repaid_so_that_shares_hold_whatever_the_sizes(size in 2_u64..=50, big in 50_u32..=95) {
         let weights = [big, 100 - big];
         let cycle = Cycle::new(&weights).unwrap();
-        // What a window changes is known two windows later.
+        // The changes of one window are known two windows later.
         let (mut debts, mut late, mut sums) = (vec![0_i64, 0], vec![vec![0_i64, 0]; 2], vec![0_u64, 0]);
-        // The first campaign's mails have one recipient, the second's `size`.
+        // Mails of the first campaign have one recipient, those of the second `size`.
         for window in 0..2_000_u64 {
             let slots = window * 14..(window + 1) * 14;
             let mut intake = Intake::new(&cycle, slots, 14, &debts, &[1.0, size as f64]);

@@ -1,4 +1,4 @@
-//! Back-back-pressure and deferral: `TIDEGATE_BACK_PRESSURE_…` and `TIDEGATE_DEFERRAL…`.
+//! The variables of back-pressure and deferral: `TIDEGATE_BACK_PRESSURE_…` and `TIDEGATE_DEFERRAL…`.
 
 use super::Campaigns;
 use super::settings;
@@ -9,24 +9,25 @@ use crate::deferral::{ALLOWED_LOCATION, Location};
 const BUSY: &str = "TIDEGATE_BACK_PRESSURE_BUSY";
 const OVERLOADED: &str = "TIDEGATE_BACK_PRESSURE_OVERLOADED";
 
-/// What the scheduler judges the level by.
+/// The scheduler's settings for the back-pressure level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackPressureConfig {
-    /// `TIDEGATE_CAMPAIGNS`, as the poller has it.
+    /// `TIDEGATE_CAMPAIGNS`, as the poller has it: the queues whose mail waits.
     pub campaigns: Campaigns,
-    /// `TIDEGATE_MERGE_QUEUE_URL`, as the poller has it.
+    /// `TIDEGATE_MERGE_QUEUE_URL`, as the poller has it; `None` in direct mode.
     pub merge_queue_url: Option<String>,
-    /// `TIDEGATE_EXPRESS_QUEUE_URL`, as the poller has it.
+    /// `TIDEGATE_EXPRESS_QUEUE_URL`, as the poller has it; `None` without express mail.
     pub express_queue_url: Option<String>,
-    /// `TIDEGATE_BACK_PRESSURE_BUSY` and `TIDEGATE_BACK_PRESSURE_OVERLOADED`.
+    /// `TIDEGATE_BACK_PRESSURE_BUSY` and `TIDEGATE_BACK_PRESSURE_OVERLOADED`: the thresholds of both
+    /// levels.
     pub policy: Policy,
-    /// `TIDEGATE_DEFERRAL_REPLAY`, default `auto`: deferred mail is brought back once the level is clear.
-    /// Never without `TIDEGATE_DEFERRAL`.
+    /// `TIDEGATE_DEFERRAL_REPLAY`, default `auto`: whether deferred mail is replayed once the level is
+    /// clear. Without `TIDEGATE_DEFERRAL` it has no effect.
     pub replays: bool,
 }
 
 impl Variables<'_> {
-    /// None where the scheduler does not know the campaigns: then there is no level.
+    /// `None` if the scheduler does not know the campaigns; then it computes no level.
     pub(super) fn back_pressure(&mut self) -> Option<BackPressureConfig> {
         let policy = self.back_pressure_policy();
         let campaigns =
@@ -58,7 +59,7 @@ impl Variables<'_> {
         Policy { busy, overloaded: given.unwrap_or_else(|| default.overloaded.at_least(&busy)) }
     }
 
-    /// Where deferred mail stands; none defers none.
+    /// The place where deferred mail is stored; `None` defers no mail.
     pub(super) fn deferral(&mut self) -> Option<Location> {
         self.optional("TIDEGATE_DEFERRAL", ALLOWED_LOCATION, Location::parse)
     }

@@ -5,34 +5,34 @@ use serde::{Deserialize, Serialize};
 use super::queue_url::{is_fifo, is_name_char, is_url};
 use crate::cycle::Cycle;
 
-/// The name under which express mail is counted; no campaign may have it.
+/// The name under which express mail is counted. No campaign may have it.
 pub const EXPRESS: &str = "express";
 
 pub(super) const ALLOWED: &str = "a JSON list such as [{\"name\": \"big\", \"queue_url\": \"https://…\", \"weight\": 90}] with 1 to 1000 campaigns (names of letters, digits, - and _, at most 64, each once, not express; each a standard queue's URL, each once; weights 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor), or: ledger";
 
-/// A campaign: a standard queue with a share of the quota.
+/// One campaign: a standard queue with a share of the quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Campaign {
-    /// Its name: letters, digits, `-` and `_`, at most 64.
+    /// The campaign's name: 1 to 64 letters, digits, `-` and `_`, not `express`.
     pub name: String,
-    /// Its queue.
+    /// The URL of the campaign's standard queue, by http or https.
     pub queue_url: String,
-    /// Its weight: 0 (no share: it waits) to 10,000.
+    /// The campaign's weight, 0 to 10,000. With weight 0 it has no share: its mail waits.
     pub weight: u32,
 }
 
-/// Whether a campaign may have this name: 1 to 64 letters, digits, `-` and `_`, not `express`.
+/// Whether a campaign may have this name: 1 to 64 letters, digits, `-` and `_`, but not `express`.
 pub fn is_campaign_name(name: &str) -> bool {
     is_word(name) && name != EXPRESS
 }
 
-/// Where the list of campaigns stands.
+/// The source of the list of campaigns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Campaigns {
-    /// In the environment.
+    /// The list stands in `TIDEGATE_CAMPAIGNS`.
     Listed(Vec<Campaign>),
-    /// In the ledger's control record.
+    /// `TIDEGATE_CAMPAIGNS` is `ledger`: the list stands in the ledger's control record.
     Ledger,
 }
 
@@ -47,7 +47,8 @@ impl Campaigns {
 }
 
 impl Campaign {
-    /// Whether `list` is what is allowed: names and queues each once, weights that give a cycle.
+    /// Whether `list` is allowed: 1 to 1,000 campaigns, each name and each queue once, and weights of
+    /// which a [`Cycle`] can be made.
     pub fn valid(list: &[Self]) -> bool {
         let names: BTreeSet<_> = list.iter().map(|campaign| &campaign.name).collect();
         let queues: BTreeSet<_> = list.iter().map(|campaign| &campaign.queue_url).collect();
@@ -67,7 +68,7 @@ impl Campaign {
     }
 }
 
-/// 1 to 64 letters, digits, `-` and `_`.
+/// Whether `text` consists of 1 to 64 letters, digits, `-` and `_`.
 pub(super) fn is_word(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.chars().all(is_name_char)
 }

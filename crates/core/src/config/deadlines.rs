@@ -1,5 +1,5 @@
-//! When the stages of a window's poller end at the latest, so that the slowest one, in which every call
-//! takes its whole time limit, ends before Lambda ends it.
+//! The latest times at which the stages of a poller may end, such that even the slowest poller, in
+//! which each call takes its whole time limit, ends before Lambda's timeout.
 //!
 //! ```text
 //! start      close                    DECIDED     MOVED      SETTLED      REPORTED   time-out
@@ -7,37 +7,43 @@
 //!              │               ledger 1 s│
 //! ```
 //!
-//! A message that is received after the start is invisible for 30 s, so until after the time-out.
+//! Seconds after the window's close: decided 6.5, moved 8.5, settled 10.5, reported 12.0, timeout 12.5.
+//!
+//! A message received after the start is invisible for 30 s, which is longer than the poller can run
+//! (15 s).
 
 use std::time::Duration;
 
 use crate::tick::EARLIEST;
 
-/// The poller function's time-out.
+/// The timeout of the poller's Lambda function: 15 s.
 pub const POLLER_TIMEOUT: Duration = Duration::from_secs(15);
-/// What a call to a queue may take in all, its retries included; a long poll's wait comes on top.
+/// The time limit of one call to a queue with all its retries: 2 s. The wait of a long poll is added to
+/// it.
 pub const QUEUE_CALL: Duration = Duration::from_secs(2);
 
-/// From a window's close to the time-out of a poller that started as early as a tick may reach it.
+/// From the window's close to the timeout of a poller that started as early as a tick may arrive: 15 s
+/// − 1.5 s − 1 s = 12.5 s.
 const AFTER_CLOSE: Duration =
     POLLER_TIMEOUT.saturating_sub(EARLIEST).saturating_sub(Duration::from_secs(1));
-/// How late a send of the last slot starts: half the largest rate margin is 250 ms, and a shared
-/// bucket answers within 300 ms.
+/// The latest start of a send after its slot: 300 ms. Half the largest rate margin is 250 ms, and a
+/// shared bucket answers within 300 ms.
 pub const LAST_START: Duration = Duration::from_millis(300);
-/// For what the ledger is asked or told once SES has answered: a hold, a mark, a look at the breaker.
+/// Time for the ledger once SES has answered: a hold, a mark, a read of the breaker's state.
 const DECIDING: Duration = Duration::from_secs(1);
 const REPORTING: Duration = Duration::from_millis(1_500);
-/// For the metrics and the answer to Lambda.
+/// Time for the metrics and for the answer to Lambda.
 const SPARE: Duration = Duration::from_millis(500);
 
-/// After the window's close: the report is written, and what goes with it.
+/// 12.0 s after the window's close: the window report is written, with everything that goes with it.
 pub const REPORTED: Duration = AFTER_CLOSE.saturating_sub(SPARE);
-/// After the window's close: every message is settled, failed deletes tried again included.
+/// 10.5 s after the window's close: every message is settled, and failed deletes are retried.
 pub const SETTLED: Duration = REPORTED.saturating_sub(REPORTING);
-/// After the window's close: what goes to another queue, or is deferred, stands there, and its delete begins.
+/// 8.5 s after the window's close: a message that moves to another queue or is deferred has arrived
+/// there, and its delete begins.
 pub const MOVED: Duration = SETTLED.saturating_sub(QUEUE_CALL);
-/// After the window's close: nothing is waited for any more that decides what becomes of a message.
+/// 6.5 s after the window's close: the outcome of every message is known, or no longer waited for.
 pub const DECIDED: Duration = MOVED.saturating_sub(QUEUE_CALL);
-/// The longest send time-out that leaves the other stages their time.
+/// The longest allowed send timeout, 5.2 s, which leaves the other stages their time.
 pub(super) const LONGEST_SEND: Duration =
     DECIDED.saturating_sub(DECIDING).saturating_sub(LAST_START);

@@ -2,24 +2,24 @@ use super::queue_url::{is_fifo, is_url};
 use super::variables::Variables;
 use crate::domains::DomainLimits;
 
-/// What recipient domains may be sent, and the queues in which their mail waits.
+/// The limits for recipient domains, and the queues in which their mail waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DomainsConfig {
-    /// `TIDEGATE_DOMAIN_LIMITS`; none is no limit.
+    /// `TIDEGATE_DOMAIN_LIMITS`; an empty list limits nothing.
     pub limits: DomainLimits,
-    /// `TIDEGATE_DOMAIN_QUEUES`, in the order of the groups, that of `*` after them. Those beyond are
-    /// emptied: a limit that was taken away leaves mail behind.
+    /// `TIDEGATE_DOMAIN_QUEUES`: URLs in the order of the groups, then that of `*`. Further queues are
+    /// only emptied, because a limit that was removed leaves mail in its queue.
     pub queues: Vec<String>,
 }
 
 impl DomainsConfig {
-    /// The queue of the group at `place`.
+    /// The URL of the queue at index `place`; see [`DomainLimits::queue_of`].
     pub fn queue(&self, place: usize) -> Option<&str> {
         self.queues.get(place).map(String::as_str)
     }
 }
 
-/// The most queues that can be given.
+/// The most queues that may be listed: one for each of 20 groups, and one for `*`.
 const MOST: usize = 21;
 
 impl Variables<'_> {

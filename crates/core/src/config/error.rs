@@ -1,20 +1,20 @@
-//! What is wrong with the environment.
+//! The errors that an invalid environment gives.
 
 use thiserror::Error;
 
-/// One variable that is missing or invalid.
+/// One environment variable that is missing or has an invalid value.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{name} is {value}; allowed is {allowed}")]
 pub struct InvalidVariable {
-    /// The variable.
+    /// The variable's name, such as `TIDEGATE_LEDGER`.
     pub name: &'static str,
-    /// Its value in quotes, or "not set".
+    /// The given value in quotes, or "not set". It is left out if it may contain a password.
     pub value: String,
-    /// What is allowed.
+    /// A description of the allowed values, for the operator.
     pub allowed: String,
 }
 
-/// All that is wrong with the environment.
+/// All missing and invalid variables of one start; shown one per line.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigError(pub Vec<InvalidVariable>);

@@ -1,4 +1,5 @@
-//! What bounces and complaints do: `TIDEGATE_FEEDBACK…`, and the configuration set that reports them.
+//! The variables for bounces and complaints: `TIDEGATE_FEEDBACK…`, and the configuration set by which
+//! SES reports them.
 
 use super::campaigns::is_word;
 use super::settings;
@@ -7,13 +8,13 @@ use crate::reputation::ReputationPolicy;
 
 const QUEUE: &str = "TIDEGATE_FEEDBACK_QUEUE_URL";
 
-/// `TIDEGATE_FEEDBACK` and what belongs to it, where it is not `off`.
+/// `TIDEGATE_FEEDBACK` and the variables that belong to it, unless it is `off`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedbackConfig {
-    /// `TIDEGATE_FEEDBACK_QUEUE_URL`: where SES's bounces and complaints stand.
+    /// `TIDEGATE_FEEDBACK_QUEUE_URL`: the queue on which SES's bounces and complaints arrive.
     pub queue_url: String,
-    /// `TIDEGATE_FEEDBACK` (`count` or `hold`), `TIDEGATE_BOUNCE_SHARE`, `TIDEGATE_COMPLAINT_SHARE`
-    /// and `TIDEGATE_FEEDBACK_MINIMUM`.
+    /// The thresholds, and whether reaching them holds the campaign: `TIDEGATE_FEEDBACK` (`count` or
+    /// `hold`), `TIDEGATE_BOUNCE_SHARE`, `TIDEGATE_COMPLAINT_SHARE` and `TIDEGATE_FEEDBACK_MINIMUM`.
     pub policy: ReputationPolicy,
 }
 

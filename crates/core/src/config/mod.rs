@@ -1,5 +1,5 @@
-//! The environment as typed values: parsed once at start, every invalid value refused with its
-//! name, the value, and what is allowed.
+//! The environment as typed values. It is parsed once at start, and every invalid value is refused with
+//! its name, the value, and the allowed values.
 
 mod back_pressure;
 mod campaigns;
@@ -40,91 +40,98 @@ use crate::limiter::Floor;
 use crate::memory::Memory;
 use crate::rate::RateMargin;
 
-/// What becomes of what is received and unsent at the window's end.
+/// The treatment of messages that were received and are unsent at the end of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Unsent {
-    /// It is left to the visibility timeout.
+    /// The message stays invisible until its visibility timeout ends.
     #[default]
     Timeout,
-    /// It is made visible at once.
+    /// The message is made visible at once, by one more call to SQS.
     Release,
 }
 
-/// The poller's settings.
+/// The poller's settings, checked and with defaults applied.
 #[derive(Clone, Debug, PartialEq)]
 // More than 12 fields: one for each setting; a policy takes its own.
 pub struct PollerConfig {
-    /// `TIDEGATE_CAMPAIGNS`.
+    /// `TIDEGATE_CAMPAIGNS`: the list of campaigns, or `ledger`.
     pub campaigns: Campaigns,
-    /// `TIDEGATE_MERGE_QUEUE_URL`; without it the poller takes from the campaigns: direct mode.
+    /// `TIDEGATE_MERGE_QUEUE_URL`; without it the poller receives from the campaign queues (direct
+    /// mode).
     pub merge_queue_url: Option<String>,
-    /// `TIDEGATE_EXPRESS_QUEUE_URL`.
+    /// `TIDEGATE_EXPRESS_QUEUE_URL`: the queue whose mail goes before all campaigns; optional.
     pub express_queue_url: Option<String>,
-    /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`.
+    /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`: a standard queue; required.
     pub dead_letter_queue_url: String,
-    /// `TIDEGATE_DOMAIN_LIMITS` and `TIDEGATE_DOMAIN_QUEUES`.
+    /// `TIDEGATE_DOMAIN_LIMITS` and `TIDEGATE_DOMAIN_QUEUES`; empty unless set.
     pub domains: DomainsConfig,
-    /// `TIDEGATE_LEDGER`.
+    /// `TIDEGATE_LEDGER`: `memory` or `dynamodb:TABLE`; required.
     pub ledger: LedgerKind,
-    /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`.
+    /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`: caps of the
+    /// account's quota.
     pub cap: Cap,
-    /// `TIDEGATE_RATE_MARGIN`, default 0.02.
+    /// `TIDEGATE_RATE_MARGIN`, 0.005 to 0.5, default 0.02.
     pub rate_margin: RateMargin,
-    /// `TIDEGATE_TICK_LEAD_MS`, default 400.
+    /// `TIDEGATE_TICK_LEAD_MS`, 0 to 1,000 ms, default 400 ms.
     pub lead: Duration,
-    /// `TIDEGATE_MAX_IN_FLIGHT`; default from rate and observed latency, at most 900.
+    /// `TIDEGATE_MAX_IN_FLIGHT`: sends at the same time, 1 to 900; `None` computes it from the rate and
+    /// the observed latency.
     pub max_in_flight: Option<usize>,
-    /// `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`, which Lambda sets.
+    /// The function's memory, from `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`, which Lambda sets.
     pub memory: Memory,
-    /// `TIDEGATE_SEND_TIMEOUT_MS`, default 5000.
+    /// `TIDEGATE_SEND_TIMEOUT_MS`: the time limit of one send, 100 to 5,200 ms, default 5,000 ms.
     pub send_timeout: Duration,
-    /// `TIDEGATE_MAX_ATTEMPTS`, default 5.
+    /// `TIDEGATE_MAX_ATTEMPTS`, 1 to 100, default 5.
     pub max_attempts: u32,
-    /// `TIDEGATE_UNSENT`, default `timeout`.
+    /// `TIDEGATE_UNSENT`: `timeout` (the default) or `release`.
     pub unsent: Unsent,
-    /// `TIDEGATE_IDLE_WINDOWS`, default 5.
+    /// `TIDEGATE_IDLE_WINDOWS`: the longest pause, in windows, before an empty queue is asked again; 1
+    /// to 60, default 5.
     pub idle_windows: u64,
-    /// `TIDEGATE_ALLOWED_SENDERS`, default all.
+    /// `TIDEGATE_ALLOWED_SENDERS`: sender addresses and domains; all senders unless set.
     pub allowed_senders: AllowedSenders,
-    /// `TIDEGATE_BREAKER_…`.
+    /// `TIDEGATE_BREAKER_…`: when sending stops because SES fails, and for how long.
     pub breaker: BreakerPolicy,
-    /// `TIDEGATE_DEDUPLICATION`, default off.
+    /// `TIDEGATE_DEDUPLICATION`: `off` (the default), `resend` or `park`.
     pub deduplication: Deduplication,
-    /// `TIDEGATE_DEDUPLICATION_DAYS`: how long a mark is kept, default 15 days.
+    /// `TIDEGATE_DEDUPLICATION_DAYS`: how long a mark is kept, 1 to 90 days, default 15 days.
     pub mark_kept: Duration,
-    /// `TIDEGATE_CONFIGURATION_SET`: SES's, of mails that name none.
+    /// `TIDEGATE_CONFIGURATION_SET`: SES's configuration set for mails that name none.
     pub configuration_set: Option<String>,
-    /// `TIDEGATE_DEFERRAL`: where deferred mail is written; without it none is deferred.
+    /// `TIDEGATE_DEFERRAL`: the place where deferred mail is stored; `None` defers no mail.
     pub deferral: Option<Location>,
-    /// `TIDEGATE_CAMPAIGN_FLOOR`, default 0%.
+    /// `TIDEGATE_CAMPAIGN_FLOOR`: the express floor, 0% to 90%, default 0%.
     pub campaign_floor: Floor,
-    /// `TIDEGATE_SHARED_BUCKET` and what belongs to it; none where nobody else sends.
+    /// `TIDEGATE_SHARED_BUCKET` and the variables that belong to it; `None` if no other software sends
+    /// on the account's quota.
     pub shared_bucket: Option<SharedBucketConfig>,
 }
 
-/// The scheduler's settings.
+/// The scheduler's settings, checked and with defaults applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedulerConfig {
-    /// `TIDEGATE_POLLER_FUNCTION`: name or ARN.
+    /// `TIDEGATE_POLLER_FUNCTION`: the poller function's name or ARN; required.
     pub poller_function: String,
-    /// `TIDEGATE_LEDGER`.
+    /// `TIDEGATE_LEDGER`: `memory` or `dynamodb:TABLE`; required.
     pub ledger: LedgerKind,
-    /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`.
+    /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`: caps of the
+    /// account's quota.
     pub cap: Cap,
-    /// `TIDEGATE_TICK_LEAD_MS`, default 400.
+    /// `TIDEGATE_TICK_LEAD_MS`, 0 to 1,000 ms, default 400 ms.
     pub lead: Duration,
-    /// `TIDEGATE_OVERLAP_WINDOWS`, default 5 with a shared ledger, 0 with memory.
+    /// `TIDEGATE_OVERLAP_WINDOWS`, 0 to 20, default 5 with a shared ledger and 0 with `memory`.
     pub overlap_windows: u64,
-    /// `TIDEGATE_CAMPAIGN_QUEUES`: what the names of the queues begin with among which the campaigns
-    /// are found by tag; none leaves the ledger's list alone.
+    /// `TIDEGATE_CAMPAIGN_QUEUES`: the beginning of the names of the queues among which campaigns are
+    /// found by tag; `None` leaves the ledger's list of campaigns as it is.
     pub campaign_queues: Option<String>,
-    /// `TIDEGATE_FEEDBACK` and what belongs to it; none where it is `off`, the default.
+    /// `TIDEGATE_FEEDBACK` and the variables that belong to it; `None` if it is `off`, the default.
     pub feedback: Option<FeedbackConfig>,
-    /// `TIDEGATE_IDLE_WAKE_SECONDS`, default 1: while every queue is empty, one tick in so many.
+    /// `TIDEGATE_IDLE_WAKE_SECONDS`: while every queue is empty, one tick in this many seconds; 1 to
+    /// 60, default 1.
     pub idle_wake: u64,
-    /// What the level is judged by; none where `TIDEGATE_CAMPAIGNS` is not set.
+    /// The settings of the back-pressure level; `None` if `TIDEGATE_CAMPAIGNS` is not set.
     pub back_pressure: Option<BackPressureConfig>,
-    /// `TIDEGATE_DEFERRAL`: where deferred mail stands.
+    /// `TIDEGATE_DEFERRAL`: the place where deferred mail is stored; `None` defers no mail.
     pub deferral: Option<Location>,
 }
 
@@ -186,7 +193,7 @@ impl PollerConfig {
                 },
                 Deduplication::default(),
             ),
-            // A day longer than SQS keeps a message: no copy outlives its mark.
+            // SQS keeps a message for at most 14 days; one day more, so that no copy outlives its mark.
             mark_kept: Duration::from_hours(
                 24 * vars.number(&settings::DEDUPLICATION_DAYS).unwrap_or(15),
             ),
@@ -200,7 +207,7 @@ impl PollerConfig {
 }
 
 impl SchedulerConfig {
-    /// Reads the scheduler's variables through `lookup`.
+    /// Reads the scheduler's variables through `lookup` (in production [`std::env::var`]).
     ///
     /// # Errors
     /// [`ConfigError`] with every variable that is missing or invalid.

@@ -1,4 +1,4 @@
-//! What a queue's URL, and the beginning of its name, may be.
+//! Checks of queue URLs, and of the beginning of campaign queues' names.
 
 pub(super) fn is_url(text: &str) -> bool {
     ["https://", "http://"]
@@ -7,14 +7,14 @@ pub(super) fn is_url(text: &str) -> bool {
         && !text.contains(char::is_whitespace)
 }
 
-/// SQS demands the ending of FIFO queues, in lower case, and of no other.
+/// Whether the queue is FIFO: SQS demands the ending `.fifo`, in lower case, for FIFO queues only.
 #[expect(clippy::case_sensitive_file_extension_comparisons, reason = "SQS compares by case")]
 pub(super) fn is_fifo(url: &str) -> bool {
     url.ends_with(".fifo")
 }
 
-/// The beginning of campaign queues' names: what a queue's name may hold, and one character less
-/// than the 80 it may have.
+/// The beginning of campaign queues' names: 1 to 79 characters that a queue's name may contain. A
+/// queue's name has at most 80 characters, so at least one remains for the rest.
 pub(super) fn queue_prefix(text: &str) -> Option<String> {
     let fits = (1..=79).contains(&text.len()) && text.chars().all(is_name_char);
     fits.then(|| text.to_owned())

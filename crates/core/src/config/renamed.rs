@@ -1,9 +1,9 @@
-//! Names that were in use before and are refused now, each with the name that replaced it.
-//! `infra/renamed.json` is a copy, by which the deployment and the CDK construct refuse theirs.
+//! Former names of settings, which are refused with the name that replaced each. `infra/renamed.json`
+//! is a copy of the list, by which the deployment and the CDK construct refuse former names.
 
-/// Every former name, with the one that replaced it: variables, parameters of the SAM template (the
-/// CDK construct's properties are the same with a small first letter), and what `tidegate` is called
-/// with. A value under a former name is an error, so that no setting is ignored without a word.
+/// Former names and their replacements: of variables, of parameters of the SAM template (the CDK
+/// construct's properties are the same with a small first letter), and of commands and options of
+/// `tidegate`. A value under a former name is an error, so that no setting is ignored silently.
 ///
 /// ```
 /// use tidegate_core::config::new_name;
@@ -29,7 +29,7 @@ pub const RENAMED: &[(&str, &str)] = &[
     ("--guard", "--rate-margin"),
 ];
 
-/// The name that replaced `old`, if that is a former name.
+/// The name that replaced `old`; `None` if `old` is not a former name.
 pub fn new_name(old: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(former, _)| *former == old).map(|(_, new)| *new)
 }

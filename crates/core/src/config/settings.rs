@@ -1,6 +1,6 @@
-//! The settings whose values are a range or a choice, each with its default. The parser goes by this
-//! list; `infra/settings.json` is its copy, by which the SAM template, the CDK construct and the
-//! table in `docs/configuration.md` are checked.
+//! The settings with a range or a choice of values, each with its default. The parser uses this list.
+//! `infra/settings.json` is a copy of it, by which tests check the SAM template, the CDK construct and
+//! the table in `docs/configuration.md`.
 
 use std::fmt;
 
@@ -8,26 +8,27 @@ use serde::Serialize;
 
 use super::deadlines::LONGEST_SEND;
 
-/// What a setting may be.
+/// The allowed values of one setting.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Range {
-    /// A whole number, both ends included.
+    /// A whole number from the first to the second, both included.
     Whole(u64, u64),
-    /// A number, both ends included.
+    /// A decimal number from the first to the second, both included.
     Number(f64, f64),
-    /// One of these words.
+    /// One of the listed words.
     Choice(&'static [&'static str]),
 }
 
-/// A variable, and what it may be.
+/// One environment variable, its allowed values and its default.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Setting {
-    /// The variable, such as `TIDEGATE_MAX_IN_FLIGHT`.
+    /// The variable's name, such as `TIDEGATE_MAX_IN_FLIGHT`.
     pub name: &'static str,
-    /// What is allowed.
+    /// The allowed values, as a range of numbers or a list of words.
     pub range: Range,
-    /// What holds where it is not set; none where that depends on something else.
+    /// The value if the variable is not set; `None` if that depends on other settings or on
+    /// observations.
     pub default: Option<&'static str>,
 }
 
@@ -36,13 +37,13 @@ impl Setting {
         Self { name, range, default }
     }
 
-    /// The whole number that `text` is, where it is allowed.
+    /// `text` as a whole number; `None` if it is none or outside the range.
     pub(super) fn whole(&self, text: &str) -> Option<u64> {
         let Range::Whole(least, most) = self.range else { return None };
         text.parse().ok().filter(|number| (least..=most).contains(number))
     }
 
-    /// The number that `text` is, where it is allowed.
+    /// `text` as a number; `None` if it is none or outside the range.
     pub(super) fn number(&self, text: &str) -> Option<f64> {
         let Range::Number(least, most) = self.range else { return None };
         text.parse().ok().filter(|number| (least..=most).contains(number))
@@ -67,7 +68,7 @@ use Range::{Choice, Number, Whole};
 #[expect(clippy::cast_possible_truncation, reason = "below the poller's time-out of 15 s")]
 const LONGEST_SEND_MS: u64 = LONGEST_SEND.as_millis() as u64;
 
-/// Megabytes of memory. Lambda sets it, so it is no setting of the list.
+/// The function's memory in megabytes. Lambda sets this variable, so it is not in [`SETTINGS`].
 pub(super) const MEMORY: Setting =
     Setting::new("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", Whole(128, 10_240), Some("256"));
 
@@ -75,7 +76,7 @@ macro_rules! settings {
     ($($constant:ident = $name:literal, $range:expr, $default:expr;)*) => {
         $(pub(super) const $constant: Setting = Setting::new($name, $range, $default);)*
 
-        /// All of them.
+        /// All settings with a range or a choice of values.
         pub const SETTINGS: &[Setting] = &[$($constant),*];
     };
 }

@@ -1,4 +1,4 @@
-//! The bucket that all senders of the account share: `TIDEGATE_SHARED_BUCKET…`.
+//! The variables of the shared bucket: `TIDEGATE_SHARED_BUCKET…`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use super::InvalidVariable;
 use super::settings;
 use super::variables::Variables;
 
-/// What its keys begin with where nothing else is said.
+/// The beginning of the bucket's keys if `TIDEGATE_SHARED_BUCKET_PREFIX` is not set.
 pub const DEFAULT_PREFIX: &str = "tidegate";
 
 const URL: &str = "TIDEGATE_SHARED_BUCKET";
@@ -17,28 +17,29 @@ const ALLOWED: &str =
     "redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], or the same with rediss:// for TLS";
 const PREFIX_ALLOWED: &str = "1 to 64 letters, digits, dots, - and _";
 
-/// `TIDEGATE_SHARED_BUCKET` and what belongs to it.
+/// `TIDEGATE_SHARED_BUCKET` and the variables that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedBucketConfig {
-    /// `TIDEGATE_SHARED_BUCKET`: the server.
+    /// `TIDEGATE_SHARED_BUCKET`: the address of the Valkey or Redis server.
     pub url: BucketUrl,
-    /// `TIDEGATE_SHARED_BUCKET_PREFIX`, default `tidegate`: what its keys begin with.
+    /// `TIDEGATE_SHARED_BUCKET_PREFIX`, default `tidegate`: the beginning of the bucket's keys.
     pub prefix: KeyPrefix,
-    /// `TIDEGATE_SHARED_BUCKET_LOST`, default `closed`.
+    /// `TIDEGATE_SHARED_BUCKET_LOST`: `closed` (the default) or `open`.
     pub lost: BucketLost,
 }
 
-/// What becomes of mail while the bucket does not answer.
+/// The treatment of mail while the bucket does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BucketLost {
-    /// Nothing is sent.
+    /// Nothing is sent until the bucket answers.
     #[default]
     Closed,
-    /// It is sent by the poller's own slots alone: together with the other software above the quota, perhaps.
+    /// Mail is sent by the slot grid alone; together with the other software this may exceed the quota.
     Open,
 }
 
-/// Where a server of the Redis protocol is, and as whom to speak to it. Shown without its password.
+/// The address of a server with the Redis protocol, and the login. It is displayed without the
+/// password.
 ///
 /// ```
 /// use tidegate_core::config::BucketUrl;
@@ -49,40 +50,40 @@ pub enum BucketLost {
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct BucketUrl {
-    /// Whether by TLS: `rediss`.
+    /// Whether the connection uses TLS: the scheme is `rediss`.
     pub tls: bool,
-    /// A name or an address; an IPv6 address without its brackets.
+    /// The host's name or address; an IPv6 address without its brackets.
     pub host: String,
-    /// Default 6379.
+    /// The TCP port, 1 to 65535, default 6379.
     pub port: u16,
-    /// The ACL user; none is the server's default user.
+    /// The ACL user; `None` is the server's default user.
     pub user: Option<String>,
     password: Option<String>,
-    /// Default 0.
+    /// The number of the database, 0 to 65535, default 0.
     pub database: u16,
 }
 
-/// A text that is no [`BucketUrl`]. It says nothing of the text: a password may stand in it.
+/// An invalid [`BucketUrl`]. The error does not contain the text, because a password may stand in it.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("no address of a shared bucket: {0}; allowed is {ALLOWED}")]
 pub struct InvalidBucketUrl(pub &'static str);
 
-/// What the keys of the buckets begin with. It is their hash tag, which keeps them on one node of a cluster.
+/// The beginning of the buckets' keys. It is their hash tag, so that a cluster keeps them on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPrefix(String);
 
-/// A text that is no [`KeyPrefix`].
+/// A text that is no [`KeyPrefix`]: at most the first 80 characters of it.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("\"{0}\" is no prefix of keys; allowed are {PREFIX_ALLOWED}")]
 pub struct InvalidKeyPrefix(pub String);
 
 impl BucketUrl {
-    /// The password, for the server alone.
+    /// The password, percent-decoded; to be given to the server only.
     pub fn password(&self) -> Option<&str> {
         self.password.as_deref()
     }
 
-    /// `host:port`, as messages name it.
+    /// `host:port`, as messages name the server; an IPv6 address in brackets.
     pub fn authority(&self) -> String {
         let host = &self.host;
         let port = self.port;
@@ -120,7 +121,7 @@ impl FromStr for BucketUrl {
     }
 }
 
-/// `USER:PASSWORD`, `USER` or `:PASSWORD`, percent-decoded.
+/// Splits `USER:PASSWORD`, `USER` or `:PASSWORD`, and decodes percent signs.
 fn credentials(login: &str) -> Result<(Option<String>, Option<String>), InvalidBucketUrl> {
     let (user, password) = login.split_once(':').map_or((login, None), |(u, p)| (u, Some(p)));
     let decode = |text: &str| {
@@ -158,7 +159,8 @@ fn host_and_port(authority: &str) -> Result<(String, u16), InvalidBucketUrl> {
     Ok((host.to_owned(), port))
 }
 
-/// With `%XX` as the bytes they stand for; none where that is no text.
+/// `text` with each `%XX` replaced by its byte; `None` if an escape is invalid or the result is no
+/// UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -189,7 +191,7 @@ impl fmt::Debug for BucketUrl {
 }
 
 impl KeyPrefix {
-    /// The key of the account's bucket, or of a domain's.
+    /// The key of the account's bucket, or of a limited domain's bucket.
     pub fn key(&self, domain: Option<&str>) -> String {
         match domain {
             None => format!("{{{}}}:account", self.0),

@@ -154,7 +154,7 @@ fn daily_quota_breaker_and_deduplication_are_read() {
 }
 
 proptest! {
-    /// Every call takes its whole time limit, and the tick came as early as it may.
+    /// The slowest poller: each call takes its whole time limit, and the tick came as early as it may.
     #[test]
     fn the_slowest_poller_ends_before_its_time_out_or_is_refused(
         lead in 0_u64..2_000,
@@ -172,7 +172,7 @@ proptest! {
                 let second = Duration::from_secs(1);
                 let close = EARLIEST + second;
                 let answered = LAST_START + config.send_timeout;
-                // What the ledger is told of the answer, a move, its delete, the report.
+                // Time for the ledger, a move, its delete, and the report.
                 let (decided, queue_call) = (answered + second, 2 * second);
                 prop_assert!(decided <= DECIDED && DECIDED + queue_call <= MOVED);
                 prop_assert!(MOVED + queue_call <= SETTLED);
@@ -246,7 +246,7 @@ fn giving_every_setting_its_default_changes_nothing() {
     assert_eq!(scheduler(&given), scheduler(&feedback));
 }
 
-/// The ends of every range, and what lies just outside, with whether it is allowed.
+/// The ends of a range and the values just outside, each with whether it is allowed.
 fn at_the_ends(range: Range) -> Vec<(String, bool)> {
     match range {
         Range::Whole(least, most) => vec![
@@ -308,7 +308,7 @@ fn a_former_name_is_refused_with_the_one_that_replaced_it() {
     }
 }
 
-/// By it the deployment and the CDK construct refuse former names.
+/// The deployment and the CDK construct refuse former names by this copy.
 #[test]
 fn infra_has_the_list_of_former_names() {
     let lines: Vec<_> = RENAMED.iter().map(|(old, new)| format!("\"{old}\": \"{new}\"")).collect();
@@ -318,7 +318,7 @@ fn infra_has_the_list_of_former_names() {
     assert!(copy == list, "infra/renamed.json is not the list of former names, which is:\n{list}");
 }
 
-/// By which the template, the construct and the table in docs/configuration.md are checked.
+/// The template, the construct and the table in docs/configuration.md are checked by this copy.
 #[test]
 fn infra_has_the_list_of_the_settings() {
     let lines: Vec<_> = SETTINGS.iter().map(|s| serde_json::to_string(s).unwrap()).collect();

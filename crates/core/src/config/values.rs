@@ -1,28 +1,29 @@
-//! Values of more than one variable.
+//! Values that are read from one or several variables.
 
 use crate::daily::DailyPolicy;
 use crate::rate::Rate;
 
-/// Where claim, control record and reports stand.
+/// The place where the claim, the control record and the window reports are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LedgerKind {
-    /// In this process: one environment only, for local runs.
+    /// In the memory of this process; only for local runs, since other processes do not see it.
     Memory,
-    /// In the `DynamoDB` table of this name.
+    /// In the `DynamoDB` table with this name.
     DynamoDb(String),
 }
 
-/// What caps the account's quota.
+/// The settings that lower the account's quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cap {
-    /// `TIDEGATE_QUOTA_PER_SECOND`.
+    /// `TIDEGATE_QUOTA_PER_SECOND`, in recipients per second; `None` leaves the account's quota.
     pub quota: Option<Rate>,
-    /// `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`.
+    /// `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`: how the daily quota is used over the day.
     pub daily: DailyPolicy,
 }
 
 impl Cap {
-    /// The quota in force, of an account with this quota a second and this daily quota, if any.
+    /// The quota in force: the least of the account's quota per second, `TIDEGATE_QUOTA_PER_SECOND`,
+    /// and the daily quota spread over the day if `TIDEGATE_DAILY` is `spread`.
     pub fn of(&self, account: Rate, daily_quota: Option<u64>) -> Rate {
         let day = daily_quota.and_then(|quota| self.daily.cap(quota));
         [self.quota, day].into_iter().flatten().fold(account, Rate::min)

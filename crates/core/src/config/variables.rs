@@ -10,7 +10,7 @@ use crate::daily::{DailyPace, DailyPolicy, Reserve};
 use crate::email::AllowedSenders;
 use crate::rate::Rate;
 
-/// Reads variables and collects what is wrong, so that one start tells all of it.
+/// Reads variables and collects all faults, so that one start reports all of them.
 pub(super) struct Variables<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
     invalid: Vec<InvalidVariable>,
@@ -31,7 +31,8 @@ impl<'a> Variables<'a> {
         if self.invalid.is_empty() { Ok(config) } else { Err(ConfigError(self.invalid)) }
     }
 
-    /// The value, trimmed; an empty one counts as not set, as templates leave it.
+    /// The variable's value without blanks around it. An empty value counts as not set, because
+    /// deployment templates pass unset parameters as empty strings.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         (self.lookup)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
@@ -41,7 +42,7 @@ impl<'a> Variables<'a> {
         self.invalid.push(InvalidVariable { name, value, allowed: allowed.into() });
     }
 
-    /// As [`Variables::refuse`], of a value that is not shown.
+    /// As [`Variables::refuse`], for a value that must not be shown because it may contain a password.
     pub(super) fn refuse_as(&mut self, invalid: InvalidVariable) {
         self.invalid.push(invalid);
     }
@@ -83,7 +84,7 @@ impl<'a> Variables<'a> {
         parsed
     }
 
-    /// A setting of the list; without a value `default`.
+    /// The value of a setting of the list; `default` if it is not set or invalid.
     pub(super) fn setting<T>(
         &mut self,
         setting: &Setting,
@@ -97,13 +98,13 @@ impl<'a> Variables<'a> {
         self.setting(setting, |text| setting.whole(text)?.try_into().ok().map(Some), None)
     }
 
-    /// A share from 0 to 1, in millionths.
+    /// A share from 0 to 1, converted to millionths.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1,000,000")]
     pub(super) fn millionths(&mut self, setting: &Setting, default: u64) -> u64 {
         self.setting(setting, |text| Some((setting.number(text)? * 1e6).round() as u64), default)
     }
 
-    /// A queue's URL; `fifo` says which kind of queue it must be.
+    /// A queue's URL; `fifo` says whether the queue must be FIFO, `None` allows both.
     pub(super) fn queue_url(&mut self, name: &'static str, fifo: Option<bool>) -> Option<String> {
         let allowed = match fifo {
             Some(true) => "the URL of a FIFO queue (http or https, ending in .fifo)",
@@ -122,8 +123,8 @@ impl<'a> Variables<'a> {
         self.queue_url(name, Some(false)).unwrap_or_default()
     }
 
-    /// What the campaign queues' names begin with. In a ledger of this process no poller would see
-    /// what is found.
+    /// The beginning of the campaign queues' names. It is refused with a ledger in memory, because the
+    /// poller would not see the campaigns that the scheduler finds.
     pub(super) fn campaign_queues(&mut self, ledger_is_shared: bool) -> Option<String> {
         const NAME: &str = "TIDEGATE_CAMPAIGN_QUEUES";
         let allowed = "1 to 79 letters, digits, - and _ that queues' names begin with, such as tidegate-campaign-";

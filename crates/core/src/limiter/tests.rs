@@ -20,7 +20,7 @@ fn normal(ticket: usize, campaign: usize, recipients: u32) -> Waiting<usize> {
     message(ticket, Line::Campaign(campaign), Priority::Normal, recipients)
 }
 
-/// Runs to the window's end with a clock that wakes exactly when asked; gives what was started.
+/// Runs to the window's end with a clock that wakes exactly when asked; returns the mails started.
 fn run(limiter: &mut Limiter<usize>) -> Vec<(Timestamp, Acquired<usize>)> {
     let (mut now, mut started) = (WINDOW.opens(), Vec::new());
     loop {
@@ -87,7 +87,7 @@ fn a_late_clock_skips_slots_and_never_catches_up() {
     let late = WINDOW.opens() + Duration::from_millis(500);
     assert!(matches!(limiter.next(late), NextSend::Start(_)));
     let skipped = limiter.state().skipped;
-    // 500 ms less 10 ms of lateness, at 5.1 ms a slot.
+    // 490 ms of slots: 500 ms less the lateness of 10 ms, at 5.1 ms per slot.
     assert!((95..=97).contains(&skipped), "{skipped}");
 }
 
@@ -163,7 +163,7 @@ proptest! {
         for pair in started.windows(2) {
             prop_assert!(pair[0].1.slot + u64::from(pair[1].1.message.recipients) <= pair[1].1.slot);
         }
-        // What is left would not have fitted.
+        // No message that is left would have fitted into the unused slots.
         let left = limiter.drain();
         prop_assert_eq!(started.len() + left.len(), mails.len());
         let smallest = left.iter().map(|m| u64::from(m.recipients)).min();
@@ -188,7 +188,7 @@ proptest! {
 
     #[test]
     fn debts_of_large_mails_are_repaid_so_that_the_shares_of_a_window_hold(size in 2_u32..=10) {
-        // 1,000 a second: 980 slots, shared evenly between mails of one and of `size` recipients.
+        // 1,000/s: 980 slots, shared evenly between mails with one and with `size` recipients.
         let mut limiter = limiter(1_000.0, &[1, 1]);
         for ticket in 0..1_000 {
             limiter.wait(normal(ticket, 0, 1));
@@ -204,7 +204,7 @@ fn grid() -> SlotGrid {
     SlotGrid::new(Rate::per_second(14.0).unwrap(), RateMargin::default())
 }
 
-/// Shut before a slot for the tickets listed, and noting who went where.
+/// Gates that stay shut for a ticket until a slot, and the slots that tickets took.
 struct Shut(Vec<(usize, u64)>, Vec<(usize, u64)>);
 
 impl Gates<usize> for Shut {
@@ -270,9 +270,9 @@ fn a_domains_mail_takes_its_campaigns_slots_and_what_nobody_else_can_use() {
         all == count && limited == in_turn && (half..=half + 1).contains(&limited),
         "{limited}"
     );
-    // The other campaign has no mail: all slots are this one's.
+    // The other campaign has no mail, so all slots are this one's.
     assert_eq!(share(vec![Some(0), None], 100), (count, count, count));
-    // It has less than its share: the rest is nobody's.
+    // The other mail takes 3 slots, less than its share; the domain queue's mail takes all the others.
     let (limited, in_turn, _) = share(vec![Some(0), Some(0)], 3);
     assert_eq!((limited, in_turn), (count - 3, count - 3));
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Weights of some campaigns, which of them have mail, and where a run of windows starts.
+/// The weights of some campaigns, which of them have mail, and the slot where a run of windows starts.
 fn worlds() -> impl Strategy<Value = (Vec<u32>, Vec<bool>, u64)> {
     let campaigns = prop::collection::vec((1_u32..=20, prop::bool::weighted(0.7)), 1..60);
     (campaigns, 0_u64..1_000_000).prop_map(|(campaigns, start)| {
@@ -11,7 +11,7 @@ fn worlds() -> impl Strategy<Value = (Vec<u32>, Vec<bool>, u64)> {
     })
 }
 
-/// What each campaign gets of `windows` windows of `length` slots.
+/// The number of slots that each campaign gets in `windows` windows of `length` slots.
 fn got(cycle: &Cycle, has_mail: &[bool], start: u64, (windows, length): (u64, u64)) -> Vec<u64> {
     let mut sums = vec![0; has_mail.len()];
     for window in 0..windows {
@@ -59,7 +59,8 @@ proptest! {
         };
         let sum = with(cycle.weights());
         for ((got, weight), has) in sums.iter().zip(cycle.weights()).zip(&has_mail) {
-            // Two batches of its own turns and two of the others', over a stretch from anywhere.
+            // Two batches of its own turns, and two of the others' slots, since the stretch may start
+            // anywhere.
             let share = if *has { windows * length * weight } else { 0 };
             prop_assert!((got * sum).abs_diff(share) <= 4 * BATCH * sum, "{sums:?}");
         }
@@ -83,7 +84,7 @@ proptest! {
         let cycle = Cycle::new(&weights).unwrap();
         let turns = Turns::taken(&cycle, &has_mail, &[0], start..start + length);
         let most = AHEAD * length.max(BATCH) / BATCH + 2;
-        // One begun block of the turns, one of what goes to others, and the probe.
+        // One begun block of own turns, one of the others' slots, and the probe.
         prop_assert!(turns.lanes.len() as u64 <= 2 * most + 1, "{turns:?}");
         prop_assert_eq!(turns.cycle.weights().len(), turns.lanes.len());
     }

@@ -19,7 +19,7 @@ fn waiting(line: Line, recipients: u32) -> Waiting<u32> {
     Waiting { ticket: 0, line, priority: Priority::Normal, recipients }
 }
 
-/// Runs to the window's end with a clock that wakes exactly when asked; gives what was started.
+/// Runs to the window's end with a clock that wakes exactly when asked; returns the mails started.
 fn run(limiter: &mut Limiter<u32>) -> Vec<Acquired<u32>> {
     let (mut now, mut started) = (WINDOW.opens(), Vec::new());
     loop {
@@ -32,7 +32,7 @@ fn run(limiter: &mut Limiter<u32>) -> Vec<Acquired<u32>> {
     }
 }
 
-/// Recipients of campaign mail among what was started.
+/// The recipients of campaigns' mail among the mails started.
 fn of_campaigns(started: &[Acquired<u32>]) -> u64 {
     let campaigns = started.iter().map(|acquired| acquired.message);
     let campaigns = campaigns.filter(|message| message.line != Line::Express);
@@ -79,7 +79,7 @@ proptest! {
         let slots = start..start + length;
         let counted = slots.clone().filter(|slot| floor.is_first_for_campaigns(*slot)).count() as u64;
         prop_assert_eq!(counted, floor.count(slots));
-        // In hundredths of a slot: less than one off.
+        // In hundredths of a slot: the difference is less than one slot.
         let share = length * u64::from(percent);
         prop_assert!((counted * 100).abs_diff(share) < 100, "{} of {}", counted, length);
     }
@@ -121,12 +121,13 @@ proptest! {
         }
         let floor = limiter.floor.count(limiter.cursor..limiter.end);
         let started = run(&mut limiter);
-        // Off by one mail of each side, and by the end that is too short for one of them.
+        // The difference is at most one mail of each side, and the window's end that is too short for a
+        // mail.
         let bound = u64::from(2 * large.max(express));
         let sent = of_campaigns(&started);
         prop_assert!(sent.abs_diff(floor) <= bound, "{} of {}", sent, floor);
         if percent == 0 {
-            // Only what the window's end is too short for: no express mail fits there.
+            // Campaigns get slots at the window's end only, where no express mail fits.
             prop_assert!(sent < u64::from(express));
         }
     }
