@@ -1,4 +1,8 @@
-//! Express mail beside the campaigns': how much of either is received.
+//! Express mail and campaign mail side by side: how much of each is received.
+//!
+//! Express takes slots first, beyond the express floor. Campaign mail that is received and then displaced
+//! by express stays invisible for its visibility timeout. So while express mail comes, campaign mail is
+//! received only for the slots just ahead that express will probably leave.
 
 use std::time::Duration;
 
@@ -14,26 +18,26 @@ use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::queue_supply::{PollVerdict, QueueSupply};
 
-/// How long the express queue's next word may take while it has mail: a long poll is silent for a second.
+/// While the express queue has mail, its next answer comes within this time; an empty long poll is silent
+/// for a second. So silence for longer means that it is empty.
 const WORD: Duration = Duration::from_millis(150);
-/// Express mail that takes less of the slots than this is none.
+/// A share of the slots below this, 0.2 %, counts as no express mail.
 const NOTABLE: f64 = 0.002;
 
-/// What the express queue was like in this window.
+/// The express queue's answers in this window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Express {
-    /// It had nothing more to give.
+    /// It counted as empty, or failed too often.
     pub(super) dry: bool,
-    /// It gave mail.
     pub(super) seen: bool,
     /// Whether the last answer was as full as was asked, and when it came; none before the first.
     full: Option<(bool, Timestamp)>,
-    /// Mails whose mark is being made.
+    /// Express mails whose mark is being written.
     pub(super) marking: u64,
 }
 
 impl Express {
-    /// Notes an answer of so many messages, none where the receive failed.
+    /// Notes an answer of `got` messages to a receive that asked for `asked`; `None` is a failed receive.
     pub(super) fn answered(
         &mut self,
         asked: u64,
@@ -49,35 +53,39 @@ impl Express {
     }
 }
 
-/// The express queue's supply: mail that came lately suggests that there is some.
+/// The express queue's supply: it should have mail if it had some in the last windows.
 pub(super) fn supply<E: Environment>(ctx: &Context<'_, E>) -> QueueSupply {
     QueueSupply::expecting(u64::from(ctx.running_means.express_share() >= NOTABLE))
 }
 
 impl<E: Environment> Drain<'_, E> {
-    /// Recipients of campaigns' mail in hand, that of recipient domains' queues included.
+    /// Recipients of campaign mail at hand, mail from domain queues included.
     fn campaigns_in_hand(&self) -> u64 {
         let waiting = self.limiter.recipients_waiting();
         waiting.saturating_sub(self.limiter.express_waiting()) + self.campaigns_marking
     }
 
-    /// The same without recipient domains', which waits for slots of its own.
+    /// Recipients of campaign mail at hand without mail from domain queues, which waits for slots of its
+    /// own limit.
     fn unlimited_in_hand(&self) -> u64 {
         self.limiter.campaigns_waiting() + self.campaigns_marking
     }
 
-    /// Slots that are kept from express: the floor's, as far as campaigns may have mail for them.
+    /// Slots that express must leave: the floor's, as far as campaigns have, or may get, mail for them.
     fn kept_for_campaigns(&self) -> u64 {
         let wanted = if self.intake.all_dry() { 0 } else { self.intake.still_wanted() };
         self.limiter.floor_ahead(u64::MAX).min(self.campaigns_in_hand() + wanted)
     }
 
-    /// Express mails that were received and wait.
+    /// Express mails that were received and wait for a slot or a mark.
     pub(super) fn express_held(&self) -> u64 {
         self.limiter.state().express as u64 + self.express.marking
     }
 
-    /// Messages to ask of the express queue now; 0 for none.
+    /// Messages to ask of the express queue now, 0 to 10.
+    ///
+    /// Example: 50 slots are left, 5 of them kept for campaigns, 30 express mails are at hand and 10 are
+    /// asked for: 50 − 5 − 30 − 10 = 5 messages.
     pub(super) fn express_wanted(&self, outstanding: u64) -> u64 {
         let slots = self.limiter.slots_left();
         let open = slots.saturating_sub(self.kept_for_campaigns());
@@ -86,7 +94,11 @@ impl<E: Environment> Drain<'_, E> {
         most.saturating_sub(held).min(BATCH)
     }
 
-    /// Slots that passed or that express took are not asked for; the floor's are not express's.
+    /// Reduces the campaigns' intake by the slots that passed or that express took, but not below the
+    /// floor.
+    ///
+    /// Example: 40 slots are left, campaigns want or hold 35 recipients and 12 express mails of one
+    /// recipient wait: 35 + 12 − 40 = 7 recipients of campaigns find no slot, and are not asked for.
     pub(super) fn give_up_slots(&mut self) {
         let slots = self.limiter.slots_left();
         let domains = self.kept_for_domains();
@@ -96,8 +108,8 @@ impl<E: Environment> Drain<'_, E> {
         self.intake.reduce(over.min(campaigns.saturating_sub(floor)));
     }
 
-    /// The next receive from campaigns or merge queue: where express mail comes, for the slots just
-    /// ahead only.
+    /// The next receive from the campaigns or the merge queue. While express mail comes, it is limited to
+    /// the slots just ahead.
     pub(super) fn ask_campaigns(&mut self) -> Option<Ask> {
         let most = match self.outlook() {
             None => u64::MAX,
@@ -105,7 +117,8 @@ impl<E: Environment> Drain<'_, E> {
                 let target = outlook.campaigns_in_hand();
                 let room =
                     target.saturating_sub(self.unlimited_in_hand() + self.intake.under_way());
-                // Not a receive for every slot that goes by.
+                // A receive for each single slot that passes would cost a call a mail: it waits until 10,
+                // or half of the target, are missing.
                 if room < BATCH.min(target.div_ceil(2)).max(1) {
                     return None;
                 }
@@ -117,11 +130,11 @@ impl<E: Environment> Drain<'_, E> {
         self.intake.ask_within(most, may_ask)
     }
 
-    /// What is known of the slots ahead; `None` where no express mail is to be reckoned with.
+    /// The expectation for the slots ahead; none if no express mail is expected.
     fn outlook(&self) -> Option<Outlook> {
         let ctx = self.ctx;
         let (_, supply) = self.express_queue.as_ref()?;
-        // Dry, a long poll that is still under way may bring some all the same.
+        // Although the queue counts as empty, a long poll under way may still bring mail.
         if self.express.dry && supply.outstanding() == 0 {
             return None;
         }
@@ -139,7 +152,7 @@ impl<E: Environment> Drain<'_, E> {
             express_waiting: self.limiter.express_waiting(),
             express_share: lately,
             express_gives: match self.express.full {
-                // Whoever has given and is silent has nothing more.
+                // A queue that gave its last mail and is silent for longer than `WORD` has no more.
                 Some((full, at)) => full && now < at + WORD,
                 None => now + WORD < opens,
             },
@@ -148,7 +161,7 @@ impl<E: Environment> Drain<'_, E> {
         })
     }
 
-    /// Of the lane with the largest mails.
+    /// Mean recipients a mail of the lane with the largest mails.
     fn recipients_per_mail(&self) -> f64 {
         let name = |source: &crate::poll::message::Source| match &source.campaign {
             Some(campaign) => self.ctx.running_means.recipients_per_mail(campaign),
@@ -157,7 +170,7 @@ impl<E: Environment> Drain<'_, E> {
         self.lanes.iter().map(|(source, _)| name(source)).fold(1.0, f64::max)
     }
 
-    /// Remembers the share of the slots that express took in this window.
+    /// Notes for the next windows the share of the slots that express mail took.
     #[expect(clippy::cast_precision_loss, reason = "slots of one window")]
     pub(super) fn learn_express(&self) {
         let taken = self.done.sent.get(EXPRESS).copied().unwrap_or(0);

@@ -1,4 +1,9 @@
-//! The drain: receives what the window's slots can take, and sends it, a slot a recipient.
+//! The drain: receives as much mail as the window's slots can take, and sends it, one slot a recipient.
+//!
+//! [`drain`] does all IO; [`state`] decides without waiting. The loop starts every receive and every send
+//! that is due, then waits for the first event: a send or receive that ended, mail that the feed brought,
+//! an answer of the ledger, or the next slot's instant. Each event changes the state, and the loop starts
+//! over.
 
 mod deduplication;
 mod domains;
@@ -35,24 +40,25 @@ use state::{Drain, Wake};
 pub(super) use receive::limited_by_lane;
 pub(super) use state::{DrainCounts, WindowOutcomes};
 
-/// A receive that ended.
 struct FinishedReceive {
     origin: ReceiveOrigin,
     asked: u64,
-    /// Whether it was a long poll.
     long: bool,
-    /// The messages, and when the receive began.
+    /// The messages, and the instant at which the receive began.
     result: Result<(Vec<Received>, Monotonic), PortError>,
 }
 
-/// A send that ended.
 struct FinishedSend {
     message: Box<Message>,
     result: Result<String, Failure>,
     latency: Duration,
 }
 
-/// Serves the window's slots; `arrivals` tells what the feed brought into the merge queue.
+/// Serves the window's slots. `arrivals` tells how many mails the feed brought into each queue.
+///
+/// It ends when no slot is left and nothing is under way, when nothing waits and nothing can come, or 6.5 s
+/// after the window's close (`DECIDED`). Mail that got no slot is left; marks of deduplication are settled
+/// in the end.
 pub(super) async fn drain<E: Environment>(
     ctx: &Context<'_, E>,
     jobs: UnboundedSender<Job>,
@@ -83,6 +89,8 @@ pub(super) async fn drain<E: Environment>(
         );
         let quiet =
             receives.is_empty() && sends.is_empty() && changes.is_empty() && markings.is_empty();
+        // With sends at their bound, or without a slot left, only an event changes anything: the latest end
+        // is the limit then.
         let until = match wake {
             Wake::Over if quiet => break,
             Wake::NothingWaits(_) if quiet && !feeding => break,
@@ -125,7 +133,7 @@ pub(super) async fn drain<E: Environment>(
     }
 }
 
-/// The feed's next word; once it has said its last, nothing, for ever.
+/// The feed's next message; after its end never ready, so that the loop does not spin on a closed channel.
 async fn next(arrivals: &mut UnboundedReceiver<Arrival>, feeding: bool) -> Option<Arrival> {
     if feeding { arrivals.next().await } else { pending().await }
 }

@@ -1,4 +1,4 @@
-//! The circuit breaker's probe: one mail, of the one poller that the breaker lets send it.
+//! The breaker's probe: one mail, sent by the one poller that the ledger made the prober.
 
 use tidegate_core::breaker::Permit;
 use tidegate_core::outcome::Outcome;
@@ -8,15 +8,14 @@ use crate::environment::Environment;
 use crate::poll::changes::Change;
 use crate::poll::message::Message;
 
-/// How far the probe is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Probe {
-    /// There is no mail for it yet.
+    /// No mail was received for it yet.
     #[default]
     Wanted,
-    /// This mail waits for the breaker's word.
+    /// The mail with this ticket waits for the ledger to say whether this poller is the prober.
     Asked(usize),
-    /// This poller is the prober, or another is.
+    /// It is decided whether this poller is the prober.
     Decided,
 }
 
@@ -25,8 +24,8 @@ impl<E: Environment> Drain<'_, E> {
         self.ctx.plan.permit == Permit::Probe
     }
 
-    /// Takes the first mail for the probe; the others are left. Gives the recipients that will use
-    /// slots.
+    /// Takes the first mail for the probe and asks the ledger to make this poller the prober; leaves
+    /// further mail. Returns the recipients that will use slots.
     pub(super) fn offer(&mut self, message: Box<Message>) -> u64 {
         if self.probe != Probe::Wanted {
             self.leave(&message);
@@ -39,7 +38,7 @@ impl<E: Environment> Drain<'_, E> {
         recipients
     }
 
-    /// Whether this poller is the prober.
+    /// Notes whether this poller is the prober: its mail is sent, or left and the window ends.
     pub(super) fn prober(&mut self, is_prober: bool) {
         let Probe::Asked(ticket) = std::mem::replace(&mut self.probe, Probe::Decided) else {
             return;
@@ -53,13 +52,15 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// Notes how a send ended, for the breaker; `None` is an acceptance.
+    /// Notes a send's outcome for the breaker; `None` is an acceptance. A permanent refusal is no failure
+    /// of SES.
     pub(super) fn note(&mut self, outcome: Option<Outcome>) {
         let failed = match outcome {
             Some(Outcome::NotSent) => return,
             None | Some(Outcome::Permanent) => false,
             Some(Outcome::RateExceeded | Outcome::Transient | Outcome::Ambiguous) => true,
-            // SES works; what it says holds sending by itself.
+            // These outcomes (daily quota, account, credentials, deployment) show that SES works; the hold
+            // that each causes stops sending by itself.
             Some(_) if self.is_probing() => false,
             Some(_) => return,
         };

@@ -1,4 +1,5 @@
-//! What the drain receives: as much as its slots will use, express first.
+//! Receives of the drain: no more mail than its slots will use, express mail first, then domain queues,
+//! then campaigns or the merge queue.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -22,30 +23,30 @@ use crate::poll::queue_supply::{PollVerdict, QueueSupply};
 use crate::poll::report::signed;
 use crate::ports::{MERGE_QUEUE, QueueUrl};
 
-/// The last instant before the window's close at which a receive still starts.
+/// The drain starts no receive later than this before the window's close.
 pub(super) const LAST_RECEIVE: Duration = Duration::from_millis(50);
 
-/// Which receive it is.
+/// The kind of queue that a receive asks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ReceiveOrigin {
     Express,
     Lane(Ask),
-    /// A recipient domain's queue, by its index among those that this window asks.
+    /// A domain queue, by its index among those that this window asks.
     Domain(usize),
 }
 
-/// A receive to start.
 pub(super) struct NextReceive {
     pub(super) origin: ReceiveOrigin,
     pub(super) queue: QueueUrl,
     pub(super) messages: u64,
-    /// How long it is put off.
+    /// The receive starts after this pause (see `QueueSupply::pause`).
     pub(super) pause: Duration,
     pub(super) wait: Duration,
 }
 
 impl<E: Environment> Drain<'_, E> {
-    /// The next receive to start: what will be used, express first.
+    /// The next receive to start; none while slots, buffer or queues allow no more. The caller repeats it
+    /// until it gives none.
     pub(super) fn next_receive(&mut self) -> Option<NextReceive> {
         if self.stage > DrainStage::Sending
             || self.ctx.now() + LAST_RECEIVE > self.ctx.plan.window.closes()
@@ -59,7 +60,8 @@ impl<E: Environment> Drain<'_, E> {
         self.give_up_slots();
         let outstanding = self.lanes.iter().map(|(_, supply)| supply.outstanding());
         let used = self.buffered.get() as u64 + outstanding.sum::<u64>();
-        // What express holds of the buffer is bounded by its slots: neither keeps the other out.
+        // Express mail at hand is bounded by its slots and does not count here: neither kind can keep the
+        // other out of the buffer.
         let room = self.capacity.saturating_sub(used.saturating_sub(self.express_held()));
         if let Some((source, supply)) = &self.express_queue {
             let messages = self.express_wanted(supply.outstanding());
@@ -100,7 +102,8 @@ impl<E: Environment> Drain<'_, E> {
         })
     }
 
-    /// How long a campaign may be waited for: not at all where another can take its slots at once.
+    /// `WaitTimeSeconds` of a campaign's receive: 0 if another campaign may have mail for its slots, else a
+    /// second if the window has it. A probe, which has no slots, may always wait.
     fn wait_for(&self, ask: &Ask, pause: Duration) -> Duration {
         let other_gives = |lane| lane != ask.lane && !self.intake.is_dry(lane);
         if ask.recipients > 0 && (0..self.lanes.len()).any(other_gives) {
@@ -109,7 +112,7 @@ impl<E: Environment> Drain<'_, E> {
         self.ctx.wait_after(pause)
     }
 
-    /// Notes that a mail got no slot, though it was received for one.
+    /// Notes that a mail was received for a slot and did not get it.
     pub(super) fn not_used(&mut self, message: &Message) {
         if let Line::Campaign(lane) = message.line
             && let Some(sum) = self.not_used.get_mut(lane)
@@ -118,8 +121,13 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// What this window changes in the campaigns' debts: by what was received, less what was not
-    /// used, of which each campaign with mail bears its part.
+    /// Changes of the campaigns' debts, in thousandths of a recipient: by what was received, corrected by
+    /// what was not used.
+    ///
+    /// Recipients that were received and got no slot are no use to their campaign. Each campaign that had
+    /// mail to the end bears its part of them by weight, and is given back its own. Example with weights 9
+    /// and 1: A received 10 recipients too many, B none. The parts are 9 and 1, so A's debt changes by 9 −
+    /// 10 = −1 and B's by +1: A is owed one recipient.
     pub(super) fn debts(&self) -> BTreeMap<String, i64> {
         let lanes = || self.not_used.iter().enumerate();
         let not_used: u64 = lanes().filter(|(l, _)| !self.intake.is_dry(*l)).map(|(_, n)| n).sum();
@@ -138,7 +146,7 @@ impl<E: Environment> Drain<'_, E> {
         names.zip(changes.map(|(change, correction)| change + correction)).collect()
     }
 
-    /// Notes what a queue answered, and tells the first mail.
+    /// Notes a queue's conclusion for the idle pauses, and tells of the first mail.
     fn note_answer(&mut self, origin: &ReceiveOrigin, verdict: PollVerdict, long: bool) {
         let of_domain;
         let queue = match origin {
@@ -161,7 +169,8 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// In direct mode campaign mail may be deferred; it then takes no room in the buffer.
+    /// Defers a mail if the back-pressure level says so. Only direct mode defers here, and only campaign
+    /// mail: with a merge queue the feed does. A deferred mail takes no place in the buffer.
     fn sort(&self, source: &Source, message: Box<Message>) -> CampaignMail {
         let fresh = self.ctx.plan.merge.is_none() && source.domain.is_none();
         if !fresh || source.line == Line::Express {
@@ -174,7 +183,7 @@ impl<E: Environment> Drain<'_, E> {
         sorted
     }
 
-    /// Where a receive's messages come from, and what its queue may still give.
+    /// The source of a receive's messages, and its queue's supply.
     fn supply_of(&mut self, origin: &ReceiveOrigin) -> Option<(&Source, &mut QueueSupply)> {
         match origin {
             ReceiveOrigin::Express => {
@@ -189,7 +198,8 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// Notes a receive's answer.
+    /// Takes a receive's answer: counts it, reads its messages, and lets each wait for a slot, or defers,
+    /// moves or dead-letters it.
     pub(super) fn received(&mut self, answer: FinishedReceive) {
         let FinishedReceive { origin, asked, long, result } = answer;
         let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
@@ -252,7 +262,7 @@ impl<E: Environment> Drain<'_, E> {
     }
 }
 
-/// What was sent from recipient domains' queues, by campaign's place.
+/// Recipients sent to from domain queues, by lane.
 pub(in crate::poll) fn limited_by_lane<'a>(
     campaigns: impl Iterator<Item = &'a PlannedCampaign>,
     limited: &BTreeMap<String, u64>,
@@ -260,7 +270,8 @@ pub(in crate::poll) fn limited_by_lane<'a>(
     campaigns.map(|campaign| limited.get(&campaign.name).copied().unwrap_or(0)).collect()
 }
 
-/// Direct mode's lanes: the campaigns of this window; those found empty are probed, or left alone.
+/// The lanes of direct mode, one for each campaign of this window. Those that were found empty get a probe
+/// if they are due.
 pub(super) fn direct_lanes<E: Environment>(
     ctx: &Context<'_, E>,
     probes: &mut Vec<Ask>,

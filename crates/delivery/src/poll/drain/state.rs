@@ -1,4 +1,4 @@
-//! What the drain knows, and what follows from each event: no IO, no waiting.
+//! State of the drain, and its changes with each event: no IO, no waiting.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,28 +30,28 @@ use crate::poll::queue_supply::QueueSupply;
 use crate::poll::settle::Job;
 use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
 
-/// What is to be done about the slots.
+/// The next step for the slots.
 pub(super) enum Wake {
-    /// Send this, not after the given instant.
+    /// Send this mail, its request written not later than the given instant.
     Start(Box<Message>, Monotonic),
-    /// Something is due then.
+    /// Mail waits for a slot at this instant.
     At(Timestamp),
-    /// Nothing waits; until then the slot is good for an arrival.
+    /// No mail waits. Until this instant the current slot can still be used by mail that arrives.
     NothingWaits(Timestamp),
-    /// As many sends are in flight as may be.
+    /// The bound on sends in flight is reached: one has to end first.
     Full,
-    /// No slot is left.
     Over,
 }
 
-/// What the drain did; recipients where nothing else is said.
+/// Counters of the drain; recipients unless something else is stated.
 #[derive(Debug, Default)]
 // More than 12 fields: one for each counter that the report takes over.
 pub(in crate::poll) struct DrainCounts {
     pub(in crate::poll) sent: BTreeMap<String, u64>,
-    /// How long what was sent had waited, times its recipients, by campaign.
+    /// Waiting time of accepted mail, times its recipients, by campaign.
     pub(in crate::poll) waited: BTreeMap<String, Duration>,
-    /// Of campaign mail that was never put back and whose domain has no limit: what was sent, and what of the above is its.
+    /// For campaign mail that was never put back and has no domain limit: recipients accepted, and their
+    /// waiting time in seconds times recipients.
     pub(in crate::poll) first: (u64, u64),
     pub(in crate::poll) mails: u64,
     pub(in crate::poll) taken: u64,
@@ -70,33 +70,32 @@ pub(in crate::poll) struct DrainCounts {
     pub(in crate::poll) latency_sum: Duration,
     pub(in crate::poll) answers: u32,
     pub(in crate::poll) highest_receive_count: u32,
-    /// Of `sent`, from recipient domains' queues.
+    /// The part of `sent` that came from domain queues, by campaign.
     pub(in crate::poll) limited: BTreeMap<String, u64>,
     pub(in crate::poll) domains: DomainMoves,
-    /// In direct mode: in thousandths of a recipient, by campaign.
+    /// Changes of the debts, in thousandths of a recipient, by campaign; empty with a merge queue.
     pub(in crate::poll) debts: BTreeMap<String, i64>,
     pub(in crate::poll) asked: QueueAnswers,
     pub(in crate::poll) noted: WindowOutcomes,
 }
 
-/// How sends ended, for the control record; mails.
+/// Outcomes of the sends, in mails, for the control record.
 #[derive(Debug, Default)]
 pub(in crate::poll) struct WindowOutcomes {
     pub(in crate::poll) outcomes: Outcomes,
-    /// Whether the breaker's probe was taken.
+    /// Whether the breaker's probe showed that SES works; none if no probe ended.
     pub(in crate::poll) probe: Option<bool>,
-    /// Permanent refusals in a row, by campaign.
     pub(in crate::poll) runs: BTreeMap<String, Run>,
 }
 
-/// How far the drain is.
+/// Stage of the drain; it only advances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DrainStage {
-    /// Slots are given out.
     Sending,
-    /// No more: SES refused, all is held, or the probe is decided.
+    /// No further send starts: SES refused, all sending is held, the shared bucket is lost, or the probe is
+    /// decided.
     Stopped,
-    /// What has no slot is left.
+    /// Mail without a slot is being left to its queue.
     Over,
 }
 
@@ -104,7 +103,7 @@ pub(super) enum DrainStage {
 pub(super) struct Drain<'a, E> {
     pub(super) ctx: &'a Context<'a, E>,
     pub(super) jobs: UnboundedSender<Job>,
-    /// Messages received and not settled.
+    /// Messages received and not yet settled; settling counts them down.
     pub(super) buffered: &'a Cell<usize>,
     pub(super) capacity: u64,
     pub(super) max_in_flight: usize,
@@ -112,37 +111,38 @@ pub(super) struct Drain<'a, E> {
     pub(super) messages: Vec<Option<Box<Message>>>,
     pub(super) intake: Intake,
     pub(super) lanes: Vec<(Source, QueueSupply)>,
-    /// Probes of campaigns that were found empty, yet to be made.
+    /// Receives from campaigns that were found empty, still to be made.
     pub(super) probes: Vec<Ask>,
-    /// What recipient domains' limits let through of the mails at hand.
+    /// Slots of the limits that mail at hand falls under.
     pub(super) gates: DomainGates<'a>,
     pub(super) domains: Vec<DomainLine>,
-    /// Recipients moved out of the way of other mail, and the lanes they are of.
+    /// Recipients moved to domain queues so far, and (in `clogged`) whether mail of each lane was.
     pub(super) moved_away: u64,
     pub(super) clogged: Vec<bool>,
     pub(super) express_queue: Option<(Source, QueueSupply)>,
     pub(super) express: Express,
-    /// Recipients of campaigns' mails whose mark is being made.
+    /// Recipients of campaign mail whose mark is being written.
     pub(super) campaigns_marking: u64,
     pub(super) changes: Vec<Change>,
     pub(super) markings: Vec<MarkChange>,
-    /// Recipients that campaigns may still be sent in this window.
+    /// Recipients that campaigns may still be sent in this window, by the daily quota.
     pub(super) for_campaigns: u64,
-    /// The holds that were asked for, by campaign: each once.
+    /// Holds that this window asked for, by campaign (`None`: all): each is written once.
     pub(super) asked_to_hold: BTreeSet<(Option<String>, HoldReason)>,
     pub(super) probe: Probe,
-    /// Whether the breaker allows, as it was last seen, and when.
+    /// Whether the breaker allows, and when the ledger last said so.
     pub(super) allowing: (bool, Monotonic),
-    /// Failed sends that wait for a look at the breaker.
+    /// Failed sends that wait for a look at the breaker: it decides whether they count as attempts.
     pub(super) undecided: Vec<(Box<Message>, Failure, Outcome)>,
-    /// A mail of more recipients than the window has slots, that waits for its windows.
+    /// The ticket of a mail with more recipients than the window has slots; it waits until its further
+    /// windows are claimed.
     pub(super) oversize: Option<usize>,
     pub(super) advancing: bool,
     pub(super) held: BTreeSet<String>,
-    /// Recipients of mails that were received for slots they did not get, by lane.
+    /// Recipients of mails that were received and got no slot, by lane.
     pub(super) not_used: Vec<u64>,
     pub(super) stage: DrainStage,
-    /// The shared bucket does not answer: what is at hand is made visible again.
+    /// The shared bucket does not answer: mail at hand is made visible again after 2 s.
     pub(super) bucket_lost: bool,
     pub(super) done: DrainCounts,
 }
@@ -176,7 +176,7 @@ impl<'a, E: Environment> Drain<'a, E> {
                 (vec![(source, QueueSupply::expecting(expected))], intake, one)
             }
             None => {
-                // Without a list of campaigns there is nobody to ask.
+                // An empty list has no queue to ask.
                 let total = if plan.campaigns.is_empty() { 0 } else { plan.intake_amount() - kept };
                 let lanes = direct_lanes(ctx, &mut probes);
                 (lanes, ctx.intake(total), plan.turns.cycle.clone())
@@ -187,6 +187,9 @@ impl<'a, E: Environment> Drain<'a, E> {
             ctx,
             jobs,
             buffered,
+            // Enough that no slot waits for a receive: half a window's mail, the sends in flight, and 10
+            // messages for each receive that may be under way. Example: 100 slots, 25 sends in flight and
+            // one queue give 20 + 50 + 25 + 10 = 105 messages.
             capacity: 2 * BATCH + slots / 2 + in_flight + BATCH * lanes.len() as u64,
             max_in_flight,
             limiter: Limiter::new(plan.grid, plan.slots.clone(), cycle)
@@ -220,7 +223,12 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
     }
 
-    /// The next send to start, or what to wait for.
+    /// The next send to start, or the next thing to wait for.
+    ///
+    /// Three checks come after a slot is acquired, since they may have changed while the mail waited: its
+    /// campaign is held (put back); its send could end after its visibility timeout of 30 s, when another
+    /// poller may have it (left); the daily quota does not suffice (left). The slot of such a mail is
+    /// spent.
     pub(super) fn next_send(&mut self, in_flight: usize) -> Wake {
         loop {
             if in_flight >= self.max_in_flight && self.limiter.slots_left() > 0 {
@@ -267,8 +275,9 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
     }
 
-    /// When a mail starts at the latest that got `slot`: under a domain's limit within its window, since
-    /// where a limit changes a window of quiet is all that parts the two.
+    /// The latest start of a mail that acquired `slot`. A mail under a domain limit has to start within its
+    /// window: where the limit changes, one window without its slots is all that separates the old limit's
+    /// slots from the new one's.
     fn latest(&self, slot: u64, message: &Message) -> Timestamp {
         let plan = self.ctx.plan;
         let latest = plan.grid.latest(slot);
@@ -282,7 +291,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         std::mem::take(&mut self.changes)
     }
 
-    /// The feed brought so many mails into the merge queue.
+    /// Notes that the feed brought `mails` into the merge queue: it is asked again even if it was empty.
     pub(super) fn arrived(&mut self, mails: u64) {
         if let Some((_, supply)) = self.lanes.first_mut() {
             supply.arrived(mails);
@@ -290,11 +299,12 @@ impl<'a, E: Environment> Drain<'a, E> {
         }
     }
 
-    /// Lets a mail wait for its slots; gives the recipients that will use some.
+    /// Lets a mail wait for its slots, or puts it back if its campaign is held. Returns the recipients that
+    /// will use slots.
     pub(super) fn wait(&mut self, message: Box<Message>) -> u64 {
         let recipients = message.recipients();
         if message.line != Line::Express {
-            // A lane's mean: of its campaign, or of a shared queue's mails together.
+            // The mean is kept by queue where several campaigns share one, else by campaign.
             let lane = match &self.ctx.plan.merge {
                 _ if message.domain.is_some() => message.held.queue.as_str(),
                 Some(merge) => merge.as_str(),
@@ -309,7 +319,9 @@ impl<'a, E: Environment> Drain<'a, E> {
         if self.is_probing() { self.offer(message) } else { self.wait_for_slot(message) }
     }
 
-    /// As [`Drain::wait`], of a mail that may be sent.
+    /// As [`Drain::wait`], for a mail whose campaign is not held. A mail with more recipients than the
+    /// window has slots first claims the following windows; one such mail at a time, and further ones are
+    /// left.
     pub(super) fn wait_for_slot(&mut self, message: Box<Message>) -> u64 {
         let recipients = message.recipients();
         let waiting = Waiting {
@@ -334,7 +346,8 @@ impl<'a, E: Environment> Drain<'a, E> {
         recipients
     }
 
-    /// The windows that an oversize mail needs are its own, or not.
+    /// Notes whether the following windows were claimed for the oversize mail: it takes all slots that are
+    /// left here, or is left to its queue.
     pub(super) fn advanced(&mut self, advanced: bool) {
         let Some(ticket) = self.oversize.take() else { return };
         let Some(message) = self.messages.get(ticket).and_then(Option::as_deref) else { return };
@@ -357,7 +370,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     }
 
     pub(super) fn job(&self, job: Job) {
-        // The settling side outlives the drain; a closed channel means that the poller was dropped.
+        // Settling outlives the drain; a closed channel means that the poller was dropped.
         let _ = self.jobs.unbounded_send(job);
     }
 
@@ -365,7 +378,8 @@ impl<'a, E: Environment> Drain<'a, E> {
         EpochMillis::from(self.ctx.now())
     }
 
-    /// What got no slot, or was not decided, is left.
+    /// Leaves all mail that got no slot to its queue. Failed sends that still wait for a look at the
+    /// breaker count as attempts.
     pub(super) fn leave_the_rest(&mut self) {
         self.stage = DrainStage::Over;
         self.decide(true);
