@@ -1,30 +1,34 @@
-//! The rate factor: what refusals by SES, and an operator's cap, do to the rate of the following
-//! windows.
+//! The rate factor: how refusals by SES and an operator's cap lower the rate of the following windows.
 
 use serde::{Deserialize, Serialize};
 
 use crate::rate::Rate;
 use crate::timestamp::Window;
 
-/// The whole quota, in millionths.
+/// Factor 1 in millionths: the whole quota.
 const FULL: u64 = 1_000_000;
-/// A refusal leaves four fifths: SES refuses when other senders share the quota or clocks differ.
+/// Factor of one decrease, in millionths: a refusal leaves four fifths. SES refuses if other senders
+/// use the same quota or if clocks differ.
 const DECREASE: u64 = 800_000;
-/// A window without a refusal gives back a hundredth of the quota.
+/// Increase after a window without a refusal, in millionths: a hundredth of the quota.
 const INCREASE: u64 = 10_000;
-/// Refusals never lower the rate below a twentieth: at zero, nothing could show that SES accepts again.
+/// Least factor, in millionths. At 0 no send could show that SES accepts again.
 const FLOOR: u64 = 50_000;
-/// Windows between two decreases: pollers that were already under way are refused for the same cause.
+/// Least number of windows between two decreases. Pollers that had already started are refused for the
+/// same cause.
 const BETWEEN_DECREASES: u64 = 5;
 
-/// What the quota is multiplied by, in millionths: multiplicative decrease on a refusal by rate,
-/// additive increase on a window without one (AIMD).
+/// The number that multiplies the quota, in millionths. A refusal for the rate decreases it
+/// multiplicatively; a window without a refusal increases it additively (AIMD).
 ///
-/// Every change names its window, so that a late or doubled report changes nothing: at most one
-/// decrease in 5 windows, at most one increase a window.
+/// Every change names its window, so late and doubled reports change nothing: there is at most one
+/// decrease in 5 windows and at most one increase per window.
 ///
-/// An operator's cap stands beside it: the two are claimed together, so that whoever serves the next
-/// window knows the rate of the one before.
+/// Example: a refusal in window 100 lowers a quota of 14/s to 11.2/s. Each window without a refusal
+/// adds 0.14/s, so the full quota is back after 20 windows.
+///
+/// The operator's cap is part of the factor. The claim stores both, so the poller of the next window
+/// knows the rate of the window before.
 ///
 /// ```
 /// use tidegate_core::{Window, factor::RateFactor};
@@ -41,11 +45,11 @@ const BETWEEN_DECREASES: u64 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateFactor {
     millionths: u64,
-    /// The window of the last decrease.
+    /// Window of the last decrease; the first window of the epoch if there was none.
     decreased: Window,
-    /// The window of the last change of either kind.
+    /// Window of the last decrease or increase.
     changed: Window,
-    /// What an operator allows at most; none: the quota.
+    /// Highest rate that the operator allows; none for the quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cap: Option<Rate>,
 }
@@ -58,33 +62,33 @@ impl Default for RateFactor {
 }
 
 impl RateFactor {
-    /// The factor in millionths: 50,000 to 1,000,000.
+    /// The factor in millionths, 50,000 to 1,000,000.
     pub const fn millionths(self) -> u64 {
         self.millionths
     }
 
-    /// The rate in force where the quota is `quota`: what refusals leave of the quota or, where it is
-    /// less, of the cap; SES refuses a capped rate too while others use up the quota.
+    /// The rate in force at this quota: the smaller of quota and cap, times the factor. The factor
+    /// lowers a capped rate too, because others may use up the quota.
     pub fn of(self, quota: Rate) -> Rate {
         self.cap.map_or(quota, |cap| cap.min(quota)).scaled(self.millionths)
     }
 
-    /// What an operator allows at most; none: the quota.
+    /// Highest rate that the operator allows; none for the quota.
     pub const fn cap(self) -> Option<Rate> {
         self.cap
     }
 
-    /// The factor with another cap, or none.
+    /// The same factor with this cap, or with none.
     pub const fn capped(self, cap: Option<Rate>) -> Self {
         Self { cap, ..self }
     }
 
-    /// Whether refusals keep the rate below the quota.
+    /// True if refusals have lowered the rate below quota and cap.
     pub const fn is_lowered(self) -> bool {
         self.millionths < FULL
     }
 
-    /// The factor after SES refused in `window`; `None` where that changes nothing.
+    /// The factor after SES refused a send of `window` for the rate; `None` if it stays the same.
     pub fn refused(self, window: Window) -> Option<Self> {
         let never_decreased = self.decreased == Window::default();
         let due = never_decreased || window >= self.decreased.plus(BETWEEN_DECREASES);
@@ -92,13 +96,13 @@ impl RateFactor {
         (due && millionths < self.millionths).then_some(Self {
             millionths,
             decreased: window,
-            // A late report must not make an older window's increase due again.
+            // A late report must not allow a second increase for an older window.
             changed: window.max(self.changed),
             ..self
         })
     }
 
-    /// The factor after `window` sent without a refusal; `None` where that changes nothing.
+    /// The factor after `window` sent without a refusal; `None` if it stays the same.
     pub fn recovered(self, window: Window) -> Option<Self> {
         (window > self.changed && self.is_lowered()).then(|| Self {
             millionths: (self.millionths + INCREASE).min(FULL),

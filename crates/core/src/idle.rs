@@ -1,88 +1,95 @@
-//! Nothing to send: when to look into empty queues again, and when a minute needs no tick a second.
+//! Idle operation: when pollers check empty queues again, and when the scheduler leaves ticks out.
 //!
-//! Two bounds, of a mail that becomes visible where nothing else waits:
+//! Suppose that a mail becomes visible while nothing else waits. Two bounds hold for the time until it
+//! is found:
 //!
-//! - Ticked every window, the pollers look into all queues again after 1, 2, 4, … windows, at most
-//!   `TIDEGATE_IDLE_WINDOWS`; a look that failed is made good two windows later.
-//! - With `TIDEGATE_IDLE_WAKE_SECONDS` above 1 the scheduler leaves ticks out, once nothing was found
-//!   for [`STILL`] windows. The next tick comes at most so many seconds after the newest look that
-//!   found every queue empty, and one that brings no such look is followed by a tick every window.
+//! - With a tick for every window, pollers check all queues again after 1, 2, 4, … windows, at most
+//!   `TIDEGATE_IDLE_WINDOWS`. If a check fails, another follows two windows later.
+//! - With `TIDEGATE_IDLE_WAKE_SECONDS` above 1, the scheduler leaves ticks out once nothing was found
+//!   for [`STILL`] windows. The next tick comes at most this many seconds after the last check that
+//!   found every queue empty. If a tick brings no such result, every window is ticked again.
+//!
+//! Example with 20 s: the queues were empty in window 100, so the next tick is for window 120. If its
+//! poller finds them empty, the next is for window 140.
 
 use crate::timestamp::Window;
 
-/// Windows without a mail until ticks are left out: longer than a visibility timeout (30 s) and a
-/// poller's life (15 s), so that nothing is in flight and every report has come.
+/// Windows without mail before ticks are left out. 45 s cover a visibility timeout (30 s) and a
+/// poller's life (15 s), so nothing is in flight any more and every report has arrived.
 pub const STILL: u64 = 45;
 
-/// Windows of one scheduler run: a minute's.
+/// Windows of one scheduler run, which EventBridge starts once a minute.
 pub const RUN: u64 = 60;
 
-/// When the pollers last found mail, and when they last found none anywhere.
+/// The latest results of the pollers' checks of the queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueChecks {
-    /// The newest window in which a poller received mail, as reported.
+    /// The newest window in which a poller received mail, from the reports; none if that is not known.
     pub found: Option<Window>,
-    /// The newest window in which a poller asked every queue by a long poll, and each was empty.
+    /// The newest window in which a long poll of every queue returned nothing; none if there was none.
     pub empty: Option<Window>,
 }
 
 impl QueueChecks {
-    /// Whether nothing was found in the [`STILL`] windows before `at`. Not where it is not known when
-    /// something was.
+    /// True if no mail was found in the [`STILL`] windows before `at`. False if it is not known when
+    /// mail was found last.
     pub fn is_still(&self, at: Window) -> bool {
         self.found.is_some_and(|found| found.plus(STILL) <= at)
     }
 
-    /// Whether the look of `window` is reported and found nothing, nor any since.
+    /// True if the check of `window` or a later one found every queue empty, and no mail was found
+    /// since.
     pub fn confirms(&self, window: Window) -> bool {
         self.empty >= Some(window) && self.found < Some(window)
     }
 }
 
-/// Whether the poller of `window` looks into all queues, of which the first is `due` and of which all
-/// were empty; `previous` is the claim before.
+/// True if the poller of `window` must check all queues. All were empty; the first becomes `due` for a
+/// check in that window. `previous` is the window of the last claim.
 ///
-/// It does where windows were left out (ticks are few then, or were lost). Else the poller of the
-/// window before may be at it, and has not reported: so every other window does.
+/// It checks if windows are missing between `previous` and `window`, because ticks were left out or
+/// lost. Otherwise the poller of the window before may be checking and has not reported yet, so from
+/// `due` on every second window checks.
 pub fn looks(due: Window, previous: Option<Window>, window: Window) -> bool {
     let follows = previous.is_some_and(|previous| previous.plus(1) >= window);
     !follows || (due <= window && window.saturating_since(due).is_multiple_of(2))
 }
 
-/// What a scheduler run does next, as long as it leaves ticks out.
+/// The next step of a scheduler run that leaves ticks out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleStep {
-    /// It issues a tick for every window from now on.
+    /// Issue a tick for every window from now on.
     EveryWindow,
-    /// It issues the tick of this window, and none before.
+    /// Issue the tick of this window, and of none before it.
     Tick(Window),
-    /// It ends: the next tick is the next run's.
+    /// End the run: the next tick belongs to the next run.
     End,
 }
 
-/// One scheduler run's sleep.
+/// The plan of one scheduler run while all queues are empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleRun {
-    /// The run's first window.
     first: Window,
-    /// The first window that the run before is not sure to serve.
+    /// The first window that the run before may not serve any more.
     alone: Window,
     overlap: u64,
     wake: u64,
 }
 
 impl IdleRun {
-    /// A run from `first` on, that issues `overlap` windows more than a minute's, and one tick in
-    /// `wake` seconds while all is empty; `newest` is the newest claim.
+    /// A run whose first window is `first`. It is responsible for [`RUN`] + `overlap` windows and
+    /// issues one tick in `wake` seconds while all queues are empty. `newest` is the window of the
+    /// newest claim.
     ///
-    /// Where that is as new as can be the run before is still at work: its ticks are left to it.
+    /// If that claim is at most two windows before `first`, the run before is still active. This run
+    /// then leaves the first `overlap` + 1 windows to it.
     pub fn new(first: Window, overlap: u64, wake: u64, newest: Option<Window>) -> Self {
         let at_work = newest.is_some_and(|newest| newest.plus(2) >= first);
         let alone = if at_work { first.plus(overlap + 1) } else { first };
         Self { first, alone, overlap, wake }
     }
 
-    /// What to do where `from` is the first window whose tick can still be sent.
+    /// The next step, if `from` is the first window whose tick can still be sent in time.
     pub fn next(&self, looks: &QueueChecks, from: Window) -> IdleStep {
         let Some(empty) = looks.empty.filter(|empty| looks.is_still(*empty) && *empty < from)
         else {
@@ -93,13 +100,14 @@ impl IdleRun {
         }
         let end = self.first.plus(RUN + self.overlap);
         let due = empty.plus(self.wake).max(from).max(self.alone);
-        // A tick brought forward to here lets the run end, and not be billed for waiting.
+        // An earlier tick, right after the overlap, lets the run end now: a waiting scheduler is
+        // billed.
         let early = self.first.plus(self.overlap + 1);
         let due = if early >= from && early.plus(self.wake) >= end { due.min(early) } else { due };
         if due >= end { IdleStep::End } else { IdleStep::Tick(due) }
     }
 
-    /// Whether a window is the run's own, and not of its overlap with the next.
+    /// True if a window belongs to the run itself and not to its overlap with the next run.
     pub fn owns(&self, window: Window) -> bool {
         window < self.first.plus(RUN)
     }

@@ -1,28 +1,32 @@
-//! Tidegate's policy: every decision as a pure function.
+//! Tidegate's decisions as pure functions.
 //!
-//! Nothing here reads a clock, draws a random number, or does IO: time comes in as a
-//! [`Timestamp`], randomness as an argument. So each promise is a property test.
+//! Nothing here reads a clock, draws a random number, or does I/O. Time is an argument of type
+//! [`Timestamp`], and randomness is an argument too. Every promise can therefore be a property test.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`rate`], [`grid`] | when a send may start: one slot a recipient |
-//! | [`bucket`] | how many may go now, where other software shares the rate |
-//! | [`cycle`], [`allocation`] | whose slot it is, and who gets what nobody filled |
-//! | [`limiter`] | which waiting message takes the slot that is due |
-//! | [`domains`] | what recipient domains may be sent, beside the account's quota |
+//! | [`rate`], [`grid`] | when a send may start: one slot per recipient |
+//! | [`bucket`] | how many recipients may be sent to now, if other software shares the rate |
+//! | [`cycle`], [`allocation`] | which campaign a slot belongs to, and who gets unused shares |
+//! | [`turns`], [`limiter`] | which waiting message takes the slot that is due |
+//! | [`domains`] | how many recipients of limited domains may be sent to |
 //! | [`memory`] | how many bytes of mail a poller may hold at once |
-//! | [`feed`] | how much to move into the merge queue |
-//! | [`idle`] | when to look into empty queues, and which ticks are left out meanwhile |
-//! | [`tick`] | which window a poller serves, and whether it still can |
-//! | [`control`], [`factor`] | what operators and refusals change while it runs |
-//! | [`breaker`], [`daily`], [`refusals`], [`reputation`] | when sending stops, and when it goes on |
-//! | [`email`], [`identity`], [`outcome`], [`dead_letter`], [`retry`], [`deduplication`] | the message and what becomes of it |
-//! | [`back_pressure`], [`deferral`] | when the least urgent is deferred, and how it stands outside the queues |
-//! | [`parts`] | where the ledger keeps what it keeps by campaign, and when it forgets one |
-//! | [`config`] | the environment, as typed values |
+//! | [`feed`] | how many messages to move into the merge queue |
+//! | [`prefetch`] | how many messages to receive ahead of their slots |
+//! | [`idle`] | when to check empty queues, and which ticks are left out meanwhile |
+//! | [`tick`] | which window a poller serves, and whether it is still in time |
+//! | [`control`], [`factor`] | which changes of operators, refusals and failures are in force |
+//! | [`breaker`], [`daily`], [`refusals`], [`reputation`] | when sending stops, and when it continues |
+//! | [`email`], [`identity`] | which messages are valid, and which are the same mail |
+//! | [`outcome`], [`retry`], [`dead_letter`] | what SES's answers mean, and where failed mail goes |
+//! | [`deduplication`] | whether a copy of a mail is sent |
+//! | [`back_pressure`], [`deferral`] | when mail of low priority is deferred, and its form in S3 |
+//! | [`parts`] | which ledger item holds a campaign's values, and when they are deleted |
+//! | [`config`] | which values of the environment are valid |
 //! | [`tagged`] | which queues are campaigns, by their tags |
 
-// Other crates call these: the rest of the workspace needs no docs by rule.
+// Other crates call these modules, so every public item has a comment. The other crates of the
+// workspace have no such rule.
 #![warn(missing_docs)]
 
 pub mod allocation;

@@ -1,49 +1,53 @@
-//! A poller's memory: how many bytes of mail it holds at once, and how much is needed for mails of a size.
+//! A poller's memory: how many bytes of mail it may hold at once, and how much memory a rate and a mail
+//! size need.
 
 use crate::dead_letter::SQS_LIMIT_BYTES;
 
-/// What the poller itself takes: program, runtime, connections, trust roots, what the allocator wastes.
+/// Bytes that the poller needs without mail: program, runtime, connections, trust roots, and the
+/// allocator's waste.
 const PROCESS_BYTES: u64 = 48 * MEBIBYTE;
-/// What a body takes at most, in bodies: as received, as read, as the request to SES that is written
-/// and encrypted, and beside one of them the answer of SQS that it came in.
+/// Most memory that a body takes, in multiples of its size: as received, as read, as the request to SES
+/// in plain and encrypted form, and as part of SQS's answer.
 const COPIES: u64 = 5;
 const MEBIBYTE: u64 = 1_048_576;
 
-/// How long a mail is held: while it is fed a tenth of a second, then until SES has answered.
+/// Seconds for which a mail is in memory: 0.1 s while it is fed, and then until SES has answered.
 const HELD_SECONDS: f64 = 0.4;
-/// Megabytes that buy a whole processor.
+/// Megabytes of memory with which Lambda gives a function one whole vCPU.
 const PROCESSOR_MB: f64 = 1_769.0;
-/// Milliseconds of a processor that a mail costs, whatever its size, and for each KB of it: measured by
-/// `make bench ONLY=lambda`.
+/// Milliseconds of one vCPU that a mail costs: a constant part, and a part per KB. Measured by `make
+/// bench ONLY=lambda`.
 const MAIL_MS: f64 = 0.5;
 const MAIL_MS_PER_KB: f64 = 0.016;
-/// Part of its processor that a poller may use: the rest is for cold starts and for what comes at once. (With
-/// 0.73 of it, 200 mails a second at 256 MB, the bench reaches 97.9 %.)
+/// Part of its vCPU time that a poller may use. The rest is for cold starts and bursts. (At 0.73, which
+/// is 200 mails a second with 256 MB, the benchmark reaches 97.9 % of the rate.)
 const PROCESSOR_SHARE: f64 = 0.75;
-/// Lambda's least.
+/// The least memory that Lambda gives a function.
 const LEAST_MB: u32 = 128;
-/// SQS's largest message.
+/// SQS's largest message in KB.
 const MOST_KB: u32 = 1_024;
 
-/// The memory of a function, in Lambda's megabytes of 1,048,576 bytes; it buys the processor, too.
+/// The memory of a function in Lambda's megabytes of 1,048,576 bytes. It also determines the function's
+/// share of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory(u32);
 
 impl Default for Memory {
-    /// As the stack is deployed by default; a local run has no limit of its own.
+    /// The stack's default memory. A local run has no limit of its own and uses the same value.
     fn default() -> Self {
         Self(256)
     }
 }
 
 impl Memory {
-    /// `megabytes` of memory.
+    /// A memory size of `megabytes` (Lambda allows 128 to 10,240).
     pub const fn megabytes(megabytes: u32) -> Self {
         Self(megabytes)
     }
 
-    /// Bytes of bodies that a poller may hold at once: of what the process leaves, a quarter stays
-    /// free; each body takes its size several times. The largest message always fits.
+    /// Bytes of bodies that a poller may hold at once. A quarter of the memory beside the process stays
+    /// free, and each body takes five times its size. The result is at least the largest SQS message.
+    /// At 256 MB: (256 − 48) × 3/4 / 5 = 31.2 MiB, about 32.7 million bytes.
     ///
     /// ```
     /// use tidegate_core::memory::Memory;
@@ -55,9 +59,14 @@ impl Memory {
         (free / COPIES).max(SQS_LIMIT_BYTES as u64)
     }
 
-    /// What a poller needs for so many mails a second of `kilobytes` each: as much of a processor as reads and
-    /// writes them twice over, 1,769 MB × rate × (0.5 ms + 0.016 ms a KB) / 0.75, and room for those that are held at
-    /// once; at least 128 MB.
+    /// The memory that a poller needs to send `per_second` mails of `kilobytes` each. It is the larger
+    /// of two amounts, and at least 128 MB:
+    ///
+    /// - for the processor: 1,769 MB × rate × (0.5 ms + 0.016 ms per KB) / 0.75;
+    /// - for the mail in memory: 48 MiB + rate × 0.4 s × size × 5 / 0.75.
+    ///
+    /// Example with 200 mails a second of 50 KB: 1,769 × 200 × 1.3 ms / 0.75 = 613.3, so 614 MB for the
+    /// processor; 48 + 25.4 MiB for the mail.
     ///
     /// ```
     /// use tidegate_core::memory::Memory;
@@ -78,13 +87,14 @@ impl Memory {
         Self((processor.max(room).ceil() as u32).max(LEAST_MB))
     }
 
-    /// The largest mails of which it gets through so many a second, KB; 0 where it gets through none.
+    /// The largest mail in KB of which this memory can send `per_second`, at most 1,024; 0 if not even
+    /// mails of 1 KB.
     pub fn largest_kilobytes(self, per_second: f64) -> u32 {
         let enough = |kilobytes: &u32| Self::needed(per_second, *kilobytes).0 <= self.0;
         (1..=MOST_KB).rev().find(enough).unwrap_or(0)
     }
 
-    /// In Lambda's megabytes.
+    /// The size in Lambda's megabytes.
     pub const fn as_megabytes(self) -> u32 {
         self.0
     }

@@ -1,9 +1,10 @@
-//! Parts: what the ledger keeps by campaign (sums, debts, queues found empty) stands in up to 16 items
-//! of its own, so that no item grows with the number of campaigns and a claim pays for none of them.
+//! Parts: the ledger keeps values per campaign (sums, debts, empty queues) in up to 16 items of their
+//! own. No item then grows with the number of campaigns beyond its part, and a claim pays for none of
+//! them.
 //!
-//! Part 0 is always there: it holds the totals, and in a stack of up to 64 campaigns everything else. A
-//! campaign's place is a hash of its name, so nobody has to look it up. When the number of parts grows,
-//! nothing is moved: a campaign's sum is what all parts hold of it.
+//! Part 0 always exists. It holds the totals and, with up to 64 campaigns, everything else. A hash of
+//! the campaign's name gives its part, so no table is needed. If the number of parts grows, nothing is
+//! moved: a campaign's sum is the sum over all parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,62 +12,65 @@ use std::time::Duration;
 use crate::config::EXPRESS;
 use crate::timestamp::Window;
 
-/// The most parts there are.
+/// Largest number of parts.
 pub const MOST_PARTS: u32 = 16;
-/// Campaigns of one part.
+/// Campaigns per part when the number of parts is chosen.
 const CAMPAIGNS: usize = 64;
-/// How long a campaign's sums stay after it has left the list: as long as bounces are set against what it
-/// was sent (two periods of 48 hours). Until then every window that writes to their part pays for them.
+/// Time for which sums are kept after their campaign left the list: bounces are compared with what was
+/// sent in two periods of 48 h. Until then every window that writes the part pays for these bytes.
 const LEFT_KEPT: Duration = Duration::from_hours(96);
-/// How long a part stays after the last write to it: longer than from one monthly newsletter to the next.
+/// Time after its last write at which a part expires: longer than a month, for monthly newsletters.
 pub const KEPT: Duration = Duration::from_hours(40 * 24);
-/// Campaigns that one report marks, and that one report forgets, at most: an update has 300 operators.
+/// Most campaigns that one report marks as gone, and most that it deletes: a DynamoDB update expression
+/// has at most 300 operators.
 const AT_ONCE: usize = 25;
-/// What the names of campaigns' counters begin with.
+/// Prefixes of the counters that are kept per campaign.
 const KINDS: [&str; 3] = ["sent.", "waited.", "debt."];
 
-/// The names of the counters that are kept of `campaign`.
+/// The names of the counters that are kept for `campaign`: `sent.NAME`, `waited.NAME` and `debt.NAME`.
 pub fn counters_of(campaign: &str) -> impl Iterator<Item = String> {
     KINDS.into_iter().map(move |kind| format!("{kind}{campaign}"))
 }
 
-/// The campaign that a counter is kept of; none where it is a total.
+/// The campaign that a counter belongs to; none if it is a total.
 pub fn campaign_of(counter: &str) -> Option<&str> {
     KINDS.into_iter().find_map(|kind| counter.strip_prefix(kind))
 }
 
-/// How many parts so many campaigns need: a power of two, 1 to 16.
+/// Number of parts for this many campaigns: a power of two, 1 to 16. 64 campaigns need 1 part, 65 need
+/// 2, 300 need 8.
 pub fn parts_for(campaigns: usize) -> u32 {
     let parts = u32::try_from(campaigns.div_ceil(CAMPAIGNS)).unwrap_or(MOST_PARTS);
     parts.clamp(1, MOST_PARTS).next_power_of_two()
 }
 
-/// The part in which what is kept of `campaign` stands, where there are `parts` parts.
+/// The part (from 0) for the values of `campaign` if there are `parts` parts.
 pub fn part_of(campaign: &str, parts: u32) -> u32 {
     fnv1a(campaign) % parts.max(1)
 }
 
-/// FNV-1a, for names and ids that nobody chooses in order to collide.
+/// The hash FNV-1a with 32 bits. It is not cryptographic: nobody gains from choosing names that
+/// collide.
 pub(crate) fn fnv1a(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// What a report does with the parts beside adding to them.
+/// Changes that a report makes to the parts, beside adding its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
-    /// How many parts there are; 0 where whoever reports does not know.
+    /// Number of parts; 0 if the poller that reports does not know it.
     pub parts: u32,
-    /// Campaigns that have left the list: noted with the report's window.
+    /// Campaigns that have left the list since the last report. The report's window is noted for them.
     pub left: Vec<String>,
-    /// Campaigns that are back on it.
+    /// Campaigns that had left the list and are back; their notes are deleted.
     pub back: Vec<String>,
-    /// Campaigns that left it longer than four days ago: what is kept of them is dropped.
+    /// Campaigns that left the list at least four days ago; their values are deleted.
     pub past: Vec<String>,
 }
 
 impl Upkeep {
-    /// What is to be done in `window`, where the parts hold something of the campaigns `known`, those in
-    /// `left` were noted as gone from the list before, and `listed` are on it.
+    /// Determines the changes in `window`. The parts hold values for the campaigns `known`; those in
+    /// `left` were noted as gone in the given windows; `listed` are on the list; `parts` parts exist.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -87,11 +91,12 @@ impl Upkeep {
     ) -> Self {
         let listed: BTreeSet<&str> = listed.into_iter().collect();
         let known: BTreeSet<&str> = known.into_iter().collect();
-        // The last parts may have expired: what is left of sixteen still needs its places among sixteen.
+        // Some parts may have expired. Names were placed among a power of two, so the number is rounded
+        // up to it.
         let stand = parts.clamp(1, MOST_PARTS).next_power_of_two();
         let parts = parts_for(listed.len().max(known.len())).max(stand);
         if listed.is_empty() {
-            // A list that cannot be read says nothing about who has left it.
+            // An empty list could not be read, so it does not show which campaigns have left.
             return Self { parts, ..Self::default() };
         }
         let is_listed = |name: &str| listed.contains(name) || name == EXPRESS;
@@ -108,7 +113,7 @@ impl Upkeep {
         }
     }
 
-    /// The same, leaving alone what else the report adds to.
+    /// The same changes, without deleting campaigns to which this report adds `counters`.
     pub fn beside(mut self, counters: &BTreeMap<String, i64>) -> Self {
         let touched = |name: &str| counters_of(name).any(|counter| counters.contains_key(&counter));
         self.past.retain(|name| !touched(name));
@@ -143,7 +148,7 @@ mod tests {
             past: names(&["fall"]),
         };
         assert_eq!(upkeep, expected);
-        // What this very report adds to is not dropped by it.
+        // The report adds to this campaign's counter, so it must not delete it.
         let counters = BTreeMap::from([("waited.fall".to_owned(), 3)]);
         assert!(upkeep.beside(&counters).past.is_empty());
     }

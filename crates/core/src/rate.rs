@@ -1,7 +1,8 @@
-//! Quota and rate margin: how many recipients a second, and how much is held back.
+//! The rate in recipients per second, and the rate margin.
 //!
-//! Both are kept as integers (millionths), so that a slot's place is exact: a refill floored to a
-//! whole number per interval would turn 14 a second into 10.
+//! Both are whole millionths, so the times of slots are exact. Rounding a refill down to a whole number
+//! per interval would turn 14 recipients a second into 10: at an interval of 100 ms, 1.4 would become
+//! 1.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use crate::timestamp::SECOND;
 
 const MILLION: u64 = 1_000_000;
 
-/// A sending rate in recipients a second, in steps of a millionth; 0.001 to 10,000.
+/// A rate in recipients per second: 0.001 to 10,000, in steps of a millionth.
 ///
 /// ```
 /// use tidegate_core::rate::{RateMargin, Rate};
@@ -26,34 +27,35 @@ const MILLION: u64 = 1_000_000;
 #[serde(try_from = "f64", into = "f64")]
 pub struct Rate(u64);
 
-/// The rate margin g: the share of the quota that is held back, in steps of a millionth; 0.005 to 0.5.
+/// The rate margin g: the fraction by which slots are spaced wider than 1/quota. 0.005 to 0.5, in steps
+/// of a millionth.
 ///
-/// Half of it is the lateness a send may have at its start (g/2 × 1 s), the other half is for the
-/// network, since SES counts arrivals.
+/// A send may start up to g/2 × 1 s after its slot. The other half is for the network, because SES
+/// counts arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct RateMargin(u64);
 
-/// A number that is no rate.
+/// Error for a number that is not a rate.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 #[error("{0} recipients a second is no rate; allowed is a number from 0.001 to 10000")]
 pub struct InvalidRate(pub f64);
 
-/// A number that is no rate margin.
+/// Error for a number that is not a rate margin.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 #[error("{0} is no rate margin; allowed is a number from 0.005 to 0.5")]
 pub struct InvalidRateMargin(pub f64);
 
 impl Rate {
-    /// The largest rate.
+    /// The largest rate: 10,000 recipients per second.
     pub const MAX: Self = Self(10_000 * MILLION);
-    /// The smallest rate: a recipient in a thousand seconds.
+    /// The smallest rate: one recipient in 1,000 s.
     pub const MIN: Self = Self(MILLION / 1_000);
 
-    /// A rate of `recipients` a second, rounded down to a millionth.
+    /// A rate of `recipients` per second, rounded down to a millionth.
     ///
     /// # Errors
-    /// [`InvalidRate`] for what lies outside 0.001 to 10,000 or is no number.
+    /// [`InvalidRate`] for a value outside 0.001 to 10,000 or one that is not a number.
     pub fn per_second(recipients: f64) -> Result<Self, InvalidRate> {
         let micro = millionths(recipients).map(Self).ok_or(InvalidRate(recipients))?;
         if (Self::MIN..=Self::MAX).contains(&micro) {
@@ -63,23 +65,23 @@ impl Rate {
         }
     }
 
-    /// Recipients a second.
+    /// The rate in recipients per second.
     #[expect(clippy::cast_precision_loss, reason = "at most 1e10, exact in an f64")]
     pub fn as_per_second(self) -> f64 {
         self.0 as f64 / MILLION as f64
     }
 
-    /// ⌈q⌉: the most sends that may start in any second.
+    /// ⌈q⌉: the most sends of one recipient that may start in any second.
     pub const fn ceil(self) -> u64 {
         self.0.div_ceil(MILLION)
     }
 
-    /// The slots' distance P = (1 + g) / q in nanoseconds, rounded up.
+    /// The time between two slots, P = (1 + g) / q, in nanoseconds, rounded up.
     pub const fn period(self, rate_margin: RateMargin) -> u64 {
         ((MILLION + rate_margin.0) * SECOND).div_ceil(self.0)
     }
 
-    /// This rate times `millionths` / 1,000,000, never below [`Rate::MIN`].
+    /// This rate times `millionths` / 1,000,000, between [`Rate::MIN`] and [`Rate::MAX`].
     pub fn scaled(self, millionths: u64) -> Self {
         let scaled = u128::from(self.0) * u128::from(millionths) / u128::from(MILLION);
         Self(u64::try_from(scaled).unwrap_or(u64::MAX)).clamp(Self::MIN, Self::MAX)
@@ -87,11 +89,11 @@ impl Rate {
 }
 
 impl RateMargin {
-    /// A rate margin of `share` of the quota, rounded down to a millionth.
+    /// A rate margin of `share`, rounded down to a millionth.
     ///
     /// # Errors
-    /// [`InvalidRateMargin`] for what lies outside 0.005 to 0.5: below, a send's allowed lateness would
-    /// be under 2.5 ms, which no timer keeps.
+    /// [`InvalidRateMargin`] for a value outside 0.005 to 0.5. Below, a send might start at most 2.5 ms
+    /// late, which no timer guarantees.
     pub fn new(share: f64) -> Result<Self, InvalidRateMargin> {
         let micro = millionths(share).ok_or(InvalidRateMargin(share))?;
         if (5_000..=500_000).contains(&micro) {
@@ -101,12 +103,12 @@ impl RateMargin {
         }
     }
 
-    /// How late after its slot a send may start: g/2 × 1 s, in nanoseconds.
+    /// The longest time after its slot at which a send may start: g/2 × 1 s, in nanoseconds.
     pub const fn lateness(self) -> u64 {
         self.0 * (SECOND / MILLION) / 2
     }
 
-    /// The share of the quota that is held back.
+    /// The margin as a fraction, 0.005 to 0.5.
     #[expect(clippy::cast_precision_loss, reason = "at most 500,000")]
     pub fn as_share(self) -> f64 {
         self.0 as f64 / MILLION as f64
@@ -114,15 +116,16 @@ impl RateMargin {
 }
 
 impl Default for RateMargin {
-    /// 0.02: 98 % of the quota, and 10 ms of lateness.
+    /// 0.02: slots are spaced 2 % wider than 1/quota, and a send may start 10 ms late.
     fn default() -> Self {
         Self(20_000)
     }
 }
 
-/// `value` in millionths, rounded down; `None` for what is negative, too large or no number.
+/// `value` in millionths, rounded down; `None` if it is negative, too large or not a number.
 ///
-/// The nudge undoes a decimal's representation error (0.29 × 10⁶ is 289,999.999… as a double).
+/// 1e-4 is added first, because a decimal fraction may lie just below its millionths: 0.29 × 10⁶ is
+/// 289,999.999… as a double.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "range checked before")]
 fn millionths(value: f64) -> Option<u64> {
     let scaled = value * 1e6;

@@ -1,34 +1,34 @@
-//! Permanent refusals in a row: ten of one campaign and code hold the campaign, since the fault is
-//! then in the campaign, and every further mail of it would be refused as well.
+//! Permanent refusals in a row. Ten refusals of one campaign with one code hold the campaign: the fault
+//! then lies in the campaign, and SES would refuse its further mail too.
 
 use serde::{Deserialize, Serialize};
 
-/// As many permanent refusals in a row of one campaign and code hold the campaign.
+/// Number of permanent refusals in a row, of one campaign and code, that holds the campaign.
 const HOLD_AT: u32 = 10;
 
-/// Permanent refusals of one campaign in a row, all of one code.
+/// Consecutive permanent refusals of one campaign, all with the same code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streak {
-    /// SES's code.
+    /// SES's error code, the same in all of them.
     pub code: String,
-    /// How many in a row.
+    /// Number of refusals in a row.
     pub count: u32,
 }
 
 impl Streak {
-    /// Whether it is long enough to hold the campaign.
+    /// True if the streak is long enough to hold the campaign.
     pub const fn holds(&self) -> bool {
         self.count >= HOLD_AT
     }
 
-    /// The hold's reason, in words.
+    /// Text for the hold's detail and for the operator.
     pub fn in_words(&self) -> String {
         format!("{HOLD_AT} permanent refusals in a row: {}; see its dead letters", self.code)
     }
 }
 
-/// How one window's answers change a campaign's streak: summed up, so that it can be applied to
-/// whatever stands when it is written.
+/// The change that one window's answers make to a campaign's streak. It is a summary, so it can be
+/// applied to the streak that is stored when the window reports.
 ///
 /// ```
 /// use tidegate_core::refusals::{Run, Streak};
@@ -42,18 +42,18 @@ impl Streak {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// An acceptance, or another code, ended whatever streak stood before.
+    /// True if an acceptance or another code ended the streak from before the window.
     broken: bool,
     last: Option<Streak>,
 }
 
 impl Run {
-    /// SES accepted a mail.
+    /// Notes that SES accepted a mail, which ends the streak.
     pub fn accepted(&mut self) {
         *self = Self { broken: true, last: None };
     }
 
-    /// SES refused a mail for good.
+    /// Notes that SES permanently refused a mail with `code`.
     pub fn refused(&mut self, code: &str) {
         match &mut self.last {
             Some(streak) if streak.code == code => streak.count = streak.count.saturating_add(1),
@@ -64,12 +64,12 @@ impl Run {
         }
     }
 
-    /// The streak at its end.
+    /// The streak at the end of the window, without what was before; none after an acceptance.
     pub const fn last(&self) -> Option<&Streak> {
         self.last.as_ref()
     }
 
-    /// The streak after this run, where `before` stood.
+    /// The streak after this window if `before` was stored before it.
     pub fn after(&self, before: Option<&Streak>) -> Option<Streak> {
         let before = before.filter(|_| !self.broken);
         match (&self.last, before) {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a sequence of answers comes to, told one by one: `None` is an acceptance.
+    /// The expected streak, determined from single answers: `None` is an acceptance.
     fn plainly(answers: &[Option<u8>]) -> Option<Streak> {
         let last = (*answers.last()?)?;
         let count = answers.iter().rev().take_while(|answer| **answer == Some(last)).count();

@@ -1,47 +1,51 @@
-//! Which attributes count on a queue that producers write.
+//! Decides which message attributes are accepted from a queue that producers write.
 //!
-//! Pollers and replays put mail back on its campaign's queue, or on the express queue, with its envelope
-//! beside it; producers write these queues as well, and may attach whatever they like. So an envelope
-//! counts only where it can be ours and where all that it can say concerns the queue's own campaign:
+//! Pollers and replays put mail back on its campaign's queue, or on the express queue, with its
+//! envelope as attributes. Producers write these queues too and can attach any attributes. So an
+//! envelope is accepted only if Tidegate can have written it, and only if it concerns the queue's own
+//! campaign:
 //!
-//! - it is complete, and names the queue's campaign;
-//! - its identity is that campaign's: the one of the body's `id`, else of an SQS message id;
-//! - its pass is at least 1 (a fresh mail has none), and no more than replays can come to;
-//! - it failed at most as often as it was put back.
+//! - it is complete and names the queue's campaign;
+//! - its identity belongs to that campaign: it has the body's `id`, or an SQS message id if the body
+//!   has none;
+//! - its pass is at least 1 (fresh mail has none) and at most what replays can reach;
+//! - it has at most as many attempts as passes.
 //!
-//! Anything else is fresh mail, as if nothing had been attached. What counts is kept in bounds: it came to
-//! its queue at most 14 days before SQS took this copy and not after it, was first attempted in between, and
-//! a number of attempts that leaves none counts as none.
+//! Without such an envelope a mail counts as fresh. The values of an accepted envelope are limited:
+//! `enqueued_at` lies within the 14 days before SQS took this copy, `first_attempt_at` lies between the
+//! two, and if no attempt would be left, attempts count from 0 again.
 //!
-//! Whoever may send to one campaign's queue can thus spend passes and attempts of that campaign's mail,
-//! and of nobody else's. The merge queue and recipient domains' queues are written by pollers alone.
+//! A producer of one campaign can therefore use up passes and attempts of that campaign's mail only.
+//! Merge queue and domain queues are written by pollers alone.
 
 use std::time::Duration;
 
 use super::{Envelope, EpochMillis, Identity};
 
-/// SQS's longest `MessageRetentionPeriod`.
+/// SQS's longest `MessageRetentionPeriod`: 14 days.
 const LONGEST_RETENTION: Duration = Duration::from_hours(14 * 24);
 
-/// No mail comes to more by itself: each replay adds 65,536. As many are left beyond, so that the next
-/// pass is always another.
+/// Largest accepted pass. Each replay of a parked mail adds 65,536, so 32,767 replays are possible. The
+/// numbers above are left for the next passes, so that the next pass always differs.
 const MOST_PASSES: u32 = u32::MAX / 2;
 
-/// A message of a campaign's queue or of the express queue, as far as its envelope depends on it.
+/// A message from a campaign queue or the express queue, with the values that its envelope is checked
+/// against.
 #[derive(Clone, Copy, Debug)]
 pub struct CampaignMessage<'a> {
-    /// The campaign whose queue it is.
+    /// The campaign of the queue, or `express`.
     pub campaign: &'a str,
-    /// The `id` in its body.
+    /// The `id` in the message's body; none if it has none.
     pub id: Option<&'a str>,
-    /// When SQS took it into this queue (`SentTimestamp`).
+    /// Time at which SQS took the message into this queue (`SentTimestamp`).
     pub sent_at: EpochMillis,
-    /// How many sends of it may fail.
+    /// Number of attempts after which a mail is given up (`TIDEGATE_MAX_ATTEMPTS`).
     pub max_attempts: u32,
 }
 
 impl CampaignMessage<'_> {
-    /// The envelope among its attributes, which `attribute` finds by name; none where the mail is fresh.
+    /// The accepted envelope of the message; none if the mail counts as fresh. `attribute` returns an
+    /// attribute's value by name.
     ///
     /// ```
     /// use std::collections::HashMap;
@@ -78,7 +82,7 @@ impl CampaignMessage<'_> {
         let oldest = EpochMillis::new(self.sent_at.as_millis().saturating_sub(retention));
         let enqueued_at = found.enqueued_at.clamp(oldest, self.sent_at);
         let first_attempt_at = found.first_attempt_at.map(|at| at.clamp(enqueued_at, self.sent_at));
-        // Fewer than it had may be allowed meanwhile.
+        // The limit may have been lowered since the envelope was written.
         let attempt = if found.attempt < self.max_attempts { found.attempt } else { 0 };
         Envelope { attempt, enqueued_at, first_attempt_at, ..found }
     }
@@ -105,7 +109,7 @@ mod tests {
         message(id).envelope(|name| attributes.get(name).map(String::as_str))
     }
 
-    /// Put back twice, once for a failure.
+    /// Attributes of a mail that was put back twice, once after a failed send.
     fn ours() -> BTreeMap<&'static str, String> {
         let fresh = Envelope::fresh("news", Identity::from_body_id("news", "7"), SENT_AT);
         fresh.put_back().put_back_failed(SENT_AT, "503").to_attributes().into_iter().collect()
@@ -220,7 +224,7 @@ mod tests {
     }
 
     prop_compose! {
-        /// Attributes as producers may attach them: near enough to ours to be taken now and then.
+        /// Attributes that producers might attach, often close enough to Tidegate's to be accepted.
         fn attributes()(
             campaign in attached(mostly(Just("news".to_owned()), ".{0,6}")),
             identity in attached(mostly(
@@ -264,7 +268,7 @@ mod tests {
             prop_assert!(envelope.enqueued_at <= SENT_AT);
             let waited = SENT_AT.as_millis() - envelope.enqueued_at.as_millis();
             prop_assert!(waited <= 14 * 24 * 3_600_000);
-            // Its next pass is another, so the merge queue does not take it for a copy.
+            // The pass of the next copy differs, so the merge queue does not drop it as a duplicate.
             let again = envelope.clone().put_back_failed(SENT_AT, "503");
             prop_assert!(again.pass > envelope.pass && again.attempt == envelope.attempt + 1);
             prop_assert!(envelope.clone().parked().put_back().pass > envelope.pass);

@@ -1,18 +1,19 @@
-//! The one set of message attributes that a mail has in every queue.
+//! The envelope: the message attributes that a mail has in every queue.
 
 use super::{EpochMillis, Identity, IdentityError, InvalidTime};
 
-/// Room that queues leave for attributes: 1,048,576 − `MaximumMessageSize` 1,032,192 bytes.
+/// Bytes that queues leave for attributes: 1,048,576 − `MaximumMessageSize` of 1,032,192.
 pub const MAX_ATTRIBUTE_BYTES: usize = 16_384;
 
-/// `MaximumMessageSize` of campaign and express queues, attributes included: what comes from there,
-/// with ours beside it, must fit there again.
+/// `MaximumMessageSize` of campaign and express queues in bytes, attributes included. A message from
+/// there must fit into the same queue again after Tidegate has added its attributes.
 pub const CAMPAIGN_QUEUE_BYTES: usize = 1_048_576 - MAX_ATTRIBUTE_BYTES;
 
-/// Bytes of a last error that travel on.
+/// Most bytes of the last error in the envelope.
 const MAX_LAST_ERROR_BYTES: usize = 256;
 
-/// Passes that copies of a mail have by themselves, between two replays.
+/// Most passes of a mail between two replays by an operator. Higher bits of the pass count replays of
+/// parked mail.
 const PASSES_BY_ITSELF: u32 = 0xFFFF;
 
 const CAMPAIGN: &str = "campaign";
@@ -23,63 +24,63 @@ const ENQUEUED_AT: &str = "enqueued_at";
 const FIRST_ATTEMPT_AT: &str = "first_attempt_at";
 const LAST_ERROR: &str = "last_error";
 
-/// What to ask `ReceiveMessage` for.
+/// The attribute names to request from `ReceiveMessage`.
 pub const ATTRIBUTE_NAMES: [&str; 7] =
     [CAMPAIGN, IDENTITY, PASS, ATTEMPT, ENQUEUED_AT, FIRST_ATTEMPT_AT, LAST_ERROR];
 
-/// What travels with a mail from queue to queue; all attributes are of the type `String`.
+/// The data that goes with a mail from queue to queue. All attributes have the SQS type `String`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
     /// The campaign's name, at most [`super::MAX_CAMPAIGN_CHARS`] characters.
     pub campaign: String,
-    /// Who the mail is.
+    /// The mail's identity, equal in all of its copies.
     pub identity: Identity,
-    /// How often it was put back to a campaign queue, for whatever reason.
+    /// Number of times that the mail was put back to a campaign queue, for any reason.
     pub pass: u32,
-    /// How many sends of it failed.
+    /// Number of failed sends that count as attempts.
     pub attempt: u32,
-    /// When it first came to its campaign's queue.
+    /// Time at which the mail first came to its campaign's queue.
     pub enqueued_at: EpochMillis,
-    /// When it was first sent without success.
+    /// Time of the first failed send; none if none failed.
     pub first_attempt_at: Option<EpochMillis>,
-    /// Why it was last put back after a failure.
+    /// The reason of the last failed send, at most 256 bytes when written.
     pub last_error: Option<String>,
 }
 
-/// An attribute of Tidegate's that is missing or malformed.
+/// Error for an attribute of Tidegate's that is missing or malformed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
-    /// `identity` is there and this one, which goes with it, is not.
+    /// The message has `identity` but not this attribute, which always goes with it.
     #[error("message attribute {attribute} is missing where identity is present")]
     Missing {
-        /// Its name.
+        /// Name of the missing attribute.
         attribute: &'static str,
     },
-    /// No whole number.
+    /// The attribute's value is not a whole number.
     #[error(
         "message attribute {attribute}: {value:?} is not allowed: a number from 0 to 4294967295 is"
     )]
     Number {
-        /// Its name.
+        /// Name of the malformed attribute.
         attribute: &'static str,
-        /// Its value, shortened.
+        /// The first 60 characters of the value.
         value: String,
     },
-    /// No time.
+    /// The attribute's value is not a time.
     #[error("message attribute {attribute} is no time")]
     Time {
-        /// Its name.
+        /// Name of the malformed attribute.
         attribute: &'static str,
-        /// The value and what is allowed.
+        /// The value, and the form that is allowed.
         source: InvalidTime,
     },
-    /// No identity.
+    /// The attribute `identity` is not an identity in Tidegate's form.
     #[error("message attribute identity is no identity")]
     Identity(#[from] IdentityError),
 }
 
 impl Envelope {
-    /// The envelope of a mail that comes fresh from its producer.
+    /// The envelope of a mail that comes from its producer: pass 0, no attempts.
     pub fn fresh(campaign: &str, identity: Identity, enqueued_at: EpochMillis) -> Self {
         Self {
             campaign: campaign.to_owned(),
@@ -92,7 +93,8 @@ impl Envelope {
         }
     }
 
-    /// The most bytes that its attributes can have on its way, as SQS counts them.
+    /// Most bytes that its attributes can ever have, as SQS counts them: with the longest counters,
+    /// times and error.
     pub fn most_bytes(&self) -> usize {
         let fullest = Self {
             pass: u32::MAX,
@@ -104,25 +106,28 @@ impl Envelope {
         fullest.to_attributes().iter().map(|(name, value)| attribute_bytes(name, value)).sum()
     }
 
-    /// As it goes back to its campaign queue without a failed send (a pause, a replay).
+    /// The envelope of a mail that goes back to its campaign queue without a failed send, for example
+    /// after a hold or for a replay.
     pub fn put_back(self) -> Self {
         Self { pass: self.pass.saturating_add(1), ..self }
     }
 
-    /// As it goes to the dead-letter queue where nobody knows whether it was sent: beyond every pass
-    /// that a copy of it may have reached by itself, so that only its replay is known as one.
+    /// The envelope of a mail that goes to the dead-letter queue because nobody knows whether it was
+    /// sent. The pass becomes the largest that a copy can reach before a replay: 3 becomes 65,535. Only
+    /// a replay then has a higher pass.
     pub fn parked(self) -> Self {
         Self { pass: self.pass | PASSES_BY_ITSELF, ..self }
     }
 
-    /// As it goes back to its campaign queue after a send at `at` failed with `error`.
+    /// The envelope of a mail that goes back to its campaign queue after a send at `at` failed with
+    /// `error`.
     pub fn put_back_failed(self, at: EpochMillis, error: &str) -> Self {
         let attempt = self.next_attempt();
         Self { attempt, ..self.put_back_uncounted(at, error) }
     }
 
-    /// As [`Envelope::put_back_failed`], where the send was no attempt (the circuit breaker did not
-    /// allow, or it was its probe).
+    /// As [`Envelope::put_back_failed`], for a send that does not count as an attempt: the breaker did
+    /// not allow sending, or the send was its probe.
     pub fn put_back_uncounted(self, at: EpochMillis, error: &str) -> Self {
         Self {
             first_attempt_at: self.first_attempt_at.or(Some(at)),
@@ -131,8 +136,8 @@ impl Envelope {
         }
     }
 
-    /// Names and values as SQS takes them: none empty, no character it refuses, together less
-    /// than [`MAX_ATTRIBUTE_BYTES`]. `last_error` is cut to 256 bytes.
+    /// Names and values as SQS takes them: no empty values, no forbidden characters, together less than
+    /// [`MAX_ATTRIBUTE_BYTES`]. `last_error` is cut to 256 bytes.
     pub fn to_attributes(&self) -> Vec<(&'static str, String)> {
         let last_error = self.last_error.as_deref().map(|e| sqs_text(e, MAX_LAST_ERROR_BYTES));
         let all = [
@@ -149,19 +154,20 @@ impl Envelope {
             .collect()
     }
 
-    /// The number of its next attempt, or of the one under way; counted from 1.
+    /// Number of the next attempt, or of the one under way; the first is 1.
     pub const fn next_attempt(&self) -> u32 {
         self.attempt.saturating_add(1)
     }
 
-    /// Reads the attributes of a message that Tidegate alone can have written, which `attribute` finds by
-    /// name: of the merge queue, a recipient domain's or the dead-letter queue, or of deferred mail. On
-    /// queues that producers write less counts: see [`super::CampaignMessage::envelope`].
+    /// Reads the envelope of a message that only Tidegate can have written: from the merge queue, a
+    /// domain queue, the dead-letter queue, or deferred mail. `attribute` returns an attribute's value
+    /// by name. For queues that producers write use [`super::CampaignMessage::envelope`], which accepts
+    /// less.
     ///
     /// `None` for a message without `identity`.
     ///
     /// # Errors
-    /// Beside `identity` another attribute is missing or malformed.
+    /// [`EnvelopeError`] if there is an `identity` and another attribute is missing or malformed.
     ///
     /// ```
     /// use std::collections::HashMap;
@@ -202,7 +208,7 @@ fn read_time(attribute: &'static str, value: &str) -> Result<EpochMillis, Envelo
     value.parse().map_err(|source| EnvelopeError::Time { attribute, source })
 }
 
-/// What SQS counts for one attribute of the type `String`: name, type and value.
+/// Bytes that SQS counts for one attribute of type `String`: name, type and value.
 pub(crate) fn attribute_bytes(name: &str, value: &str) -> usize {
     name.len() + "String".len() + value.len()
 }

@@ -1,4 +1,4 @@
-//! A time as it is written into attributes and dead letters.
+//! Times in attributes, dead letters and the ledger.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,8 +14,8 @@ use crate::timestamp::Timestamp;
 const WRITTEN: &[BorrowedFormatItem<'static>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
 
-/// Whole milliseconds since the epoch, from 1970 to the end of the year 9999; written as
-/// RFC 3339 in UTC with three decimals.
+/// A time in whole milliseconds since the epoch, from 1970 to the end of the year 9999. It is written
+/// as RFC 3339 in UTC with three decimals; further decimals are cut off when read.
 ///
 /// ```
 /// use tidegate_core::identity::EpochMillis;
@@ -26,7 +26,7 @@ const WRITTEN: &[BorrowedFormatItem<'static>] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpochMillis(u64);
 
-/// A text that is no time.
+/// Error for a text that is not a time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{value:?} is not allowed: an RFC 3339 time from 1970 on, like 2026-11-20T20:36:07.042Z, is"
@@ -36,15 +36,15 @@ pub struct InvalidTime {
 }
 
 impl EpochMillis {
-    /// 9999-12-31T23:59:59.999Z: the last that RFC 3339 can write.
+    /// 9999-12-31T23:59:59.999Z, the last time that RFC 3339 can write.
     pub const MAX: Self = Self(253_402_300_799_999);
 
-    /// The time `millis` milliseconds after the epoch; [`EpochMillis::MAX`] for any later one.
+    /// The time `millis` milliseconds after the epoch; [`EpochMillis::MAX`] if that would be later.
     pub const fn new(millis: u64) -> Self {
         if millis > Self::MAX.0 { Self::MAX } else { Self(millis) }
     }
 
-    /// Milliseconds since the epoch.
+    /// Milliseconds since the epoch, at most [`EpochMillis::MAX`].
     pub const fn as_millis(self) -> u64 {
         self.0
     }

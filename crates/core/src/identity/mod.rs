@@ -1,4 +1,4 @@
-//! Who a mail is, for ever: its identity, and the attributes that travel with it.
+//! The identity of a mail, which it keeps for ever, and the attributes that go with it.
 
 mod campaign_queue;
 mod envelope;
@@ -16,24 +16,25 @@ pub use envelope::{
 pub(crate) use envelope::{attribute_bytes, sqs_text};
 pub use epoch_millis::{EpochMillis, InvalidTime};
 
-/// Characters that a campaign's name may have for the attributes to fit: an SQS queue's limit.
+/// Most characters of a campaign's name for the attributes to fit: SQS's limit for queue names.
 pub const MAX_CAMPAIGN_CHARS: usize = 80;
 
-/// Bytes up to which an identity is kept as text; a longer one (which no checked message has)
-/// is kept as its hash.
+/// Most bytes of an identity that is kept as text. A longer one is kept as its hash; no checked message
+/// has one.
 const MAX_TEXT_BYTES: usize = 2048;
 
-/// Bytes that an SQS message id has at most.
+/// Most bytes of an SQS message id.
 const MAX_MESSAGE_ID_BYTES: usize = 100;
 
 const BODY_ID: &str = "id";
 const MESSAGE_ID: &str = "msg";
 const HASHED: &str = "sha256";
 
-/// Campaign and the body's `id` where given, else the first SQS message id; kept for ever.
+/// The identity of a mail: the campaign and the body's `id`, or the campaign and the first SQS message
+/// id if there is no `id`. It never changes.
 ///
-/// Written as `campaign/id/…` or `campaign/msg/…`. Slash, percent and the characters SQS refuses
-/// are percent-encoded, so that two different pairs are never the same text.
+/// It is written as `campaign/id/…` or `campaign/msg/…`. Slash, percent and the characters that SQS
+/// refuses are percent-encoded, so two different pairs never give the same text.
 ///
 /// ```
 /// use tidegate_core::identity::Identity;
@@ -45,7 +46,7 @@ const HASHED: &str = "sha256";
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(String);
 
-/// A text that is no identity.
+/// Error for a text that is not an identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{value:?} is not allowed: campaign/id/… or campaign/msg/… is, as Tidegate writes it")]
 pub struct IdentityError {
@@ -53,12 +54,12 @@ pub struct IdentityError {
 }
 
 impl Identity {
-    /// The identity of a mail whose producer gave it an `id`.
+    /// The identity of a mail to which its producer gave an `id`.
     pub fn from_body_id(campaign: &str, id: &str) -> Self {
         Self::new(campaign, BODY_ID, id)
     }
 
-    /// The identity of a mail without an `id`: its first SQS message id.
+    /// The identity of a mail without an `id`, from its first SQS message id.
     pub fn from_message_id(campaign: &str, message_id: &str) -> Self {
         Self::new(campaign, MESSAGE_ID, message_id)
     }
@@ -71,18 +72,18 @@ impl Identity {
         Self(text)
     }
 
-    /// As it stands in the attribute `identity`.
+    /// The identity as text, as in the attribute `identity`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The producer's id or the message id in it (of an over-long one, the hash).
+    /// The producer's id or the SQS message id, decoded; the hash of an over-long identity.
     pub fn id(&self) -> Cow<'_, str> {
         let encoded = self.0.rsplit('/').next().unwrap_or_default();
         decode(encoded).map_or(Cow::Borrowed(encoded), Cow::Owned)
     }
 
-    /// The campaign in it; none in an over-long one, which is a hash.
+    /// The campaign's name, decoded; none if the identity is over-long and kept as a hash.
     ///
     /// ```
     /// use tidegate_core::identity::Identity;
@@ -92,20 +93,20 @@ impl Identity {
     pub fn campaign(&self) -> Option<String> {
         let mut parts = self.0.split('/');
         let campaign = decode(parts.next()?);
-        // A hash has two parts.
+        // A hash has only two parts, `sha256/…`.
         parts.nth(1).and(campaign)
     }
 
-    /// Whether it stands for an SQS message id, in this campaign.
+    /// True if the identity consists of this campaign and an SQS message id of 1 to 100 bytes.
     pub(crate) fn is_of_message_in(&self, campaign: &str) -> bool {
         let id = self.0.strip_prefix(&format!("{}/{MESSAGE_ID}/", encode(campaign)));
         id.is_some_and(|id| (1..=MAX_MESSAGE_ID_BYTES).contains(&id.len()))
     }
 
-    /// Reads the attribute back.
+    /// Reads an identity from its text.
     ///
     /// # Errors
-    /// A text that Tidegate did not write.
+    /// [`IdentityError`] if the text is not in the form that Tidegate writes.
     pub fn parse(text: &str) -> Result<Self, IdentityError> {
         let parts: Vec<&str> = text.split('/').collect();
         let canonical = |part: &str| decode(part).is_some_and(|plain| encode(&plain) == part);
@@ -132,20 +133,20 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The `MessageGroupId` in the merge queue: a group a message, so that nothing waits behind
-/// another. 64 hex digits.
+/// The `MessageGroupId` in the merge queue, 64 hex digits. Each mail has its own group, so no message
+/// waits for another.
 pub fn group_id(identity: &Identity) -> String {
     sha256_hex(&[&identity.0])
 }
 
-/// The `MessageDeduplicationId` in the merge queue: SHA-256 of identity and pass, 64 hex digits.
-/// Never of the content: two equal bodies are two e-mails.
+/// The `MessageDeduplicationId` in the merge queue: SHA-256 of identity and pass, 64 hex digits. The
+/// content is not part of it, because two equal bodies may be two mails.
 pub fn deduplication_id(identity: &Identity, pass: u32) -> String {
-    // An identity holds no line feed, so no other pair gives this text.
+    // An identity contains no line feed, so no other identity and pass give this text.
     sha256_hex(&[&identity.0, "\n", &pass.to_string()])
 }
 
-/// 64 hex digits over the parts, one after the other.
+/// SHA-256 of the concatenated parts, as 64 hex digits.
 pub(crate) fn sha256_hex(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -158,7 +159,7 @@ pub(crate) fn sha256_hex(parts: &[&str]) -> String {
     })
 }
 
-/// Percent-encodes what separates, and what an SQS attribute may not hold.
+/// Percent-encodes the separators and the characters that SQS refuses in attributes.
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for c in text.chars() {
@@ -226,7 +227,8 @@ mod tests {
     #[test]
     fn group_and_deduplication_ids_are_what_a_fifo_queue_allows() {
         let identity = Identity::from_body_id("news", "7");
-        // As `printf 'news/id/7' | sha256sum` and `printf 'news/id/7\n3' | sha256sum` say.
+        // Expected values from `printf 'news/id/7' | sha256sum` and `printf 'news/id/7\n3' |
+        // sha256sum`.
         assert_eq!(
             group_id(&identity),
             "b61e93ee2b18b90c8cfe75f2eb1e500b3901b617b7bdf733f34ad37e1bef4d89"

@@ -10,8 +10,8 @@ fn looks_of(found: u64, empty: u64) -> QueueChecks {
     QueueChecks { found: Some(window(found)), empty: Some(window(empty)) }
 }
 
-/// The windows looked into by pollers of every window from 0 on, of which `lost` do not report; a
-/// report reaches the second poller after.
+/// The windows in which pollers check, with one poller per window from 0 on. Pollers of `lost` windows
+/// do not report; a report reaches the second poller after it.
 fn looked(most: u64, windows: u64, lost: &[u64]) -> Vec<u64> {
     let (mut pause, mut due) = pause_after_empty(0, window(0), most);
     let (mut reports, mut looked) = (Vec::new(), vec![]);
@@ -31,7 +31,7 @@ fn looked(most: u64, windows: u64, lost: &[u64]) -> Vec<u64> {
 
 #[test]
 fn every_window_is_ticked_and_one_in_idle_windows_looks() {
-    // Pauses of 1, 2, 4 and then 5 windows, none of them looked into twice.
+    // Pauses of 1, 2, 4 and then 5 windows; no window is checked twice.
     assert_eq!(looked(5, 40, &[]), [1, 3, 7, 12, 17, 22, 27, 32, 37]);
     assert_eq!(looked(5, 27, &[12]), [1, 3, 7, 12, 14, 19, 24]);
 }
@@ -51,19 +51,20 @@ proptest! {
         prop_assert!(made.last().is_some_and(|last| last + most + 3 >= 400), "{made:?}");
     }
 
-    /// Runs a minute apart but for `late` seconds, each for itself; every tick looks, unless it is lost.
+    /// Runs start a minute apart, up to `late` seconds late. Every tick leads to a check unless it is
+    /// lost.
     #[test]
     fn while_asleep_looks_are_the_wake_seconds_apart_and_three_more_at_most(
         wake in 2_u64..=60, overlap in 0_u64..=8, late in prop::collection::vec(0_u64..=3, 12),
         lost in prop::collection::btree_set(0_usize..200, 0..8),
     ) {
-        // The run before looks every other window to its end.
+        // The run before checks every second window to its end.
         let (mut ticks, mut made) = (0_usize, (56..60 + overlap).step_by(2).collect::<Vec<u64>>());
         let most_late = late.iter().max().copied().unwrap_or(0);
         for (minute, late) in late.iter().enumerate() {
             let start = 60 * (minute as u64 + 1) + late;
             let end = start + RUN + overlap;
-            // What is reported by then; the run before may go on meanwhile.
+            // Checks that are reported at that time; the run before may still be active.
             let newest = |made: &[u64], from: u64| made.iter().copied().filter(|n| n + 2 <= from).max();
             let claimed = newest(&made, start).map(window);
             let sleep = IdleRun::new(window(start), overlap, wake, claimed);
@@ -75,7 +76,8 @@ proptest! {
                 prop_assert!(tick >= from && tick < end);
                 ticks += 1;
                 if lost.contains(&ticks) {
-                    // Every window is ticked from the second after on: every other looks, at least.
+                    // From the second window after on, every window is ticked and at least every second
+                    // one checks.
                     made.extend((tick + 2..end).step_by(2));
                     break;
                 }
@@ -85,7 +87,7 @@ proptest! {
         }
         made.sort_unstable();
         for pair in made.windows(2) {
-            // A run takes over where the one before ends, a window later, or as late as its trigger.
+            // A run starts where the one before ends: one window later, or as late as its trigger.
             let failed = if lost.is_empty() { 0 } else { 3 };
             prop_assert!(pair[1] - pair[0] <= wake + 1 + most_late + failed, "{made:?}");
         }
@@ -103,7 +105,7 @@ proptest! {
             && matches!((looks.found, looks.empty), (Some(f), Some(e)) if f.plus(STILL) <= e && e < from);
         prop_assert_eq!(next == IdleStep::EveryWindow, !evidence, "{:?}", next);
         if let IdleStep::Tick(tick) = next {
-            // Never more than the run before serves, or the wake seconds.
+            // At most as late as the run before serves, or as the wake seconds allow.
             prop_assert!(tick >= from && tick <= from.plus(wake.max(6)), "{tick}");
         }
     }
@@ -114,7 +116,8 @@ fn a_run_that_ticks_once_a_minute_ends_after_it() {
     let sleep = IdleRun::new(window(120), 5, 60, Some(window(66)));
     assert_eq!(sleep.next(&looks_of(0, 66), window(120)), IdleStep::Tick(window(126)));
     assert_eq!(sleep.next(&looks_of(0, 126), window(128)), IdleStep::End);
-    // A trigger two seconds late: the tick is where it is due, and the next lets the run end.
+    // The trigger is two seconds late: the tick stays where it is due, and the next one lets the run
+    // end.
     let late = IdleRun::new(window(122), 5, 60, Some(window(66)));
     assert_eq!(late.next(&looks_of(0, 66), window(122)), IdleStep::Tick(window(126)));
     assert_eq!(late.next(&looks_of(0, 126), window(128)), IdleStep::Tick(window(128)));
