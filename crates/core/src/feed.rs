@@ -11,8 +11,8 @@ use crate::timestamp::Window;
 /// - Below one window, the feed adds a quarter of what is missing. Reports are two windows late, so up
 ///   to three windows see the same gap; if each filled it whole, they would fill it three times.
 /// - Above one window, the feed gives a sixtieth of the excess less.
-/// - Above two windows, depth and feed together may be at most three windows: a depth that no window
-///   reduces would stay.
+/// - Above two windows, the feed is at most three windows less the depth, because the drain takes at most
+///   one window and the excess would stay.
 ///
 /// In the example with 60 slots: at a depth of 0 the feed is 60 + 60/4 = 75; at 120 it is 60 − 60/60 =
 /// 59; at 150 the last rule allows 180 − 150 = 30. The feed is never more than one and a half windows.

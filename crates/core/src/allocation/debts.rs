@@ -77,6 +77,7 @@ impl Intake {
                 .collect()
         };
         let mut parts = weights(|lane| lane.entitled);
+        // In a short window none of the slots may belong to them; then the parts are by weight.
         if parts.iter().all(|part| *part == 0) {
             parts = weights(|lane| lane.weight); // a window of a slot or two, none of it theirs
         }

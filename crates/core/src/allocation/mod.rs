@@ -17,7 +17,7 @@ use crate::turns::Turns;
 pub use divide::divide;
 use divide::{per_mail, recipients};
 
-/// One campaign in an [`Intake`].
+/// One campaign of an [`Intake`], with what it is to fill and what it has brought.
 #[derive(Clone, Debug, Default)]
 struct CampaignLane {
     weight: u64,
@@ -142,6 +142,7 @@ impl Intake {
     fn repay(&mut self, total: u64) {
         let in_batches = self.in_batches;
         let due = |lane: &CampaignLane| {
+            // Where campaigns take turns, a debt is repaid in a window with slots of the campaign.
             if in_batches && lane.entitled == 0 {
                 return 0; // in its own turn
             }

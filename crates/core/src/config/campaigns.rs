@@ -30,7 +30,7 @@ pub fn is_campaign_name(name: &str) -> bool {
 /// The source of the list of campaigns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Campaigns {
-    /// The list stands in `TIDEGATE_CAMPAIGNS`.
+    /// The list stands in `TIDEGATE_CAMPAIGNS` itself, as JSON.
     Listed(Vec<Campaign>),
     /// `TIDEGATE_CAMPAIGNS` is `ledger`: the list stands in the ledger's control record.
     Ledger,

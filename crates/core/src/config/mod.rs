@@ -61,11 +61,11 @@ pub struct PollerConfig {
     pub merge_queue_url: Option<String>,
     /// `TIDEGATE_EXPRESS_QUEUE_URL`: the queue whose mail goes before all campaigns; optional.
     pub express_queue_url: Option<String>,
-    /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`: a standard queue; required.
+    /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`: the URL of a standard queue; required.
     pub dead_letter_queue_url: String,
     /// `TIDEGATE_DOMAIN_LIMITS` and `TIDEGATE_DOMAIN_QUEUES`; empty unless set.
     pub domains: DomainsConfig,
-    /// `TIDEGATE_LEDGER`: `memory` or `dynamodb:TABLE`; required.
+    /// `TIDEGATE_LEDGER`: `memory` (one process only) or `dynamodb:TABLE`; required.
     pub ledger: LedgerKind,
     /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`: caps of the
     /// account's quota.
@@ -112,7 +112,7 @@ pub struct PollerConfig {
 pub struct SchedulerConfig {
     /// `TIDEGATE_POLLER_FUNCTION`: the poller function's name or ARN; required.
     pub poller_function: String,
-    /// `TIDEGATE_LEDGER`: `memory` or `dynamodb:TABLE`; required.
+    /// `TIDEGATE_LEDGER`: `memory` (one process only) or `dynamodb:TABLE`; required.
     pub ledger: LedgerKind,
     /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`: caps of the
     /// account's quota.

@@ -16,7 +16,7 @@ pub enum Range {
     Whole(u64, u64),
     /// A decimal number from the first to the second, both included.
     Number(f64, f64),
-    /// One of the listed words.
+    /// One of the listed words, spelt exactly so.
     Choice(&'static [&'static str]),
 }
 

@@ -58,7 +58,7 @@ pub struct SlotState {
     pub express: usize,
     /// The number of messages that wait in campaigns' lines, by priority: critical, high, normal, low.
     pub waiting: [usize; 4],
-    /// Slots that passed while a message waited that fitted, because the caller came too late.
+    /// Slots that were lost because the caller came too late, while a message that fitted them waited.
     pub skipped: u64,
     /// Slots that passed while no message waited that fitted.
     pub unused: u64,
