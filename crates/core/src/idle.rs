@@ -100,8 +100,8 @@ impl IdleRun {
         }
         let end = self.first.plus(RUN + self.overlap);
         let due = empty.plus(self.wake).max(from).max(self.alone);
-        // An earlier tick, right after the overlap, lets the run end now: a waiting scheduler is
-        // billed.
+        // If the tick after the one at `early` would lie behind this run's end, the tick is sent at `early`.
+        // The run then ends at once instead of waiting for its tick, which would be billed.
         let early = self.first.plus(self.overlap + 1);
         let due = if early >= from && early.plus(self.wake) >= end { due.min(early) } else { due };
         if due >= end { IdleStep::End } else { IdleStep::Tick(due) }

@@ -1,16 +1,17 @@
-//! Retries: how long a mail that failed for a passing reason waits in its campaign queue.
+//! Retries: the time for which a mail that failed for a passing reason waits in its campaign queue.
 
 use std::time::Duration;
 
-/// The first retry's delay before jitter.
+/// Seconds of the first retry's delay, before jitter.
 const BASE_SECONDS: u64 = 60;
 /// SQS's longest `DelaySeconds`.
 const MAX_SECONDS: u64 = 900;
 
-/// The delay before the retry that follows failed attempt number `attempt` (1 = the first): 60 s,
-/// doubling, at most 900 s, with jitter over the upper half.
+/// The delay before the retry after failed attempt number `attempt` (the first is 1). It is 60 s for
+/// the first attempt and doubles up to 900 s; the jitter takes away up to half.
 ///
-/// `jitter` is 0.0 (half the delay) to 1.0 (all of it); whole seconds, as `DelaySeconds` takes.
+/// `jitter` is 0.0 (half the delay) to 1.0 (all of it). The result is in whole seconds, as
+/// `DelaySeconds` requires. Example: attempt 3 gives 120 s to 240 s.
 ///
 /// ```
 /// use std::time::Duration;

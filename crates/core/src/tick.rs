@@ -1,4 +1,4 @@
-//! The tick: which window a poller serves, at which quota, and whether it still can.
+//! The tick: the window that a poller serves, the quota for it, and whether the poller is in time.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use thiserror::Error;
 use crate::rate::Rate;
 use crate::timestamp::{Timestamp, Window};
 
-/// How far ahead of its window a tick may reach a poller.
+/// Longest time before its window opens at which a poller accepts a tick.
 pub const EARLIEST: Duration = Duration::from_millis(1_500);
 
-/// One window's order to the poller.
+/// The event that asks a poller to serve one window.
 ///
 /// ```
 /// use tidegate_core::tick::Tick;
@@ -23,37 +23,37 @@ pub const EARLIEST: Duration = Duration::from_millis(1_500);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Tick {
-    /// The window to serve.
+    /// The window that the poller serves.
     pub window: Window,
-    /// The account's quota for it, in recipients a second; the rate margin is the poller's.
+    /// The account's quota in recipients per second. The poller applies the rate margin itself.
     #[serde(rename = "rate_per_second")]
     pub rate: Rate,
 }
 
-/// A payload that is no tick.
+/// Error for a payload that is not a tick.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "the tick is malformed: {fault}; allowed is {{\"window\": \"2026-11-20T20:36:07Z\", \
      \"rate_per_second\": 14.0}}, or {{}} for the next second"
 )]
 pub struct InvalidTick {
-    /// What is wrong, with the member's name.
+    /// Description of the fault, with the member's name.
     fault: String,
 }
 
 const WINDOW: &str = "window";
 const RATE: &str = "rate_per_second";
-/// Characters of a value that an error shows.
+/// Most characters of a value in an error message.
 const SHOWN_CHARS: usize = 60;
 
-/// Whether a window can be served at `now`.
+/// Whether a poller can serve the tick's window now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It can: it is open, or opens within [`EARLIEST`].
+    /// The window is open, or opens within [`EARLIEST`].
     Admitted,
-    /// It is over.
+    /// The window has closed.
     Expired,
-    /// It opens more than [`EARLIEST`] from now.
+    /// The window opens later than [`EARLIEST`] from now.
     Early,
 }
 
@@ -62,7 +62,7 @@ impl InvalidTick {
         Self { fault: error.to_string() }
     }
 
-    /// A value where another is expected.
+    /// An error for a value of the wrong type.
     fn unexpected(what: &str, found: &Value, expected: &str) -> Self {
         let found: String = found.to_string().chars().take(SHOWN_CHARS).collect();
         Self { fault: format!("{what} is {found}, expected {expected}") }
@@ -70,10 +70,11 @@ impl InvalidTick {
 }
 
 impl Tick {
-    /// Reads an Invoke's payload; `None` for an empty one (`{}`, `null`, or nothing).
+    /// Reads an Invoke's payload. `None` for an empty one (`{}`, `null` or no bytes), which asks for
+    /// the next window.
     ///
     /// # Errors
-    /// [`InvalidTick`] names the member at fault and what is allowed.
+    /// [`InvalidTick`] names the faulty member and the allowed form.
     pub fn parse(payload: &[u8]) -> Result<Option<Self>, InvalidTick> {
         if payload.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
@@ -82,10 +83,10 @@ impl Tick {
         Self::from_value(value)
     }
 
-    /// As [`Tick::parse`], from a value already read.
+    /// Reads a tick as [`Tick::parse`] does, from a JSON value.
     ///
     /// # Errors
-    /// [`InvalidTick`] names the member at fault and what is allowed.
+    /// [`InvalidTick`] names the faulty member and the allowed form.
     pub fn from_value(value: Value) -> Result<Option<Self>, InvalidTick> {
         match value {
             Value::Null => Ok(None),
@@ -95,7 +96,7 @@ impl Tick {
         }
     }
 
-    /// Member by member, so that each fault names its own.
+    /// Reads member by member, so that each error names its member.
     fn read(members: &Map<String, Value>) -> Result<Self, InvalidTick> {
         if let Some(unknown) = members.keys().find(|name| ![WINDOW, RATE].contains(&name.as_str()))
         {
@@ -122,7 +123,8 @@ impl Tick {
         Ok(Self { window, rate })
     }
 
-    /// Whether this tick's window can be served at `now`.
+    /// Whether this tick's window can be served at `now`. With [`EARLIEST`] of 1.5 s, the tick for
+    /// window 102 is early before 100.5 s and expired from 103 s on.
     pub fn admit(&self, now: Timestamp) -> Admission {
         if now >= self.window.closes() {
             Admission::Expired
@@ -134,10 +136,11 @@ impl Tick {
     }
 }
 
-/// The windows of one scheduler run and when each tick is to be sent: the first whose sending time
-/// is not before `now`, and `count` in all.
+/// The `count` windows of one scheduler run, each with the time at which its tick is sent: `lead`
+/// before the window opens. The first is the first window whose sending time is after `now`.
 ///
-/// Deadlines are absolute, so a slow Invoke moves no later tick.
+/// The times are absolute, so a slow Invoke delays no later tick. Example with a lead of 0.4 s: at
+/// 10.7 s the first tick is sent at 11.6 s, for window 12.
 pub fn deadlines(
     now: Timestamp,
     lead: Duration,

@@ -1,4 +1,4 @@
-//! Wall-clock time as an argument, and the window: one whole second of it.
+//! Wall-clock times as arguments, and the window: one whole second since the epoch.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use thiserror::Error;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Nanoseconds in a second.
+/// Nanoseconds in one second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// A wall-clock instant: whole nanoseconds since the Unix epoch (good until the year 2554).
+/// A wall-clock time in whole nanoseconds since the Unix epoch. The range ends in the year 2554.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,17 +24,17 @@ pub const SECOND: u64 = 1_000_000_000;
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The instant `nanos` nanoseconds after the epoch.
+    /// The time `nanos` nanoseconds after the epoch.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The instant `millis` milliseconds after the epoch.
+    /// The time `millis` milliseconds after the epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// Nanoseconds since the epoch.
+    /// Nanoseconds since the Unix epoch.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -44,18 +44,18 @@ impl Timestamp {
         self.0 / 1_000_000
     }
 
-    /// How long after `earlier` this is; zero where it is not after it.
+    /// The time from `earlier` to this; zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// `by` earlier than this; the epoch where that would lie before it.
+    /// The time `by` before this; the epoch if that would lie before it.
     pub fn saturating_sub(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(by)))
     }
 }
 
-/// A duration in nanoseconds, capped at `u64::MAX` (584 years).
+/// A duration in nanoseconds, at most `u64::MAX` (584 years).
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -80,7 +80,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A window: one whole epoch second, half open. One poller serves one window.
+/// A window: one whole second since the epoch, without the instant at which the next begins. One poller
+/// serves one window.
 ///
 /// ```
 /// use tidegate_core::Window;
@@ -92,15 +93,15 @@ impl fmt::Display for Timestamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Window(u64);
 
-/// A text that is no window.
+/// Error for a text that is not a window.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "`window` is \"{value}\": {reason}; allowed is a whole second as RFC 3339, such as 2026-11-20T20:36:07Z"
 )]
 pub struct InvalidWindow {
-    /// What was given, shortened.
+    /// The first 40 characters of the text.
     pub value: String,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub reason: String,
 }
 
@@ -110,32 +111,32 @@ impl Window {
         Self(second)
     }
 
-    /// The window that `at` lies in.
+    /// The window that contains `at`.
     pub const fn containing(at: Timestamp) -> Self {
         Self(at.0 / SECOND)
     }
 
-    /// Seconds since the epoch.
+    /// Seconds from the epoch to the window's opening.
     pub const fn epoch_second(self) -> u64 {
         self.0
     }
 
-    /// Its first instant.
+    /// The window's first instant.
     pub const fn opens(self) -> Timestamp {
         Timestamp(self.0.saturating_mul(SECOND))
     }
 
-    /// The first instant after it.
+    /// The first instant after the window.
     pub const fn closes(self) -> Timestamp {
         self.plus(1).opens()
     }
 
-    /// The window `windows` seconds later.
+    /// The window that is `windows` seconds later.
     pub const fn plus(self, windows: u64) -> Self {
         Self(self.0.saturating_add(windows))
     }
 
-    /// How many windows this is after `earlier`; zero where it is not after it.
+    /// Number of windows from `earlier` to this; zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -161,7 +162,7 @@ impl std::str::FromStr for Window {
         }
         let second = u64::try_from(at.unix_timestamp());
         let second = second.map_err(|_| invalid("it lies before 1970"))?;
-        // A timestamp must be able to name the instant at which it closes.
+        // The time at which the window closes must still be a valid `Timestamp`.
         if second < u64::MAX / SECOND {
             Ok(Self(second))
         } else {

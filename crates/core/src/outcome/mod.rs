@@ -1,69 +1,71 @@
-//! What an answer of SES means.
+//! The meaning of SES's answers.
 //!
-//! SES says the same thing under several codes, and different things under one code: so a failure
-//! is read by its code **and** its message, both without regard to case.
+//! SES uses several codes for one meaning and one code for several meanings. A failure is therefore
+//! classified by its code **and** its message, both without regard to case.
 
-/// How far a send came before it failed.
+/// The point that a send reached before it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// It was refused on our side, before anything went out (its slot had passed, say).
+    /// Tidegate did not start the send, for example because its slot had passed.
     NotSent,
-    /// No connection, or one that broke before the request was written.
+    /// There was no connection, or it was lost before the request was written.
     Connect,
-    /// The request was written; then came a time-out, or the connection was lost.
+    /// The request was written; then the time limit passed or the connection was lost.
     AfterWrite,
-    /// SES, or something on the way to it, answered.
+    /// SES, or a proxy on the way to it, answered.
     Answered,
 }
 
-/// A send that did not end in "accepted".
+/// A send that SES did not accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The answer's HTTP status, where there was an answer.
+    /// The answer's HTTP status; none if there was no answer.
     pub http_status: Option<u16>,
-    /// The error code, with or without its namespace (`com.amazonaws.sesv2#MessageRejected`).
+    /// The error code, with or without its namespace (`com.amazonaws.sesv2#MessageRejected`); none if
+    /// there was none.
     pub code: Option<String>,
-    /// What SES, or the transport, said.
+    /// The message of SES or of the transport.
     pub message: String,
-    /// How far it came.
+    /// The point that the send reached.
     pub stage: Stage,
 }
 
-/// What a failure means for the mail, its campaign and the account.
+/// The meaning of a failure for the mail, its campaign and the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Over the account's rate: the slot is spent, the mail kept, the rate lowered.
+    /// The account's rate was exceeded: the slot is spent, the mail is kept, the rate is lowered. Not
+    /// an attempt.
     RateExceeded,
-    /// The daily quota is used up: all sending is held until it frees up.
+    /// The daily quota is used up: all sending is held until enough of it is free. Not an attempt.
     DailyQuotaExceeded,
-    /// SES paused or suspended the account: all sending is held, alarm.
+    /// SES paused or suspended the account: all sending is held, with an alarm. Not an attempt.
     AccountPaused,
-    /// Credentials or permissions are wrong: all sending is held, alarm.
+    /// SES refuses credentials or permissions: all sending is held, with an alarm. Not an attempt.
     Credentials,
-    /// An identity, mail-from domain, template or configuration set is missing, unverified or
-    /// paused: the campaign is held, alarm.
+    /// An identity, mail-from domain, template or configuration set is missing, unverified or paused:
+    /// the campaign is held, with an alarm. Not an attempt.
     Deployment,
-    /// The mail will never be taken: dead-letter it.
+    /// SES will never accept this mail: it is dead-lettered.
     Permanent,
-    /// Worth another try.
+    /// The mail was not sent for a reason that may pass: it is retried.
     Transient,
-    /// Worth another try, but SES may have taken it already.
+    /// SES may or may not have accepted the mail: it is retried and counted as possibly sent.
     Ambiguous,
-    /// Never left us: a later slot takes it.
+    /// The send did not start: the mail takes a later slot. Not an attempt.
     NotSent,
 }
 
-/// What a hold stops.
+/// The sending that a hold stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HoldScope {
-    /// All sending.
+    /// All sending of the stack.
     All,
-    /// The mail's campaign.
+    /// The campaign of the failed mail.
     Campaign,
 }
 
 impl Outcome {
-    /// The name in logs, metrics and holds.
+    /// The outcome's name in logs, metrics and holds.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::RateExceeded => "rate_exceeded",
@@ -78,18 +80,18 @@ impl Outcome {
         }
     }
 
-    /// Whether the send counts towards `TIDEGATE_MAX_ATTEMPTS`: only where the mail itself, or
-    /// its way to SES, failed.
+    /// True if the send counts towards `TIDEGATE_MAX_ATTEMPTS`: the cause was the mail itself or the
+    /// way to SES.
     pub const fn counts_as_attempt(self) -> bool {
         matches!(self, Self::Permanent | Self::Transient | Self::Ambiguous)
     }
 
-    /// Whether sending stops until someone or something lifts the hold.
+    /// True if sending is held until the scheduler or an operator lifts the hold.
     pub const fn is_hold(self) -> bool {
         self.hold_scope().is_some()
     }
 
-    /// What is held, where something is.
+    /// The sending that is held; none if nothing is.
     pub const fn hold_scope(self) -> Option<HoldScope> {
         match self {
             Self::DailyQuotaExceeded | Self::AccountPaused | Self::Credentials => {
@@ -100,7 +102,7 @@ impl Outcome {
         }
     }
 
-    /// Whether SES may have sent the mail all the same.
+    /// True if SES may have sent the mail although no answer says so.
     pub const fn possibly_sent(self) -> bool {
         matches!(self, Self::Ambiguous)
     }
@@ -127,7 +129,7 @@ const PAUSED: [&str; 4] = [
     "accountsendingpaused",
 ];
 
-/// AWS answers several of these with 400.
+/// Codes for wrong credentials or permissions. AWS sends several of them with status 400.
 const CREDENTIALS: [&str; 19] = [
     "accessdenied",
     "accessdeniedexception",
@@ -150,7 +152,8 @@ const CREDENTIALS: [&str; 19] = [
     "invalidaccesskeyid",
 ];
 
-/// In `SendEmail`, not found can only be an identity, template, configuration set or tenant.
+/// Codes for missing parts of the deployment. For `SendEmail`, "not found" can only concern an
+/// identity, template, configuration set or tenant.
 const DEPLOYMENT: [&str; 9] = [
     "notfoundexception",
     "mailfromdomainnotverifiedexception",
@@ -163,11 +166,12 @@ const DEPLOYMENT: [&str; 9] = [
     "templatedoesnotexistexception",
 ];
 
-/// The request did not arrive whole: no verdict on the mail, though the status is 4xx.
+/// Codes for a request that did not arrive completely. They say nothing about the mail, although the
+/// status is 4xx.
 const UNREAD: [&str; 4] =
     ["requesttimeout", "requesttimeoutexception", "requestabortedexception", "requestaborted"];
 
-/// Reads a failure.
+/// Classifies a failure by its stage, status, code and message.
 ///
 /// ```
 /// use tidegate_core::outcome::{Failure, Outcome, Stage, classify};
@@ -191,7 +195,7 @@ pub fn classify(failure: &Failure) -> Outcome {
     }
 }
 
-/// `com.amazonaws.sesv2#MessageRejected:http://…` is `messagerejected`.
+/// Turns `com.amazonaws.sesv2#MessageRejected:http://…` into `messagerejected`.
 fn bare_code(code: &str) -> String {
     let code = code.split(':').next().unwrap_or_default();
     code.rsplit('#').next().unwrap_or_default().trim().to_lowercase()
@@ -202,9 +206,9 @@ fn classify_answer(status: Option<u16>, code: &str, message: &str) -> Outcome {
     let daily =
         says(&["daily"]) || says(&["24", "hour", "quota"]) || says(&["24", "hour", "limit"]);
     if THROTTLED.contains(&code) || LIMITED.contains(&code) {
-        // A limit is never the mail's fault. One that is not said to be the day's is met by
-        // slowing down: nothing is lost by that, whatever limit it was. So too under a 5xx
-        // (503 SlowDown), which a retry would only make worse.
+        // A limit is never the mail's fault. Unless the message names the daily quota, the rate is
+        // lowered; this loses nothing, whatever the limit was. It also applies to a 5xx (503 SlowDown),
+        // which a retry would only aggravate.
         return if daily { Outcome::DailyQuotaExceeded } else { Outcome::RateExceeded };
     }
     if status.is_some_and(|s| s >= 500) {
@@ -222,7 +226,7 @@ fn classify_answer(status: Option<u16>, code: &str, message: &str) -> Outcome {
     if says(&["daily message quota exceeded"]) {
         return Outcome::DailyQuotaExceeded;
     }
-    // SES answers 429 only for its rate; from anything on the way it also means "too fast".
+    // SES answers 429 only for its rate. From a proxy it also means "too fast".
     if says(&["maximum sending rate exceeded"]) || status == Some(429) {
         return Outcome::RateExceeded;
     }
@@ -230,16 +234,16 @@ fn classify_answer(status: Option<u16>, code: &str, message: &str) -> Outcome {
         _ if UNREAD.contains(&code) => Outcome::Transient,
         Some(408) => Outcome::Transient,
         Some(400..=499) => Outcome::Permanent,
-        // An answer that says neither: SES may have taken the mail (a 200 that could not be read).
+        // A 2xx answer that could not be read: SES may have accepted the mail.
         Some(200..=299) => Outcome::Ambiguous,
         None if code.is_empty() => Outcome::Ambiguous,
         None => classify_code_alone(code),
-        // 1xx and 3xx come from something on the way, which did not pass the mail on.
+        // 1xx and 3xx come from a proxy that did not pass the mail on.
         Some(_) => Outcome::Transient,
     }
 }
 
-/// Codes that SES documents as 4xx, where the status was not passed on.
+/// Classifies a code without its HTTP status: SES documents these codes as 4xx.
 fn classify_code_alone(code: &str) -> Outcome {
     const REFUSED: [&str; 3] = ["messagerejected", "badrequestexception", "validationexception"];
     if REFUSED.contains(&code) { Outcome::Permanent } else { Outcome::Transient }

@@ -11,9 +11,9 @@ fn answered(status: u16, code: &str, message: &str) -> Failure {
     }
 }
 
-/// A row for each case that SES documents or was seen to answer.
+/// One row for each case that SES documents or was observed to answer.
 const ROWS: &[(u16, &str, &str, Outcome)] = &[
-    // Over the rate.
+    // The account's rate.
     (429, "TooManyRequestsException", "Maximum sending rate exceeded.", Outcome::RateExceeded),
     (400, "TooManyRequestsException", "Maximum sending rate exceeded.", Outcome::RateExceeded),
     (400, "Throttling", "Maximum sending rate exceeded.", Outcome::RateExceeded),
@@ -24,14 +24,14 @@ const ROWS: &[(u16, &str, &str, Outcome)] = &[
     (503, "SlowDown", "Please reduce your request rate.", Outcome::RateExceeded),
     (429, "", "", Outcome::RateExceeded),
     (429, "SomethingNew", "whatever", Outcome::RateExceeded),
-    // The day's quota.
+    // The daily quota.
     (429, "TooManyRequestsException", "Daily message quota exceeded.", Outcome::DailyQuotaExceeded),
     (400, "Throttling", "Daily message quota exceeded.", Outcome::DailyQuotaExceeded),
     (400, "ThrottlingException", "DAILY MESSAGE QUOTA EXCEEDED", Outcome::DailyQuotaExceeded),
     (400, "LimitExceededException", "Daily message quota exceeded.", Outcome::DailyQuotaExceeded),
     (400, "MessageRejected", "Daily message quota exceeded.", Outcome::DailyQuotaExceeded),
     (429, "", "Daily message quota exceeded", Outcome::DailyQuotaExceeded),
-    // The account.
+    // The account is paused.
     (400, "SendingPausedException", "", Outcome::AccountPaused),
     (400, "AccountSuspendedException", "", Outcome::AccountPaused),
     (400, "AccountSendingPausedException", "", Outcome::AccountPaused),
@@ -71,7 +71,7 @@ const ROWS: &[(u16, &str, &str, Outcome)] = &[
     (400, "IncompleteSignature", "", Outcome::Credentials),
     (400, "RequestExpired", "", Outcome::Credentials),
     (403, "OptInRequired", "", Outcome::Credentials),
-    // The deployment.
+    // Missing parts of the deployment.
     (
         400,
         "MessageRejected",
@@ -100,7 +100,7 @@ const ROWS: &[(u16, &str, &str, Outcome)] = &[
         "Sending paused for configuration set news",
         Outcome::Deployment,
     ),
-    // The mail.
+    // Refusals of the mail itself.
     (400, "MessageRejected", "Email contains invalid content", Outcome::Permanent),
     (400, "MessageRejected", "Address blacklisted.", Outcome::Permanent),
     (400, "MessageRejected", "", Outcome::Permanent),
@@ -112,7 +112,7 @@ const ROWS: &[(u16, &str, &str, Outcome)] = &[
     (409, "ConflictException", "", Outcome::Permanent),
     (413, "RequestEntityTooLargeException", "", Outcome::Permanent),
     (418, "SomethingNew", "", Outcome::Permanent),
-    // Passing faults.
+    // Faults that pass.
     (500, "InternalServiceErrorException", "", Outcome::Transient),
     (500, "InternalFailure", "", Outcome::Transient),
     (500, "ConcurrentModificationException", "", Outcome::Transient),
@@ -122,7 +122,7 @@ const ROWS: &[(u16, &str, &str, Outcome)] = &[
     (408, "RequestTimeoutException", "", Outcome::Transient),
     (400, "RequestAbortedException", "", Outcome::Transient),
     (302, "", "", Outcome::Transient),
-    // An accepted mail whose answer could not be read.
+    // Accepted mail whose answer could not be read.
     (200, "", "", Outcome::Ambiguous),
 ];
 

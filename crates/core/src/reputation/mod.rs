@@ -1,13 +1,14 @@
-//! Bounces and complaints: counted by campaign, and where they are too many of what was sent, the
-//! campaign is held before SES holds the account.
+//! Reputation: counts bounces and complaints per campaign. A campaign with too many of them is held
+//! before SES stops the whole account.
 //!
-//! SES puts an account under review from 5 % bounces or 0.1 % complaints on, and may stop its sending
-//! at 10 % or 0.5 % (SES developer guide, "Reputation metrics messages"). It judges the account; a
-//! single bad list is enough to stop all campaigns.
+//! SES puts an account under review at 5 % bounces or 0.1 % complaints, and may stop its sending at 10
+//! % or 0.5 % (SES developer guide, "Reputation metrics messages"). SES judges the account, so one bad
+//! list can stop all campaigns.
 //!
-//! Both sides of the share are of the same span: the running period of 48 hours and the one before, so
-//! of the last two to four days. Bounces mostly come within minutes, complaints within a day or two: a
-//! shorter span would set them against what was sent after the mail they are about.
+//! Both sides of the share cover the same time: the running period of up to 48 hours and the 48 hours
+//! before it, which are the last two to four days. Most bounces arrive within minutes, complaints
+//! within a day or two. A shorter time would compare them with mail that was sent after the mail they
+//! concern.
 
 mod notice;
 mod review;
@@ -22,94 +23,96 @@ use crate::parts::fnv1a;
 pub use notice::{Notice, NoticeError, NoticeKind};
 pub use review::review;
 
-/// How long figures are added up before they become the ones before.
+/// Length of a period. At its end the running figures replace those of the period before.
 const PERIOD: Duration = Duration::from_hours(48);
-/// Messages that are remembered as counted, so that one that comes again is not counted again: the
-/// feedback queue gives at least once, and a reader may die between its count and its deletes.
+/// Number of messages that are remembered as counted, so that a second copy is not counted. The
+/// feedback queue delivers at least once, and a reader may stop between its count and its deletes.
 pub const REMEMBERED: usize = 50;
-/// A single bounce or complaint holds no campaign, whatever its share.
+/// Least number of bounces or complaints that holds a campaign: a single one never does.
 const LEAST_EVENTS: u64 = 2;
-/// Shares are whole millionths, so that no rounding decides.
+/// Millionths in 1. Shares are whole millionths, so that no rounding of fractions decides.
 const WHOLE: u128 = 1_000_000;
 
-/// When bounces and complaints hold a campaign.
+/// The shares of bounces and complaints that hold a campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReputationPolicy {
-    /// Whether they hold it, or are counted only.
+    /// True if they hold the campaign; false if they are only counted.
     pub holds: bool,
-    /// Bounces from which on it is held, in millionths of the recipients sent to.
+    /// Bounces that hold a campaign, in millionths of the recipients sent to; 50,000 is 5 %.
     pub bounce_share: u64,
-    /// Complaints likewise.
+    /// Complaints that hold a campaign, in millionths of the recipients sent to; 1,000 is 0.1 %.
     pub complaint_share: u64,
-    /// Recipients sent to, below which nothing is judged.
+    /// Least number of recipients sent to for which a campaign is judged.
     pub minimum: u64,
 }
 
 impl Default for ReputationPolicy {
-    /// Where SES would review the account: 5 % bounces, 0.1 % complaints; of 1,000 and more.
+    /// The shares at which SES reviews an account: 5 % bounces, 0.1 % complaints; from 1,000 recipients
+    /// on.
     fn default() -> Self {
         Self { holds: true, bounce_share: 50_000, complaint_share: 1_000, minimum: 1_000 }
     }
 }
 
-/// What was sent to recipients and what came back.
+/// Counts of sent mail, bounces and complaints of one campaign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReputationFigures {
-    /// Recipients sent to.
+    /// Recipients that mail was sent to.
     pub sent: u64,
-    /// Bounces.
+    /// Hard bounces of that mail.
     pub bounced: u64,
-    /// Complaints.
+    /// Spam complaints about that mail.
     pub complained: u64,
 }
 
-/// A campaign's count.
+/// The counts of one campaign in the control record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tally {
-    /// Where the campaign's sum of recipients sent to stood as the running period began.
+    /// The campaign's total of recipients sent to at the beginning of the running period.
     pub from: u64,
-    /// Bounces of the running period.
+    /// Bounces in the running period.
     #[serde(skip_serializing_if = "is_zero")]
     pub bounced: u64,
-    /// Complaints of the running period.
+    /// Complaints in the running period.
     #[serde(skip_serializing_if = "is_zero")]
     pub complained: u64,
-    /// The figures of the period before.
+    /// The counts of the period before.
     #[serde(skip_serializing_if = "is_empty")]
     pub before: ReputationFigures,
-    /// It was held for these figures. Once that hold is gone, it counts anew.
+    /// True if the campaign was held for these counts. Once that hold is lifted, counting starts anew.
     #[serde(skip_serializing_if = "is_not")]
     pub held: bool,
 }
 
-/// The counts of all campaigns, in the control record.
+/// The counts of all campaigns, a member of the control record.
 ///
-/// About 30 bytes a campaign, 50 bytes more where something came back, and at most 550 for the
-/// messages remembered.
+/// It takes about 30 bytes per campaign, 50 more per campaign with bounces or complaints, and at most
+/// 550 for the remembered messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reputation {
-    /// When the running period began.
+    /// Time at which the running period began.
     pub since: EpochMillis,
-    /// By campaign; express mail under the name `express`.
+    /// Counts by campaign name; express mail has the name `express`.
     #[serde(default)]
     pub campaigns: BTreeMap<String, Tally>,
-    /// The messages counted last, the newest at the end.
+    /// Marks of the messages counted last, the newest at the end; at most [`REMEMBERED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remembered: Vec<u32>,
 }
 
-/// A notice and the mark of the message that brought it.
+/// A notice and the mark of the message that contained it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// What is remembered of the message; see [`mark`].
+    /// The message's mark; see [`mark`].
     pub mark: u32,
-    /// What it says.
+    /// The bounce or complaint.
     pub notice: Notice,
 }
 
-/// What is remembered of a message: 32 bits of its id's hash. That a new message has the mark of one
-/// of the 50 remembered is as likely as one in 86 million; it is then not counted.
+/// The mark by which a message is remembered: 32 bits of its id's hash. A new message has the mark of
+/// one of the 50 remembered ones with a probability of 1 in 86 million (50 / 2³²); it is then not
+/// counted.
 pub fn mark(message_id: &str) -> u32 {
     fnv1a(message_id)
 }
@@ -119,13 +122,13 @@ fn sum(sent: &BTreeMap<String, u64>, campaign: &str) -> u64 {
 }
 
 impl Reputation {
-    /// Nothing is known of what was sent before.
+    /// The counts at the first review: nothing is known of earlier mail.
     fn beginning(sent: &BTreeMap<String, u64>, now: EpochMillis) -> Self {
         let campaigns = sent.iter().map(|(name, sum)| (name.clone(), Tally::counting_from(*sum)));
         Self { since: now, campaigns: campaigns.collect(), remembered: Vec::new() }
     }
 
-    /// Adds what is not remembered, and remembers it.
+    /// Counts and remembers the notices whose marks are not remembered yet; returns these.
     fn add<'a>(&mut self, heard: &'a [Heard]) -> Vec<&'a Notice> {
         let mut new = Vec::new();
         for Heard { mark, notice } in heard {
@@ -147,20 +150,20 @@ impl Reputation {
 }
 
 impl Tally {
-    /// Nothing yet, of a campaign whose sum stands at `sum`.
+    /// Counts that start now, for a campaign whose total of recipients is `sum`.
     fn counting_from(sum: u64) -> Self {
         Self { from: sum, ..Self::default() }
     }
 
-    /// The running period's figures, of a campaign whose sum stands at `sum`.
+    /// The counts of the running period, for a campaign whose total of recipients is `sum`.
     fn running(&self, sum: u64) -> ReputationFigures {
-        // A sum below where it stood was forgotten meanwhile, and counts anew.
+        // A total below its earlier value was deleted meanwhile and has started at 0 again.
         let sent = sum.checked_sub(self.from).unwrap_or(sum);
         ReputationFigures { sent, bounced: self.bounced, complained: self.complained }
     }
 
-    /// The figures of the running period and the one before; `sum` is the campaign's sum of recipients
-    /// sent to since ever.
+    /// The counts of the running period and the one before together. `sum` is the campaign's total of
+    /// recipients ever sent to.
     pub fn figures(&self, sum: u64) -> ReputationFigures {
         let running = self.running(sum);
         ReputationFigures {
@@ -172,7 +175,9 @@ impl Tally {
 }
 
 impl ReputationPolicy {
-    /// Why these figures hold a campaign, in words; none where they do not.
+    /// The reason for which these counts hold a campaign, in words; none if they do not hold it.
+    ///
+    /// Example: 60 bounces of 1,000 recipients are 6 %, which is at least 5 %, so the campaign is held.
     pub fn verdict(&self, figures: &ReputationFigures) -> Option<String> {
         let ReputationFigures { sent, bounced, complained } = *figures;
         let judged = sent >= self.minimum;
@@ -195,7 +200,7 @@ impl ReputationPolicy {
     }
 }
 
-/// Millionths in words, cut off after the second decimal.
+/// Writes millionths as per cent, cut off after the second decimal: 51,299 is `5.12 %`.
 fn percent(millionths: u128) -> String {
     format!("{}.{:02} %", millionths / 10_000, millionths % 10_000 / 100)
 }

@@ -3,16 +3,16 @@ use thiserror::Error;
 
 use crate::config::{EXPRESS, is_campaign_name};
 
-/// What SES reports of a mail after it took it.
+/// The kinds of feedback that SES gives for a mail after accepting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoticeKind {
-    /// A hard bounce: the recipient's address does not take mail, and never will.
+    /// A hard bounce: the recipient's address does not exist or never takes mail.
     Bounce,
     /// The recipient marked the mail as spam.
     Complaint,
 }
 
-/// One bounce or complaint, as it stands on the feedback queue. It holds no address.
+/// One bounce or complaint from the feedback queue. It contains no address.
 ///
 /// ```
 /// use tidegate_core::reputation::{Notice, NoticeKind};
@@ -22,27 +22,28 @@ pub enum NoticeKind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Which of the two.
+    /// Bounce or complaint.
     pub kind: NoticeKind,
-    /// The mail's campaign: its tag `tidegate_campaign`.
+    /// The mail's campaign, from its tag `tidegate_campaign`; may be `express`.
     pub campaign: String,
-    /// SES's id of the mail, as in the log event `sent`.
+    /// SES's message id of the mail, as in the log event `sent`; 1 to 128 characters.
     pub ses_message_id: String,
 }
 
-/// Why a body is no notice. It shows nothing of the body, which may hold an address.
+/// Reason why a body is not a notice. It contains nothing of the body, which may hold an address.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum NoticeError {
-    /// Not a JSON object with these members, each a text (the campaign also a list of one).
+    /// The body is not a JSON object with these members as texts (or the campaign as a list of one
+    /// text).
     #[error("it is no JSON object with the texts kind, campaign and id")]
     Form,
-    /// Neither bounce nor complaint.
+    /// The kind is neither bounce nor complaint.
     #[error("kind is not allowed: bounce and complaint are")]
     Kind,
-    /// Not a campaign's name: the mail was not sent by Tidegate.
+    /// The campaign is not a campaign name, so Tidegate did not send the mail.
     #[error("campaign is not allowed: 1 to 64 letters, digits, - and _ are")]
     Campaign,
-    /// Not an id of SES's.
+    /// The id is not in the form of SES's message ids.
     #[error("id is not allowed: 1 to 128 letters, digits, ., - and _ are")]
     Id,
 }
@@ -54,7 +55,7 @@ struct NoticeBody {
     id: String,
 }
 
-/// A tag of a mail in SES's events: a list, here of one. A text is as good.
+/// A tag's value. SES's events have a list, here of one text; a plain text is accepted too.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum TagValue {
@@ -63,10 +64,10 @@ enum TagValue {
 }
 
 impl Notice {
-    /// Reads a message's body; members that are not known are ignored.
+    /// Reads a message's body. Unknown members are ignored.
     ///
     /// # Errors
-    /// [`NoticeError`], which names the member.
+    /// [`NoticeError`], which names the faulty member.
     pub fn parse(body: &str) -> Result<Self, NoticeError> {
         let written: NoticeBody = serde_json::from_str(body).map_err(|_| NoticeError::Form)?;
         let kind = match &*written.kind {

@@ -1,4 +1,5 @@
-//! A minute's review: counts what came, and holds campaigns that have too much of it.
+//! The review that the scheduler makes once a minute: it counts notices and holds campaigns with too
+//! many.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +8,11 @@ use crate::Timestamp;
 use crate::control::{Control, Hold, HoldReason};
 use crate::identity::EpochMillis;
 
-/// Brings the counts in `control` up to `now`: begins a period, counts anew what was lifted, adds what
-/// was `heard`, and holds whatever campaign has too much of it. `sent` is each campaign's sum of
-/// recipients sent to since ever. Gives those of `heard` that were not counted before.
+/// Updates the counts in `control` to `now`. `sent` is each campaign's total of recipients ever sent
+/// to. Returns the notices of `heard` that had not been counted before.
+///
+/// In this order: it starts a new period if one is due, starts campaigns anew whose hold was lifted,
+/// counts `heard`, and holds each campaign whose counts reach the policy's shares.
 pub fn review<'a>(
     control: &mut Control,
     policy: &ReputationPolicy,
@@ -39,7 +42,7 @@ pub fn review<'a>(
     new
 }
 
-/// The record of the running period, with every campaign that was ever sent.
+/// The counts of the running period, with an entry for every campaign that mail was ever sent to.
 fn up_to_date(
     before: Option<Reputation>,
     sent: &BTreeMap<String, u64>,
@@ -48,7 +51,7 @@ fn up_to_date(
     let Some(mut reputation) = before else { return Reputation::beginning(sent, now) };
     let age = Timestamp::from(now).saturating_since(reputation.since.into());
     if age >= 2 * PERIOD {
-        // Nobody looked for a whole period: nothing is known of the last two.
+        // No review was made for a whole period, so nothing is known of the last two.
         let held = reputation.campaigns.into_iter().filter(|(_, tally)| tally.held);
         reputation = Reputation::beginning(sent, now);
         for (name, _) in held {
@@ -62,7 +65,8 @@ fn up_to_date(
         }
     }
     for name in sent.keys() {
-        // All are looked at every minute: one that is new here had sent nothing before.
+        // Reviews see all campaigns every minute, so a campaign that is new here had sent nothing
+        // before.
         reputation.campaigns.entry(name.clone()).or_default();
     }
     reputation

@@ -8,7 +8,7 @@ const HOUR: u64 = 3_600_000;
 const POLICY: ReputationPolicy =
     ReputationPolicy { holds: true, bounce_share: 50_000, complaint_share: 1_000, minimum: 1_000 };
 
-/// A ledger and its clock, looked at now and then.
+/// A ledger with a clock; reviews happen at the times that a test chooses.
 #[derive(Clone, Default)]
 struct Ledger {
     control: Control,
@@ -18,7 +18,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// One that has been looked at before anything was sent.
+    /// A ledger that was reviewed before anything was sent.
     fn new() -> Self {
         let mut ledger = Self::default();
         ledger.look();
@@ -43,7 +43,6 @@ impl Ledger {
         review(&mut self.control, policy, &self.sent, heard, now).len()
     }
 
-    /// `count` new messages.
     fn messages(&mut self, kind: NoticeKind, campaign: &str, count: u32) -> Vec<Heard> {
         let first = self.messages;
         self.messages += count;
@@ -62,7 +61,7 @@ impl Ledger {
         self.hear(&heard);
     }
 
-    /// Hours pass, looked at in each.
+    /// Lets hours pass, with one review in each.
     fn pass(&mut self, hours: u64) {
         for _ in 0..hours {
             self.hours += 1;
@@ -189,7 +188,7 @@ fn a_message_that_comes_again_is_not_counted_again() {
     assert_eq!(ledger.hear(&heard), 50);
     assert_eq!(ledger.hear(&heard), 0);
     assert_eq!(ledger.figures("big").complained, 50);
-    // Fifty others later it is forgotten: that bounds what a record takes.
+    // After 50 other messages the first one is forgotten, which limits the record's size.
     let others = ledger.messages(NoticeKind::Bounce, "big", 50);
     assert_eq!((ledger.hear(&others), ledger.hear(&heard[..1])), (50, 1));
 }
@@ -284,7 +283,7 @@ proptest! {
         prop_assert!(verdict.is_none_or(|detail| detail.chars().count() < 128));
     }
 
-    /// However it is cut into rounds, repeated rounds included, each message counts once.
+    /// However the messages are divided into rounds, with repeated rounds too, each counts once.
     #[test]
     fn rounds_and_repeated_rounds_count_every_message_once(
         kinds in proptest::collection::vec((any::<bool>(), any::<bool>()), 0..300),
@@ -315,7 +314,7 @@ proptest! {
         }
     }
 
-    /// What is younger than two days counts, what is older than four does not; sent and bounced alike.
+    /// Sent and bounced mail of the last two days counts; mail older than four days does not.
     #[test]
     fn what_counts_is_of_the_last_two_to_four_days(
         hours in proptest::collection::vec((0_u64..400, 0_u32..20), 1..240),
@@ -338,7 +337,7 @@ proptest! {
         prop_assert!((last(47).1..=last(96).1).contains(&bounced), "{} bounced", bounced);
     }
 
-    /// Whatever comes of one campaign never holds another, and what does not hold is not held.
+    /// Notices of one campaign never hold another, and counts below the shares hold none.
     #[test]
     fn whatever_is_done_only_what_reached_its_share_is_held(
         steps in proptest::collection::vec((0_u8..6, 0_u32..400), 1..80),

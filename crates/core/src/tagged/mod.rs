@@ -1,8 +1,8 @@
-//! Campaigns found by tag: which queues are campaigns, by their tags, and when the list that stands
-//! is kept instead.
+//! Campaigns by tag: determines from the queues' tags which queues are campaigns, and when the existing
+//! list is kept instead.
 //!
-//! One bad tag, or a moment in which a service says nothing, must never take a campaign away that is
-//! being sent: whatever is in doubt stays as it was.
+//! A wrong tag, or a service that gives no answer for a moment, must not remove a campaign that is
+//! being sent. In case of doubt a campaign stays on the list unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,79 +11,80 @@ use thiserror::Error;
 use crate::config::{Campaign, is_campaign_name};
 use crate::cycle::{Cycle, InvalidWeights};
 
-/// The tag that makes a queue a campaign; its value is the weight, 1 to 10,000.
+/// The tag that makes a queue a campaign. The value is the weight, 1 to 10,000.
 pub const WEIGHT_TAG: &str = "tidegate:weight";
-/// The tag that names the campaign; without it the campaign is the queue's name after the prefix.
+/// The tag that names the campaign. Without it the name is the queue's name after the prefix.
 pub const CAMPAIGN_TAG: &str = "tidegate:campaign";
 
 const WEIGHTS: &str = "a whole number from 1 to 10000";
 const NAMES: &str = "1 to 64 letters, digits, - and _, other than express";
 const STANDARD: &str = "a standard queue, whose name does not end in .fifo";
 
-/// A queue and its tags.
+/// A queue with its tags, as SQS lists them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaggedQueue {
-    /// Its URL, which ends in its name.
+    /// The queue's URL, which ends in the queue's name.
     pub url: String,
-    /// Its tags.
+    /// The queue's tags by name, including tags that Tidegate does not use.
     pub tags: BTreeMap<String, String>,
 }
 
-/// A queue that is no campaign as it is tagged.
+/// Error for a queue whose tags or name do not give a valid campaign.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("queue {queue}: {what} is {value:?}; allowed is {allowed}")]
 pub struct InvalidTag {
-    /// The queue's name.
+    /// The queue's name, from its URL.
     pub queue: String,
-    /// The tag, or what of the name is at fault.
+    /// The faulty tag, or the faulty part of the name.
     pub what: &'static str,
-    /// Its value.
+    /// The value that is not allowed.
     pub value: String,
-    /// What is allowed.
+    /// Description of the allowed values.
     pub allowed: &'static str,
-    /// Whether the queue stays on the list as it stood there before.
+    /// True if the queue stays on the list with its earlier name and weight.
     pub kept: bool,
 }
 
-/// Why the list that stands is kept as a whole.
+/// Reason why the existing list is kept as a whole.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refused {
-    /// There is nothing to be sent. An operator who wants that pauses; a list without a campaign is
-    /// no list, and what looks like it is a wrong prefix, or a service that left something out.
+    /// No queue has a valid weight tag. An empty list probably has another cause, such as a wrong
+    /// prefix or an incomplete answer. An operator who wants to stop sending uses a hold.
     #[error("no queue carries a valid tag tidegate:weight; allowed is at least one")]
     NoCampaign,
-    /// A campaign is one queue.
+    /// Two queues have the same campaign name.
     #[error("campaign {campaign} is both queue {first} and queue {second}; allowed is one queue")]
     TwoQueues {
-        /// The campaign.
+        /// The campaign's name.
         campaign: String,
-        /// A queue's name.
+        /// The name of one of the queues.
         first: String,
-        /// Another's.
+        /// The name of the other queue.
         second: String,
     },
-    /// More than the list may hold.
+    /// More queues are tagged than the list may hold, which is 1,000.
     #[error("{0} queues are tagged as campaigns; allowed are at most 1000")]
     TooMany(usize),
-    /// The weights give no cycle.
+    /// The weights do not give a cycle, for example because their reduced sum exceeds 10,000.
     #[error(transparent)]
     Weights(#[from] InvalidWeights),
 }
 
-/// What the tags say.
+/// The campaigns that the tags define, and the faults found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The list, by name; or why the one before it stays.
+    /// The campaigns sorted by name; or the reason why the existing list is kept.
     pub campaigns: Result<Vec<Campaign>, Refused>,
-    /// Queues whose tags are wrong.
+    /// Queues with wrong tags or names.
     pub invalid: Vec<InvalidTag>,
 }
 
-/// The campaigns among `queues`, whose names begin with `prefix`; `before` is the list that stands,
-/// `unasked` are the names of queues whose tags are not known: they stay as they stand in it.
+/// Determines the campaigns among `queues`, whose names begin with `prefix`. `before` is the existing
+/// list. `unasked` contains the names of queues whose tags could not be read; they stay as they are in
+/// `before`.
 ///
-/// A queue without the tag `tidegate:weight` is no campaign. One whose tags are wrong stays as it
-/// stands in `before`, if it does; the others do not suffer from it.
+/// A queue without the tag `tidegate:weight` is not a campaign. A queue with wrong tags stays as it is
+/// in `before`, if it is there; the other queues are not affected.
 ///
 /// ```
 /// use tidegate_core::tagged::{TaggedQueue, listing};
@@ -114,7 +115,7 @@ pub fn listing(
                 let stood = before.iter().find(|c| queue_name(&c.queue_url) == fault.queue);
                 fault.kept = stood.is_some();
                 invalid.push(fault);
-                // Its URL is how the service writes it today.
+                // The URL may have changed; the one from SQS is used.
                 let kept =
                     |stood: &Campaign| Campaign { queue_url: queue.url.clone(), ..stood.clone() };
                 campaigns.extend(stood.map(kept));
@@ -125,12 +126,12 @@ pub fn listing(
     Listing { campaigns: checked(campaigns), invalid }
 }
 
-/// The queue's name: what its URL ends in.
+/// The queue's name, which is the last part of its URL.
 pub fn queue_name(url: &str) -> &str {
     url.rsplit('/').next().unwrap_or(url)
 }
 
-/// Whether both lists say the same, in whatever order.
+/// True if both lists have the same campaigns, in any order.
 pub fn same(one: &[Campaign], other: &[Campaign]) -> bool {
     let by_name = |list: &[Campaign]| {
         let mut list = list.to_vec();
@@ -140,7 +141,7 @@ pub fn same(one: &[Campaign], other: &[Campaign]) -> bool {
     by_name(one) == by_name(other)
 }
 
-/// The campaign that a queue is; none where it has no weight.
+/// The campaign that a queue's tags define; none without a weight tag.
 fn campaign(prefix: &str, queue: &TaggedQueue) -> Result<Option<Campaign>, InvalidTag> {
     let own = queue_name(&queue.url);
     let Some(weight) = queue.tags.get(WEIGHT_TAG) else { return Ok(None) };

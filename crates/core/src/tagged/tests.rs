@@ -4,7 +4,7 @@ use super::*;
 
 const PREFIX: &str = "mail-campaign-";
 
-/// With every queue asked.
+/// The listing if the tags of all queues could be read.
 fn listing(prefix: &str, queues: &[TaggedQueue], before: &[Campaign]) -> Listing {
     super::listing(prefix, queues, &BTreeSet::new(), before)
 }
@@ -107,7 +107,7 @@ fn what_gives_no_list_is_refused_as_a_whole() {
     assert_eq!(found(&many[1..], &[]).len(), 1_000);
 }
 
-/// Tags as people write them: right, wrong, and none.
+/// Tags as people write them: correct, wrong, or missing.
 fn queues() -> impl Strategy<Value = Vec<TaggedQueue>> {
     let weight = prop_oneof![
         6 => (1_u32..=200).prop_map(|weight| Some(weight.to_string())),
@@ -129,7 +129,7 @@ fn queues() -> impl Strategy<Value = Vec<TaggedQueue>> {
     })
 }
 
-/// A list as any earlier run may have left it.
+/// A list that any earlier run may have left.
 fn before() -> impl Strategy<Value = Vec<Campaign>> {
     queues().prop_map(|queues| listing(PREFIX, &queues, &[]).campaigns.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Recipients, and who may send to them.
+//! Tests of recipients' addresses and of allowed senders.
 
 use proptest::prelude::*;
 use tidegate_core::email::{AllowedSenders, EmailErrorKind};
@@ -92,7 +92,8 @@ fn only_allowed_senders_may_send() {
     assert_eq!(everyone.admit(from("A@b.Org")), Ok(from("A@b.Org")));
 }
 
-/// The same list stands in an IAM condition that compares by case: a 403 would hold all sending.
+/// The same list is in an IAM condition that compares by case; a wrong case gives a 403 that holds all
+/// sending.
 #[test]
 fn a_sender_leaves_as_the_list_spells_it() {
     let list = "News@Example.org,*@Example.net,@EXAMPLE.com,example.IO,a@example.io, b@EXAMPLE.io";
@@ -114,7 +115,7 @@ fn a_sender_leaves_as_the_list_spells_it() {
     }
 }
 
-/// As IAM's `StringLike` reads it; a bare domain is not IAM's, and means the same.
+/// Compares like IAM's `StringLike`. A bare domain, which IAM does not know, is treated as `*@domain`.
 fn string_like(list: &str, address: &str) -> bool {
     list.split(',').any(|entry| match entry.strip_prefix('*') {
         Some(end) => address.ends_with(end),

@@ -1,4 +1,4 @@
-//! The two forms, what they hold in common, and what neither knows.
+//! Tests of the short and the long form: their common members, and unknown members.
 
 use tidegate_core::email::{Content, EmailErrorKind, Priority};
 
@@ -123,7 +123,7 @@ fn both_forms_together_are_refused_with_a_member_of_each() {
     let error = parse(body).unwrap_err();
     assert_eq!((error.kind(), error.field()), (EmailErrorKind::MixedForms, "to_address"));
     assert!(error.to_string().contains("cc"), "{error}");
-    // A null is absent: serialisers write one for every field they know.
+    // A null counts as absent, because serialisers write it for every unset field.
     let body = r#"{"to_address": "a@b.org", "from_address": "c@d.org", "subject": "s", "body": "t",
         "cc": null, "id": null, "tags": null, "template": null}"#;
     assert!(parse(body).is_ok());

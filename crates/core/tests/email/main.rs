@@ -1,4 +1,4 @@
-//! The message: both forms, every rule with the error that names it, and what always holds.
+//! Tests of the message: both forms, every rule with its error, and properties of all messages.
 
 use tidegate_core::email::{Email, EmailError};
 
@@ -11,7 +11,7 @@ fn parse(body: &str) -> Result<Email, EmailError> {
     Email::parse(body)
 }
 
-/// A good long form with one member replaced or added, as JSON text.
+/// A valid long form as JSON text, with one member replaced or added.
 fn long_with(name: &str, value: &str) -> String {
     let mut members = vec![
         ("to", r#""ada@example.com""#),
@@ -25,7 +25,7 @@ fn long_with(name: &str, value: &str) -> String {
     format!("{{{}}}", members.join(", "))
 }
 
-/// The error for one member's value must be on `field` and say `expected`.
+/// Asserts that a member's value gives an error on `field` that contains `expected`.
 #[track_caller]
 fn refused(name: &str, value: &str, field: &str, expected: &str) {
     let found = parse(&long_with(name, value)).map_err(|e| (e.field().to_owned(), e.to_string()));

@@ -1,4 +1,4 @@
-//! Each member of the long form, and what errors show of it.
+//! Tests of each member of the long form, and of the values that errors show.
 
 use tidegate_core::email::{addressed_to, ses_tag_value};
 
@@ -48,7 +48,8 @@ fn header_names_and_values_must_not_break_out_or_take_what_is_reserved() {
     };
     assert!(parse(&long_with("headers", &many(15))).is_ok());
     refused("headers", &many(16), "headers", "at most 15");
-    // Before any of them is looked at: a body has room for so many that it would take seconds.
+    // The number is checked before the headers: a body has room for so many that checking them takes
+    // seconds.
     let first_is_odd = many(16).replacen("X-0", "X 0", 1);
     refused("headers", &first_is_odd, "headers", "at most 15");
 }
@@ -186,7 +187,7 @@ fn an_error_shows_at_most_sixty_characters_of_the_value_and_redacted_none() {
     assert!(error.to_string().contains("ada.lovelace") && error.to_string().len() < 200, "{error}");
     assert!(!error.redacted().contains("lovelace"), "{}", error.redacted());
     assert!(error.redacted().starts_with("to: must be one address"));
-    // A producer's own names may be addresses too.
+    // A producer's member names may be addresses too.
     for body in [
         r#"{"ada@example.com": 1}"#.to_owned(),
         r#"{"x_a": {"ada@example.com": 1, "ada@example.com": 2}}"#.to_owned(),

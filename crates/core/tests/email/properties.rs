@@ -1,4 +1,5 @@
-//! What holds for every message: a round trip, and no text that makes the parser panic.
+//! Properties of every message: writing and reading gives the same mail, and no text makes the parser
+//! panic.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -15,7 +16,7 @@ fn addresses() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A string, or a list.
+/// A single string or a list of strings.
 fn address_list(max: usize) -> impl Strategy<Value = Value> {
     prop_oneof![
         addresses().prop_map(Value::from),
