@@ -91,7 +91,8 @@ impl DomainSlots {
     }
 
     /// The delay after which a mail that waits for a limit below one slot per second should come back:
-    /// at least `delay` and at most `most`, in whole seconds as SQS demands.
+    /// at most `most`, in whole seconds as SQS demands. It leads to a slot at `delay` or later, and may
+    /// itself be one second shorter than `delay`, because the mail must be there before the slot.
     ///
     /// Most windows have no slot of such a limit. So the delay is chosen such that the mail is visible
     /// when the poller of a window with a slot asks the queue: from 300 ms before the window opens
