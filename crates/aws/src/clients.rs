@@ -1,4 +1,4 @@
-//! The SDK's configuration, read once, and the adapters made of it.
+//! Reads the SDK's configuration once and creates the adapters from it.
 
 use std::time::Duration;
 
@@ -21,90 +21,86 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Reads the SDK's configuration as everywhere (`AWS_REGION`, `AWS_ENDPOINT_URL`,
-    /// `AWS_ENDPOINT_URL_SQS`, profile files, …) and the trusted certificate authorities. Opens no
-    /// connection where the environment names a region; credentials are fetched by the first call.
+    /// Reads the SDK's configuration from its usual sources (`AWS_REGION`, `AWS_ENDPOINT_URL`,
+    /// `AWS_ENDPOINT_URL_SQS`, profile files, …) and loads the trusted certificate authorities. It opens no
+    /// connection if the environment names a region; the first call fetches the credentials.
     pub async fn connect() -> Self {
         Self::of(Self::loader().load().await)
     }
 
-    /// What [`Clients::connect`] loads, to be changed before: region, profile, endpoint.
+    /// The loader that [`Clients::connect`] uses. Callers may set region, profile or endpoint before they
+    /// load it.
     pub fn loader() -> ConfigLoader {
         aws_config::defaults(BehaviorVersion::latest())
             .http_client(Wire::new())
-            // All answers are short and read within their call's time-out.
+            // Answers are short, and every call has its own time limit.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
     }
 
-    /// The adapters of a configuration that [`Clients::loader`] loaded.
+    /// Creates the clients from a configuration that [`Clients::loader`] has loaded.
     pub fn of(config: SdkConfig) -> Self {
         Self { sqs: config.clone(), ses: config.clone(), config }
     }
 
-    /// These, with SQS at another endpoint; `None` leaves it.
+    /// Replaces the endpoint of SQS; `None` keeps it.
     pub fn with_sqs_at(self, url: Option<String>) -> Self {
         Self { sqs: at(self.sqs, url), ..self }
     }
 
-    /// These, with SES at another endpoint; `None` leaves it.
+    /// Replaces the endpoint of SES; `None` keeps it.
     pub fn with_ses_at(self, url: Option<String>) -> Self {
         Self { ses: at(self.ses, url), ..self }
     }
 
-    /// The SDK's configuration for SES.
+    /// The SDK's configuration for SES, with its endpoint.
     pub fn ses_config(&self) -> &SdkConfig {
         &self.ses
     }
 
-    /// The SDK's configuration for SQS.
+    /// The SDK's configuration for SQS, with its endpoint.
     pub fn sqs_config(&self) -> &SdkConfig {
         &self.sqs
     }
 
-    /// The SDK's configuration, for any other client.
+    /// The SDK's configuration for all other services.
     pub fn config(&self) -> &SdkConfig {
         &self.config
     }
 
-    /// The queues.
     pub fn queues(&self) -> SqsQueues {
         SqsQueues::new(&aws_sdk_sqs::Client::new(&self.sqs))
     }
 
-    /// The queues, for whoever is not next to SQS; see [`SqsQueues::patient`].
+    /// Queues with long time limits, for a caller with a slow connection to SQS; see [`SqsQueues::patient`].
     pub fn patient_queues(&self) -> SqsQueues {
         SqsQueues::patient(&aws_sdk_sqs::Client::new(&self.sqs))
     }
 
-    /// The feedback queue at `url`.
     pub fn feedback(&self, url: &str) -> SqsFeedback {
         SqsFeedback::new(&aws_sdk_sqs::Client::new(&self.sqs), url)
     }
 
-    /// A mailer; see [`SesMailer::new`].
+    /// Creates a mailer; see [`SesMailer::new`].
     pub fn mailer(&self, clock: SystemClock, send_timeout: Duration) -> SesMailer {
         SesMailer::new(&aws_sdk_sesv2::Client::new(&self.ses), clock, send_timeout)
     }
 
-    /// The account.
     pub fn account(&self) -> SesAccount {
         SesAccount::new(&aws_sdk_sesv2::Client::new(&self.ses))
     }
 
-    /// The ledger in `table`.
     pub fn ledger(&self, table: impl Into<String>) -> DynamoLedger {
         DynamoLedger::new(&aws_sdk_dynamodb::Client::new(&self.config), table)
     }
 
-    /// Deferred mail at `location`.
     pub fn deferral(&self, location: Location) -> S3DeferralStore {
-        // Whoever stands in for S3 at an endpoint of its own has no name a bucket.
+        // An endpoint that stands in for S3 has no host name per bucket, so the bucket is put into the path.
         let own = self.config.endpoint_url().is_some();
         let config = aws_sdk_s3::config::Builder::from(&self.config).force_path_style(own).build();
         S3DeferralStore::new(&aws_sdk_s3::Client::from_conf(config), location)
     }
 
-    /// The poller `function`, a name or an ARN.
+    /// Invokes the poller `function`, given by name or ARN.
     pub fn invoke(&self, function: impl Into<String>) -> LambdaInvoke {
         LambdaInvoke::new(&aws_sdk_lambda::Client::new(&self.config), function)
     }

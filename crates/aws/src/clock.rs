@@ -1,4 +1,4 @@
-//! The system's clocks: the one place that reads them.
+//! The system's clocks. No other module reads them.
 
 use std::future::Future;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,14 +8,14 @@ use tidegate_core::timestamp::nanos;
 use tidegate_delivery::ports::{Clock, Monotonic};
 use tokio::time::Instant;
 
-/// The system's clocks. Copies share their origin, so their monotonic instants compare.
+/// The system's clocks. Copies share one origin, so their monotonic instants can be compared.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     origin: Instant,
 }
 
 impl SystemClock {
-    /// The system's clocks; monotonic instants count from now.
+    /// The system's clocks; the origin of monotonic instants is now.
     pub fn new() -> Self {
         Self { origin: Instant::now() }
     }
@@ -30,7 +30,7 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     fn wall(&self) -> Timestamp {
-        // A clock set before 1970 reads as the epoch: every window is then over, nothing is sent.
+        // A clock set before 1970 reads as the epoch, instead of ending the process.
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_nanos(nanos(since_epoch))
     }
@@ -40,7 +40,7 @@ impl Clock for SystemClock {
     }
 
     fn sleep_until(&self, at: Monotonic) -> impl Future<Output = ()> {
-        // tokio's timer rounds up to a millisecond: never early.
+        // tokio's timer rounds up to whole milliseconds, so it never wakes early.
         let at = self.origin.checked_add(at.since_origin());
         async move {
             match at {

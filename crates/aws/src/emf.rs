@@ -1,4 +1,4 @@
-//! `CloudWatch` Embedded Metric Format: a JSON line in the log that `CloudWatch` takes as metrics.
+//! `CloudWatch` Embedded Metric Format: a JSON line in the log from which `CloudWatch` extracts metrics.
 //!
 //! ```
 //! use tidegate_aws::emf::{MetricsLine, Unit};
@@ -15,25 +15,22 @@
 use serde_json::{Map, Value, json};
 use tidegate_core::Timestamp;
 
-/// Tidegate's namespace in `CloudWatch`.
+/// The namespace of all of Tidegate's metrics in `CloudWatch`.
 pub const NAMESPACE: &str = "Tidegate";
-/// `CloudWatch` takes at most 100 metrics of one line.
+/// `CloudWatch` accepts at most 100 metrics per line.
 const MAX_METRICS: usize = 100;
-/// And 30 dimensions.
+/// `CloudWatch` accepts at most 30 dimensions per metric.
 const MAX_DIMENSIONS: usize = 30;
 
-/// What a metric counts.
+/// The unit that `CloudWatch` shows for a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
     Count,
-    /// Milliseconds.
     Milliseconds,
-    /// Seconds.
     Seconds,
-    /// A share, 0 to 100.
+    /// A percentage, from 0 to 100.
     Percent,
-    /// A number of another kind.
+    /// A number without a unit, such as a level.
     None,
 }
 
@@ -49,7 +46,7 @@ impl Unit {
     }
 }
 
-/// One line under construction.
+/// A metrics line that is being built.
 #[derive(Clone, Debug)]
 pub struct MetricsLine {
     at: Timestamp,
@@ -59,13 +56,13 @@ pub struct MetricsLine {
 }
 
 impl MetricsLine {
-    /// A line about what happened at `at`.
+    /// Starts a line with the time `at`.
     pub fn new(at: Timestamp) -> Self {
         Self { at, dimensions: Vec::new(), metrics: Vec::new(), members: Map::new() }
     }
 
-    /// Adds a dimension of all this line's metrics, such as the campaign. An empty value is left
-    /// out (`CloudWatch` takes none), as is what exceeds 30 dimensions.
+    /// Adds a dimension to all metrics of this line, such as the campaign. Left out are empty values, which
+    /// `CloudWatch` refuses, and dimensions beyond the thirtieth.
     pub fn dimension(mut self, name: &str, value: &str) -> Self {
         if !value.is_empty() && self.dimensions.len() < MAX_DIMENSIONS {
             self.dimensions.push(name.to_owned());
@@ -74,7 +71,7 @@ impl MetricsLine {
         self
     }
 
-    /// Adds a metric; what is no finite number, and what exceeds 100 metrics, is left out.
+    /// Adds a metric. Left out are values that are not finite, and metrics beyond the hundredth.
     pub fn metric(mut self, name: &str, unit: Unit, value: f64) -> Self {
         if value.is_finite() && self.metrics.len() < MAX_METRICS {
             self.metrics.push(json!({"Name": name, "Unit": unit.as_str()}));
@@ -83,13 +80,13 @@ impl MetricsLine {
         self
     }
 
-    /// Adds what is searchable in the log but no metric.
+    /// Adds a member that can be searched in the log but is not a metric.
     pub fn property(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.members.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The line. It must stand alone in the log, as a JSON object and nothing around it.
+    /// Returns the line. The log line must contain this JSON object and nothing else.
     pub fn into_value(self) -> Value {
         let mut members = self.members;
         let directive = json!({
@@ -106,8 +103,8 @@ impl MetricsLine {
     }
 }
 
-/// A line with one dimension more, such as the stack, of all its metrics. Two stacks of one account
-/// and region would else add up to one metric. An empty value is left out.
+/// Adds a dimension, such as the stack, to all metrics of `line`. Without it, two stacks in one account and
+/// region would add up to one metric. An empty value is left out.
 pub fn add_dimension(line: &mut Value, name: &str, value: &str) {
     let sets = line.pointer_mut("/_aws/CloudWatchMetrics/0/Dimensions/0");
     if let (false, Some(Value::Array(set))) = (value.is_empty(), sets) {

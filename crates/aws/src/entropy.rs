@@ -1,8 +1,8 @@
-//! Randomness from the system's generator.
+//! Randomness from the operating system's generator.
 
 use tidegate_delivery::ports::Entropy;
 
-/// The process's generator, seeded by the system.
+/// The process's random generator, seeded by the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEntropy;
 

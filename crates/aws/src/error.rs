@@ -1,4 +1,4 @@
-//! Failed calls, classified once for all services.
+//! Classifies failed calls, in the same way for all services.
 
 use std::error::Error;
 
@@ -8,7 +8,8 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use tidegate_delivery::ports::{FailureKind, PortError};
 
-/// A queue, table or function that is not there. SQS answers with the second, of its old protocol.
+/// Codes of a queue, table or function that does not exist. SQS answers with the second one, which belongs
+/// to its old query protocol.
 const NOT_FOUND: [&str; 6] = [
     "QueueDoesNotExist",
     "AWS.SimpleQueueService.NonExistentQueue",
@@ -18,7 +19,8 @@ const NOT_FOUND: [&str; 6] = [
     "NoSuchKey",
 ];
 
-/// Some services answer these with 400.
+/// Codes of missing permission or wrong credentials. The status does not tell these: some services send
+/// them with status 400.
 const DENIED: [&str; 12] = [
     "AccessDenied",
     "AccessDeniedException",
@@ -34,7 +36,7 @@ const DENIED: [&str; 12] = [
     "InvalidAccessKeyId",
 ];
 
-/// A failed call of `operation` on `resource`.
+/// Classifies the failure of `operation` on `resource`.
 pub(crate) fn port_error<E>(
     operation: &'static str,
     resource: &str,
@@ -48,7 +50,7 @@ where
     PortError { operation, resource: resource.to_owned(), kind, source: Some(source) }
 }
 
-/// An answer of `operation` on `resource` that lacks `what`, which the service always gives.
+/// The error for an answer of `operation` on `resource` without `what`, which the service always gives.
 pub(crate) fn incomplete(operation: &'static str, resource: &str, what: &str) -> PortError {
     PortError {
         operation,
@@ -89,7 +91,7 @@ where
     }
 }
 
-/// What failed before there was an answer.
+/// The kind of a failure that happened before there was an answer.
 fn undelivered<E>(error: &SdkError<E, HttpResponse>) -> FailureKind {
     match error {
         SdkError::DispatchFailure(failure) if failure.is_timeout() => FailureKind::TimedOut,
@@ -103,7 +105,7 @@ pub(crate) fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> 
     std::iter::successors(Some(error), |&error| error.source()).find_map(<dyn Error>::downcast_ref)
 }
 
-/// An error with its causes, in one line.
+/// An error and its causes, joined in one line.
 pub(crate) fn in_full(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -1,4 +1,4 @@
-//! A service for unit tests: an HTTP client that answers as it was told and keeps what it was asked.
+//! A fake service for unit tests: an HTTP client that gives prepared answers and records requests.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,19 +15,17 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 use serde_json::Value;
 
-/// What the service does with a request.
+/// The fake's reaction to one request.
 pub(crate) enum FakeAnswer {
-    /// Answers with a status, headers and a body.
+    /// Answers with status, headers and body.
     Http(u16, &'static [(&'static str, &'static str)], String),
-    /// Answers with a status and a body made of the request's.
+    /// Answers with a status and a body computed from the request's body.
     Of(fn(&Value) -> (u16, String)),
-    /// Breaks the connection.
     Break,
-    /// Never answers.
     Silence,
 }
 
-/// A request as it arrived.
+/// A request as the fake received it.
 #[derive(Debug)]
 pub(crate) struct SeenRequest {
     pub(crate) target: Option<String>,
@@ -45,7 +43,7 @@ impl SeenRequest {
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     answers: Arc<Mutex<VecDeque<FakeAnswer>>>,
-    /// What it always answers to one operation, which is then none of the above.
+    /// An answer that is always given to one operation, in place of `answers`.
     always: Option<(&'static str, String)>,
     seen: Arc<Mutex<Vec<SeenRequest>>>,
 }
@@ -64,17 +62,16 @@ macro_rules! client {
 }
 
 impl Fake {
-    /// A service that gives `answers` one after the other, and then breaks connections.
+    /// A service that gives `answers` one after the other and then breaks every connection.
     pub(crate) fn new(answers: impl IntoIterator<Item = FakeAnswer>) -> Self {
         Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), ..Self::default() }
     }
 
-    /// A service that answers once, with `status` and `body`.
     pub(crate) fn once(status: u16, body: &str) -> Self {
         Self::new([FakeAnswer::Http(status, &[], body.to_owned())])
     }
 
-    /// The same, answering `body` whenever `operation` is asked for; that is not shown by [`Fake::seen`].
+    /// Also answers `body` to every call of `operation`; [`Fake::seen`] does not return those calls.
     pub(crate) fn always(self, operation: &'static str, body: &Value) -> Self {
         Self { always: Some((operation, body.to_string())), ..self }
     }
@@ -85,7 +82,7 @@ impl Fake {
     client!(dynamodb, aws_sdk_dynamodb);
     client!(s3, aws_sdk_s3);
 
-    /// What was asked so far; forgets it.
+    /// Takes the requests received so far out of the record.
     pub(crate) fn seen(&self) -> Vec<SeenRequest> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }

@@ -1,4 +1,4 @@
-//! `Invoke` on Lambda.
+//! `Invoke` on Lambda: sends ticks to the poller as asynchronous invocations.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::error::port_error;
 const OPERATION: &str = "Invoke";
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The poller, invoked on Lambda: asynchronously, once, within 2 s.
+/// Invokes the poller asynchronously, without retries and within 2 s.
 #[derive(Clone, Debug)]
 pub struct LambdaInvoke {
     client: Client,
@@ -23,11 +23,10 @@ pub struct LambdaInvoke {
 }
 
 impl LambdaInvoke {
-    /// `function` (a name or an ARN), invoked with `client`, whose retries and time-outs are
-    /// replaced.
+    /// Invokes `function` (a name or an ARN) with `client`, whose retries and time limits are replaced.
     pub fn new(client: &Client, function: impl Into<String>) -> Self {
         let timeouts = TimeoutConfig::builder().operation_timeout(TIMEOUT).build();
-        // A second Event would be a second tick, and a late one is of no use.
+        // A retry could invoke the poller twice for one tick, and it would come too late for the window.
         let config = client.config().to_builder().retry_config(RetryConfig::disabled());
         let client = Client::from_conf(config.timeout_config(timeouts).build());
         Self { client, function: function.into() }

@@ -1,5 +1,5 @@
-//! Tidegate's ports on SQS, SES v2, Lambda and `DynamoDB`: a file per operation, every error
-//! classified once.
+//! Tidegate's ports on SQS, SES v2, Lambda, `DynamoDB` and S3: one file per operation. Errors are classified
+//! in one place.
 //!
 //! | port | adapter |
 //! |---|---|
@@ -13,12 +13,12 @@
 //! | `Clock` | [`SystemClock::new`]`()`, which is `Copy` |
 //! | `Entropy` | [`SystemEntropy`] |
 //!
-//! [`Clients::connect`] reads the SDK's configuration once and makes each of them
-//! (`clients.queues()`, `clients.mailer(clock, timeout)`, …) over one [`Wire`], the HTTP client
-//! whose connections they share. An adapter made of any other SDK client works as well; it sets its
-//! own retries and time-outs, whatever the client had.
+//! [`Clients::connect`] reads the SDK's configuration once and creates each adapter (`clients.queues()`,
+//! `clients.mailer(clock, timeout)`, …). They share one [`Wire`], the HTTP client that owns the connections.
+//! An adapter may also be created from any other SDK client; it replaces that client's retries and time
+//! limits by its own.
 //!
-//! [`emf`] writes metrics as `CloudWatch` reads them from a log.
+//! [`emf`] formats metrics that `CloudWatch` extracts from the log.
 
 mod clients;
 mod clock;

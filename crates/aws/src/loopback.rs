@@ -1,4 +1,4 @@
-//! An HTTP/1.1 endpoint on loopback for unit tests: it counts connections and requests.
+//! An HTTP/1.1 endpoint on the loopback interface for unit tests; it counts connections and requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,20 +8,19 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the endpoint does with every request it has read.
+/// The endpoint's reaction to every request it has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndpointBehaviour {
-    /// Answers 200 with this body, after this long, and keeps the connection.
+    /// Answers 200 with this body after this delay, and keeps the connection open.
     Answer(&'static str, Duration),
-    /// Answers 200 with this body, then closes the connection, which it had promised to keep.
+    /// Answers 200 with this body and then closes the connection, although the answer promised to keep it.
     AnswerAndClose(&'static str),
-    /// Closes the connection unanswered.
     Close,
-    /// Begins an answer and closes the connection within it.
+    /// Begins an answer and closes the connection before its end.
     CloseWithinAnswer,
-    /// Keeps the connection, unanswered.
+    /// Keeps the connection open without an answer.
     Silence,
-    /// Answers the connection's first request, and no other.
+    /// Answers the first request of a connection and no further one.
     SilentAfterOne,
 }
 
@@ -49,12 +48,10 @@ impl Loopback {
         Self { address, connections, requests }
     }
 
-    /// Connections accepted so far.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// Requests read so far.
     pub(crate) fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
     }
@@ -63,7 +60,7 @@ impl Loopback {
         format!("http://{}", self.address)
     }
 
-    /// An SES client of this endpoint's, on a wire of its own.
+    /// An SES client that calls this endpoint over its own [`Wire`].
     pub(crate) fn ses(&self) -> aws_sdk_sesv2::Client {
         use aws_credential_types::Credentials;
         use aws_sdk_sesv2::config::{BehaviorVersion, Config, Region};
@@ -104,7 +101,7 @@ async fn serve(mut stream: TcpStream, habit: EndpointBehaviour, requests: Arc<At
     }
 }
 
-/// Reads a request to its end; `None` where the connection ends first.
+/// Reads one request to its end; `None` if the connection ends before.
 async fn read_request(stream: &mut TcpStream) -> Option<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! Advancing a claim over the windows that a large mail is owed.
+//! Advances a claim over the following windows, for a mail that needs more slots than a window has.
 
 use tidegate_core::Window;
 use tidegate_delivery::ports::PortError;
@@ -6,7 +6,7 @@ use tidegate_delivery::ports::PortError;
 use super::item::{number, text};
 use super::table::LedgerTable;
 
-/// `<=`: made twice, where the first answer was lost, it is still made.
+/// `<=` instead of `<`: if the answer to the first attempt was lost, the retry succeeds as well.
 const STILL_NEWEST: &str = "#token = :token AND #window <= :through";
 
 pub(super) async fn advance(

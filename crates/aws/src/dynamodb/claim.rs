@@ -1,4 +1,4 @@
-//! The claim: one conditional write.
+//! Claims a window by one conditional write.
 
 use aws_sdk_dynamodb::types::ReturnValue;
 use tidegate_core::factor::RateFactor;
@@ -7,8 +7,8 @@ use tidegate_delivery::ports::{Claim, ClaimRequest, PortError, Standing};
 use super::item::{BEFORE, Item, number, text};
 use super::table::LedgerTable;
 
-/// The right-hand sides are what stood before. The claim before is kept beside the new one, so that
-/// the new one can be read back whole where the answer to its write was lost.
+/// In an update, the right-hand sides are the values before it. The previous claim is stored beside the new
+/// one, so that the claim's answer can be read again if it was lost.
 const CLAIM: &str = "SET prev_window = if_not_exists(#window, :zero), \
     prev_rate = if_not_exists(rate, :zero), \
     prev_guard = if_not_exists(guard, :zero), \
@@ -19,7 +19,7 @@ const CLAIM: &str = "SET prev_window = if_not_exists(#window, :zero), \
     domain_limits = :limits";
 const ONLY_NEWER: &str = "attribute_not_exists(#window) OR #window < :window";
 
-/// The claim, without the control record and what the parts hold; and the item that it is in.
+/// Returns the item after the claim, and the standing without the control record and the parts.
 pub(super) async fn claim(
     table: &LedgerTable,
     request: &ClaimRequest,
@@ -43,7 +43,8 @@ pub(super) async fn claim(
     let reader = table.reader(&item);
     let (newest, opened) = (reader.window("window")?, reader.window("opened")?);
     if reader.text("token") == Some(&request.token) && newest == request.window {
-        // Our own write, whose answer was lost: served as it was claimed, whatever changed since.
+        // The condition failed because of an earlier attempt of this same call, whose answer was lost. The
+        // window is served with the factor that was in force then.
         let factor = reader.claimed_factor()?;
         let standing = Standing { factor, ..reader.standing(&BEFORE)? };
         return Ok((Claim::Claimed(standing), item));

@@ -1,5 +1,5 @@
-//! The control record: its small members in the claim's item, the others in items of their own, which are
-//! read again only after a change.
+//! The control record. Small members are in the claim's item. Larger ones are in items of their own, which
+//! are read only after they have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use crate::error::port_error;
 
 const TRANSACTION: &str = "TransactWriteItems";
 
-/// The record as it was last read or written; none of it is relied on longer than its token stands.
+/// The record as last read or written. It is used only while the item shows the same token and version.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ControlCache(Arc<Mutex<Option<Remembered>>>);
 
@@ -44,7 +44,8 @@ impl ControlCache {
     }
 }
 
-/// Puts the control record of `item` into `standing`; of a claim's, not what pollers have no use for.
+/// Puts the control record of `item` into `standing`. For a claim (`is_claim`), members that pollers do not
+/// use are not read.
 pub(super) async fn read(
     table: &LedgerTable,
     memory: &ControlCache,
@@ -74,13 +75,14 @@ pub(super) async fn read(
             memory.set(Remembered { token, version, stored, control });
             return Ok(());
         }
-        // It was changed between the two reads.
+        // The record was changed between the two reads.
         item = item_now(table).await?;
     }
     Err(refused(table, "the control record changed with every read".to_owned()))
 }
 
-/// Adds the members that stand in items of their own; false where one is not the one referred to.
+/// Reads the members that are in items of their own. False if one has another version than the reference
+/// names, because the record was changed meanwhile.
 async fn fill(
     table: &LedgerTable,
     memory: &ControlCache,
@@ -159,7 +161,7 @@ pub(super) async fn set_control(
     Ok(made)
 }
 
-/// One write, or where members stand apart one transaction: all of it, or nothing.
+/// Writes the record: by one update, or, if members are in items of their own, by one transaction.
 async fn replace(
     table: &LedgerTable,
     (version, next): (u64, u64),
@@ -185,7 +187,8 @@ async fn replace(
         let update = update.set_expression_attribute_values(Some(values));
         return Ok(match table.make(update).await? {
             Ok(_) => true,
-            // Our own write, whose answer was lost: made twice, a change would count twice.
+            // An earlier attempt of this same write took effect, and its answer was lost. Making it again
+            // would apply the change twice.
             Err(item) => table.reader(&item).text("control_token") == Some(token),
         });
     }
@@ -212,7 +215,7 @@ async fn replace(
     transact(table, token, updates).await
 }
 
-/// The pages that `next` writes, by key.
+/// The pages that version `next` writes, by key.
 fn written(stored: &StoredControl, next: u64) -> BTreeMap<String, &str> {
     let new = stored.apart.iter().filter(|(_, (at, _))| at.version == next);
     new.flat_map(|(name, (_, text))| {
@@ -221,8 +224,8 @@ fn written(stored: &StoredControl, next: u64) -> BTreeMap<String, &str> {
     .collect()
 }
 
-/// Makes all updates or none; false where the first one's condition does not hold. Where the answer is lost,
-/// the same token makes the second try a success.
+/// Makes all updates or none; false if the condition of the first one does not hold. The token makes a retry
+/// succeed if the first attempt took effect and its answer was lost.
 async fn transact(
     table: &LedgerTable,
     token: &str,
@@ -246,7 +249,7 @@ async fn transact(
         if is("ConditionalCheckFailed") {
             return Ok(false);
         }
-        // A claim came between.
+        // A claim wrote the same item at this moment.
         if !is("TransactionConflict") || tried >= TRIES {
             return Err(port_error(TRANSACTION, &table.name, error));
         }

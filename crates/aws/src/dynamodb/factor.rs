@@ -1,4 +1,4 @@
-//! Replacing the rate factor.
+//! Replaces the rate factor by a conditional write.
 
 use tidegate_core::factor::RateFactor;
 use tidegate_delivery::ports::PortError;

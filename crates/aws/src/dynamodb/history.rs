@@ -1,5 +1,5 @@
-//! The changes of operators, newest first, in an item of their own: the ledger's item is rewritten
-//! with every claim, and every kilobyte of it is paid for.
+//! The changes of operators, the newest first, in an item of their own. They are not in the claim's item,
+//! because that is rewritten with every claim, and DynamoDB charges for each KB.
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use tidegate_core::control::ChangeRecord;
@@ -12,7 +12,7 @@ use crate::error::port_error;
 const HISTORY: &str = "history";
 const CHANGES: &str = "changes";
 
-/// Puts a change before the others, and then takes away those beyond what is kept.
+/// Puts `change` before the others, then deletes those beyond [`CHANGES_KEPT`].
 pub(super) async fn add(table: &LedgerTable, change: &ChangeRecord) -> Result<(), PortError> {
     const ADD: &str = "SET changes = list_append(:new, if_not_exists(changes, :none))";
     let none = AttributeValue::L(Vec::new());
@@ -42,7 +42,8 @@ pub(super) async fn add(table: &LedgerTable, change: &ChangeRecord) -> Result<()
     table.make(update).await.map(drop)
 }
 
-/// The changes, the newest first; what cannot be read is left out: it is no ground for any decision.
+/// The changes, the newest first. Entries that cannot be read are left out, because no decision depends on
+/// them.
 pub(super) async fn changes(table: &LedgerTable) -> Result<Vec<ChangeRecord>, PortError> {
     let call = table.client.get_item().table_name(&table.name).key(KEY, text(HISTORY));
     let answer = call.consistent_read(true).send().await;

@@ -1,4 +1,4 @@
-//! The item: its attributes, written and read.
+//! Writes and reads the attributes of the ledger's items.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -17,7 +17,8 @@ use tidegate_delivery::ports::{FailureKind, PortError, PreviousClaim, Standing};
 use super::table::LedgerTable;
 use crate::error::port_error;
 
-/// How often something is tried that a change under way stands against, and the pause between.
+/// How often a call is made while a transaction on the same item is under way, and the pause between two
+/// calls.
 pub(super) const TRIES: usize = 5;
 pub(super) const PAUSE: Duration = Duration::from_millis(15);
 
@@ -38,7 +39,7 @@ pub(super) fn number(number: &impl ToString) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-/// Where a claim stands in the item.
+/// The names of the attributes that hold a claim.
 pub(super) struct ClaimAttributes {
     window: &'static str,
     rate: &'static str,
@@ -47,7 +48,6 @@ pub(super) struct ClaimAttributes {
     factor: &'static str,
 }
 
-/// The newest claim.
 pub(super) const NEWEST: ClaimAttributes = ClaimAttributes {
     window: "window",
     rate: "rate",
@@ -55,7 +55,7 @@ pub(super) const NEWEST: ClaimAttributes = ClaimAttributes {
     limits: "domain_limits",
     factor: "claimed_factor",
 };
-/// The claim before it.
+/// The claim before the newest one.
 pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
     window: "prev_window",
     rate: "prev_rate",
@@ -65,12 +65,13 @@ pub(super) const BEFORE: ClaimAttributes = ClaimAttributes {
 };
 
 impl LedgerTable {
-    /// An update of the item, made where `condition` holds; where not, the item is shown.
+    /// An update of the claim's item under `condition`; if the condition fails, the answer contains the
+    /// item.
     pub(super) fn update(&self, update: &str, condition: &str) -> UpdateItemFluentBuilder {
         self.update_of(key(), update, condition)
     }
 
-    /// As [`LedgerTable::update`], of the item with this key.
+    /// The same as [`LedgerTable::update`] for the item with this key.
     pub(super) fn update_of(
         &self,
         key: AttributeValue,
@@ -83,7 +84,7 @@ impl LedgerTable {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
 
-    /// Makes an update: the item that is there then, or the one that did not meet the condition.
+    /// Makes an update. Returns the item after it, or (`Err`) the item that did not meet the condition.
     pub(super) async fn make(
         &self,
         update: UpdateItemFluentBuilder,
@@ -97,7 +98,8 @@ impl LedgerTable {
                 Some(UpdateItemError::ConditionalCheckFailedException(failed)) => {
                     return Ok(Err(failed.item.clone().unwrap_or_default()));
                 }
-                // The control record is being changed. The SDK does not try this again.
+                // A change of the control record is under way on this item. The SDK does not retry this
+                // error.
                 Some(UpdateItemError::TransactionConflictException(_)) if tried < TRIES => {
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -121,7 +123,8 @@ impl LedgerTable {
     }
 }
 
-/// What an attribute is, without what a text says: the control record names addresses.
+/// Describes an attribute by its type. A text's content is left out, because the control record may contain
+/// addresses.
 fn shown(value: Option<&AttributeValue>) -> String {
     match value {
         None => "missing".to_owned(),
@@ -131,8 +134,8 @@ fn shown(value: Option<&AttributeValue>) -> String {
     }
 }
 
-/// Reads the item. An attribute that is there and cannot be read is an error: what it says is not
-/// known, so nothing may be sent.
+/// Reads an item's attributes. An attribute that exists but cannot be read is an error: its meaning is
+/// unknown, so nothing may be sent.
 pub(super) struct ItemReader<'a> {
     table: &'a LedgerTable,
     item: &'a Item,
@@ -171,7 +174,7 @@ impl ItemReader<'_> {
         Ok(Window::from_epoch_second(self.number(name)?.unwrap_or_default()))
     }
 
-    /// A claim; `None` where there was none yet.
+    /// Reads a claim; `None` if none was made yet.
     fn claim(&self, at: &ClaimAttributes) -> Result<Option<PreviousClaim>, PortError> {
         let window = self.window(at.window)?;
         if window == Window::default() {
@@ -190,12 +193,12 @@ impl ItemReader<'_> {
         }))
     }
 
-    /// The rate factor that the newest claim was made with.
+    /// The rate factor in force when the newest claim was made.
     pub(super) fn claimed_factor(&self) -> Result<RateFactor, PortError> {
         Ok(self.json(NEWEST.factor)?.unwrap_or_default())
     }
 
-    /// What stands in the item beside the control record, with the claim at `previous`.
+    /// The item's content without the control record, with the claim at `previous`.
     pub(super) fn standing(&self, previous: &ClaimAttributes) -> Result<Standing, PortError> {
         Ok(Standing {
             previous: self.claim(previous)?,

@@ -1,4 +1,4 @@
-//! Marking a mail *sending*: one conditional write.
+//! Marks a mail *sending* by one conditional write.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use tidegate_core::deduplication::{Mark, MarkState};
@@ -10,16 +10,16 @@ use super::table::LedgerTable;
 
 const MARK: &str = "SET #state = :sending, #token = :token, pass = :pass, since = :since, \
     expires_at = :expires_at";
-/// Time to live takes its time: an item is there for up to two days after it has expired.
+/// The condition tests the expiry, because DynamoDB deletes an expired item up to two days later.
 const UNMARKED: &str = "attribute_not_exists(pk) OR expires_at <= :now";
 const REPLACED: &str = "attribute_not_exists(pk) OR expires_at <= :now OR #token = :replaced";
 
-/// A mail's item.
+/// The partition key of a mail's mark, as an attribute.
 pub(super) fn mail(identity: &Identity) -> AttributeValue {
     text(key_of(identity))
 }
 
-/// The key of a mail's item, as text.
+/// The partition key of a mail's mark, as text.
 pub(super) fn key_of(identity: &Identity) -> String {
     format!("mail#{}", group_id(identity))
 }
@@ -45,7 +45,7 @@ pub(super) async fn mark(
     }
     let Err(item) = table.make(update).await? else { return Ok(MarkResult::Ours) };
     let found = read(&table.reader(&item))?;
-    // Our own write, whose answer was lost.
+    // The condition may have failed because of an earlier attempt of this same call, whose answer was lost.
     Ok(if found.token == request.token { MarkResult::Ours } else { MarkResult::Found(found) })
 }
 

@@ -37,7 +37,7 @@ async fn a_mail_is_marked_where_no_mark_stands_or_one_that_has_expired() {
     let (fake, ledger) = ledger([ok(&json!({}))]);
     assert_eq!(ledger.mark(&request()).await.unwrap(), MarkResult::Ours);
     let asked = fake.seen().remove(0).body;
-    // As `printf 'news/id/7' | sha256sum` says.
+    // The digest was computed with `printf 'news/id/7' | sha256sum`.
     let key = "mail#b61e93ee2b18b90c8cfe75f2eb1e500b3901b617b7bdf733f34ad37e1bef4d89";
     assert_eq!(asked["Key"], json!({"pk": {"S": key}}));
     assert_eq!(asked["ConditionExpression"], "attribute_not_exists(pk) OR expires_at <= :now");
@@ -116,7 +116,7 @@ async fn a_mark_that_cannot_be_read_is_an_error_with_the_attributes_name() {
     }
 }
 
-/// The items of a table as `BatchGetItem` gives them, and the keys it did not get to.
+/// An answer of `BatchGetItem` with these items and these unprocessed keys.
 fn batch(items: &[Value], rest: &[Value]) -> FakeAnswer {
     let unprocessed = if rest.is_empty() { json!({}) } else { json!({"tidegate": {"Keys": rest}}) };
     ok(&json!({"Responses": {"tidegate": items}, "UnprocessedKeys": unprocessed}))
@@ -143,7 +143,7 @@ async fn marks_are_found_in_the_order_asked_and_keys_left_over_are_asked_for_aga
     let seen = fake.seen();
     assert_eq!(seen[0].target.as_deref(), Some("DynamoDB_20120810.BatchGetItem"));
     let table = |n: usize| seen[n].body["RequestItems"]["tidegate"].clone();
-    // Each key once, or the service refuses them all; read as it is now.
+    // DynamoDB refuses a batch with a repeated key. The read must be consistent.
     let keys = table(0)["Keys"].as_array().unwrap().clone();
     assert!(keys.len() == 3 && keys.contains(&key1) && keys.contains(&key2), "{keys:?}");
     assert_eq!(table(0)["ConsistentRead"], true);

@@ -18,7 +18,7 @@
 //! | `version` | N | the record's version that wrote it |
 //! | `text` | S | the page |
 //!
-//! What reports add to is in 1 to 16 parts (see `tidegate_core::parts`), an item each:
+//! The sums of reports are in 1 to 16 parts (see `tidegate_core::parts`), one item each:
 //!
 //! | attribute | type | |
 //! |---|---|---|
@@ -30,7 +30,7 @@
 //! | `parts`, `last_find`, `last_empty` | N N N | in part 0: how many there are; the newest window that found mail, and that found every queue empty |
 //! | `expires_at` | N | in all others: the table's time to live |
 //!
-//! Beside it an item a mail, where deduplication is on:
+//! With deduplication, also one item per mail:
 //!
 //! | attribute | type | |
 //! |---|---|---|
@@ -39,7 +39,7 @@
 //! | `token`, `pass`, `since` | S N N | of whoever marked it; milliseconds since the epoch |
 //! | `expires_at` | N | seconds since the epoch: the table's time to live |
 //!
-//! And the item `history`: `changes`, a list of operators' changes, JSON, the newest first.
+//! The item `history` holds `changes`: a list of operators' changes in JSON, the newest first.
 
 mod advance;
 mod claim;
@@ -79,28 +79,28 @@ use tokio::time::timeout;
 
 use crate::wire::RequestKind;
 
-/// What a claim may take in all: what comes later would be late for its window.
+/// The time limit of a claim with its retry. A later answer would be too late for the window.
 const CLAIM_TIMEOUT: Duration = Duration::from_millis(300);
-/// Long enough for a TLS handshake on a small share of a processor.
+/// The time limit of one attempt: long enough for a TLS handshake on a small share of a processor.
 const CLAIM_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(150);
-/// What any other call may take in all.
+/// The time limit of any other call with its retries.
 const TIMEOUT: Duration = Duration::from_secs(2);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The ledger, in a `DynamoDB` table whose partition key is `pk`, a string.
+/// The ledger in a `DynamoDB` table with the partition key `pk` of type string.
 #[derive(Clone, Debug)]
 pub struct DynamoLedger {
     table: LedgerTable,
-    /// Hurried, for what a window waits for.
+    /// The table with short time limits, for calls that delay a window.
     urgent: LedgerTable,
-    /// How many parts there were at the last look: so many are asked for with the next claim.
+    /// The number of parts when they were last read; the next claim reads that many in one call.
     parts: Arc<AtomicU32>,
-    /// The control record as it was last read or written.
+    /// The control record as last read or written.
     control: control::ControlCache,
 }
 
 impl DynamoLedger {
-    /// The ledger in `table`, reached with `client`, whose retries and time-outs are replaced.
+    /// Uses the table `table` through `client`, whose retries and time limits are replaced.
     pub fn new(client: &Client, table: impl Into<String>) -> Self {
         let name = table.into();
         let reached = |retries: RetryConfig, whole: Duration, attempt: Duration| {
@@ -124,11 +124,12 @@ impl DynamoLedger {
 }
 
 impl DynamoLedger {
-    /// Opens up to `connections` connections without sending anything; a failure shows at the first call.
+    /// Opens up to `connections` connections without sending a request. A failure is reported by the first
+    /// call that needs one.
     pub async fn warm(&self, connections: usize) {
         let LedgerTable { client, name } = &self.urgent;
         let call = client.get_item().table_name(name).key(item::KEY, item::key());
-        // The wire answers every such request with an error.
+        // `Wire` ends every such request with an error, by design.
         let _ = call.customize().interceptor(RequestKind::Warm(connections)).send().await;
     }
 }
@@ -142,7 +143,7 @@ impl Ledger for DynamoLedger {
             (taken @ Claim::Taken { .. }, _) => return Ok(taken),
         };
         let parts = parts.map_err(|_| self.urgent.timed_out())??;
-        // Nothing is read here but after a change.
+        // This calls DynamoDB only if the control record has changed.
         let control = control::read(&self.urgent, &self.control, &item, true, &mut standing);
         timeout(CLAIM_TIMEOUT, control).await.map_err(|_| self.urgent.timed_out())??;
         parts.beside(&self.urgent, standing, request.window).map(Claim::Claimed)

@@ -1,4 +1,4 @@
-//! The parts: what is kept by campaign, in items of its own, read beside a claim and added to by reports.
+//! The parts: data per campaign in items of their own. A claim reads them, and reports add to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,32 +14,32 @@ use super::find::items;
 use super::item::{Item, ItemReader, number, text};
 use super::table::LedgerTable;
 
-/// What the names of a part's attributes begin with: a counter's, an empty queue's, a gone campaign's.
+/// Prefixes of a part's attribute names: a counter, an empty queue, a campaign that has left the list.
 const COUNTER: &str = "n.";
 const IDLE: &str = "idle.";
 const LEFT: &str = "left.";
-/// `FOUND` and `EMPTY` are words of the service's own.
+/// Not `found` and `empty`, because these are reserved words of DynamoDB.
 const LAST_FIND: &str = "last_find";
 const LAST_EMPTY: &str = "last_empty";
 const PARTS: &str = "parts";
 const EXPIRES: &str = "expires_at";
 
-/// Of 1,000 campaigns in 16 parts a report changes fewer in any; an update's expression may have 4 KB
-/// and 300 operators.
+/// The most changes in one update. DynamoDB allows 4 KB and 300 operators per expression. A report on 1,000
+/// campaigns in 16 parts stays below this in each part.
 const CHANGES_AT_ONCE: usize = 200;
 
 fn key_of(place: u32) -> String {
     format!("sums#{place}")
 }
 
-/// The parts as they were read.
+/// The parts as last read.
 pub(super) struct Parts {
     items: BTreeMap<u32, Item>,
-    /// How many there are, as the newest report says.
+    /// The number of parts, according to the newest report.
     count: u32,
 }
 
-/// Reads all parts, in one call where `known` says how many there are.
+/// Reads all parts: with one call if `known` is still their number, else with a second one for the rest.
 pub(super) async fn read(table: &LedgerTable, known: &AtomicU32) -> Result<Parts, PortError> {
     let asked = known.load(Ordering::Relaxed);
     let mut parts = Parts { items: ask(table, 0..asked).await?, count: 1 };
@@ -65,8 +65,8 @@ async fn ask(
 }
 
 impl Parts {
-    /// Adds what they hold at `now`: time to live takes its time, so that an item may be there that has
-    /// expired.
+    /// Adds the parts' content at `now` to the standing. Expired items are skipped here, because DynamoDB
+    /// deletes them up to two days late.
     pub(super) fn beside(
         &self,
         table: &LedgerTable,
@@ -107,21 +107,22 @@ fn part(reader: &ItemReader<'_>, item: &Item) -> Result<Part, PortError> {
     Ok(part)
 }
 
-/// As `1795207005 4`: until when, and the pause; a report may change hundreds.
+/// Parses `1795207005 4`: the first second that asks again, and the pause in windows. The format is short
+/// because one report may change hundreds.
 fn idle_of(text: &str) -> Option<Idle> {
     let (until, pause) = text.split_once(' ')?;
     let until = Window::from_epoch_second(until.parse().ok()?);
     Some(Idle { until, pause: pause.parse().ok()? })
 }
 
-/// A change of one attribute.
+/// One change to one attribute.
 enum AttributeChange {
     Add(String, i64),
     Set(String, AttributeValue),
     Remove(String),
 }
 
-/// Adds a report: one write a part, side by side.
+/// Adds a report: one write per part, all at once.
 pub(super) async fn report(table: &LedgerTable, report: &LedgerReport) -> Result<(), PortError> {
     let mut parts = report.by_part();
     if report.looks != tidegate_core::idle::QueueChecks::default()
@@ -167,7 +168,8 @@ fn changes(change: PartChange) -> Vec<AttributeChange> {
     counters.chain(idle).chain(left).chain(past).collect()
 }
 
-/// What a write to this part says beside its changes: part 0 stays, the others expire.
+/// Changes that every write to this part contains: part 0 records the state of the queues, the others set
+/// their expiry.
 fn beside(report: &LedgerReport, place: u32) -> Vec<AttributeChange> {
     if place > 0 {
         let expires = report.window.epoch_second() + KEPT.as_secs();
@@ -186,8 +188,9 @@ fn beside(report: &LedgerReport, place: u32) -> Vec<AttributeChange> {
     all.into_iter().filter_map(set).collect()
 }
 
-/// Makes changes once, however often it is tried: a retry whose first write arrived finds its own token
-/// (unless another report came between the two; then it is counted twice).
+/// Applies the changes once, even if the call is retried: a retry that finds its own token in `last_report`
+/// knows that the first attempt took effect. If another report was written between the two attempts, the
+/// changes are counted twice.
 async fn write(
     table: &LedgerTable,
     place: u32,
@@ -196,7 +199,7 @@ async fn write(
     let (mut set, mut remove, mut add) =
         ("SET last_report = :token".to_owned(), String::new(), String::new());
     for (index, change) in changes.iter().enumerate() {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = match change {
             AttributeChange::Set(..) => write!(set, ", #{index} = :{index}"),
             AttributeChange::Remove(_) => {
@@ -226,6 +229,6 @@ async fn write(
             call = call.expression_attribute_values(format!(":{index}"), value);
         }
     }
-    // A condition that does not hold shows our own token: it was added.
+    // If the condition fails, the item shows this call's token, so the changes were made.
     table.make(call).await.map(drop)
 }

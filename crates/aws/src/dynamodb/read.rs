@@ -1,4 +1,4 @@
-//! `GetItem`: what stands in the ledger, without a claim.
+//! Reads the ledger without a claim, by `GetItem`.
 
 use tidegate_delivery::ports::PortError;
 
@@ -8,7 +8,7 @@ use crate::error::port_error;
 
 const OPERATION: &str = "GetItem";
 
-/// The claim's item as it is now.
+/// The claim's item, read consistently.
 pub(super) async fn item_now(table: &LedgerTable) -> Result<Item, PortError> {
     let call = table.client.get_item().table_name(&table.name).key(KEY, key());
     let answer = call.consistent_read(true).send().await;

@@ -1,4 +1,4 @@
-//! Setting how far a marked mail came.
+//! Sets a mark to *sent* or *parked*.
 
 use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::Identity;
@@ -8,7 +8,7 @@ use super::item::{number, text};
 use super::mark::mail;
 use super::table::LedgerTable;
 
-/// It was sent, whoever has marked it meanwhile.
+/// Sets *sent*, regardless of the token that the mark has now.
 pub(super) async fn set_sent(table: &LedgerTable, identity: &Identity) -> Result<bool, PortError> {
     let update = table
         .update_of(mail(identity), "SET #state = :sent", "attribute_exists(pk)")

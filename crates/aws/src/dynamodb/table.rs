@@ -1,9 +1,9 @@
-//! The table.
+//! The ledger's table, and the client that calls it.
 
 use aws_sdk_dynamodb::Client;
 use tidegate_delivery::ports::{FailureKind, PortError};
 
-/// A table and how it is reached.
+/// A table's name and the client for it.
 #[derive(Clone, Debug)]
 pub(super) struct LedgerTable {
     pub(super) client: Client,

@@ -23,7 +23,7 @@ pub(super) fn ledger(answers: impl IntoIterator<Item = FakeAnswer>) -> (Fake, Dy
     (fake, ledger)
 }
 
-/// A ledger in which these parts stand beside the item that `answers` are about.
+/// A ledger whose table holds these parts; `answers` are the answers about the claim's item.
 fn ledger_of(
     parts: &[Value],
     answers: impl IntoIterator<Item = FakeAnswer>,
@@ -34,7 +34,7 @@ fn ledger_of(
     (fake, ledger)
 }
 
-/// Part 0, as [`standing`] has it.
+/// Part 0 with the data that [`standing`] describes.
 fn part() -> Value {
     json!({
         "pk": {"S": "sums#0"}, "parts": {"N": "1"},
@@ -48,7 +48,7 @@ pub(super) fn ok(body: &Value) -> FakeAnswer {
     FakeAnswer::Http(200, &[], body.to_string())
 }
 
-/// As the service says it, with the item that did not meet the condition.
+/// DynamoDB's answer to a failed condition, with the item.
 pub(super) fn condition_failed(item: &Value) -> FakeAnswer {
     let (status, body) = condition_body(item);
     FakeAnswer::Http(status, &[], body)
@@ -88,7 +88,7 @@ fn claimed_item() -> Value {
         "prev_window": {"N": "100"}, "prev_rate": {"N": "14"}, "prev_guard": {"N": "0.05"}, "prev_domain_limits": {"N": "6"},
         "prev_factor": factor(RateFactor::default()), "factor": factor(lowered),
         "control": {"S": r#"{"weights":{"spring":80}}"#}, "control_version": {"N": "4"},
-        // As an older version wrote it.
+        // An attribute in the format of an older version.
         "n.fed": {"N": "7"}, "idle": {"S": r#"{"spring":{"until":"1970-01-01T00:01:45Z","pause":4}}"#},
     })
 }
@@ -147,7 +147,8 @@ async fn a_claim_whose_answer_was_lost_is_ours_and_knows_the_claim_before() {
         ledger_of(&[part()], [FakeAnswer::Break, condition_failed(&claimed_item())]);
     assert_eq!(first.claim(&request()).await.unwrap(), Claim::Claimed(standing()));
     assert_eq!(fake.seen().len(), 2);
-    // The factor was changed meanwhile: the window is served as it was claimed, which the next knows.
+    // The factor was changed after the claim was written: the window is served with the claimed one, which
+    // the next claim sees as the previous.
     let mut changed = claimed_item();
     let capped = RateFactor::default().capped(Rate::per_second(3.0).ok());
     changed["factor"] = json!({"S": serde_json::to_string(&capped).unwrap()});
@@ -158,7 +159,7 @@ async fn a_claim_whose_answer_was_lost_is_ours_and_knows_the_claim_before() {
 
 #[tokio::test]
 async fn a_window_that_another_claimed_is_taken_and_owed_where_that_one_advanced() {
-    // The newest claim's window and its first, and whether 101 is owed to it.
+    // The window of the newest claim, the window it was made for, and whether window 101 belongs to it.
     for (newest, opened, owed) in [(101, 101, false), (105, 105, false), (103, 99, true)] {
         let mut item = claimed_item();
         item["token"] = json!({"S": "another's"});
@@ -257,7 +258,7 @@ fn reported(seen: &SeenRequest) -> BTreeMap<String, i64> {
         .collect()
 }
 
-/// What a write sets, by attribute.
+/// The attributes that an update sets, by name.
 fn set_in(seen: &SeenRequest) -> BTreeMap<String, Value> {
     let update = seen.body["UpdateExpression"].as_str().unwrap();
     let set = update.split(" REMOVE ").next().unwrap().split(" ADD ").next().unwrap();
@@ -331,7 +332,7 @@ async fn the_factor_is_replaced_where_the_expected_one_stands() {
     assert!(ledger.set_factor(lowered, recovered).await.unwrap());
     assert!(!ledger.set_factor(lowered, recovered).await.unwrap());
     let seen = fake.seen();
-    // The whole quota stands where no factor was ever written.
+    // An item without a factor stands for the whole quota.
     let condition = "attribute_not_exists(factor) OR factor = :from";
     assert_eq!(seen[0].body["ConditionExpression"], condition);
     assert_eq!(seen[1].body["ConditionExpression"], "factor = :from");
@@ -360,8 +361,8 @@ async fn the_control_record_is_replaced_version_by_version() {
     assert_eq!(values, expected);
 }
 
-/// Regression: the change was made, its answer lost, and its retry taken for another's change: it
-/// was made once more on top of itself.
+/// Regression: the first attempt took effect and its answer was lost. The retry was taken for another
+/// operator's change, and the change was applied again on top of itself.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_control_record_whose_answer_was_lost_is_made() {
     let made = |asked: &Value| {

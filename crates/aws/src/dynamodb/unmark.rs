@@ -1,4 +1,4 @@
-//! Taking a mark away: the mail was not sent.
+//! Deletes a *sending* mark after a send that did not happen.
 
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use tidegate_core::deduplication::MarkState;

@@ -1,4 +1,5 @@
-//! `ListObjectsV2`: keys come in the order of their bytes, which is that of their windows.
+//! Lists deferred mail by `ListObjectsV2`. S3 orders keys by their bytes, which here is the order of their
+//! windows.
 
 use tidegate_delivery::ports::{DeferredObject, DeferredPage, PortError};
 

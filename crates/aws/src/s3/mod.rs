@@ -1,4 +1,4 @@
-//! `DeferralStore` on S3: mails in the folder `mail`, how far they are brought back in `progress`.
+//! `DeferralStore` on S3: mail in the folder `mail`, replay progress in the folder `progress`.
 
 mod list;
 mod object;
@@ -14,14 +14,14 @@ use tidegate_delivery::ports::{DeferralStore, DeferredPage, PortError, Version};
 
 const MAIL: &str = "mail";
 const PROGRESS: &str = "progress";
-/// Objects of a page: S3's most.
+/// Objects per page, S3's maximum.
 const PAGE: i32 = 1_000;
-/// An object is a few megabytes at most.
+/// The time limit of one attempt; an object has a few megabytes at most.
 const ATTEMPT: Duration = Duration::from_secs(4);
-/// With three attempts; a poller has about ten seconds.
+/// The time limit of a call with up to three attempts. A poller has about 10 s left for it.
 const OPERATION: Duration = Duration::from_secs(8);
 
-/// Deferred mail, on S3.
+/// The store of deferred mail on S3.
 #[derive(Clone, Debug)]
 pub struct S3DeferralStore {
     client: Client,
@@ -30,7 +30,7 @@ pub struct S3DeferralStore {
 }
 
 impl S3DeferralStore {
-    /// At `location`, reached with `client`, whose retries and time-outs are replaced.
+    /// Uses `location` through `client`, whose retries and time limits are replaced.
     pub fn new(client: &Client, location: Location) -> Self {
         let config = client
             .config()
@@ -46,7 +46,7 @@ impl S3DeferralStore {
         Self { client: Client::from_conf(config), location, page: PAGE }
     }
 
-    /// This store, with pages of so many objects (1 to 1,000).
+    /// Sets the number of objects per page, from 1 to 1,000.
     pub fn with_pages_of(self, page: i32) -> Self {
         Self { page: page.clamp(1, PAGE), ..self }
     }
@@ -55,7 +55,7 @@ impl S3DeferralStore {
         self.location.key(folder, &name.to_string())
     }
 
-    /// How an object is named in an error.
+    /// The object's name in error messages.
     fn url(&self, key: &str) -> String {
         format!("s3://{}/{key}", self.location.bucket())
     }

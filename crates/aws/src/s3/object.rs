@@ -1,4 +1,4 @@
-//! `PutObject`, `GetObject`, `DeleteObject`.
+//! Writes, reads and deletes objects by `PutObject`, `GetObject` and `DeleteObject`.
 
 use aws_sdk_s3::primitives::ByteStream;
 use tidegate_core::deferral::ObjectName;
@@ -19,7 +19,7 @@ pub(super) async fn put(
     put.map(drop).map_err(|error| port_error("PutObject", &s3.url(&key), error))
 }
 
-/// The bytes and the entity tag.
+/// Returns the object's bytes and its entity tag.
 pub(super) async fn get(
     s3: &S3DeferralStore,
     key: &str,

@@ -1,4 +1,4 @@
-//! How far an object is brought back: a small object, written where nobody else came first.
+//! An object's replay progress: a small object that is written under a condition on its version.
 
 use aws_sdk_s3::primitives::ByteStream;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata as _;
@@ -8,7 +8,7 @@ use tidegate_delivery::ports::{FailureKind, PortError, Version};
 use super::{S3DeferralStore, object};
 use crate::error::{incomplete, port_error};
 
-/// S3's codes of a condition that does not hold, or not yet.
+/// S3's codes for a condition that does not hold, or that cannot be decided because of a concurrent write.
 const OUTRUN: [&str; 2] = ["PreconditionFailed", "ConditionalRequestConflict"];
 
 pub(super) async fn read(
@@ -34,7 +34,7 @@ pub(super) async fn read(
     Ok(Some((progress, Version::new(tag))))
 }
 
-/// Whether the object is missing, and not its bucket.
+/// Whether the object is missing, as opposed to its bucket.
 fn is_no_key(source: Option<&(dyn std::error::Error + Send + Sync + 'static)>) -> bool {
     use aws_sdk_s3::operation::get_object::GetObjectError;
     let error = source.and_then(|source| source.downcast_ref::<GetObjectError>());
@@ -65,7 +65,8 @@ pub(super) async fn write(
                 put.e_tag.ok_or_else(|| incomplete("PutObject", &s3.url(key), "an entity tag"))?;
             Ok(Some(Version::new(tag)))
         }
-        // A retry of our own write, answered late, fails its condition: what stands is ours.
+        // If an earlier attempt of this write took effect and its answer was lost, the condition fails; then
+        // the stored progress is the one to be written.
         Err(error) if error.code().is_some_and(|code| OUTRUN.contains(&code)) => {
             let found = read(s3, key).await?;
             Ok(found.filter(|(found, _)| found == progress).map(|(_, version)| version))

@@ -1,4 +1,4 @@
-//! A mail as SES v2 takes it: the members of a `SendEmail` request.
+//! The body of a `SendEmail` request of SES v2 for one mail.
 
 use std::borrow::Cow;
 
@@ -51,7 +51,7 @@ enum SesContent<'a> {
     },
 }
 
-/// What stands beside either content.
+/// Members that simple and templated content share.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct HeadersAndAttachments<'a> {
@@ -79,7 +79,7 @@ struct TextPart<T> {
 
 impl<'a, T: ?Sized> TextPart<&'a T> {
     fn of(data: &'a T) -> Self {
-        // Without it SES reads 7-bit ASCII.
+        // Without a charset SES assumes 7-bit ASCII.
         Self { data, charset: "UTF-8" }
     }
 }
@@ -102,7 +102,7 @@ struct AttachmentBody<'a> {
     raw_content: &'a [u8],
 }
 
-/// The mail's request; `configuration_set` is of mails that name none.
+/// The request for a mail; `configuration_set` is used if the mail names none.
 pub(super) fn request<'a>(mail: &Mail<'a>, configuration_set: Option<&'a str>) -> Request<'a> {
     let email = mail.email;
     Request {
@@ -119,7 +119,7 @@ pub(super) fn request<'a>(mail: &Mail<'a>, configuration_set: Option<&'a str>) -
     }
 }
 
-/// About how many bytes of text and files are in it.
+/// The approximate number of bytes of text and files in the mail.
 pub(super) fn size(email: &Email) -> usize {
     let text = match email.content() {
         email::Content::Simple { text, html, .. } => {
@@ -155,7 +155,7 @@ fn content(email: &Email) -> SesContent<'_> {
     }
 }
 
-/// The producer's tags, and the two that every mail of Tidegate's carries.
+/// The producer's tags, and the tags `tidegate_campaign` and `tidegate_id` that every mail carries.
 fn tags<'a>(mail: &Mail<'a>) -> Vec<NamedValue<'a>> {
     let own = [("tidegate_campaign", mail.campaign), ("tidegate_id", mail.id)];
     let own = own.map(|(name, value)| NamedValue { name, value: ses_tag_value(value) });
@@ -169,7 +169,7 @@ impl<'a> AttachmentBody<'a> {
         Self {
             file_name: &file.name,
             content_type: file.content_type.as_deref(),
-            // SES's own choice is 7-bit, which a binary file does not survive.
+            // SES's default is 7-bit, which corrupts binary files.
             content_transfer_encoding: "BASE64",
             raw_content: &file.content,
         }

@@ -1,4 +1,4 @@
-//! `GetAccount`.
+//! Reads the account's quota and state by `GetAccount`.
 
 use aws_sdk_sesv2::Client;
 use tidegate_delivery::ports::{AccountStatus, PortError};

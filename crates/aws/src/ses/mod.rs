@@ -15,35 +15,35 @@ use tidegate_delivery::ports::{Account, AccountStatus, Mail, Mailer, Monotonic, 
 use crate::clock::SystemClock;
 use crate::wire::RequestKind;
 
-/// What `GetAccount` may take in all: the scheduler asks it once, before its first tick.
+/// The time limit of `GetAccount` with its retries. The scheduler calls it once, before its first tick.
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(2);
 const ACCOUNT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends mail through SES v2, each mail once: the SDK's retries are off.
 ///
-/// On [`crate::Wire`] the lateness of a send is checked as a connection takes the request, and a
-/// failure knows whether anything was written. On any other HTTP client it is checked at the SDK's
-/// last hook, and whatever fails after that counts as possibly sent.
+/// On [`crate::Wire`] the lateness of a send is checked when a connection takes the request, and after a
+/// failure it is known whether anything was written. On any other HTTP client the lateness is checked at the
+/// SDK's last hook, and any later failure counts as possibly sent.
 #[derive(Clone, Debug)]
 pub struct SesMailer {
     client: Client,
     clock: SystemClock,
     send_timeout: Duration,
-    /// Of mails that name none.
+    /// The configuration set of mails that name none.
     configuration_set: Option<String>,
 }
 
 impl SesMailer {
-    /// A mailer on `client`, whose retries and time-outs are replaced. `clock` is the one that the
-    /// `latest` instants of [`Mailer::send`] are of; `send_timeout` is what a send may take from the
-    /// call to SES's answer.
+    /// Sends through `client`, whose retries and time limits are replaced. `clock` must be the clock of the
+    /// `latest` instants given to [`Mailer::send`]. `send_timeout` is the time from the call to SES's
+    /// answer.
     pub fn new(client: &Client, clock: SystemClock, send_timeout: Duration) -> Self {
         let config = client.config().to_builder().retry_config(RetryConfig::disabled());
         let config = config.timeout_config(TimeoutConfig::disabled()).build();
         Self { client: Client::from_conf(config), clock, send_timeout, configuration_set: None }
     }
 
-    /// This mailer with a configuration set for mails that name none.
+    /// Sets the configuration set of mails that name none.
     pub fn with_configuration_set(self, configuration_set: Option<String>) -> Self {
         Self { configuration_set, ..self }
     }
@@ -54,23 +54,23 @@ impl Mailer for SesMailer {
         send_email::send(self, mail, latest).await
     }
 
-    /// Opens connections to the endpoint the SDK would call, by a request that is not sent.
+    /// Opens connections to the endpoint that the SDK would call, by a request that is not sent.
     async fn warm(&self, connections: usize) {
         let call =
             self.client.get_account().customize().interceptor(RequestKind::Warm(connections));
-        // The wire answers every such request with an error.
+        // `Wire` ends every such request with an error, by design.
         let _ = tokio::time::timeout(self.send_timeout, call.send()).await;
     }
 }
 
-/// The account, asked of SES v2: within 2 s, with the SDK's standard retries.
+/// Asks SES v2 for the account's quota and state, within 2 s and with the SDK's standard retries.
 #[derive(Clone, Debug)]
 pub struct SesAccount {
     client: Client,
 }
 
 impl SesAccount {
-    /// The account that `client`'s credentials belong to; its retries and time-outs are replaced.
+    /// The account to which `client`'s credentials belong; its retries and time limits are replaced.
     pub fn new(client: &Client) -> Self {
         let timeouts = TimeoutConfig::builder()
             .operation_timeout(ACCOUNT_TIMEOUT)

@@ -1,4 +1,4 @@
-//! `SendEmail`.
+//! Sends one mail by `SendEmail` and describes failures for the classification.
 
 use std::error::Error;
 
@@ -54,7 +54,7 @@ fn failure(error: &SdkError<SendEmailError, HttpResponse>, ticket: &Ticket) -> F
             message: in_full(error),
             stage: Stage::Answered,
         },
-        // SES's own code for a request without them: it is never a fault of the mail's.
+        // SES's own code for a request without credentials. The cause is never the mail.
         _ if lacks_credentials(error) => verdict("MissingAuthenticationToken", error),
         SdkError::ConstructionFailure(_) => unwritable(error),
         _ => {
@@ -63,24 +63,25 @@ fn failure(error: &SdkError<SendEmailError, HttpResponse>, ticket: &Ticket) -> F
     }
 }
 
-/// What SES said; the SDK hides it in the causes where the answer has no code.
+/// SES's explanation. If the answer has no code, the SDK keeps the explanation in the error's causes.
 fn message(error: &SendEmailError) -> String {
     let said = error.message().or_else(|| find::<ErrorMetadata>(error)?.message());
     said.map_or_else(|| in_full(error), str::to_owned)
 }
 
 fn lacks_credentials(error: &(dyn Error + 'static)) -> bool {
-    // A provider that did not answer in time may the next time: as an endpoint that did not.
+    // A credentials provider that timed out may answer the next time, so it counts as an endpoint that timed
+    // out.
     find::<CredentialsError>(error)
         .is_some_and(|error| !matches!(error, CredentialsError::ProviderTimedOut(_)))
 }
 
-/// What cannot be written as a request, SES will never take: its own code for that.
+/// A request that cannot be built would be refused by SES in any case, so it gets SES's code for that.
 fn unwritable(error: &(dyn Error + 'static)) -> Failure {
     verdict("ValidationException", error)
 }
 
-/// What SES would answer, had it been asked.
+/// A failure with the code that SES would have answered.
 fn verdict(code: &str, error: &(dyn Error + 'static)) -> Failure {
     Failure {
         http_status: None,
@@ -90,7 +91,7 @@ fn verdict(code: &str, error: &(dyn Error + 'static)) -> Failure {
     }
 }
 
-/// How far a request came that has no answer.
+/// How far a request without an answer got.
 fn stage(ticket: &Ticket) -> Stage {
     match ticket.progress() {
         RequestProgress::Refused => Stage::NotSent,

@@ -1,4 +1,4 @@
-//! `DeleteMessageBatch`.
+//! Deletes received messages by `DeleteMessageBatch`.
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, DeleteMessageBatchResultEntry};

@@ -1,4 +1,4 @@
-//! `GetQueueAttributes`.
+//! Reads a queue's approximate numbers of messages by `GetQueueAttributes`.
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;

@@ -1,4 +1,4 @@
-//! `ListQueues` and `ListQueueTags`.
+//! Finds queues and their tags by `ListQueues` and `ListQueueTags`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tidegate_delivery::ports::{PortError, QueueUrl};
 
 use crate::error::port_error;
 
-/// Queues a page; SQS gives a next page only where a page's size is asked for, and no larger one.
+/// Queues per page, SQS's maximum. SQS returns a token for the next page only if `MaxResults` is set.
 const PAGE: i32 = 1_000;
 
 pub(super) async fn queues(client: &Client, prefix: &str) -> Result<Vec<QueueUrl>, PortError> {

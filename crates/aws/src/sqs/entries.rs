@@ -1,10 +1,10 @@
-//! A batch's answer, put in the order of its entries.
+//! Sorts a batch's answer into the order of its entries.
 
 use aws_sdk_sqs::types::BatchResultErrorEntry;
 use tidegate_delivery::ports::{Entry, EntryError};
 
-/// The answer to a batch whose entries' ids are their indices: those in `done` were done, those in
-/// `failed` not. An entry that SQS left out was, as far as is known, not done.
+/// The answers to a batch whose entries use their index as id: success for those in `done`, SQS's error for
+/// those in `failed`. An entry that SQS mentions in neither counts as failed.
 pub(super) fn in_order<'a>(
     entries: usize,
     done: impl Iterator<Item = &'a str>,

@@ -1,4 +1,4 @@
-//! `Feedback` on SQS.
+//! `Feedback` on SQS: receives and deletes SES's notices.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use tidegate_delivery::ports::{
 
 use super::SqsQueues;
 
-/// Most messages of a receive, as SQS allows.
+/// Messages per receive, SQS's maximum.
 const AT_ONCE: usize = 10;
 
-/// The feedback queue, on SQS; time-outs and retries are those of [`SqsQueues`].
+/// The feedback queue on SQS; time limits and retries are those of [`SqsQueues`].
 #[derive(Clone, Debug)]
 pub struct SqsFeedback {
     queues: SqsQueues,
@@ -20,7 +20,7 @@ pub struct SqsFeedback {
 }
 
 impl SqsFeedback {
-    /// The queue at `url`, reached with `client`, whose retries and time-outs are replaced.
+    /// Uses the queue at `url` through `client`, whose retries and time limits are replaced.
     pub fn new(client: &Client, url: &str) -> Self {
         Self { queues: SqsQueues::new(client), queue: QueueUrl::new(url) }
     }

@@ -1,4 +1,4 @@
-//! `Queues` on SQS.
+//! `Queues` and `Directory` on SQS.
 
 mod delete;
 mod depth;
@@ -29,43 +29,45 @@ use tidegate_delivery::ports::{
 
 use crate::wire::RequestKind;
 
-/// What an attempt may take of [`QUEUE_CALL`], a long poll's wait on top: after a connection that died
-/// unnoticed there is time for another.
+/// The time limit of one attempt; a long poll's wait is added to it. It is less than [`QUEUE_CALL`], so that
+/// there is time for a second attempt if a connection had died unnoticed.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a call and an attempt may take from an operator's own line: megabytes of mail at a megabit a second. Less than the
-/// visibility timeout, for which what was received stays hidden.
+/// The time limit of a call and of an attempt from an operator's own connection: enough for megabytes of
+/// mail at 1 Mbit/s. It is below the visibility timeout (30 s), so that received messages are still
+/// invisible.
 const PATIENT_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// The queues, on SQS.
+/// The queues on SQS.
 ///
-/// A call ends within 2 s, an attempt within one, and is tried again after some 20 ms: what the SDK's
-/// standard pause would leave lying is mail.
+/// A call ends within 2 s and an attempt within 1 s. A retry follows after about 20 ms instead of the SDK's
+/// standard pause, because a receive that failed may have left mail invisible.
 #[derive(Clone, Debug)]
 pub struct SqsQueues {
     client: Client,
-    /// What a call may take in all.
+    /// The time limit of a call with all its attempts.
     call: Duration,
-    /// What the answer to a receive may take beyond its wait.
+    /// The time limit of a receive's answer, in addition to the wait of a long poll.
     answer: Duration,
     calls: Arc<AtomicU64>,
 }
 
 impl SqsQueues {
-    /// Queues reached with `client`, whose retries and time-outs are replaced.
+    /// Uses `client`, whose retries and time limits are replaced.
     pub fn new(client: &Client) -> Self {
         Self::within(client, QUEUE_CALL, ATTEMPT_TIMEOUT)
     }
 
-    /// As [`SqsQueues::new`], for whoever is not next to SQS: 25 s a call.
+    /// The same as [`SqsQueues::new`] with 25 s per call, for a slow connection to SQS.
     pub fn patient(client: &Client) -> Self {
         Self::within(client, PATIENT_TIMEOUT, PATIENT_TIMEOUT)
     }
 
-    /// Opens up to `connections` connections without sending anything; a failure shows at the first call.
+    /// Opens up to `connections` connections without sending a request. A failure is reported by the first
+    /// call that needs one.
     pub async fn warm(&self, connections: usize) {
         let call =
             self.client.list_queues().customize().interceptor(RequestKind::Warm(connections));
-        // The wire answers every such request with an error.
+        // `Wire` ends every such request with an error, by design.
         let _ = call.send().await;
     }
 
@@ -129,7 +131,7 @@ impl Directory for SqsQueues {
     }
 }
 
-/// Counts what SQS bills: attempts, not operations.
+/// Counts attempts instead of operations, because SQS bills each attempt.
 #[derive(Debug)]
 struct CountAttempts(Arc<AtomicU64>);
 
@@ -150,7 +152,7 @@ impl Intercept for CountAttempts {
     }
 }
 
-/// Whole seconds, as SQS counts waits and delays.
+/// Whole seconds, SQS's unit for waits and delays.
 fn seconds(duration: Duration) -> i32 {
     i32::try_from(duration.as_secs()).unwrap_or(i32::MAX)
 }

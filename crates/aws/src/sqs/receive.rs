@@ -1,4 +1,4 @@
-//! `ReceiveMessage`.
+//! Receives messages by `ReceiveMessage`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::error::port_error;
 use crate::json::Reader;
 
 const OPERATION: &str = "ReceiveMessage";
-/// What the whole call may take beyond its first attempt: time for a second attempt after one that failed at once.
+/// The time of a whole call beyond its first attempt: enough for a second attempt if the first failed at
+/// once.
 const RETRY_TIME: Duration = Duration::from_millis(500);
 
 pub(super) async fn receive(
@@ -36,7 +37,8 @@ pub(super) async fn receive(
         .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
         .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
         .message_attribute_names("All")
-        // A retry with the same id gets the same messages, where an answer was lost.
+        // If the answer to a receive was lost, a retry with the same attempt id returns the same messages
+        // (FIFO queues only).
         .set_receive_request_attempt_id(
             queue.is_fifo().then(|| format!("{:032x}", rand::random::<u128>())),
         );
@@ -78,7 +80,7 @@ struct ReceivedAttribute {
 }
 
 impl Delivery {
-    /// `None` for a message without id or receipt, which SQS does not give.
+    /// `None` if the message has no id or receipt, which SQS always gives.
     fn received(self) -> Option<Received> {
         let system = self.attributes.unwrap_or_default();
         let number = |text: Option<String>| text?.parse::<u64>().ok();

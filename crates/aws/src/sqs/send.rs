@@ -1,4 +1,4 @@
-//! `SendMessageBatch`.
+//! Sends messages by `SendMessageBatch`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub(super) async fn send(
     let text = messages.iter().map(Outgoing::bytes).sum();
     let body = json::written(&batch, text);
     let body = body.map_err(|error| failed(SdkError::construction_failure(error)))?;
-    // A FIFO queue knows a message that is sent twice. To any other a slow attempt is not made again: it may
-    // have arrived.
+    // A FIFO queue recognises a message that is sent twice. To other queues an attempt that timed out is not
+    // repeated, because it may have arrived.
     let mut overrides = aws_sdk_sqs::config::Config::builder();
     if !queue.is_fifo() {
         let timeouts = TimeoutConfig::builder();
@@ -56,7 +56,7 @@ struct SendBatchBody<'a> {
 struct BatchEntry<'a> {
     id: String,
     message_body: Text<'a>,
-    // A FIFO queue refuses the member, whatever its value.
+    // A FIFO queue refuses this member, whatever its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     delay_seconds: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -98,7 +98,7 @@ async fn a_missing_queue_is_told_by_its_url() {
                     failed: it does not exist";
     assert_eq!(error.to_string(), expected);
     assert!(in_full(&error).contains("The specified queue does not exist."));
-    // As emulators say it, without the header of the old protocol.
+    // Emulators answer without the header of the old query protocol.
     let queues = SqsQueues::new(&Fake::once(400, NO_QUEUE).sqs());
     let error = queues.depth(&standard()).await.unwrap_err();
     assert_eq!(error.kind, FailureKind::NotFound);

@@ -1,4 +1,4 @@
-//! `ChangeMessageVisibilityBatch`.
+//! Changes the visibility of received messages by `ChangeMessageVisibilityBatch`.
 
 use std::time::Duration;
 

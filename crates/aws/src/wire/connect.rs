@@ -1,4 +1,4 @@
-//! Opening connections: TCP, and TLS where the endpoint is https.
+//! Opens connections: TCP, and TLS if the endpoint is https.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use tower_service::Service as _;
 use super::error::{BoxError, WireError};
 use super::origin::Origin;
 
-/// Covers name resolution, TCP and TLS.
+/// The time limit of name resolution, TCP and TLS together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes that are read at once: about a TLS record. rustls asks for 4 KB at a time, and a batch of received
+/// The size of one read: a TLS record. rustls asks for only 4 KB at a time, and a batch of received
 /// newsletters has 1 MB.
 const READ_BYTES: usize = 16 * 1_024;
 
-/// Takes requests for a connection.
+/// Accepts requests for a connection.
 pub(super) type Sender = http1::SendRequest<SdkBody>;
-/// Drives a connection until it is closed.
+/// The future that performs a connection's IO until it is closed.
 pub(super) type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
 #[derive(Clone)]
@@ -40,14 +40,15 @@ impl Connector {
     pub(super) fn new() -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
-        // A request goes out in one piece or two: the second must not wait for the first's ACK.
+        // Without `nodelay`, the second packet of a request would wait for the acknowledgement of the first
+        // (Nagle's algorithm).
         tcp.set_nodelay(true);
         let tls =
             ClientConfig::builder().with_root_certificates(trust_roots()).with_no_client_auth();
         Self { tcp, tls: Arc::new(tls).into() }
     }
 
-    /// A connection, and the task that drives it.
+    /// Opens a connection; returns its sender and the future that drives it.
     pub(super) async fn connect(&self, origin: &Origin) -> Result<(Sender, Driver), WireError> {
         let uri = origin.uri().map_err(|error| WireError::Connect(error.into()))?;
         tokio::time::timeout(CONNECT_TIMEOUT, self.open(uri))
@@ -57,19 +58,19 @@ impl Connector {
     }
 
     async fn open(&self, uri: Uri) -> Result<(Sender, Driver), BoxError> {
-        // Always ready: it has no state to wait for.
+        // `poll_ready` is not needed, because this service is always ready.
         let tcp = self.tcp.clone().call(uri.clone()).await?.into_inner();
         if uri.scheme() != Some(&Scheme::HTTPS) {
             return speak(tcp).await;
         }
-        // An IPv6 address stands in brackets in a URI, and without in a certificate.
+        // An IPv6 address has brackets in a URI but not in a certificate.
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let name = ServerName::try_from(host)?.to_owned();
         speak(self.tls.connect(name, BufReader::with_capacity(READ_BYTES, tcp)).await?).await
     }
 }
 
-/// Begins to speak HTTP/1.1.
+/// Performs the HTTP/1.1 handshake on an open stream.
 async fn speak<T>(stream: T) -> Result<(Sender, Driver), BoxError>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -78,7 +79,7 @@ where
     Ok((sender, Box::pin(connection)))
 }
 
-/// The system's certificate authorities, read once, at start.
+/// The system's certificate authorities, read once at start.
 fn trust_roots() -> RootCertStore {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();

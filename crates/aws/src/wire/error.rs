@@ -1,4 +1,4 @@
-//! What can go wrong on the wire.
+//! The errors of [`Wire`](super::Wire).
 
 use std::io;
 
@@ -23,15 +23,15 @@ pub(super) enum WireError {
     Late,
     #[error("the connection was lost after the request was handed to it")]
     Lost(#[source] hyper::Error),
-    /// Not a failure: the SDK gets no answer to a request that was made to find the endpoint.
+    /// Not a failure: a request that only opened connections ends with this error, because it has no answer.
     #[error("connections were opened, nothing was sent")]
     Warmed,
 }
 
 impl WireError {
-    /// Whether our own side lacks what a connection needs: no fault of the endpoint's.
+    /// Whether this process or machine lacks a resource for a connection, such as a file descriptor.
     pub(super) fn is_exhaustion(&self) -> bool {
-        /// Files open in the whole system, and in this process.
+        /// `ENFILE` (23) and `EMFILE` (24): too many open files in the system, or in this process.
         const TOO_MANY_FILES: [i32; 2] = [23, 24];
         let lacks = |error: &io::Error| {
             error.kind() == io::ErrorKind::AddrNotAvailable
@@ -42,7 +42,7 @@ impl WireError {
 }
 
 impl From<WireError> for ConnectorError {
-    /// As the SDK's retries need to know it.
+    /// Converts to the kinds of error by which the SDK decides about retries.
     fn from(error: WireError) -> Self {
         match error {
             WireError::Connect(_) | WireError::NoRoom | WireError::Lost(_) => {

@@ -1,9 +1,9 @@
-//! The wire: HTTP/1.1 over connections that are counted, warmed and handed requests here.
+//! The HTTP/1.1 client. It counts and warms its connections, and decides when a request is written.
 //!
-//! A pool that connects, waits, or tries again by itself decides when a request leaves. SES counts
-//! arrivals, so that decision is Tidegate's own: a mail is handed to an open connection, the clock is
-//! read at that very moment, and whether the request was written is known for certain. TCP, TLS and
-//! HTTP are hyper's and rustls's.
+//! A usual connection pool connects, waits or retries by itself, and thereby decides when a request leaves.
+//! SES counts arrivals per second, so Tidegate makes that decision: a mail is handed to an open connection,
+//! the clock is read at that moment, and afterwards it is known for certain whether the request was written.
+//! TCP, TLS and HTTP come from hyper and rustls.
 
 mod connect;
 mod error;
@@ -35,21 +35,21 @@ use origin::Origin;
 use pool::{Budget, Pool};
 pub(crate) use request_kind::{RequestKind, RequestProgress, Ticket};
 
-/// One HTTP client for all services: connections are kept alive and shared by every SDK client made
-/// of it, whatever its time-outs. Clones are the same client.
+/// One HTTP client for all services. SDK clients made of it share its connections, whatever their time
+/// limits. Clones are the same client.
 ///
-/// Connections are opened within 1 s or not at all, and kept for 20 s of idleness; at most 900 are open,
-/// 800 of them to where mail is sent, and 160 to any other endpoint. One that is opened too late for the
-/// request that wanted it serves the next. The SDK's own connect and read time-outs have no effect on it; its attempt and operation
-/// time-outs do.
+/// Opening a connection may take 1 s; an idle one is kept for 20 s. At most 900 connections are open: up to
+/// 800 to the endpoint that mail is sent to, and up to 160 to any other one. A connection that opens too
+/// late for its request serves the next one. The SDK's connect and read time limits have no effect on this
+/// client; its limits per attempt and per operation do.
 #[derive(Clone)]
 pub struct Wire {
     pool: Arc<Pool>,
 }
 
 impl Wire {
-    /// A client that trusts the system's certificate authorities (`SSL_CERT_FILE` overrides them).
-    /// Where there are none it still serves `http` endpoints.
+    /// A client that trusts the system's certificate authorities (`SSL_CERT_FILE` overrides them). Without
+    /// any it can still call `http` endpoints.
     pub fn new() -> Self {
         Self::within(Budget::default())
     }
@@ -76,8 +76,8 @@ impl Wire {
         }
     }
 
-    /// Hands the request to a connection. One that was idle may have been closed by its other end
-    /// meanwhile: a request that hyper gives back was not written, and takes the next.
+    /// Hands the request to a connection. The server may have closed an idle connection in the meantime. If
+    /// hyper returns the request, nothing of it was written, and it is handed to the next connection.
     async fn send(
         &self,
         origin: &Origin,
@@ -118,8 +118,8 @@ impl Wire {
         }
     }
 
-    /// Reads the whole answer (SQS's are the largest, about 1 MiB), so that the connection is free
-    /// again before anyone looks at it.
+    /// Reads the whole answer at once (SQS's are the largest, about 1 MiB), so that the connection is free
+    /// for the next request before the caller handles the answer.
     async fn read(
         &self,
         origin: &Origin,
@@ -134,8 +134,8 @@ impl Wire {
     }
 }
 
-/// A request on its way. Dropped without an answer, be it that the connection was lost or that the
-/// call's time ran out, it tells the pool.
+/// A request without an answer yet. If it is dropped, because the connection was lost or the time limit
+/// passed, it tells the pool to distrust idle connections.
 struct Unanswered<'a> {
     pool: &'a Pool,
     origin: &'a Origin,

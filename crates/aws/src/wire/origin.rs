@@ -1,4 +1,4 @@
-//! Where a request goes: scheme and authority.
+//! The destination of a request: scheme and authority.
 
 use aws_smithy_types::body::SdkBody;
 use http::header::HOST;
@@ -14,7 +14,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Where a request to `uri` goes.
+    /// The origin of `uri`; an error if scheme or authority is missing.
     pub(super) fn of(uri: &Uri) -> Result<Self, WireError> {
         match (uri.scheme(), uri.authority()) {
             (Some(scheme), Some(authority)) => {
@@ -24,13 +24,13 @@ impl Origin {
         }
     }
 
-    /// The address to connect to.
+    /// The URI to connect to.
     pub(super) fn uri(&self) -> Result<Uri, http::Error> {
         let builder = Uri::builder().scheme(self.scheme.clone());
         builder.authority(self.authority.clone()).path_and_query("/").build()
     }
 
-    /// Makes an absolute request one to this origin: a path, and a `Host`.
+    /// Converts an absolute request to one for this origin: path and `Host` header.
     pub(super) fn strip(&self, request: &mut Request<SdkBody>) {
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
@@ -41,7 +41,7 @@ impl Origin {
         }
     }
 
-    /// The authority without the scheme's own port, as the request was signed with.
+    /// The authority without the scheme's default port, as it was signed.
     fn host(&self) -> &str {
         let is_default = match self.authority.port_u16() {
             Some(443) => self.scheme == Scheme::HTTPS,

@@ -1,5 +1,5 @@
-//! Connections, by origin: opened in tasks of their own, so that one that comes too late for whoever
-//! wanted it is there for the next, and within one budget of file descriptors.
+//! Connections by origin, within one budget of file descriptors. Each is opened in a task of its own, so
+//! that a connection that opens too late for one request is there for the next.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,21 +18,20 @@ use super::origin::Origin;
 use super::request_kind::Ticket;
 use crate::clock::SystemClock;
 
-/// Outlives many windows; what was idle for longer may be dead at its other end, which nobody learns
-/// while Lambda keeps the process frozen.
+/// How long an idle connection is kept: many windows. An older one may have been closed by the server, and
+/// the close is not noticed while Lambda keeps the process frozen.
 const IDLE: Duration = Duration::from_secs(20);
-/// Handshakes at once while warming: more would only wait for the one processor, and every one
-/// holds a thread for its name's resolution.
+/// Concurrent handshakes while warming. More would only compete for the one processor, and each occupies a
+/// thread for the name resolution.
 const WARMING_AT_ONCE: usize = 16;
 
-/// The most connections: an environment has 1,024 file descriptors, for all that it does.
+/// The most open connections. A Lambda environment has 1,024 file descriptors for everything.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
-    /// In all.
+    /// To all origins together.
     pub(super) most: usize,
-    /// To the origin that mail is sent to.
     pub(super) mail: usize,
-    /// To any other: a thousand queues that are polled at once leave room for mail and ledger.
+    /// To each other origin. Even a thousand queues polled at once then leave room for mail and ledger.
     pub(super) other: usize,
 }
 
@@ -45,7 +44,7 @@ impl Default for Budget {
 struct IdleConnection {
     sender: Sender,
     since: Instant,
-    /// The monotonic clock may stand still while the process is frozen.
+    /// Wall-clock time, because the monotonic clock may stop while the process is frozen.
     wall: Timestamp,
 }
 
@@ -56,17 +55,17 @@ impl IdleConnection {
     }
 }
 
-/// A connection, and whether it carried a request before.
+/// A connection, and whether it has carried a request before.
 type ConnectionResult = Result<(Sender, bool), WireError>;
 
 #[derive(Default)]
 struct Endpoint {
-    /// The newest is at the back and taken first, so that those not needed grow old together.
+    /// The newest is at the back and is taken first, so that surplus connections grow old and expire.
     idle: VecDeque<IdleConnection>,
     waiting: VecDeque<oneshot::Sender<ConnectionResult>>,
-    /// Connections of any state.
+    /// All connections to this origin: idle, busy or opening.
     open: usize,
-    /// Of these, those not yet there.
+    /// The connections of `open` that are not yet established.
     opening: usize,
     takes_mail: bool,
 }
@@ -82,8 +81,9 @@ impl PoolState {
         self.sites.entry(origin.clone()).or_default()
     }
 
-    /// Whether a connection more may be opened. Where the budget is used up, one that is idle elsewhere is
-    /// closed: as it ends, whoever waits is thought of.
+    /// Whether one more connection may be opened. If the whole budget is used, this closes an idle
+    /// connection to another origin and returns false; the request that waits gets a connection when that
+    /// one has closed.
     fn has_room(&mut self, origin: &Origin, budget: Budget) -> bool {
         let site = self.site(origin);
         let most = if site.takes_mail { budget.mail } else { budget.other };
@@ -111,8 +111,8 @@ impl Pool {
         Self { connector, budget, clock: SystemClock::new(), state: Mutex::default() }
     }
 
-    /// A connection to `origin`: an idle one, or the next that is free or opened. Where the budget is
-    /// used up a mail waits for one until its slot has passed, anything else until its time limit.
+    /// Returns a connection to `origin`: an idle one, or the next that becomes free or opens. If the budget
+    /// is used up, a mail waits until its slot has passed, and any other request until its time limit.
     pub(super) async fn checkout(
         self: &Arc<Self>,
         origin: &Origin,
@@ -150,7 +150,7 @@ impl Pool {
         newest.map(|idle| idle.sender)
     }
 
-    /// Opens a connection for each that waits. False where the budget is used up before.
+    /// Opens one connection per waiting request; false if the budget does not suffice.
     fn open_for_waiting(self: &Arc<Self>, origin: &Origin) -> bool {
         loop {
             let mut state = self.lock();
@@ -166,8 +166,8 @@ impl Pool {
         }
     }
 
-    /// Opens a connection, whoever waits for it or has given up: true once it is there. `None` where the
-    /// budget is used up.
+    /// Opens a connection, whether or not the request that needed it still waits. The task returns true once
+    /// it is open. `None` if the budget is used up.
     fn open(self: &Arc<Self>, origin: &Origin) -> Option<JoinHandle<bool>> {
         {
             let mut state = self.lock();
@@ -191,7 +191,7 @@ impl Pool {
                     return false;
                 }
             };
-            // Whoever drops the last of the pool closes its idle connections.
+            // A weak reference: dropping the last clone of the pool must close its idle connections.
             let (weak, of) = (Arc::downgrade(&pool), origin.clone());
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
@@ -209,7 +209,8 @@ impl Pool {
         }))
     }
 
-    /// Opens connections until `wanted` are idle or on their way. Failures show when a request needs one.
+    /// Opens connections until `wanted` are idle or being opened. A failure is reported by the request that
+    /// needs one.
     pub(super) async fn warm(self: &Arc<Self>, origin: &Origin, wanted: usize) {
         let idle = {
             let (mut state, wall) = (self.lock(), self.clock.wall());
@@ -227,19 +228,19 @@ impl Pool {
             }
             match opening.next().await {
                 Some(Ok(true)) => {}
-                // The endpoint does not answer: what is not yet begun would fail as well.
+                // The endpoint does not answer, so further attempts would fail as well.
                 Some(_) => missing = 0,
                 None => return,
             }
         }
     }
 
-    /// Takes a connection back whose answer was read.
+    /// Returns a connection to the pool after its answer was read.
     pub(super) fn put(self: &Arc<Self>, origin: &Origin, mut sender: Sender) {
         if sender.is_ready() {
             self.give(origin, sender, true);
         } else if !sender.is_closed() {
-            // Its task has yet to see that the exchange is over.
+            // The connection's task has not yet noticed that the exchange is over.
             let (pool, origin) = (Arc::clone(self), origin.clone());
             tokio::spawn(async move {
                 if sender.ready().await.is_ok() {
@@ -249,7 +250,7 @@ impl Pool {
         }
     }
 
-    /// Hands a connection to whoever waits first, or keeps it.
+    /// Gives a connection to the request that has waited longest, or keeps it idle.
     fn give(&self, origin: &Origin, sender: Sender, reused: bool) {
         let mut state = self.lock();
         let site = state.site(origin);
@@ -266,7 +267,7 @@ impl Pool {
         }
     }
 
-    /// Tells whoever waits first that no connection was to be had.
+    /// Reports to the request that has waited longest that no connection could be opened.
     fn fail(&self, origin: &Origin, error: WireError) {
         let mut state = self.lock();
         let mut failed = Err(error);
@@ -278,12 +279,13 @@ impl Pool {
         }
     }
 
-    /// A request got no answer: connections that were idle before it was written may be dead as well.
+    /// Drops connections that were idle before a request was written that got no answer: they may be dead as
+    /// well.
     pub(super) fn distrust(&self, origin: &Origin, written: Instant) {
         self.lock().site(origin).idle.retain(|idle| idle.since > written);
     }
 
-    /// A connection has ended: there is room for another.
+    /// Notes that a connection has closed, and opens one for a waiting request.
     fn closed(self: &Arc<Self>, origin: &Origin) {
         let waiting: Vec<Origin> = {
             let mut state = self.lock();
@@ -299,7 +301,7 @@ impl Pool {
         }
     }
 
-    /// As if so much time had passed on the wall clock alone.
+    /// Makes it look as if `time` had passed on the wall clock only.
     #[cfg(test)]
     pub(super) fn froze_for(&self, time: Duration) {
         for idle in self.lock().sites.values_mut().flat_map(|site| &mut site.idle) {
@@ -318,7 +320,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, PoolState> {
-        // Nothing is left half done where a holder panics.
+        // The state is consistent even if a holder of the lock has panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

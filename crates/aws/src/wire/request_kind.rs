@@ -1,4 +1,4 @@
-//! What a request asks of the wire beside being sent: it travels as an extension of the request.
+//! Instructions to the [`Wire`](super::Wire) that travel with a request as an extension.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,27 +13,27 @@ use tidegate_delivery::ports::{Clock as _, Monotonic};
 use super::error::WireError;
 use crate::clock::SystemClock;
 
-/// The order that a request carries through the SDK down to the connection.
+/// The instruction that a request carries through the SDK to the connection.
 #[derive(Clone, Debug)]
 pub(crate) enum RequestKind {
-    /// Be sent, in time or not at all.
+    /// Send the request unless it is too late.
     Send(Ticket),
-    /// Not be sent: have this many connections to its endpoint opened.
+    /// Do not send the request: open this many connections to its endpoint.
     Warm(usize),
 }
 
-/// How far a request came.
+/// How far a request got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestProgress {
-    /// No connection has it.
+    /// No connection has taken it.
     Waiting,
-    /// Refused on our side: it would have been late, or there was no room for a connection.
+    /// Refused by this process: it would have been late, or there was no room for a connection.
     Refused,
-    /// A connection has it: what is not answered may have arrived.
+    /// A connection has taken it. Without an answer it may have arrived.
     HandedOver,
 }
 
-/// The last moment a request may be handed to a connection, and whether it was.
+/// The last moment at which a request may be handed to a connection, and how far the request got.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticket {
     clock: SystemClock,
@@ -58,34 +58,33 @@ impl Ticket {
         }
     }
 
-    /// Reads the clock: true where the request may be written. From then on it counts as written,
-    /// until it is handed back.
+    /// Reads the clock; true if the request may be written. It then counts as written until it is handed
+    /// back.
     pub(super) fn hand_over(&self) -> bool {
         let in_time = self.clock.monotonic() <= self.latest;
         self.progress.store(if in_time { HANDED_OVER } else { REFUSED }, Ordering::Release);
         in_time
     }
 
-    /// Our side has no connection for the request: nothing of it was written.
+    /// Notes that this process has no connection for the request, so nothing of it was written.
     pub(super) fn refuse(&self) {
         self.progress.store(REFUSED, Ordering::Release);
     }
 
-    /// Ends when the request would be late.
+    /// Completes when the request would be late.
     pub(super) fn late(&self) -> impl Future<Output = ()> {
         self.clock.sleep_until(self.latest)
     }
 
-    /// The connection gave the request back, nothing of it written.
+    /// Notes that the connection returned the request unwritten.
     pub(super) fn hand_back(&self) {
         self.progress.store(WAITING, Ordering::Release);
     }
 }
 
-/// Puts the request's kind on the request at the SDK's last hook before the wire (a retry's request is a
-/// copy without extensions). A late one is refused there already, and one in time counts as handed
-/// over until the wire, which knows better, says otherwise: so no other HTTP client can make it look
-/// unsent.
+/// Attaches the instruction at the SDK's last hook before the HTTP client (a retry is a copy of the request
+/// without extensions). A late request is refused here. One in time counts as handed over unless
+/// [`Wire`](super::Wire) corrects that, so that no other HTTP client can make it look unsent.
 #[dyn_dispatch_hint]
 impl Intercept for RequestKind {
     fn name(&self) -> &'static str {

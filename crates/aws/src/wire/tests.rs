@@ -29,7 +29,7 @@ fn in_time() -> Ticket {
     Ticket::new(clock, clock.monotonic() + Duration::from_mins(1))
 }
 
-/// A ticket whose moment has passed.
+/// A ticket whose latest moment has passed.
 async fn late() -> Ticket {
     let clock = SystemClock::new();
     clock.sleep_until(Monotonic::from_origin(Duration::from_nanos(1))).await;
@@ -90,7 +90,7 @@ async fn a_request_that_was_written_is_never_written_again() {
     for habit in [EndpointBehaviour::Close, EndpointBehaviour::CloseWithinAnswer] {
         let service = Loopback::start(habit).await;
         let wire = Wire::new();
-        // Over a warmed connection, as over a fresh one.
+        // The same holds for a warmed connection and for a fresh one.
         for warmed in [1, 0] {
             let _ = get(&wire, &service.url(), Some(RequestKind::Warm(warmed))).await;
             let ticket = in_time();
@@ -114,7 +114,7 @@ async fn without_a_connection_nothing_counts_as_written() {
     assert!(refused.is_io());
     assert!(in_full(&refused).contains("refused"), "{}", in_full(&refused));
     assert_eq!(ticket.progress(), RequestProgress::Waiting);
-    // Warming says nothing, and does not try 900 times.
+    // Warming returns no error here, and gives up before it has tried 900 times.
     let _ = get(&Wire::new(), &url, Some(RequestKind::Warm(900))).await;
 }
 
@@ -130,7 +130,7 @@ async fn an_idle_connection_grows_old() {
     assert_eq!(service.connections(), 2);
 }
 
-/// As a poller that was frozen finds it: its monotonic clock stood still.
+/// Simulates a freeze, in which the monotonic clock stands still.
 #[tokio::test]
 async fn a_connection_from_before_a_freeze_is_not_used() {
     let service = Loopback::start(OK).await;
@@ -146,7 +146,7 @@ async fn a_connection_that_comes_too_late_serves_the_next_attempt() {
     let service = Loopback::start(OK).await;
     let wire = Wire::new();
     let url = service.url();
-    // Gives up before the connection's task has run once.
+    // The caller gives up before the connection's task has run.
     let attempt = get(&wire, &url, None);
     assert!(attempt.now_or_never().is_none());
     get(&wire, &url, None).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_connection_that_comes_too_late_serves_the_next_attempt() {
 async fn after_an_attempt_without_an_answer_no_connection_of_its_age_is_tried() {
     let silent = Loopback::start(EndpointBehaviour::SilentAfterOne).await;
     let (wire, url) = (Wire::new(), silent.url());
-    // Two connections, both dead from now on, though nobody told us.
+    // Two connections; the server then closes both without this side noticing.
     join_all((0..2).map(|_| get(&wire, &url, None))).await;
     let attempt = get(&wire, &url, None);
     let attempt = tokio::time::timeout(Duration::from_millis(20), attempt).await;
@@ -232,8 +232,8 @@ async fn an_endpoint_is_an_address_with_a_host() {
     assert!(error.is_user() && in_full(&error).contains("/v2/email"), "{}", in_full(&error));
 }
 
-/// Answers one request; keeps the connection until it hears of `close`, says so in `closed`, and
-/// answers one request more on the next connection.
+/// Answers one request and keeps the connection until `close` is received. Then it closes it, reports that
+/// in `closed`, and answers one more request on the next connection.
 fn serve_two(
     listener: std::net::TcpListener,
     close: std::sync::mpsc::Receiver<()>,
@@ -266,8 +266,8 @@ async fn a_request_that_a_closed_connection_gives_back_takes_the_next() {
     serve_two(listener, hears_close, says_closed);
     let wire = Wire::new();
     get(&wire, &url, None).await.unwrap();
-    // The connection's end arrives while nothing here runs, and its task is to run after this one:
-    // it is still taken for idle, and learns of its end with the request in hand.
+    // The connection closes while nothing runs here, and its task runs after this one. So it still counts as
+    // idle when it gets the request.
     close.send(()).unwrap();
     closed.recv().unwrap();
     tokio::task::yield_now().await;

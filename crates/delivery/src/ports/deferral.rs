@@ -4,7 +4,7 @@ use tidegate_core::deferral::{ObjectName, Progress};
 
 use super::PortError;
 
-/// The version of a stored object, such as S3's ETag; it changes with every write.
+/// The version of a stored object, such as S3's `ETag`; it changes with every write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(String);
 

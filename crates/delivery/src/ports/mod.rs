@@ -44,9 +44,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[error("{operation} on {resource} failed: {kind}")]
 pub struct PortError {
-    /// The resource that was called: a queue's URL, or the name of a table or function.
+    /// The service's operation, such as `ReceiveMessage`.
     pub operation: &'static str,
-    /// What it was called on: a queue's URL, a table's or function's name.
+    /// The resource that was called: a queue's URL, or the name of a table or function.
     pub resource: String,
     /// The kind of failure, by which callers decide.
     pub kind: FailureKind,

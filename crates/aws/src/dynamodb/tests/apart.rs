@@ -1,9 +1,9 @@
-//! What stands apart from the claim's item, and how large that leaves it.
+//! Tests of the items beside the claim's item, and of the size that remains in it.
 
 use super::*;
 
-/// The item's size as the service counts it: names and texts in bytes of UTF-8, two digits of a number a
-/// byte and one more.
+/// An item's size by DynamoDB's rules: the UTF-8 bytes of names and texts; for a number one byte per two
+/// digits and one more.
 fn size(item: &Value) -> usize {
     let attribute = |(name, value): (&String, &Value)| {
         let value = match (&value["S"], &value["N"]) {
@@ -16,7 +16,7 @@ fn size(item: &Value) -> usize {
     item.as_object().unwrap().iter().map(attribute).sum()
 }
 
-/// What a write sets, as an item.
+/// The attributes that an update sets, as an item.
 fn written(body: &Value) -> Value {
     let update = body["UpdateExpression"].as_str().unwrap().strip_prefix("SET ").unwrap();
     let pairs = update.split(", ").filter_map(|pair| pair.split_once(" = "));
@@ -28,7 +28,7 @@ fn written(body: &Value) -> Value {
     Value::Object(named.chain(key).collect())
 }
 
-/// A control record as a stack of so many campaigns has at its worst.
+/// The largest control record that a stack with this many campaigns can have.
 fn busy_control(campaigns: usize) -> Control {
     let at = EpochMillis::new(1_795_207_000_123);
     let mut control = Control {
@@ -61,7 +61,7 @@ fn busy_control(campaigns: usize) -> Control {
     control
 }
 
-/// The claim's item with this control record, as the adapter writes it, and the items beside it.
+/// The claim's item with this control record as the adapter writes it, and the items beside it.
 async fn stored(control: &Control) -> (Value, Vec<Value>) {
     let (fake, ledger) = ledger([ok(&json!({}))]);
     assert!(ledger.set_control(4, control).await.unwrap());
@@ -115,7 +115,7 @@ async fn members_that_stand_apart_are_read_once_and_then_only_after_a_change() {
     assert_eq!(fake.seen().len(), 5);
 }
 
-/// A page is written anew between the claim and the look at it: the record is read again.
+/// A page is rewritten between the claim and the read of the page, so the record is read again.
 #[tokio::test]
 async fn a_page_of_another_version_is_not_taken_for_the_one_referred_to() {
     let control = busy_control(300);
@@ -174,7 +174,7 @@ async fn a_member_beyond_its_bound_is_refused_by_name() {
     assert_eq!(fake.seen().len(), 0);
 }
 
-/// What is kept by campaign is in parts, and each part is one write.
+/// Data per campaign is in parts, and a report makes one write per part.
 #[tokio::test]
 async fn a_report_of_many_campaigns_is_one_write_a_part_that_then_expires() {
     let counters: BTreeMap<String, i64> = (1..=200).map(|n| (format!("sent.c-{n}"), n)).collect();
@@ -200,8 +200,8 @@ async fn a_report_of_many_campaigns_is_one_write_a_part_that_then_expires() {
     assert!(removed >= 1, "nothing is forgotten");
 }
 
-/// As many parts as there were at the last look are asked for with a claim; where there are more by now,
-/// the others are asked for as well.
+/// A claim reads as many parts as there were at the last read; if there are more by now, the others are read
+/// as well.
 #[tokio::test]
 async fn parts_that_are_new_are_read_and_those_that_have_expired_are_not() {
     let part = |place: u32, more: Value| {

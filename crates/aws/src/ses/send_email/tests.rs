@@ -22,7 +22,7 @@ fn email() -> Email {
     Email::parse(body).unwrap()
 }
 
-/// What only a shared bucket would go by.
+/// Any pace will do: only a shared bucket uses it.
 fn pace() -> Pace {
     Pace { rate: Rate::MIN, rate_margin: RateMargin::default() }
 }
@@ -31,7 +31,7 @@ fn mailer(client: &aws_sdk_sesv2::Client) -> SesMailer {
     SesMailer::new(client, SystemClock::new(), TIMEOUT)
 }
 
-/// Sends with a minute to spare.
+/// Sends with a minute to spare, so that the request is not late.
 async fn send(mailer: &SesMailer, email: &Email) -> Result<String, Failure> {
     let latest = mailer.clock.monotonic() + Duration::from_mins(1);
     mailer
@@ -149,7 +149,7 @@ async fn what_ses_says_is_passed_on_with_code_message_and_status() {
 #[tokio::test]
 async fn answers_are_read_whether_or_not_the_sdk_has_a_variant_for_them() {
     let rejected: &[_] = &[("x-amzn-errortype", "MessageRejected")];
-    // With the namespace and the address that services add.
+    // Services add a namespace and an address to the code.
     let throttling: &[_] =
         &[("x-amzn-errortype", "ThrottlingException:http://internal.amazon.com/")];
     let denied: &[_] = &[("x-amzn-errortype", "AccessDeniedException")];
@@ -267,7 +267,7 @@ async fn a_connection_lost_after_the_request_was_written_is_ambiguous() {
         assert_eq!(failure.stage, Stage::AfterWrite, "{habit:?}: {failure:?}");
         assert_eq!(service.requests(), 1);
     }
-    // Of a client that cannot tell, too.
+    // The same holds for an HTTP client that cannot tell how far the request got.
     assert_eq!(refusal(FakeAnswer::Break).await.stage, Stage::AfterWrite);
 }
 
