@@ -1,5 +1,6 @@
-//! Deduplication around the sends: a mail is marked before it waits for its slot, and its mark
-//! is settled with it.
+//! Deduplication of sends: each mail is marked in the ledger before it waits for its slot, and its mark is
+//! settled before the mail is. So a mail is never deleted or moved while its mark still says that it is
+//! being sent, unless the ledger failed.
 
 use std::error::Error as StdError;
 
@@ -18,43 +19,42 @@ use crate::ports::{
     Entropy as _, MarkRequest, MarkResult, Marks as _, PortError, VISIBILITY_TIMEOUT,
 };
 
-/// What becomes of a mark.
+/// The final state of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// SES took the mail.
+    /// SES accepted the mail: later copies are deleted.
     Sent,
-    /// The mail is dead-lettered with this pass, and nobody knows whether it was sent.
+    /// The mail is dead-lettered with this pass, since its outcome is unknown. A copy with a higher pass is
+    /// a replay and may be sent.
     Parked(u32),
-    /// The mail was not sent.
+    /// The mail was not sent: the mark is removed.
     Unmarked,
 }
 
-/// A mark to be made or settled.
+/// A change of a mark, with the mail or job that waits for it.
 pub(super) enum MarkChange {
-    /// The mail is about to be sent.
+    /// Write the mail's mark; it may be sent only after that.
     Before(Box<Message>),
-    /// The mail's mark is settled, then the mail.
+    /// Settle the mail's mark, then run the job `then`.
     After { identity: Identity, token: String, fate: Fate, then: Option<Job> },
 }
 
-/// What came of it.
+/// Result of a mark's change.
 pub(super) enum MarkOutcome {
-    /// The mail may be sent.
+    /// The mark is this poller's: the mail may be sent.
     Clear(Box<Message>),
-    /// It was sent before.
     Sent(Box<Message>),
-    /// It is left to its visibility timeout: someone may be sending it.
+    /// It is left to its visibility timeout: another poller may be sending it.
     Alone(Box<Message>),
-    /// It is left, since nobody knows whether it is marked.
+    /// It is left: the ledger did not answer, so that its mark may stand or not.
     Unknowable(Box<Message>),
-    /// Nobody knows whether it was sent, and it is not to be sent again.
+    /// A poller began to send it and did not note the outcome; by the settings it is not sent again.
     Unknown(Box<Message>, Mark),
-    /// Its mark is settled.
+    /// The mark is settled, or the ledger failed; the job may run.
     SettleCounts(Option<Job>),
 }
 
 impl MarkOutcome {
-    /// The mail that was to be marked.
     fn message(&self) -> Option<&Message> {
         match self {
             Self::Clear(message)
@@ -104,14 +104,20 @@ async fn before<E: Environment>(ctx: &Context<'_, E>, mut message: Box<Message>)
             let error = failed.and_then(Result::err);
             let error = error.as_ref().map(|error| error as &dyn StdError);
             tracing::error!(error, "not sent: its mark is not known");
-            // It may stand all the same: left there, it would look like a crash.
+            // The mark may have been written although the answer failed; it is removed later, since a mark
+            // that stays would look like a crash during the send.
             message.mark = Some(token);
             MarkOutcome::Unknowable(message)
         }
     }
 }
 
-/// Marks a mail: what is to be done with it, and the mark that was found.
+/// Writes a mail's mark, and returns the verdict with the mark that was found, if one was.
+///
+/// An existing mark decides: the mail was sent (delete it), is being sent (leave it alone), or its send
+/// began longer ago than the visibility timeout of 30 s (send it again or dead-letter it, by the settings).
+/// A take-over and a parking replace exactly the mark that was found. If that fails, another poller was
+/// faster and has the mail.
 async fn mark<E: Environment>(
     ctx: &Context<'_, E>,
     message: &Message,
@@ -142,14 +148,14 @@ async fn mark<E: Environment>(
         }
         Verdict::Park | Verdict::Delete | Verdict::LeaveAlone => true,
     };
-    // Another was faster, and has it in hand.
+    // Another poller changed the mark first, and has the mail.
     let verdict = if stands { verdict } else { Verdict::LeaveAlone };
     Ok((verdict, Some(found)))
 }
 
 impl<E: Environment> Drain<'_, E> {
-    /// A mail that was received: marked first, where deduplication is on. Gives the recipients that
-    /// will use slots.
+    /// Takes a received mail in: with deduplication it is marked first. Returns the recipients that will
+    /// use slots.
     pub(super) fn admit(&mut self, message: Box<Message>) -> u64 {
         let guarded = self.ctx.config.deduplication != Deduplication::Off;
         if !guarded || self.stage > DrainStage::Sending || self.is_held(&message) {
@@ -168,7 +174,7 @@ impl<E: Environment> Drain<'_, E> {
         std::mem::take(&mut self.markings)
     }
 
-    /// Notes what came of a mark.
+    /// Takes the result of a mark's change.
     pub(super) fn marking_done(&mut self, done: MarkOutcome) {
         if let Some(message) = done.message() {
             let (marking, by) = match message.line {
@@ -201,8 +207,8 @@ impl<E: Environment> Drain<'_, E> {
                 self.take(&message);
                 self.job(unknown(&message, &mark, &self.ctx.plan.dead_letter));
             }
-            // Its slots are not given back: where no mark can be made, one mail after another would
-            // be received for them, and left.
+            // Its slots are not given to other mail: while the ledger takes no marks, one mail after
+            // another would be received for them, and left.
             MarkOutcome::Unknowable(message) => {
                 self.leave_alone(&message);
                 self.settle(&message, Some(Fate::Unmarked), None);
@@ -212,7 +218,7 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// Settles a mail's mark, where it has one, then the mail.
+    /// Settles a mail's mark, if it has one, then runs the job `then`.
     pub(super) fn settle(&mut self, message: &Message, fate: Option<Fate>, then: Option<Job>) {
         match (&message.mark, fate) {
             (Some(token), Some(fate)) => {
@@ -223,14 +229,15 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// Its slots go to another mail.
+    /// Asks for other mail for the slots of a mail that will not be sent.
     fn give_slots_back(&mut self, message: &Message) {
         if let Line::Campaign(lane) = message.line {
             self.intake.replace(lane, message.recipients());
         }
     }
 
-    /// Never made visible at once: it would spin.
+    /// Leaves a mail to its visibility timeout. It is never made visible at once: it would be received
+    /// again at once, in vain.
     fn leave_alone(&mut self, message: &Message) {
         self.done.left += 1;
         self.take(message);

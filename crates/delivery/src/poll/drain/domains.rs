@@ -1,4 +1,4 @@
-//! Recipient domains in the drain: their queues' mail, and mail that has to go there.
+//! Recipient domains' limits in the drain: receives from the domain queues, and mail that has to go there.
 
 use std::time::Duration;
 
@@ -18,26 +18,29 @@ use crate::poll::queue_supply::{PollVerdict, QueueSupply};
 use crate::poll::settle::Job;
 use crate::ports::Entropy as _;
 
-/// How long slots are kept for a domain's queue that does not answer.
+/// How long after the window's opening slots are kept for a domain queue that has not answered.
 const KEPT_FOR: Duration = Duration::from_millis(100);
-/// The longest that an express mail over its domain's limit is left alone.
+/// Longest time, in seconds, for which an express mail over its domain's limit is invisible.
 const EXPRESS_AWAY: u32 = 30;
 
-/// A domain's queue, as this window asks it.
+/// A domain queue that this window asks.
 pub(super) struct DomainLine {
     pub(super) place: usize,
     pub(super) source: Source,
     pub(super) supply: QueueSupply,
-    /// Mails that may find slots in this window.
+    /// The most mails that may find slots in this window.
     most: u64,
-    /// Mails received.
+    /// Mails received in this window.
     got: u64,
-    /// Slots that the other mail leaves to it until it has answered.
+    /// Slots that other mail leaves to it until it has answered.
     kept: u64,
     dry: bool,
 }
 
-/// The queues that this window asks, and the slots kept for them in all.
+/// The domain queues that this window asks, and the slots kept for all of them.
+///
+/// Example: a limit has 2 slots in this window, and 5 recipients wait in its queue: 2 slots are kept. With
+/// 1 recipient it is 1 slot; with none no slot, but the queue is still asked.
 pub(super) fn lines<E: Environment>(ctx: &Context<'_, E>) -> (Vec<DomainLine>, u64) {
     let mut free = ctx.plan.intake_amount();
     let line = |queue: &PlannedQueue| {
@@ -51,7 +54,7 @@ pub(super) fn lines<E: Environment>(ctx: &Context<'_, E>) -> (Vec<DomainLine>, u
         if most == 0 {
             return None;
         }
-        // `*` hides mail by delays: its depth does not say what can be received.
+        // The queue of `*` delays its mail: its depth does not tell what can be received.
         let depth = if queue.slots.is_some() { u64::try_from(queue.depth).unwrap_or(0) } else { 0 };
         let kept = most.min(depth).min(free);
         free -= kept;
@@ -72,7 +75,8 @@ pub(super) fn lines<E: Environment>(ctx: &Context<'_, E>) -> (Vec<DomainLine>, u
 }
 
 impl<E: Environment> Drain<'_, E> {
-    /// Slots that other mail leaves to the domains' queues: not for long where one does not answer.
+    /// Slots that other mail leaves to the domain queues. 100 ms after the window's opening they are given
+    /// to the campaigns.
     pub(super) fn kept_for_domains(&mut self) -> u64 {
         if self.ctx.now() >= self.ctx.plan.window.opens() + KEPT_FOR {
             for line in &mut self.domains {
@@ -82,7 +86,8 @@ impl<E: Environment> Drain<'_, E> {
         self.domains.iter().map(|line| line.kept).sum()
     }
 
-    /// The next receive of a domain's queue, of what its limit and the slots let through.
+    /// The next receive from a domain queue: no more than its limit, its room and the window's slots let
+    /// through.
     pub(super) fn next_domain_receive(&mut self, slots: u64) -> Option<NextReceive> {
         let (now, probing) = (self.ctx.now(), self.is_probing());
         let left = self.ctx.left_until(LAST_RECEIVE);
@@ -92,7 +97,8 @@ impl<E: Environment> Drain<'_, E> {
             }
             let under_way = line.supply.outstanding();
             let (room, whole) = self.gates.room(line.place, now).unwrap_or((slots, slots));
-            // A look asks whatever the limit says: it has to know whether there is mail.
+            // A look into all queues asks for one message even without a slot: it has to find out whether
+            // there is mail.
             let looks = self.ctx.plan.rest == IdleMode::Look && line.got == 0;
             let room = if looks { room.max(1) } else { room };
             let mean = self.ctx.running_means.recipients_per_mail(line.source.queue.as_str());
@@ -110,12 +116,13 @@ impl<E: Environment> Drain<'_, E> {
         None
     }
 
-    /// Notes a domain's queue's answer, of so many messages.
+    /// Takes a domain queue's answer of `got` messages.
     pub(super) fn domain_answered(&mut self, index: usize, got: u64, verdict: PollVerdict) {
         let Some(line) = self.domains.get_mut(index) else { return };
         line.dry |= verdict.is_dry();
         line.got += got;
-        // What came takes its slots itself; what was kept for more is free again.
+        // Received mail acquires slots by itself; slots kept for more are given back once the queue gives
+        // no more.
         let kept = line.kept.saturating_sub(got);
         line.kept = if line.dry { 0 } else { kept };
         if line.dry {
@@ -123,7 +130,7 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// The feed, or this drain, brought mail into the queue at `place`.
+    /// Notes that the feed, or this drain, brought `mails` into the queue at `place`.
     pub(super) fn arrived_in_domain(&mut self, place: usize, mails: u64) {
         if let Some(line) = self.domains.iter_mut().find(|line| line.place == place) {
             line.supply.arrived(mails);
@@ -131,7 +138,7 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// The line of a message: that of its campaign, where it comes from a domain's queue.
+    /// The line in which a message waits: its campaign's limited line if it comes from a domain queue.
     pub(super) fn line_of(&self, message: &Message) -> Line {
         let campaign = || {
             let mut campaigns = self.ctx.plan.campaigns.iter();
@@ -143,7 +150,12 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// Puts a received mail where its domain's limit lets it wait, where it must not wait here: true.
+    /// Moves or delays a received mail whose limit has no slot for it now; true if it did.
+    ///
+    /// Express mail over a limit stays in its queue, invisible for some seconds. Mail under a group's limit
+    /// goes to the group's queue, unless it comes from there. Mail under the limit `*` is moved, with a
+    /// delay, only if it is over that limit: the queue of `*` holds mail for many domains, and without
+    /// delays the mail for one busy domain would be received again and again.
     pub(super) fn sets_aside(&mut self, message: &Message) -> bool {
         if message.demands.is_empty() || self.stage > DrainStage::Sending || self.is_held(message) {
             return false;
@@ -167,7 +179,9 @@ impl<E: Environment> Drain<'_, E> {
         if !self.gates.is_over(&message.demands, now, others) {
             return false;
         }
-        // Delays are whole seconds: a mail that came too late in its window would, every time.
+        // A delay is a whole number of seconds. A mail with several recipients that comes too late in its
+        // window for all its slots would come too late every time: it waits here for the next window
+        // instead.
         if message.domain == Some(place)
             && is_kept_close(message)
             && !self.gates.has_waiting(&message.demands)
@@ -183,7 +197,8 @@ impl<E: Environment> Drain<'_, E> {
         true
     }
 
-    /// Its slots go to other mail, as far as one window moves mail out of the way.
+    /// Moves a mail to the domain queue at `place`, visible after `delay`. Other mail is received for its
+    /// slots, until the window has moved as many recipients as `Plan::out_of_the_way` allows.
     fn move_to_domain(&mut self, message: &Message, place: usize, delay: Duration) {
         let Some(queue) = self.ctx.plan.domains.find(place).map(|queue| queue.queue.clone()) else {
             return self.leave(message);
@@ -206,8 +221,8 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// An express mail over its domain's limit: it stays in its queue, and away the longer the more
-    /// often it came in vain, so that a flood to one domain does not keep out the others.
+    /// Makes an express mail over its domain's limit invisible for as many seconds as its receive count, at
+    /// most 30: a flood to one domain then does not keep other express mail out.
     fn come_again(&mut self, message: &Message) {
         let away = message.held.receive_count.min(EXPRESS_AWAY);
         self.done.left += 1;
@@ -217,7 +232,7 @@ impl<E: Environment> Drain<'_, E> {
         ));
     }
 
-    /// Notes how the domains' queues were served, for the windows to come.
+    /// Notes for the next windows how many mails of each domain queue found slots.
     pub(super) fn learn_of_domains(&mut self) {
         let in_turn = self.limiter.state().limited_in_turn;
         self.ctx.running_means.took_in_turn(in_turn);
@@ -230,16 +245,20 @@ impl<E: Environment> Drain<'_, E> {
     }
 }
 
-/// Whether a mail that needs several slots of a limit in one window is left for the very next window
-/// where this one had too few left: not for ever, since it is received every time.
+/// Whether a mail that needs several slots of a limit is left for the very next window. After 5 receives it
+/// is delayed as others are: it costs a receive each time.
 pub(super) fn is_kept_close(message: &Message) -> bool {
     const TIMES: u32 = 5;
     let several = message.demands.iter().any(|(_, recipients)| recipients > 1);
     message.domain.is_some() && several && message.held.receive_count < TIMES
 }
 
-/// How many mails of `mean` recipients find room for their recipients. One that is larger than a whole
-/// window needs all of it.
+/// How many mails of `mean` recipients fit into `room` slots of a window that has `whole`. If the mean mail
+/// is larger than the whole window, one mail is asked for as long as any slot is left: its limit lets it
+/// through alone.
+///
+/// Example: `mean` 5 and `whole` 20: room for 12 recipients fits 2 mails, room for 4 none. `mean` 30: any
+/// room fits 1.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

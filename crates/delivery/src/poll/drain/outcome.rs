@@ -1,4 +1,4 @@
-//! What follows from SES's answer to a send.
+//! The step that follows each answer of SES to a send.
 
 use std::time::Duration;
 
@@ -21,15 +21,15 @@ use crate::poll::outcome::{accepted, give_up, log, put_back, receipt, retry};
 use crate::poll::settle::Job;
 use crate::ports::{Entropy as _, QueueUrl};
 
-/// How old a look at the breaker may be, once it has reason to block.
+/// Once the breaker has a reason to block, an older look at it is not relied on.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What a window without its shared bucket leaves is visible again after this: a bucket that is back is
-/// not waited for as long as the visibility timeout.
+/// Mail that a window leaves because the shared bucket does not answer is visible again after this: the
+/// visibility timeout of 30 s would be longer than most failures of the bucket.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
 impl<E: Environment> Drain<'_, E> {
-    /// Notes what SES said of a send.
+    /// Takes a finished send: counts its outcome and decides the message's next step.
     pub(super) fn sent(&mut self, sent: FinishedSend) {
         let FinishedSend { message, result, latency } = sent;
         let failure = match result {
@@ -83,9 +83,10 @@ impl<E: Environment> Drain<'_, E> {
         self.ctx.running_means.answered(latency, self.ctx.monotonic());
     }
 
-    /// It never left us, too late for its slot or not granted by the shared bucket: a later slot takes it.
+    /// Lets a mail whose request was never written wait for a later slot: it was too late for its slot, or
+    /// the shared bucket did not grant it.
     fn wait_again(&mut self, message: Box<Message>, failure: &Failure) {
-        // What the bucket did not grant the mailer counts.
+        // The mailer counts what the bucket did not grant.
         self.done.late += u64::from(!bucket::withheld(failure));
         if message.line != Line::Express {
             self.for_campaigns = self.for_campaigns.saturating_add(message.recipients());
@@ -93,7 +94,7 @@ impl<E: Environment> Drain<'_, E> {
         if self.is_held(&message) {
             self.put_back(&message);
         } else if bucket::lost(failure) {
-            // This window starts no more: the next asks the bucket again.
+            // This window starts no further send; the next one asks the bucket again.
             self.bucket_lost = true;
             self.not_used(&message);
             self.leave(&message);
@@ -103,7 +104,8 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// The slot is spent; the mail is visible again in 1 or 2 s; this window starts no more.
+    /// SES refused for the rate: the slot is spent, the mail becomes visible again in 1 or 2 s, and this
+    /// window starts no further send. Only the window's first refusal asks for a lower rate factor.
     fn refused(&mut self, message: &Message, failure: &Failure) {
         log(message, failure, Outcome::RateExceeded, "kept");
         self.done.refused += 1;
@@ -129,8 +131,9 @@ impl<E: Environment> Drain<'_, E> {
         self.settle(message, Some(fate), Some(job));
     }
 
-    /// Ten of one code in a row hold the campaign: the fault is in it, not in its mails. Fewer may be
-    /// ten together with the windows before: that shows as they are added up.
+    /// Counts a permanent refusal. Ten with one code in a row hold the campaign: the fault is the
+    /// campaign's, not its mails'. Fewer are added to the count of the windows before when the window ends,
+    /// which may reach ten too.
     fn refused_for_good(&mut self, message: &Message, failure: &Failure) {
         let campaign = &message.envelope.campaign;
         if self.held.contains(campaign) {
@@ -150,8 +153,9 @@ impl<E: Environment> Drain<'_, E> {
         self.done.noted.runs.entry(message.envelope.campaign.clone()).or_default()
     }
 
-    /// A failure counts as an attempt where the breaker allows: it is looked at once more where it
-    /// may have changed since the claim.
+    /// Decides on a transient or ambiguous failure. It counts as an attempt only while the breaker allows.
+    /// If the breaker has a reason to watch and its state was read more than 1 s ago, the mail waits for a
+    /// new look.
     fn fail(&mut self, message: Box<Message>, failure: Failure, outcome: Outcome) {
         let (allowing, seen) = self.allowing;
         let old = self.ctx.monotonic().saturating_since(seen) > LOOK_EVERY;
@@ -164,13 +168,14 @@ impl<E: Environment> Drain<'_, E> {
         self.retry_or_give_up(&message, &failure, outcome, allowing && !self.is_probing());
     }
 
-    /// Whether the breaker allows, as the ledger has just said.
+    /// Notes the breaker's state from the ledger, and decides on the sends that waited for it.
     pub(super) fn allows(&mut self, allowing: bool) {
         self.allowing = (allowing, self.ctx.monotonic());
         self.decide(allowing);
     }
 
-    /// Decides on the failed sends that waited for a look at the breaker.
+    /// Decides on the failed sends that waited for a look at the breaker; if `counted`, each was an
+    /// attempt.
     pub(super) fn decide(&mut self, counted: bool) {
         for (message, failure, outcome) in std::mem::take(&mut self.undecided) {
             self.retry_or_give_up(&message, &failure, outcome, counted);
@@ -197,7 +202,7 @@ impl<E: Environment> Drain<'_, E> {
         self.take(message);
         let when = (self.now_millis(), self.ctx.env.entropy().unit());
         let job = retry(message, failure, outcome, &queue, when, counted);
-        // Possibly sent, it keeps its mark: whoever takes it up again shall know.
+        // A mail that was possibly sent keeps its mark: the poller that receives it next must know.
         let fate = (!outcome.possibly_sent()).then_some(Fate::Unmarked);
         self.settle(message, fate, Some(job));
     }
@@ -223,15 +228,15 @@ impl<E: Environment> Drain<'_, E> {
         self.leave(message);
     }
 
-    /// Once a window: hundreds of mails in flight may meet the same.
+    /// Asks for a hold once a window: hundreds of mails in flight may get the same answer.
     fn ask_to_hold(&mut self, campaign: Option<String>, reason: HoldReason, detail: String) {
         if self.asked_to_hold.insert((campaign.clone(), reason)) {
             self.changes.push(Change::Hold { campaign, reason, detail });
         }
     }
 
-    /// A campaign's mail does not fit into what this window may send: where it fits into none, the day
-    /// is over.
+    /// Notes that a campaign's mail exceeds what the daily quota leaves to this window. If it exceeds the
+    /// window's whole allowance, campaigns are held for the day.
     pub(super) fn end_the_day(&mut self, recipients: u64) {
         if recipients > self.ctx.plan.for_campaigns {
             self.ask_to_hold(None, HoldReason::DailyBudget, self.ctx.plan.day_in_words());
@@ -255,7 +260,8 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// The queue a mail goes back to: its campaign's, or express.
+    /// The queue to which a mail is put back: its campaign's, or express. None if the campaign is not
+    /// configured.
     fn home(&self, message: &Message) -> Option<QueueUrl> {
         match message.line {
             Line::Express => self.ctx.plan.express.clone(),
@@ -265,8 +271,8 @@ impl<E: Environment> Drain<'_, E> {
         }
     }
 
-    /// Counts a mail that leaves the merge queue, for good or until it is received once more: the
-    /// feed must not count on what nobody can receive.
+    /// Counts a mail as gone from the merge queue or its domain queue, for good or until it is received
+    /// again: the reported depth must not include mail that nobody can receive.
     pub(super) fn take(&mut self, message: &Message) {
         if self.is_merged(message.line) {
             self.done.taken += message.recipients();
@@ -280,13 +286,14 @@ impl<E: Environment> Drain<'_, E> {
         self.ctx.plan.merge.is_some() && matches!(line, Line::Campaign(_))
     }
 
-    /// Left to the visibility timeout, or made visible at once.
+    /// Leaves a mail to its visibility timeout, or makes it visible at once if `TIDEGATE_UNSENT` is
+    /// `release`.
     pub(super) fn leave(&mut self, message: &Message) {
         self.leave_as(message, self.ctx.config.unsent);
     }
 
-    /// It got no slot. Express mail is made visible at once, whatever is set: it is there for its
-    /// latency, the next window's poller asks for it already, and it is a few mails at most.
+    /// Leaves a mail that got no slot. Express mail is made visible at once whatever the setting: express
+    /// is for low latency, the next window's poller already asks for it, and it is a few mails at most.
     pub(super) fn leave_without_slot(&mut self, message: &Message) {
         let is_express = message.line == Line::Express;
         self.leave_as(message, if is_express { Unsent::Release } else { self.ctx.config.unsent });
