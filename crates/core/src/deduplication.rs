@@ -27,7 +27,7 @@ pub enum Deduplication {
 pub enum MarkState {
     /// A poller started to send it; the result is not known yet.
     Sending,
-    /// SES accepted the mail.
+    /// SES accepted the mail; copies of it are deleted.
     Sent,
     /// The mail is on the dead-letter queue; whether SES accepted it is unknown.
     Parked,
@@ -47,7 +47,7 @@ impl MarkState {
 /// The mark of one mail in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The mail's last known state.
+    /// The state of the mail when the mark was last written.
     pub state: MarkState,
     /// Token of the poller that wrote the mark.
     pub token: String,

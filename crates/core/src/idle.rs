@@ -90,7 +90,13 @@ impl IdleRun {
     }
 
     /// The next step, if `from` is the first window whose tick can still be sent in time.
+    ///
+    /// Example with `first` 120, `overlap` 5 (so the run ends before 185) and `wake` 60: all queues
+    /// were empty in window 66, so the next tick is for 126. Its poller finds them empty again; the
+    /// next tick would be for 186, so the run ends. Had the queues been empty in window 68, the tick
+    /// due in 128 would be sent for 126 instead.
     pub fn next(&self, looks: &QueueChecks, from: Window) -> IdleStep {
+        // Ticks are left out only on evidence: a check of every queue, after 45 windows without mail.
         let Some(empty) = looks.empty.filter(|empty| looks.is_still(*empty) && *empty < from)
         else {
             return IdleStep::EveryWindow;
@@ -99,6 +105,7 @@ impl IdleRun {
             return IdleStep::EveryWindow;
         }
         let end = self.first.plus(RUN + self.overlap);
+        // Not before this run's first own window: the run before ticks until then.
         let due = empty.plus(self.wake).max(from).max(self.alone);
         // If the tick after the one at `early` would lie behind this run's end, the tick is sent at `early`.
         // The run then ends at once instead of waiting for its tick, which would be billed.

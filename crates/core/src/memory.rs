@@ -24,7 +24,7 @@ const MAIL_MS_PER_KB: f64 = 0.016;
 const PROCESSOR_SHARE: f64 = 0.75;
 /// The least memory that Lambda gives a function.
 const LEAST_MB: u32 = 128;
-/// SQS's largest message in KB.
+/// SQS's largest message in KB (1 MiB).
 const MOST_KB: u32 = 1_024;
 
 /// The memory of a function in Lambda's megabytes of 1,048,576 bytes. It also determines the function's
@@ -94,7 +94,7 @@ impl Memory {
         (1..=MOST_KB).rev().find(enough).unwrap_or(0)
     }
 
-    /// The size in Lambda's megabytes.
+    /// The memory size in Lambda's megabytes (1,048,576 bytes).
     pub const fn as_megabytes(self) -> u32 {
         self.0
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::config::EXPRESS;
 use crate::timestamp::Window;
 
-/// Largest number of parts.
+/// Largest number of parts in a ledger.
 pub const MOST_PARTS: u32 = 16;
 /// Campaigns per part when the number of parts is chosen.
 const CAMPAIGNS: usize = 64;

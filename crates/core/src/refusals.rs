@@ -58,6 +58,7 @@ impl Run {
         match &mut self.last {
             Some(streak) if streak.code == code => streak.count = streak.count.saturating_add(1),
             last => {
+                // A second code in this window ends the streak from before the window.
                 self.broken |= last.is_some();
                 *last = Some(Streak { code: code.to_owned(), count: 1 });
             }
@@ -71,6 +72,7 @@ impl Run {
 
     /// The streak after this window if `before` was stored before it.
     pub fn after(&self, before: Option<&Streak>) -> Option<Streak> {
+        // The stored streak continues only if nothing in this window ended it.
         let before = before.filter(|_| !self.broken);
         match (&self.last, before) {
             (None, before) => before.cloned(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Seconds of the first retry's delay, before jitter.
 const BASE_SECONDS: u64 = 60;
-/// SQS's longest `DelaySeconds`.
+/// SQS's longest `DelaySeconds`: 15 minutes.
 const MAX_SECONDS: u64 = 900;
 
 /// The delay before the retry after failed attempt number `attempt` (the first is 1). It is 60 s for

@@ -51,7 +51,7 @@ const SHOWN_CHARS: usize = 60;
 pub enum Admission {
     /// The window is open, or opens within [`EARLIEST`].
     Admitted,
-    /// The window has closed.
+    /// The window has closed, so the tick is dropped.
     Expired,
     /// The window opens later than [`EARLIEST`] from now.
     Early,

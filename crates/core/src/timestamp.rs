@@ -8,7 +8,7 @@ use thiserror::Error;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Nanoseconds in one second.
+/// Nanoseconds in one second, which is one window.
 pub const SECOND: u64 = 1_000_000_000;
 
 /// A wall-clock time in whole nanoseconds since the Unix epoch. The range ends in the year 2554.
@@ -34,7 +34,7 @@ impl Timestamp {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// Nanoseconds since the Unix epoch.
+    /// Nanoseconds from the Unix epoch to this time.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -101,7 +101,7 @@ pub struct Window(u64);
 pub struct InvalidWindow {
     /// The first 40 characters of the text.
     pub value: String,
-    /// Description of the fault.
+    /// Description of the fault in the text.
     pub reason: String,
 }
 
@@ -111,7 +111,7 @@ impl Window {
         Self(second)
     }
 
-    /// The window that contains `at`.
+    /// The window in which the instant `at` lies.
     pub const fn containing(at: Timestamp) -> Self {
         Self(at.0 / SECOND)
     }
@@ -121,7 +121,7 @@ impl Window {
         self.0
     }
 
-    /// The window's first instant.
+    /// The window's first instant, which belongs to it.
     pub const fn opens(self) -> Timestamp {
         Timestamp(self.0.saturating_mul(SECOND))
     }

@@ -151,7 +151,7 @@ impl BackPressureFigures {
 /// The result of the last judgement, a member of the control record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// The level that was judged.
+    /// The level that was judged; [`Reading::level_at`] is the one in force.
     #[serde(default)]
     pub level: BackPressureLevel,
     /// Time since which this level has been in force.

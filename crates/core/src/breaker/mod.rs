@@ -43,11 +43,11 @@ impl Default for BreakerPolicy {
 /// Permission for the poller of one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// It sends its window's mail.
+    /// The poller sends its window's mail as usual.
     Send,
     /// It may send one mail, if it first becomes the prober by a conditional write.
     Probe,
-    /// It sends no mail.
+    /// The poller sends no mail in this window.
     Nothing,
 }
 

@@ -66,13 +66,17 @@ impl Watch {
         };
         let sum = before.sum.plus(outcomes);
         let group = before.group.plus(outcomes);
+        // Failures are few in all: the watch ends.
         if !sum.are_bad(policy) {
             return None;
         }
+        // The group is not complete yet, so it does not decide.
         let length = window.saturating_since(before.group_since);
         if length < policy.after / 3 || group.all < policy.outcomes {
             return Some(Self { sum, group, several, ..*before });
         }
+        // A complete group without too many failures ends the watch; after a bad one the next group
+        // begins.
         group.are_bad(policy).then_some(Self {
             since: before.since,
             sum,

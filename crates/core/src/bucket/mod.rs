@@ -32,7 +32,7 @@
 use crate::outcome::{Failure, Stage};
 use crate::rate::{Rate, RateMargin};
 
-/// Microseconds in one second.
+/// Microseconds in one second, the unit of all times here.
 pub const SECOND_MICROS: u64 = 1_000_000;
 
 /// Largest number of recipients in one block: SES takes at most 50 recipients in one mail.
@@ -89,7 +89,7 @@ pub struct Terms {
 /// A request for recipients from one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// The bucket's period and tolerance.
+    /// The period and the tolerance of the bucket, for this sender's pace.
     pub terms: Terms,
     /// Number of recipients wanted; fewer are granted if fewer are free.
     pub wanted: u64,
@@ -189,6 +189,12 @@ impl Terms {
 
 /// Takes from all buckets or from none. Each entry is a bucket's state and the demand on it. The first
 /// demand gets between its `least` and its `wanted` recipients, the others exactly their `wanted`.
+///
+/// Example at 1,000/s and a margin of 0.02 (T = 1,020 µs, τ = 10,000 µs), from a full bucket: a demand
+/// for 40 with `least` 1 gets 10, because 9 periods fit into τ. A mail of 40 recipients (`least` 40)
+/// gets all 40: it uses the 39 unused periods before now, and the bucket is full at now + 1,020. If the
+/// bucket becomes full just now, the mail also gets 40 and leaves it in debt until now + 40,800; the
+/// next take waits 30,800 µs.
 pub fn take(buckets: &[(FullAt, Demand)], now: u64) -> Decision {
     let mut granted = 0;
     let mut longest = (0, 0);
@@ -200,6 +206,7 @@ pub fn take(buckets: &[(FullAt, Demand)], now: u64) -> Decision {
                 granted = if index == 0 { count } else { granted };
                 after.push(full_at);
             }
+            // The longest wait counts: before its end at least this bucket would still refuse.
             Err(wait) if wait > longest.0 => longest = (wait, index),
             Err(_) => {}
         }

@@ -28,7 +28,6 @@ struct Try {
 
 #[derive(Clone, Copy, Debug)]
 enum Pause {
-    /// Thousandths of the bucket's period.
     Periods(u64),
     Micros(u64),
     /// The pause until one recipient can be granted.

@@ -23,7 +23,7 @@ use crate::identity::EpochMillis;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeRecord {
-    /// Time of the change.
+    /// Time of the change by the operator's clock.
     pub at: EpochMillis,
     /// Name of the operator, from the environment of the command or from its argument.
     pub by: String,

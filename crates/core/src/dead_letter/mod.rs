@@ -31,7 +31,7 @@ pub struct LastError {
 pub struct DeadLetter {
     /// SQS message id of the last delivery.
     pub message_id: String,
-    /// Name of the mail's campaign.
+    /// Name of the mail's campaign, or `express`.
     pub campaign: String,
     /// Recipients, as the body names them.
     pub to: Vec<String>,

@@ -30,7 +30,7 @@ const MOST_UNPACKED: u64 = 64 * 1_048_576;
 /// A deferred mail: one line of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeferredMail {
-    /// The original body, unchanged.
+    /// The original body of the message, unchanged.
     pub body: String,
     /// The envelope as message attributes, by name.
     pub attributes: BTreeMap<String, String>,

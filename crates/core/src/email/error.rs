@@ -15,7 +15,7 @@ pub enum EmailErrorKind {
     DuplicateMember,
     /// The body mixes members of the short and of the long form.
     MixedForms,
-    /// A required member is missing.
+    /// A required member is missing or `null`.
     Missing,
     /// A member has a value that is not allowed.
     Invalid,

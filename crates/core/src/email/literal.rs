@@ -41,7 +41,7 @@ impl TextLiteral {
         self.literal().len() <= "\"\"".len()
     }
 
-    /// The decoded text.
+    /// The text without quotes and with its escapes decoded.
     pub fn decode(&self) -> String {
         serde_json::from_str(self.literal()).unwrap_or_default()
     }

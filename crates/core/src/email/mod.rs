@@ -101,7 +101,7 @@ impl Email {
         self.priority
     }
 
-    /// The sender's address.
+    /// The sender's address, with its display name if it has one.
     pub const fn from(&self) -> &Address {
         &self.from
     }

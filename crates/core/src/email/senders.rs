@@ -51,7 +51,7 @@ impl AllowedSenders {
         self.addresses.iter().chain(&self.domains).map(String::as_str)
     }
 
-    /// True if `local@domain` is allowed.
+    /// True if a mail from `local@domain` may be sent.
     pub fn allows(&self, addr_spec: &str) -> bool {
         self.spelling(addr_spec).is_some()
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use super::{Envelope, EpochMillis, Identity};
 
-/// SQS's longest `MessageRetentionPeriod`: 14 days.
+/// SQS keeps a message for at most 14 days (`MessageRetentionPeriod`).
 const LONGEST_RETENTION: Duration = Duration::from_hours(14 * 24);
 
 /// Largest accepted pass. Each replay of a parked mail adds 65,536, so 32,767 replays are possible. The

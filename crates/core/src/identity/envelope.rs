@@ -53,7 +53,7 @@ pub enum EnvelopeError {
     /// The message has `identity` but not this attribute, which always goes with it.
     #[error("message attribute {attribute} is missing where identity is present")]
     Missing {
-        /// Name of the missing attribute.
+        /// Name of the attribute that is missing.
         attribute: &'static str,
     },
     /// The attribute's value is not a whole number.
@@ -61,7 +61,7 @@ pub enum EnvelopeError {
         "message attribute {attribute}: {value:?} is not allowed: a number from 0 to 4294967295 is"
     )]
     Number {
-        /// Name of the malformed attribute.
+        /// Name of the attribute with the malformed number.
         attribute: &'static str,
         /// The first 60 characters of the value.
         value: String,
@@ -69,7 +69,7 @@ pub enum EnvelopeError {
     /// The attribute's value is not a time.
     #[error("message attribute {attribute} is no time")]
     Time {
-        /// Name of the malformed attribute.
+        /// Name of the attribute with the malformed time.
         attribute: &'static str,
         /// The value, and the form that is allowed.
         source: InvalidTime,

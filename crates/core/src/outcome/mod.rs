@@ -58,7 +58,7 @@ pub enum Outcome {
 /// The sending that a hold stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HoldScope {
-    /// All sending of the stack.
+    /// All sending of the stack, of every campaign.
     All,
     /// The campaign of the failed mail.
     Campaign,
@@ -195,7 +195,8 @@ pub fn classify(failure: &Failure) -> Outcome {
     }
 }
 
-/// Turns `com.amazonaws.sesv2#MessageRejected:http://…` into `messagerejected`.
+/// Removes namespace and suffix: `com.amazonaws.sesv2#MessageRejected:http://…` becomes
+/// `messagerejected`.
 fn bare_code(code: &str) -> String {
     let code = code.split(':').next().unwrap_or_default();
     code.rsplit('#').next().unwrap_or_default().trim().to_lowercase()

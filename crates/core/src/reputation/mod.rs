@@ -59,9 +59,9 @@ impl Default for ReputationPolicy {
 pub struct ReputationFigures {
     /// Recipients that mail was sent to.
     pub sent: u64,
-    /// Hard bounces of that mail.
+    /// Hard bounces of that mail, as SES reported them.
     pub bounced: u64,
-    /// Spam complaints about that mail.
+    /// Spam complaints about that mail, as SES reported them.
     pub complained: u64,
 }
 
@@ -71,10 +71,10 @@ pub struct ReputationFigures {
 pub struct Tally {
     /// The campaign's total of recipients sent to at the beginning of the running period.
     pub from: u64,
-    /// Bounces in the running period.
+    /// Bounces counted in the running period.
     #[serde(skip_serializing_if = "is_zero")]
     pub bounced: u64,
-    /// Complaints in the running period.
+    /// Complaints counted in the running period.
     #[serde(skip_serializing_if = "is_zero")]
     pub complained: u64,
     /// The counts of the period before.
@@ -104,9 +104,9 @@ pub struct Reputation {
 /// A notice and the mark of the message that contained it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// The message's mark; see [`mark`].
+    /// The mark that [`mark`] gives the message's id.
     pub mark: u32,
-    /// The bounce or complaint.
+    /// The bounce or complaint that the message reports.
     pub notice: Notice,
 }
 

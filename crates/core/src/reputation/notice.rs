@@ -22,7 +22,7 @@ pub enum NoticeKind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Bounce or complaint.
+    /// Whether it is a bounce or a complaint.
     pub kind: NoticeKind,
     /// The mail's campaign, from its tag `tidegate_campaign`; may be `express`.
     pub campaign: String,

@@ -24,6 +24,7 @@ pub fn review<'a>(
     for (name, tally) in &mut reputation.campaigns {
         let holds = control.campaign_holds.get(name);
         let stands = holds.is_some_and(|holds| holds.get(HoldReason::Reputation).is_some());
+        // The hold was lifted: the figures that caused it must not hold the campaign again.
         if tally.held && !stands {
             *tally = Tally::counting_from(sum(sent, name));
         }
@@ -60,6 +61,7 @@ fn up_to_date(
     } else if age >= PERIOD {
         reputation.since = now;
         for (name, tally) in &mut reputation.campaigns {
+            // The running figures become those of the period before.
             let (before, held) = (tally.running(sum(sent, name)), tally.held);
             *tally = Tally { before, held, ..Tally::counting_from(sum(sent, name)) };
         }

@@ -39,7 +39,7 @@ pub struct InvalidTag {
     pub what: &'static str,
     /// The value that is not allowed.
     pub value: String,
-    /// Description of the allowed values.
+    /// Description of the values that are allowed there.
     pub allowed: &'static str,
     /// True if the queue stays on the list with its earlier name and weight.
     pub kept: bool,
@@ -55,7 +55,7 @@ pub enum Refused {
     /// Two queues have the same campaign name.
     #[error("campaign {campaign} is both queue {first} and queue {second}; allowed is one queue")]
     TwoQueues {
-        /// The campaign's name.
+        /// The campaign's name, which both queues claim.
         campaign: String,
         /// The name of one of the queues.
         first: String,
