@@ -13,7 +13,7 @@ use tidegate_delivery::ports::{
 };
 use tidegate_memory::MemoryLedger;
 
-/// The ledger that `TIDEGATE_LEDGER` names. It counts the calls that failed.
+/// The ledger that `TIDEGATE_LEDGER` names. It counts failed calls.
 #[derive(Debug)]
 pub struct AnyLedger {
     ledger: LedgerBackend,
@@ -22,23 +22,23 @@ pub struct AnyLedger {
 
 #[derive(Debug)]
 enum LedgerBackend {
-    /// `memory`: this process alone.
+    /// `memory`: shared within this process only.
     Memory(MemoryLedger),
-    /// `dynamodb:TABLE`.
+    /// `dynamodb:TABLE`: shared by all environments.
     DynamoDb(DynamoLedger),
 }
 
-/// Calls to a ledger that failed, retries and all. A clone counts the same.
+/// The number of ledger calls that failed after all retries. Clones share the count.
 #[derive(Clone, Debug, Default)]
 pub struct LedgerFailures(Arc<AtomicU64>);
 
 impl LedgerFailures {
-    /// How many since this was last asked.
+    /// Returns the number of failures since the last call of this function.
     pub fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
 
-    /// `answer`, counted where it is a failure.
+    /// Counts `answer` if it is a failure.
     fn counted<T>(&self, answer: Result<T, PortError>) -> Result<T, PortError> {
         if answer.is_err() {
             self.0.fetch_add(1, Ordering::Relaxed);
@@ -48,7 +48,6 @@ impl LedgerFailures {
 }
 
 impl AnyLedger {
-    /// The ledger of `kind`.
     pub fn new(kind: &LedgerKind, clients: &Clients) -> Self {
         let ledger = match kind {
             LedgerKind::Memory => LedgerBackend::Memory(MemoryLedger::default()),
@@ -57,20 +56,21 @@ impl AnyLedger {
         Self { ledger, failures: LedgerFailures::default() }
     }
 
-    /// Opens up to `connections` connections without sending anything, where it is reached over any.
+    /// Opens up to `connections` connections without sending a request, if the ledger is reached over a
+    /// network.
     pub async fn warm(&self, connections: usize) {
         if let LedgerBackend::DynamoDb(ledger) = &self.ledger {
             ledger.warm(connections).await;
         }
     }
 
-    /// The count of its calls that fail.
+    /// The counter of this ledger's failed calls.
     pub fn failures(&self) -> LedgerFailures {
         self.failures.clone()
     }
 }
 
-/// Hands a call to whichever ledger it is.
+/// Calls the same method on whichever of the two ledgers is in use.
 macro_rules! either {
     ($self:ident.$method:ident($($argument:expr),*)) => {
         $self.failures.counted(match &$self.ledger {

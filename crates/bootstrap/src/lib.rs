@@ -1,4 +1,4 @@
-//! What both Lambda binaries share: start-up, logs, the ledger and the mailer of their choice.
+//! Code that both Lambda binaries share: start-up, logs, metrics, and the choice of ledger and mailer.
 
 mod ledger;
 mod logs;
@@ -13,19 +13,19 @@ pub use metrics::{failed_metrics, poller_metrics, publish, scheduler_metrics};
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Reads an environment variable; one that is not Unicode counts as its lossy text, so that the
-/// refusal can show it.
+/// Reads an environment variable. Bytes that are not Unicode are replaced, so that the error about the value
+/// can show it.
 pub fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// The exit of a start that failed: one event with every cause, and exit code 1.
+/// Ends a start that failed: logs one event with all causes, and returns exit code 1.
 pub fn failed_start(error: &(dyn Error + 'static)) -> ExitCode {
     tracing::error!(error, "start refused");
     ExitCode::FAILURE
 }
 
-/// A failed invocation's answer: the error's kind, and its message with every cause.
+/// The answer of a failed invocation: the error's kind, and its message with all causes.
 pub fn diagnostic(kind: &'static str, error: &dyn Error) -> lambda_runtime::Diagnostic {
     let mut message = error.to_string();
     let mut source = error.source();

@@ -4,11 +4,11 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// What counts where `RUST_LOG` says nothing, or nothing that can be read.
+/// The level if `RUST_LOG` is missing or cannot be parsed.
 const DEFAULT: LevelFilter = LevelFilter::INFO;
 
-/// Logs as JSON lines on standard output, by `RUST_LOG` (default `info`; `target=level` pairs as
-/// everywhere); libraries' own at `warn` unless it names them.
+/// Logs JSON lines to standard output. `RUST_LOG` sets the levels: one level, or `target=level` pairs; the
+/// default is `info`. Libraries log at `warn` unless `RUST_LOG` names them.
 pub fn init_logs() {
     let wanted = std::env::var("RUST_LOG").ok().and_then(|text| Targets::from_str(&text).ok());
     let filter = wanted.unwrap_or_else(|| {

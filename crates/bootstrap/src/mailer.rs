@@ -2,7 +2,7 @@ use tidegate_core::config::SharedBucketConfig;
 use tidegate_delivery::bucketed::{Bucketed, MaybeBucketed};
 use tidegate_redis::RedisBucket;
 
-/// `mailer`, for what the shared bucket grants, where one is configured.
+/// Wraps `mailer` so that it asks the shared bucket, if one is configured.
 pub fn bucketed<M>(
     mailer: M,
     shared: Option<&SharedBucketConfig>,

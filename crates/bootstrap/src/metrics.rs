@@ -10,8 +10,8 @@ use tidegate_delivery::replay::BroughtBack;
 use tidegate_delivery::schedule::ScheduleReport;
 use tidegate_delivery::scheduler_run::SchedulerRunReport;
 
-/// The metrics of one window: one line for the function, one a campaign that was sent or fed.
-/// `ledger_failed` are the calls to the ledger that failed.
+/// The metrics of one window: one line for the function, and one per campaign that was sent or fed.
+/// `ledger_failed` is the number of failed calls to the ledger.
 pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) -> Vec<Value> {
     let is = |end| f64::from(u8::from(report.end == end));
     if report.end == End::Idle && ledger_failed == 0 {
@@ -65,7 +65,8 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
     std::iter::once(line.into_value()).chain(by_campaign).collect()
 }
 
-/// What the shared bucket withheld. A metric costs: whoever shares none pays for none.
+/// Adds the sends that the shared bucket refused or did not answer. A count of 0 is left out, because
+/// CloudWatch bills every metric that is published.
 fn bucket_metrics(report: &WindowReport, mut line: MetricsLine) -> MetricsLine {
     if report.bucket_refused > 0 {
         line = line.metric("BucketRefused", Unit::Count, number(report.bucket_refused));
@@ -76,8 +77,8 @@ fn bucket_metrics(report: &WindowReport, mut line: MetricsLine) -> MetricsLine {
     line
 }
 
-/// What moved into recipient domains' queues, and what was received from one and got no slot; where
-/// domains are limited.
+/// Adds the mail moved into domain queues, and the mail received from them without getting a slot. Left out
+/// if both are 0.
 fn domain_metrics(report: &WindowReport, line: MetricsLine) -> MetricsLine {
     if report.domain_fed.is_empty() && report.domain_left == 0 {
         return line;
@@ -89,7 +90,8 @@ fn domain_metrics(report: &WindowReport, line: MetricsLine) -> MetricsLine {
     )
 }
 
-/// A window that ended at once: no line of zeros a second, which CloudWatch bills by its bytes.
+/// The line of a window that ended at once. It has one metric instead of many zeros, because CloudWatch
+/// bills logs by the byte.
 fn idle_metrics(at: Timestamp, report: &WindowReport) -> Value {
     let line = MetricsLine::new(at).dimension("Function", "poller").metric(
         "IdleWindows",
@@ -99,8 +101,8 @@ fn idle_metrics(at: Timestamp, report: &WindowReport) -> Value {
     line.property("window", report.window.to_string()).into_value()
 }
 
-/// The metrics of an invocation of `function` that ended without a report. A scheduler does so only
-/// for want of a quota.
+/// The metrics of an invocation of `function` that ended without a report. For the scheduler the only reason
+/// is that no quota is known.
 pub fn failed_metrics(at: Timestamp, function: &str, ledger_failed: u64) -> Vec<Value> {
     let line = MetricsLine::new(at).dimension("Function", function).metric(
         "LedgerFailed",
@@ -114,7 +116,8 @@ pub fn failed_metrics(at: Timestamp, function: &str, ledger_failed: u64) -> Vec<
     vec![line.into_value()]
 }
 
-/// What `minute` says beside its ticks: a gauge and counts; one line a campaign that SES reported.
+/// Adds a run's results beside the ticks (holds, back-pressure), and one line per campaign with bounces or
+/// complaints.
 fn minute_metrics(at: Timestamp, minute: &SchedulerRunReport, line: MetricsLine) -> Vec<Value> {
     let line = match minute.holds {
         Some(holds) => line.metric("Holds", Unit::Count, number(holds)),
@@ -138,7 +141,8 @@ fn minute_metrics(at: Timestamp, minute: &SchedulerRunReport, line: MetricsLine)
     std::iter::once(line.into_value()).chain(by_campaign).collect()
 }
 
-/// The level and its figures; what is not known is no number, and left out.
+/// Adds the back-pressure level and its figures. An unknown figure becomes NaN, which
+/// [`MetricsLine::metric`] leaves out.
 fn back_pressure_metrics(report: &BackPressureReport, line: MetricsLine) -> MetricsLine {
     let BackPressureFigures { backlog_mails, backlog_seconds, age_seconds, refused_millionths } =
         report.reading.figures;
@@ -155,7 +159,7 @@ fn back_pressure_metrics(report: &BackPressureReport, line: MetricsLine) -> Metr
     }
 }
 
-/// What was brought back, in a minute in which that was tried.
+/// Adds the result of a replay; called only in a minute with a replay.
 fn replay_metrics(back: &BroughtBack, failed: bool, line: MetricsLine) -> MetricsLine {
     line.metric("BroughtBack", Unit::Count, number(back.mails)).metric(
         "SpillReplayFailed",
@@ -164,7 +168,7 @@ fn replay_metrics(back: &BroughtBack, failed: bool, line: MetricsLine) -> Metric
     )
 }
 
-/// What was deferred; no byte of it a second where nothing was.
+/// Adds the deferred mails. Nothing is added if there were none, because CloudWatch bills logs by the byte.
 fn deferral_metrics(report: &WindowReport, line: MetricsLine) -> MetricsLine {
     let deferred = report.deferred.values().sum();
     if deferred == 0 && report.deferral_failed == 0 {
@@ -177,7 +181,7 @@ fn deferral_metrics(report: &WindowReport, line: MetricsLine) -> MetricsLine {
     )
 }
 
-/// The metrics of one scheduler run, as [`poller_metrics`].
+/// The metrics of one scheduler run, in the form of [`poller_metrics`].
 pub fn scheduler_metrics(
     at: Timestamp,
     report: &ScheduleReport,
@@ -201,7 +205,7 @@ pub fn scheduler_metrics(
     minute_metrics(at, minute, line)
 }
 
-/// Writes metrics where CloudWatch takes them from: lines of their own on standard output.
+/// Writes metrics to standard output, one line each; CloudWatch extracts them from there.
 #[expect(clippy::print_stdout, reason = "CloudWatch reads embedded metrics from standard output")]
 pub fn publish(mut lines: Vec<Value>) {
     let function = crate::variable("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default();
@@ -211,7 +215,8 @@ pub fn publish(mut lines: Vec<Value>) {
     }
 }
 
-/// The stack of a function that is named `STACK-poller` or `STACK-scheduler`, as both templates do.
+/// The stack's name in a function's name `STACK-poller` or `STACK-scheduler`; both infrastructure templates
+/// use this form.
 fn stack_of(function: &str) -> &str {
     let suffixes = ["-poller", "-scheduler"];
     suffixes.iter().find_map(|suffix| function.strip_suffix(suffix)).unwrap_or_default()

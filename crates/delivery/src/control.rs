@@ -5,15 +5,15 @@ use tidegate_core::control::{Control, Holds};
 
 use crate::ports::{Ledger, PortError};
 
-/// The result of [`change`].
+/// The result of [`change`]: made, nothing to change, or given up.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "one a change, read where it is made")]
 pub enum ChangeOutcome {
     /// The record was changed and written.
     Made {
-        /// The record before the change.
+        /// The record before the change, as it was last read.
         before: Control,
-        /// The record as written.
+        /// The record after the change, as it was written.
         after: Control,
     },
     /// The change left the record as it was, so nothing was written.

@@ -6,15 +6,15 @@ use crate::ports::{Account, Clock, DeferralStore, Entropy, Ledger, Mailer, Marks
 pub trait Environment {
     /// SQS: campaign queues, merge queue, express queue, domain queues and dead-letter queue.
     type Queues: Queues;
-    /// Sends mail through SES.
+    /// The mailer that sends mail through SES.
     type Mailer: Mailer;
     /// Asks SES for the account's quota and state.
     type Account: Account;
     /// Claims, control record, reports, and deduplication's marks.
     type Ledger: Ledger + Marks;
-    /// Wall clock and monotonic clock.
+    /// Access to the wall clock and the monotonic clock.
     type Clock: Clock;
-    /// Random tokens and jitter.
+    /// The source of random tokens and jitter.
     type Entropy: Entropy;
     /// The S3 bucket, or its stand-in, for deferred mail.
     type DeferralStore: DeferralStore;

@@ -35,10 +35,10 @@ pub struct Destinations {
     pub held: BTreeSet<String>,
 }
 
-/// Limits of one replay.
+/// Limits of one replay: mails, time and campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
-    /// The most mails to replay.
+    /// The most mails to replay; an object may be replayed in part.
     pub mails: u64,
     /// No batch begins at or after this time; `None` means no limit.
     pub until: Option<Monotonic>,
@@ -65,7 +65,7 @@ pub enum Why {
 /// An object that was left in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftObject {
-    /// The object's name.
+    /// The object's name, as the store lists it.
     pub object: String,
     /// The campaign whose mails the object contains.
     pub campaign: String,
@@ -74,7 +74,7 @@ pub struct LeftObject {
     pub why: Why,
 }
 
-/// The result of a replay.
+/// The mails and objects that a replay has handled so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BroughtBack {
     /// Mails sent to their campaign queues.
@@ -106,9 +106,9 @@ impl BroughtBack {
 /// The ports and facts that a replay needs.
 #[derive(Clone, Copy, Debug)]
 pub struct DeferralReplayPorts<'a, S, Q, C> {
-    /// The store of deferred mail.
+    /// The store that holds the deferred mail.
     pub deferral: &'a S,
-    /// The queues, for sending.
+    /// The queues to which deferred mail is sent.
     pub queues: &'a Q,
     /// The clocks, for the bounds and for [`Progress::until`].
     pub clock: &'a C,

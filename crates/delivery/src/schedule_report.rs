@@ -12,7 +12,7 @@ pub struct ScheduleReport {
     /// The quota that the ticks carry, in recipients per second; `None` if nothing may be sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_second: Option<Rate>,
-    /// Ticks that Lambda accepted.
+    /// Ticks of this run that Lambda accepted.
     pub ticks: u64,
     /// Ticks that Lambda did not accept. Each costs one window.
     pub ticks_failed: u64,

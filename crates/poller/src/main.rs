@@ -1,4 +1,4 @@
-//! The poller: serves one window an invocation.
+//! The poller: each invocation serves one window.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,11 +16,13 @@ use tidegate_delivery::environment::{Environment, Ports};
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::{Clock as _, Mailer as _};
 
-/// Connections that are opened before the first tick is taken: Lambda gives the start of an environment more
-/// processor than a window, and a claim, which has 300 ms, meets an open connection. The time is billed, and
-/// the first window waits for it: what is not open by then is for its calls to use as it comes.
+/// How long connections are opened before the first tick is taken. Lambda gives more processor time to the
+/// start of an environment than to a window, and the claim, which has 300 ms, then finds an open connection.
+/// The time is billed and delays the first window; a connection that is not open by then is left to the
+/// first call that needs it.
 const WARMING: Duration = Duration::from_millis(300);
-/// The most to SQS, a queue each, and to SES, whose other ones are opened during the lead.
+/// The most connections opened at start, to SQS (one per queue) and to SES. Further ones to SES are opened
+/// during the lead.
 const MOST_WARMED: usize = 8;
 
 #[tokio::main(flavor = "current_thread")]
@@ -61,7 +63,7 @@ async fn main() -> ExitCode {
     let poller = Poller::new(ports, config);
     let (poller, clock, failures) = (&poller, &clock, &failures);
     let handler = service_fn(|event: LambdaEvent<Value>| async move {
-        // On the heap: a window's future is large.
+        // On the heap, because the future of a window is large.
         let answer = Box::pin(handle(poller, event.payload)).await;
         let (at, ledger_failed) = (clock.wall(), failures.take());
         publish(match &answer {

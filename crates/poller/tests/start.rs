@@ -1,4 +1,4 @@
-//! The poller's start, as Lambda sees it: before it asks for its first tick.
+//! Tests the poller's start until it asks Lambda for its first tick.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
@@ -8,12 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Longer than any start.
+/// A time limit that is longer than any start takes.
 const AT_LAST: Duration = Duration::from_secs(20);
 
 type Connection = (&'static str, TcpStream);
 
-/// An endpoint that takes connections, hands them on, and answers nothing.
+/// An endpoint that accepts connections, passes them to the test, and answers nothing.
 fn endpoint(name: &'static str, taken: Sender<Connection>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -55,7 +55,7 @@ fn start(services: [SocketAddr; 3], runtime: SocketAddr) -> Poller {
     Poller(command.spawn().unwrap())
 }
 
-/// The connections until one to each of these has come.
+/// Collects connections until one to each of `wanted` has arrived.
 fn connections(taken: &Receiver<Connection>, mut wanted: Vec<&'static str>) -> Vec<Connection> {
     let mut all = Vec::new();
     while !wanted.is_empty() {

@@ -1,5 +1,5 @@
-//! Takes a second over one connection, as a ratio to plain `INCR` on a connection of the same kind, in
-//! turns within one run. Prints one JSON object. Needs `TIDEGATE_REDIS_SERVER`.
+//! Measures takes per second over one connection, as a ratio to plain `INCR` on a connection of the same
+//! kind; both alternate within one run. Prints one JSON object. Needs `TIDEGATE_REDIS_SERVER`.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is none")]
 #![expect(clippy::print_stdout, reason = "its result")]
@@ -15,7 +15,8 @@ use redis::{AsyncConnectionConfig, RedisConnectionInfo, Script};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// Takes under way at once: as many as a poller at 10,000 a second has due within some milliseconds.
+/// Concurrent takes: one, and as many as a poller at 10,000 recipients per second has due within some
+/// milliseconds.
 const IN_FLIGHT: [usize; 2] = [1, 64];
 const ROUNDS: usize = 10;
 const ROUND: Duration = Duration::from_millis(200);
@@ -56,13 +57,13 @@ async fn connect(address: SocketAddr) -> MultiplexedConnection {
     connection
 }
 
-/// What is called.
+/// The call to be measured.
 #[derive(Clone, Copy)]
 enum Call {
     Increment,
-    /// Granted: a period of 1 µs lets a million a second through. With so many domains.
+    /// A take that is granted, with this many domains: a period of 1 µs allows a million per second.
     Granted(usize),
-    /// Refused: a period of 1,000 s.
+    /// A take that is refused, because the bucket's period is 1,000 s.
     Refused,
 }
 
@@ -87,7 +88,7 @@ async fn once(script: &Script, call: Call, connection: &mut MultiplexedConnectio
     assert_eq!(answer.unwrap().0 > 0, period == 1);
 }
 
-/// Calls a second.
+/// Measures calls per second with `flights` calls under way.
 #[expect(clippy::cast_precision_loss, reason = "some ten thousand")]
 async fn measure(script: &Script, call: Call, flights: usize, to: &MultiplexedConnection) -> f64 {
     let began = Instant::now();
@@ -113,7 +114,7 @@ async fn main() {
     let (_server, address) = start();
     let (plain, ours) = (connect(address).await, connect(address).await);
     let script = Script::new(tidegate_redis::SCRIPT);
-    // The one take that the slow bucket grants.
+    // The slow bucket grants one take per 1,000 s: this one.
     let first: Result<(u64, u64, u64, u64), _> = script
         .key("{bench}:slow")
         .arg(&[1, 1_000_000_000, 0, 1])

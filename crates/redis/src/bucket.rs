@@ -16,7 +16,8 @@ use crate::error::LinkError;
 use crate::link::Link;
 use crate::{SCRIPT, TIME_LIMIT};
 
-/// The shared bucket on a server of the Redis protocol. Cheap to make: it connects at its first take.
+/// The shared bucket on a server of the Redis protocol. It connects at its first take, so it is cheap to
+/// create.
 pub struct RedisBucket {
     link: Link,
     script: Script,
@@ -24,19 +25,19 @@ pub struct RedisBucket {
 }
 
 impl RedisBucket {
-    /// The bucket at `url` whose keys begin with `prefix`. Where that is `rediss`, the system's certificate authorities are
-    /// read here.
+    /// Uses the bucket at `url` whose keys begin with `prefix`. If the scheme is `rediss`, the system's
+    /// certificate authorities are read here.
     pub fn new(url: BucketUrl, prefix: KeyPrefix) -> Self {
         Self::trusting(url, prefix, Trust::System)
     }
 
-    /// As [`RedisBucket::new`], with other certificate authorities.
+    /// The same as [`RedisBucket::new`] with other certificate authorities.
     pub fn trusting(url: BucketUrl, prefix: KeyPrefix, trust: Trust) -> Self {
         let link = Link::new(RedisConnector::new(url, trust));
         Self { link, script: Script::new(SCRIPT), prefix }
     }
 
-    /// Runs `call` on the connection, all within the time limit; what fails is told as `operation`.
+    /// Runs `call` on the connection within the time limit. A failure is reported as one of `operation`.
     async fn call<T>(
         &self,
         operation: &'static str,
@@ -94,7 +95,7 @@ impl RedisBucket {
     }
 }
 
-/// A bucket's value: when it is full, and its last taker's period and tolerance.
+/// Parses a bucket's value: the time at which it is full, and the period and tolerance of its last taker.
 fn read(name: Option<String>, value: &str) -> Result<BucketLevel, LinkError> {
     let numbers: Result<Vec<u64>, _> = value.split(' ').map(str::parse).collect();
     match numbers.as_deref() {
@@ -105,7 +106,7 @@ fn read(name: Option<String>, value: &str) -> Result<BucketLevel, LinkError> {
     }
 }
 
-/// The script's four numbers, as a take's answer.
+/// Converts the script's four numbers to a take's answer.
 fn answer(request: &TakeRequest<'_>, told: (u64, u64, usize, u64)) -> Result<Taken, LinkError> {
     let (granted, wait, key, at_micros) = told;
     let answer = if granted > 0 {
@@ -136,13 +137,13 @@ impl Bucket for RedisBucket {
         told.await
     }
 
-    /// Connects, and has the script there. A connection that died while it was idle is found out here.
+    /// Connects and loads the script. This also detects a connection that died while it was idle.
     async fn warm(&self) {
         let load = async |mut connection: MultiplexedConnection| {
             self.script.load_async(&mut connection).await.map_err(LinkError::Server)
         };
         if self.call("SCRIPT LOAD", load).await.is_err() {
-            // What does not answer now is told by the take that meets it.
+            // A failure is reported by the take that meets it.
             let _ = self.call("SCRIPT LOAD", load).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Opening connections: TCP, TLS where the URL says so, and the greeting.
+//! Opens connections: TCP, TLS if the URL demands it, and the protocol's greeting.
 
 use std::io;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use tokio_rustls::TlsConnector;
 use crate::TIME_LIMIT;
 use crate::error::LinkError;
 
-/// Covers name resolution, TCP, TLS and the greeting. Longer than a take waits: a connection that comes
-/// late serves the takes after it.
+/// The time limit of name resolution, TCP, TLS and greeting together. It is longer than a take waits,
+/// because a connection that opens too late for one take serves the later ones.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// So many takes may wait to be written.
+/// The most takes that wait to be written to the connection.
 const BUFFER: usize = 1_024;
 
-/// Which certificates a server may show.
+/// The certificate authorities by which a server's certificate is checked.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
-    /// Of the system's authorities, read once.
+    /// The system's authorities, read once.
     #[default]
     System,
-    /// Of these alone.
+    /// Only these authorities.
     Only(RootCertStore),
 }
 
@@ -56,7 +56,7 @@ impl RedisConnector {
         &self.url
     }
 
-    /// A connection that is greeted and ready, driven by a task of its own.
+    /// Opens a connection and waits for the greeting; a task of its own drives the connection.
     pub(crate) async fn connect(self) -> Result<MultiplexedConnection, LinkError> {
         let limit = CONNECT_LIMIT;
         timeout(limit, self.open()).await.unwrap_or(Err(LinkError::ConnectTimedOut(limit)))
@@ -66,7 +66,8 @@ impl RedisConnector {
         let failed = |error: io::Error| LinkError::Connect(Arc::new(error));
         let address = (self.url.host.as_str(), self.url.port);
         let tcp = TcpStream::connect(address).await.map_err(failed)?;
-        // A take is one small packet: it must not wait for the last one's ACK.
+        // Without `nodelay`, a take's small packet would wait for the acknowledgement of the one before
+        // (Nagle's algorithm).
         tcp.set_nodelay(true).map_err(failed)?;
         match &self.tls {
             None => self.greet(tcp).await,
@@ -89,7 +90,7 @@ impl RedisConnector {
         if let Some(password) = self.url.password() {
             info = info.set_password(password);
         }
-        // An ACL user needs no leave to name its library.
+        // An ACL user may lack the permission to set the library's name, and does not need it.
         let info = info.set_skip_set_lib_name();
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(Some(TIME_LIMIT))
@@ -101,7 +102,6 @@ impl RedisConnector {
     }
 }
 
-/// The system's certificate authorities.
 fn system_roots() -> RootCertStore {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();

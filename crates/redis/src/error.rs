@@ -6,28 +6,28 @@ use redis::RedisError;
 use thiserror::Error;
 use tidegate_delivery::ports::{FailureKind, PortError};
 
-/// Why the server was not reached, or what it refused.
+/// The reason why a call to the server failed.
 #[derive(Clone, Debug, Error)]
 pub enum LinkError {
-    /// No connection: the name, the network, or TLS.
+    /// The name, the network or TLS failed.
     #[error("no connection")]
     Connect(#[source] Arc<io::Error>),
-    /// No connection within its time limit.
+    /// The connection was not open within its time limit.
     #[error("no connection within {0:?}")]
     ConnectTimedOut(Duration),
-    /// No answer within a take's time limit.
+    /// The server did not answer within a take's time limit.
     #[error("no answer within {:?}", crate::TIME_LIMIT)]
     TimedOut,
-    /// Whatever the server said, or the connection's end.
+    /// The server answered with an error, or closed the connection.
     #[error("the server did not do it")]
     Server(#[source] RedisError),
-    /// An answer that the script does not give.
+    /// The answer does not have the format of the script's answers.
     #[error("the script answered {0}")]
     Answer(String),
 }
 
 impl LinkError {
-    /// As the port tells it: what was done, and where.
+    /// Converts to the port's error for `operation` on the server `at`.
     pub(crate) fn told(self, operation: &'static str, at: &str) -> PortError {
         let kind = match &self {
             Self::Connect(_) => FailureKind::Unreachable,
@@ -43,10 +43,10 @@ impl LinkError {
         PortError { operation, resource: at.to_owned(), kind, source: Some(self.into()) }
     }
 
-    /// Whether the connection is of no use any more.
+    /// Whether the connection must be replaced after this error.
     pub(crate) fn breaks(&self) -> bool {
         match self {
-            // A server that says it reads only, or loads, may be another one after a failover.
+            // A server that is read-only or still loading may no longer be the primary one after a failover.
             Self::Server(error) => code(error).is_none_or(|code| ELSEWHERE.contains(&code)),
             _ => true,
         }
@@ -56,7 +56,7 @@ impl LinkError {
 const DENIED: [&str; 4] = ["NOAUTH", "NOPERM", "WRONGPASS", "AuthenticationFailed"];
 const ELSEWHERE: [&str; 4] = ["READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN"];
 
-/// The server's code; none where the server said nothing.
+/// The server's error code; `None` if the error does not come from the server.
 fn code(error: &RedisError) -> Option<&str> {
     match error.kind() {
         redis::ErrorKind::AuthenticationFailed => Some("AuthenticationFailed"),

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `Bucket`, `BucketLevels` | [`RedisBucket`] |
 //!
-//! A take is one call of [`SCRIPT`], which is [`tidegate_core::bucket`] in Lua: on the server, by the
-//! server's clock, all buckets or none. It is loaded once and called by its digest; a server that has
-//! lost it is given it again. All takes go over one connection, one behind the other without waiting
-//! for the answers in between.
+//! A take is one call of [`SCRIPT`], which is [`tidegate_core::bucket`] written in Lua. It runs on the
+//! server, by the server's clock, and takes from all buckets or from none. The script is loaded once and
+//! called by its digest; a server that has lost it receives it again. All takes use one connection and do
+//! not wait for each other's answers.
 //!
-//! One that is lost is opened anew by the next take; no take waits longer than [`TIME_LIMIT`].
+//! The take after a failure opens a new connection. No take waits longer than [`TIME_LIMIT`].
 
 mod bucket;
 mod connect;
@@ -23,14 +23,14 @@ pub use connect::Trust;
 pub use error::LinkError;
 use tidegate_core::config::LAST_START;
 
-/// What a take runs on the server. Its head says how to call it, from whatever language.
+/// The Lua script of a take. The comment at its head tells programs in any language how to call it.
 pub const SCRIPT: &str = include_str!("bucket.lua");
 
-/// No take takes longer, be it to connect.
+/// The time limit of a take, including the time to connect.
 pub const TIME_LIMIT: Duration = Duration::from_millis(300);
 const _: () = assert!(TIME_LIMIT.as_millis() <= LAST_START.as_millis());
 
-/// The script's digest, by which `EVALSHA` calls it.
+/// The script's SHA-1 digest in hex, by which `EVALSHA` calls it.
 pub fn digest() -> String {
     redis::Script::new(SCRIPT).get_hash().to_owned()
 }

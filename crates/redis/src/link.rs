@@ -1,4 +1,4 @@
-//! The one connection: opened when it is needed, shared by all takes, replaced when it fails.
+//! The one connection that all takes share. It is opened when needed and replaced after a failure.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,12 +19,13 @@ pub(crate) struct Link {
 
 #[derive(Default)]
 struct Current {
-    /// Counts connections, so that a failure of an old one does not end its successor.
+    /// The number of connections opened so far. A failure names its connection, so that it does not end a
+    /// later one.
     number: u64,
     opening: Option<Opening>,
 }
 
-/// A connection, and which.
+/// A connection and its number.
 pub(crate) struct CurrentConnection {
     pub(crate) connection: MultiplexedConnection,
     number: u64,
@@ -39,7 +40,7 @@ impl Link {
         self.connector.url()
     }
 
-    /// The connection; one that is being opened is waited for.
+    /// Returns the connection; waits if it is being opened.
     pub(crate) async fn lend(&self) -> Result<CurrentConnection, LinkError> {
         let (number, opening) = self.opening();
         match opening.await {
@@ -51,7 +52,7 @@ impl Link {
         }
     }
 
-    /// The connection is of no use any more.
+    /// Drops this connection after a failure, unless a newer one has replaced it.
     pub(crate) fn discard(&self, lent: &CurrentConnection) {
         self.drop_number(lent.number);
     }
@@ -68,7 +69,7 @@ impl Link {
         if let Some(opening) = &current.opening {
             return (current.number, opening.clone());
         }
-        // A task of its own: no take that gives up ends it, and the next finds it opened.
+        // A task of its own continues if the take gives up, so that the next take finds the connection open.
         let task = tokio::spawn(self.connector.clone().connect());
         let lost = |error| LinkError::Connect(std::sync::Arc::new(std::io::Error::other(error)));
         let opening = async move { task.await.unwrap_or_else(|error| Err(lost(error))) };
@@ -78,7 +79,7 @@ impl Link {
         (current.number, opening)
     }
 
-    /// Never held across a wait.
+    /// No caller may hold the lock across an await point.
     fn current(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }

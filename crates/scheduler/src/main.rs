@@ -1,4 +1,4 @@
-//! The scheduler: issues a tick a window, for a minute an invocation.
+//! The scheduler: each invocation issues the ticks of one minute.
 
 use std::process::ExitCode;
 
@@ -33,12 +33,12 @@ async fn main() -> ExitCode {
     let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
     let (feedback, failures) = (&feedback, &failures);
     let (deferral, gauge) = (deferral.as_ref(), &gauge);
-    // Any payload will do: the EventBridge event says nothing that is needed.
+    // The payload is ignored: the EventBridge event contains nothing that is needed.
     let handler = service_fn(|_: LambdaEvent<Value>| async move {
         let (config, clock, account, ledger, invoke, queues) = parts;
         let back_pressure =
             BackPressure { config, queues, deferral, entropy: &SystemEntropy, gauge };
-        // On the heap: a minute's future is large.
+        // On the heap, because the future of a minute is large.
         let ticks = Box::pin(schedule::run(config, clock, account, ledger, invoke, queues));
         let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
         let (report, minute) =

@@ -2,7 +2,7 @@ use std::future::Future;
 
 use super::PortError;
 
-/// SES's answer to `GetAccount`.
+/// SES's answer to `GetAccount`, as far as Tidegate uses it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AccountStatus {
     /// `MaxSendRate`: the quota in recipients per second, such as 14.0.

@@ -1,4 +1,4 @@
-//! The body of a message.
+//! The body of a message, shared between its clones.
 
 use std::any::Any;
 use std::fmt;

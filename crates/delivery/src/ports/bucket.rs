@@ -38,7 +38,7 @@ impl DomainTake {
     }
 }
 
-/// The result of a take.
+/// The result of a take, with the server's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The number of recipients granted, or the refusal.
@@ -76,7 +76,7 @@ pub trait Bucket {
     fn warm(&self) -> impl Future<Output = ()>;
 }
 
-/// The state of one bucket.
+/// The state of one bucket on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketLevel {
     /// The domain's name; `None` for the account's bucket.

@@ -3,7 +3,7 @@ use std::future::Future;
 
 use super::{PortError, QueueUrl};
 
-/// Finds queues and their tags.
+/// Finds queues by name prefix, and reads their tags.
 pub trait Directory {
     /// Lists the queues whose names begin with `prefix`, each once, in any order. SQS's list is eventually
     /// consistent: a queue may appear up to a minute after it was deleted, and be missing for a second after

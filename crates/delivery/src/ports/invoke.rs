@@ -4,7 +4,7 @@ use tidegate_core::tick::Tick;
 
 use super::PortError;
 
-/// Invokes the poller.
+/// Hands ticks to the poller, by invoking its function.
 pub trait Invoke {
     /// Invokes the poller asynchronously (`InvocationType: Event`): Lambda accepts the tick and answers
     /// before the poller runs. There are no retries.

@@ -14,7 +14,7 @@ use super::PortError;
 /// A poller's request to serve a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {
-    /// The window to claim.
+    /// The window to claim, one second since the epoch.
     pub window: Window,
     /// The quota at which the poller would serve it, in recipients per second, before the rate factor.
     pub rate: Rate,
@@ -27,7 +27,7 @@ pub struct ClaimRequest {
     pub token: String,
 }
 
-/// The result of a claim.
+/// The result of a claim: the window is claimed, or was taken before.
 #[expect(clippy::large_enum_variant, reason = "one a window, read where it is made")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
@@ -105,7 +105,7 @@ pub struct Idle {
 /// A poller's report, added to the ledger at the end of its window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LedgerReport {
-    /// The window that was served.
+    /// The window that the reporting poller served.
     pub window: Window,
     /// Amounts to add to the sums. Counter names match `[A-Za-z0-9_.:-]`, with at most 128 characters.
     pub counters: BTreeMap<String, i64>,

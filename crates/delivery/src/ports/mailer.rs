@@ -9,7 +9,7 @@ use super::{DomainTake, Monotonic};
 /// A mail to send, with the data that the send needs beside the content.
 #[derive(Clone, Copy, Debug)]
 pub struct Mail<'a> {
-    /// The content and the recipients.
+    /// The mail's content and its recipients (1 to 50).
     pub email: &'a Email,
     /// The value of the SES tag `tidegate_campaign`, not yet made legal for SES.
     pub campaign: &'a str,
@@ -31,7 +31,7 @@ pub struct Takes {
     pub lost: u64,
 }
 
-/// Sends mail through SES.
+/// Sends mail through SES, or through a stand-in for it.
 pub trait Mailer {
     /// Sends one mail once, without hidden retries, and returns SES's message id.
     ///

@@ -10,7 +10,7 @@ use super::PortError;
 /// A poller's request to mark a mail before it sends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkRequest {
-    /// The identity of the mail.
+    /// The identity of the mail; the mark's key is derived from it.
     pub identity: Identity,
     /// A random text of this mark alone. If the condition fails and the ledger shows this token, an earlier
     /// attempt of this same request was written.
@@ -25,7 +25,7 @@ pub struct MarkRequest {
     pub replaces: Option<String>,
 }
 
-/// The result of a [`MarkRequest`].
+/// The result of a [`MarkRequest`]: marked, or found marked before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MarkResult {
     /// This request has marked the mail *sending*.

@@ -47,14 +47,14 @@ impl fmt::Display for QueueUrl {
     }
 }
 
-/// One received message.
+/// A message as one receive returned it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// SQS's id of the message; each send creates a new one.
     pub message_id: String,
     /// SQS's handle for deletes and changes of visibility; valid until the visibility timeout.
     pub receipt: String,
-    /// The body as received.
+    /// The body as received; it may be no valid mail.
     pub body: Body,
     /// The message's attributes of type `String`, by name.
     pub attributes: BTreeMap<String, String>,
@@ -107,7 +107,7 @@ pub type Entry = Result<(), EntryError>;
 pub struct EntryError {
     /// SQS's error code, such as `ReceiptHandleIsInvalid`.
     pub code: String,
-    /// SQS's explanation, for logs.
+    /// SQS's explanation, for logs only; callers decide by the code.
     pub message: String,
 }
 
