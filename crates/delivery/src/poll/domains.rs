@@ -1,4 +1,5 @@
-//! Recipient domains' limits in one window: their queues, and the gates before the slots.
+//! Recipient domains' limits in one window: the domain queues, and the gates by which a mail acquires its
+//! limits' slots.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,39 +15,40 @@ use tidegate_core::timestamp::Timestamp;
 use super::report::signed;
 use crate::ports::{DomainTake, Idle, LedgerReport, QueueUrl, Standing};
 
-/// How long a queue that no group has any more is left alone once it is empty.
+/// Windows for which an empty queue that no group has any more is left alone.
 pub(super) const FORMER_PAUSE: u64 = 60;
-/// The first delay of a mail that is over its domain's limit under `*`; SQS's longest is the last.
+/// First and longest delay of a mail that is over its domain's limit under `*`. SQS delays a message for 15
+/// minutes at most (`DelaySeconds`).
 const FIRST_DELAY: Duration = Duration::from_secs(15);
 const LONGEST_DELAY: Duration = Duration::from_mins(15);
 
-/// A recipient domain's queue in this window.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedQueue {
     pub(super) queue: QueueUrl,
-    /// Its place in the list, from 0.
+    /// Place in the configured list of domain queues, from 0.
     pub(super) place: usize,
-    /// Recipients that its limit lets through in this window; `None` where it has none, and what is in
-    /// it is only emptied.
+    /// Recipients that the queue's limit lets through in this window; `None` if it has no limit, and mail
+    /// in it is only sent on.
     pub(super) slots: Option<u64>,
-    /// No group has it (any more).
+    /// The configuration has no group for it (any more).
     pub(super) former: bool,
-    /// It was found empty: when it is asked again, if it is (see [`PlannedQueue::idle`]).
+    /// If it was found empty: its pause; see [`PlannedQueue::idle`].
     pub(super) idle: Option<Idle>,
-    /// Recipients in it, as reported.
+    /// Recipients in it: fed less taken, as reported.
     pub(super) depth: i64,
-    /// It is that of `*`, whose mail may be away for minutes.
+    /// It is the queue of `*`, whose mail may be delayed for minutes.
     pub(super) hides: bool,
 }
 
 impl PlannedQueue {
-    /// When it is asked again; `None` where it may hold mail.
+    /// The pause until it is asked again; `None` if it may hold mail. Delayed mail of `*` is not received,
+    /// so an empty answer counts only if the depth agrees.
     pub(super) fn idle(&self) -> Option<Idle> {
         self.idle.filter(|_| !(self.hides && self.depth > 0))
     }
 }
 
-/// The limits of one window.
+/// The domain limits of one window.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedDomains {
     config: DomainsConfig,
@@ -56,21 +58,24 @@ pub(super) struct PlannedDomains {
     account: SlotGrid,
     before: Option<SlotGrid>,
     window: Window,
-    /// The limits are others than in the window before: none of their slots is used.
+    /// Limits, rate or margin differ from the window before: no limit's slot is used in this window, since
+    /// the slots of two grids may lie close together.
     quiet: bool,
 }
 
-/// The queue at `place` among the queues found empty: no campaign's name has a dot.
+/// Key of the queue at `place` among the queues found empty, such as `.domain.1` for place 0. No campaign's
+/// name contains a dot.
 pub(super) fn idle_key(place: usize) -> String {
     format!(".domain.{}", place + 1)
 }
 
-/// The counters of recipients that came to stand in the queue at `place`, and that left it.
+/// Names of the counters of recipients that were moved into the queue at `place`, and that left it.
 pub(super) fn counters(place: usize) -> [String; 2] {
     [format!("domain_fed.{}", place + 1), format!("domain_taken.{}", place + 1)]
 }
 
-/// Recipients that wait in the recipient domain's queue at `place` (from 0), as the reports' sums tell.
+/// Recipients that wait in the domain queue at `place` (from 0), from the counters' sums in the ledger:
+/// moved in less left, at least 0.
 pub fn domain_waiting(sums: &BTreeMap<String, i64>, place: usize) -> u64 {
     let [fed, taken] = counters(place).map(|name| sums.get(&name).copied().unwrap_or(0));
     u64::try_from(fed - taken).unwrap_or(0)
@@ -104,7 +109,7 @@ impl PlannedDomains {
         domains
     }
 
-    /// The queue at `place`; none where it is nobody's and never held anything.
+    /// The queue at `place`; none if no group has it and it never held mail.
     fn queue(&self, place: usize, url: &str, standing: &Standing) -> Option<PlannedQueue> {
         let former = place >= self.config.limits.queues();
         let [fed, taken] =
@@ -124,7 +129,7 @@ impl PlannedDomains {
         })
     }
 
-    /// The slots of a limit in this window; `None` where the account's own are as few.
+    /// The slots of a limit in this window; `None` if the limit is not below the account's rate.
     pub(super) fn slots(&self, key: &DomainKey) -> Option<DomainSlots> {
         let rate = self.config.limits.rate(key, self.quota)?;
         let slots =
@@ -132,8 +137,8 @@ impl PlannedDomains {
         Some(if self.quiet { slots.quiet() } else { slots })
     }
 
-    /// The place of the queue in which a mail waits that falls under a group's limit: under several,
-    /// the slowest's.
+    /// The place of the queue in which a mail under a group's limit waits; under several limits, the queue
+    /// of the slowest.
     pub(super) fn place_of(&self, demands: &Demands) -> Option<usize> {
         let limits = &self.config.limits;
         let groups = demands.iter().filter(|(key, _)| matches!(key, DomainKey::Group(_)));
@@ -142,7 +147,8 @@ impl PlannedDomains {
         Some(limits.queue_of(key)).filter(|place| self.find(*place).is_some())
     }
 
-    /// What a mail takes of the shared buckets of its domains: of each limit below the account's.
+    /// Recipients that a mail takes from the shared buckets of its domains' limits, for each limit below
+    /// the account's rate.
     pub(super) fn takes(&self, demands: &Demands) -> Vec<DomainTake> {
         let limits = &self.config.limits;
         let take = |(key, recipients): (&DomainKey, u32)| {
@@ -152,14 +158,13 @@ impl PlannedDomains {
         demands.iter().filter_map(take).collect()
     }
 
-    /// Recipients by the name of their limit.
+    /// Sums by the limit's name instead of its queue's place.
     pub(super) fn by_name(&self, sums: &BTreeMap<usize, u64>) -> BTreeMap<String, u64> {
         let limits = &self.config.limits;
         let name = |place: usize| limits.queue_name(place).unwrap_or("none").to_owned();
         sums.iter().map(|(place, recipients)| (name(*place), *recipients)).collect()
     }
 
-    /// The place of the queue of `*`, where there is one.
     pub(super) fn others(&self) -> Option<usize> {
         let place = self.config.limits.groups().len();
         self.config.limits.others().and_then(|_| self.find(place)).map(|queue| queue.place)
@@ -169,7 +174,6 @@ impl PlannedDomains {
         self.queues.iter().find(|queue| queue.place == place)
     }
 
-    /// Gates for the mails of one window.
     pub(super) fn gates(&self) -> DomainGates<'_> {
         DomainGates {
             domains: self,
@@ -180,29 +184,32 @@ impl PlannedDomains {
     }
 }
 
-/// How long a mail stays away that is over its domain's limit under `*`, moved there `since` ago:
-/// twice as long as the last time, so that a mail that waits for hours is looked at four times in each.
-/// `jitter` (0.0 to 1.0) spreads the upper half: mail that was moved together must not come together.
+/// Delay of a mail over its domain's limit under `*`; `since` is how long ago it was last moved. It doubles
+/// each time from 15 s to 15 min, so that a mail that waits for hours is received at least four times an
+/// hour. `jitter` (0.0 to 1.0) spreads the upper half, so that mails moved together do not come back
+/// together.
+///
+/// Example: moved 60 s ago: 60 to 120 s. Moved 15 min ago: 450 to 900 s.
 pub(super) fn delay(since: Option<Duration>, jitter: f64) -> Duration {
     let doubled = since.map_or(FIRST_DELAY, |since| since.saturating_mul(2));
     let most = doubled.clamp(FIRST_DELAY, LONGEST_DELAY);
     Duration::from_secs(most.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0).as_secs())
 }
 
-/// The gates of the limits that the mails at hand fall under.
+/// Slots of the limits that the mails at hand fall under.
 #[derive(Debug)]
 pub(super) struct DomainGates<'a> {
     domains: &'a PlannedDomains,
-    /// `None`: that limit is no tighter than the account's.
+    /// Slots by limit; `None` for a limit that is no tighter than the account's.
     slots: BTreeMap<DomainKey, Option<DomainSlots>>,
-    /// Recipients at hand, by limit.
+    /// Recipients of waiting mails, by limit.
     waiting: BTreeMap<DomainKey, u64>,
-    /// By ticket.
+    /// Demands of each mail, by its ticket.
     demands: Vec<Demands>,
 }
 
 impl DomainGates<'_> {
-    /// Notes that a mail waits under the next ticket.
+    /// Notes that the mail with this ticket waits for slots of its limits.
     pub(super) fn wait(&mut self, ticket: usize, demands: &Demands) {
         for (key, recipients) in demands.iter() {
             self.learn(key);
@@ -214,8 +221,8 @@ impl DomainGates<'_> {
         }
     }
 
-    /// Whether a mail gets no slot of one of its limits in what is left of the window: the mails at
-    /// hand have them all. `of` says which limits count.
+    /// Whether the mails at hand leave no slot to this mail in the rest of the window, for any of the
+    /// limits that `of` selects.
     pub(super) fn is_over(
         &mut self,
         demands: &Demands,
@@ -229,19 +236,19 @@ impl DomainGates<'_> {
         })
     }
 
-    /// `delay`, set so that a mail comes back shortly before a slot of its limit.
+    /// `delay`, adjusted so that the mail comes back shortly before a slot of its limit.
     pub(super) fn aligned(&self, demands: &Demands, now: Timestamp, delay: Duration) -> Duration {
         let slots = demands.iter().find_map(|(key, _)| self.slots.get(key)?.as_ref());
         slots.map_or(delay, |slots| slots.aligned(now, delay, LONGEST_DELAY))
     }
 
-    /// Whether mail at hand waits for any of these limits.
+    /// Whether other mail at hand waits for any of these limits.
     pub(super) fn has_waiting(&self, demands: &Demands) -> bool {
         demands.iter().any(|(key, _)| self.waiting.get(key).is_some_and(|waiting| *waiting > 0))
     }
 
-    /// Recipients that the limit of the group at `place` lets through from `now` on, beyond the mails
-    /// at hand, and in the whole window; `None` where it limits nothing.
+    /// Recipients that the limit of the group at `place` lets through from `now` on beyond the mails at
+    /// hand, and in the whole window; `None` if it limits nothing.
     pub(super) fn room(&mut self, place: usize, now: Timestamp) -> Option<(u64, u64)> {
         let key = DomainKey::Group(place);
         let waiting = self.waiting.get(&key).copied().unwrap_or(0);
@@ -280,17 +287,16 @@ impl Gates<usize> for DomainGates<'_> {
     }
 }
 
-/// What one side of a window moved into the domains' queues and took from them; recipients, by place.
+/// Recipients that feed or drain moved into domain queues and received from them, by place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DomainMoves {
     pub(super) fed: BTreeMap<usize, u64>,
     pub(super) taken: BTreeMap<usize, u64>,
     pub(super) back: BTreeMap<usize, u64>,
-    /// Mails that were received from one and got no slot.
+    /// Mails that were received and got no slot.
     pub(super) left: BTreeMap<usize, u64>,
-    /// Queues that a long poll found empty.
     pub(super) empty: BTreeSet<usize>,
-    /// Queues that hold nothing at all, as SQS counts.
+    /// Queues in which SQS counts no message at all.
     pub(super) gone: BTreeSet<usize>,
 }
 
@@ -299,14 +305,15 @@ impl DomainMoves {
         *sums.entry(place).or_insert(0) += recipients;
     }
 
-    /// Puts into the report what came and went. A queue's depth below nothing is set right, and half of
-    /// what it is thought to hold is taken off where it was found empty: other pollers may have that.
+    /// Adds the window's moves to the report's counters, and corrects wrong depths. A depth below 0 is set
+    /// to 0. If a queue was found empty, half of its depth is taken off: other pollers may hold the rest.
+    /// Example: depth 9 and an empty queue take off 5, then 2, then 1, then 1.
     pub(super) fn tell(&self, planned: &PlannedDomains, report: &mut LedgerReport) {
         let sum = |sums: &BTreeMap<usize, u64>, place| sums.get(&place).copied().unwrap_or(0);
         for queue in &planned.queues {
             let place = queue.place;
             let fed = signed(sum(&self.fed, place)) - queue.depth.min(0);
-            // What is away is counted, not seen: `gone` says that none is there.
+            // Delayed mail of `*` is not received but counted by SQS: `gone` says that there is none.
             let lost = if self.gone.contains(&place) {
                 queue.depth.max(0)
             } else if self.empty.contains(&place) && !queue.hides {

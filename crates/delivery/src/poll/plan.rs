@@ -1,4 +1,4 @@
-//! What a claimed window goes by: slots, campaigns, weights, holds.
+//! The plan of a claimed window, made before anything is received: slots, campaigns, weights, holds.
 
 use std::ops::Range;
 
@@ -21,56 +21,55 @@ use super::report::{debt_counter, signed};
 use super::running_means::RunningMeans;
 use crate::ports::{Idle, MERGE_QUEUE, QueueUrl, Standing};
 
-/// A campaign in this window.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedCampaign {
     pub(super) name: String,
     pub(super) queue: QueueUrl,
-    /// Held, or without weight: it is not asked.
+    /// Held, or with weight 0: its queue is not asked.
     pub(super) held: bool,
-    /// It was found empty: when it is asked again.
+    /// If its queue was found empty: its pause, and the first window that asks it again.
     pub(super) idle: Option<Idle>,
-    /// In thousandths of a recipient.
+    /// Recipients sent beyond its share, in thousandths; a credit if negative.
     pub(super) debt: i64,
 }
 
-/// One window's plan.
 #[derive(Clone, Debug)]
 // More than 12 fields: one for each decision that is made before anything is received.
 pub(super) struct Plan {
     pub(super) window: Window,
-    /// After the rate factor.
+    /// The quota times the rate factor.
     pub(super) rate: Rate,
     pub(super) grid: SlotGrid,
     pub(super) slots: Range<u64>,
     pub(super) campaigns: Vec<PlannedCampaign>,
-    /// Over the campaigns, by their weights in force.
+    /// The cycle over all campaigns, by the weights in force.
     pub(super) cycle: Cycle,
-    /// The campaigns that this window may ask.
+    /// The campaigns that this window may ask, each with a lane.
     pub(super) turns: Turns,
     pub(super) merge: Option<QueueUrl>,
-    /// The merge queue was found empty: when it is asked again.
+    /// If the merge queue was found empty: its pause, and the first window that asks it again.
     pub(super) merge_idle: Option<Idle>,
     pub(super) rest: IdleMode,
     pub(super) looks: QueueChecks,
     pub(super) express: Option<QueueUrl>,
     pub(super) domains: PlannedDomains,
-    /// Recipients of recipient domains' queues that get a slot in their campaigns' turn, as before.
+    /// Recipients of domain queues that get a slot in their campaigns' turn in a window, as a running mean.
     pub(super) limited_in_turn: u64,
     pub(super) dead_letter: QueueUrl,
-    /// Recipients in the merge queue that can be received, as reported.
+    /// Recipients in the merge queue that can be received: fed less taken, as reported. Negative for a
+    /// moment if reports come out of order.
     pub(super) depth: i64,
     pub(super) factor: RateFactor,
-    /// What the circuit breaker lets this poller do.
+    /// The breaker's permission for this poller.
     pub(super) permit: Permit,
-    /// The breaker suspects that mails fail with SES, and not by themselves.
+    /// The breaker suspects that SES fails, not single mails: last attempts are not counted then.
     pub(super) suspects_an_outage: bool,
-    /// Recipients that campaigns may be sent in this window: by the daily quota, and not while a
-    /// hold stands that spares express mail alone.
+    /// Recipients that campaigns may be sent in this window: what the daily quota leaves; 0 while a hold
+    /// stands, also one that spares express mail.
     pub(super) for_campaigns: u64,
     pub(super) control: Control,
     pub(super) control_version: u64,
-    /// What becomes of campaigns that come and go.
+    /// Upkeep of the counters of campaigns that come and go.
     pub(super) upkeep: Upkeep,
 }
 
@@ -137,22 +136,22 @@ impl Plan {
         Self { turns: plan.turns(), ..plan }
     }
 
-    /// Whether nothing at all may be sent.
+    /// Whether neither campaigns nor express mail may be sent.
     pub(super) fn is_held(&self) -> bool {
         self.control.holds.stop_express() || (self.for_campaigns == 0 && self.express.is_none())
     }
 
-    /// Whether campaigns have to stop for the day, and nobody has said so yet.
+    /// Whether the daily quota stops campaigns and no hold says so yet.
     pub(super) fn ends_the_day(&self) -> bool {
         self.for_campaigns == 0 && self.control.holds.is_empty()
     }
 
-    /// Whether the breaker allows, and has a reason to watch.
+    /// Whether the breaker allows, and watches failures.
     pub(super) fn is_watched(&self) -> bool {
         matches!(self.control.breaker, Breaker::Allowing { watch: Some(_) })
     }
 
-    /// Why campaigns stop for the day, in words.
+    /// The text of the hold that stops campaigns for the day.
     pub(super) fn day_in_words(&self) -> String {
         self.control.daily.map_or_else(String::new, |reading| {
             format!(
@@ -166,11 +165,12 @@ impl Plan {
         self.slots.end.saturating_sub(self.slots.start)
     }
 
-    /// Recipients to feed in this window.
+    /// Recipients to feed in this window: about its slots, corrected by the merge queue's depth (see
+    /// [`feed::amount`]). Example: 60 slots, depth 0: 75.
     pub(super) fn feed_amount(&self) -> u64 {
         match self.permit {
             _ if self.for_campaigns == 0 => 0,
-            // One mail is enough for a probe; whatever the reports say, there may be none merged.
+            // A probe needs one mail; whatever the reports say, the merge queue may be empty.
             Permit::Probe => 1,
             Permit::Send | Permit::Nothing => {
                 let slots = self.slot_count().saturating_sub(self.limited_in_turn);
@@ -179,13 +179,13 @@ impl Plan {
         }
     }
 
-    /// Recipients to receive from campaigns or merge queue for this window.
+    /// Recipients to receive from campaigns or the merge queue in this window.
     pub(super) fn intake_amount(&self) -> u64 {
         let most = if self.permit == Permit::Probe { 1 } else { self.slot_count() };
         most.min(self.for_campaigns)
     }
 
-    /// Whether a campaign is asked in this window.
+    /// Whether a campaign's queue is asked in this window.
     pub(super) fn asks(&self, campaign: &PlannedCampaign) -> bool {
         !campaign.held
             && match self.rest {
@@ -195,19 +195,19 @@ impl Plan {
             }
     }
 
-    /// Whether the merge queue is asked from the window's start on, and not only when it is fed.
+    /// Whether the merge queue is asked from the window's start, not only once the feed brought something.
     pub(super) fn asks_merge(&self) -> bool {
         self.merge.is_some() && (self.rest != IdleMode::Leave || self.depth > 0)
     }
 
-    /// Recipients beyond what the domains' limits have room for that one window moves out of the way of
-    /// other mail: some windows' worth, and a number that small quotas may move all the same.
+    /// The most recipients beyond their limits' room that one window moves to domain queues: the recipients
+    /// of four windows, and 200, so that small quotas also get through. Example: 100 slots: 600.
     pub(super) fn out_of_the_way(&self) -> u64 {
         4 * self.slot_count() + 200
     }
 
-    /// Of each campaign, the line in which mail of it may wait beside that of the domains' queues: the
-    /// merge queue's, or its own lane's.
+    /// For each campaign the line in which other mail of it may wait beside that of domain queues: 0 (the
+    /// merge queue), or its lane in direct mode.
     pub(super) fn lines_of_campaigns(&self) -> Vec<Option<usize>> {
         if self.merge.is_some() {
             let may = |campaign: &PlannedCampaign| !campaign.held && campaign.idle.is_none();
@@ -222,7 +222,6 @@ impl Plan {
         lines
     }
 
-    /// The campaigns that this window may ask, by lane.
     pub(super) fn lanes(&self) -> impl Iterator<Item = &PlannedCampaign> {
         self.turns.lanes.iter().filter_map(|campaign| self.campaigns.get(*campaign))
     }
@@ -231,14 +230,14 @@ impl Plan {
         &self.campaigns[self.turns.lanes[lane]]
     }
 
-    /// The lanes of campaigns that were found empty, and are asked again.
+    /// Lanes of campaigns that were found empty and are due to be asked again.
     pub(super) fn probes(&self) -> impl Iterator<Item = usize> {
         let lanes = self.lanes().enumerate();
         let due = lanes.filter(|(_, campaign)| campaign.idle.is_some() && self.asks(campaign));
         due.map(|(lane, _)| lane)
     }
 
-    /// Whose turn it is in this window, where campaigns are many.
+    /// The campaigns that this window asks. If there are too many campaigns for its slots, they take turns.
     fn turns(&self) -> Turns {
         let weighted = self.cycle.weights().iter().filter(|weight| **weight > 0).count();
         if !turns::are_taken(weighted, self.slot_count()) {
@@ -258,7 +257,8 @@ impl Plan {
         Turns::taken(&self.cycle, &has_mail, &probes, self.slots.clone())
     }
 
-    /// Whether a recipient domain's queue is asked: those that no group has only as their pause ends.
+    /// Whether a domain queue is asked. A queue that no group has any more is asked only when its pause
+    /// ends.
     pub(super) fn asks_domain(&self, queue: &PlannedQueue) -> bool {
         let due = queue.idle().is_none_or(|idle| idle.until <= self.window);
         match self.rest {
@@ -269,7 +269,7 @@ impl Plan {
         }
     }
 
-    /// Whether no queue is asked: express mail is, in every window.
+    /// Whether no queue is asked at all; with an express queue never, since it is asked in every window.
     pub(super) fn asks_nothing(&self) -> bool {
         self.rest == IdleMode::Leave && !self.asks_merge() && self.express.is_none()
     }
@@ -278,26 +278,30 @@ impl Plan {
         self.campaigns.iter().find(|campaign| campaign.name == name)
     }
 
-    /// Whether the merge queue, or in direct mode any campaign, is likely to hold mail.
+    /// Whether the merge queue, a domain queue or, in direct mode, any campaign probably holds mail.
     pub(super) fn expects_mail(&self) -> bool {
         let limited = self.domains.queues.iter().any(|queue| queue.depth > 0);
         self.depth > 0 || limited || self.campaigns.iter().any(|c| !c.held && c.idle.is_none())
     }
 
-    /// The last window that a mail of `recipients` owes when it starts in this one, counted as if
-    /// it had a single slot here (by when the claim is advanced, others may have passed).
+    /// The last window that a mail of `recipients` needs if it starts in this one with a single slot: by
+    /// the time the claim is advanced, the others may have passed.
+    ///
+    /// Example: 9.8 slots a window, 25 recipients: one slot here and 24 after, which reach into the third
+    /// window after this one.
     pub(super) fn owed_through(&self, recipients: u64) -> Window {
         let last = self.grid.first_from(self.window.closes()) + recipients.saturating_sub(2);
         Window::containing(self.grid.at(last))
     }
 
-    /// Recipients by which the merge queue's counted messages, of `mean` recipients each, differ
-    /// from its reported depth, where that is more than SQS's lag and the pollers at work explain.
-    /// In flight is what those have, a window's worth at most, and what is left to its visibility
-    /// timeout, which counts when it is received once more.
+    /// Correction to the merge queue's reported depth, from SQS's count of `visible` and `in_flight`
+    /// messages of `mean` recipients each; 0 if SQS's lag and the pollers at work explain the difference.
+    /// In flight are the messages that pollers have (a window's worth at most) and those left to their
+    /// visibility timeout, which count when they are received again.
     ///
-    /// The limit is a window and a half: from two windows on the feed is trimmed, so a larger error
-    /// that was let stand would starve the drain for ever.
+    /// The bound is a window and a half: from two windows on the feed is cut, so a larger error would
+    /// starve the drain for ever. Example with 100 slots, depth 100 and `mean` 1: 240 visible and 30 in
+    /// flight are 170 more than reported, so 170 is returned; 200 visible are 130 more, and 0 is returned.
     pub(super) fn drift(&self, visible: u64, in_flight: u64, mean: f64) -> i64 {
         let at_work = recipients(in_flight, mean).min(self.slot_count());
         let off = signed(recipients(visible, mean) + at_work) - self.depth;
@@ -337,7 +341,7 @@ fn upkeep(listed: &[Campaign], standing: &Standing, window: Window) -> Upkeep {
     Upkeep::of(known, &standing.left, listed, standing.parts, window)
 }
 
-/// The cycle of the weights in force; of the configured ones where the overrides give none.
+/// The cycle of the weights in force, or of the configured weights if the control record's give none.
 fn cycle(listed: &[Campaign], standing: &Standing) -> Cycle {
     let configured: Vec<u32> = listed.iter().map(|campaign| campaign.weight).collect();
     let in_force: Vec<u32> = listed
