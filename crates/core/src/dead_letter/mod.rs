@@ -103,6 +103,7 @@ impl DeadLetter {
         }
         let body = std::mem::take(&mut entry.message);
         let mut message = DeadLetterMessage { body, attributes: whole.attributes };
+        // At most twice: with the envelope, and without it if that leaves no room for the entry.
         loop {
             let room = limit_bytes.saturating_sub(message.bytes());
             if let Some(entry) = entry.fitting(room)? {

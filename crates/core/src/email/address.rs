@@ -196,6 +196,7 @@ pub(super) fn is_host_name(domain: &str) -> bool {
 }
 
 fn encoded_words(name: &str) -> String {
+    // Words are split between characters: RFC 2047 forbids a character in two words.
     let mut words = Vec::new();
     let mut word = String::new();
     for c in name.chars() {

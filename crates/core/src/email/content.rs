@@ -123,6 +123,7 @@ fn compact(json: &str) -> String {
     json.chars()
         .filter(|&c| {
             if in_string {
+                // A quote ends the string unless a backslash precedes it that is not itself escaped.
                 in_string = escaped || c != '"';
                 escaped = !escaped && c == '\\';
                 return true;

@@ -109,6 +109,7 @@ impl Identity {
     /// [`IdentityError`] if the text is not in the form that Tidegate writes.
     pub fn parse(text: &str) -> Result<Self, IdentityError> {
         let parts: Vec<&str> = text.split('/').collect();
+        // Only the spelling that `encode` writes is valid, so one identity has one text.
         let canonical = |part: &str| decode(part).is_some_and(|plain| encode(&plain) == part);
         let valid = match parts.as_slice() {
             [campaign, BODY_ID | MESSAGE_ID, id] => {

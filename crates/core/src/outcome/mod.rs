@@ -204,6 +204,9 @@ fn bare_code(code: &str) -> String {
 
 fn classify_answer(status: Option<u16>, code: &str, message: &str) -> Outcome {
     let says = |parts: &[&str]| parts.iter().all(|part| message.contains(part));
+    // The order matters. Limits come first, because SES and proxies send them with several statuses;
+    // then 5xx, which says nothing about the mail; then the messages and codes that have a meaning of
+    // their own; and at last the bare status.
     let daily =
         says(&["daily"]) || says(&["24", "hour", "quota"]) || says(&["24", "hour", "limit"]);
     if THROTTLED.contains(&code) || LIMITED.contains(&code) {

@@ -175,6 +175,7 @@ fn checked(campaigns: Vec<Campaign>) -> Result<Vec<Campaign>, Refused> {
     if campaigns.len() > 1_000 {
         return Err(Refused::TooMany(campaigns.len()));
     }
+    // The list is sorted by name, so equal names are neighbours.
     let neighbours = campaigns.iter().zip(campaigns.iter().skip(1));
     for (first, second) in neighbours {
         if first.name == second.name {
