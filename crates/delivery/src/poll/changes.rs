@@ -1,5 +1,8 @@
-//! Changes that a poller makes in the ledger while it serves: rate factor, holds, windows owed, the
-//! breaker's probe.
+//! Changes that a poller writes to the ledger while it serves: rate factor, holds, further windows claimed,
+//! the breaker's probe.
+//!
+//! The rate factor and the control record change by conditional writes: if another poller was faster, the
+//! change is computed again from what is there now.
 
 use std::error::Error as StdError;
 
@@ -14,26 +17,26 @@ use crate::control::{self, ChangeOutcome};
 use crate::environment::Environment;
 use crate::ports::{Ledger as _, PortError};
 
-/// How often a change of the rate factor is tried anew when another poller's came first.
+/// How often a change of the rate factor is tried; another poller's change in between costs a try.
 const TRIES: usize = 4;
 
-/// A change to make, or a look to take.
+/// A change of the ledger, or a look at it.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    /// SES refused for the rate in this window.
+    /// SES refused for the rate in this window: lower the rate factor.
     Refused,
-    /// Sending is held: all of it, or a campaign's.
+    /// Hold all sending, or one campaign's.
     Hold { campaign: Option<String>, reason: HoldReason, detail: String },
-    /// The windows up to this one are owed to the mail that waits for it.
+    /// Claim the windows through this one for an oversize mail.
     Advance { through: Window },
-    /// This poller becomes the breaker's prober.
+    /// Make this poller the breaker's prober.
     Probe,
-    /// Whether the breaker still allows.
+    /// Read whether the breaker still allows.
     Look,
 }
 
 impl Change {
-    /// Its name in the log: what SES said may hold an address.
+    /// The change's name for the log, without its values: SES's answer may contain an address.
     const fn name(&self) -> &'static str {
         match self {
             Self::Refused => "rate factor",
@@ -44,16 +47,12 @@ impl Change {
     }
 }
 
-/// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChangeResult {
-    /// It stands in the ledger, or needs not.
+    /// The change is in the ledger, or was not needed.
     Done,
-    /// Whether the claim was advanced.
     Advanced(bool),
-    /// Whether this poller is the prober.
     Prober(bool),
-    /// Whether the breaker allows.
     Allows(bool),
 }
 
@@ -78,7 +77,7 @@ pub(super) async fn apply<E: Environment>(ctx: &Context<'_, E>, change: Change) 
         match change {
             Change::Advance { .. } => ChangeResult::Advanced(false),
             Change::Probe => ChangeResult::Prober(false),
-            // As the claim showed it.
+            // The claim showed a breaker that allows.
             Change::Look => ChangeResult::Allows(true),
             Change::Refused | Change::Hold { .. } => ChangeResult::Done,
         }
@@ -89,7 +88,7 @@ async fn lower<E: Environment>(ctx: &Context<'_, E>) -> Result<(), PortError> {
     change_factor(ctx, |factor| factor.refused(ctx.plan.window)).await
 }
 
-/// Gives back a step of the rate after a window without a refusal.
+/// Raises the rate factor by one step, after a window without a refusal.
 pub(super) async fn recover<E: Environment>(ctx: &Context<'_, E>) {
     let recovered = change_factor(ctx, |factor| factor.recovered(ctx.plan.window)).await;
     if let Err(error) = recovered {
@@ -114,7 +113,7 @@ async fn change_factor<E: Environment>(
     Ok(())
 }
 
-/// Changes the control record, tried first on the one that came with the claim.
+/// Changes the control record, first on the copy that came with the claim: mostly no read is needed.
 async fn change_control<E: Environment>(
     ctx: &Context<'_, E>,
     change: impl Fn(&mut Control),
@@ -153,8 +152,8 @@ async fn probe<E: Environment>(ctx: &Context<'_, E>) -> Result<bool, PortError> 
     Ok(is_prober)
 }
 
-/// Notes in the control record how the window's sends ended: for the breaker, and for the permanent
-/// refusals in a row. Written only where it changes something.
+/// Writes to the control record how the window's sends ended: for the breaker, and for the permanent
+/// refusals in a row. Nothing is written if nothing changes.
 pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &WindowOutcomes) {
     let (window, policy) = (ctx.plan.window, &ctx.config.breaker);
     let note = |control: &mut Control| {
@@ -180,7 +179,7 @@ pub(super) async fn conclude<E: Environment>(ctx: &Context<'_, E>, noted: &Windo
     };
     let changed = match noted.probe {
         None => change_control(ctx, note).await,
-        // This poller became the prober after its claim.
+        // The copy from the claim is too old: this poller became the prober after it.
         Some(_) => match ctx.env.ledger().read().await {
             Ok(now) => {
                 let now = (now.control_version, now.control);

@@ -1,9 +1,9 @@
-//! Deferral: mail that the level defers leaves its queue for the store of deferred mail, one object a
-//! campaign and window.
+//! Deferral: mail that the back-pressure level defers leaves its queue for the store of deferred mail, in
+//! one object for each campaign and window.
 //!
-//! It is collected while the window is served and written after its last slot, when nothing is paced
-//! any more. Only then, the object acknowledged, is it deleted from its queue: a crash in between leaves
-//! a copy of each, never none.
+//! It is collected while the window is served and written after the last slot, so that the upload delays no
+//! send. It is deleted from its queue only after the store acknowledged the object: a crash in between
+//! leaves the mail in both places, never in none.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,36 +24,33 @@ use super::settle::{Job, Receipt};
 use crate::environment::Environment;
 use crate::ports::{Body, DeferralStore as _};
 
-/// Mails that a window defers at most, for each of its slots: so a campaign of nothing else is looked
-/// through much faster than it could be sent, and costs a bounded number of calls.
+/// Mails that a window defers at most, for each slot: a campaign of low-priority mail is searched ten times
+/// as fast as it could be sent, for a bounded number of calls.
 const A_SLOT: u64 = 10;
-/// Whatever the slots, at least and at most so many: the most can be deleted before the poller's end.
+/// Bounds of that number, whatever the slots; 2,500 deletes fit into the poller's remaining time.
 const LEAST: u64 = 100;
 const MOST: u64 = 2_500;
-/// What a mail takes beside its body: envelope, receipt.
+/// Bytes that a mail is assumed to need beside its body: envelope, receipt.
 const BESIDE: usize = 2_048;
-/// Characters of the claim's token in an object's name.
+/// Characters of the claim's token in an object's name; they keep the names of two pollers apart.
 const TOKEN: usize = 12;
 
-/// What becomes of a mail that was received from a campaign.
+/// The next step of a mail that was received from a campaign.
 pub(super) enum CampaignMail {
-    /// It is sent.
     Sent(Box<Message>),
-    /// It is deferred.
     Deferred,
-    /// It was to be deferred, and the window has no room for it: it is left to its visibility timeout,
-    /// and its campaign should be asked no more.
+    /// It should be deferred, but the window has no room for it: it is left to its visibility timeout, and
+    /// its campaign should be asked no more.
     Left,
 }
 
-/// A deferred mail that is not yet written.
 struct PendingDeferral {
     body: Body,
     envelope: Envelope,
     receipt: Receipt,
 }
 
-/// What a window defers.
+/// Collects the mail that a window defers.
 pub(super) struct DeferralWriter {
     level: BackPressureLevel,
     most: u64,
@@ -63,7 +60,7 @@ pub(super) struct DeferralWriter {
     bytes: Cell<usize>,
 }
 
-/// What came of it, in mails.
+/// Numbers of mails that were deferred.
 #[derive(Debug, Default)]
 pub(super) struct DeferralCounts {
     pub(super) by_campaign: BTreeMap<String, u64>,
@@ -71,7 +68,7 @@ pub(super) struct DeferralCounts {
 }
 
 impl DeferralWriter {
-    /// Of a window of `slots`, at this level; a quarter of the room for mail is for what is deferred.
+    /// A writer for a window of `slots`, at this level. Deferred mail gets a quarter of the room for mail.
     pub(super) fn new(level: BackPressureLevel, slots: u64, memory: Memory) -> Self {
         let bytes = usize::try_from(memory.mail_bytes() / 4).unwrap_or(MOST_BYTES);
         Self {
@@ -84,7 +81,10 @@ impl DeferralWriter {
         }
     }
 
-    /// Sorts a mail that was received from its campaign's queue: what it defers it keeps.
+    /// Decides on a mail from its campaign's queue; it keeps the mail if it defers it.
+    ///
+    /// Example: 60 slots allow 600 mails. At a level that defers low priority, the 601st such mail is left
+    /// on its queue.
     pub(super) fn sort(&self, message: Box<Message>) -> CampaignMail {
         if !self.level.defers(message.email.priority()) {
             return CampaignMail::Sent(message);
@@ -109,8 +109,8 @@ impl DeferralWriter {
         CampaignMail::Deferred
     }
 
-    /// Writes what was deferred, and has it deleted from its queue. What is not written in time stays
-    /// where it is.
+    /// Writes the collected mails, and has them deleted from their queues once they are stored. What is not
+    /// stored in time (8.5 s after the window's close) stays on its queue.
     pub(super) async fn write<E: Environment>(
         &self,
         ctx: &Context<'_, E>,
@@ -157,7 +157,8 @@ impl DeferralWriter {
     }
 }
 
-/// What makes an object's name its own: of the claim's token what a name may hold.
+/// The part of an object's name that makes it unique: the first 12 ASCII letters and digits of the claim's
+/// token.
 fn token(claim: &str) -> String {
     let token: String = claim.chars().filter(char::is_ascii_alphanumeric).take(TOKEN).collect();
     if token.is_empty() { "0".to_owned() } else { token }

@@ -1,4 +1,4 @@
-//! A received message, read: the mail and its envelope, or why SES must not get it.
+//! A received message, parsed: its mail and envelope, or the reason why it must not be sent.
 
 use tidegate_core::config::{EXPRESS, PollerConfig};
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
@@ -12,14 +12,14 @@ use tidegate_core::limiter::Line;
 
 use crate::ports::{Body, Fifo, Monotonic, Outgoing, QueueUrl, Received};
 
-/// Where a message was received.
+/// The queue from which a message was received.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) queue: QueueUrl,
     pub(super) line: Line,
-    /// The campaign whose queue it is; none for a queue of several campaigns' mail.
+    /// The campaign whose queue it is; none for a queue with mail of several campaigns.
     pub(super) campaign: Option<String>,
-    /// The recipient domain's queue that it is, by its place.
+    /// The place of the domain queue, if it is one.
     pub(super) domain: Option<usize>,
 }
 
@@ -28,57 +28,57 @@ impl Source {
         Self { queue, line: Line::Express, campaign: Some(EXPRESS.to_owned()), domain: None }
     }
 
-    /// A queue of several campaigns' mail: the merge queue, or a recipient domain's.
+    /// A queue with mail of several campaigns: the merge queue, or a domain queue.
     pub(super) fn mixed(queue: QueueUrl, line: Line, domain: Option<usize>) -> Self {
         Self { queue, line, campaign: None, domain }
     }
 }
 
-/// A mail that can be sent.
+/// A valid mail, ready to be sent.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) email: Email,
     pub(super) envelope: Envelope,
     pub(super) line: Line,
-    /// The recipient domain's queue it comes from, by its place.
+    /// The place of the domain queue it comes from, if it does.
     pub(super) domain: Option<usize>,
-    /// What it asks of recipient domains' limits.
+    /// Recipients that it has under each domain limit.
     pub(super) demands: Demands,
     pub(super) held: Held,
-    /// The token of its mark, once deduplication has made one.
+    /// The token of its mark; none without deduplication.
     pub(super) mark: Option<String>,
 }
 
-/// What of a message is needed to settle it.
+/// The parts of a message that settling it needs.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) queue: QueueUrl,
     pub(super) message_id: String,
     pub(super) receipt: String,
     pub(super) body: Body,
-    /// Not later than when its visibility timeout began.
+    /// An instant not later than the begin of its visibility timeout.
     pub(super) since: Monotonic,
-    /// When it was put on this queue.
+    /// When it was put on this queue (SQS's `SentTimestamp`).
     pub(super) put_at: EpochMillis,
     pub(super) receive_count: u32,
 }
 
-/// A message that SES must not get.
+/// A message that is not a valid mail.
 #[derive(Debug)]
 pub(super) struct Rejected {
     pub(super) held: Held,
     pub(super) campaign: String,
     pub(super) envelope: Option<Envelope>,
     pub(super) reason: LastError,
-    /// Without values of the message, for the log.
+    /// The reason without values of the message, for the log.
     pub(super) redacted: String,
 }
 
-/// The name under which mail is counted whose campaign nothing tells.
+/// Campaign under which a message is counted if nothing tells its campaign.
 const UNKNOWN: &str = "unknown";
 
-/// Reads `received`. What is attached to mail of a queue that producers write never makes it a dead
-/// letter: what cannot be ours does not count.
+/// Reads `received`: parses the body, and takes the envelope from the attributes. In campaign queues, which
+/// producers write, attributes that cannot be Tidegate's are ignored; they never make a mail a dead letter.
 pub(super) fn read(
     received: Received,
     source: &Source,
@@ -143,7 +143,8 @@ pub(super) fn read(
         };
         Envelope::fresh(campaign, identity, held.put_at)
     });
-    // It could not go back to its campaign, ever: better said at once than when it has to.
+    // A body so large that the envelope does not fit beside it could not be put back to its campaign: it is
+    // refused now, not after a failed send.
     let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
     if held.body.len() > allowed {
         let said = format!(
@@ -157,7 +158,7 @@ pub(super) fn read(
     Ok(Message { email, envelope, line, domain, demands, held, mark: None })
 }
 
-/// An error and its sources in one line.
+/// An error and its causes in one line, joined by colons.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -174,7 +175,7 @@ impl Message {
         u64::from(self.email.recipients())
     }
 
-    /// As it goes into a recipient domain's queue: the same pass, since it is no other try.
+    /// The message for a domain queue, with the same pass, since this is no further try.
     pub(super) fn to_domain(&self, delay: std::time::Duration) -> Outgoing {
         Outgoing {
             body: self.held.body.clone(),
@@ -184,7 +185,7 @@ impl Message {
         }
     }
 
-    /// As it goes into the merge queue: a group of its own, and a deduplication id of this pass.
+    /// The message for the merge queue: a message group of its own, and a deduplication id for this pass.
     pub(super) fn to_merge(&self) -> Outgoing {
         Outgoing {
             body: self.held.body.clone(),
@@ -198,13 +199,13 @@ impl Message {
     }
 }
 
-/// The dead letter of a mail that failed for good at `at`.
+/// The dead letter of a mail whose last attempt, at `at`, failed for good.
 pub(super) fn dead_letter(message: &Message, reason: LastError, at: EpochMillis) -> Outgoing {
     let envelope = message.envelope.clone().put_back_failed(at, &reason.provider_message);
     letter(message, &envelope, reason, at)
 }
 
-/// The dead letter of a mail that was last sent at `at`, nobody knows how.
+/// The dead letter of a mail that may have been sent at `at`: the outcome is unknown.
 pub(super) fn unknown_letter(message: &Message, reason: LastError, at: EpochMillis) -> Outgoing {
     let envelope = message.envelope.clone().put_back_uncounted(at, &reason.provider_message);
     letter(message, &envelope, reason, at)
@@ -221,13 +222,13 @@ fn letter(message: &Message, last: &Envelope, reason: LastError, at: EpochMillis
         last_error: reason,
         message: message.held.body.to_string(),
     };
-    // Its replay must be known from every copy: to deduplication, and to the merge queue.
-    // Its attempts stand in the entry; a replay has all of them again.
+    // The envelope has a new pass: deduplication and the merge queue must distinguish the replay from every
+    // copy. It has attempt 0, so that a replay has all attempts again; the entry states those already made.
     let envelope = Envelope { attempt: 0, ..message.envelope.clone().parked() };
     outgoing(entry, Some(&envelope))
 }
 
-/// The dead letter of a message that SES must not get.
+/// The dead letter of a message that is not a valid mail.
 pub(super) fn rejected_letter(rejected: &Rejected) -> Outgoing {
     let envelope = rejected.envelope.as_ref();
     let entry = DeadLetter {
@@ -245,7 +246,7 @@ pub(super) fn rejected_letter(rejected: &Rejected) -> Outgoing {
 
 fn outgoing(entry: DeadLetter, envelope: Option<&Envelope>) -> Outgoing {
     let original = entry.message.clone();
-    // The writer fails for no entry; should it, the original alone is better than nothing.
+    // The writer fails for no entry; if it should, the original body alone is better than nothing.
     let (body, attributes) = entry
         .into_queue_message(envelope, SQS_LIMIT_BYTES)
         .map_or((original, Vec::new()), |message| (message.body, message.attributes));

@@ -1,4 +1,4 @@
-//! What becomes of a message: the job that settles it, and the one log event of its outcome.
+//! The job that settles a message for each outcome, and the one log event of that outcome.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use super::message::{Held, Message, Rejected, dead_letter, rejected_letter, unkn
 use super::settle::{Job, Receipt};
 use crate::ports::{Outgoing, QueueUrl};
 
-/// Codes for failures that brought none.
+/// The code of a failure without one, such as a lost connection.
 const NO_CODE: &str = "ConnectionFailed";
-/// The code of what nobody knows to be sent or not.
+/// The dead letters' code of mail that was possibly sent.
 const UNKNOWN: &str = "unknown";
 
 pub(super) fn receipt(held: &Held, buffered: bool) -> Receipt {
     Receipt { queue: held.queue.clone(), handle: held.receipt.clone(), buffered }
 }
 
-/// SES took it: it is deleted.
+/// SES accepted it: delete it.
 pub(super) fn accepted(message: &Message, ses_message_id: &str, latency: Duration) -> Job {
     tracing::info!(
         campaign = message.envelope.campaign,
@@ -35,7 +35,7 @@ pub(super) fn accepted(message: &Message, ses_message_id: &str, latency: Duratio
     Job::Delete(receipt(&message.held, true))
 }
 
-/// SES must not get it: it is dead-lettered with the field and the fault.
+/// The message is not a valid mail: dead-letter it, with the field and the fault.
 pub(super) fn reject(rejected: &Rejected, dead_letters: &QueueUrl, buffered: bool) -> Job {
     tracing::warn!(
         campaign = rejected.campaign,
@@ -46,7 +46,7 @@ pub(super) fn reject(rejected: &Rejected, dead_letters: &QueueUrl, buffered: boo
     move_to(dead_letters, rejected_letter(rejected), &rejected.held, buffered)
 }
 
-/// SES will never take it, or its attempts are spent.
+/// SES refused it for good, or its attempts are used up: dead-letter it.
 pub(super) fn give_up(
     message: &Message,
     failure: &Failure,
@@ -64,7 +64,7 @@ pub(super) fn give_up(
     move_to(dead_letters, dead_letter(message, reason, at), &message.held, true)
 }
 
-/// Deduplication knows it: this copy is only deleted.
+/// Deduplication knows that it was sent: delete this copy.
 pub(super) fn already_sent(message: &Message) -> Job {
     tracing::info!(
         campaign = message.envelope.campaign,
@@ -74,7 +74,7 @@ pub(super) fn already_sent(message: &Message) -> Job {
     Job::Delete(receipt(&message.held, true))
 }
 
-/// Deduplication knows that it may have been sent: it is dead-lettered, to be looked at.
+/// Deduplication knows that it was possibly sent: dead-letter it, for a person to decide.
 pub(super) fn unknown(message: &Message, mark: &Mark, dead_letters: &QueueUrl) -> Job {
     tracing::error!(
         campaign = message.envelope.campaign,
@@ -91,13 +91,13 @@ pub(super) fn unknown(message: &Message, mark: &Mark, dead_letters: &QueueUrl) -
             mark.since
         ),
     };
-    // Its send may have ended, without a word, later than it began.
+    // The last attempt's time, as far as it is known: the later of the first attempt and the mark's begin.
     let at = message.envelope.first_attempt_at.map_or(mark.since, |first| first.max(mark.since));
     move_to(dead_letters, unknown_letter(message, reason, at), &message.held, true)
 }
 
-/// It failed for a passing reason: back to its campaign, delayed. `jitter` is 0.0 to 1.0; not
-/// `counted`, it was no attempt.
+/// It failed for a passing reason: back to its campaign, delayed (60 s doubling to 900 s). `jitter` is 0.0
+/// to 1.0. If not `counted`, this was no attempt.
 pub(super) fn retry(
     message: &Message,
     failure: &Failure,
@@ -124,8 +124,8 @@ pub(super) fn retry(
     move_to(campaign, outgoing, &message.held, true)
 }
 
-/// It falls under a recipient domain's limit: it waits in that domain's queue, or stays away for a
-/// delay, which is counted from now.
+/// It is under a domain limit: move it to that limit's queue, visible after `delay`. The delay counts from
+/// now, so a delayed move does not wait for a batch to fill.
 pub(super) fn move_on(message: &Message, queue: &QueueUrl, delay: Duration) -> Job {
     let (to, from) = (queue.clone(), receipt(&message.held, true));
     let message = Box::new(message.to_domain(delay));
@@ -136,7 +136,7 @@ pub(super) fn move_on(message: &Message, queue: &QueueUrl, delay: Duration) -> J
     }
 }
 
-/// Its campaign is held: back to the campaign queue, which is not fed from.
+/// Its campaign is held: put it back to the campaign queue, which is not asked meanwhile.
 pub(super) fn put_back(message: &Message, campaign: &QueueUrl) -> Job {
     tracing::info!(
         campaign = message.envelope.campaign,
@@ -152,7 +152,7 @@ pub(super) fn put_back(message: &Message, campaign: &QueueUrl) -> Job {
     move_to(campaign, outgoing, &message.held, true)
 }
 
-/// One event for a send that was not accepted.
+/// The one log event for a send that was not accepted.
 pub(super) fn log(message: &Message, failure: &Failure, outcome: Outcome, then: &'static str) {
     tracing::warn!(
         campaign = message.envelope.campaign,

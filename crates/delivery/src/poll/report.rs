@@ -1,4 +1,4 @@
-//! What a poller did in its window.
+//! The report of one window: how it ended, and its counters.
 
 use std::collections::BTreeMap;
 
@@ -11,115 +11,117 @@ use super::deferral::DeferralCounts;
 use super::settle::SettleCounts;
 use crate::ports::{LedgerReport, Takes};
 
-/// How a poller's run ended. None of these is a failure.
+/// The end of a poller's run. None of these is a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// The window was served.
+    /// The window was claimed and its slots were served.
     Served,
-    /// The window was over before the tick came.
+    /// The window had passed before the tick came.
     Expired,
     /// The window opens more than 1.5 s from now.
     Early,
-    /// Another poller has claimed this window, or a newer one.
+    /// Another poller had claimed this window, or a later one.
     Duplicate,
-    /// The window is owed to a mail of more recipients than a window has slots.
+    /// The window belongs to a mail that has more recipients than a window has slots.
     Owed,
-    /// The quota is under one a second, and none of its slots lies in this window.
+    /// No slot lies in this window, because the quota is below one a second, or the rate has just changed.
     NoSlots,
-    /// Every queue is thought to be empty, and none is looked into in this window.
+    /// All queues are thought to be empty, and this window asks none.
     Idle,
-    /// All sending is held.
+    /// All sending is held, or campaigns are and there is no express queue.
     Held,
-    /// The circuit breaker blocks.
+    /// The breaker is open (state blocking) and allows this poller no send.
     Blocked,
-    /// SES gives the account no quota.
+    /// `GetAccount` gives the account no usable quota.
     NoQuota,
 }
 
-/// What happened in one window; recipients where nothing else is said.
+/// Counters of one window; recipients unless something else is stated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 // More than 12 fields: one for each counter of a window.
 pub struct WindowReport {
-    /// The window.
+    /// The second that was to be served.
     pub window: Window,
-    /// How it ended.
+    /// The reason why the run ended.
     pub end: End,
-    /// The rate it was served at: the quota times the rate factor.
+    /// Recipients per second: the quota times the rate factor. None if the window was not claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_second: Option<Rate>,
-    /// Slots of the window that could be used.
+    /// Slots of the window that could be used; after a change of the rate fewer than the grid has.
     pub slots: u64,
-    /// Slots that passed while mail waited, too late to start in time.
+    /// Slots that passed unused although mail waited: it was too late to start at them.
     pub slots_skipped: u64,
-    /// Slots that passed with no mail that fits.
+    /// Slots that passed unused because no fitting mail waited.
     pub slots_unused: u64,
-    /// Moved into the merge queue, by campaign.
+    /// Recipients whose mail the merge queue acknowledged, by campaign.
     pub fed: BTreeMap<String, u64>,
-    /// Moved into recipient domains' queues, by limit: a group's first domain, or `others`.
+    /// Recipients moved into domain queues, by limit: the group's first domain, or `others`.
     pub domain_fed: BTreeMap<String, u64>,
-    /// Mails received from recipient domains' queues that got no slot.
+    /// Mails received from domain queues that got no slot.
     pub domain_left: u64,
-    /// Received from the merge queue and dealt with: sent, given up, put back, left, or refused.
+    /// Recipients received from the merge queue and dealt with: sent, given up, put back, left or refused.
     pub taken: u64,
-    /// Received from the merge queue once more: left or refused before, or their poller crashed.
+    /// Recipients received from the merge queue for the second time or more: left or refused before, or
+    /// their poller crashed.
     pub back: u64,
-    /// Accepted by SES, by campaign.
+    /// Recipients of mails that SES accepted, by campaign.
     pub sent: BTreeMap<String, u64>,
-    /// Seconds that what SES accepted had waited since it was put on its queue, times its recipients,
-    /// by campaign: over `sent` the mean.
+    /// Seconds from a mail's arrival on its queue to SES's acceptance, times its recipients, by campaign.
+    /// Divided by `sent` it is the mean wait.
     pub waited: BTreeMap<String, u64>,
-    /// Accepted by SES, of campaign mail that was never put back and whose domain has no limit.
+    /// Recipients that SES accepted of campaign mail that was never put back and has no domain limit.
     pub first: u64,
-    /// Seconds that these had waited since they were put on their queues, times recipients.
+    /// Seconds that the mail in `first` had waited since it was put on its queue, times recipients.
     pub first_waited: u64,
-    /// Mails of low urgency taken out of their queues, by campaign: they stand in the store of deferred
-    /// mail.
+    /// Mails of low priority moved from their queues to the store of deferred mail, by campaign.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub deferred: BTreeMap<String, u64>,
-    /// Mails that were to be deferred, and could not be written: they stay on their queues.
+    /// Mails that should have been deferred and could not be written: they stay on their queues.
     pub deferral_failed: u64,
-    /// Mails accepted by SES.
+    /// Mails accepted by SES, express included; each counts once, whatever its recipients.
     pub mails: u64,
     /// Mails that SES refused for the rate.
     pub refused: u64,
-    /// Mails that failed, by outcome.
+    /// Mails whose send failed, by outcome: `transient`, `permanent`, `ambiguous` and the reasons for
+    /// holds.
     pub failed: BTreeMap<&'static str, u64>,
     /// Mails put back to their campaign for another attempt.
     pub retried: u64,
-    /// Mails put back to their campaign because it is held.
+    /// Mails put back to their campaign's queue because it is held.
     pub put_back: u64,
-    /// Messages dead-lettered.
+    /// Messages sent to the dead-letter queue: invalid, refused for good, out of attempts, or `unknown`.
     pub dead: u64,
-    /// Mails received and left to the visibility timeout.
+    /// Mails received and not sent, left to their visibility timeout or released.
     pub left: u64,
-    /// Sends that were called off as they were handed to the wire, too late for their slot: a later
-    /// one took them.
+    /// Sends called off right before the request was written, too late for their slot: a later slot took
+    /// them.
     pub late: u64,
     /// Sends that the shared bucket refused: a later slot took them.
     pub bucket_refused: u64,
-    /// Sends for which the shared bucket did not answer, or had not a moment before: a later slot took
+    /// Sends for which the shared bucket did not answer, or had failed a moment before: a later slot took
     /// them, or with `TIDEGATE_SHARED_BUCKET_LOST=open` they were made.
     pub bucket_lost: u64,
-    /// Copies of mails that had been sent already, deleted: deduplication knew them.
+    /// Copies deleted because deduplication knew that the mail had been sent.
     pub already_sent: u64,
-    /// Mails dead-lettered as `unknown`, `dead` includes them: nobody knows whether they were sent.
+    /// Mails dead-lettered as `unknown`, also counted in `dead`: a poller began to send them and did not
+    /// note the outcome.
     pub parked: u64,
-    /// Calls to SQS.
+    /// Calls to SQS that this window made, through all queues together.
     pub sqs_calls: u64,
-    /// Deletes that failed: these messages come again.
+    /// Deletes that failed at the last try: these messages become visible again and may be sent twice.
     pub delete_failed: u64,
-    /// Moves that failed: these messages stay where they are, and come again.
+    /// Moves to another queue that failed: these messages stay on their queues and become visible again.
     pub move_failed: u64,
-    /// The highest receive count seen; above 100 something keeps a message from being sent.
+    /// Highest receive count of any message; above 100 something keeps a message from being sent.
     pub highest_receive_count: u32,
-    /// The mean latency of SES's answers, milliseconds.
+    /// Mean time of SES's answers, milliseconds; none without an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,
 }
 
 impl WindowReport {
-    /// The report of a window in which nothing happened yet.
+    /// Creates the report of a window in which nothing happened yet.
     pub fn new(window: Window, end: End) -> Self {
         Self {
             window,
@@ -159,7 +161,8 @@ impl WindowReport {
         }
     }
 
-    /// What the shared bucket did not grant in this window.
+    /// Counts the sends that the shared bucket did not grant, from its counters after and before the
+    /// window.
     pub(super) fn withheld(&mut self, now: Takes, before: Takes) {
         self.bucket_refused = now.refused - before.refused;
         self.bucket_lost = now.lost - before.lost;
@@ -182,22 +185,23 @@ impl WindowReport {
         self.deferral_failed = written.failed;
     }
 
-    /// Mails of which nobody knows whether SES took them: no answer came.
+    /// Mails that SES may have accepted: the request was written, and no answer came.
     pub fn possibly_sent(&self) -> u64 {
         self.failed.get(Outcome::Ambiguous.as_str()).copied().unwrap_or(0)
     }
 
-    /// Recipients sent, of all campaigns.
+    /// Recipients of accepted mails, all campaigns and express together.
     pub fn sent_total(&self) -> u64 {
         self.sent.values().sum()
     }
 
-    /// Recipients fed, of all campaigns.
+    /// Recipients fed into the merge queue, all campaigns together.
     pub fn fed_total(&self) -> u64 {
         self.fed.values().sum()
     }
 
-    /// The sums that it adds to in the ledger; `debts` in thousandths of a recipient.
+    /// The amounts that this window adds to the ledger's sums; `debts` in thousandths of a recipient. Zeros
+    /// are left out.
     pub(super) fn to_ledger(&self, debts: &BTreeMap<String, i64>) -> LedgerReport {
         let mut counters = BTreeMap::new();
         let mut add = |name: String, value: i64| {
@@ -232,7 +236,7 @@ impl WindowReport {
         ] {
             add(name.to_owned(), signed(value));
         }
-        // What comes back is in the merge queue again.
+        // Mail that is received again was counted as taken when it was left.
         add("taken".to_owned(), signed(self.taken) - signed(self.back));
         for (campaign, sent) in &self.sent {
             add(format!("{SENT_BY_CAMPAIGN}{campaign}"), signed(*sent));
@@ -247,10 +251,10 @@ impl WindowReport {
     }
 }
 
-/// What the counter of a campaign's recipients sent to begins with.
+/// Prefix of the counters of recipients sent to, by campaign.
 const SENT_BY_CAMPAIGN: &str = "sent.";
 
-/// Recipients sent to, by campaign: the sums of all reports.
+/// Recipients sent to, by campaign, from the sums of all reports.
 pub(crate) fn sent_by_campaign(counters: &BTreeMap<String, i64>) -> BTreeMap<String, u64> {
     let named = |(name, sum): (&String, &i64)| {
         let campaign = name.strip_prefix(SENT_BY_CAMPAIGN)?;
@@ -259,7 +263,7 @@ pub(crate) fn sent_by_campaign(counters: &BTreeMap<String, i64>) -> BTreeMap<Str
     counters.iter().filter_map(named).collect()
 }
 
-/// The counter of a campaign's debt, in thousandths of a recipient.
+/// Name of the counter of a campaign's debt, which is in thousandths of a recipient.
 pub(super) fn debt_counter(campaign: &str) -> String {
     format!("debt.{campaign}")
 }

@@ -1,10 +1,13 @@
-//! One window's time: the wall clock read once, then paced on the monotonic clock.
+//! The clock of one window: the wall clock is read once, then time is measured by the monotonic clock.
 
 use tidegate_core::Timestamp;
 
 use crate::ports::{Clock, Monotonic};
 
-/// Where the two clocks stood when the poller began; a wall clock that steps moves no slot.
+/// Both clocks' readings when the poller began. A wall clock that is set meanwhile moves no slot.
+///
+/// Example: the poller began at wall 100.000 s and monotonic 7.000 s. At monotonic 7.250 s it is 100.250 s,
+/// whatever the wall clock shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowTime {
     wall: Timestamp,
@@ -21,7 +24,7 @@ impl WindowTime {
         self.wall + clock.monotonic().saturating_since(self.monotonic)
     }
 
-    /// When `at` is on the monotonic clock.
+    /// The instant of `at` on the monotonic clock.
     pub(super) fn monotonic(self, at: Timestamp) -> Monotonic {
         if at >= self.wall {
             return self.monotonic + at.saturating_since(self.wall);
