@@ -15,8 +15,8 @@ const MEBIBYTE: u64 = 1_048_576;
 const HELD_SECONDS: f64 = 0.4;
 /// Megabytes of memory with which Lambda gives a function one whole vCPU.
 const PROCESSOR_MB: f64 = 1_769.0;
-/// Milliseconds of one vCPU that a mail costs: a constant part, and a part per KB. Measured by `make
-/// bench ONLY=lambda`.
+/// Milliseconds of one vCPU that a mail costs: a constant part, and a part per KB. Measured by
+/// `make bench ONLY=lambda`.
 const MAIL_MS: f64 = 0.5;
 const MAIL_MS_PER_KB: f64 = 0.016;
 /// Part of its vCPU time that a poller may use. The rest is for cold starts and bursts. (At 0.73, which

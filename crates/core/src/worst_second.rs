@@ -1,5 +1,5 @@
-/// The largest sum of weights in any half-open interval of length `second`. `starts` are `(start,
-/// weight)`, sorted by start. Tests of all rate bounds use it.
+/// The largest sum of weights in any half-open interval of length `second`. `starts` are
+/// `(start, weight)`, sorted by start. Tests of all rate bounds use it.
 pub(crate) fn worst_second(starts: &[(u64, u64)], second: u64) -> u64 {
     let (mut worst, mut sum, mut from) = (0, 0, 0);
     for &(at, weight) in starts {

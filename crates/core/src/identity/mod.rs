@@ -228,8 +228,7 @@ mod tests {
     #[test]
     fn group_and_deduplication_ids_are_what_a_fifo_queue_allows() {
         let identity = Identity::from_body_id("news", "7");
-        // Expected values from `printf 'news/id/7' | sha256sum` and `printf 'news/id/7\n3' |
-        // sha256sum`.
+        // Expected values: `printf 'news/id/7' | sha256sum` and `printf 'news/id/7\n3' | sha256sum`.
         assert_eq!(
             group_id(&identity),
             "b61e93ee2b18b90c8cfe75f2eb1e500b3901b617b7bdf733f34ad37e1bef4d89"
