@@ -1,6 +1,6 @@
-//! What stalled clients cost the others and the server: a thousand streams that all read, against a
-//! thousand of which a tenth read their first event and no more, in turns within one run. The server is
-//! a process of its own. Prints one JSON object. Linux only: it reads `/proc`.
+//! Measures the cost of stalled clients for the others and for the server: a run with 1,000 streams that all
+//! read alternates with one in which a tenth of them read only their first event. The server is a process of
+//! its own. Prints one JSON object. Linux only, because it reads `/proc`.
 
 #![expect(
     clippy::unwrap_used,

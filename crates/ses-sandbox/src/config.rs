@@ -94,7 +94,7 @@ pub struct SettingsChange {
     /// Time to answer: `80ms`, `50ms..5s` (uniform) or `p50=80ms,p99=400ms` (log-normal) [default: 0ms]
     #[arg(long, value_name = "TIME")]
     pub latency: Option<AnswerLatency>,
-    /// What goes wrong, tried in order; may be given many times
+    /// Faults, tried in order; may be given many times
     ///
     /// `KIND[,ratio=0..1][,to=PATTERN][,after=TIME][,operation=GetAccount][,status=N][,message=TEXT]`
     ///

@@ -25,7 +25,7 @@
 //! | `GET /_sandbox/mails/SEQ` | one mail, with its `request` while that is kept, else null |
 //! | `DELETE /_sandbox/mails` | empties mailbox and stats; quota and numbering go on |
 //!
-//! The pages show recipients and bodies to whoever can reach the port: bind it to loopback.
+//! The pages show recipients and bodies to everyone who can reach the port: bind it to loopback.
 //!
 //! # In a test
 //! ```

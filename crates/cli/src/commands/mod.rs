@@ -73,7 +73,7 @@ pub enum Command {
     Pause(PauseArgs),
     /// End a pause
     Resume(ResumeArgs),
-    /// Lift a hold, whoever set it
+    /// Lift a hold, regardless of who set it
     Lift(LiftArgs),
     /// Show the weights, or override them
     Weights(WeightsArgs),

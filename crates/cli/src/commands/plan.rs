@@ -75,8 +75,8 @@ pub struct PlanArgs {
     /// Time that a call to SQS takes, written as --latency
     #[arg(long, value_name = "TIME", default_value = "5ms..15ms")]
     sqs_latency: String,
-    /// What goes wrong: `throttle`, `5xx`, `reset`, `lost-answer` or `rejected`, with `ratio=0.01`,
-    /// `from=10m` and `to=1h` behind commas; may be given many times
+    /// Faults: `throttle`, `5xx`, `reset`, `lost-answer` or `rejected`, with `ratio=0.01`, `from=10m` and
+    /// `to=1h` behind commas; may be given many times
     #[arg(long = "fault", value_name = "FAULT", value_parser = parsed::<PlannedFault>)]
     faults: Vec<PlannedFault>,
     /// Part of the quota that is kept free, 0.005 to 0.5 [default: 0.02, or the stack's]
@@ -92,8 +92,8 @@ pub struct PlanArgs {
     /// domain of its own; may be given many times
     #[arg(long = "domain", value_name = "DOMAIN=SHARE", value_parser = parsed::<DomainShare>)]
     domains: Vec<DomainShare>,
-    /// What recipient domains may be sent, such as `gmail.com+googlemail.com=10/s, *=25%` [default: none,
-    /// or the stack's]
+    /// Limits of recipient domains, such as `gmail.com+googlemail.com=10/s, *=25%` [default: none, or the
+    /// stack's]
     #[arg(long, value_name = "LIMITS", value_parser = parsed::<DomainLimits>)]
     domain_limits: Option<DomainLimits>,
     /// Size of a mail in KB: whether the poller's memory reaches for it

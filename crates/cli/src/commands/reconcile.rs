@@ -27,9 +27,9 @@ const MOST_DEAD: usize = 100_000;
 
 /// Account for what was sent: enqueued = sent + waiting + retrying + dead + unknown
 ///
-/// What was enqueued is what the journals of `tidegate send` hold. With deduplication on each
-/// mail is looked up; without it the ledger's counters are compared, with the tolerance that SQS's
-/// approximate counts need, and say so.
+/// The journals of `tidegate send` tell which mails were enqueued. With deduplication each mail is looked
+/// up. Without it the ledger's counters are compared, with a tolerance, because SQS's counts are
+/// approximate; the report says so.
 ///
 /// Exit code: 0 every mail is accounted for, within the tolerance; 1 there is a difference; 2 a
 /// journal is none of this stack's; 3 a service or a file failed.

@@ -59,7 +59,7 @@ pub struct PauseArgs {
 
 /// End a pause
 ///
-/// What is held for another reason stays held, and the command says so.
+/// A campaign that is also held for another reason stays held, and the command says so.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:
   tidegate resume big --reason 'subject corrected'")]
@@ -72,10 +72,10 @@ pub struct ResumeArgs {
     pub(crate) on: OnStack,
 }
 
-/// Lift a hold, whoever set it
+/// Lift a hold, regardless of who set it
 ///
-/// `tidegate status` shows what is held, since when and why. Lifting before the cause is gone sends
-/// mail into the same refusals: so it asks first.
+/// `tidegate status` shows the holds, since when they exist and why. If a hold is lifted before its cause is
+/// gone, mail is refused again for the same reason; so the command asks first.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   tidegate lift refusals big --reason 'sender verified'

@@ -21,7 +21,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 pub struct WhyArgs {
     /// The mail's `id`, an SQS message id, or a whole identity (campaign/id/…)
     id: String,
-    /// Its campaign, or `express`; without it every campaign is looked at
+    /// The mail's campaign, or `express`; without it every campaign is looked at
     #[arg(long, value_name = "NAME")]
     campaign: Option<String>,
     /// Dead letters to read at most

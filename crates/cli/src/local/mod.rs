@@ -1,8 +1,8 @@
 //! The local run, `tidegate local`: a local AWS, two campaigns, a report.
 //!
-//! Its pieces serve tests and benchmarks too: [`LocalAws`] starts and stops everything, [`fill`]
-//! puts a [`LocalPlan`]'s mails onto the queues, [`SesSandboxClient`] tells what arrived, [`figures`] works out
-//! what that means. [`LocalReport`] is what `report.json` holds.
+//! Tests and benchmarks use the same parts: [`LocalAws`] starts and stops everything, [`fill`] puts a
+//! [`LocalPlan`]'s mails onto the queues, [`SesSandboxClient`] tells which mails arrived, and [`figures`]
+//! computes rates and shares from them. [`LocalReport`] is the content of `report.json`.
 
 mod aws;
 mod chart;

@@ -58,7 +58,7 @@ pub struct LocalArgs {
     /// Part of the quota that is kept free, 0.005 to 0.5 [default: the template's, 0.02]
     #[arg(long, value_name = "SHARE", value_parser = rate_margin)]
     rate_margin: Option<f64>,
-    /// What describes the stack: the SAM template, or the CDK app (which `make cdk` builds)
+    /// The stack's description: the SAM template, or the CDK app (which `make cdk` builds)
     #[arg(long, value_name = "WHICH", default_value = "sam")]
     infra: Infra,
     /// How the poller takes mails: through the merge queue, or straight from the campaigns' queues

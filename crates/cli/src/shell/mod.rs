@@ -1,4 +1,4 @@
-//! What all commands share: output, confirmation, errors and exit codes.
+//! Output, confirmation, errors and exit codes, shared by all commands.
 
 mod confirm;
 mod error;

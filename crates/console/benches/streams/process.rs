@@ -40,7 +40,7 @@ impl Process {
         read(&self.output)
     }
 
-    /// What it answers; until then the clients of this process read.
+    /// Sends a line and returns the answer. Meanwhile the clients of this process go on reading.
     pub(crate) async fn ask(&self, line: &str) -> Value {
         self.tell(line);
         let output = Arc::clone(&self.output);

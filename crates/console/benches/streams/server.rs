@@ -75,7 +75,7 @@ fn change() -> StateChange {
     }
 }
 
-/// What the server is, and has done.
+/// The server's resources and counters: memory, processor time, events sent, streams waiting.
 fn seen(hub: &Hub) -> Value {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

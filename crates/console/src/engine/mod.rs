@@ -65,7 +65,7 @@ pub struct Engine<Q, L, A, C> {
     forecast_now: Notify,
     /// Wakes the reader of dead letters, because their number changed.
     dead_now: Notify,
-    /// True once the console ends: whoever has received dead letters makes them visible again.
+    /// True once the console ends. Readers that have received dead letters then make them visible again.
     ending: watch::Sender<bool>,
     /// Held while the dead-letter queue is read: two readers would hide letters from each other.
     reader: tokio::sync::Mutex<()>,

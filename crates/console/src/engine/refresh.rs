@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
 /// A look that takes longer counts as failed, so that pages can say so.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Changes after which a forecast is out of date, whoever made them.
+/// Changes by any operator after which a forecast is out of date.
 const FORECAST_ANEW: [ChangeKind; 4] =
     [ChangeKind::Hold, ChangeKind::Pause, ChangeKind::Quota, ChangeKind::Change];
 /// The interval of looks while no page is open.

@@ -122,7 +122,7 @@ fn what_the_stream_may_have_is_kept_where_its_address_refuses() {
     );
     assert!(second.is_full(at(0)));
     assert_eq!(addresses.take(address(1), 2, &mut second, at(1_000)), Ok(()));
-    // The stream is empty, and the address's next token stays there for whoever may have it.
+    // The stream's bucket is empty; the address's next token remains for another stream.
     assert_eq!(
         addresses.take(address(1), 2, &mut second, at(1_500)),
         Err((at(2_000), EmptyBucket::Stream))

@@ -1,4 +1,4 @@
-//! What is this adapter's own; the rules of SQS are in the contract suite.
+//! Tests of properties that only this adapter has. SQS's rules are tested by the contract suite.
 
 use std::time::Duration;
 

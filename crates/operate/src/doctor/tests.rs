@@ -139,7 +139,7 @@ fn healthy() -> DeploymentFacts {
     }
 }
 
-/// What is found, but for what is as it should be.
+/// The findings other than `Ok` after a change to healthy facts.
 fn found(change: impl FnOnce(&mut DeploymentFacts)) -> Vec<(CheckState, String)> {
     let mut facts = healthy();
     change(&mut facts);

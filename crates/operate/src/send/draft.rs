@@ -107,7 +107,7 @@ impl CampaignDraft {
     /// The message of `row`, and the mail as the poller will read it.
     ///
     /// # Errors
-    /// What the poller would refuse, a column that is missing, or a template that cannot be rendered.
+    /// An error if the poller would refuse the mail, a column is missing, or a template cannot be rendered.
     pub fn message(
         &self,
         file: &str,

@@ -8,7 +8,7 @@ use crate::status::StackFacts;
 use crate::status::tests::{NOW, facts};
 use crate::steer::SteerAction;
 
-/// What is read `seconds` later, with so many recipients sent to of each campaign since.
+/// The facts read `seconds` later, with this many more recipients sent to by each campaign.
 fn later(seconds: u64, big: i64, small: i64) -> StackFacts {
     let mut facts = facts();
     facts.at = NOW + Duration::from_secs(seconds);

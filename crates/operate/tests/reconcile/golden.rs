@@ -1,4 +1,4 @@
-//! What people read, as it is recorded in `docs/commands/reconcile.md`.
+//! Compares the command's output with the examples in `docs/commands/reconcile.md`.
 
 use std::time::Duration;
 

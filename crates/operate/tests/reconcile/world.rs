@@ -26,7 +26,7 @@ use tidegate_operate::send::{
 
 const FORMAT: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
 
-/// What a poller, or a fault, did with a mail.
+/// The effect that a poller or a fault had on a mail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Became {
     /// SES took it.

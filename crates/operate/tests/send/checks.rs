@@ -1,4 +1,4 @@
-//! What the first pass finds, and what ids are made of.
+//! Tests of the first pass over the input, and of the ids that mails get.
 
 use std::collections::BTreeSet;
 

@@ -72,7 +72,7 @@ pub(crate) fn checked(draft: &CampaignDraft, csv: &str) -> Result<InputSummary, 
     check(draft, FILE, csv.as_bytes(), CHECKING, |_, _| {})
 }
 
-/// A journal in memory, which outlives whoever writes it.
+/// A journal in memory. It survives the writer that is dropped in a simulated crash.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Journal(pub(crate) Vec<u8>);
 

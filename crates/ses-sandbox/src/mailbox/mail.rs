@@ -20,7 +20,7 @@ pub enum MailKind {
     Template,
 }
 
-/// What the sender learned about a mail that was accepted.
+/// The answer that the sender received about an accepted mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MailStatus {

@@ -155,13 +155,13 @@ pub(super) struct ExportArgs {
 
 /// Send them to their campaigns' queues again; without --go only show what would be sent
 ///
-/// A mail keeps its identity, has all its attempts again, and is one pass on, so that neither the merge
-/// queue nor deduplication takes it for a copy of what was dead-lettered. Its dead letter is
-/// deleted once SQS has acknowledged it; what dies in between leaves both, and the second replay is the
-/// same mail to the merge queue for 5 minutes, and to deduplication for as long as it keeps marks.
+/// A mail keeps its identity, starts again with all its attempts, and gets the next pass, so that neither
+/// the merge queue nor deduplication takes it for a copy of the dead-lettered one. The dead letter is
+/// deleted once SQS has acknowledged the mail. A crash in between leaves both; a second replay then has the
+/// same pass, so the merge queue drops it for 5 minutes, and deduplication as long as it keeps marks.
 ///
-/// What deduplication knows as sent is never replayed. What may have been sent (parked as `unknown`, or
-/// without an answer to its last send) is replayed only with --include-unknown.
+/// Mail that deduplication knows as sent is never replayed. Mail that may have been sent (parked as
+/// `unknown`, or without an answer to its last send) is replayed only with --include-unknown.
 #[derive(Clone, Debug, Args)]
 pub(super) struct DeadReplayArgs {
     /// All of them: needed where no condition is given

@@ -93,7 +93,7 @@ pub(super) struct InputArgs {
     /// How it is written [default: by its ending; .jsonl and .ndjson are JSON Lines, all else is CSV]
     #[arg(long, value_name = "FORMAT")]
     pub(super) format: Option<FormatOption>,
-    /// What stands between two fields of a CSV: one character, or `tab`
+    /// The separator of a CSV's fields: one character, or `tab`
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     pub(super) delimiter: u8,
     /// Let a value of a CSV have several lines
@@ -124,7 +124,7 @@ pub(super) struct RunArgs {
     /// Check everything, say what would happen, and send nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// What the run is called [default: the file's name without its ending]
+    /// The run's name [default: the file's name without its ending]
     #[arg(long, value_name = "NAME", value_parser = run_name)]
     pub(super) run: Option<String>,
     /// Send the same input once more, under this new name

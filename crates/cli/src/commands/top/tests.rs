@@ -1,4 +1,4 @@
-//! What a board looks like, drawn on a terminal in memory.
+//! Tests of the board, drawn on a terminal in memory.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use super::draw::draw;
 
 const START: Timestamp = Timestamp::from_millis(1_795_206_967_042);
 
-/// What is read `seconds` after the start, about 12.4 and 1.4 recipients sent to a second.
+/// The facts read `seconds` after the start, with about 12.4 and 1.4 recipients per second sent since.
 fn facts(seconds: u64) -> StackFacts {
     let at = START + Duration::from_secs(seconds);
     let previous = PreviousClaim {

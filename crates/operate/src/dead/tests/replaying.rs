@@ -203,7 +203,8 @@ async fn it_keeps_its_pace_and_waits_for_a_queue_that_grows() {
     assert!(waits.is_err() && (20..=40).contains(&sent), "{sent} were sent");
 }
 
-/// What is not meant stands before it, and takes longer to look through than a lost letter is waited for.
+/// The letters meant are behind 300 others, and the look through those takes longer than the replay waits
+/// for a lost letter.
 #[tokio::test(start_paused = true)]
 async fn a_letter_is_found_behind_many_that_are_not_meant() {
     let of = |code: &str| LetterFilter { codes: vec![code.to_owned()], ..LetterFilter::default() };
