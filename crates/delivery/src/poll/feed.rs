@@ -84,8 +84,8 @@ pub(super) async fn feed<E: Environment>(
             if receives.len() >= MOST_RECEIVES {
                 break;
             }
-            // A probe asks a campaign that was found empty. It is beside the shares, so nobody's slots wait
-            // for it: it may be a long poll.
+            // A probe asks a campaign that was found empty. It is beside the shares: no slot waits for its
+            // answer, so it may be a long poll.
             if let Some(probe) = probes.pop() {
                 let wait = ctx.wait_after(Duration::ZERO);
                 receives.push(receive(ctx, queue(probe.lane), probe, (Duration::ZERO, wait)));

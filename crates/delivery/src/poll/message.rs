@@ -222,8 +222,9 @@ fn letter(message: &Message, last: &Envelope, reason: LastError, at: EpochMillis
         last_error: reason,
         message: message.held.body.to_string(),
     };
-    // The envelope has a new pass: deduplication and the merge queue must distinguish the replay from every
-    // copy. It has attempt 0, so that a replay has all attempts again; the entry states those already made.
+    // The envelope's pass is the largest before a replay, so that deduplication and the merge queue can
+    // tell the replay from every copy. The attempt is 0, so that a replay has all attempts again; the entry
+    // states those already made.
     let envelope = Envelope { attempt: 0, ..message.envelope.clone().parked() };
     outgoing(entry, Some(&envelope))
 }

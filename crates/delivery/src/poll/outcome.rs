@@ -136,7 +136,7 @@ pub(super) fn move_on(message: &Message, queue: &QueueUrl, delay: Duration) -> J
     }
 }
 
-/// Its campaign is held: put it back to the campaign queue, which is not asked meanwhile.
+/// The mail's campaign is held: put it back to the campaign queue, which is not asked meanwhile.
 pub(super) fn put_back(message: &Message, campaign: &QueueUrl) -> Job {
     tracing::info!(
         campaign = message.envelope.campaign,

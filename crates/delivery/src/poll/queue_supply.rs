@@ -38,8 +38,8 @@ pub(super) enum PollVerdict {
     Mail,
     /// The answer leaves it open: the queue is asked again after a pause.
     Again,
-    /// Its receives fail again and again: others get its part of this window. It may hold mail all the
-    /// same.
+    /// The queue's receives fail again and again: others get its part of this window. It may hold mail all
+    /// the same.
     Failing,
     Empty,
 }

@@ -8,8 +8,12 @@
 //! Three cases need a rule of their own:
 //!
 //! - A queue that never answered is asked by one receive at a time, since its sizes are unknown.
-//! - Mails of a queue that gave none yet are assumed to be as large as the largest of any queue. A long poll of such a queue asks for one mail only: the queue is probably empty, and room that is reserved for a second is out of use for others.
-//! - Bodies larger than was assumed are held and counted all the same; the receives after them wait. One message always fits if nothing else is held, so that a body larger than the whole room is still received.
+//! - Mails of a queue that gave none yet are assumed to be as large as the largest of any queue. A long
+//!   poll of such a queue asks for one mail only: the queue is probably empty, and room that is reserved
+//!   for a second is out of use for others.
+//! - Bodies larger than was assumed are held and counted all the same; the receives after them wait. One
+//!   message always fits if nothing else is held, so that a body larger than the whole room is still
+//!   received.
 //!
 //! Example, with room for 1,000,000 bytes and nothing known: a receive of 10 reserves a quarter, 250,000
 //! (25,000 a message). It brings one body of 2,000 bytes, so 2,000 are held. The next receive of 10
@@ -159,7 +163,7 @@ impl Reserved<'_> {
             message.body = message.body.clone().guarded(share);
         }
         // `self` is dropped here: the reservation is freed, which wakes the receives that wait. The bodies
-        // were added first, so that nobody sees room that is not there.
+        // were added first, so that no receive takes room that is about to be used.
     }
 }
 
@@ -247,7 +251,7 @@ mod tests {
         first.hold(&mut [received(bytes)]);
     }
 
-    /// What a poller does: asks a queue, gets an answer of mails of that queue's size, is rid of a mail.
+    /// One step of a poller: ask a queue, get an answer with mails of that queue's size, or settle a mail.
     #[derive(Clone, Debug)]
     enum Step {
         Ask { queue: usize, wanted: u64 },

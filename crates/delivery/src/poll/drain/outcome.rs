@@ -272,7 +272,7 @@ impl<E: Environment> Drain<'_, E> {
     }
 
     /// Counts a mail as gone from the merge queue or its domain queue, for good or until it is received
-    /// again: the reported depth must not include mail that nobody can receive.
+    /// again: the reported depth must not include mail that no poller can receive.
     pub(super) fn take(&mut self, message: &Message) {
         if self.is_merged(message.line) {
             self.done.taken += message.recipients();
