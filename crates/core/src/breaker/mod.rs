@@ -113,7 +113,7 @@ impl Breaker {
         matches!(self, Self::Allowing { .. })
     }
 
-    /// Time since which nothing but probes has been sent; none if the breaker allows.
+    /// The time for which nothing but probes has been sent; none if the breaker allows.
     pub fn blocked_for(&self, now: Window) -> Option<Duration> {
         match self {
             Self::Allowing { .. } => None,

@@ -146,8 +146,8 @@ impl Terms {
     }
 
     /// Number of takes of one recipient that would be granted now. At 1,000/s with a margin of 0.02 a
-    /// full bucket grants 10: T = 1,020 µs fits 9 times into τ = 10,000 µs, and the first take costs
-    /// nothing.
+    /// full bucket grants 10: one at once, and 9 more because T = 1,020 µs fits 9 times into
+    /// τ = 10,000 µs.
     pub const fn free(self, full_at: FullAt, now: u64) -> u64 {
         if self.wait(full_at, now) > 0 { 0 } else { self.fit(self.from(full_at, now, 1), now) }
     }

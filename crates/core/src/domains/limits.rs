@@ -84,8 +84,8 @@ pub enum DomainLimitsError {
         /// The entry as it was given, without blanks around it.
         entry: String,
     },
-    /// A limit that cannot be read, or is below 0.001 recipients per second, above 10,000, or above 100
-    /// %.
+    /// A limit that cannot be read, or is below 0.001 recipients per second, above 10,000, or above
+    /// 100 %.
     #[error(
         "{limit:?} in {entry:?} is no rate; allowed is 0.001/s (4/h, 87/d) to 10000/s, or a share from 0.0001% to 100%"
     )]

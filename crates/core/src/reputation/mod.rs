@@ -1,8 +1,8 @@
 //! Reputation: counts bounces and complaints per campaign. A campaign with too many of them is held
 //! before SES stops the whole account.
 //!
-//! SES puts an account under review at 5 % bounces or 0.1 % complaints, and may stop its sending at 10
-//! % or 0.5 % (SES developer guide, "Reputation metrics messages"). SES judges the account, so one bad
+//! SES puts an account under review at 5 % bounces or 0.1 % complaints, and may stop its sending at
+//! 10 % or 0.5 % (SES developer guide, "Reputation metrics messages"). SES judges the account, so one bad
 //! list can stop all campaigns.
 //!
 //! Both sides of the share cover the same time: the running period of up to 48 hours and the 48 hours
