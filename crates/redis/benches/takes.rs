@@ -57,7 +57,6 @@ async fn connect(address: SocketAddr) -> MultiplexedConnection {
     connection
 }
 
-/// The call to be measured.
 #[derive(Clone, Copy)]
 enum Call {
     Increment,

@@ -25,7 +25,6 @@ struct Current {
     opening: Option<Opening>,
 }
 
-/// A connection and its number.
 pub(crate) struct CurrentConnection {
     pub(crate) connection: MultiplexedConnection,
     number: u64,

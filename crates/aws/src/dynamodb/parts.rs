@@ -32,7 +32,6 @@ fn key_of(place: u32) -> String {
     format!("sums#{place}")
 }
 
-/// The parts as last read.
 pub(super) struct Parts {
     items: BTreeMap<u32, Item>,
     /// The number of parts, according to the newest report.
@@ -115,7 +114,6 @@ fn idle_of(text: &str) -> Option<Idle> {
     Some(Idle { until, pause: pause.parse().ok()? })
 }
 
-/// One change to one attribute.
 enum AttributeChange {
     Add(String, i64),
     Set(String, AttributeValue),

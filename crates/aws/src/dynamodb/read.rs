@@ -8,7 +8,6 @@ use crate::error::port_error;
 
 const OPERATION: &str = "GetItem";
 
-/// The claim's item, read consistently.
 pub(super) async fn item_now(table: &LedgerTable) -> Result<Item, PortError> {
     let call = table.client.get_item().table_name(&table.name).key(KEY, key());
     let answer = call.consistent_read(true).send().await;

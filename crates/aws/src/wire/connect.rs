@@ -25,7 +25,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// newsletters has 1 MB.
 const READ_BYTES: usize = 16 * 1_024;
 
-/// Accepts requests for a connection.
 pub(super) type Sender = http1::SendRequest<SdkBody>;
 /// The future that performs a connection's IO until it is closed.
 pub(super) type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;

@@ -24,7 +24,6 @@ impl Origin {
         }
     }
 
-    /// The URI to connect to.
     pub(super) fn uri(&self) -> Result<Uri, http::Error> {
         let builder = Uri::builder().scheme(self.scheme.clone());
         builder.authority(self.authority.clone()).path_and_query("/").build()

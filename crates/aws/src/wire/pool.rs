@@ -28,7 +28,6 @@ const WARMING_AT_ONCE: usize = 16;
 /// The most open connections. A Lambda environment has 1,024 file descriptors for everything.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
-    /// To all origins together.
     pub(super) most: usize,
     pub(super) mail: usize,
     /// To each other origin. Even a thousand queues polled at once then leave room for mail and ledger.

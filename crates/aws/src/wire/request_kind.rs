@@ -22,10 +22,8 @@ pub(crate) enum RequestKind {
     Warm(usize),
 }
 
-/// How far a request got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestProgress {
-    /// No connection has taken it.
     Waiting,
     /// Refused by this process: it would have been late, or there was no room for a connection.
     Refused,
