@@ -66,7 +66,7 @@ const MANY_RECEIVES: u32 = 100;
 /// Reasons why a window was not served. Nothing was sent, and nothing is lost.
 #[derive(Debug, Error)]
 pub enum PollError {
-    /// The claim could not be written: the poller fails closed.
+    /// The claim could not be written, so the poller sends nothing.
     #[error("window {window} is not served: the ledger is out of reach")]
     Ledger {
         /// The window that could not be claimed; its mail waits for the next ones.
@@ -132,7 +132,7 @@ impl<E: Environment> Poller<E> {
         match claim.map_err(|source| PollError::Ledger { window: tick.window, source })? {
             Claim::Taken { owed: true, .. } => Ok(ended(End::Owed)),
             Claim::Taken { .. } => Ok(ended(End::Duplicate)),
-            // Boxed: what a window holds would make every future around it large.
+            // Boxed: a window's state is large, and would make every enclosing future as large.
             Claim::Claimed(standing) => Ok(Box::pin(self.claimed(&request, &standing, time)).await),
         }
     }

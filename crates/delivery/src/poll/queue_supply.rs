@@ -170,7 +170,7 @@ mod tests {
         assert!(supply.may_ask(LEFT));
     }
 
-    /// The verdicts of so many answers without a message, and the pauses before the next.
+    /// The verdicts after `times` answers `got`, and the sum of the pauses between them.
     fn vain(
         mut supply: QueueSupply,
         got: Option<u64>,

@@ -245,7 +245,7 @@ mod tests {
         QueueUrl::new(format!("https://sqs.example/1/{number}"))
     }
 
-    /// A receive of a queue that is known to give `bytes` a mail.
+    /// Lets `room` learn that a queue's mails have `bytes` bytes, by one receive.
     fn known(room: &Room, number: usize, bytes: u64) {
         let first = room.reserve(&queue(number), 1, Duration::ZERO).now_or_never().unwrap();
         first.hold(&mut [received(bytes)]);

@@ -99,7 +99,7 @@ pub(super) enum DrainStage {
     Over,
 }
 
-// More than 12 fields: every policy of the drain keeps its state here; each is to own its state.
+// More than 12 fields: each part of the drain keeps its state here.
 pub(super) struct Drain<'a, E> {
     pub(super) ctx: &'a Context<'a, E>,
     pub(super) jobs: UnboundedSender<Job>,
