@@ -1,34 +1,38 @@
-//! `Ledger` and `Marks` on `DynamoDB`, in one table. What a claim needs is one item, which does not grow
-//! with the campaigns:
+//! `Ledger` and `Marks` on `DynamoDB`, in one table. All that a claim needs is in one item, whose size does
+//! not depend on the number of campaigns:
 //!
 //! | attribute | type | |
 //! |---|---|---|
 //! | `pk` | S | `regulator` |
-//! | `window`, `opened`, `token`, `rate`, `guard`, `claimed_factor` | N N S N N S | the newest claim; `window` is past `opened` where it advanced |
+//! | `window`, `token`, `rate` | N S N | the newest claim: its (last) window, its token, its quota |
+//! | `guard`, `claimed_factor` | N S | its rate margin, and the rate factor in force then, JSON |
+//! | `opened` | N | the window it was made for; `window` is later if the claim was advanced |
 //! | `prev_window`, `prev_rate`, `prev_guard`, `prev_factor` | N N N S | the claim before |
 //! | `factor` | S | the rate factor, JSON |
-//! | `control`, `control_version`, `control_token` | S N S | the control record's small members, and references to the others, JSON; the token of its last change |
+//! | `control` | S | the control record's small members, and references to the others, JSON |
+//! | `control_version`, `control_token` | N S | the number of its changes; the token of the last one |
 //!
-//! A member of the control record that is not small is in items of its own (see
-//! `tidegate_core::control::StoredControl`), written in one transaction with the reference to it:
+//! Members of the control record that are not small are in items of their own (see
+//! `tidegate_core::control::StoredControl`), written in one transaction with the references to them:
 //!
 //! | attribute | type | |
 //! |---|---|---|
-//! | `pk` | S | `control#`, the member, `#` and the page, from 0 |
-//! | `version` | N | the record's version that wrote it |
-//! | `text` | S | the page |
+//! | `pk` | S | `control#`, the member's name, `#` and the number of the page, from 0 |
+//! | `version` | N | the version of the record that wrote the page |
+//! | `text` | S | the page's text |
 //!
 //! The sums of reports are in 1 to 16 parts (see `tidegate_core::parts`), one item each:
 //!
 //! | attribute | type | |
 //! |---|---|---|
-//! | `pk` | S | `sums#` and its place, from 0 |
+//! | `pk` | S | `sums#` and the number of the part, from 0 |
 //! | `n.…` | N | the sums of all reports, by counter |
-//! | `idle.…` | S | a queue found empty: until which second, and for how many windows |
-//! | `left.…` | N | a campaign that has left the list: the second when that was noted |
+//! | `idle.…` | S | a queue found empty: the second that asks again, and the pause in windows |
+//! | `left.…` | N | a campaign that has left the list: the second in which this was noted |
 //! | `last_report` | S | the token of the last report |
-//! | `parts`, `last_find`, `last_empty` | N N N | in part 0: how many there are; the newest window that found mail, and that found every queue empty |
-//! | `expires_at` | N | in all others: the table's time to live |
+//! | `parts` | N | in part 0: the number of parts |
+//! | `last_find`, `last_empty` | N N | in part 0: the newest window with mail, and with every queue empty |
+//! | `expires_at` | N | in all other parts: the table's time to live |
 //!
 //! With deduplication, also one item per mail:
 //!
@@ -36,7 +40,7 @@
 //! |---|---|---|
 //! | `pk` | S | `mail#` and the SHA-256 of the mail's identity, in hex |
 //! | `state` | S | `sending`, `sent` or `parked` |
-//! | `token`, `pass`, `since` | S N N | of whoever marked it; milliseconds since the epoch |
+//! | `token`, `pass`, `since` | S N N | of the request that set the mark; milliseconds since the epoch |
 //! | `expires_at` | N | seconds since the epoch: the table's time to live |
 //!
 //! The item `history` holds `changes`: a list of operators' changes in JSON, the newest first.
