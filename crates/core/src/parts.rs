@@ -1,6 +1,6 @@
 //! Parts: the ledger keeps values per campaign (sums, debts, empty queues) in up to 16 items of their
-//! own. No item then grows with the number of campaigns beyond its part, and a claim pays for none of
-//! them.
+//! own. The claim's item therefore does not grow with the number of campaigns, and a claim does not pay
+//! for reading and writing these values.
 //!
 //! Part 0 always exists. It holds the totals and, with up to 64 campaigns, everything else. A hash of
 //! the campaign's name gives its part, so no table is needed. If the number of parts grows, nothing is
@@ -91,8 +91,8 @@ impl Upkeep {
     ) -> Self {
         let listed: BTreeSet<&str> = listed.into_iter().collect();
         let known: BTreeSet<&str> = known.into_iter().collect();
-        // Some parts may have expired. Names were placed among a power of two, so the number is rounded
-        // up to it.
+        // Some parts may have expired. Names were placed by a number of parts that is a power of two, so
+        // the number of those left is rounded up to one.
         let stand = parts.clamp(1, MOST_PARTS).next_power_of_two();
         let parts = parts_for(listed.len().max(known.len())).max(stand);
         if listed.is_empty() {
@@ -148,7 +148,7 @@ mod tests {
             past: names(&["fall"]),
         };
         assert_eq!(upkeep, expected);
-        // The report adds to this campaign's counter, so it must not delete it.
+        // The report adds to this campaign's counter, so must not delete it.
         let counters = BTreeMap::from([("waited.fall".to_owned(), 3)]);
         assert!(upkeep.beside(&counters).past.is_empty());
     }
