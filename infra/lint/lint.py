@@ -239,11 +239,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[2], help="the checkout [this one]")
     all_modules = modules(parser.parse_args().root)
-    findings = [*reused_names(all_modules), *large_types(all_modules), *cycles(all_modules)]
+    findings = [*reused_names(all_modules), *empty_openings(all_modules), *large_types(all_modules),
+                *cycles(all_modules)]
     for finding in findings:
         print(finding, file=sys.stderr)
     if not findings:
-        print(f"lint: {len(all_modules)} files: names, sizes and cycles are as they should be")
+        print(f"lint: {len(all_modules)} files: names, comments, sizes and cycles are as they should be")
     return 1 if findings else 0
 
 
