@@ -83,7 +83,7 @@ impl PoolState {
     /// Whether one more connection may be opened. If the whole budget is used, this closes an idle
     /// connection to another origin and returns false; the request that waits gets a connection when that
     /// one has closed.
-    fn has_room(&mut self, origin: &Origin, budget: Budget) -> bool {
+    fn make_room(&mut self, origin: &Origin, budget: Budget) -> bool {
         let site = self.site(origin);
         let most = if site.takes_mail { budget.mail } else { budget.other };
         if site.open >= most {
@@ -91,8 +91,8 @@ impl PoolState {
         }
         let full = self.open >= budget.most;
         if full {
-            let mut others = self.sites.values_mut().filter(|site| !site.idle.is_empty());
-            drop(others.next().and_then(|site| site.idle.pop_front()));
+            let mut others = self.sites.iter_mut().filter(|(of, _)| *of != origin);
+            drop(others.find_map(|(_, site)| site.idle.pop_front()));
         }
         !full
     }
@@ -170,7 +170,7 @@ impl Pool {
     fn open(self: &Arc<Self>, origin: &Origin) -> Option<JoinHandle<bool>> {
         {
             let mut state = self.lock();
-            if !state.has_room(origin, self.budget) {
+            if !state.make_room(origin, self.budget) {
                 return None;
             }
             state.open += 1;

@@ -86,7 +86,7 @@ impl Ticket {
 #[dyn_dispatch_hint]
 impl Intercept for RequestKind {
     fn name(&self) -> &'static str {
-        "Errand"
+        "RequestKind"
     }
 
     fn modify_before_transmit(

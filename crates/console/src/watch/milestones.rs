@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 pub(super) struct SendingRun {
     /// Value of the counter of sent recipients when the run began.
     base: u64,
-    /// The tenths that were published; none while nothing waits.
+    /// The tenths that the run has reached; lower again when mail is enqueued; none while nothing waits.
     tenths: Option<u64>,
     /// Number of consecutive looks at which nothing waited. SQS's counts are approximate, so a
     /// single zero is no end.
@@ -29,7 +29,8 @@ pub(super) enum Milestone {
 impl SendingRun {
     /// Takes the counters of a look: recipients sent since the ledger was created, and messages waiting.
     ///
-    /// A run has base recipients behind it; with `sent - base` = 350 and 650 waiting it is at 3 tenths.
+    /// Example: 2,000 recipients had been sent to when the run began (`base`), 2,350 are now, and 650 messages
+    /// wait: 350 of 1,000, so 3 tenths. A message counts as one recipient here.
     /// Mail that is enqueued meanwhile lowers the tenths: they are then published a second time on the
     /// way up.
     pub(super) fn look(&mut self, sent: u64, waiting: u64) -> Option<Milestone> {

@@ -8,9 +8,11 @@ use crate::email::Priority;
 pub enum Line {
     /// The line of express mail, which goes before all campaigns.
     Express,
-    /// A campaign's own line, by the campaign's index in the cycle.
+    /// A line of the cycle, by index: one campaign's in direct mode; with a merge queue, line 0 holds the mail
+    /// of all campaigns.
     Campaign(usize),
-    /// A campaign's line for mail from domain queues, by the campaign's index in the turns.
+    /// A campaign's line for mail from domain queues, by the campaign's index among all campaigns. Any other
+    /// index stands for a removed campaign.
     Limited(usize),
 }
 

@@ -124,7 +124,7 @@ pub(super) async fn feed<E: Environment>(
                 let merged = merged.map(|mail| mail.recipients).sum();
                 // Only what goes to the merge queue fills slots of this window. Limited mail counts as far
                 // as its limits let it through soon; the intake asks for other mail in place of the rest.
-                verdict.tell(&mut intake, &ask, got, merged);
+                verdict.apply_to(&mut intake, &ask, got, merged);
                 intake.set_aside(ask.lane, limited.moved(ask.lane, &mails));
                 if left {
                     intake.mark_dry(ask.lane); // for this window: its slots go to the others

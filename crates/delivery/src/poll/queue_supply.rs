@@ -52,7 +52,7 @@ impl PollVerdict {
 
     /// Passes the conclusion on to the intake: `ask` brought `messages` with `recipients` together. After
     /// an answer that leaves it open the ask is taken back, so that its recipients are wanted again.
-    pub(super) fn tell(self, intake: &mut Intake, ask: &Ask, messages: u64, recipients: u64) {
+    pub(super) fn apply_to(self, intake: &mut Intake, ask: &Ask, messages: u64, recipients: u64) {
         match self {
             Self::Mail | Self::Empty => intake.received(ask, messages, recipients),
             Self::Again => intake.withdraw(ask),

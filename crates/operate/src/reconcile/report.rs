@@ -56,7 +56,8 @@ pub struct CampaignAccount {
     /// Mails without a mark that are not dead-lettered. They are assumed to be on the queues, which
     /// cannot be searched. 0 by counts.
     pub unmarked: u64,
-    /// Messages on the campaign's queue and the merge queue, of all producers.
+    /// Messages on the campaign's queue, and those on the merge queue that no campaign before it on the list
+    /// accounts for; of all producers.
     pub queued: u64,
     /// The difference: positive if mails are missing, negative if there are too many.
     pub difference: i64,

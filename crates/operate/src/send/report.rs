@@ -352,7 +352,7 @@ impl View for DryRun {
             page.line(Tone::Warning, format!("{deleted}."));
         }
         if !self.guarded {
-            let said = "The duplicate deduplication is off: after an interruption the batches under way may \
+            let said = "Deduplication is off: after an interruption the batches under way may \
                         be sent twice.";
             page.line(Tone::Warning, said);
         }

@@ -127,7 +127,7 @@ fn mails_that_the_deduplication_would_delete_are_not_sent_once_more() {
         assert!(check_resend(option, &own, None).is_ok());
         let error = check_resend(option, &own, KEPT).unwrap_err().to_string();
         let said = format!(
-            "{option}: 2 ids of the input's own, and the duplicate deduplication deletes a mail whose id \
+            "{option}: 2 ids of the input's own, and deduplication deletes a mail whose id \
              was sent within 15 days; nothing was sent. "
         );
         assert!(error.starts_with(&said), "{error}");

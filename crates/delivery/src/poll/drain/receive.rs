@@ -254,7 +254,7 @@ impl<E: Environment> Drain<'_, E> {
             }
         }
         if let ReceiveOrigin::Lane(ask) = origin {
-            verdict.tell(&mut self.intake, &ask, got, usable);
+            verdict.apply_to(&mut self.intake, &ask, got, usable);
             if left {
                 self.intake.mark_dry(ask.lane); // for this window: its slots go to the others
             }
