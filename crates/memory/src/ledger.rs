@@ -27,7 +27,7 @@ use crate::shared::SharedState;
 /// let mut request = ClaimRequest {
 ///     window: Window::from_epoch_second(1_795_207_000),
 ///     rate: Rate::per_second(14.0).unwrap(),
-///     rate margin: RateMargin::default(),
+///     rate_margin: RateMargin::default(),
 ///     limits: 0,
 ///     token: "first".into(),
 /// };

@@ -16,11 +16,11 @@ impl AddressVisibility {
     /// Shows an address; masked, only the part after the last `@` (or `%40`, as in a URL) remains.
     ///
     /// ```
-    /// use tidegate_operate::redact::Addresses;
-    /// assert_eq!(Addresses::Masked.one("Ada <ada@example.com>"), "***@example.com");
-    /// assert_eq!(Addresses::Shown.one("ada@example.com"), "ada@example.com");
-    /// assert_eq!(Addresses::Masked.one("ada%40example.com"), "***@example.com");
-    /// assert_eq!(Addresses::Masked.one("no address"), "***");
+    /// use tidegate_operate::redact::AddressVisibility;
+    /// assert_eq!(AddressVisibility::Masked.one("Ada <ada@example.com>"), "***@example.com");
+    /// assert_eq!(AddressVisibility::Shown.one("ada@example.com"), "ada@example.com");
+    /// assert_eq!(AddressVisibility::Masked.one("ada%40example.com"), "***@example.com");
+    /// assert_eq!(AddressVisibility::Masked.one("no address"), "***");
     /// ```
     pub fn one(self, address: &str) -> String {
         if self == Self::Shown {
@@ -35,9 +35,9 @@ impl AddressVisibility {
     /// Shows a text that may contain addresses; each word with an `@` (or `%40`) is masked.
     ///
     /// ```
-    /// use tidegate_operate::redact::Addresses;
+    /// use tidegate_operate::redact::AddressVisibility;
     /// let said = "Address <ada@example.com> is on the suppression list";
-    /// assert_eq!(Addresses::Masked.within(said), "Address ***@example.com is on the suppression list");
+    /// assert_eq!(AddressVisibility::Masked.within(said), "Address ***@example.com is on the suppression list");
     /// ```
     pub fn within(self, text: &str) -> String {
         if self == Self::Shown || !holds(text) {
@@ -55,9 +55,9 @@ impl AddressVisibility {
     ///
     /// ```
     /// use tidegate_core::identity::Identity;
-    /// use tidegate_operate::redact::Addresses;
+    /// use tidegate_operate::redact::AddressVisibility;
     /// let identity = Identity::from_body_id("news", "ada@example.com");
-    /// assert_eq!(Addresses::Masked.identity(&identity), "news/id/***@example.com");
+    /// assert_eq!(AddressVisibility::Masked.identity(&identity), "news/id/***@example.com");
     /// ```
     pub fn identity(self, identity: &Identity) -> String {
         let (text, id) = (identity.as_str(), identity.id());

@@ -10,11 +10,11 @@
 //! A world runs in a current-thread runtime started paused:
 //!
 //! ```
-//! use tidegate_simulator::{Settings, World, measure};
+//! use tidegate_simulator::{WorldSettings, World, measure};
 //! let runtime = tokio::runtime::Builder::new_current_thread();
 //! let runtime = { runtime }.enable_time().start_paused(true).build()?;
 //! let sent = runtime.block_on(async {
-//!     let world = World::new(Settings::new(14.0, true))?;
+//!     let world = World::new(WorldSettings::new(14.0, true))?;
 //!     world.fill("big", 100).await?;
 //!     let first = world.run(30).await;
 //!     Ok::<_, Box<dyn std::error::Error>>(measure::sent(&world.ses.arrivals(), &measure::span(first, 0..31)))

@@ -73,10 +73,10 @@ impl<T: Display> From<T> for Span {
 /// [`Page::plain`] has none.
 ///
 /// ```
-/// use tidegate_operate::page::{Page, Table, Tone};
+/// use tidegate_operate::page::{Page, TextTable, Tone};
 /// let mut page = Page::default();
 /// page.heading("Campaigns");
-/// let mut table = Table::new(["name", "weight"]).right(1);
+/// let mut table = TextTable::new(["name", "weight"]).right(1);
 /// table.row(["big", "90"]);
 /// table.row(["small", "10"]);
 /// page.table(table);

@@ -26,10 +26,10 @@ impl TemplateSource {
     /// show the right line.
     ///
     /// ```
-    /// use tidegate_operate::send::Source;
-    /// let html = Source::new("mail.html", "<html>\n<title>Hello {{ name }} &amp; all</title>");
+    /// use tidegate_operate::send::TemplateSource;
+    /// let html = TemplateSource::new("mail.html", "<html>\n<title>Hello {{ name }} &amp; all</title>");
     /// assert_eq!(html.title().unwrap().text, "\nHello {{ name }} & all");
-    /// assert_eq!(Source::new("mail.html", "<p>Hello</p>").title(), None);
+    /// assert_eq!(TemplateSource::new("mail.html", "<p>Hello</p>").title(), None);
     /// ```
     pub fn title(&self) -> Option<Self> {
         let lower = self.text.to_ascii_lowercase();

@@ -50,10 +50,10 @@ impl Default for ForecastOptions {
 ///
 /// ```
 /// use tidegate_core::Timestamp;
-/// use tidegate_simulator::plan::{Options, Scenario, forecast};
+/// use tidegate_simulator::plan::{ForecastOptions, Scenario, forecast};
 /// let mut scenario = Scenario::new(Timestamp::from_millis(1_795_207_000_000));
 /// scenario.campaigns = vec!["news=300".parse()?];
-/// let forecast = forecast(&scenario, Options::default(), &|_| true)?;
+/// let forecast = forecast(&scenario, ForecastOptions::default(), &|_| true)?;
 /// let end = forecast.ends_after_seconds.ok_or("it ends")?;
 /// assert!(end.earliest > 20.0 && end.latest < 30.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 /// A set of row numbers as ranges, so that its size depends on the gaps and not on the rows.
 ///
 /// ```
-/// use tidegate_operate::send::Ranges;
-/// let mut rows = Ranges::default();
+/// use tidegate_operate::send::RowRanges;
+/// let mut rows = RowRanges::default();
 /// rows.insert(1, 10);
 /// rows.insert(21, 30);
 /// rows.insert(11, 20);
