@@ -60,7 +60,7 @@ RUNS: dict[str, Run] = {
     "14": sending(14),
     "200": sending(200, calls=0.56, cpu_ms=0.5, rss=25e6),
     "200-direct": sending(200, "--mode", "direct", calls=0.25, cpu_ms=0.5, rss=25e6),
-    **{f"rate_margin-{value}": rate_margin(value) for value in RATE_MARGINS},
+    **{f"rate-margin-{value}": rate_margin(value) for value in RATE_MARGINS},
     "1000": sending(1_000, "--sqs", "sandbox", worst_second=1_005),
 }
 # Under Lambda's limits.

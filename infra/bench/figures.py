@@ -8,7 +8,7 @@ from typing import Any
 Report = dict[str, Any]
 
 RATE_MARGINS = (0.01, 0.02, 0.05)
-# 1 / 1.02 of the quota is the most that the default rate_margin leaves.
+# 1 / 1.02 of the quota is the most that the default rate margin leaves.
 UTILISATION = 0.975
 AFTER_END = 0.97
 SHARE_POINTS = 1.0
@@ -85,7 +85,7 @@ def sending_rows(part: str, report: Report, judge: Judge) -> list[Row]:
 
 
 def rate_margin_rows(part: str, report: Report, rate_margin: float) -> list[Row]:
-    """What a rate_margin gives; nothing is aimed at but the promises of every run."""
+    """Figures of a rate margin; nothing is aimed at but the promises of every run."""
     backlogged = report["figures"]["phases"]["backlogged"]
     most = f"at most {1 / (1 + rate_margin):.4f}, {backlogged['windows']} windows"
     return [

@@ -18,8 +18,6 @@ from pathlib import Path
 
 # A name that stands for two things makes a reader look twice; a small part is tolerated.
 REUSED_PERCENT = 3.0
-# Names that every crate may have, each the same thing in its place.
-COMMON_NAMES = {"Args", "Error"}
 # A type with more fields is several ideas. `// More than 12 fields: REASON` above it says why not.
 FIELDS = 12
 REASON = re.compile(r"// More than 12 fields: \w+")
@@ -58,10 +56,6 @@ class Module:
     # Names that it passes on from elsewhere: `pub use`.
     passes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    @property
-    def parent(self) -> tuple[str, ...]:
-        return self.path[:-1]
-
 
 def modules(root: Path) -> list[Module]:
     """All production files below `crates/`, unit tests cut off."""
@@ -87,8 +81,7 @@ def reused_names(all_modules: list[Module]) -> Iterator[str]:
     for module in all_modules:
         for name in TYPE.findall(module.text):
             places[name].append(module.file)
-    reused = {name: files for name, files in places.items()
-              if len(files) > 1 and name not in COMMON_NAMES}
+    reused = {name: files for name, files in places.items() if len(files) > 1}
     percent = 100 * len(reused) / max(1, len(places))
     if percent > REUSED_PERCENT:
         yield f"{percent:.1f} % of {len(places)} type names stand for more than one thing; allowed are {REUSED_PERCENT} %:"

@@ -197,6 +197,19 @@ async fn an_idle_connection_makes_room_for_one_that_is_needed_elsewhere() {
 }
 
 #[tokio::test]
+async fn warming_beyond_the_budget_closes_no_connection_that_is_warm() {
+    let service = Loopback::start(EndpointBehaviour::Answer("{}", Duration::from_millis(50))).await;
+    let wire = Wire::within(Budget { most: 4, mail: 8, other: 8 });
+    for _ in 0..2 {
+        let _ = get(&wire, &service.url(), Some(RequestKind::Warm(8))).await;
+    }
+    let url = service.url();
+    let sends = join_all((0..4).map(|_| get(&wire, &url, None))).await;
+    assert!(sends.iter().all(Result::is_ok));
+    assert_eq!((service.connections(), service.requests()), (4, 4));
+}
+
+#[tokio::test]
 async fn a_mail_for_which_there_is_no_room_was_not_sent() {
     let service = Loopback::start(EndpointBehaviour::Silence).await;
     let wire = Wire::within(Budget { most: 1, mail: 1, other: 1 });

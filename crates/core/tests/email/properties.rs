@@ -3,7 +3,9 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use tidegate_core::email::{Address, AllowedSenders, Email, addressed_to, ses_tag_value};
+use tidegate_core::email::{
+    Address, AllowedSenders, Content, Email, TextLiteral, addressed_to, ses_tag_value,
+};
 
 fn addresses() -> impl Strategy<Value = String> {
     let spec = "[a-z0-9!#$%&'*+/=?^_`{|}~-]{1,12}(\\.[a-z0-9]{1,5})?@[a-z0-9]{1,8}\\.(org|example)";
@@ -134,6 +136,21 @@ prop_compose! {
 }
 
 proptest! {
+    /// A text stays as it was written in JSON, whatever of it the producer escapes, and says the same.
+    #[test]
+    fn a_long_text_says_what_its_json_says(text in "(\\PC|[\"\\\\\n\t\u{0}\u{2028}😀]){1,40}") {
+        let all: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+        for literal in [serde_json::to_string(&text).unwrap(), format!("\"{all}\"")] {
+            let body = format!(
+                r#"{{"from":"a@example.org","to":"b@example.com","subject":"s","html":{literal}}}"#
+            );
+            let email = Email::parse(&body).unwrap();
+            let Content::Simple { html: Some(html), .. } = email.content() else { panic!("{body}") };
+            prop_assert_eq!((html.literal(), html.decode()), (literal.as_str(), text.clone()));
+            prop_assert_eq!(html, &TextLiteral::from(text.as_str()));
+        }
+    }
+
     #[test]
     fn a_mail_written_as_json_reads_back_the_same(
         body in prop_oneof![long_forms(), short_forms()],
