@@ -15,71 +15,77 @@ impl Intake {
     ///
     /// A campaign that was found empty keeps its debt and loses a quarter of its credit: it must not
     /// save up a claim while it has no mail. It loses only a quarter because up to three windows start
-    /// with the same credit. The debtors are forgiven the same amount, so that the sum stays 0.
+    /// with the same credit. The same amount of the debtors' debt is cancelled, so that the sum stays 0.
     /// Example: A is owed 4.000 and found empty, B owes 4.000: the changes are +1.000 for A and −1.000
     /// for B.
     pub fn debt_changes(&self) -> Vec<i64> {
-        self.debt_changes_beside(&[], &[])
+        self.debt_changes_with(&[], &[])
     }
 
-    /// As [`Intake::debt_changes`], with `sent` recipients of each campaign counted in addition, which
-    /// were sent without this intake. A `clogged` campaign had mail, but none that could use these
-    /// slots: if it took less than its part, it counts as an empty one and gains no credit.
-    pub fn debt_changes_beside(&self, sent: &[u64], clogged: &[bool]) -> Vec<i64> {
+    /// As [`Intake::debt_changes`], with the recipients of each campaign that were sent to from domain
+    /// queues counted in addition. `had_limited_mail` says by campaign whether at least one of its mails went
+    /// to a domain queue in place of a slot: if such a campaign took less than its part, it counts as an
+    /// empty one and gains no credit.
+    pub fn debt_changes_with(
+        &self,
+        from_domain_queues: &[u64],
+        had_limited_mail: &[bool],
+    ) -> Vec<i64> {
         let used: Vec<u64> = self
             .lanes
             .iter()
             .enumerate()
             .map(|(index, lane)| {
-                lane.taken.saturating_sub(lane.aside) + sent.get(index).copied().unwrap_or(0)
+                lane.taken.saturating_sub(lane.for_domain_queues)
+                    + from_domain_queues.get(index).copied().unwrap_or(0)
             })
             .collect();
-        let mut counts: Vec<bool> = self.lanes.iter().map(|lane| !lane.dry).collect();
-        let mut parts = self.parts(&used, &counts);
-        // Whether a clogged campaign took too little shows only against the parts of all.
-        for (index, counted) in counts.iter_mut().enumerate() {
+        let mut included: Vec<bool> = self.lanes.iter().map(|lane| !lane.dry).collect();
+        let mut parts = self.parts(&used, &included);
+        // Whether a campaign with limited mail took too little shows only against the parts of all.
+        for (index, is_included) in included.iter_mut().enumerate() {
             let under = used[index].saturating_mul(1_000) < parts[index];
-            *counted &= !(under && clogged.get(index).copied().unwrap_or(false));
+            *is_included &= !(under && had_limited_mail.get(index).copied().unwrap_or(false));
         }
         // Then the parts are those of the remaining campaigns alone.
-        parts = self.parts(&used, &counts);
-        let forgiven = self.forgiven(&counts);
+        parts = self.parts(&used, &included);
+        let cancelled_debt = self.cancelled_debt(&included);
         let change = |(index, lane): (usize, &CampaignLane)| {
-            let forgiven = signed(forgiven[index]);
-            if !counts[index] {
-                return lane.forgotten() - forgiven;
+            let cancelled_debt = signed(cancelled_debt[index]);
+            if !included[index] {
+                return lane.lost_credit() - cancelled_debt;
             }
             signed(used[index].saturating_mul(1_000)).saturating_sub(signed(parts[index]))
-                - forgiven
+                - cancelled_debt
         };
         self.lanes.iter().enumerate().map(change).collect()
     }
 
     /// Debts that need not be repaid because the campaigns that were owed lose as much credit; divided
     /// among the debtors in proportion to their debts.
-    fn forgiven(&self, counts: &[bool]) -> Vec<u64> {
+    fn cancelled_debt(&self, included: &[bool]) -> Vec<u64> {
         let debts: Vec<u64> =
             self.lanes.iter().map(|lane| lane.debt.max(0).unsigned_abs()).collect();
-        let without = self.lanes.iter().zip(counts).filter(|(_, counts)| !**counts);
-        let forgotten: u64 = without.map(|(lane, _)| lane.forgotten().unsigned_abs()).sum();
-        divide(forgotten.min(debts.iter().sum()), &debts)
+        let without = self.lanes.iter().zip(included).filter(|(_, included)| !**included);
+        let lost_credit: u64 = without.map(|(lane, _)| lane.lost_credit().unsigned_abs()).sum();
+        divide(lost_credit.min(debts.iter().sum()), &debts)
     }
 
     /// The recipients used by the campaigns that count, divided by their entitlements, in thousandths.
-    fn parts(&self, used: &[u64], counts: &[bool]) -> Vec<u64> {
+    fn parts(&self, used: &[u64], included: &[bool]) -> Vec<u64> {
         let together: u64 =
-            used.iter().zip(counts).filter(|(_, counts)| **counts).map(|(n, _)| n).sum();
+            used.iter().zip(included).filter(|(_, included)| **included).map(|(n, _)| n).sum();
         let weights = |of: fn(&CampaignLane) -> u64| -> Vec<u64> {
             self.lanes
                 .iter()
-                .zip(counts)
-                .map(|(l, counts)| if *counts { of(l) } else { 0 })
+                .zip(included)
+                .map(|(l, included)| if *included { of(l) } else { 0 })
                 .collect()
         };
         let mut parts = weights(|lane| lane.entitled);
         // In a short window none of the slots may belong to them; then the parts are by weight.
         if parts.iter().all(|part| *part == 0) {
-            parts = weights(|lane| lane.weight); // a window of a slot or two, none of it theirs
+            parts = weights(|lane| lane.weight);
         }
         divide(together.saturating_mul(1_000), &parts)
     }
@@ -87,7 +93,7 @@ impl Intake {
 
 impl CampaignLane {
     /// A quarter of the credit, which an empty campaign loses.
-    const fn forgotten(&self) -> i64 {
+    const fn lost_credit(&self) -> i64 {
         if self.debt < 0 { self.debt.saturating_neg() / 4 } else { 0 }
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct FeedCounts {
     /// Recipients taken in by campaign, for the debts; none if nothing was to be fed.
     pub(super) intake: Option<Intake>,
     /// By lane: true if more of its mail fell under limits than these let through soon.
-    pub(super) clogged: Vec<bool>,
+    pub(super) had_limited_mail: Vec<bool>,
     pub(super) domains: DomainMoves,
     pub(super) asked: QueueAnswers,
 }
@@ -125,7 +125,7 @@ pub(super) async fn feed<E: Environment>(
                 // Only what goes to the merge queue fills slots of this window. Limited mail counts as far
                 // as its limits let it through soon; the intake asks for other mail in place of the rest.
                 verdict.apply_to(&mut intake, &ask, got, merged);
-                intake.set_aside(ask.lane, limited.moved(ask.lane, &mails));
+                intake.count_for_domain_queue(ask.lane, limited.count(ask.lane, &mails));
                 if left {
                     intake.mark_dry(ask.lane); // for this window: its slots go to the others
                 }
@@ -144,7 +144,7 @@ pub(super) async fn feed<E: Environment>(
             }
         }
     }
-    fed.clogged = limited.clogged;
+    fed.had_limited_mail = limited.had_limited_mail;
     fed.intake = Some(intake);
     fed
 }
@@ -310,7 +310,7 @@ fn forwarded(
 struct Limited {
     /// Recipients that still count for each queue, by its place.
     rooms: BTreeMap<usize, u64>,
-    clogged: Vec<bool>,
+    had_limited_mail: Vec<bool>,
     beyond: u64,
     most: u64,
 }
@@ -323,7 +323,7 @@ impl Limited {
         };
         Self {
             rooms: ctx.plan.domains.queues.iter().map(room).collect(),
-            clogged: vec![false; ctx.plan.turns.lanes.len()],
+            had_limited_mail: vec![false; ctx.plan.turns.lanes.len()],
             beyond: 0,
             most: ctx.plan.out_of_the_way(),
         }
@@ -334,7 +334,7 @@ impl Limited {
     }
 
     /// Notes which of a lane's mails go to domain queues; returns the recipients that have room there.
-    fn moved(&mut self, lane: usize, mails: &[Forward]) -> u64 {
+    fn count(&mut self, lane: usize, mails: &[Forward]) -> u64 {
         let mut counted = 0;
         for (place, recipients) in mails.iter().filter_map(|m| Some((m.place?, m.recipients))) {
             let room = self.rooms.entry(place).or_insert(0);
@@ -344,10 +344,10 @@ impl Limited {
                     counted += recipients;
                 }
                 None => {
-                    // A clogged campaign had mail, but none for these slots: it earns no credit by that.
+                    // The campaign had mail, but not for these slots: it earns no credit by that.
                     self.beyond += recipients;
-                    if let Some(clogged) = self.clogged.get_mut(lane) {
-                        *clogged = true;
+                    if let Some(had_limited_mail) = self.had_limited_mail.get_mut(lane) {
+                        *had_limited_mail = true;
                     }
                 }
             }

@@ -403,6 +403,6 @@ impl<E: Environment> Poller<E> {
 fn debts(plan: &Plan, fed: &FeedCounts, drained: &DrainCounts) -> BTreeMap<String, i64> {
     let Some(intake) = &fed.intake else { return drained.debts.clone() };
     let sent = drain::limited_by_lane(plan.lanes(), &drained.limited);
-    let changes = intake.debt_changes_beside(&sent, &fed.clogged);
+    let changes = intake.debt_changes_with(&sent, &fed.had_limited_mail);
     plan.lanes().map(|campaign| campaign.name.clone()).zip(changes).collect()
 }

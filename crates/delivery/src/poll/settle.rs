@@ -55,11 +55,9 @@ pub(super) struct Receipt {
     pub(super) buffered: bool,
 }
 
-/// Messages settled in one window.
+/// Messages that could not be settled in one window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SettleCounts {
-    pub(super) deleted: u64,
-    pub(super) moved: u64,
     /// Deletes that failed at the last try: the message becomes visible again after its visibility timeout.
     pub(super) delete_failed: u64,
     /// Moves that failed: the message stays on its queue.
@@ -260,8 +258,9 @@ impl Settlement<'_> {
                     // receive another in its place.
                     self.free(&mut receipt);
                     if done(index) {
-                        self.settled.deleted += 1;
-                    } else if in_time && may_pass(result, index) {
+                        continue;
+                    }
+                    if in_time && may_pass(result, index) {
                         again.push(receipt);
                     } else {
                         self.settled.delete_failed += 1;
@@ -277,7 +276,6 @@ impl Settlement<'_> {
             Batch::Move(_, moves) => {
                 for (index, (_, mut receipt)) in moves.into_iter().enumerate() {
                     if done(index) {
-                        self.settled.moved += 1;
                         // The next queue acknowledged it: only now may it be deleted here.
                         self.pending.push(Job::Delete(receipt));
                     } else {

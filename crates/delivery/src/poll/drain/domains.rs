@@ -156,7 +156,7 @@ impl<E: Environment> Drain<'_, E> {
     /// goes to the group's queue, unless it comes from there. Mail under the limit `*` is moved, with a
     /// delay, only if it is over that limit: the queue of `*` holds mail for many domains, and without
     /// delays the mail for one busy domain would be received again and again.
-    pub(super) fn sets_aside(&mut self, message: &Message) -> bool {
+    pub(super) fn moves_to_domain_queue(&mut self, message: &Message) -> bool {
         if message.demands.is_empty() || self.stage > DrainStage::Sending || self.is_held(message) {
             return false;
         }
@@ -209,8 +209,8 @@ impl<E: Environment> Drain<'_, E> {
         self.job(move_on(message, &queue, delay));
         if let Line::Campaign(lane) = message.line {
             self.moved_away += recipients;
-            if let Some(clogged) = self.clogged.get_mut(lane) {
-                *clogged = true;
+            if let Some(had_limited_mail) = self.had_limited_mail.get_mut(lane) {
+                *had_limited_mail = true;
             }
             if self.moved_away <= self.ctx.plan.out_of_the_way() {
                 self.intake.replace(lane, recipients);

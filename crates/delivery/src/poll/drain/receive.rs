@@ -140,7 +140,7 @@ impl<E: Environment> Drain<'_, E> {
             if self.intake.is_dry(lane) { 0 } else { signed(part) - signed(own * 1_000) }
         });
         let limited = limited_by_lane(self.ctx.plan.lanes(), &self.done.limited);
-        let changes = self.intake.debt_changes_beside(&limited, &self.clogged);
+        let changes = self.intake.debt_changes_with(&limited, &self.had_limited_mail);
         let changes = changes.into_iter().zip(corrections);
         let names = self.ctx.plan.lanes().map(|campaign| campaign.name.clone());
         names.zip(changes.map(|(change, correction)| change + correction)).collect()
@@ -236,7 +236,7 @@ impl<E: Environment> Drain<'_, E> {
                         DomainMoves::add(&mut self.done.domains.back, place, message.recipients());
                     }
                     match self.sort(&source, Box::new(message)) {
-                        CampaignMail::Sent(message) if self.sets_aside(&message) => {}
+                        CampaignMail::Sent(message) if self.moves_to_domain_queue(&message) => {}
                         CampaignMail::Sent(message) => usable += self.admit(message),
                         CampaignMail::Deferred => {}
                         CampaignMail::Left => left = true,

@@ -116,9 +116,10 @@ pub(super) struct Drain<'a, E> {
     /// Slots of the limits that mail at hand falls under.
     pub(super) gates: DomainGates<'a>,
     pub(super) domains: Vec<DomainLine>,
-    /// Recipients moved to domain queues so far, and (in `clogged`) whether mail of each lane was.
+    /// Recipients moved to domain queues so far.
     pub(super) moved_away: u64,
-    pub(super) clogged: Vec<bool>,
+    /// By lane: whether any mail of it was moved to a domain queue.
+    pub(super) had_limited_mail: Vec<bool>,
     pub(super) express_queue: Option<(Source, QueueSupply)>,
     pub(super) express: Express,
     /// Recipients of campaign mail whose mark is being written.
@@ -198,7 +199,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             gates: plan.domains.gates(),
             domains,
             moved_away: 0,
-            clogged: vec![false; plan.turns.lanes.len()],
+            had_limited_mail: vec![false; plan.turns.lanes.len()],
             messages: Vec::new(),
             intake,
             lanes,
