@@ -27,6 +27,12 @@ pub(super) enum Milestone {
 }
 
 impl SendingRun {
+    /// A run that is under way when the console looks first: what was sent before, `sent` recipients, is no
+    /// part of it.
+    pub(super) fn first_seen(sent: u64) -> Self {
+        Self { base: sent, ..Self::default() }
+    }
+
     /// Takes the counters of a look: recipients sent since the ledger was created, and messages waiting.
     ///
     /// Example: 2,000 recipients had been sent to when the run began (`base`), 2,350 are now, and 650 messages
@@ -83,6 +89,15 @@ mod tests {
         // The next one counts from there.
         assert_eq!(run.look(1_000, 100), Some(Milestone::Started(100)));
         assert_eq!(run.look(1_050, 50), tenths(5));
+    }
+
+    #[test]
+    fn a_run_that_is_under_way_at_the_first_look_counts_from_there() {
+        let mut run = SendingRun::first_seen(1_000_000);
+        assert_eq!(run.look(1_000_000, 1_000), Some(Milestone::Started(1_000)));
+        assert_eq!(run.look(1_000_350, 650), Some(Milestone::Tenths(3)));
+        assert_eq!(run.look(1_001_000, 0), None);
+        assert_eq!(run.look(1_001_000, 0), Some(Milestone::Finished(1_000)));
     }
 
     #[test]

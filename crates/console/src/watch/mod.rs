@@ -128,7 +128,8 @@ impl LastSeen {
     fn milestones(&mut self, status: &Status) -> Vec<StateChange> {
         let mut told = Vec::new();
         for campaign in &status.campaigns {
-            let run = self.runs.entry(campaign.name.clone()).or_default();
+            let run = self.runs.entry(campaign.name.clone());
+            let run = run.or_insert_with(|| SendingRun::first_seen(campaign.sent));
             if let Some(said) = run.look(campaign.sent, campaign.backlog.all()) {
                 told.push(messages::milestones(status.at, campaign, said));
             }
