@@ -1,6 +1,6 @@
-"""The template, the construct and docs/configuration.md allow what the functions' parser does, and nothing beside.
+"""The template and the construct give each function the settings of the parser's list, and say what it says.
 
-`infra/settings.json` is the parser's list: a test of the core keeps it so.
+`infra/settings.json` is that list: a test of the core writes it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 # Of the local run and of tests alone: neither the template nor the construct gives them.
 NOT_DEPLOYED = {"TIDEGATE_OVERLAP_WINDOWS", "TIDEGATE_SEND_TIMEOUT_MS"}
+# The stack's own names and URLs, which no parameter and no prop gives.
+OF_THE_STACK = {
+    f"TIDEGATE_{name}" for name in (
+        "LEDGER", "POLLER_FUNCTION", "MERGE_QUEUE_URL", "EXPRESS_QUEUE_URL", "DEAD_LETTER_QUEUE_URL",
+        "FEEDBACK_QUEUE_URL", "DOMAIN_QUEUES", "CAMPAIGN_QUEUES", "CONFIGURATION_SET")
+}  # fmt: skip
+# Parameters and props of other values: names and weights, or tags; on or off.
+OTHER_VALUES = {"TIDEGATE_CAMPAIGNS", "TIDEGATE_DEFERRAL"}
+GIVEN = {name: s for name, s in SETTINGS.items() if name not in NOT_DEPLOYED | OF_THE_STACK | OTHER_VALUES}
 # Where a deployment wants something else than a start without the variable.
 OWN_DEFAULTS = {"TIDEGATE_FEEDBACK": "hold"}
+# Empty: the scheduler has the default.
+LEFT_TO_THE_FUNCTION = {"TIDEGATE_BACK_PRESSURE_BUSY", "TIDEGATE_BACK_PRESSURE_OVERLOADED"}
 QUOTA = r"0\.(00[1-9]|0[1-9][0-9]?|[1-9][0-9]{0,2})|[1-9][0-9]{0,3}(\.[0-9]{1,3})?|10000"
 
 
@@ -36,9 +47,58 @@ def small(name: str) -> str:
     return name[0].lower() + name[1:]
 
 
-def in_words(kind: str, ends: list[Any]) -> str:
-    """As the page's table has it."""
-    return " to ".join(f"{end:.10g}" for end in ends) if kind != "choice" else " ".join(ends)
+def default(name: str) -> str | None:
+    """Of the parameter and the prop."""
+    return None if name in LEFT_TO_THE_FUNCTION else OWN_DEFAULTS.get(name, SETTINGS[name]["default"])
+
+
+def meaning(name: str) -> str:
+    """Without the page's links: those in brackets are left out, of the others the text stays."""
+    bare = re.sub(r" \(\[[^\]]*\]\([^)]*\)\)", "", str(SETTINGS[name]["meaning"]))
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", bare)
+
+
+def examples() -> list[tuple[str, str, bool]]:
+    """Values of the settings, and whether the parser takes them."""
+    return [
+        (name, value, kind == "takes")
+        for name, setting in GIVEN.items() for kind in ("takes", "refuses") for value in setting[kind]
+    ]  # fmt: skip
+
+
+def props_of(name: str, value: str) -> dict[str, Any]:
+    """The construct's props that give this variable this value."""
+    first, *words = name.removeprefix("TIDEGATE_").lower().split("_")
+    prop = first + "".join(word.capitalize() for word in words)
+    if prop.startswith("sharedBucket"):
+        part = prop.removeprefix("sharedBucket").lower() or "url"
+        return {"sharedBucket": {"url": "redis://cache.example", part: value}}
+    if SETTINGS[name]["range"].keys() & {"whole", "number"}:
+        return {prop: None if value == "NaN" else float(value)}
+    return {prop: value.split(",") if name == "TIDEGATE_ALLOWED_SENDERS" else value}
+
+
+def takes(parameter: dict[str, Any], value: str) -> bool:
+    """Whether CloudFormation takes the value."""
+    if "AllowedValues" in parameter:
+        return value in map(str, parameter["AllowedValues"])
+    if parameter["Type"] == "Number":
+        return float(parameter["MinValue"]) <= float(value) <= float(parameter["MaxValue"])
+    values = value.split(",") if parameter["Type"] == "CommaDelimitedList" else [value]
+    return all(re.fullmatch(parameter["AllowedPattern"], value) for value in values)
+
+
+def from_construct(script: str) -> Any:
+    """What JavaScript prints that knows the construct's modules `validate` and `settings`."""
+    modules = (
+        "const validate = await import('./build/lib/validate.js');"
+        "const settings = await import('./build/lib/settings.js');"
+    )
+    ran = subprocess.run(
+        ["node", "--input-type=module", "--eval", modules + script], cwd=ROOT / "infra" / "cdk",
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(ran.stdout)
 
 
 class Settings(unittest.TestCase):
@@ -50,25 +110,50 @@ class Settings(unittest.TestCase):
             name: sam_template.source()["Parameters"][named[name]] for name in SETTINGS if name in named
         }
 
+    def test_each_function_gets_the_variables_that_it_reads(self) -> None:
+        source = sam_template.source()
+        both = set(source["Globals"]["Function"]["Environment"]["Variables"])
+        for function in ("poller", "scheduler"):
+            own = source["Resources"][f"{function.capitalize()}Function"]["Properties"]["Environment"]["Variables"]
+            given = {name for name in both | set(own) if name.startswith("TIDEGATE_")}
+            read = {name for name, setting in SETTINGS.items() if setting["read_by"] in (function, "both")}
+            with self.subTest(function):
+                self.assertEqual(read - given, NOT_DEPLOYED & read)
+                self.assertEqual(set(own) - set(SETTINGS), set())
+                self.assertLessEqual(given, set(SETTINGS))
+
     def test_the_template_allows_the_range_of_each_setting(self) -> None:
-        self.assertEqual(set(SETTINGS) - set(self.parameters), NOT_DEPLOYED)
-        for name, parameter in self.parameters.items():
+        self.assertEqual(set(self.parameters), set(GIVEN) | OTHER_VALUES)
+        for name in GIVEN:
+            parameter = self.parameters[name]
             ((kind, ends),) = SETTINGS[name]["range"].items()
-            default = OWN_DEFAULTS.get(name, SETTINGS[name]["default"])
             with self.subTest(name):
-                self.assertEqual(str(parameter["Default"]), default or "")
+                self.assertEqual(str(parameter["Default"]), default(name) or "")
                 if kind == "choice":
                     self.assertEqual(sorted(parameter["AllowedValues"]), sorted(ends))
                 elif kind == "whole":
                     pattern = whole.pattern(*ends)
-                    wanted = pattern if default else f"({pattern})?"
+                    wanted = pattern if default(name) else f"({pattern})?"
                     self.assertEqual(parameter.get("AllowedPattern"), wanted)
                     self.assertIn(f"{ends[0]} to {ends[1]}", parameter["ConstraintDescription"])
-                elif default:
+                elif kind == "number" and default(name):
                     allowed = (parameter.get("MinValue"), parameter.get("MaxValue"))
                     self.assertEqual(allowed, tuple(ends))
-                else:
+                elif kind == "number":
                     self.assertEqual(parameter["AllowedPattern"], f"({QUOTA})?")
+
+    def test_the_template_takes_what_the_parser_takes(self) -> None:
+        for name, value, wanted in examples():
+            with self.subTest(name, value=value):
+                self.assertEqual(takes(self.parameters[name], value), wanted)
+
+    def test_the_template_says_what_each_setting_means(self) -> None:
+        for name in GIVEN:
+            description = self.parameters[name]["Description"]
+            with self.subTest(name):
+                self.assertTrue(description.startswith(meaning(name).replace("`", "")), description)
+                if name in LEFT_TO_THE_FUNCTION:
+                    self.assertIn(f"Empty means {SETTINGS[name]['default']};", description)
 
     def test_a_quota_is_taken_from_a_thousandth_to_ten_thousand(self) -> None:
         self.assertEqual(SETTINGS["TIDEGATE_QUOTA_PER_SECOND"]["range"], {"number": [0.001, 10000.0]})
@@ -105,49 +190,74 @@ class Settings(unittest.TestCase):
                 self.assertEqual(len(refused(**given)), 1)
 
     def test_the_construct_allows_the_range_of_each_setting(self) -> None:
-        script = (
-            "import('./build/lib/validate.js').then(async (v) => console.log(JSON.stringify("
-            "{ ...v, DEFAULTS: (await import('./build/lib/settings.js')).DEFAULTS })))"
-        )
-        ran = subprocess.run(
-            ["node", "--input-type=module", "--eval", script], cwd=ROOT / "infra" / "cdk",
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        construct = json.loads(ran.stdout)
+        construct = from_construct("console.log(JSON.stringify({ ...validate, ...settings }))")
         ranges = {variable(prop): allowed for prop, allowed in construct["RANGES"].items()}
         choices = {variable(prop): allowed for prop, allowed in construct["CHOICES"].items()}
-        defaults = {variable(prop): str(value) for prop, value in construct["DEFAULTS"].items()}
-        for name in set(SETTINGS) - NOT_DEPLOYED - {"TIDEGATE_SHARED_BUCKET_LOST"}:
+        defaults = {variable(prop): value for prop, value in construct["DEFAULTS"].items()}
+        shared = construct["SHARED_BUCKET_DEFAULTS"]
+        defaults |= {variable(f"sharedBucket{prop.capitalize()}"): value for prop, value in shared.items()}
+        for name in GIVEN:
             ((kind, ends),) = SETTINGS[name]["range"].items()
+            value = defaults.get(name)
             with self.subTest(name):
-                self.assertEqual(defaults.get(name), OWN_DEFAULTS.get(name, SETTINGS[name]["default"]))
-                if kind == "choice":
+                shown = ",".join(value) if isinstance(value, list) else None if value is None else str(value)
+                self.assertEqual(shown, default(name))
+                if kind == "choice" and name != "TIDEGATE_SHARED_BUCKET_LOST":
                     self.assertEqual(sorted(choices[name]), sorted(ends))
-                else:
+                elif kind in ("whole", "number"):
                     self.assertEqual(ranges[name], [*ends, kind == "whole"])
 
+    def test_the_construct_takes_what_the_parser_takes(self) -> None:
+        props = json.dumps([props_of(name, value) for name, value, _ in examples()])
+        script = f"""
+            const taken = (given) => {{
+              const props = {{ campaigns: [{{ name: 'main', weight: 1 }}], ...given }};
+              try {{ validate.validate(settings.withDefaults(props, 'mail')); }}
+              catch (error) {{ if (error instanceof validate.InvalidProp) return false; throw error; }}
+              return true;
+            }};
+            console.log(JSON.stringify({props}.map(taken)))"""
+        for (name, value, wanted), taken in zip(examples(), from_construct(script), strict=True):
+            with self.subTest(name, value=value):
+                self.assertEqual(taken, wanted)
+
+    def test_the_construct_says_what_each_setting_means(self) -> None:
+        lib = ROOT / "infra" / "cdk" / "lib"
+        comments: dict[str, str] = {}
+        for file, before in (("props.ts", ""), ("shared.ts", "sharedBucket")):
+            text = (lib / file).read_text(encoding="utf-8")
+            for comment, prop in re.findall(r"  /\*\*\n((?:   \* .*\n)+)   \*/\n  readonly (\w+)", text):
+                name = variable(before + prop[0].upper() + prop[1:])
+                comments[name] = " ".join(comment.replace("\n   * ", " ").removeprefix("   * ").split())
+        for name in GIVEN:
+            ((kind, ends),) = SETTINGS[name]["range"].items()
+            comment, _, value = comments[name].partition(" @default ")
+            with self.subTest(name):
+                self.assertTrue(comment.startswith(meaning(name)), comment)
+                if kind in ("whole", "number"):
+                    self.assertIn(f"From {ends[0]:,.10g} to {ends[1]:,.10g}.", comment)
+                wanted = OWN_DEFAULTS.get(name, SETTINGS[name]["default"])
+                if wanted is None:
+                    self.assertTrue(value.startswith("- "), value)
+                else:
+                    self.assertEqual(re.split(r"[,\s]+which ", value)[0].strip("[]'"), wanted)
+
     def test_the_construct_refuses_the_former_names_of_the_parameters(self) -> None:
-        script = "import('./build/lib/validate.js').then((v) => console.log(JSON.stringify(v.RENAMED)))"
-        ran = subprocess.run(
-            ["node", "--input-type=module", "--eval", script], cwd=ROOT / "infra" / "cdk",
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
         renamed = json.loads((ROOT / "infra" / "renamed.json").read_text(encoding="utf-8"))
         parameters = sam_template.source()["Parameters"]
         wanted = {small(old): small(new) for old, new in renamed.items() if new in parameters}
-        self.assertEqual(json.loads(ran.stdout), wanted)
+        self.assertEqual(from_construct("console.log(JSON.stringify(validate.RENAMED))"), wanted)
 
-    def test_the_pages_table_says_range_and_default_of_each_setting(self) -> None:
-        page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-        rows = dict(re.findall(r"^\| `(TIDEGATE_\w+)` \| (.*) \|$", page, re.MULTILINE))
-        for name, setting in SETTINGS.items():
-            ((kind, ends),) = setting["range"].items()
-            _, default, allowed = rows[name].split(" | ", 2)
-            with self.subTest(name):
-                if setting["default"]:
-                    self.assertEqual(default.strip("`"), setting["default"])
-                for word in ends if kind == "choice" else [in_words(kind, ends)]:
-                    self.assertIn(word, allowed)
+    def test_the_pages_say_the_defaults_of_the_list(self) -> None:
+        found = 0
+        for page in (ROOT / "docs").rglob("*.md"):
+            text = page.read_text(encoding="utf-8")
+            for name, value in re.findall(r"`(TIDEGATE_\w+)`,\s+default\s+`([^`]+)`", text):
+                if name in SETTINGS:
+                    found += 1
+                    with self.subTest(page.name, name=name):
+                        self.assertEqual(value, SETTINGS[name]["default"])
+        self.assertGreater(found, 2)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,13 @@ pub enum Reserve {
     Share(u64),
 }
 
+impl Default for Reserve {
+    /// 1 % of the quota.
+    fn default() -> Self {
+        Self::Share(MILLION / 100)
+    }
+}
+
 /// Error for a text that is not a reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a reserve is a number of recipients such as 500, or a share from 0% to 99%")]
@@ -81,18 +88,12 @@ pub enum DailyPace {
 /// assert_eq!(policy.cap(50_000).unwrap().as_per_second(), 0.572916);
 /// # Ok::<(), tidegate_core::daily::InvalidReserve>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DailyPolicy {
     /// `TIDEGATE_DAILY`: full rate or spread over the day.
     pub pace: DailyPace,
-    /// `TIDEGATE_DAILY_RESERVE`: the part for express mail only; 1 % unless set.
+    /// `TIDEGATE_DAILY_RESERVE`: the part for express mail only.
     pub reserve: Reserve,
-}
-
-impl Default for DailyPolicy {
-    fn default() -> Self {
-        Self { pace: DailyPace::Full, reserve: Reserve::Share(MILLION / 100) }
-    }
 }
 
 impl DailyPolicy {

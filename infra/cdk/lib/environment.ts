@@ -1,4 +1,5 @@
 import { Token } from 'aws-cdk-lib';
+import { SHARED_BUCKET_DEFAULTS } from './settings.js';
 import type { Settings } from './settings.js';
 import { SPILL_PREFIX } from './spill.js';
 import { campaignQueueName, domainQueueNames, InvalidProp } from './validate.js';
@@ -121,7 +122,7 @@ function shared(settings: Settings, places: Places): Variables {
 
 function sharedBucket({ sharedBucket: given }: Settings): Variables {
   if (given === undefined) return {};
-  const { url, lost = 'closed', prefix = 'tidegate' } = given;
+  const { url, lost = SHARED_BUCKET_DEFAULTS.lost, prefix = SHARED_BUCKET_DEFAULTS.prefix } = given;
   return {
     // Lambda has no other way to be given it; who may read the function's configuration reads it.
     TIDEGATE_SHARED_BUCKET: typeof url === 'string' ? url : url.unsafeUnwrap(),

@@ -63,34 +63,36 @@ export interface TidegateProps {
   readonly expressQueue?: boolean;
 
   /**
-   * Share of the slots that the campaigns get before express mail: a whole share, `0%` to `90%`.
+   * The express floor: the share of the slots that campaigns' mail takes before express mail. From
+   * `0%` to `90%`.
    * @default '0%'
    */
   readonly campaignFloor?: string;
 
   /**
-   * Limits by the recipients' domains, such as `gmail.com+googlemail.com=10/s, tiny.example=6/m,
-   * *=25%`: up to six groups of domains, each with one limit a second, minute, hour or day, or as a
-   * share of the quota; `*` is every other domain, each by itself. At most 400 characters.
+   * Limits by the recipients' domains, each with a rate or a share of the quota. Up to six groups,
+   * such as `gmail.com+googlemail.com=10/s, tiny.example=6/m, *=25%`, in at most 400 characters.
    * @default - none
    */
   readonly domainLimits?: string;
 
   /**
-   * Where other software that sends from the account takes its sends too.
+   * The shared bucket: a Valkey or Redis from which other software that sends from the account takes
+   * its sends, too. User and password are percent-encoded.
    * @default - none: nobody else sends
    */
   readonly sharedBucket?: SharedBucket;
 
   /**
-   * From which time that the backlog takes, age of the mail that is sent, or share of refused sends
-   * on the stack is busy, any of the three; `off` is never.
+   * Thresholds of the level `busy`, which defers low priority: how long the backlog takes, how old
+   * mail is when it is sent, the share of refused sends. `off` is never.
    * @default 'depth=12h,age=12h,refused=5%', which the scheduler has
    */
   readonly backPressureBusy?: string;
 
   /**
-   * From which on it is overloaded; `off` is never.
+   * Thresholds of the level `overloaded`, which also defers normal priority; none below that of
+   * `busy`. `off` is never.
    * @default 'depth=48h,age=48h,refused=20%', which the scheduler has
    */
   readonly backPressureOverloaded?: string;
@@ -103,40 +105,41 @@ export interface TidegateProps {
   readonly deferral?: boolean;
 
   /**
-   * Whether the scheduler itself puts mail back from the deferral bucket once the level is clear
-   * (`auto`), or waits for `tidegate deferred replay` (`off`).
+   * Whether the scheduler replays deferred mail once the level is clear (`auto`), or waits for
+   * `tidegate deferred replay` (`off`).
    * @default 'auto'
    */
   readonly deferralReplay?: 'auto' | 'off';
 
   /**
-   * Sends of one mail that may fail before it goes to the dead-letter queue: 1 to 100.
+   * Sends of one mail that may fail before it goes to the dead-letter queue. From 1 to 100.
    * @default 5
    */
   readonly maxAttempts?: number;
 
   /**
-   * What becomes of a mail that was received and did not fit into its window: `timeout` leaves it
-   * to the visibility timeout, `release` makes it visible at once.
+   * Mail that was received and is unsent at the end of its window: `timeout` leaves it to the
+   * visibility timeout, `release` makes it visible at once.
    * @default 'timeout'
    */
   readonly unsent?: 'timeout' | 'release';
 
   /**
-   * Longest pause, in windows of one second, before an empty campaign is asked again: 1 to 60.
+   * The longest pause, in windows of one second, before an empty queue is asked again. From 1 to 60.
    * @default 5
    */
   readonly idleWindows?: number;
 
   /**
-   * While every queue is empty, one tick in so many seconds: 1 to 60. A mail then waits as long.
+   * While every queue is empty, one tick in this many seconds; the first mail after a pause waits as
+   * long. From 1 to 60.
    * @default 1
    */
   readonly idleWakeSeconds?: number;
 
   /**
-   * Who may stand in a mail's from: addresses and `*@domain`, or `*`. The poller refuses the
-   * others, and so does its role (`ses:FromAddress`).
+   * Senders that mail may have; `*` is everyone. Mail is sent with its sender spelt as in the list.
+   * Addresses and `*@domain`, or `*`; the poller's role (`ses:FromAddress`) refuses the others, too.
    * @default ['*']
    */
   readonly allowedSenders?: string[];
@@ -148,26 +151,27 @@ export interface TidegateProps {
   readonly senderIdentityArns?: string[];
 
   /**
-   * Upper bound on the recipients per second, and the quota while SES does not tell it: 0.001 to
-   * 10,000.
+   * An upper bound of the quota in recipients per second, and the quota while SES does not tell it.
+   * From 0.001 to 10,000.
    * @default - the account's quota alone
    */
   readonly quotaPerSecond?: number;
 
   /**
-   * Part of the quota that is kept free, so that jitter never exceeds it: 0.005 to 0.5.
+   * The rate margin: the fraction by which slots are spaced wider than 1/quota, so that jitter never
+   * exceeds the quota. From 0.005 to 0.5.
    * @default 0.02
    */
   readonly rateMargin?: number;
 
   /**
-   * Milliseconds before a window opens that its poller is started: 0 to 1000.
+   * Milliseconds before a window opens that its tick is sent. From 0 to 1,000.
    * @default 400
    */
   readonly tickLeadMs?: number;
 
   /**
-   * Sends in flight at once: 1 to 900.
+   * The most sends at the same time. From 1 to 900.
    * @default - derived from the rate and the latency seen
    */
   readonly maxInFlight?: number;
@@ -180,78 +184,78 @@ export interface TidegateProps {
   readonly daily?: 'full' | 'spread';
 
   /**
-   * What of the daily quota is kept for express mail: recipients such as `500`, or a share such as
-   * `1%`, from 0% to 99%.
+   * The part of the daily quota that only express mail may use. Recipients such as `500`, or a share
+   * such as `1%`, from 0% to 99%.
    * @default '1%'
    */
   readonly dailyReserve?: string;
 
   /**
-   * Whether every mail is marked in the ledger table, at two writes a mail, so that a copy of a
-   * mail that was sent is known. Of one that may have been sent, `resend` sends it again, and
-   * `park` moves it to the dead-letter queue.
+   * Whether every mail is marked in the ledger, so that a copy of a mail that was sent is known. A
+   * mail that may have been sent, `resend` sends again, and `park` dead-letters. Marks cost two writes
+   * a mail.
    * @default 'off'
    */
   readonly deduplication?: 'off' | 'resend' | 'park';
 
   /**
-   * Days that a mail's mark is kept: 1 to 90. A queue keeps a message for 14.
+   * Days for which a mail's mark is kept; a queue keeps a message for at most 14. From 1 to 90.
    * @default 15
    */
   readonly deduplicationDays?: number;
 
   /**
-   * Share of refusals and failures above which the circuit breaker blocks: 0.01 to 1, which is
-   * never.
+   * The share of failed sends above which the breaker blocks; 1 is never. From 0.01 to 1.
    * @default 0.2
    */
   readonly breakerShare?: number;
 
   /**
-   * Seconds that the share must be exceeded before the breaker blocks: 15 to 3600.
+   * Seconds that the share must be exceeded before the breaker blocks. From 15 to 3,600.
    * @default 60
    */
   readonly breakerSeconds?: number;
 
   /**
-   * Outcomes below which the breaker judges nothing: 1 to 10,000.
+   * Outcomes below which the breaker does not judge. From 1 to 10,000.
    * @default 20
    */
   readonly breakerOutcomes?: number;
 
   /**
-   * Seconds without any mail before the breaker lets one through as a probe: 1 to 3600.
+   * Seconds without any send before the breaker lets one mail through as a probe. From 1 to 3,600.
    * @default 30
    */
   readonly breakerStopSeconds?: number;
 
   /**
-   * Seconds after which a poller that probes and says nothing is replaced: 12 to 600.
+   * Seconds after which a probe without an answer is replaced. From 12 to 600.
    * @default 15
    */
   readonly breakerProbeSeconds?: number;
 
   /**
-   * What bounces and complaints do: `hold` holds their campaign above a share, `count` counts
-   * them, `off` takes none (and makes no configuration set).
+   * The effect of bounces and complaints: `hold` holds a campaign whose share of them is too high,
+   * `count` only counts them, `off` takes none. With `off` there is no configuration set.
    * @default 'hold'
    */
   readonly feedback?: 'off' | 'count' | 'hold';
 
   /**
-   * Permanent bounces by mails sent, from which a campaign is held: 0.001 to 1.
+   * A campaign is held once this share of its mails bounced for good. From 0.001 to 1.
    * @default 0.05
    */
   readonly bounceShare?: number;
 
   /**
-   * Complaints by mails sent, from which a campaign is held: 0.0001 to 1.
+   * A campaign is held once recipients complained about this share of its mails. From 0.0001 to 1.
    * @default 0.001
    */
   readonly complaintShare?: number;
 
   /**
-   * Mails sent below which a campaign's feedback is not judged: 100 to 1,000,000.
+   * Recipients that a campaign must have sent to before its bounces and complaints are judged. From
+   * 100 to 1,000,000.
    * @default 1000
    */
   readonly feedbackMinimum?: number;

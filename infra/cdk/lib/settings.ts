@@ -51,6 +51,8 @@ export const DEFAULTS = {
   ageAlarmSeconds: 864_000,
 } satisfies Partial<TidegateProps>;
 
+export const SHARED_BUCKET_DEFAULTS = { lost: 'closed', prefix: 'tidegate' } as const;
+
 /** Fills in the defaults; a prop that is given as undefined counts as not given. */
 export function withDefaults(props: TidegateProps, stackName: string): Settings {
   const given = Object.fromEntries(

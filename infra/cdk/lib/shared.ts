@@ -10,14 +10,15 @@ export interface SharedBucket {
   readonly url: string | SecretValue;
 
   /**
-   * While it does not answer, `closed` sends nothing, and `open` sends at the whole quota, whatever
-   * the others do.
+   * While the shared bucket does not answer, `closed` sends nothing, and `open` sends by the slot grid
+   * alone, whatever the others send.
    * @default 'closed'
    */
   readonly lost?: 'closed' | 'open';
 
   /**
-   * What the names of its keys begin with: 1 to 32 letters, digits, _, . and -.
+   * The beginning of the shared bucket's keys: `{tidegate}:account`, `{tidegate}:domain:gmail.com`.
+   * 1 to 32 letters, digits, _, . and -.
    * @default 'tidegate'
    */
   readonly prefix?: string;

@@ -196,14 +196,14 @@ function checkCampaigns(campaigns: Campaign[], name: string): void {
 }
 
 function checkSharedBucket(bucket: SharedBucket): void {
-  const { url, lost = 'closed', prefix = 'tidegate', vpc, subnets, securityGroups } = bucket;
+  const { url, lost, prefix, vpc, subnets, securityGroups } = bucket;
   const pattern = /^(rediss?:\/\/\S+|\{\{resolve:secretsmanager:\S+\}\})$/;
   if (typeof url !== 'string' ? !(url instanceof SecretValue) : !Token.isUnresolved(url) && !pattern.test(url)) {
     const hidden = 'not shown, as a password may stand in it';
     throw new InvalidProp('sharedBucket.url', hidden, 'redis://HOST, rediss://HOST, or a secret');
   }
-  if (!['closed', 'open'].includes(lost)) throw new InvalidProp('sharedBucket.lost', lost, 'closed, open');
-  if (!/^[A-Za-z0-9_.-]{1,32}$/.test(prefix)) {
+  if (lost !== undefined && !['closed', 'open'].includes(lost)) throw new InvalidProp('sharedBucket.lost', lost, 'closed, open');
+  if (prefix !== undefined && !/^[A-Za-z0-9_.-]{1,32}$/.test(prefix)) {
     throw new InvalidProp('sharedBucket.prefix', prefix, '1 to 32 letters, digits, _, . and -');
   }
   if (vpc === undefined && (subnets ?? securityGroups) !== undefined) {

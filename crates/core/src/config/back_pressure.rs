@@ -3,11 +3,8 @@
 use super::Campaigns;
 use super::settings;
 use super::variables::Variables;
-use crate::back_pressure::{ALLOWED_THRESHOLDS, Policy, Thresholds};
-use crate::deferral::{ALLOWED_LOCATION, Location};
-
-const BUSY: &str = "TIDEGATE_BACK_PRESSURE_BUSY";
-const OVERLOADED: &str = "TIDEGATE_BACK_PRESSURE_OVERLOADED";
+use crate::back_pressure::{Policy, Thresholds};
+use crate::deferral::Location;
 
 /// The scheduler's settings for the back-pressure level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +18,7 @@ pub struct BackPressureConfig {
     /// `TIDEGATE_BACK_PRESSURE_BUSY` and `TIDEGATE_BACK_PRESSURE_OVERLOADED`: the thresholds of both
     /// levels.
     pub policy: Policy,
-    /// `TIDEGATE_DEFERRAL_REPLAY`, default `auto`: whether deferred mail is replayed once the level is
-    /// clear. Without `TIDEGATE_DEFERRAL` it has no effect.
+    /// `TIDEGATE_DEFERRAL_REPLAY`: whether deferred mail is replayed once the level is clear. Without `TIDEGATE_DEFERRAL` it has no effect.
     pub replays: bool,
 }
 
@@ -30,16 +26,13 @@ impl Variables<'_> {
     /// `None` if the scheduler does not know the campaigns; then it computes no level.
     pub(super) fn back_pressure(&mut self) -> Option<BackPressureConfig> {
         let policy = self.back_pressure_policy();
+        // The poller needs the campaigns; the scheduler may do without.
+        let is_given = self.get(settings::CAMPAIGNS.name).is_some();
         let campaigns =
-            self.optional("TIDEGATE_CAMPAIGNS", super::campaigns::ALLOWED, Campaigns::parse);
-        let merge_queue_url = self.queue_url("TIDEGATE_MERGE_QUEUE_URL", Some(true));
-        let express_queue_url = self.queue_url("TIDEGATE_EXPRESS_QUEUE_URL", Some(false));
-        let replays = |text: &str| match text {
-            "auto" => Some(true),
-            "off" => Some(false),
-            _ => None,
-        };
-        let replays = self.setting(&settings::DEFERRAL_REPLAY, replays, true);
+            is_given.then(|| self.read(&settings::CAMPAIGNS, Campaigns::parse)).flatten();
+        let merge_queue_url = self.text(&settings::MERGE_QUEUE);
+        let express_queue_url = self.text(&settings::EXPRESS_QUEUE);
+        let replays = self.choice(&settings::DEFERRAL_REPLAY, &[("auto", true), ("off", false)]);
         Some(BackPressureConfig {
             campaigns: campaigns?,
             merge_queue_url,
@@ -50,18 +43,22 @@ impl Variables<'_> {
     }
 
     fn back_pressure_policy(&mut self) -> Policy {
-        let default = Policy::default();
-        let busy = self.parsed(BUSY, ALLOWED_THRESHOLDS, Thresholds::parse, default.busy);
-        let given = self.optional(OVERLOADED, ALLOWED_THRESHOLDS, Thresholds::parse);
-        if given.is_some_and(|given| !given.is_above(&busy)) {
-            self.refuse(OVERLOADED, format!("nothing below {BUSY}, which is {busy}"));
+        let (lower, upper) = (settings::BACK_PRESSURE_BUSY, settings::BACK_PRESSURE_OVERLOADED);
+        let busy = self.read(&lower, Thresholds::parse).unwrap_or_default();
+        let overloaded = self.read(&upper, Thresholds::parse).unwrap_or_default();
+        if self.get(upper.name).is_none() {
+            return Policy { busy, overloaded: overloaded.at_least(&busy) };
         }
-        Policy { busy, overloaded: given.unwrap_or_else(|| default.overloaded.at_least(&busy)) }
+        if !overloaded.is_above(&busy) {
+            let allowed = format!("nothing below {}, which is {busy}", lower.name);
+            self.refuse_with(upper.name, allowed);
+        }
+        Policy { busy, overloaded }
     }
 
     /// The place where deferred mail is stored; `None` defers no mail.
     pub(super) fn deferral(&mut self) -> Option<Location> {
-        self.optional("TIDEGATE_DEFERRAL", ALLOWED_LOCATION, Location::parse)
+        self.read(&settings::DEFERRAL, Location::parse)
     }
 }
 
@@ -71,6 +68,9 @@ mod tests {
 
     use super::super::{ConfigError, PollerConfig, SchedulerConfig};
     use super::*;
+
+    const BUSY: &str = settings::BACK_PRESSURE_BUSY.name;
+    const OVERLOADED: &str = settings::BACK_PRESSURE_OVERLOADED.name;
 
     fn lookup<'a>(given: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
         let needed = [

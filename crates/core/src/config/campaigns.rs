@@ -8,8 +8,6 @@ use crate::cycle::Cycle;
 /// The name under which express mail is counted. No campaign may have it.
 pub const EXPRESS: &str = "express";
 
-pub(super) const ALLOWED: &str = "a JSON list such as [{\"name\": \"big\", \"queue_url\": \"https://…\", \"weight\": 90}] with 1 to 1000 campaigns (names of letters, digits, - and _, at most 64, each once, not express; each a standard queue's URL, each once; weights 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor), or: ledger";
-
 /// One campaign: a standard queue with a share of the quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-use super::queue_url::{is_fifo, is_url};
+use super::settings::{self, Range};
 use super::variables::Variables;
 use crate::domains::DomainLimits;
 
@@ -24,25 +24,15 @@ const MOST: usize = 21;
 
 impl Variables<'_> {
     pub(super) fn domains(&mut self) -> DomainsConfig {
-        const LIMITS: &str = "TIDEGATE_DOMAIN_LIMITS";
-        const QUEUES: &str = "TIDEGATE_DOMAIN_QUEUES";
-        let limits = match self.get(LIMITS).map(|text| text.parse::<DomainLimits>()) {
-            None => DomainLimits::default(),
-            Some(Ok(limits)) => limits,
-            Some(Err(error)) => {
-                self.refuse(LIMITS, error.to_string());
-                DomainLimits::default()
-            }
-        };
-        let allowed = format!(
-            "at most {MOST} URLs of standard queues, separated by commas, none twice (http or https, not ending in .fifo)"
-        );
-        let queues = self.optional(QUEUES, &allowed, urls).unwrap_or_default();
+        let limits: DomainLimits = self.explained(&settings::DOMAIN_LIMITS).unwrap_or_default();
+        let setting = settings::DOMAIN_QUEUES;
+        let queues = self.read(&setting, urls).unwrap_or_default();
         let needed = limits.queues();
-        if queues.len() < needed && (queues.is_empty() == self.get(QUEUES).is_none()) {
+        if queues.len() < needed && (queues.is_empty() == self.get(setting.name).is_none()) {
             let one_each =
                 "one for each group of TIDEGATE_DOMAIN_LIMITS in its order, then one for *";
-            self.refuse(QUEUES, format!("at least {needed} URLs of standard queues, {one_each}"));
+            let allowed = format!("at least {needed} URLs of standard queues, {one_each}");
+            self.refuse_with(setting.name, allowed);
         }
         DomainsConfig { limits, queues }
     }
@@ -51,7 +41,7 @@ impl Variables<'_> {
 fn urls(text: &str) -> Option<Vec<String>> {
     let urls: Vec<String> = text.split(',').map(|url| url.trim().to_owned()).collect();
     let distinct = urls.iter().enumerate().all(|(index, url)| !urls[..index].contains(url));
-    let legal = urls.iter().all(|url| is_url(url) && !is_fifo(url));
+    let legal = urls.iter().all(|url| Range::StandardQueue.contains(url));
     (legal && distinct && urls.len() <= MOST).then_some(urls)
 }
 

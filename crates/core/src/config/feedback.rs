@@ -6,8 +6,6 @@ use super::settings;
 use super::variables::Variables;
 use crate::reputation::ReputationPolicy;
 
-const QUEUE: &str = "TIDEGATE_FEEDBACK_QUEUE_URL";
-
 /// `TIDEGATE_FEEDBACK` and the variables that belong to it, unless it is `off`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedbackConfig {
@@ -20,34 +18,26 @@ pub struct FeedbackConfig {
 
 impl Variables<'_> {
     pub(super) fn feedback(&mut self) -> Option<FeedbackConfig> {
-        let mode = |text: &str| match text {
-            "off" => Some(None),
-            "count" => Some(Some(false)),
-            "hold" => Some(Some(true)),
-            _ => None,
-        };
-        let holds = self.setting(&settings::FEEDBACK, mode, None);
-        let queue_url = self.queue_url(QUEUE, Some(false));
-        if holds.is_some() && self.get(QUEUE).is_none() {
-            self.refuse(
-                QUEUE,
-                "the URL of a standard queue (http or https, not ending in .fifo), where TIDEGATE_FEEDBACK is count or hold",
-            );
+        let modes = [("off", None), ("count", Some(false)), ("hold", Some(true))];
+        let holds = self.choice(&settings::FEEDBACK, &modes);
+        let queue = settings::FEEDBACK_QUEUE;
+        let queue_url = self.text(&queue);
+        if holds.is_some() && self.get(queue.name).is_none() {
+            let allowed = format!("{}, where TIDEGATE_FEEDBACK is count or hold", queue.range);
+            self.refuse_with(queue.name, allowed);
         }
-        let default = ReputationPolicy::default();
         let policy = ReputationPolicy {
             holds: holds.unwrap_or_default(),
-            bounce_share: self.millionths(&settings::BOUNCE_SHARE, default.bounce_share),
-            complaint_share: self.millionths(&settings::COMPLAINT_SHARE, default.complaint_share),
-            minimum: self.number(&settings::FEEDBACK_MINIMUM).unwrap_or(default.minimum),
+            bounce_share: self.millionths(&settings::BOUNCE_SHARE),
+            complaint_share: self.millionths(&settings::COMPLAINT_SHARE),
+            minimum: self.parsed(&settings::FEEDBACK_MINIMUM),
         };
         holds.map(|_| FeedbackConfig { queue_url: queue_url.unwrap_or_default(), policy })
     }
 
     pub(super) fn configuration_set(&mut self) -> Option<String> {
         let name = |text: &str| is_word(text).then(|| text.to_owned());
-        let allowed = "the name of an SES configuration set: 1 to 64 letters, digits, - and _";
-        self.optional("TIDEGATE_CONFIGURATION_SET", allowed, name)
+        self.read(&settings::CONFIGURATION_SET, name)
     }
 }
 
@@ -58,6 +48,7 @@ mod tests {
     use super::super::{ConfigError, PollerConfig, SchedulerConfig};
     use super::*;
 
+    const QUEUE: &str = settings::FEEDBACK_QUEUE.name;
     const URL: &str = "https://sqs.example/1/feedback";
 
     fn lookup<'a>(given: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {

@@ -7,7 +7,6 @@ mod deadlines;
 mod domains;
 mod error;
 mod feedback;
-mod floor;
 mod queue_url;
 mod renamed;
 mod settings;
@@ -24,10 +23,9 @@ pub use domains::DomainsConfig;
 pub use error::{ConfigError, InvalidVariable};
 pub use feedback::FeedbackConfig;
 pub use renamed::{RENAMED, new_name};
-pub use settings::{Range, SETTINGS, Setting};
+pub use settings::{DefaultValue, Range, ReadBy, SETTINGS, Setting};
 pub use shared_bucket::{
-    BucketLost, BucketUrl, DEFAULT_PREFIX, InvalidBucketUrl, InvalidKeyPrefix, KeyPrefix,
-    SharedBucketConfig,
+    BucketLost, BucketUrl, InvalidBucketUrl, InvalidKeyPrefix, KeyPrefix, SharedBucketConfig,
 };
 pub use values::{Cap, LedgerKind};
 use variables::Variables;
@@ -50,7 +48,7 @@ pub enum Unsent {
     Release,
 }
 
-/// The poller's settings, checked and with defaults applied.
+/// The poller's settings, checked and with defaults applied; [`SETTINGS`] has ranges and defaults.
 #[derive(Clone, Debug, PartialEq)]
 // More than 12 fields: one for each setting; a policy takes its own.
 pub struct PollerConfig {
@@ -59,75 +57,73 @@ pub struct PollerConfig {
     /// `TIDEGATE_MERGE_QUEUE_URL`; without it the poller receives from the campaign queues (direct
     /// mode).
     pub merge_queue_url: Option<String>,
-    /// `TIDEGATE_EXPRESS_QUEUE_URL`: the queue whose mail goes before all campaigns; optional.
+    /// `TIDEGATE_EXPRESS_QUEUE_URL`: the queue whose mail goes before all campaigns.
     pub express_queue_url: Option<String>,
-    /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`: the URL of a standard queue; required.
+    /// `TIDEGATE_DEAD_LETTER_QUEUE_URL`.
     pub dead_letter_queue_url: String,
-    /// `TIDEGATE_DOMAIN_LIMITS` and `TIDEGATE_DOMAIN_QUEUES`; empty unless set.
+    /// `TIDEGATE_DOMAIN_LIMITS` and `TIDEGATE_DOMAIN_QUEUES`.
     pub domains: DomainsConfig,
-    /// `TIDEGATE_LEDGER`: `memory` (one process only) or `dynamodb:TABLE`; required.
+    /// `TIDEGATE_LEDGER`.
     pub ledger: LedgerKind,
     /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`: caps of the
     /// account's quota.
     pub cap: Cap,
-    /// `TIDEGATE_RATE_MARGIN`, 0.005 to 0.5, default 0.02.
+    /// `TIDEGATE_RATE_MARGIN`.
     pub rate_margin: RateMargin,
-    /// `TIDEGATE_TICK_LEAD_MS`, 0 to 1,000 ms, default 400 ms.
+    /// `TIDEGATE_TICK_LEAD_MS`.
     pub lead: Duration,
-    /// `TIDEGATE_MAX_IN_FLIGHT`: sends at the same time, 1 to 900; `None` computes it from the rate and
-    /// the observed latency.
+    /// `TIDEGATE_MAX_IN_FLIGHT`: sends at the same time; `None` computes it from the rate and the
+    /// observed latency.
     pub max_in_flight: Option<usize>,
     /// The function's memory, from `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`, which Lambda sets.
     pub memory: Memory,
-    /// `TIDEGATE_SEND_TIMEOUT_MS`: the time limit of one send, 100 to 5,200 ms, default 5,000 ms.
+    /// `TIDEGATE_SEND_TIMEOUT_MS`: the time limit of one send.
     pub send_timeout: Duration,
-    /// `TIDEGATE_MAX_ATTEMPTS`, 1 to 100, default 5.
+    /// `TIDEGATE_MAX_ATTEMPTS`.
     pub max_attempts: u32,
-    /// `TIDEGATE_UNSENT`: `timeout` (the default) or `release`.
+    /// `TIDEGATE_UNSENT`.
     pub unsent: Unsent,
-    /// `TIDEGATE_IDLE_WINDOWS`: the longest pause, in windows, before an empty queue is asked again; 1
-    /// to 60, default 5.
+    /// `TIDEGATE_IDLE_WINDOWS`: the longest pause, in windows, before an empty queue is asked again.
     pub idle_windows: u64,
-    /// `TIDEGATE_ALLOWED_SENDERS`: sender addresses and domains; all senders unless set.
+    /// `TIDEGATE_ALLOWED_SENDERS`: sender addresses and domains.
     pub allowed_senders: AllowedSenders,
     /// `TIDEGATE_BREAKER_…`: when sending stops because SES fails, and for how long.
     pub breaker: BreakerPolicy,
-    /// `TIDEGATE_DEDUPLICATION`: `off` (the default), `resend` or `park`.
+    /// `TIDEGATE_DEDUPLICATION`.
     pub deduplication: Deduplication,
-    /// `TIDEGATE_DEDUPLICATION_DAYS`: how long a mark is kept, 1 to 90 days, default 15 days.
+    /// `TIDEGATE_DEDUPLICATION_DAYS`: how long a mark is kept.
     pub mark_kept: Duration,
     /// `TIDEGATE_CONFIGURATION_SET`: SES's configuration set for mails that name none.
     pub configuration_set: Option<String>,
     /// `TIDEGATE_DEFERRAL`: the place where deferred mail is stored; `None` defers no mail.
     pub deferral: Option<Location>,
-    /// `TIDEGATE_CAMPAIGN_FLOOR`: the express floor, 0% to 90%, default 0%.
+    /// `TIDEGATE_CAMPAIGN_FLOOR`: the express floor.
     pub campaign_floor: Floor,
     /// `TIDEGATE_SHARED_BUCKET` and the variables that belong to it; `None` if no other software sends
     /// on the account's quota.
     pub shared_bucket: Option<SharedBucketConfig>,
 }
 
-/// The scheduler's settings, checked and with defaults applied.
+/// The scheduler's settings, checked and with defaults applied; [`SETTINGS`] has ranges and defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedulerConfig {
-    /// `TIDEGATE_POLLER_FUNCTION`: the poller function's name or ARN; required.
+    /// `TIDEGATE_POLLER_FUNCTION`: the poller function's name or ARN.
     pub poller_function: String,
-    /// `TIDEGATE_LEDGER`: `memory` (one process only) or `dynamodb:TABLE`; required.
+    /// `TIDEGATE_LEDGER`.
     pub ledger: LedgerKind,
     /// `TIDEGATE_QUOTA_PER_SECOND`, `TIDEGATE_DAILY` and `TIDEGATE_DAILY_RESERVE`: caps of the
     /// account's quota.
     pub cap: Cap,
-    /// `TIDEGATE_TICK_LEAD_MS`, 0 to 1,000 ms, default 400 ms.
+    /// `TIDEGATE_TICK_LEAD_MS`.
     pub lead: Duration,
-    /// `TIDEGATE_OVERLAP_WINDOWS`, 0 to 20, default 5 with a shared ledger and 0 with `memory`.
+    /// `TIDEGATE_OVERLAP_WINDOWS`; unless set, 0 with the ledger `memory`.
     pub overlap_windows: u64,
     /// `TIDEGATE_CAMPAIGN_QUEUES`: the beginning of the names of the queues among which campaigns are
     /// found by tag; `None` leaves the ledger's list of campaigns as it is.
     pub campaign_queues: Option<String>,
-    /// `TIDEGATE_FEEDBACK` and the variables that belong to it; `None` if it is `off`, the default.
+    /// `TIDEGATE_FEEDBACK` and the variables that belong to it; `None` if it is `off`.
     pub feedback: Option<FeedbackConfig>,
-    /// `TIDEGATE_IDLE_WAKE_SECONDS`: while every queue is empty, one tick in this many seconds; 1 to
-    /// 60, default 1.
+    /// `TIDEGATE_IDLE_WAKE_SECONDS`: while every queue is empty, one tick in this many seconds.
     pub idle_wake: u64,
     /// The settings of the back-pressure level; `None` if `TIDEGATE_CAMPAIGNS` is not set.
     pub back_pressure: Option<BackPressureConfig>,
@@ -149,57 +145,46 @@ impl PollerConfig {
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut vars = Variables::new(&lookup);
         let config = Self {
-            campaigns: vars.required(
-                "TIDEGATE_CAMPAIGNS",
-                campaigns::ALLOWED,
-                Campaigns::parse,
-                Campaigns::Ledger,
-            ),
-            merge_queue_url: vars.queue_url("TIDEGATE_MERGE_QUEUE_URL", Some(true)),
-            express_queue_url: vars.queue_url("TIDEGATE_EXPRESS_QUEUE_URL", Some(false)),
-            dead_letter_queue_url: vars.required_queue_url("TIDEGATE_DEAD_LETTER_QUEUE_URL"),
+            campaigns: vars
+                .read(&settings::CAMPAIGNS, Campaigns::parse)
+                .unwrap_or(Campaigns::Ledger),
+            merge_queue_url: vars.text(&settings::MERGE_QUEUE),
+            express_queue_url: vars.text(&settings::EXPRESS_QUEUE),
+            dead_letter_queue_url: vars.text(&settings::DEAD_LETTER_QUEUE).unwrap_or_default(),
             domains: vars.domains(),
             ledger: vars.ledger(),
             cap: vars.cap(),
-            rate_margin: vars.setting(
-                &settings::RATE_MARGIN,
-                |text| RateMargin::new(settings::RATE_MARGIN.number(text)?).ok(),
-                RateMargin::default(),
-            ),
-            lead: vars.lead(),
-            max_in_flight: vars.number(&settings::MAX_IN_FLIGHT),
-            memory: vars.number(&settings::MEMORY).map_or_else(Memory::default, Memory::megabytes),
-            send_timeout: vars.send_timeout(),
-            max_attempts: vars.number(&settings::MAX_ATTEMPTS).unwrap_or(5),
-            unsent: vars.setting(
+            rate_margin: vars
+                .read(&settings::RATE_MARGIN, |text| RateMargin::new(text.parse().ok()?).ok())
+                .unwrap_or_default(),
+            lead: vars.milliseconds(&settings::LEAD),
+            max_in_flight: vars.read(&settings::MAX_IN_FLIGHT, |text| text.parse().ok()),
+            memory: Memory::megabytes(vars.parsed(&settings::MEMORY)),
+            send_timeout: vars.milliseconds(&settings::SEND_TIMEOUT),
+            max_attempts: vars.parsed(&settings::MAX_ATTEMPTS),
+            unsent: vars.choice(
                 &settings::UNSENT,
-                |text| match text {
-                    "timeout" => Some(Unsent::Timeout),
-                    "release" => Some(Unsent::Release),
-                    _ => None,
-                },
-                Unsent::default(),
+                &[("timeout", Unsent::Timeout), ("release", Unsent::Release)],
             ),
-            idle_windows: vars.number(&settings::IDLE_WINDOWS).unwrap_or(5),
-            allowed_senders: vars.allowed_senders(),
+            idle_windows: vars.parsed(&settings::IDLE_WINDOWS),
+            allowed_senders: vars
+                .explained(&settings::ALLOWED_SENDERS)
+                .unwrap_or_else(AllowedSenders::everyone),
             breaker: vars.breaker(),
-            deduplication: vars.setting(
+            deduplication: vars.choice(
                 &settings::DEDUPLICATION,
-                |text| match text {
-                    "off" => Some(Deduplication::Off),
-                    "resend" => Some(Deduplication::Resend),
-                    "park" => Some(Deduplication::Park),
-                    _ => None,
-                },
-                Deduplication::default(),
+                &[
+                    ("off", Deduplication::Off),
+                    ("resend", Deduplication::Resend),
+                    ("park", Deduplication::Park),
+                ],
             ),
-            // SQS keeps a message for at most 14 days; one day more, so that no copy outlives its mark.
-            mark_kept: Duration::from_hours(
-                24 * vars.number(&settings::DEDUPLICATION_DAYS).unwrap_or(15),
-            ),
+            // SQS keeps a message for at most 14 days; by default one day more, so that no copy outlives
+            // its mark.
+            mark_kept: Duration::from_hours(24 * vars.parsed::<u64>(&settings::DEDUPLICATION_DAYS)),
             configuration_set: vars.configuration_set(),
             deferral: vars.deferral(),
-            campaign_floor: vars.campaign_floor(),
+            campaign_floor: vars.parsed(&settings::CAMPAIGN_FLOOR),
             shared_bucket: vars.shared_bucket(),
         };
         vars.finish(config)
@@ -215,21 +200,17 @@ impl SchedulerConfig {
         let mut vars = Variables::new(&lookup);
         let ledger = vars.ledger();
         let ledger_is_shared = ledger != LedgerKind::Memory;
-        let overlap = if ledger_is_shared { 5 } else { 0 };
+        // Without a shared ledger two pollers would serve a window for which two ticks arrive.
+        let overlaps = ledger_is_shared || vars.get(settings::OVERLAP.name).is_some();
         let config = Self {
-            poller_function: vars.required(
-                "TIDEGATE_POLLER_FUNCTION",
-                "the name or ARN of the poller function",
-                |text| Some(text.to_owned()),
-                String::new(),
-            ),
+            poller_function: vars.text(&settings::POLLER_FUNCTION).unwrap_or_default(),
             ledger,
             cap: vars.cap(),
-            lead: vars.lead(),
-            overlap_windows: vars.number(&settings::OVERLAP).unwrap_or(overlap),
+            lead: vars.milliseconds(&settings::LEAD),
+            overlap_windows: if overlaps { vars.parsed(&settings::OVERLAP) } else { 0 },
             campaign_queues: vars.campaign_queues(ledger_is_shared),
             feedback: vars.feedback(),
-            idle_wake: vars.number(&settings::IDLE_WAKE).unwrap_or(1),
+            idle_wake: vars.parsed(&settings::IDLE_WAKE),
             back_pressure: vars.back_pressure(),
             deferral: vars.deferral(),
         };
@@ -237,5 +218,7 @@ impl SchedulerConfig {
     }
 }
 
+#[cfg(test)]
+mod settings_tests;
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,16 @@
-//! The settings with a range or a choice of values, each with its default. The parser uses this list.
-//! `infra/settings.json` is a copy of it, by which tests check the SAM template, the CDK construct and
-//! the table in `docs/configuration.md`.
+//! The list of all settings. The parser takes each variable's range and default from it, error
+//! messages state the range, and the table in `docs/configuration.md` is generated from it. By
+//! `infra/settings.json`, which is generated too, tests check the SAM template and the CDK construct.
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::deadlines::LONGEST_SEND;
+use super::queue_url::{is_fifo, is_url};
+use crate::back_pressure::ALLOWED_THRESHOLDS;
+use crate::deferral::ALLOWED_LOCATION;
 
 /// The allowed values of one setting.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Range {
     /// A whole number from the first to the second, both included.
     Whole(u64, u64),
@@ -18,35 +18,66 @@ pub enum Range {
     Number(f64, f64),
     /// One of the listed words, spelt exactly so.
     Choice(&'static [&'static str]),
+    /// The URL of a standard queue.
+    StandardQueue,
+    /// The URL of a FIFO queue.
+    FifoQueue,
+    /// A text that its own parser checks, and the description of what that parser allows.
+    Text(&'static str),
 }
 
-/// One environment variable, its allowed values and its default.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// The value of a variable that is not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultValue {
+    /// None: a start without the variable is refused.
+    Required,
+    /// The text that the variable would have.
+    Value(&'static str),
+    /// No fixed text, but this behaviour.
+    Otherwise(&'static str),
+}
+
+/// The functions that read a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBy {
+    /// The poller alone.
+    Poller,
+    /// The scheduler alone.
+    Scheduler,
+    /// The poller and the scheduler.
+    Both,
+}
+
+/// One environment variable.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     /// The variable's name, such as `TIDEGATE_MAX_IN_FLIGHT`.
     pub name: &'static str,
-    /// The allowed values, as a range of numbers or a list of words.
+    /// The functions that read it.
+    pub read_by: ReadBy,
+    /// The allowed values.
     pub range: Range,
-    /// The value if the variable is not set; `None` if that depends on other settings or on
-    /// observations.
-    pub default: Option<&'static str>,
+    /// The value if the variable is not set.
+    pub default: DefaultValue,
+    /// A description in Markdown, with the unit; links are relative to `docs/`.
+    pub meaning: &'static str,
 }
 
-impl Setting {
-    const fn new(name: &'static str, range: Range, default: Option<&'static str>) -> Self {
-        Self { name, range, default }
-    }
-
-    /// `text` as a whole number; `None` if it is none or outside the range.
-    pub(super) fn whole(&self, text: &str) -> Option<u64> {
-        let Range::Whole(least, most) = self.range else { return None };
-        text.parse().ok().filter(|number| (least..=most).contains(number))
-    }
-
-    /// `text` as a number; `None` if it is none or outside the range.
-    pub(super) fn number(&self, text: &str) -> Option<f64> {
-        let Range::Number(least, most) = self.range else { return None };
-        text.parse().ok().filter(|number| (least..=most).contains(number))
+impl Range {
+    /// Whether `text` lies in the range; always true for a [`Range::Text`].
+    pub(super) fn contains(self, text: &str) -> bool {
+        match self {
+            Self::Whole(least, most) => {
+                text.parse().is_ok_and(|number| (least..=most).contains(&number))
+            }
+            Self::Number(least, most) => {
+                text.parse().is_ok_and(|number| (least..=most).contains(&number))
+            }
+            Self::Choice(words) => words.contains(&text),
+            Self::StandardQueue => is_url(text) && !is_fifo(text),
+            Self::FifoQueue => is_url(text) && is_fifo(text),
+            Self::Text(_) => true,
+        }
     }
 }
 
@@ -59,51 +90,149 @@ impl fmt::Display for Range {
                 write!(f, "{} or {last}", all.join(", "))
             }
             Self::Choice(words) => f.write_str(&words.join(", ")),
+            Self::StandardQueue => {
+                f.write_str("the URL of a standard queue (http or https, not ending in .fifo)")
+            }
+            Self::FifoQueue => {
+                f.write_str("the URL of a FIFO queue (http or https, ending in .fifo)")
+            }
+            Self::Text(allowed) => f.write_str(allowed),
         }
     }
 }
 
-use Range::{Choice, Number, Whole};
+use DefaultValue::{Otherwise, Required, Value};
+use Range::{Choice, FifoQueue, Number, StandardQueue, Text, Whole};
+use ReadBy::{Both, Poller, Scheduler};
 
 #[expect(clippy::cast_possible_truncation, reason = "below the poller's time-out of 15 s")]
 const LONGEST_SEND_MS: u64 = LONGEST_SEND.as_millis() as u64;
+const NO_QUEUE: DefaultValue = Otherwise("none");
 
-/// The function's memory in megabytes. Lambda sets this variable, so it is not in [`SETTINGS`].
-pub(super) const MEMORY: Setting =
-    Setting::new("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", Whole(128, 10_240), Some("256"));
+/// The function's memory. Lambda sets this variable, so it is not in [`SETTINGS`].
+pub(super) const MEMORY: Setting = Setting {
+    name: "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+    read_by: Poller,
+    range: Whole(128, 10_240),
+    default: Value("256"),
+    meaning: "The function's memory in megabytes.",
+};
 
 macro_rules! settings {
-    ($($constant:ident = $name:literal, $range:expr, $default:expr;)*) => {
-        $(pub(super) const $constant: Setting = Setting::new($name, $range, $default);)*
+    ($($constant:ident = $name:literal, $read_by:expr, $range:expr, $default:expr, $meaning:literal;)*) => {
+        $(pub(super) const $constant: Setting = Setting {
+            name: $name, read_by: $read_by, range: $range, default: $default, meaning: $meaning,
+        };)*
 
-        /// All settings with a range or a choice of values.
+        /// All settings, in the order of the documentation.
         pub const SETTINGS: &[Setting] = &[$($constant),*];
     };
 }
 
 settings! {
-    QUOTA = "TIDEGATE_QUOTA_PER_SECOND", Number(0.001, 10_000.0), None;
-    RATE_MARGIN = "TIDEGATE_RATE_MARGIN", Number(0.005, 0.5), Some("0.02");
-    LEAD = "TIDEGATE_TICK_LEAD_MS", Whole(0, 1_000), Some("400");
-    OVERLAP = "TIDEGATE_OVERLAP_WINDOWS", Whole(0, 20), None;
-    MAX_IN_FLIGHT = "TIDEGATE_MAX_IN_FLIGHT", Whole(1, 900), None;
-    SEND_TIMEOUT = "TIDEGATE_SEND_TIMEOUT_MS", Whole(100, LONGEST_SEND_MS), Some("5000");
-    MAX_ATTEMPTS = "TIDEGATE_MAX_ATTEMPTS", Whole(1, 100), Some("5");
-    UNSENT = "TIDEGATE_UNSENT", Choice(&["timeout", "release"]), Some("timeout");
-    IDLE_WINDOWS = "TIDEGATE_IDLE_WINDOWS", Whole(1, 60), Some("5");
-    IDLE_WAKE = "TIDEGATE_IDLE_WAKE_SECONDS", Whole(1, 60), Some("1");
-    FEEDBACK = "TIDEGATE_FEEDBACK", Choice(&["off", "count", "hold"]), Some("off");
-    BOUNCE_SHARE = "TIDEGATE_BOUNCE_SHARE", Number(0.001, 1.0), Some("0.05");
-    COMPLAINT_SHARE = "TIDEGATE_COMPLAINT_SHARE", Number(0.000_1, 1.0), Some("0.001");
-    FEEDBACK_MINIMUM = "TIDEGATE_FEEDBACK_MINIMUM", Whole(100, 1_000_000), Some("1000");
-    DAILY = "TIDEGATE_DAILY", Choice(&["full", "spread"]), Some("full");
-    BREAKER_SHARE = "TIDEGATE_BREAKER_SHARE", Number(0.01, 1.0), Some("0.2");
-    BREAKER_SECONDS = "TIDEGATE_BREAKER_SECONDS", Whole(15, 3_600), Some("60");
-    BREAKER_OUTCOMES = "TIDEGATE_BREAKER_OUTCOMES", Whole(1, 10_000), Some("20");
-    BREAKER_STOP = "TIDEGATE_BREAKER_STOP_SECONDS", Whole(1, 3_600), Some("30");
-    BREAKER_PROBE = "TIDEGATE_BREAKER_PROBE_SECONDS", Whole(12, 600), Some("15");
-    DEDUPLICATION = "TIDEGATE_DEDUPLICATION", Choice(&["off", "resend", "park"]), Some("off");
-    DEDUPLICATION_DAYS = "TIDEGATE_DEDUPLICATION_DAYS", Whole(1, 90), Some("15");
-    SHARED_BUCKET_LOST = "TIDEGATE_SHARED_BUCKET_LOST", Choice(&["closed", "open"]), Some("closed");
-    DEFERRAL_REPLAY = "TIDEGATE_DEFERRAL_REPLAY", Choice(&["auto", "off"]), Some("auto");
+    CAMPAIGNS = "TIDEGATE_CAMPAIGNS", Both,
+        Text("a JSON list such as [{\"name\": \"big\", \"queue_url\": \"https://…\", \"weight\": 90}] with 1 to 1000 campaigns (names of letters, digits, - and _, at most 64, each once, not express; each a standard queue's URL, each once; weights 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor), or: ledger"),
+        Required,
+        "The campaigns; `ledger` is the list in the [control record](operations/control-record.md). A scheduler may do without it and then knows no [back-pressure](operations/back-pressure.md) level.";
+    MERGE_QUEUE = "TIDEGATE_MERGE_QUEUE_URL", Both, FifoQueue, Otherwise("none: direct mode"),
+        "The merge queue, which mixes the campaigns by share. Without it the poller receives from the campaign queues ([direct mode](concepts.md)).";
+    EXPRESS_QUEUE = "TIDEGATE_EXPRESS_QUEUE_URL", Both, StandardQueue, NO_QUEUE,
+        "The queue whose mail goes before all campaigns ([express mail](limits/express.md)).";
+    DEAD_LETTER_QUEUE = "TIDEGATE_DEAD_LETTER_QUEUE_URL", Poller, StandardQueue, Required,
+        "The queue for mail that failed for good ([dead letters](operations/dead-letters.md)).";
+    DOMAIN_LIMITS = "TIDEGATE_DOMAIN_LIMITS", Poller,
+        Text("a list such as gmail.com+googlemail.com=10/s, *=25% of at most 20 groups: domains joined by +, or * for every other domain; a rate of 0.001/s (4/h, 87/d) to 10000/s, with /s, /m, /h or /d, or a share from 0.0001% to 100%"),
+        Otherwise("none"),
+        "Limits by the recipients' domains, each with a rate or a share of the quota ([recipient domains](limits/recipient-domains.md)).";
+    DOMAIN_QUEUES = "TIDEGATE_DOMAIN_QUEUES", Poller,
+        Text("at most 21 URLs of standard queues, separated by commas, none twice (http or https, not ending in .fifo)"),
+        NO_QUEUE,
+        "The queues for limited mail: one for each group of `TIDEGATE_DOMAIN_LIMITS` in its order, then one for `*`. Further queues are only emptied.";
+    CAMPAIGN_FLOOR = "TIDEGATE_CAMPAIGN_FLOOR", Poller,
+        Text("a whole share of the slots from 0% (no floor) to 90%, such as 20%"), Value("0%"),
+        "The express floor: the share of the slots that campaigns' mail takes before [express mail](limits/express.md).";
+    SHARED_BUCKET = "TIDEGATE_SHARED_BUCKET", Poller,
+        Text("redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], or the same with rediss:// for TLS"),
+        Otherwise("none"),
+        "The [shared bucket](limits/shared-bucket.md): a Valkey or Redis from which other software that sends from the account takes its sends, too. User and password are percent-encoded.";
+    SHARED_BUCKET_LOST = "TIDEGATE_SHARED_BUCKET_LOST", Poller, Choice(&["closed", "open"]), Value("closed"),
+        "While the shared bucket does not answer, `closed` sends nothing, and `open` sends by the slot grid alone, whatever the others send.";
+    SHARED_BUCKET_PREFIX = "TIDEGATE_SHARED_BUCKET_PREFIX", Poller,
+        Text("1 to 64 letters, digits, dots, - and _"), Value("tidegate"),
+        "The beginning of the shared bucket's keys: `{tidegate}:account`, `{tidegate}:domain:gmail.com`.";
+    BACK_PRESSURE_BUSY = "TIDEGATE_BACK_PRESSURE_BUSY", Scheduler,
+        Text(ALLOWED_THRESHOLDS), Value("depth=12h,age=12h,refused=5%"),
+        "Thresholds of the level `busy`, which defers low priority: how long the backlog takes, how old mail is when it is sent, the share of refused sends ([back-pressure](operations/back-pressure.md)).";
+    BACK_PRESSURE_OVERLOADED = "TIDEGATE_BACK_PRESSURE_OVERLOADED", Scheduler,
+        Text(ALLOWED_THRESHOLDS), Value("depth=48h,age=48h,refused=20%"),
+        "Thresholds of the level `overloaded`, which also defers normal priority; none below that of `busy`.";
+    DEFERRAL = "TIDEGATE_DEFERRAL", Both, Text(ALLOWED_LOCATION), Otherwise("none"),
+        "The place where [deferred mail](operations/back-pressure.md) is stored; without it no mail is deferred.";
+    DEFERRAL_REPLAY = "TIDEGATE_DEFERRAL_REPLAY", Scheduler, Choice(&["auto", "off"]), Value("auto"),
+        "Whether the scheduler replays deferred mail once the level is clear (`auto`), or waits for `tidegate deferred replay` (`off`).";
+    POLLER_FUNCTION = "TIDEGATE_POLLER_FUNCTION", Scheduler,
+        Text("the name or ARN of the poller function"), Required,
+        "The function that the scheduler sends its ticks to.";
+    LEDGER = "TIDEGATE_LEDGER", Both, Text("memory or dynamodb:TABLE"), Required,
+        "The [ledger](concepts.md): a DynamoDB table, or the memory of this one process.";
+    QUOTA = "TIDEGATE_QUOTA_PER_SECOND", Both, Number(0.001, 10_000.0), Otherwise("the account's"),
+        "An upper bound of the quota in recipients per second, and the quota while SES does not tell it.";
+    RATE_MARGIN = "TIDEGATE_RATE_MARGIN", Poller, Number(0.005, 0.5), Value("0.02"),
+        "The rate margin: the fraction by which slots are spaced wider than 1/quota, so that jitter never exceeds the quota.";
+    LEAD = "TIDEGATE_TICK_LEAD_MS", Both, Whole(0, 1_000), Value("400"),
+        "Milliseconds before a window opens that its tick is sent.";
+    OVERLAP = "TIDEGATE_OVERLAP_WINDOWS", Scheduler, Whole(0, 20), Value("5"),
+        "Ticks that the scheduler sends beyond its minute, so that a late next run leaves no gap; with the ledger in memory none unless set.";
+    MAX_IN_FLIGHT = "TIDEGATE_MAX_IN_FLIGHT", Poller, Whole(1, 900), Otherwise("from rate and latency"),
+        "The most sends at the same time.";
+    SEND_TIMEOUT = "TIDEGATE_SEND_TIMEOUT_MS", Poller, Whole(100, LONGEST_SEND_MS), Value("5000"),
+        "The time limit of one send in milliseconds. With more, a slow poller could not settle everything before its timeout of 15 s.";
+    MAX_ATTEMPTS = "TIDEGATE_MAX_ATTEMPTS", Poller, Whole(1, 100), Value("5"),
+        "Sends of one mail that may fail before it goes to the dead-letter queue.";
+    UNSENT = "TIDEGATE_UNSENT", Poller, Choice(&["timeout", "release"]), Value("timeout"),
+        "Mail that was received and is unsent at the end of its window: `timeout` leaves it to the visibility timeout, `release` makes it visible at once.";
+    IDLE_WINDOWS = "TIDEGATE_IDLE_WINDOWS", Poller, Whole(1, 60), Value("5"),
+        "The longest pause, in windows of one second, before an empty queue is asked again.";
+    IDLE_WAKE = "TIDEGATE_IDLE_WAKE_SECONDS", Scheduler, Whole(1, 60), Value("1"),
+        "While every queue is empty, one tick in this many seconds; the first mail after a pause waits as long ([idle stacks](operations/idle.md)).";
+    ALLOWED_SENDERS = "TIDEGATE_ALLOWED_SENDERS", Poller,
+        Text("addresses and domains (example.org or *@example.org), separated by commas, or *"), Value("*"),
+        "Senders that mail may have; `*` is everyone. Mail is sent with its sender spelt as in the list.";
+    CAMPAIGN_QUEUES = "TIDEGATE_CAMPAIGN_QUEUES", Scheduler,
+        Text("1 to 79 letters, digits, - and _ that queues' names begin with, such as tidegate-campaign-"),
+        Otherwise("none"),
+        "The beginning of the names of the queues among which campaigns are [found by tag](operations/campaigns-by-tag.md); the poller then has `TIDEGATE_CAMPAIGNS=ledger`.";
+    CONFIGURATION_SET = "TIDEGATE_CONFIGURATION_SET", Poller,
+        Text("the name of an SES configuration set: 1 to 64 letters, digits, - and _"), Otherwise("none"),
+        "SES's configuration set for mails that name none.";
+    FEEDBACK = "TIDEGATE_FEEDBACK", Scheduler, Choice(&["off", "count", "hold"]), Value("off"),
+        "The effect of [bounces and complaints](operations/reputation.md): `hold` holds a campaign whose share of them is too high, `count` only counts them, `off` takes none.";
+    FEEDBACK_QUEUE = "TIDEGATE_FEEDBACK_QUEUE_URL", Scheduler, StandardQueue,
+        Otherwise("none; required unless `TIDEGATE_FEEDBACK` is `off`"),
+        "The queue on which SES's bounces and complaints arrive.";
+    BOUNCE_SHARE = "TIDEGATE_BOUNCE_SHARE", Scheduler, Number(0.001, 1.0), Value("0.05"),
+        "A campaign is held once this share of its mails bounced for good.";
+    COMPLAINT_SHARE = "TIDEGATE_COMPLAINT_SHARE", Scheduler, Number(0.000_1, 1.0), Value("0.001"),
+        "A campaign is held once recipients complained about this share of its mails.";
+    FEEDBACK_MINIMUM = "TIDEGATE_FEEDBACK_MINIMUM", Scheduler, Whole(100, 1_000_000), Value("1000"),
+        "Recipients that a campaign must have sent to before its bounces and complaints are judged.";
+    DAILY = "TIDEGATE_DAILY", Both, Choice(&["full", "spread"]), Value("full"),
+        "How the [daily quota](operations/holds.md#daily-quota) is used: `full` sends at the full rate until it is used up but for the reserve, `spread` sends evenly over the day.";
+    DAILY_RESERVE = "TIDEGATE_DAILY_RESERVE", Both,
+        Text("a number of recipients such as 500, or a share from 0% to 99%"), Value("1%"),
+        "The part of the daily quota that only express mail may use.";
+    BREAKER_SHARE = "TIDEGATE_BREAKER_SHARE", Poller, Number(0.01, 1.0), Value("0.2"),
+        "The share of failed sends above which the [breaker](operations/breaker.md) blocks; 1 is never.";
+    BREAKER_SECONDS = "TIDEGATE_BREAKER_SECONDS", Poller, Whole(15, 3_600), Value("60"),
+        "Seconds that the share must be exceeded before the breaker blocks.";
+    BREAKER_OUTCOMES = "TIDEGATE_BREAKER_OUTCOMES", Poller, Whole(1, 10_000), Value("20"),
+        "Outcomes below which the breaker does not judge.";
+    BREAKER_STOP = "TIDEGATE_BREAKER_STOP_SECONDS", Poller, Whole(1, 3_600), Value("30"),
+        "Seconds without any send before the breaker lets one mail through as a probe.";
+    BREAKER_PROBE = "TIDEGATE_BREAKER_PROBE_SECONDS", Poller, Whole(12, 600), Value("15"),
+        "Seconds after which a probe without an answer is replaced.";
+    DEDUPLICATION = "TIDEGATE_DEDUPLICATION", Poller, Choice(&["off", "resend", "park"]), Value("off"),
+        "Whether every mail is marked in the ledger, so that a copy of a mail that was sent is known ([deduplication](operations/deduplication.md)). A mail that may have been sent, `resend` sends again, and `park` dead-letters.";
+    DEDUPLICATION_DAYS = "TIDEGATE_DEDUPLICATION_DAYS", Poller, Whole(1, 90), Value("15"),
+        "Days for which a mail's mark is kept; a queue keeps a message for at most 14.";
 }

@@ -6,25 +6,17 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use super::InvalidVariable;
-use super::settings;
+use super::settings::{self, Setting};
 use super::variables::Variables;
-
-/// The beginning of the bucket's keys if `TIDEGATE_SHARED_BUCKET_PREFIX` is not set.
-pub const DEFAULT_PREFIX: &str = "tidegate";
-
-const URL: &str = "TIDEGATE_SHARED_BUCKET";
-const ALLOWED: &str =
-    "redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], or the same with rediss:// for TLS";
-const PREFIX_ALLOWED: &str = "1 to 64 letters, digits, dots, - and _";
 
 /// `TIDEGATE_SHARED_BUCKET` and the variables that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedBucketConfig {
     /// `TIDEGATE_SHARED_BUCKET`: the address of the Valkey or Redis server.
     pub url: BucketUrl,
-    /// `TIDEGATE_SHARED_BUCKET_PREFIX`, default `tidegate`: the beginning of the bucket's keys.
+    /// `TIDEGATE_SHARED_BUCKET_PREFIX`: the beginning of the bucket's keys.
     pub prefix: KeyPrefix,
-    /// `TIDEGATE_SHARED_BUCKET_LOST`: `closed` (the default) or `open`.
+    /// `TIDEGATE_SHARED_BUCKET_LOST`.
     pub lost: BucketLost,
 }
 
@@ -65,7 +57,7 @@ pub struct BucketUrl {
 
 /// An invalid [`BucketUrl`]. The error does not contain the text, because a password may stand in it.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("no address of a shared bucket: {0}; allowed is {ALLOWED}")]
+#[error("no address of a shared bucket: {0}; allowed is {range}", range = settings::SHARED_BUCKET.range)]
 pub struct InvalidBucketUrl(pub &'static str);
 
 /// The beginning of the buckets' keys. It is their hash tag, so that a cluster keeps them on one node.
@@ -74,7 +66,7 @@ pub struct KeyPrefix(String);
 
 /// A text that is no [`KeyPrefix`]: at most the first 80 characters of it.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("\"{0}\" is no prefix of keys; allowed are {PREFIX_ALLOWED}")]
+#[error("\"{0}\" is no prefix of keys; allowed are {range}", range = settings::SHARED_BUCKET_PREFIX.range)]
 pub struct InvalidKeyPrefix(pub String);
 
 impl BucketUrl {
@@ -202,7 +194,7 @@ impl KeyPrefix {
 
 impl Default for KeyPrefix {
     fn default() -> Self {
-        Self(DEFAULT_PREFIX.to_owned())
+        Self("tidegate".to_owned())
     }
 }
 
@@ -227,23 +219,15 @@ impl FromStr for KeyPrefix {
 
 impl Variables<'_> {
     pub(super) fn shared_bucket(&mut self) -> Option<SharedBucketConfig> {
-        let lost = |text: &str| match text {
-            "closed" => Some(BucketLost::Closed),
-            "open" => Some(BucketLost::Open),
-            _ => None,
-        };
-        let lost = self.setting(&settings::SHARED_BUCKET_LOST, lost, BucketLost::default());
-        let prefix = self.parsed(
-            "TIDEGATE_SHARED_BUCKET_PREFIX",
-            PREFIX_ALLOWED,
-            |text| text.parse().ok(),
-            KeyPrefix::default(),
-        );
-        match self.get(URL)?.parse() {
+        let lost = [("closed", BucketLost::Closed), ("open", BucketLost::Open)];
+        let lost = self.choice(&settings::SHARED_BUCKET_LOST, &lost);
+        let prefix = self.parsed(&settings::SHARED_BUCKET_PREFIX);
+        let Setting { name, range, .. } = settings::SHARED_BUCKET;
+        match self.get(name)?.parse() {
             Ok(url) => Some(SharedBucketConfig { url, prefix, lost }),
             Err(InvalidBucketUrl(why)) => {
                 let value = format!("not shown, as a password may stand in it ({why})");
-                self.refuse_as(InvalidVariable { name: URL, value, allowed: ALLOWED.to_owned() });
+                self.refuse_as(InvalidVariable { name, value, allowed: range.to_string() });
                 None
             }
         }
@@ -254,6 +238,8 @@ impl Variables<'_> {
 mod tests {
     use super::super::PollerConfig;
     use super::*;
+
+    const URL: &str = settings::SHARED_BUCKET.name;
 
     fn lookup<'a>(given: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
         move |name| {

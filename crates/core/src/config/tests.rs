@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const CAMPAIGNS: &str = r#"[{"name": "big", "queue_url": "https://sqs.example/1/big", "weight": 90},
     {"name": "small", "queue_url": "https://sqs.example/1/small", "weight": 10}]"#;
 
-fn variables() -> BTreeMap<&'static str, &'static str> {
+pub(super) fn variables() -> BTreeMap<&'static str, &'static str> {
     BTreeMap::from([
         ("TIDEGATE_CAMPAIGNS", CAMPAIGNS),
         ("TIDEGATE_DEAD_LETTER_QUEUE_URL", "https://sqs.example/1/dead"),
@@ -17,13 +17,15 @@ fn variables() -> BTreeMap<&'static str, &'static str> {
     ])
 }
 
-fn poller(change: &[(&'static str, &'static str)]) -> Result<PollerConfig, ConfigError> {
+pub(super) fn poller(change: &[(&'static str, &'static str)]) -> Result<PollerConfig, ConfigError> {
     let mut variables = variables();
     variables.extend(change.iter().copied());
     PollerConfig::from_variables(|name| variables.get(name).map(|value| (*value).to_owned()))
 }
 
-fn scheduler(change: &[(&'static str, &'static str)]) -> Result<SchedulerConfig, ConfigError> {
+pub(super) fn scheduler(
+    change: &[(&'static str, &'static str)],
+) -> Result<SchedulerConfig, ConfigError> {
     let mut variables = variables();
     variables.extend(change.iter().copied());
     SchedulerConfig::from_variables(|name| variables.get(name).map(|value| (*value).to_owned()))
@@ -236,65 +238,6 @@ fn the_scheduler_needs_to_know_its_poller() {
 }
 
 #[test]
-fn giving_every_setting_its_default_changes_nothing() {
-    let defaults: Vec<_> =
-        SETTINGS.iter().filter_map(|setting| Some((setting.name, setting.default?))).collect();
-    assert_eq!(poller(&defaults), poller(&[]));
-    let feedback =
-        [("TIDEGATE_FEEDBACK", "hold"), ("TIDEGATE_FEEDBACK_QUEUE_URL", "https://sqs.example/1/f")];
-    let given: Vec<_> = defaults.into_iter().chain(feedback).collect();
-    assert_eq!(scheduler(&given), scheduler(&feedback));
-}
-
-/// The ends of a range and the values just outside, each with whether it is allowed.
-fn at_the_ends(range: Range) -> Vec<(String, bool)> {
-    match range {
-        Range::Whole(least, most) => vec![
-            (least.to_string(), true),
-            (most.to_string(), true),
-            ((most + 1).to_string(), false),
-            (
-                least.checked_sub(1).map_or_else(|| "-1".to_owned(), |below| below.to_string()),
-                false,
-            ),
-            (format!("{least}.5"), false),
-        ],
-        Range::Number(least, most) => vec![
-            (least.to_string(), true),
-            (most.to_string(), true),
-            ((most * 1.001).to_string(), false),
-            ((least / 2.0).to_string(), false),
-            ("0".to_owned(), false),
-        ],
-        Range::Choice(words) => {
-            let all = words.iter().map(|word| ((*word).to_owned(), true));
-            all.chain([("other".to_owned(), false)]).collect()
-        }
-    }
-}
-
-#[test]
-fn the_parser_takes_what_lies_in_each_settings_range_and_nothing_beside() {
-    for setting in SETTINGS {
-        for (value, allowed) in at_the_ends(setting.range) {
-            let given = |name: &str| match name {
-                "TIDEGATE_FEEDBACK_QUEUE_URL" => Some("https://sqs.example/1/feedback".to_owned()),
-                name if name == setting.name => Some(value.clone()),
-                name => variables().get(name).map(|value| (*value).to_owned()),
-            };
-            let poller = PollerConfig::from_variables(given).err();
-            let scheduler = SchedulerConfig::from_variables(given).err();
-            let refused = poller.into_iter().chain(scheduler).any(|error| {
-                error.0.iter().any(|invalid| {
-                    invalid.name == setting.name && invalid.allowed == setting.range.to_string()
-                })
-            });
-            assert_eq!(refused, !allowed, "{}={value}", setting.name);
-        }
-    }
-}
-
-#[test]
 fn a_former_name_is_refused_with_the_one_that_replaced_it() {
     let variables: Vec<_> =
         RENAMED.iter().filter(|(old, _)| old.starts_with("TIDEGATE_")).collect();
@@ -306,24 +249,4 @@ fn a_former_name_is_refused_with_the_one_that_replaced_it() {
         assert_eq!(errors.map(|error| error.to_string()), [expected.clone(), expected]);
         assert_eq!(poller(&[(old, "")]), poller(&[]), "an empty value counts as not set");
     }
-}
-
-/// The deployment and the CDK construct refuse former names by this copy.
-#[test]
-fn infra_has_the_list_of_former_names() {
-    let lines: Vec<_> = RENAMED.iter().map(|(old, new)| format!("\"{old}\": \"{new}\"")).collect();
-    let list = format!("{{\n{}\n}}\n", lines.join(",\n"));
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/renamed.json");
-    let copy = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(copy == list, "infra/renamed.json is not the list of former names, which is:\n{list}");
-}
-
-/// The template, the construct and the table in docs/configuration.md are checked by this copy.
-#[test]
-fn infra_has_the_list_of_the_settings() {
-    let lines: Vec<_> = SETTINGS.iter().map(|s| serde_json::to_string(s).unwrap()).collect();
-    let list = format!("[\n{}\n]\n", lines.join(",\n"));
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/settings.json");
-    let copy = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(copy == list, "infra/settings.json is not the list of the settings, which is:\n{list}");
 }
