@@ -76,7 +76,7 @@ export const CHOICES = {
 const DOMAIN_QUEUES = 6;
 const LONGEST_DOMAIN_LIMITS = 400;
 const GROUP = String.raw`\s*(\*|[^\s,=*+/]+(\s*\+\s*[^\s,=*+/]+)*)\s*=\s*[0-9]+(\.[0-9]+)?\s*(/\s*[smhd]|%)\s*`;
-const LEVEL = String.raw`(depth=[0-9]+[smhd]|age=[0-9]+[smhd]|refused=[0-9]+(\.[0-9]+)?%)`;
+const LEVEL = String.raw`(depth=([0-9]+[smhd])+|age=([0-9]+[smhd])+|refused=[0-9]+(\.[0-9]+)?%)`;
 const LEVELS: [RegExp, string] = [
   new RegExp(`^(off|${LEVEL}(,${LEVEL}){0,2})$`),
   'off, or one to three such as depth=12h,age=12h,refused=5%',

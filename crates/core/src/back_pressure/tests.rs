@@ -255,4 +255,5 @@ fn thresholds_that_are_none_are_refused() {
     assert_eq!(Thresholds::default().to_string(), "off");
     assert_eq!(Thresholds::parse("depth=1m").unwrap().depth, Some(60));
     assert_eq!(Thresholds::parse("depth=14d").unwrap().to_string(), "depth=336h");
+    assert_eq!(Thresholds::parse("age=1h30m").unwrap().to_string(), "age=90m");
 }

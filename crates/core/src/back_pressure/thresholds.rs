@@ -1,16 +1,17 @@
 //! The thresholds of one back-pressure level, written as `depth=4h,age=6h,refused=5%`.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::BackPressureFigures;
 
 /// Describes the allowed thresholds, for error messages and the documentation of settings.
-pub const ALLOWED: &str = "off, or one or more of depth=TIME, age=TIME and refused=SHARE with commas between, each once, such as depth=4h,age=6h,refused=5% (times from 1m to 14d: whole numbers with s, m, h or d; shares from 0.1% to 100%)";
+pub const ALLOWED: &str = "off, or one or more of depth=TIME, age=TIME and refused=SHARE with commas between, each once, such as depth=4h,age=6h,refused=5% (times from 1m to 14d such as 90s, 12h or 1h30m; shares from 0.1% to 100%)";
 
-/// Largest threshold in seconds: SQS keeps a message for at most 14 days.
-const MOST_SECONDS: u64 = 14 * 86_400;
-/// Smallest threshold in seconds: figures are measured once a minute, so a shorter time has no meaning.
-const LEAST_SECONDS: u64 = 60;
+/// Largest threshold: SQS keeps a message for at most 14 days.
+const MOST: Duration = Duration::from_hours(14 * 24);
+/// Smallest threshold: figures are measured once a minute, so a shorter time has no meaning.
+const LEAST: Duration = Duration::from_mins(1);
 
 /// The thresholds of one level. One figure at its threshold is enough to reach the level; a threshold
 /// that is none is never reached.
@@ -122,20 +123,10 @@ fn in_units(seconds: u64) -> String {
     format!("{}{unit}", seconds / length)
 }
 
+/// A time in seconds. A fraction such as `4.5h` is refused, as it is by the deployment's templates.
 fn seconds(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let unit = text.chars().last()?;
-    let length = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        _ => return None,
-    };
-    let number = text.strip_suffix(unit)?;
-    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let seconds = number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(length)?;
-    (LEAST_SECONDS..=MOST_SECONDS).contains(&seconds).then_some(seconds)
+    let time = humantime::parse_duration(text).ok().filter(|_| !text.contains('.'))?;
+    (LEAST..=MOST).contains(&time).then_some(time.as_secs())
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0.1 to 100")]

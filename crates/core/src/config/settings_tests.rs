@@ -83,7 +83,7 @@ fn examples_of_text(name: &str) -> Examples {
             examples(&["tidegate", "eu.mail-1_a"], &["a{b}", "a b", &"x".repeat(65)])
         }
         "TIDEGATE_BACK_PRESSURE_BUSY" | "TIDEGATE_BACK_PRESSURE_OVERLOADED" => examples(
-            &["off", "depth=12h", "age=90m", "refused=2.5%", "depth=4h,age=14d,refused=5%"],
+            &["off", "depth=12h", "age=1h30m", "refused=2.5%", "depth=4h,age=14d,refused=5%"],
             &[
                 "on",
                 "4h",

@@ -1,9 +1,12 @@
 //! The variables of the shared bucket: `TIDEGATE_SHARED_BUCKET…`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
 use thiserror::Error;
+use url::{Host, ParseError, Url};
 
 use super::InvalidVariable;
 use super::settings::{self, Setting};
@@ -88,80 +91,67 @@ impl FromStr for BucketUrl {
 
     fn from_str(text: &str) -> Result<Self, InvalidBucketUrl> {
         let invalid = InvalidBucketUrl;
-        let (scheme, rest) = text.split_once("://").ok_or(invalid("it has no scheme"))?;
-        let tls = match scheme {
-            "redis" => false,
-            "rediss" => true,
-            _ => return Err(invalid("its scheme is neither redis nor rediss")),
-        };
-        if rest.contains(|c: char| c.is_whitespace() || c.is_control() || "?#".contains(c)) {
+        if text.contains(|c: char| c.is_whitespace() || c.is_control() || "?#".contains(c)) {
             return Err(invalid(
                 "it has a blank, a ? or a #; in a password write them as %20, %3F, %23",
             ));
         }
-        let (login, place) = rest.rsplit_once('@').map_or((None, rest), |(l, p)| (Some(l), p));
-        let (user, password) = login.map_or(Ok((None, None)), credentials)?;
-        let (authority, database) = place.split_once('/').unwrap_or((place, ""));
-        let database = match database {
+        let url = Url::parse(&with_escaped_slashes(text)).map_err(|error| match error {
+            ParseError::RelativeUrlWithoutBase => invalid("it has no scheme"),
+            ParseError::InvalidPort => WRONG_PORT,
+            _ => WRONG_HOST,
+        })?;
+        let tls = match url.scheme() {
+            "redis" => false,
+            "rediss" => true,
+            _ => return Err(invalid("its scheme is neither redis nor rediss")),
+        };
+        let user = decoded(url.username())?;
+        let password = decoded(url.password().unwrap_or_default())?;
+        if user.is_some() && password.is_none() {
+            return Err(invalid("it has a user without a password"));
+        }
+        let legal = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+        let host = match url.host() {
+            Some(Host::Domain(name)) if !name.is_empty() && name.chars().all(legal) => {
+                name.to_owned()
+            }
+            Some(Host::Ipv6(address)) => address.to_string(),
+            _ => return Err(WRONG_HOST),
+        };
+        let port = Some(url.port().unwrap_or(6379)).filter(|port| *port > 0).ok_or(WRONG_PORT)?;
+        let database = match url.path().strip_prefix('/').unwrap_or_default() {
             "" => 0,
             number => {
                 number.parse().map_err(|_| invalid("its database is no number from 0 to 65535"))?
             }
         };
-        let (host, port) = host_and_port(authority)?;
         Ok(Self { tls, host, port, user, password, database })
     }
 }
 
-/// Splits `USER:PASSWORD`, `USER` or `:PASSWORD`, and decodes percent signs.
-fn credentials(login: &str) -> Result<(Option<String>, Option<String>), InvalidBucketUrl> {
-    let (user, password) = login.split_once(':').map_or((login, None), |(u, p)| (u, Some(p)));
-    let decode = |text: &str| {
-        let wrong = InvalidBucketUrl("its user or password has a % without two hexadecimal digits");
-        decoded(text).ok_or(wrong)
-    };
-    let user = Some(decode(user)?).filter(|user| !user.is_empty());
-    let password = password.map(decode).transpose()?.filter(|password| !password.is_empty());
-    if user.is_some() && password.is_none() {
-        return Err(InvalidBucketUrl("it has a user without a password"));
-    }
-    Ok((user, password))
+const WRONG_HOST: InvalidBucketUrl = InvalidBucketUrl("its host is no name and no address");
+const WRONG_PORT: InvalidBucketUrl = InvalidBucketUrl("its port is no number from 1 to 65535");
+
+/// `text` with each slash of user and password as `%2F`: in a URL a slash ends the host, but passwords
+/// that were drawn have some, and no other part stands before an `@`.
+fn with_escaped_slashes(text: &str) -> Cow<'_, str> {
+    let escaped = text.rsplit_once('@').and_then(|(before, place)| {
+        let (scheme, login) = before.split_once("://")?;
+        Some(format!("{scheme}://{}@{place}", login.replace('/', "%2F")))
+    });
+    escaped.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-fn host_and_port(authority: &str) -> Result<(String, u16), InvalidBucketUrl> {
-    let wrong = InvalidBucketUrl("its port is no number from 1 to 65535");
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => {
-            let (host, after) =
-                rest.split_once(']').ok_or(InvalidBucketUrl("its [ is not closed"))?;
-            let port =
-                if after.is_empty() { None } else { Some(after.strip_prefix(':').ok_or(wrong)?) };
-            (host, port)
-        }
-        None => authority.split_once(':').map_or((authority, None), |(h, p)| (h, Some(p))),
-    };
-    let legal = |c: char| c.is_ascii_alphanumeric() || ".-_:".contains(c);
-    if host.is_empty() || !host.chars().all(legal) {
-        return Err(InvalidBucketUrl("its host is no name and no address"));
+/// `text` with each `%XX` replaced by its byte; `None` if it is empty.
+fn decoded(text: &str) -> Result<Option<String>, InvalidBucketUrl> {
+    let wrong = InvalidBucketUrl("its user or password has a % without two hexadecimal digits");
+    let mut escapes = text.split('%').skip(1).map(|rest| rest.as_bytes().get(..2));
+    if !escapes.all(|hex| hex.is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))) {
+        return Err(wrong);
     }
-    let port = match port {
-        None => 6379,
-        Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or(wrong)?,
-    };
-    Ok((host.to_owned(), port))
-}
-
-/// `text` with each `%XX` replaced by its byte; `None` if an escape is invalid or the result is no
-/// UTF-8.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        let hex =
-            |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        bytes.push(if byte == b'%' { hex(rest.next()?)? * 16 + hex(rest.next()?)? } else { byte });
-    }
-    String::from_utf8(bytes).ok()
+    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| wrong)?;
+    Ok((!decoded.is_empty()).then(|| decoded.into_owned()))
 }
 
 impl fmt::Display for BucketUrl {
@@ -298,6 +288,8 @@ mod tests {
         );
         let url: BucketUrl = "redis://:secret@10.0.0.1:6380".parse().unwrap();
         assert_eq!((url.user.as_deref(), url.password()), (None, Some("secret")));
+        let url: BucketUrl = "redis://ada:s/l@sh:é%5B@cache.example".parse().unwrap();
+        assert_eq!((url.password(), url.host.as_str()), (Some("s/l@sh:é["), "cache.example"));
     }
 
     #[test]
@@ -314,6 +306,10 @@ mod tests {
             "redis://user:hush@cache example",
             "redis://user:hush@cache.example?tls=no",
             "redis://user:hush@[::1",
+            "redis://user:hush@[cache.example]",
+            "redis://user:hush@ca$che.example",
+            "redis://user:hush@cache.example:port",
+            "redis:user:hush@cache.example",
             "redis://user:hush%4@cache.example",
             "redis://user:hush%ff@cache.example",
             "rediss+insecure://user:hush@cache.example",
