@@ -78,12 +78,12 @@ help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(LOCAL_VENV) binaries ## Sends two campaigns through a local AWS, and reports (QUOTA MESSAGES LATENCY SECONDS KEEP ARGS)
-	$(TIDEGATE) local $(LOCAL_OPTIONS)
+run: $(LOCAL_VENV) local-binaries ## Sends two campaigns through a local AWS, and reports (QUOTA MESSAGES LATENCY SECONDS KEEP ARGS)
+	$(BIN)/devstack $(LOCAL_OPTIONS)
 
 .PHONY: watch
-watch: $(LOCAL_VENV) $(LAMBDA_VENV) binaries ## The same on `cargo lambda watch`, for work on the code
-	PATH="$(LAMBDA_BIN):$$PATH" $(TIDEGATE) local --watch $(LOCAL_OPTIONS)
+watch: $(LOCAL_VENV) $(LAMBDA_VENV) local-binaries ## The same on `cargo lambda watch`, for work on the code
+	PATH="$(LAMBDA_BIN):$$PATH" $(BIN)/devstack --watch $(LOCAL_OPTIONS)
 
 FUNCTION ?= poller
 EVENT ?= events/empty_tick.json
@@ -96,6 +96,13 @@ invoke: $(LAMBDA_VENV) ## Invokes a function under `make watch` (FUNCTION=poller
 .PHONY: binaries
 binaries: rust ## Builds every binary for this machine
 	cargo build --profile local --locked --workspace --bins
+
+# Those of a local run: without the operator's command and its AWS clients, with the features of the whole workspace,
+# so that what is built serves `make test`, too.
+.PHONY: local-binaries
+local-binaries: rust
+	cargo build --profile local --locked --workspace --bin devstack --bin scheduler --bin poller --bin ses-sandbox \
+	  $(if $(findstring sandbox,$(ARGS)),--bin sqs-sandbox)
 
 # Lambda's processors, as cargo-lambda and as Rust call them.
 ARCH ?= arm64

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Tidegate against its targets, on a local AWS, and prints one table.
 
-Each part is a run of `tidegate local` on the release binaries, or a measurement of its own. The
+Each part is a run of `devstack` on the release binaries, or a measurement of its own. The
 figures are ratios and counts wherever they can be, so that they mean the same on every machine.
 
 Exit code: 0 every target was reached; 1 one was missed, or a run failed; 2 an option is wrong.
@@ -36,7 +36,7 @@ RUN_SECONDS = 600
 
 @dataclass(frozen=True)
 class Run:
-    """A run of `tidegate local`, and how its report is judged."""
+    """A run of `devstack`, and how its report is judged."""
 
     options: tuple[str, ...]
     rows: Callable[[str, Report], list[Row]]
@@ -148,10 +148,10 @@ def idle_rows(args: argparse.Namespace) -> list[Row]:
 
 
 def local(part: str, options: tuple[str, ...], args: argparse.Namespace) -> Report:
-    """Runs `tidegate local`, and gives its report."""
+    """Runs `devstack`, and gives its report."""
     folder: Path = args.out / part
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(args.bin_dir / "tidegate"), "local", "--json", "--invoke-now"]
+    command = [str(args.bin_dir / "devstack"), "--json", "--invoke-now"]
     command += ["--root", str(args.root), "--bin-dir", str(args.bin_dir), "--out", str(folder)]
     command += ["--python", str(args.python), *options, *args.extra]
     ended = subprocess.run(
@@ -186,7 +186,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--write", action="store_true",
                         help=f"write the idle minutes into {MEASURED}, and do not judge them")
     parser.add_argument("extra", nargs="*", metavar="-- OPTION",
-                        help="more options for `tidegate local`")
+                        help="more options for `devstack`")
     args = parser.parse_args()
     args.bin_dir = (args.bin_dir or root / "target" / "release").absolute()
     # Not resolved: a virtual environment's Python is a link.
@@ -195,7 +195,7 @@ def options() -> argparse.Namespace:
     # What runs under Lambda's limits starts its own fakes, and no local run.
     needed = {"poller", "scheduler", "ses-sandbox", "sqs-sandbox"}
     if any(part not in CONFINED for part in args.only):
-        needed.add("tidegate")
+        needed.add("devstack")
     for name in sorted(needed):
         if not os.access(args.bin_dir / name, os.X_OK):
             parser.error(f"{args.bin_dir / name} is missing: run `make binaries`, or name --bin-dir")

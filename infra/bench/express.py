@@ -1,7 +1,7 @@
 """Express mail beside a full bulk backlog, on the release binaries: how long it takes, and what it
 costs the bulk.
 
-Each run is one of `tidegate local` on both sandboxes; the express mails are put here, at random, onto
+Each run is one of `devstack` on both sandboxes; the express mails are put here, at random, onto
 the queue that the deployed poller names, and their arrival is read off the SES sandbox's mailbox. Both
 clocks are this machine's.
 """
@@ -139,7 +139,7 @@ def run(args: Any, share: float) -> Seen:
     port, sandbox = free_port(), free_port()
     folder = args.out / f"express-{share}"
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(args.bin_dir / "tidegate"), "local", "--json", "--invoke-now"]
+    command = [str(args.bin_dir / "devstack"), "--json", "--invoke-now"]
     command += ["--root", str(args.root), "--bin-dir", str(args.bin_dir), "--out", str(folder)]
     command += ["--python", str(args.python), "--sqs", "sandbox", "--quota", str(QUOTA), *BACKLOG]
     command += ["--port", str(port), "--sandbox-port", str(sandbox)]

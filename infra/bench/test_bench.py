@@ -191,7 +191,7 @@ class Parts(unittest.TestCase):
 
     def test_a_run_that_fails_is_a_row_that_says_why(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            program = Path(folder, "tidegate")
+            program = Path(folder, "devstack")
             program.write_text("#!/bin/sh\necho no such option >&2\nexit 2\n")
             program.chmod(0o700)
             place = Path(folder)

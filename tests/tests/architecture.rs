@@ -45,6 +45,7 @@ const OPERATE: &str = "tidegate-operate";
 const SIMULATOR: &str = "tidegate-simulator";
 const CONSOLE: &str = "tidegate-console";
 const CLI: &str = "tidegate-cli";
+const DEVSTACK: &str = "tidegate-devstack";
 
 /// The packages that a package may depend on: core <- delivery <- (aws | memory | redis) <-
 /// binaries. Tests may depend on all.
@@ -65,10 +66,14 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         SIMULATOR => &[CORE, DELIVERY, MEMORY, OPERATE],
         // A page of what the operator's use cases tell: over ports too, and the stack is handed in.
         CONSOLE => &[CORE, DELIVERY, OPERATE, SIMULATOR],
-        CLI => &[CORE, DELIVERY, AWS, MEMORY, REDIS, SANDBOX, OPERATE, SIMULATOR, CONSOLE],
+        CLI => &[CORE, DELIVERY, AWS, REDIS, OPERATE, SIMULATOR, CONSOLE],
+        // The local run asks the sandbox over HTTP, and shows the operator's page of its stack.
+        DEVSTACK => &[CORE, DELIVERY, AWS, OPERATE, CONSOLE],
         // Built for every fuzz run: the policy, and nothing that takes minutes.
         "tidegate-oracles" => &[CORE],
-        "tidegate-tests" => &[CORE, DELIVERY, AWS, MEMORY, REDIS, SANDBOX, CLI, OPERATE, SIMULATOR],
+        "tidegate-tests" => {
+            &[CORE, DELIVERY, AWS, MEMORY, REDIS, SANDBOX, DEVSTACK, OPERATE, SIMULATOR]
+        }
         _ => return None,
     })
 }
@@ -86,7 +91,9 @@ fn arrows_run_down_only() {
             assert!(allowed.contains(&name), "{package} needs {name}; it may need {allowed:?}");
         }
     }
-    assert!(ours.is_superset(&BTreeSet::from([CORE, DELIVERY, AWS, MEMORY, SANDBOX, CLI])));
+    assert!(
+        ours.is_superset(&BTreeSet::from([CORE, DELIVERY, AWS, MEMORY, SANDBOX, CLI, DEVSTACK]))
+    );
 }
 
 #[test]

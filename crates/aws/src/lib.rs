@@ -18,7 +18,8 @@
 //! An adapter may also be created from any other SDK client; it replaces that client's retries and time
 //! limits by its own.
 //!
-//! [`emf`] formats metrics that `CloudWatch` extracts from the log.
+//! [`emf`] formats metrics that `CloudWatch` extracts from the log. [`stack`] is a deployed stack, as the
+//! operator's tools reach it.
 
 mod clients;
 mod clock;
@@ -31,6 +32,7 @@ mod lambda;
 mod s3;
 mod ses;
 mod sqs;
+pub mod stack;
 mod wire;
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
-//! The operator's command `tidegate`, and the local run.
+//! The operator's command `tidegate`.
 
 pub mod commands;
-pub mod local;
 pub mod shell;
 pub mod stack;

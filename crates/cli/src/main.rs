@@ -4,13 +4,15 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser};
 use tidegate_cli::commands::Command;
-use tidegate_cli::local::{self, Interrupts, LocalArgs, LocalError, RunOutcome};
 use tidegate_cli::shell::{CommandEnd, CommandError, Output, Shell, in_full};
 use tidegate_core::config::new_name;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+
+/// The answer to `tidegate local`, which was a command.
+const DEVSTACK: &str = "local is now a program of its own, devstack: `make run` builds and runs it";
 
 /// Tidegate sends e-mail campaigns through Amazon SES at exactly the account's quota.
 ///
@@ -21,14 +23,7 @@ use tokio::sync::watch;
 #[command(name = "tidegate", version, max_term_width = 100)]
 struct Program {
     #[command(subcommand)]
-    command: ProgramCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum ProgramCommand {
-    Local(Box<LocalArgs>),
-    #[command(flatten)]
-    OnStack(Box<Command>),
+    command: Command,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -40,11 +35,7 @@ async fn main() -> ExitCode {
         }
         error.exit()
     });
-    let ended = match program.command {
-        ProgramCommand::Local(args) => local(&args).await,
-        ProgramCommand::OnStack(command) => on_stack(*command).await,
-    };
-    ended.map_or_else(
+    run(program.command).await.map_or_else(
         |error| {
             let _ = writeln!(io::stderr(), "tidegate: {}", in_full(&error));
             ExitCode::from(error.exit_code())
@@ -57,63 +48,30 @@ async fn main() -> ExitCode {
 fn former_name(error: &clap::Error) -> Option<String> {
     [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].into_iter().find_map(|kind| {
         let Some(ContextValue::String(given)) = error.get(kind) else { return None };
+        if kind == ContextKind::InvalidSubcommand && given == "local" {
+            return Some(DEVSTACK.to_owned());
+        }
         let old = given.split(['=', ' ']).next()?;
         new_name(old).map(|new| format!("{old} is now called {new}"))
     })
 }
 
-async fn local(args: &LocalArgs) -> Result<u8, CommandError> {
-    let failed = |source| LocalError::Start { program: "the signal handler".to_owned(), source };
-    let mut signals = Signals::listen().map_err(failed)?;
-    Ok(match local::run(args, &mut signals).await? {
-        RunOutcome::PromisesKept => 0,
-        RunOutcome::PromiseBroken => 1,
-        RunOutcome::Interrupted => 130,
-    })
-}
-
-async fn on_stack(command: Command) -> Result<u8, CommandError> {
+async fn run(command: Command) -> Result<u8, CommandError> {
     let output = command.output().map_or_else(Output::plain, Output::new);
     let (interrupt_count, interrupts) = watch::channel(0_u64);
     // Heard from here on, so that none is lost between two waits; without a handler a signal ends the
     // process by itself.
-    if let Ok(mut signals) = Signals::listen() {
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let Ok(mut signal) = signal(kind) else { continue };
+        let interrupt_count = interrupt_count.clone();
         tokio::spawn(async move {
-            loop {
-                signals.next().await;
+            while signal.recv().await.is_some() {
                 interrupt_count.send_modify(|count| *count += 1);
             }
         });
     }
     let shell = Shell::new(output, interrupts);
     command.run(&shell, Program::command()).await.map(CommandEnd::exit_code)
-}
-
-/// Signals that ask the program to end.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
-    }
-}
-
-impl Interrupts for Signals {
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
-        }
-    }
 }
 
 #[cfg(test)]
@@ -148,6 +106,7 @@ mod tests {
             (&["spill", "list"][..], "spill is now called deferred"),
             (&["bucket", "take", "--guard", "0.05"], "--guard is now called --rate-margin"),
             (&["plan", "--guard=0.05"], "--guard is now called --rate-margin"),
+            (&["local", "--quota", "200"], DEVSTACK),
         ] {
             let words = std::iter::once(&"tidegate").chain(words);
             let error = Program::try_parse_from(words).unwrap_err();

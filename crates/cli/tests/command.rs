@@ -3,120 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside of them")]
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-fn tidegate(options: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("local").args(options).output().unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// A folder that is removed with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-#[test]
-fn a_wrong_option_ends_with_2_and_what_is_allowed() {
-    let output = tidegate(&["--quota", "12000"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("allowed is a number from 0.001 to 10000"), "{}", said(&output));
-}
-
-#[test]
-fn what_is_missing_ends_with_2_and_what_to_do_and_leaves_nothing_behind() {
-    let folder = Folder::new("missing");
-    let root = folder.path().to_str().unwrap();
-    let output = tidegate(&["--root", root, "--python", "/nonexistent/python"]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = said(&output);
-    assert!(said.contains("not found: the Python /nonexistent/python; run `make tools`"), "{said}");
-    assert!(output.stdout.is_empty());
-    let runs = std::fs::read_dir(folder.path().join(".local")).unwrap();
-    assert_eq!(runs.count(), 0, "an empty run folder is left");
-}
-
-#[test]
-fn in_json_mode_an_error_is_all_that_is_said() {
-    let folder = Folder::new("json");
-    let root = folder.path().to_str().unwrap();
-    let output = tidegate(&["--json", "--root", root, "--python", "/nonexistent/python"]);
-    assert_eq!(said(&output).lines().count(), 1, "{}", said(&output));
-    assert!(said(&output).starts_with("tidegate: not found"));
-    assert!(output.stdout.is_empty());
-}
-
-/// A Python that has every module, and a checkout with every file, as far as the search goes.
-fn pretend(folder: &Path) -> Vec<String> {
-    use std::os::unix::fs::PermissionsExt as _;
-    for file in ["python", "scheduler", "poller", "ses-sandbox"] {
-        let path = folder.join(file);
-        std::fs::write(&path, "#!/bin/sh\n").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    for file in ["infra/local/local_aws.py", "infra/sam/template.yaml"] {
-        let path = folder.join(file);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, "").unwrap();
-    }
-    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-    vec![
-        "--root".to_owned(),
-        at(""),
-        "--python".to_owned(),
-        at("python"),
-        "--bin-dir".to_owned(),
-        at(""),
-    ]
-}
-
-#[test]
-fn a_taken_port_ends_with_2_and_is_named_with_its_option() {
-    let folder = Folder::new("port");
-    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = holder.local_addr().unwrap().port().to_string();
-    let checkout = pretend(folder.path());
-    for option in ["--port", "--sandbox-port"] {
-        let options = checkout.iter().map(String::as_str).chain([option, &port]);
-        let output = tidegate(&options.collect::<Vec<_>>());
-        assert_eq!(output.status.code(), Some(2));
-        let expected =
-            format!("port {port} is taken: end the program that holds it, or leave out {option}");
-        assert!(said(&output).contains(&expected), "{}", said(&output));
-    }
-}
-
-#[test]
-fn a_program_that_ends_at_once_is_told_and_ends_with_2() {
-    let folder = Folder::new("ends");
-    let checkout = pretend(folder.path());
-    let output = tidegate(&checkout.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(
-        said(&output).contains("ended (exit status: 0), and said nothing in"),
-        "{}",
-        said(&output)
-    );
-}
+use tempfile::TempDir;
 
 fn console(options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
@@ -126,7 +15,7 @@ fn console(options: &[&str]) -> Output {
 
 #[test]
 fn a_console_says_what_is_wrong_before_it_looks_for_a_stack() {
-    let folder = Folder::new("console");
+    let folder = TempDir::new().unwrap();
     let short = folder.path().join("token");
     std::fs::write(&short, "short\n").unwrap();
     let short = short.to_str().unwrap();
@@ -142,7 +31,7 @@ fn a_console_says_what_is_wrong_before_it_looks_for_a_stack() {
         (["--listen", "127.0.0.1:0"], 3, "/nonexistent"),
     ] {
         let output = console(&options);
-        let said = said(&output);
+        let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
         assert!(said.contains(words) && output.stdout.is_empty(), "{options:?}: {said}");
     }

@@ -9,7 +9,7 @@
 //! - [`http`] serves pages, streams, actions and metrics, and controls access.
 //!
 //! A program starts an [`Engine`](engine::Engine), makes an [`App`](http::App) from its handle, and
-//! runs both, as `tidegate console` does.
+//! runs both, as `tidegate console` and `devstack` do.
 
 pub mod engine;
 pub mod event;

@@ -10,20 +10,13 @@ use tidegate_operate::status::StatusSettings;
 use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
 
 use crate::engine::{Engine, EngineHandle, StackPorts};
-use crate::rate_limit::BucketRate;
 use crate::state_file::StateFile;
 use crate::stream::StreamLimits;
 
 pub(crate) type MemoryStackPorts = StackPorts<MemoryQueues, MemoryLedger, MemoryAccount, SimClock>;
 
 pub(crate) fn limits() -> StreamLimits {
-    let allowance = |rate, burst| BucketRate::new(rate, burst).unwrap();
-    StreamLimits {
-        stream: allowance(5.0, 10),
-        address: allowance(30.0, 60),
-        streams_of_address: 3,
-        streams: 100,
-    }
+    StreamLimits { streams_of_address: 3, streams: 100, ..StreamLimits::default() }
 }
 
 /// Two campaigns, `big` and `small`, at 20 recipients a second.

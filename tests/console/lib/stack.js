@@ -13,6 +13,7 @@ export const CHECKOUT = path.resolve(import.meta.dirname, '../../..');
 const BIN = process.env.TIDEGATE_BIN_DIR ?? path.join(CHECKOUT, 'target/local');
 const PYTHON = process.env.TIDEGATE_PYTHON ?? path.join(CHECKOUT, '.tools/local/bin/python');
 const TIDEGATE = path.join(BIN, 'tidegate');
+const DEVSTACK = path.join(BIN, 'devstack');
 
 /** Who runs the commands and the consoles, as the history names it. */
 export const OPERATOR = 'grace';
@@ -36,13 +37,13 @@ export class Stack {
   }
 
   static async start() {
-    for (const needed of [TIDEGATE, PYTHON]) {
+    for (const needed of [TIDEGATE, DEVSTACK, PYTHON]) {
       await access(needed).catch(() => assert.fail(`${needed} is missing: \`make test-rust\` or \`make binaries\` makes it`));
     }
     const folder = await mkdtemp(path.join(tmpdir(), 'tidegate-console-'));
     const run = path.join(folder, 'run');
     await mkdir(run);
-    const local = new Program(TIDEGATE, ['local', '--root', CHECKOUT, '--python', PYTHON, '--bin-dir', BIN, '--out', run,
+    const local = new Program(DEVSTACK, ['--root', CHECKOUT, '--python', PYTHON, '--bin-dir', BIN, '--out', run,
       '--big', `${BIG}`, '--small', `${SMALL}`, '--invoke-now', '--keep-running', '--parameter', 'Deduplication=resend', '--parameter', 'Unsent=release'], ENV);
     const sandbox = await local.says(({ out, err }) => /Mailbox: (http\S+)/.exec(out + err)?.[1], 300);
     const { endpoint } = JSON.parse(await readFile(path.join(run, 'stack.json'), 'utf8'));

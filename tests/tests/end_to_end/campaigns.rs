@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tidegate_cli::local::{LocalPlan, Mode, RunFigures, RunPhase};
 use tidegate_core::Window;
 use tidegate_core::rate::Rate;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::QueueDepth;
+use tidegate_devstack::{LocalPlan, Mode, RunFigures, RunPhase};
 
 use crate::forecast::assert_forecast;
 use crate::site::{Answer, DEAD_LETTERS, EXPRESS, QUOTA, RATE, RATE_MARGIN, Site, mail, now, plan};

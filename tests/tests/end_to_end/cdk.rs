@@ -1,7 +1,7 @@
 //! The CDK app's template is deployed and used like the SAM template.
 
-use tidegate_cli::local::Infra;
 use tidegate_delivery::ports::QueueDepth;
+use tidegate_devstack::Infra;
 
 use crate::site::{BIG, DEAD_LETTERS, QUOTA, SMALL, Site, plan};
 

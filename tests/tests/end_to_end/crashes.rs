@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_cli::local::{LocalPlan, Setup};
+use tidegate_devstack::{LocalPlan, Setup};
 use tokio::time::{Instant, sleep};
 
 use crate::site::{DEAD_LETTERS, QUOTA, Site, now, plan};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_cli::local::SandboxStats;
+use tidegate_devstack::SandboxStats;
 use tokio::time::{Instant, sleep};
 
 use crate::site::{RATE, Site, now, plan};

@@ -1,7 +1,7 @@
 //! Compares a forecast of `tidegate plan` with a real run.
 
-use tidegate_cli::local::{LocalPlan, RunFigures};
 use tidegate_core::Timestamp;
+use tidegate_devstack::{LocalPlan, RunFigures};
 use tidegate_simulator::plan::{CampaignLoad, ForecastOptions, Scenario, forecast};
 
 use crate::site::{RATE, RATE_MARGIN};

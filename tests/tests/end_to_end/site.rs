@@ -11,14 +11,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tempfile::TempDir;
 use tidegate_aws::SystemClock;
-use tidegate_cli::local::{
-    Infra, LocalAws, LocalCampaign, LocalPlan, MailArrival, Mode, RunFigures, SandboxStats, Setup,
-    figures, fill, is_of_plan,
-};
 use tidegate_core::Timestamp;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_delivery::ports::{
     Clock as _, Ledger as _, Outgoing, QueueDepth, QueueUrl, Queues as _, Received,
+};
+use tidegate_devstack::{
+    Infra, LocalAws, LocalCampaign, LocalPlan, MailArrival, Mode, RunFigures, SandboxStats, Setup,
+    figures, fill, is_of_plan,
 };
 use tidegate_tests::local::sdk_config;
 use tokio::sync::{Mutex, MutexGuard};

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use tidegate_aws::stack::Stack;
 use tidegate_aws::{DynamoLedger, SesAccount, SqsQueues, SystemClock};
 use tidegate_console::engine::{Engine, StackPorts};
 use tidegate_console::http::{About, Access, App, Token, bind, serve};
@@ -13,14 +14,14 @@ use tidegate_console::stream::StreamLimits;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::page::{Page, Tone, View};
 use tidegate_operate::redact::AddressVisibility;
+use tidegate_operate::status::{StatusSettings, other_queues};
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::{OnStack, status};
+use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};
-use crate::stack::Stack;
 
 /// Changes by operators that a page shows.
 const CHANGES: usize = 20;
@@ -125,11 +126,17 @@ async fn stack_ports(
     addresses: AddressVisibility,
 ) -> StackPorts<SqsQueues, DynamoLedger, SesAccount, SystemClock> {
     StackPorts {
-        settings: status::settings(stack, addresses, CHANGES),
+        settings: StatusSettings::of(
+            &stack.name,
+            &stack.poller,
+            &stack.scheduler,
+            addresses,
+            CHANGES,
+        ),
         operator: stack.operator().await,
         poller: stack.poller.clone(),
         scheduler: stack.scheduler.clone(),
-        places: status::places(stack),
+        places: other_queues(&stack.poller),
         queues: stack.queues(),
         ledger: stack.ledger(),
         account: stack.account(),
@@ -265,5 +272,24 @@ impl View for ConsoleLink {
     fn view(&self, page: &mut Page) {
         page.line(Tone::Plain, format!("The console of {}: {}", self.stack, self.link));
         page.line(Tone::Faint, "Ctrl-C ends it; what it shows goes on without it.");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        console: ConsoleArgs,
+    }
+
+    #[test]
+    fn without_options_streams_have_the_consoles_own_limits() {
+        let program = Program::try_parse_from(["tidegate"]).unwrap();
+        assert_eq!(program.console.limits(), StreamLimits::default());
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use clap::{Args, Subcommand};
+use tidegate_aws::stack::Stack;
 use tidegate_aws::{S3DeferralStore, SystemEntropy};
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::deferral::Location;
@@ -15,7 +16,6 @@ use tidegate_operate::page::{Page, Tone};
 
 use super::{OnStack, stop_unless_confirmed};
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, OutputArgs, Shell};
-use crate::stack::Stack;
 
 /// Show deferred mail, or bring it back
 ///

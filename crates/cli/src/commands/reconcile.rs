@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use clap::Args;
 use futures_util::future::{Either, select};
+use tidegate_aws::stack::Stack;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::PortError;
 use tidegate_operate::dead;
@@ -20,7 +21,6 @@ use tidegate_operate::status::Status;
 use super::send::progress::MailProgressBar;
 use super::{OnStack, status};
 use crate::shell::{CommandEnd, CommandError, Shell};
-use crate::stack::Stack;
 
 /// Dead letters that are read; each is held in memory, with its mail.
 const MOST_DEAD: usize = 100_000;

@@ -1,12 +1,10 @@
-use std::collections::BTreeMap;
-
 use clap::Args;
+use tidegate_aws::stack::Stack;
 use tidegate_operate::redact::AddressVisibility;
-use tidegate_operate::status::{OtherQueues, StackFacts, Status, StatusSettings, gather};
+use tidegate_operate::status::{StackFacts, Status, StatusSettings, gather, other_queues};
 
 use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};
-use crate::stack::Stack;
 
 /// Show what stands: quota and use, campaigns, holds, breaker, queues
 ///
@@ -35,32 +33,10 @@ pub(crate) async fn facts(
     changes: usize,
 ) -> Result<StackFacts, CommandError> {
     let read = stack.standing().await?;
-    let settings = settings(stack, addresses, changes);
+    let settings =
+        StatusSettings::of(&stack.name, &stack.poller, &stack.scheduler, addresses, changes);
     let (queues, account) = (stack.queues(), stack.account());
     let ledger = stack.ledger();
-    let places = places(stack);
+    let places = other_queues(&stack.poller);
     Ok(gather(settings, read, &places, &queues, &account, &ledger, &stack.clock()).await?)
-}
-
-pub(crate) fn settings(
-    stack: &Stack,
-    addresses: AddressVisibility,
-    changes: usize,
-) -> StatusSettings {
-    StatusSettings {
-        stack: stack.name.clone(),
-        cap: stack.poller.cap,
-        rate_margin: stack.poller.rate_margin,
-        domains: stack.poller.domains.limits.clone(),
-        idle_wake: stack.scheduler.idle_wake,
-        addresses,
-        changes,
-    }
-}
-
-pub(crate) fn places(stack: &Stack) -> OtherQueues {
-    let mut places = BTreeMap::from([("dead_letters", stack.dead_letter())]);
-    places.extend(stack.merge().map(|url| ("merge", url)));
-    places.extend(stack.express().map(|url| ("express", url)));
-    places
 }

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
+use tidegate_aws::stack::Stack;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::Clock as _;
@@ -12,7 +13,6 @@ use tidegate_operate::steer::{Author, SteerAction, SteerError, steer};
 
 use super::{OnStack, status, stop_unless_confirmed};
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
-use crate::stack::Stack;
 
 /// The reason for a change, and who makes it.
 #[derive(Clone, Debug, Args)]

@@ -3,10 +3,8 @@ use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
+use tidegate_aws::stack::StackError;
 use tidegate_delivery::ports::PortError;
-
-use crate::local::LocalError;
-use crate::stack::StackError;
 
 /// Errors that end a command, by exit code and by what the operator can do.
 #[derive(Debug, Error)]
@@ -33,23 +31,13 @@ pub enum CommandError {
     /// Part of the work is done; the error says which, and how to continue.
     #[error(transparent)]
     Unfinished(Box<dyn StdError + Send + Sync>),
-    #[error(transparent)]
-    Local(#[from] LocalError),
 }
 
 impl CommandError {
-    /// The program's exit code: 2 where an option or a file is wrong and nothing was done, else 3; of
-    /// a local run 1.
+    /// The program's exit code: 2 where an option or a file is wrong and nothing was done, else 3.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Input(_) | Self::Refused(_) => 2,
-            Self::Local(error) => {
-                if error.is_usage() {
-                    2
-                } else {
-                    1
-                }
-            }
             Self::Stack(_)
             | Self::Service(_)
             | Self::File { .. }

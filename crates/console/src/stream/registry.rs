@@ -15,7 +15,7 @@ use crate::rate_limit::{
 const RECENT: usize = 50;
 
 /// Limits for the rate and for the number of streams.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
     /// Rate of one stream.
     pub stream: BucketRate,
@@ -25,6 +25,18 @@ pub struct StreamLimits {
     pub streams_of_address: usize,
     /// Streams of all addresses at most.
     pub streams: usize,
+}
+
+/// The limits of a console that is told no others.
+impl Default for StreamLimits {
+    fn default() -> Self {
+        Self {
+            stream: BucketRate::OF_STREAM,
+            address: BucketRate::OF_ADDRESS,
+            streams_of_address: 20,
+            streams: 2_000,
+        }
+    }
 }
 
 /// An event in the form in which it is sent.

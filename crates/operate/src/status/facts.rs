@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::Timestamp;
-use tidegate_core::config::{Campaign, Cap};
+use tidegate_core::config::{Campaign, Cap, PollerConfig, SchedulerConfig};
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::domains::{DomainKey, DomainLimits, Limit};
 use tidegate_core::rate::{Rate, RateMargin};
@@ -29,8 +29,41 @@ pub struct StatusSettings {
     pub changes: usize,
 }
 
+impl StatusSettings {
+    /// From the settings of the functions of `stack`.
+    pub fn of(
+        stack: &str,
+        poller: &PollerConfig,
+        scheduler: &SchedulerConfig,
+        addresses: AddressVisibility,
+        changes: usize,
+    ) -> Self {
+        Self {
+            stack: stack.to_owned(),
+            cap: poller.cap,
+            rate_margin: poller.rate_margin,
+            domains: poller.domains.limits.clone(),
+            idle_wake: scheduler.idle_wake,
+            addresses,
+            changes,
+        }
+    }
+}
+
 /// All queues but the campaigns', by the names under which they are shown.
 pub type OtherQueues = BTreeMap<&'static str, QueueUrl>;
+
+/// The merge, express and dead-letter queue, as far as the poller has them.
+pub fn other_queues(poller: &PollerConfig) -> OtherQueues {
+    let queues = [
+        ("dead_letters", Some(&poller.dead_letter_queue_url)),
+        ("merge", poller.merge_queue_url.as_ref()),
+        ("express", poller.express_queue_url.as_ref()),
+    ];
+    let present =
+        queues.into_iter().filter_map(|(name, url)| Some((name, QueueUrl::new(url?.as_str()))));
+    present.collect()
+}
 
 #[derive(Clone, Debug)]
 pub struct StackFacts {

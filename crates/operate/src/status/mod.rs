@@ -17,7 +17,7 @@ use tidegate_delivery::ports::QueueDepth;
 
 use crate::format::time;
 use crate::redact::AddressVisibility;
-pub use facts::{OtherQueues, StackFacts, StatusSettings, gather};
+pub use facts::{OtherQueues, StackFacts, StatusSettings, gather, other_queues};
 pub use view::changes;
 
 /// Without a claim for this many seconds the pollers have stopped, or every queue is empty.

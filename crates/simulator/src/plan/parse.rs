@@ -19,7 +19,7 @@ fn refused(field: &str, value: &str, allowed: &str) -> PlanError {
     }
 }
 
-/// Reads a latency as `tidegate local --latency` does: `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`.
+/// Reads a latency as `devstack --latency` does: `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`.
 ///
 /// # Errors
 /// [`PlanError::Value`], which says what is allowed.

@@ -3,6 +3,7 @@
 mod args;
 
 use tidegate_aws::SystemClock;
+use tidegate_aws::stack::Stack;
 use tidegate_core::bucket::Pace;
 use tidegate_core::config::{BucketUrl, KeyPrefix, SharedBucketConfig};
 use tidegate_core::rate::{Rate, RateMargin};
@@ -15,7 +16,6 @@ pub use args::BucketArgs;
 use args::{BucketCommand, ScriptArgs, TakeArgs, WhereArgs};
 
 use crate::shell::{CommandEnd, CommandError, Shell};
-use crate::stack::Stack;
 
 pub(super) async fn run(args: &BucketArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     match &args.command {

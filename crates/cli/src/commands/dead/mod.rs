@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tidegate_aws::stack::Stack;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::dead::{
@@ -21,7 +22,6 @@ pub use args::DeadArgs;
 use args::{DeadCommand, DeadShowArgs, ExportArgs};
 
 use crate::shell::{CommandEnd, CommandError, Shell};
-use crate::stack::Stack;
 
 pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on().stack.open().await?;

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use tidegate_aws::stack::Stack;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
@@ -16,7 +17,6 @@ use super::args::DeadReplayArgs;
 use super::{bar, read};
 use crate::commands::{status, stop_unless_confirmed};
 use crate::shell::{CommandEnd, CommandError, Shell};
-use crate::stack::Stack;
 
 /// The part of the rate in force that a replay uses unless `--rate` is given.
 const SHARE: f64 = 0.5;

@@ -7,6 +7,7 @@ use aws_smithy_runtime_api::client::interceptors::Intercept;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::ConfigBag;
+use tidegate_aws::stack::Stack;
 use tidegate_core::Timestamp;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::doctor::ReadResult;
@@ -14,7 +15,6 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
 use super::read;
-use crate::stack::Stack;
 
 /// Keeps the `DateHeader` of an answer.
 #[derive(Clone, Debug, Default)]

@@ -2,11 +2,11 @@
 
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::error::ProvideErrorMetadata as _;
+use tidegate_aws::stack::{DeployedFunction, Stack};
 use tidegate_core::config::POLLER_TIMEOUT;
 use tidegate_operate::doctor::{FunctionSettings, ReadResult};
 
 use super::read;
-use crate::stack::{self, Stack};
 
 /// The qualifier of the unpublished version. The templates configure this version, and the
 /// scheduler invokes it.
@@ -26,7 +26,7 @@ pub(super) async fn functions(stack: &Stack) -> Vec<FunctionSettings> {
 async fn function(
     client: &Client,
     kind: &'static str,
-    found: &stack::DeployedFunction,
+    found: &DeployedFunction,
     expected_timeout_s: u32,
 ) -> FunctionSettings {
     FunctionSettings {

@@ -10,13 +10,13 @@ mod ses;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tidegate_aws::stack::{Stack, StackError};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_operate::doctor::{DeploymentFacts, DoctorReport, Environments, ReadResult};
 use tidegate_operate::status::Status;
 
 use super::{OnStack, status};
 use crate::shell::{CommandEnd, CommandError, Shell, in_full};
-use crate::stack::{Stack, StackError};
 
 /// Check a deployment, and say what to do about what is wrong
 ///
@@ -97,5 +97,5 @@ where
     E: std::error::Error + aws_sdk_sqs::error::ProvideErrorMetadata + Send + Sync + 'static,
     R: std::fmt::Debug + Send + Sync + 'static,
 {
-    answer.map_err(|error| why(&crate::stack::failed(operation, resource, error)))
+    answer.map_err(|error| why(&StackError::service(operation, resource, error)))
 }

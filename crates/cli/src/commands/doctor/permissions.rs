@@ -3,6 +3,7 @@
 
 use aws_sdk_iam::Client;
 use aws_sdk_iam::types::{ContextEntry, ContextKeyTypeEnum, PolicyEvaluationDecisionType};
+use tidegate_aws::stack::Stack;
 use tidegate_delivery::ports::QueueUrl;
 use tidegate_operate::doctor::{
     DeployedQueue, Permission, QueueKind, ReadResult, RolePermissions, StackArns, poller_needs,
@@ -10,7 +11,6 @@ use tidegate_operate::doctor::{
 };
 
 use super::read;
-use crate::stack::Stack;
 
 /// The ARN of the ledger's table.
 pub(super) async fn table_arn(stack: &Stack) -> ReadResult<String> {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName as Name;
+use tidegate_aws::stack::Stack;
 use tidegate_core::config::Campaign;
 use tidegate_operate::doctor::{DeployedQueue, QueueAttributes, QueueKind, ReadResult};
 
 use super::read as told;
-use crate::stack::Stack;
 
 /// The queues, each with its ARN if SQS answered.
 pub(super) async fn read(

@@ -2,10 +2,10 @@
 
 use aws_sdk_sesv2::Client;
 use aws_sdk_sesv2::error::ProvideErrorMetadata as _;
+use tidegate_aws::stack::Stack;
 use tidegate_operate::doctor::{AccountHealth, ReadResult, SenderIdentity};
 
 use super::read;
-use crate::stack::Stack;
 
 const NOT_FOUND: Option<&str> = Some("NotFoundException");
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 pub use args::SendArgs;
 use tidegate_aws::SystemEntropy;
+use tidegate_aws::stack::Stack;
 use tidegate_core::config::Campaign;
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::EpochMillis;
@@ -26,7 +27,6 @@ use tidegate_operate::status::Status;
 
 use super::{status, stop_unless_confirmed};
 use crate::shell::{CommandEnd, CommandError, Shell};
-use crate::stack::Stack;
 use progress::MailProgressBar;
 
 /// A run as it is prepared.

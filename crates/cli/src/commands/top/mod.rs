@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tidegate_aws::stack::Stack;
 use tidegate_operate::status::StackFacts;
 use tidegate_operate::steer::{Author, steer};
 use tidegate_operate::top::{Dashboard, Key, KeyRequest};
@@ -18,7 +19,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{OnStack, status};
 use crate::shell::{CommandEnd, CommandError, Shell, in_full};
-use crate::stack::Stack;
 
 /// The longest time for which the thread that reads keys blocks, before it checks whether the
 /// command has ended.

@@ -1,0 +1,130 @@
+//! A deployed stack, as the operator's tools reach it.
+//!
+//! A stack's `CloudFormation` outputs name its two functions, and the functions' environment variables
+//! contain everything else. They are parsed by the functions' own code, so that a tool uses the settings
+//! that are in force.
+
+mod error;
+mod local;
+mod open;
+
+use std::path::PathBuf;
+
+use tidegate_core::config::{Campaign, LedgerKind, PollerConfig, SchedulerConfig};
+use tidegate_core::control::Control;
+use tidegate_delivery::ports::{Ledger as _, PortError, QueueUrl, Standing};
+
+pub use error::StackError;
+pub use local::LocalEndpoint;
+
+use crate::{Clients, DynamoLedger, SesAccount, SqsQueues, SystemClock};
+
+/// A Lambda function of the stack, as Lambda's API describes it.
+#[derive(Clone, Debug)]
+pub struct DeployedFunction {
+    pub name: String,
+    pub arn: String,
+    /// The role that it runs as.
+    pub role: String,
+    pub memory_mb: i32,
+    pub timeout_s: i32,
+}
+
+/// A deployed stack, and how it is reached.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    pub name: String,
+    /// The region that the SDK is configured with.
+    pub region: String,
+    pub scheduler: SchedulerConfig,
+    pub poller: PollerConfig,
+    pub scheduler_function: DeployedFunction,
+    pub poller_function: DeployedFunction,
+    /// Name of the DynamoDB table that holds the ledger.
+    pub table: String,
+    /// The folder of the run; only for a local AWS.
+    pub run: Option<PathBuf>,
+    clients: Clients,
+}
+
+impl Stack {
+    pub const fn is_local(&self) -> bool {
+        self.run.is_some()
+    }
+
+    pub fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    pub fn queues(&self) -> SqsQueues {
+        self.clients.patient_queues()
+    }
+
+    /// The ledger, its marks and its history.
+    pub fn ledger(&self) -> DynamoLedger {
+        self.clients.ledger(&self.table)
+    }
+
+    pub fn account(&self) -> SesAccount {
+        self.clients.account()
+    }
+
+    pub fn clock(&self) -> SystemClock {
+        SystemClock::new()
+    }
+
+    /// The campaigns: the configured ones, or the ledger's list where that is in force.
+    pub fn campaigns(&self, control: &Control) -> Vec<Campaign> {
+        self.poller.campaigns.in_force(control)
+    }
+
+    /// Reads the ledger, and lists the campaigns that are in force.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    pub async fn standing(&self) -> Result<(Standing, Vec<Campaign>), PortError> {
+        let standing = self.ledger().read().await?;
+        let campaigns = self.campaigns(&standing.control);
+        Ok((standing, campaigns))
+    }
+
+    /// The merge queue; none in direct mode.
+    pub fn merge(&self) -> Option<QueueUrl> {
+        self.poller.merge_queue_url.as_deref().map(QueueUrl::new)
+    }
+
+    /// The express queue, if the stack has one.
+    pub fn express(&self) -> Option<QueueUrl> {
+        self.poller.express_queue_url.as_deref().map(QueueUrl::new)
+    }
+
+    pub fn dead_letter(&self) -> QueueUrl {
+        QueueUrl::new(self.poller.dead_letter_queue_url.as_str())
+    }
+
+    /// The name under which changes are recorded: the caller's ARN without the account, or the
+    /// local user's name on a local AWS.
+    pub async fn operator(&self) -> String {
+        let here = || {
+            let user = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|v| std::env::var(v).ok());
+            user.unwrap_or_else(|| "unknown".to_owned())
+        };
+        if self.is_local() {
+            return here();
+        }
+        let sts = aws_sdk_sts::Client::new(self.clients.config());
+        let caller = sts.get_caller_identity().send().await.ok();
+        let arn = caller.and_then(|caller| caller.arn().map(str::to_owned));
+        let name = arn.and_then(|arn| arn.splitn(6, ':').nth(5).map(str::to_owned));
+        name.unwrap_or_else(here)
+    }
+
+    /// The ledger's table; none if the ledger is in the poller's memory, which no other process can
+    /// read.
+    fn table(config: &PollerConfig) -> Option<String> {
+        match &config.ledger {
+            LedgerKind::DynamoDb(table) => Some(table.clone()),
+            LedgerKind::Memory => None,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Errors that stop a local run.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+use tidegate_aws::stack::StackError;
+use tidegate_console::http::AccessError;
+use tidegate_delivery::ports::{EntryError, PortError};
+
+/// A local run could not be started, or could not go on.
+#[derive(Debug, Error)]
+pub enum LocalError {
+    /// Something that a run needs is not there.
+    #[error("not found: {what}; {remedy}")]
+    Missing { what: String, remedy: String },
+    /// A port that was asked for is taken.
+    #[error(
+        "port {port} is taken: end the program that holds it, or leave out {option} (then a free one is used)"
+    )]
+    PortTaken {
+        port: u16,
+        /// The option that asked for it.
+        option: &'static str,
+    },
+    /// A program could not be started.
+    #[error("{program} did not start")]
+    Start { program: String, source: io::Error },
+    /// A program ended that should run.
+    #[error("{program} ended ({status}){said}")]
+    Ended {
+        program: String,
+        status: String,
+        /// The end of what it said, with the place of the rest.
+        said: String,
+    },
+    /// A program was not ready in time.
+    #[error("{program} was not ready after {seconds} s; see {log}")]
+    NotReady { program: &'static str, seconds: u64, log: PathBuf },
+    /// The stack could not be deployed.
+    #[error("the stack was not deployed: {0}")]
+    Deploy(String),
+    /// The template and this command are of different versions.
+    #[error("the stack has no output {0}: the template and this command are of different versions")]
+    NoOutput(&'static str),
+    /// A page of ministack or of the sandbox could not be read.
+    #[error("{url} gave no answer that can be used: {reason}")]
+    Http { url: String, reason: String },
+    /// The console does not find the stack.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// The console would let anybody in.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A queue or the ledger could not be used.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A mail was not taken by its queue.
+    #[error("a mail was not taken by the queue {queue}")]
+    Fill { queue: String, source: EntryError },
+    /// A file or folder could not be written.
+    #[error("cannot write {path}")]
+    Write { path: PathBuf, source: io::Error },
+    /// The chart could not be drawn.
+    #[error("the chart could not be drawn: {0}")]
+    Chart(String),
+    /// An option's value makes no sense.
+    #[error("{0}")]
+    Option(String),
+}
+
+impl LocalError {
+    /// Whether an option, a file or a program is at fault, and not the run itself: the exit code is
+    /// then 2.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing { .. }
+                | Self::PortTaken { .. }
+                | Self::Start { .. }
+                | Self::Ended { .. }
+                | Self::Option(_)
+        )
+    }
+}

@@ -1,0 +1,50 @@
+//! The local run, `devstack`: a local AWS, two campaigns, a report.
+//!
+//! Tests and benchmarks use the same parts: [`LocalAws`] starts and stops everything, [`fill`] puts a
+//! [`LocalPlan`]'s mails onto the queues, [`SesSandboxClient`] tells which mails arrived, and [`figures`]
+//! computes rates and shares from them. [`LocalReport`] is the content of `report.json`.
+
+mod aws;
+mod chart;
+mod command;
+mod console;
+mod cpu;
+mod deployed;
+mod display;
+mod error;
+mod figures;
+mod fill;
+mod folder;
+mod http;
+mod options;
+mod plan;
+mod prerequisites;
+mod process_group;
+mod programs;
+mod report;
+mod report_text;
+mod run;
+mod sandbox;
+mod setup;
+mod tracker;
+mod watch;
+
+pub use aws::LocalAws;
+pub use chart::svg;
+pub use command::{RunOutcome, run};
+pub use cpu::{FunctionWatch, ProcessUsage};
+pub use deployed::DeployedStack;
+pub use display::QueueDepths;
+pub use error::LocalError;
+pub use figures::{
+    ArrivalSeries, MailArrival, RunFigures, RunPhase, RunPhases, ShareInPhase, figures,
+    worst_second,
+};
+pub use fill::{body, fill, is_of_plan};
+pub use options::LocalArgs;
+pub use plan::{InvalidWeightPair, LocalCampaign, LocalPlan, WeightPair, split};
+pub use report::{Ending, LocalReport, Mails, PollerUsage, Promise, RunSettings, SqsCalls};
+pub use run::RunOptions;
+pub use sandbox::{SandboxStats, SesSandboxClient};
+pub use setup::{Infra, Mode, Setup, Sqs};
+pub use tracker::{CampaignProgress, RunProgress, Tracker};

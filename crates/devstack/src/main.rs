@@ -1,0 +1,21 @@
+//! The program `devstack`: runs Tidegate on this machine.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use tidegate_devstack::{LocalArgs, RunOutcome, run};
+use tidegate_operate::format::in_full;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match Box::pin(run(&LocalArgs::parse())).await {
+        Ok(RunOutcome::PromisesKept) => ExitCode::SUCCESS,
+        Ok(RunOutcome::PromiseBroken) => ExitCode::from(1),
+        Ok(RunOutcome::Interrupted) => ExitCode::from(130),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "devstack: {}", in_full(&error));
+            ExitCode::from(if error.is_usage() { 2 } else { 1 })
+        }
+    }
+}
