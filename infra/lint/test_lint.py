@@ -51,6 +51,11 @@ class Lint(unittest.TestCase):
         files["b"] = "pub struct Second;\n"
         self.assertEqual([*lint.cycles(self.modules(**files))], [])
 
+    def test_a_module_that_may_use_an_item_is_not_used_by_it(self) -> None:
+        files = {"a__mod": "mod child;\nuse child::Child;\npub struct Parent(Child);\n",
+                 "a__child": "pub(in crate::a) struct Child;\n"}
+        self.assertEqual([*lint.cycles(self.modules(**files))], [])
+
     def test_a_parent_that_only_passes_names_on_needs_nothing(self) -> None:
         files = {"a__mod": "mod child;\npub use child::Child;\npub struct Parent;\n",
                  "a__child": "use super::Parent;\npub struct Child(Parent);\n"}

@@ -4,6 +4,7 @@ use serde_json::Value;
 use tidegate_aws::emf::{MetricsLine, Unit, add_dimension};
 use tidegate_core::Timestamp;
 use tidegate_core::back_pressure::BackPressureFigures;
+use tidegate_core::counters::{Counter, CounterMetric};
 use tidegate_delivery::back_pressure::BackPressureReport;
 use tidegate_delivery::poll::{End, WindowReport};
 use tidegate_delivery::replay::BroughtBack;
@@ -17,77 +18,45 @@ pub fn poller_metrics(at: Timestamp, report: &WindowReport, ledger_failed: u64) 
     if report.end == End::Idle && ledger_failed == 0 {
         return vec![idle_metrics(at, report)];
     }
-    let failed: u64 = report.failed.values().sum();
     let mut line = MetricsLine::new(at)
         .dimension("Function", "poller")
-        .metric("Sent", Unit::Count, number(report.sent_total()))
-        .metric("Refused", Unit::Count, number(report.refused))
-        .metric("Failed", Unit::Count, number(failed))
-        .metric("PossiblySent", Unit::Count, number(report.possibly_sent()))
-        .metric("DeletesFailed", Unit::Count, number(report.delete_failed))
-        .metric("MovesFailed", Unit::Count, number(report.move_failed))
-        .metric("DeadLettered", Unit::Count, number(report.dead))
-        .metric("Retried", Unit::Count, number(report.retried))
-        .metric("Fed", Unit::Count, number(report.fed_total()))
-        .metric("SlotsSkipped", Unit::Count, number(report.slots_skipped))
-        .metric("SlotsUnused", Unit::Count, number(report.slots_unused))
-        .metric("Left", Unit::Count, number(report.left))
-        .metric("SqsCalls", Unit::Count, number(report.sqs_calls))
         .metric("DuplicateWindows", Unit::Count, is(End::Duplicate))
         .metric("ExpiredWindows", Unit::Count, is(End::Expired))
         .metric("IdleWindows", Unit::Count, is(End::Idle))
         .metric("HeldWindows", Unit::Count, is(End::Held))
         .metric("BlockedWindows", Unit::Count, is(End::Blocked))
-        .metric("Late", Unit::Count, number(report.late))
-        .metric("AlreadySent", Unit::Count, number(report.already_sent))
-        .metric("Parked", Unit::Count, number(report.parked))
         .metric("HighestReceiveCount", Unit::Count, f64::from(report.highest_receive_count))
         .metric("LedgerFailed", Unit::Count, number(ledger_failed))
         .property("window", report.window.to_string());
-    line = deferral_metrics(report, line);
+    for counter in Counter::ALL {
+        let count = report.count(*counter);
+        line = match counter.entry().metric {
+            CounterMetric::Always(name) => line.metric(name, Unit::Count, number(count)),
+            CounterMetric::IfAny { name, with } => {
+                let other = with.map_or(0, |with| report.count(with));
+                let is_published = count + other > 0;
+                if is_published { line.metric(name, Unit::Count, number(count)) } else { line }
+            }
+            CounterMetric::None => line,
+        };
+    }
     if let Some(rate) = report.rate_per_second {
         line = line.metric("Rate", Unit::None, rate.as_per_second());
     }
-    line = domain_metrics(report, bucket_metrics(report, line));
     if let Some(latency) = report.latency_ms {
         line = line.metric("Latency", Unit::Milliseconds, latency);
     }
-    let campaigns =
-        report.sent.keys().chain(report.fed.keys().filter(|c| !report.sent.contains_key(*c)));
+    let (sent, fed) = (report.counts.by(Counter::Sent), report.counts.by(Counter::Fed));
+    let campaigns = sent.keys().chain(fed.keys().filter(|campaign| !sent.contains_key(*campaign)));
     let by_campaign = campaigns.map(|campaign| {
         let count = |of: &BTreeMap<String, u64>| number(of.get(campaign).copied().unwrap_or(0));
         MetricsLine::new(at)
             .dimension("Campaign", campaign)
-            .metric("Sent", Unit::Count, count(&report.sent))
-            .metric("Fed", Unit::Count, count(&report.fed))
+            .metric("Sent", Unit::Count, count(sent))
+            .metric("Fed", Unit::Count, count(fed))
             .into_value()
     });
     std::iter::once(line.into_value()).chain(by_campaign).collect()
-}
-
-/// Adds the sends that the shared bucket refused or did not answer. A count of 0 is left out, because
-/// CloudWatch bills every metric that is published.
-fn bucket_metrics(report: &WindowReport, mut line: MetricsLine) -> MetricsLine {
-    if report.bucket_refused > 0 {
-        line = line.metric("BucketRefused", Unit::Count, number(report.bucket_refused));
-    }
-    if report.bucket_lost > 0 {
-        line = line.metric("BucketLost", Unit::Count, number(report.bucket_lost));
-    }
-    line
-}
-
-/// Adds the mail moved into domain queues, and the mail received from them without getting a slot. Left out
-/// if both are 0.
-fn domain_metrics(report: &WindowReport, line: MetricsLine) -> MetricsLine {
-    if report.domain_fed.is_empty() && report.domain_left == 0 {
-        return line;
-    }
-    line.metric("DomainMoved", Unit::Count, number(report.domain_fed.values().sum())).metric(
-        "DomainWaiting",
-        Unit::Count,
-        number(report.domain_left),
-    )
 }
 
 /// The line of a window that ended at once. It has one metric instead of many zeros, because CloudWatch
@@ -165,19 +134,6 @@ fn replay_metrics(back: &BroughtBack, failed: bool, line: MetricsLine) -> Metric
         "SpillReplayFailed",
         Unit::Count,
         f64::from(u8::from(failed)),
-    )
-}
-
-/// Adds the deferred mails. Nothing is added if there were none, because CloudWatch bills logs by the byte.
-fn deferral_metrics(report: &WindowReport, line: MetricsLine) -> MetricsLine {
-    let deferred = report.deferred.values().sum();
-    if deferred == 0 && report.deferral_failed == 0 {
-        return line;
-    }
-    line.metric("Spilled", Unit::Count, number(deferred)).metric(
-        "SpillFailed",
-        Unit::Count,
-        number(report.deferral_failed),
     )
 }
 

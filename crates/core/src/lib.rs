@@ -22,6 +22,7 @@
 //! | [`deduplication`] | whether a copy of a mail is sent |
 //! | [`back_pressure`], [`deferral`] | when mail of low priority is deferred, and its form in S3 |
 //! | [`parts`] | which ledger item holds a campaign's values, and when they are deleted |
+//! | [`counters`] | what a poller counts, and where it is shown |
 //! | [`config`] | which values of the environment are valid |
 //! | [`tagged`] | which queues are campaigns, by their tags |
 
@@ -35,6 +36,7 @@ pub mod breaker;
 pub mod bucket;
 pub mod config;
 pub mod control;
+pub mod counters;
 pub mod cycle;
 pub mod daily;
 pub mod dead_letter;

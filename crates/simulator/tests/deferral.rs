@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::Window;
 use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::counters::Counter;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Fault, Operation, Rule};
 use tidegate_simulator::{ProducedMail, World, WorldSettings, measure};
@@ -53,7 +54,7 @@ fn brought_back(world: &World) -> u64 {
 }
 
 fn deferred_mails(world: &World) -> u64 {
-    world.reports().iter().map(|report| report.deferred.values().sum::<u64>()).sum()
+    world.reports().iter().map(|report| report.count(Counter::Deferred)).sum()
 }
 
 /// When the last mail whose id begins so was accepted, in windows after `first`.
@@ -160,11 +161,11 @@ async fn a_campaign_of_nothing_else_is_moved_once_and_leaves_its_slots_to_the_ot
     let span = measure::span(first, MINUTE + 5..MINUTE + 55);
     let arrivals = world.ses.arrivals();
     assert!(measure::sent(&arrivals, &span) >= 680, "{}", measure::sent(&arrivals, &span));
-    let calls: u64 = world.reports().iter().map(|report| report.sqs_calls).sum();
+    let calls: u64 = world.reports().iter().map(|report| report.count(Counter::SqsCalls)).sum();
     // Received and deleted in tens, once each, beside what 1,000 sent mails and idle looks cost.
     assert!(deferred_mails(&world) > 2_000, "{}", deferred_mails(&world));
     assert!(calls < 2_600, "{calls} calls for {} deferred", deferred_mails(&world));
-    let most = world.reports().iter().map(|r| r.deferred.values().sum::<u64>()).max().unwrap();
+    let most = world.reports().iter().map(|r| r.count(Counter::Deferred)).max().unwrap();
     assert!(most <= 140, "{most} in a window");
     until_drained(&world, 90).await;
     assert_clean(&world);
@@ -194,7 +195,8 @@ async fn what_cannot_be_written_stays_on_its_queue() {
     let unreachable = Rule::new(Fault::Before(FailureKind::Unreachable)).on(Operation::PutDeferred);
     world.faults.add(unreachable);
     world.run(3 * MINUTE).await;
-    let failed: u64 = world.reports().iter().map(|report| report.deferral_failed).sum();
+    let failed: u64 =
+        world.reports().iter().map(|report| report.count(Counter::DeferralFailed)).sum();
     assert!(failed > 100 && deferred_mails(&world) == 0, "{failed}");
     world.faults.clear();
     until_drained(&world, 90).await;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::breaker::Breaker;
+use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{FailureKind, Ledger as _, LedgerReport};
 use tidegate_memory::{Counting, Fault, Latency, Operation, Rule, failures};
@@ -181,7 +182,8 @@ async fn for_a_probe_no_more_is_received_than_one_mail_of_each_queue() {
         let (before, failed) = (world.reports().len(), world.mail_faults.strikes().len());
         world.run(150).await;
         assert!(world.mail_faults.strikes().len() >= failed + 4, "merge {merge}: no probes");
-        let left: Vec<u64> = world.reports()[before..].iter().map(|report| report.left).collect();
+        let left: Vec<u64> =
+            world.reports()[before..].iter().map(|report| report.count(Counter::Left)).collect();
         assert!(left.iter().all(|left| *left <= 1), "merge {merge}: received and left {left:?}");
         // Nor is the mark of the one that is not sent left behind.
         world.run(600).await;

@@ -9,6 +9,7 @@ use futures_util::future::{Either, select};
 use std::pin::pin;
 use tidegate_core::Timestamp;
 use tidegate_core::bucket::Pace;
+use tidegate_core::counters::Counter;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket as _, DomainTake, TakeRequest};
 use tidegate_memory::{MemoryBucket, SesArrival};
@@ -92,8 +93,12 @@ async fn together_with_other_software_no_second_holds_more_than_the_quota() {
             (measure::sent(&world.ses.arrivals(), &span), measure::sent(&all, &span));
         assert!(both >= 14 * 33 * 90 / 100, "{both} in 33 s: {ours} of them ours");
         assert!(ours >= 14 * 33 * 45 / 100, "{ours} of {both} in 33 s are ours");
-        let refused: u64 = world.reports().iter().map(|report| report.bucket_refused).sum();
-        assert!(refused > 0 && world.reports().iter().all(|report| report.bucket_lost == 0));
+        let refused: u64 =
+            world.reports().iter().map(|report| report.count(Counter::BucketRefused)).sum();
+        assert!(
+            refused > 0
+                && world.reports().iter().all(|report| report.count(Counter::BucketLost) == 0)
+        );
     }
 }
 
@@ -104,8 +109,11 @@ async fn alone_on_its_bucket_nothing_is_refused_and_the_quota_used() {
         let first = world.run(36).await;
         world.assert_clean();
         assert!(measure::utilisation(&world, first, 4..36, 30) >= 0.975);
-        let withheld =
-            world.reports().iter().map(|r| r.bucket_refused + r.bucket_lost).sum::<u64>();
+        let withheld = world
+            .reports()
+            .iter()
+            .map(|r| r.count(Counter::BucketRefused) + r.count(Counter::BucketLost))
+            .sum::<u64>();
         assert_eq!(withheld, 0);
     }
 }
@@ -131,7 +139,8 @@ async fn closed_a_lost_bucket_stops_all_sending_until_it_is_back_and_nothing_is_
         assert_eq!(sent(&gone), 0);
         let after = began + Duration::from_secs(20)..began + Duration::from_secs(30);
         assert!(sent(&after) > 100, "{} in ten seconds", sent(&after));
-        let lost: u64 = world.reports().iter().map(|report| report.bucket_lost).sum();
+        let lost: u64 =
+            world.reports().iter().map(|report| report.count(Counter::BucketLost)).sum();
         assert!(lost >= 9, "each of the windows said so: {lost}");
         // Each window asks once or twice, not once a mail.
         assert!(world.bucket.asked() < 300 + 40 + 30, "{} takes", world.bucket.asked());

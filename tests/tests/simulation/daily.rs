@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tidegate_core::control::{Hold, HoldReason};
+use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::End;
 use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSettings, measure};
@@ -226,7 +227,7 @@ async fn of_what_the_day_has_no_room_for_nothing_is_received() {
         world.run(30).await;
         world.assert_nothing_lost();
         assert!(!world.accepted().is_empty());
-        let left: u64 = world.reports().iter().map(|report| report.left).sum();
+        let left: u64 = world.reports().iter().map(|report| report.count(Counter::Left)).sum();
         assert_eq!(left, 0, "merge {merge}: received and left");
     }
 }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::{Envelope, Identity};
 use tidegate_delivery::ports::{FailureKind, MarkRequest, MarkResult, Marks as _, Outgoing};
@@ -249,7 +250,8 @@ async fn copies_of_a_standard_queue_and_mails_whose_delete_failed_are_sent_once(
         assert!(world.is_drained() && world.lost().is_empty());
         assert_eq!(world.duplicates(), Vec::<String>::new(), "{deduplication}");
         assert_eq!(world.accepted().len(), 150);
-        let known: u64 = world.reports().iter().map(|report| report.already_sent).sum();
+        let known: u64 =
+            world.reports().iter().map(|report| report.count(Counter::AlreadySent)).sum();
         assert!(known > 50, "{deduplication}: {known} copies were known");
         assert!(world.dead_letters().is_empty());
     }
@@ -285,7 +287,7 @@ async fn with_the_marks_refused_at_once_no_more_is_received_than_the_slots_would
         let denied = FailureKind::Denied("AccessDeniedException".to_owned());
         world.faults.add(Rule::new(Fault::Before(denied)).on(Operation::Mark));
         world.run(10).await;
-        let left: u64 = world.reports().iter().map(|report| report.left).sum();
+        let left: u64 = world.reports().iter().map(|report| report.count(Counter::Left)).sum();
         assert!((50..=220).contains(&left), "merge {merge}: {left} received in 10 windows of 20");
         assert!(world.ses.arrivals().is_empty());
     }
@@ -313,7 +315,7 @@ async fn what_failed_or_got_no_slot_is_unmarked_and_sent_later() {
         assert_eq!(world.duplicates(), Vec::<String>::new());
         assert!(world.dead_letters().is_empty(), "merge {merge}: {:?}", world.dead_letters());
         assert_eq!(world.accepted().len(), 215);
-        let left: u64 = world.reports().iter().map(|report| report.left).sum();
+        let left: u64 = world.reports().iter().map(|report| report.count(Counter::Left)).sum();
         assert!(left > 0, "{first}: nothing was left");
     }
 }

@@ -2,6 +2,7 @@
 //! its queue is sent twice.
 
 use tidegate_core::config::SETTLED;
+use tidegate_core::counters::Counter;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Counting, Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, PollerEnd, ProducedMail, World, WorldSettings};
@@ -45,7 +46,11 @@ async fn with_one_delete_in_twenty_failing_no_mail_is_sent_twice() {
             world.run(200).await;
             world.assert_clean();
             assert_eq!((world.accepted().len(), world.dead_letters().len()), (719, 1));
-            assert_eq!(sum(&world, |report| report.delete_failed), 0, "merge {merge}");
+            assert_eq!(
+                sum(&world, |report| report.count(Counter::DeleteFailed)),
+                0,
+                "merge {merge}"
+            );
         }
     }
 }
@@ -85,7 +90,7 @@ async fn a_delete_is_not_tried_for_longer_than_its_poller_lives() {
             .await;
         world.assert_nothing_lost();
         assert!(world.is_drained(), "merge {merge}");
-        let gave_up = sum(&world, |report| report.delete_failed);
+        let gave_up = sum(&world, |report| report.count(Counter::DeleteFailed));
         let twice = world.duplicates().len() as u64;
         assert!(gave_up > 0 && twice <= gave_up, "{twice} twice, {gave_up} deletes failed");
         for start in world.poller_runs().iter() {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
+use tidegate_core::counters::Counter;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::Entropy as _;
 use tidegate_memory::{SeededEntropy, SesArrival};
@@ -114,7 +115,7 @@ impl Ran {
     fn left(&self, windows: Range<u64>) -> u64 {
         let windows = self.first.plus(windows.start)..self.first.plus(windows.end);
         let reports = self.world.reports();
-        reports.iter().filter(|r| windows.contains(&r.window)).map(|r| r.left).sum()
+        reports.iter().filter(|r| windows.contains(&r.window)).map(|r| r.count(Counter::Left)).sum()
     }
 }
 
@@ -190,7 +191,7 @@ async fn a_sudden_flood_leaves_little_of_the_bulk_and_starves_nothing_as_it_ends
             assert!(left <= most, "{quota}/s, merge {merge}: {left} left");
             for window in 8..30 {
                 let report = ran.world.report_of(ran.first.plus(window)).unwrap();
-                let lost = report.slots_unused + report.slots_skipped;
+                let lost = report.count(Counter::Unused) + report.count(Counter::Skipped);
                 assert!(lost <= 1 + u64::from(quota) / 100, "{quota}/s, merge {merge}: {report:?}");
             }
         }
@@ -206,8 +207,8 @@ async fn under_a_flood_the_floor_is_the_campaigns_to_the_slot_and_without_one_th
             let ran = case.run().await;
             for window in 4..18 {
                 let report = ran.world.report_of(ran.first.plus(window)).unwrap();
-                let express = report.sent.get(EXPRESS).copied().unwrap_or(0);
-                let bulk = report.sent.values().sum::<u64>() - express;
+                let express = report.counts.by(Counter::Sent).get(EXPRESS).copied().unwrap_or(0);
+                let bulk = report.count(Counter::Sent) - express;
                 let case = format!("{quota}/s, merge {merge}, floor {floor}, window {window}");
                 assert!(bulk + express + 1 >= report.slots, "{case}: {report:?}");
                 let off = (bulk * 100).abs_diff(report.slots * floor);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, BreakerPolicy, Outcomes};
 use tidegate_core::control::{Control, Hold, HoldReason, HoldReason::Paused};
+use tidegate_core::counters::Counter;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks as _, PortError};
 use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
@@ -126,7 +127,7 @@ async fn what_may_just_be_sent_is_left_to_its_visibility_timeout_and_does_not_sp
         }
         world.put("big", &ProducedMail::several("m", 5, 1)).await;
         world.run(20).await;
-        let left: u64 = world.reports().iter().map(|report| report.left).sum();
+        let left: u64 = world.reports().iter().map(|report| report.count(Counter::Left)).sum();
         assert_eq!(left, 5, "merge {merge}: each was received once");
     }
 }
@@ -154,7 +155,10 @@ async fn what_ses_refused_for_good_or_its_campaigns_hold_kept_back_is_unmarked()
             let free = mark(&world, "news", id, Duration::ZERO).await;
             assert_eq!(free.ok(), Some(MarkResult::Ours), "merge {merge}: {id} is marked");
         }
-        assert!(!dead.is_empty() && world.reports().iter().any(|report| report.put_back > 0));
+        assert!(
+            !dead.is_empty()
+                && world.reports().iter().any(|report| report.count(Counter::PutBack) > 0)
+        );
     }
 }
 
@@ -170,7 +174,7 @@ async fn of_a_burst_of_express_no_more_is_received_than_its_slots_however_long_m
             world.faults.add(Rule::new(Fault::Slow(slow)).on(Operation::Mark));
             world.put(EXPRESS, &ProducedMail::several("express", 140, 1)).await;
             let first = world.run(13).await;
-            let left: u64 = world.reports().iter().map(|report| report.left).sum();
+            let left: u64 = world.reports().iter().map(|report| report.count(Counter::Left)).sum();
             assert!(
                 left <= 10,
                 "merge {merge}, deduplication {deduplication}: {left} received and left"

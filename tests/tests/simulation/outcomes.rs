@@ -3,6 +3,7 @@
 use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, BreakerPolicy, Outcomes};
 use tidegate_core::control::{HoldReason, Holds};
+use tidegate_core::counters::Counter;
 use tidegate_core::factor::RateFactor;
 use tidegate_delivery::poll::{End, PollError};
 use tidegate_delivery::ports::{FailureKind, Ledger as _};
@@ -93,11 +94,11 @@ async fn a_window_that_is_refused_starts_no_more() {
     let first = world.run(75).await;
     assert_eq!((world.lost(), world.duplicates()), (vec![], vec![]));
     let report = world.report_of(first.plus(1)).unwrap();
-    assert_eq!((report.refused, report.end), (1, End::Served));
+    assert_eq!((report.count(Counter::Refused), report.end), (1, End::Served));
     // The mail before it and those in flight, no other: 80 ms are two slots.
-    assert!(report.mails <= 8, "{report:?}");
+    assert!(report.count(Counter::Mails) <= 8, "{report:?}");
     assert_eq!(world.accepted().len(), 100);
-    assert!(world.reports().iter().map(|report| report.retried).sum::<u64>() == 0);
+    assert!(world.reports().iter().map(|report| report.count(Counter::Retried)).sum::<u64>() == 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,10 +168,19 @@ async fn a_transient_failure_is_retried_later_and_dead_lettered_when_its_attempt
         assert!(entry.first_attempt_at.unwrap() < entry.last_attempt_at.unwrap());
         let reports = world.reports();
         assert_eq!(
-            reports.iter().map(|r| (r.retried, r.dead)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1)),
+            reports
+                .iter()
+                .map(|r| (r.count(Counter::Retried), r.count(Counter::Dead)))
+                .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1)),
             (2, 1)
         );
-        assert_eq!(reports.iter().filter_map(|r| r.failed.get("transient")).sum::<u64>(), 3);
+        assert_eq!(
+            reports
+                .iter()
+                .filter_map(|r| r.counts.by(Counter::Failed).get("transient"))
+                .sum::<u64>(),
+            3
+        );
     }
 }
 
@@ -274,7 +284,8 @@ async fn an_account_that_is_paused_or_used_up_or_denied_holds_all() {
         assert!(world.accepted().is_empty() && world.dead_letters().is_empty());
         assert!(world.ledger_now().await.control.holds.get(reason).is_some());
         // One window's mails in flight met it; then nothing was tried.
-        let met: u64 = world.reports().iter().flat_map(|r| r.failed.values()).sum();
+        let met: u64 =
+            world.reports().iter().flat_map(|r| r.counts.by(Counter::Failed).values()).sum();
         assert!((1..=8).contains(&met), "{reason:?}: {met}");
         world.mail_faults.clear();
         world.control(|control| control.holds = Holds::default()).await;
@@ -295,7 +306,11 @@ async fn a_lost_answer_is_retried_and_counted_as_possibly_sent() {
         assert_eq!(world.lost(), Vec::<String>::new());
         // SES took it, and again a minute later: the one case that nothing but a rate margin prevents.
         assert_eq!(world.duplicates().len(), 1);
-        let ambiguous: u64 = world.reports().iter().filter_map(|r| r.failed.get("ambiguous")).sum();
+        let ambiguous: u64 = world
+            .reports()
+            .iter()
+            .filter_map(|r| r.counts.by(Counter::Failed).get("ambiguous"))
+            .sum();
         assert_eq!(ambiguous, 1);
         assert_eq!(world.accepted().len(), 20);
     }

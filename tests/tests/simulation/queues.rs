@@ -1,5 +1,6 @@
 //! Mail that is left unsent, and behaviour of queues that a poller must tolerate.
 
+use tidegate_core::counters::Counter;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_memory::{Counting, Fault, Latency, MessageState, Operation, QueueSettings, Rule};
 use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSettings, measure};
@@ -18,7 +19,7 @@ async fn displaced(unsent: &str) -> World {
             world.put(EXPRESS, &ProducedMail::several("express", 5, 1)).await;
         })
         .await;
-    assert_eq!(world.reports()[0].left, 5);
+    assert_eq!(world.reports()[0].count(Counter::Left), 5);
     world
 }
 

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
 use tidegate_core::Window;
+use tidegate_core::counters::Counter;
 use tidegate_tests::simulation::{World, WorldSettings, measure};
 
 use crate::{MODES, MS};
@@ -40,7 +41,7 @@ fn assert_regulated(world: &World, first: Window, windows: u32, length: u32, tol
             assert!(off <= tolerance, "{name} has {share:.4} of {due:.4} from window {start} on");
         }
     }
-    assert!(world.reports().iter().all(|report| report.slots_skipped == 0));
+    assert!(world.reports().iter().all(|report| report.count(Counter::Skipped) == 0));
     assert!(world.poller_runs().iter().map(|start| start.environment).max() < Some(3));
 }
 
@@ -109,8 +110,8 @@ async fn a_mail_costs_at_most_56_hundredths_of_a_call_merged_and_25_direct() {
         let (world, _) = backlogged(WorldSettings::new(200.0, merge), 24).await;
         let reports = world.reports();
         let steady = || reports.iter().skip(4);
-        let calls: u64 = steady().map(|report| report.sqs_calls).sum();
-        let mails: u64 = steady().map(|report| report.mails).sum();
+        let calls: u64 = steady().map(|report| report.count(Counter::SqsCalls)).sum();
+        let mails: u64 = steady().map(|report| report.count(Counter::Mails)).sum();
         let each = u32::try_from(calls).unwrap();
         let each = f64::from(each) / f64::from(u32::try_from(mails).unwrap());
         assert!(each <= most, "merge {merge}: {each:.3} calls a mail");

@@ -1,6 +1,7 @@
 //! Permanent refusals in a row: the fault is in the campaign, so the campaign is held.
 
 use tidegate_core::control::HoldReason;
+use tidegate_core::counters::Counter;
 use tidegate_core::outcome::Failure;
 use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings};
@@ -89,7 +90,11 @@ async fn express_mail_is_held_apart_from_the_campaigns() {
         let control = world.ledger_now().await.control;
         assert!(control.campaign_holds[EXPRESS].get(HoldReason::Deployment).is_some());
         assert_eq!(world.accepted().len(), 100, "merge {merge}: campaigns go on");
-        let tried: u64 = world.reports().iter().filter_map(|r| r.failed.get("deployment")).sum();
+        let tried: u64 = world
+            .reports()
+            .iter()
+            .filter_map(|r| r.counts.by(Counter::Failed).get("deployment"))
+            .sum();
         assert!(tried <= 8, "merge {merge}: {tried} tried");
         world.mail_faults.clear();
         world.control(|c| assert!(c.lift(Some(EXPRESS), HoldReason::Deployment))).await;

@@ -29,17 +29,27 @@ fn value(line: &Value, name: &str) -> f64 {
 #[test]
 fn a_served_window_tells_its_counts_for_the_function_and_for_each_campaign() {
     let mut served = report(End::Served);
-    served.sent.insert("big".to_owned(), 12);
-    served.fed = [("big".to_owned(), 13), ("small".to_owned(), 1)].into();
-    served.failed.insert("transient", 2);
-    served.failed.insert("ambiguous", 8);
-    served.delete_failed = 9;
-    served.move_failed = 10;
-    served.slots_skipped = 3;
-    served.slots_unused = 4;
-    served.refused = 5;
-    served.already_sent = 6;
-    served.parked = 7;
+    for (counter, key, count) in [
+        (Counter::Sent, "big", 12),
+        (Counter::Fed, "big", 13),
+        (Counter::Fed, "small", 1),
+        (Counter::Failed, "transient", 2),
+        (Counter::Failed, "ambiguous", 8),
+    ] {
+        served.counts.add_for(counter, key, count);
+    }
+    for (counter, count) in [
+        (Counter::PossiblySent, 8),
+        (Counter::DeleteFailed, 9),
+        (Counter::MoveFailed, 10),
+        (Counter::Skipped, 3),
+        (Counter::Unused, 4),
+        (Counter::Refused, 5),
+        (Counter::AlreadySent, 6),
+        (Counter::Parked, 7),
+    ] {
+        served.counts.add(counter, count);
+    }
     let lines = poller_metrics(Timestamp::from_millis(1), &served, 11);
     assert_eq!(lines.len(), 3);
     for (name, expected) in [
@@ -155,7 +165,7 @@ fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there
     assert_eq!(value(&told, "SpillReplayFailed").to_bits(), 1_f64.to_bits());
     let mut served = report(End::Served);
     assert!(poller_metrics(Timestamp::from_millis(1), &served, 0)[0].get("Spilled").is_none());
-    served.deferred.insert("big".to_owned(), 140);
+    served.counts.add_for(Counter::Deferred, "big", 140);
     let lines = poller_metrics(Timestamp::from_millis(1), &served, 0);
     assert_eq!(value(&lines[0], "Spilled").to_bits(), 140_f64.to_bits());
     assert_eq!(value(&lines[0], "SpillFailed").to_bits(), 0_f64.to_bits());

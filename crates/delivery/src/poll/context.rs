@@ -1,5 +1,6 @@
 //! References and settings that every stage of one window shares.
 
+use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -7,9 +8,8 @@ use futures_util::future::{Either, select};
 use tidegate_core::Timestamp;
 use tidegate_core::allocation::Intake;
 use tidegate_core::config::PollerConfig;
+use tidegate_core::counters::{Counter, Counts};
 
-use super::deferral::DeferralWriter;
-use super::idle_mode::FirstMail;
 use super::plan::Plan;
 use super::running_means::RunningMeans;
 use super::time::WindowTime;
@@ -29,13 +29,28 @@ pub(super) struct Context<'a, E> {
     pub(super) time: WindowTime,
     /// The random token with which this poller claimed the window.
     pub(super) token: String,
-    pub(super) finds: FirstMail,
-    pub(super) deferral_writer: DeferralWriter,
+    /// Everything that was counted in this window so far.
+    pub(super) counts: RefCell<Counts>,
+    /// The highest receive count of any message of this window.
+    pub(super) highest_receive_count: Cell<u32>,
 }
 
 impl<E: Environment> Context<'_, E> {
     pub(super) fn now(&self) -> Timestamp {
         self.time.now(self.env.clock())
+    }
+
+    pub(super) fn count(&self, counter: Counter, count: u64) {
+        self.counts.borrow_mut().add(counter, count);
+    }
+
+    /// Counts for a campaign, an outcome or a limit, and in the total.
+    pub(super) fn count_for(&self, counter: Counter, key: &str, count: u64) {
+        self.counts.borrow_mut().add_for(counter, key, count);
+    }
+
+    pub(super) fn note_receive_count(&self, count: u32) {
+        self.highest_receive_count.set(self.highest_receive_count.get().max(count));
     }
 
     pub(super) fn monotonic(&self) -> Monotonic {

@@ -9,35 +9,37 @@ use futures_channel::mpsc::UnboundedSender;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt as _, select_biased};
 use tidegate_core::allocation::{Ask, Intake};
-use tidegate_core::limiter::Line;
+use tidegate_core::counters::Counter;
 
 use super::context::Context;
-use super::deferral::CampaignMail;
-use super::domains::{DomainMoves, PlannedQueue};
-use super::idle_mode::QueueAnswers;
-use super::message::{Message, Source, read};
-use super::outcome::reject;
-use super::queue_supply::{MOST_RECEIVES, QueueSupply};
+use super::domain_window::{DomainMoves, DomainWindow};
+use super::jobs::reject;
+use super::plan::domains::PlannedQueue;
+use super::policies::{Policies, Step};
 use super::settle::{Job, Receipt, pack};
+use super::sources::message::{Message, Source, read};
+use super::sources::supply::{MOST_RECEIVES, QueueSupply};
 use crate::environment::Environment;
 use crate::ports::{Entry, Monotonic, Outgoing, PortError, QueueUrl, Queues as _, Received};
 
 /// The feed starts no receive later than this before the window's close.
 const LAST_RECEIVE: Duration = Duration::from_millis(100);
 
-/// Counters of the feed in one window.
-#[derive(Debug, Default)]
-pub(super) struct FeedCounts {
-    /// Recipients whose mail the merge queue acknowledged, by campaign.
-    pub(super) by_campaign: BTreeMap<String, u64>,
-    pub(super) dead: u64,
-    pub(super) highest_receive_count: u32,
-    /// Recipients taken in by campaign, for the debts; none if nothing was to be fed.
-    pub(super) intake: Option<Intake>,
+/// The recipients that the feed took in, for the campaigns' debts.
+#[derive(Debug)]
+pub(super) struct FedIntake {
+    pub(super) intake: Intake,
     /// By lane: true if more of its mail fell under limits than these let through soon.
     pub(super) had_limited_mail: Vec<bool>,
-    pub(super) domains: DomainMoves,
-    pub(super) asked: QueueAnswers,
+}
+
+/// The parts of the window that the feed works with.
+pub(super) struct Feed<'a, E> {
+    pub(super) ctx: &'a Context<'a, E>,
+    pub(super) policies: Policies<'a>,
+    pub(super) domains: &'a DomainWindow<'a>,
+    pub(super) jobs: UnboundedSender<Job>,
+    pub(super) arrivals: UnboundedSender<Arrival>,
 }
 
 /// Mails that the merge queue acknowledged, or the domain queue at `place`.
@@ -48,7 +50,7 @@ pub(super) struct Arrival {
 }
 
 /// Feeds `merge` with `Plan::feed_amount` recipients, and tells the drain through `arrivals` how many mails
-/// each queue acknowledged.
+/// each queue acknowledged. Returns none if nothing was to be fed.
 ///
 /// The intake divides the amount by weight and debt into asks of at most 10 messages. Receives of several
 /// queues run side by side. Each answer changes what is asked next: a campaign that turns out empty leaves
@@ -61,16 +63,13 @@ pub(super) struct Arrival {
 /// The loop ends when nothing more is wanted, or 100 ms before the close, once every receive and every
 /// batch on its way has ended.
 pub(super) async fn feed<E: Environment>(
-    ctx: &Context<'_, E>,
+    feed: &Feed<'_, E>,
     merge: &QueueUrl,
-    jobs: &UnboundedSender<Job>,
-    arrivals: &UnboundedSender<Arrival>,
-) -> FeedCounts {
-    let plan = ctx.plan;
-    let mut fed = FeedCounts::default();
+) -> Option<FedIntake> {
+    let (ctx, plan) = (feed.ctx, feed.ctx.plan);
     let amount = plan.feed_amount();
     if amount == 0 || plan.campaigns.is_empty() {
-        return fed;
+        return None;
     }
     let mut intake = ctx.intake(amount);
     let mut limited = Limited::of(ctx);
@@ -114,9 +113,11 @@ pub(super) async fn feed<E: Environment>(
             (ask, long, result) = receives.select_next_some() => {
                 let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
                 let verdict = supplies[ask.lane].answered(ask.messages, counted, long);
-                fed.asked.note(&plan.lane(ask.lane).name, verdict, long);
+                feed.policies.iter().for_each(|policy| {
+                    policy.answered(&plan.lane(ask.lane).name, verdict, long);
+                });
                 let got = counted.unwrap_or(0);
-                let (mails, left) = take(ctx, &ask, result, &mut fed, jobs);
+                let (mails, left) = feed.take(&ask, result);
                 if ask.recipients == 0 && got > 0 {
                     intake.revive(ask.lane); // the probe found mail again
                 }
@@ -139,14 +140,12 @@ pub(super) async fn feed<E: Environment>(
                 }
             }
             (place, batch, result) = forwards.select_next_some() => {
-                let mails = forwarded(place, batch, result, &mut fed, jobs);
-                let _ = arrivals.unbounded_send(Arrival { place, mails });
+                let mails = feed.forwarded(place, batch, result);
+                let _ = feed.arrivals.unbounded_send(Arrival { place, mails });
             }
         }
     }
-    fed.had_limited_mail = limited.had_limited_mail;
-    fed.intake = Some(intake);
-    fed
+    Some(FedIntake { intake, had_limited_mail: limited.had_limited_mail })
 }
 
 /// An ask, whether its receive was a long poll, and the answer with the instant the receive began.
@@ -171,53 +170,86 @@ struct Forward {
     outgoing: Outgoing,
 }
 
-/// Reads the received messages: invalid ones are dead-lettered, deferred ones stay with the
-/// [`DeferralWriter`](super::deferral::DeferralWriter), the others are returned. The flag says whether the
-/// writer had no room for some: these are left to the visibility timeout.
-fn take<E: Environment>(
-    ctx: &Context<'_, E>,
-    ask: &Ask,
-    result: Result<(Vec<Received>, Monotonic), PortError>,
-    fed: &mut FeedCounts,
-    jobs: &UnboundedSender<Job>,
-) -> (Vec<Forward>, bool) {
-    let campaign = ctx.plan.lane(ask.lane);
-    let (messages, since) = result.unwrap_or_else(|error| {
-        tracing::error!(campaign = campaign.name, error = &error as &dyn StdError, "not fed");
-        (Vec::new(), ctx.monotonic())
-    });
-    if !messages.is_empty() {
-        ctx.finds.note(&campaign.name);
-    }
-    let source = Source {
-        queue: campaign.queue.clone(),
-        line: Line::Campaign(ask.lane),
-        campaign: Some(campaign.name.clone()),
-        domain: None,
-    };
-    let mut forwards = Vec::with_capacity(messages.len());
-    let mut left = false;
-    for received in messages {
-        fed.highest_receive_count = fed.highest_receive_count.max(received.receive_count);
-        match read(received, &source, since, ctx.config) {
-            Ok(message) => {
-                ctx.running_means.received(&campaign.name, message.recipients());
-                match ctx.deferral_writer.sort(Box::new(message)) {
-                    CampaignMail::Sent(message) => {
-                        let place = ctx.plan.domains.place_of(&message.demands);
-                        forwards.push(Forward::of(*message, place));
+impl<E: Environment> Feed<'_, E> {
+    /// Reads the received messages: invalid ones are dead-lettered, and the policies may take some; the
+    /// others are returned. The flag says whether a policy left some: their campaign is asked no more.
+    fn take(
+        &self,
+        ask: &Ask,
+        result: Result<(Vec<Received>, Monotonic), PortError>,
+    ) -> (Vec<Forward>, bool) {
+        let (ctx, campaign) = (self.ctx, self.ctx.plan.lane(ask.lane));
+        let (messages, since) = result.unwrap_or_else(|error| {
+            tracing::error!(campaign = campaign.name, error = &error as &dyn StdError, "not fed");
+            (Vec::new(), ctx.monotonic())
+        });
+        let source = Source::campaign(campaign, ask.lane);
+        let mut forwards = Vec::with_capacity(messages.len());
+        let mut left = false;
+        for received in messages {
+            ctx.note_receive_count(received.receive_count);
+            match read(received, &source, since, ctx.config) {
+                Ok(message) => {
+                    ctx.running_means.received(&campaign.name, message.recipients());
+                    match self.policies.collected(Box::new(message)) {
+                        Step::Pass(message) => {
+                            let place = ctx.plan.domains.place_of(&message.demands);
+                            forwards.push(Forward::of(*message, place));
+                        }
+                        Step::Gone | Step::Later(_) => {}
+                        Step::Left => left = true,
                     }
-                    CampaignMail::Deferred => {}
-                    CampaignMail::Left => left = true,
+                }
+                Err(rejected) => {
+                    ctx.count(Counter::Dead, 1);
+                    let job = reject(&rejected, &ctx.plan.dead_letter, false);
+                    let _ = self.jobs.unbounded_send(job);
                 }
             }
-            Err(rejected) => {
-                fed.dead += 1;
-                let _ = jobs.unbounded_send(reject(&rejected, &ctx.plan.dead_letter, false));
+        }
+        (forwards, left)
+    }
+
+    /// Deletes from the campaign queues the mails that their next queue acknowledged, and returns their
+    /// number. The others stay on their queues and become visible after the visibility timeout.
+    fn forwarded(
+        &self,
+        place: Option<usize>,
+        batch: Vec<Forward>,
+        result: Result<Vec<Entry>, PortError>,
+    ) -> u64 {
+        let entries = result.unwrap_or_else(|error| {
+            tracing::error!(error = &error as &dyn StdError, "not fed: the queue takes nothing");
+            Vec::new()
+        });
+        let mut arrived = 0;
+        for (index, forward) in batch.into_iter().enumerate() {
+            match entries.get(index) {
+                Some(Ok(())) => {
+                    arrived += 1;
+                    self.count(place, &forward);
+                    let _ = self.jobs.unbounded_send(Job::Delete(forward.receipt));
+                }
+                Some(Err(error)) => {
+                    tracing::error!(campaign = forward.campaign, %error, "a mail was not fed");
+                }
+                None => {}
             }
         }
+        arrived
     }
-    (forwards, left)
+
+    fn count(&self, place: Option<usize>, forward: &Forward) {
+        let recipients = forward.recipients;
+        match place {
+            Some(place) => {
+                DomainMoves::add(&mut self.domains.note().fed, place, recipients);
+                let limit = self.domains.planned.name(place);
+                self.ctx.count_for(Counter::DomainFed, limit, recipients);
+            }
+            None => self.ctx.count_for(Counter::Fed, &forward.campaign, recipients),
+        }
+    }
 }
 
 impl Forward {
@@ -259,43 +291,6 @@ async fn forward<E: Environment>(
     let outgoing: Vec<Outgoing> = batch.iter().map(|forward| forward.outgoing.clone()).collect();
     let result = ctx.queues().send(queue, &outgoing).await;
     (place, batch, result)
-}
-
-/// Deletes from the campaign queues the mails that their next queue acknowledged, and returns their number.
-/// The others stay on their queues and become visible after the visibility timeout.
-fn forwarded(
-    place: Option<usize>,
-    batch: Vec<Forward>,
-    result: Result<Vec<Entry>, PortError>,
-    fed: &mut FeedCounts,
-    jobs: &UnboundedSender<Job>,
-) -> u64 {
-    let entries = result.unwrap_or_else(|error| {
-        tracing::error!(error = &error as &dyn StdError, "not fed: the queue takes nothing");
-        Vec::new()
-    });
-    let mut arrived = 0;
-    for (index, forward) in batch.into_iter().enumerate() {
-        match entries.get(index) {
-            Some(Ok(())) => {
-                arrived += 1;
-                match place {
-                    Some(place) => {
-                        DomainMoves::add(&mut fed.domains.fed, place, forward.recipients);
-                    }
-                    None => {
-                        *fed.by_campaign.entry(forward.campaign).or_insert(0) += forward.recipients;
-                    }
-                }
-                let _ = jobs.unbounded_send(Job::Delete(forward.receipt));
-            }
-            Some(Err(error)) => {
-                tracing::error!(campaign = forward.campaign, %error, "a mail was not fed");
-            }
-            None => {}
-        }
-    }
-    arrived
 }
 
 /// Mail of this window for domain queues.

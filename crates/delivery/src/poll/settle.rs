@@ -11,7 +11,7 @@
 //! invalid" for one. Seven are deleted, one counts as failed at once, since the same call would fail again;
 //! two are tried again after 50 ms, then after 100, 200, 400, 800 ms, and every second from then on.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use futures_channel::mpsc::UnboundedReceiver;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::config::MOVED;
+use tidegate_core::counters::{Counter, Counts};
 
 use super::context::Context;
 use crate::environment::Environment;
@@ -55,24 +56,14 @@ pub(super) struct Receipt {
     pub(super) buffered: bool,
 }
 
-/// Messages that could not be settled in one window.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SettleCounts {
-    /// Deletes that failed at the last try: the message becomes visible again after its visibility timeout.
-    pub(super) delete_failed: u64,
-    /// Moves that failed: the message stays on its queue.
-    pub(super) move_failed: u64,
-}
-
 /// Settles the messages that come through `jobs`, until it is closed and every call has ended. `buffered`
 /// counts the messages that take room in the drain's buffer.
 pub(super) async fn settle<E: Environment>(
     ctx: &Context<'_, E>,
     mut jobs: UnboundedReceiver<Job>,
     buffered: &Cell<usize>,
-) -> SettleCounts {
-    let mut state =
-        Settlement { pending: Pending::default(), settled: SettleCounts::default(), buffered };
+) {
+    let mut state = Settlement { pending: Pending::default(), counts: &ctx.counts, buffered };
     let mut batches = FuturesUnordered::new();
     let mut open = true;
     loop {
@@ -82,7 +73,7 @@ pub(super) async fn settle<E: Environment>(
             batches.push(run(ctx, batch));
         }
         if !open && batches.is_empty() {
-            return state.settled;
+            return;
         }
         let ended = if open {
             select_biased! {
@@ -234,7 +225,7 @@ async fn run<E: Environment>(
 
 struct Settlement<'a> {
     pending: Pending,
-    settled: SettleCounts,
+    counts: &'a RefCell<Counts>,
     buffered: &'a Cell<usize>,
 }
 
@@ -263,7 +254,7 @@ impl Settlement<'_> {
                     if in_time && may_pass(result, index) {
                         again.push(receipt);
                     } else {
-                        self.settled.delete_failed += 1;
+                        self.counts.borrow_mut().add(Counter::DeleteFailed, 1);
                     }
                 }
                 return (!again.is_empty()).then(|| Batch::Delete(queue, again, tries + 1));
@@ -279,7 +270,7 @@ impl Settlement<'_> {
                         // The next queue acknowledged it: only now may it be deleted here.
                         self.pending.push(Job::Delete(receipt));
                     } else {
-                        self.settled.move_failed += 1;
+                        self.counts.borrow_mut().add(Counter::MoveFailed, 1);
                         self.free(&mut receipt);
                     }
                 }

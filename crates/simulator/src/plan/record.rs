@@ -2,6 +2,7 @@
 //! sent and service calls.
 
 use tidegate_core::Window;
+use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::{End, WindowReport};
 
 /// Calls to the services, for the cost.
@@ -85,13 +86,14 @@ impl ReportSums {
     #[expect(clippy::cast_precision_loss, reason = "counts of one window")]
     pub(super) fn report(&mut self, report: &WindowReport, quota: f64, tick: Option<f64>) {
         self.slots += report.slots as f64;
-        self.unused += report.slots_unused as f64;
-        self.skipped += report.slots_skipped as f64;
-        self.late += (report.late + report.left) as f64;
-        self.refused += report.refused as f64;
-        self.failed += report.failed.values().sum::<u64>() as f64;
-        self.dead += report.dead as f64;
-        self.accepted += report.mails as f64;
+        let count = |counter| report.count(counter) as f64;
+        self.unused += count(Counter::Unused);
+        self.skipped += count(Counter::Skipped);
+        self.late += count(Counter::Late) + count(Counter::Left);
+        self.refused += count(Counter::Refused);
+        self.failed += count(Counter::Failed);
+        self.dead += count(Counter::Dead);
+        self.accepted += count(Counter::Mails);
         match report.end {
             End::Held => self.held += 1.0,
             End::Blocked => self.blocked += 1.0,

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::counters::Counter;
 use tidegate_core::identity::Identity;
 use tidegate_core::reputation::REMEMBERED;
-use tidegate_delivery::poll::{End, WindowReport};
+use tidegate_delivery::poll::End;
 use tidegate_memory::{Operation, SesArrival};
 
 use super::extras::DEFERRAL;
@@ -66,7 +67,7 @@ impl Chaos {
         let lost = strikes.iter().any(|strike| strike.operation == Operation::Report);
         let all = self.world.poller_runs().iter().all(|start| start.report().is_some());
         let Some(standing) = self.standing.as_ref().filter(|_| all && !lost) else { return };
-        let told: u64 = reports.iter().map(WindowReport::sent_total).sum();
+        let told: u64 = reports.iter().map(|report| report.count(Counter::Sent)).sum();
         let stands = standing.counters.get("sent").copied().unwrap_or(0);
         if i64::try_from(told) != Ok(stands) {
             broken.push(format!("reports tell of {told} sent, {stands} stand in the ledger"));
@@ -271,7 +272,8 @@ impl Causes {
         };
         let marks = strikes.iter().filter(|strike| strike.operation == Operation::SetMark);
         let failed = world.mail_faults.strikes();
-        let gave_up = |start: &&PollerRun| start.report().is_some_and(|r| r.delete_failed > 0);
+        let gave_up =
+            |start: &&PollerRun| start.report().is_some_and(|r| r.count(Counter::DeleteFailed) > 0);
         let deletes = world.poller_runs().iter().filter(gave_up).map(|start| start.ended).collect();
         Self {
             crashed,

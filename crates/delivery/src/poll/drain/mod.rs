@@ -2,20 +2,14 @@
 //!
 //! [`drain`] does all IO; [`state`] decides without waiting. The loop starts every receive and every send
 //! that is due, then waits for the first event: a send or receive that ended, mail that the feed brought,
-//! an answer of the ledger, or the next slot's instant. Each event changes the state, and the loop starts
-//! over.
+//! work of a policy that is done, or the next slot's instant. Each event changes the state, and the loop
+//! starts over.
 
-mod deduplication;
-mod domains;
-mod express;
-mod outcome;
-mod probe;
-mod receive;
+mod outcomes;
+mod slots;
 mod state;
 
-use std::cell::Cell;
 use std::pin::pin;
-use std::time::Duration;
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender};
 use futures_util::future::pending;
@@ -23,53 +17,34 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::bucket::Pace;
 use tidegate_core::config::DECIDED;
-use tidegate_core::outcome::Failure;
 
+use super::context::Context;
+use super::feed::Arrival;
+use super::settle::Job;
+use super::sources::message::Message;
+use super::sources::receive::{FinishedReceive, NextReceive};
+use super::sources::supply::MOST_RECEIVES;
 use crate::environment::Environment;
-use crate::poll::changes::{ChangeResult, apply};
-use crate::poll::context::Context;
-use crate::poll::feed::Arrival;
-use crate::poll::message::Message;
-use crate::poll::queue_supply::MOST_RECEIVES;
-use crate::poll::settle::Job;
-use crate::ports::{Clock as _, Mail, Mailer as _, Monotonic, PortError, Received};
-
-use receive::{NextReceive, ReceiveOrigin};
+use crate::ports::{Clock as _, Mail, Mailer as _, Monotonic};
+use outcomes::FinishedSend;
 use state::{Drain, Wake};
-
-pub(super) use receive::limited_by_lane;
-pub(super) use state::{DrainCounts, WindowOutcomes};
-
-struct FinishedReceive {
-    origin: ReceiveOrigin,
-    asked: u64,
-    long: bool,
-    /// The messages, and the instant at which the receive began.
-    result: Result<(Vec<Received>, Monotonic), PortError>,
-}
-
-struct FinishedSend {
-    message: Box<Message>,
-    result: Result<String, Failure>,
-    latency: Duration,
-}
+pub(super) use state::{DrainParts, DrainResult};
 
 /// Serves the window's slots. `arrivals` tells how many mails the feed brought into each queue.
 ///
 /// It ends when no slot is left and nothing is under way, when nothing waits and nothing can come, or 6.5 s
-/// after the window's close (`DECIDED`). Mail that got no slot is left; marks of deduplication are settled
-/// in the end.
+/// after the window's close (`DECIDED`). Mail that got no slot is left; work that policies began is waited
+/// for.
 pub(super) async fn drain<E: Environment>(
-    ctx: &Context<'_, E>,
+    parts: DrainParts<'_, E>,
     jobs: UnboundedSender<Job>,
     mut arrivals: UnboundedReceiver<Arrival>,
-    buffered: &Cell<usize>,
-) -> DrainCounts {
-    let mut state = Drain::new(ctx, jobs, buffered);
+) -> DrainResult {
+    let ctx = parts.ctx;
+    let mut state = Drain::new(parts, jobs);
     let mut receives = FuturesUnordered::new();
     let mut sends = FuturesUnordered::new();
-    let mut changes = FuturesUnordered::new();
-    let mut markings = FuturesUnordered::new();
+    let mut work = FuturesUnordered::new();
     let mut feeding = true;
     loop {
         while receives.len() < MOST_RECEIVES
@@ -83,12 +58,8 @@ pub(super) async fn drain<E: Environment>(
                 wake => break wake,
             }
         };
-        changes.extend(state.take_changes().into_iter().map(|change| apply(ctx, change)));
-        markings.extend(
-            state.take_markings().into_iter().map(|marking| deduplication::run(ctx, marking)),
-        );
-        let quiet =
-            receives.is_empty() && sends.is_empty() && changes.is_empty() && markings.is_empty();
+        work.extend(state.take_work());
+        let quiet = receives.is_empty() && sends.is_empty() && work.is_empty();
         // With sends at their bound, or without a slot left, only an event changes anything: the latest end
         // is the limit then.
         let until = match wake {
@@ -103,17 +74,10 @@ pub(super) async fn drain<E: Environment>(
             sent = sends.select_next_some() => state.sent(sent),
             answer = receives.select_next_some() => state.received(answer),
             arrived = arriving => match arrived {
-                Some(Arrival { place: Some(place), mails }) => state.arrived_in_domain(place, mails),
-                Some(Arrival { place: None, mails }) => state.arrived(mails),
+                Some(Arrival { place, mails }) => state.arrived(place, mails),
                 None => feeding = false,
             },
-            changed = changes.select_next_some() => match changed {
-                ChangeResult::Done => {}
-                ChangeResult::Advanced(advanced) => state.advanced(advanced),
-                ChangeResult::Prober(is_prober) => state.prober(is_prober),
-                ChangeResult::Allows(allows) => state.allows(allows),
-            },
-            done = markings.select_next_some() => state.marking_done(done),
+            done = work.select_next_some() => state.worked(done),
             () = timer => {
                 if matches!(wake, Wake::Full | Wake::Over) {
                     break;
@@ -123,11 +87,9 @@ pub(super) async fn drain<E: Environment>(
     }
     state.leave_the_rest();
     loop {
-        markings.extend(
-            state.take_markings().into_iter().map(|marking| deduplication::run(ctx, marking)),
-        );
-        match markings.next().await {
-            Some(done) => state.marking_done(done),
+        work.extend(state.take_work());
+        match work.next().await {
+            Some(done) => state.worked(done),
             None => return state.finish(),
         }
     }

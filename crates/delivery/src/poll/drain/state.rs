@@ -2,32 +2,31 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as StdError;
 use std::time::Duration;
 
 use futures_channel::mpsc::UnboundedSender;
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
 use tidegate_core::Timestamp;
-use tidegate_core::allocation::{Ask, BATCH, Intake};
-use tidegate_core::breaker::Outcomes;
+use tidegate_core::config::{DECIDED, EXPRESS};
 use tidegate_core::control::HoldReason;
+use tidegate_core::counters::Counter;
 use tidegate_core::cycle::Cycle;
-use tidegate_core::identity::EpochMillis;
-use tidegate_core::limiter::{Limiter, Line, NextSend, Waiting};
-use tidegate_core::outcome::{Failure, Outcome};
-use tidegate_core::refusals::Run;
+use tidegate_core::limiter::{Limiter, Line};
 
-use super::deduplication::MarkChange;
-use super::domains::{self, DomainLine};
-use super::express::{self, Express};
-use super::probe::Probe;
-use super::receive::direct_lanes;
+use super::slots::{SlotEvent, Slots};
 use crate::environment::Environment;
-use crate::poll::changes::Change;
 use crate::poll::context::Context;
-use crate::poll::domains::{DomainGates, DomainMoves};
-use crate::poll::idle_mode::QueueAnswers;
-use crate::poll::message::{Message, Source};
-use crate::poll::queue_supply::QueueSupply;
+use crate::poll::control_record;
+use crate::poll::domain_window::{DomainMoves, DomainWindow};
+use crate::poll::jobs::reject;
+use crate::poll::policies::{Effect, Policies, Step};
 use crate::poll::settle::Job;
+use crate::poll::sources::Sources;
+use crate::poll::sources::hand::{Hand, KeptMail};
+use crate::poll::sources::message::{Message, Rejected, Source, read};
+use crate::poll::sources::receive::{FinishedReceive, NextReceive};
 use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
 
 /// The next step for the slots.
@@ -43,185 +42,97 @@ pub(super) enum Wake {
     Over,
 }
 
-/// Counters of the drain; recipients unless something else is stated.
-#[derive(Debug, Default)]
-// More than 12 fields: one for each counter that the report takes over.
-pub(in crate::poll) struct DrainCounts {
-    pub(in crate::poll) sent: BTreeMap<String, u64>,
-    /// Waiting time of accepted mail, times its recipients, by campaign.
-    pub(in crate::poll) waited: BTreeMap<String, Duration>,
-    /// For campaign mail that was never put back and has no domain limit: recipients accepted, and their
-    /// waiting time in seconds times recipients.
-    pub(in crate::poll) first: (u64, u64),
-    pub(in crate::poll) mails: u64,
-    pub(in crate::poll) taken: u64,
-    pub(in crate::poll) back: u64,
-    pub(in crate::poll) refused: u64,
-    pub(in crate::poll) failed: BTreeMap<&'static str, u64>,
-    pub(in crate::poll) retried: u64,
-    pub(in crate::poll) put_back: u64,
-    pub(in crate::poll) dead: u64,
-    pub(in crate::poll) left: u64,
-    pub(in crate::poll) late: u64,
-    pub(in crate::poll) already_sent: u64,
-    pub(in crate::poll) parked: u64,
-    pub(in crate::poll) skipped: u64,
-    pub(in crate::poll) unused: u64,
-    pub(in crate::poll) latency_sum: Duration,
-    pub(in crate::poll) answers: u32,
-    pub(in crate::poll) highest_receive_count: u32,
-    /// The part of `sent` that came from domain queues, by campaign.
-    pub(in crate::poll) limited: BTreeMap<String, u64>,
-    pub(in crate::poll) domains: DomainMoves,
-    /// Changes of the debts, in thousandths of a recipient, by campaign; empty with a merge queue.
-    pub(in crate::poll) debts: BTreeMap<String, i64>,
-    pub(in crate::poll) asked: QueueAnswers,
-    pub(in crate::poll) noted: WindowOutcomes,
-}
-
-/// Outcomes of the sends, in mails, for the control record.
-#[derive(Debug, Default)]
-pub(in crate::poll) struct WindowOutcomes {
-    pub(in crate::poll) outcomes: Outcomes,
-    /// Whether the breaker's probe showed that SES works; none if no probe ended.
-    pub(in crate::poll) probe: Option<bool>,
-    pub(in crate::poll) runs: BTreeMap<String, Run>,
-}
-
 /// Stage of the drain; it only advances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DrainStage {
     Sending,
-    /// No further send starts: SES refused, all sending is held, the shared bucket is lost, or the probe is
-    /// decided.
+    /// No further send starts: SES refused, all sending is held, or a policy stopped the window.
     Stopped,
     /// Mail without a slot is being left to its queue.
     Over,
 }
 
-// More than 12 fields: each part of the drain keeps its state here.
-pub(super) struct Drain<'a, E> {
-    pub(super) ctx: &'a Context<'a, E>,
-    pub(super) jobs: UnboundedSender<Job>,
+/// The effects of work that a policy began, and which policy it was.
+pub(super) struct FinishedWork {
+    policy: usize,
+    /// The mail that the policy kept meanwhile.
+    kept: KeptMail,
+    effects: Vec<Effect>,
+}
+
+/// The result of one drain, beside its counts.
+#[derive(Debug, Default)]
+pub(in crate::poll) struct DrainResult {
+    /// Waiting time of accepted mail, times its recipients, by campaign.
+    pub(in crate::poll) waited: BTreeMap<String, Duration>,
+    /// The part of the recipients sent to that came from domain queues, by campaign.
+    pub(in crate::poll) limited: BTreeMap<String, u64>,
+    /// Sum and number of SES's answer times.
+    pub(in crate::poll) answers: (Duration, u32),
+    /// Changes of the debts by lane, in thousandths of a recipient; none with a merge queue.
+    pub(in crate::poll) debts: Option<Vec<i64>>,
+}
+
+/// The parts of the window that the drain works with.
+pub(in crate::poll) struct DrainParts<'a, E> {
+    pub(in crate::poll) ctx: &'a Context<'a, E>,
+    pub(in crate::poll) policies: Policies<'a>,
+    pub(in crate::poll) domains: &'a DomainWindow<'a>,
     /// Messages received and not yet settled; settling counts them down.
-    pub(super) buffered: &'a Cell<usize>,
-    pub(super) capacity: u64,
-    pub(super) max_in_flight: usize,
-    pub(super) limiter: Limiter<usize>,
-    pub(super) messages: Vec<Option<Box<Message>>>,
-    pub(super) intake: Intake,
-    pub(super) lanes: Vec<(Source, QueueSupply)>,
-    /// Receives from campaigns that were found empty, still to be made.
-    pub(super) probes: Vec<Ask>,
-    /// Slots of the limits that mail at hand falls under.
-    pub(super) gates: DomainGates<'a>,
-    pub(super) domains: Vec<DomainLine>,
-    /// Recipients moved to domain queues so far.
-    pub(super) moved_away: u64,
-    /// By lane: whether any mail of it was moved to a domain queue.
-    pub(super) had_limited_mail: Vec<bool>,
-    pub(super) express_queue: Option<(Source, QueueSupply)>,
-    pub(super) express: Express,
-    /// Recipients of campaign mail whose mark is being written.
-    pub(super) campaigns_marking: u64,
-    pub(super) changes: Vec<Change>,
-    pub(super) markings: Vec<MarkChange>,
+    pub(in crate::poll) buffered: &'a Cell<usize>,
+}
+
+pub(super) struct Drain<'a, E> {
+    pub(super) parts: DrainParts<'a, E>,
+    jobs: UnboundedSender<Job>,
+    sources: Sources<'a, E>,
+    slots: Slots<'a>,
+    max_in_flight: usize,
     /// Recipients that campaigns may still be sent in this window, by the daily quota.
     pub(super) for_campaigns: u64,
+    /// Mail that policies keep until the ledger has answered.
+    kept: KeptMail,
+    work: Vec<LocalBoxFuture<'a, FinishedWork>>,
+    /// Campaigns that this window held.
+    held: BTreeSet<String>,
     /// Holds that this window asked for, by campaign (`None`: all): each is written once.
-    pub(super) asked_to_hold: BTreeSet<(Option<String>, HoldReason)>,
-    pub(super) probe: Probe,
-    /// Whether the breaker allows, and when the ledger last said so.
-    pub(super) allowing: (bool, Monotonic),
-    /// Failed sends that wait for a look at the breaker: it decides whether they count as attempts.
-    pub(super) undecided: Vec<(Box<Message>, Failure, Outcome)>,
-    /// The ticket of a mail with more recipients than the window has slots; it waits until its further
-    /// windows are claimed.
-    pub(super) oversize: Option<usize>,
-    pub(super) advancing: bool,
-    pub(super) held: BTreeSet<String>,
-    /// Recipients of mails that were received and got no slot, by lane.
-    pub(super) not_used: Vec<u64>,
-    pub(super) stage: DrainStage,
-    /// The shared bucket does not answer: mail at hand is made visible again after 2 s.
-    pub(super) bucket_lost: bool,
-    pub(super) done: DrainCounts,
+    asked_to_hold: BTreeSet<(Option<String>, HoldReason)>,
+    stage: DrainStage,
+    pub(super) result: DrainResult,
 }
 
 impl<'a, E: Environment> Drain<'a, E> {
-    pub(super) fn new(
-        ctx: &'a Context<'a, E>,
-        jobs: UnboundedSender<Job>,
-        buffered: &'a Cell<usize>,
-    ) -> Self {
-        let plan = ctx.plan;
-        let slots = plan.slot_count();
+    pub(super) fn new(parts: DrainParts<'a, E>, jobs: UnboundedSender<Job>) -> Self {
+        let (ctx, plan) = (parts.ctx, parts.ctx.plan);
         let rate = plan.rate.as_per_second();
-        let max_in_flight = ctx
-            .config
-            .max_in_flight
-            .unwrap_or_else(|| ctx.running_means.max_in_flight(rate, ctx.config.send_timeout));
-        let mut probes = Vec::new();
-        let (domains, kept) = domains::lines(ctx);
-        let (lanes, intake, cycle) = match &plan.merge {
-            Some(queue) => {
-                let source = Source::mixed(queue.clone(), Line::Campaign(0), None);
-                let expected = u64::try_from(plan.depth).unwrap_or(0);
-                let one = Cycle::single();
-                let mean = ctx.running_means.recipients_per_mail(queue.as_str());
-                let total = plan.intake_amount() - kept;
-                let mut intake = Intake::new(&one, plan.slots.clone(), total, &[], &[mean]);
-                if !plan.asks_merge() {
-                    intake.mark_dry(0); // until the feed brings something
-                }
-                (vec![(source, QueueSupply::expecting(expected))], intake, one)
-            }
-            None => {
-                // An empty list has no queue to ask.
-                let total = if plan.campaigns.is_empty() { 0 } else { plan.intake_amount() - kept };
-                let lanes = direct_lanes(ctx, &mut probes);
-                (lanes, ctx.intake(total), plan.turns.cycle.clone())
-            }
-        };
-        let in_flight = ctx.running_means.connections(rate) as u64;
+        let in_flight = || ctx.running_means.max_in_flight(rate, ctx.config.send_timeout);
+        let cycle = if plan.merge.is_some() { Cycle::single() } else { plan.turns.cycle.clone() };
+        let limiter = Limiter::new(plan.grid, plan.slots.clone(), cycle)
+            .with_floor(ctx.config.campaign_floor)
+            .with_turns(plan.cycle.clone(), plan.lines_of_campaigns());
         Self {
-            ctx,
             jobs,
-            buffered,
-            // Enough that no slot waits for a receive: half a window's mail, the sends in flight, and 10
-            // messages for each receive that may be under way. Example: 100 slots, 25 sends in flight and
-            // one queue give 20 + 50 + 25 + 10 = 105 messages.
-            capacity: 2 * BATCH + slots / 2 + in_flight + BATCH * lanes.len() as u64,
-            max_in_flight,
-            limiter: Limiter::new(plan.grid, plan.slots.clone(), cycle)
-                .with_floor(ctx.config.campaign_floor)
-                .with_turns(plan.cycle.clone(), plan.lines_of_campaigns()),
-            gates: plan.domains.gates(),
-            domains,
-            moved_away: 0,
-            had_limited_mail: vec![false; plan.turns.lanes.len()],
-            messages: Vec::new(),
-            intake,
-            lanes,
-            probes,
-            express_queue: plan.express.clone().map(|q| (Source::express(q), express::supply(ctx))),
-            express: Express::default(),
-            campaigns_marking: 0,
-            changes: Vec::new(),
-            markings: Vec::new(),
+            sources: Sources::new(ctx, parts.domains),
+            slots: Slots::new(plan, parts.policies.clone(), limiter),
+            parts,
+            max_in_flight: ctx.config.max_in_flight.unwrap_or_else(in_flight),
             for_campaigns: plan.for_campaigns,
-            asked_to_hold: BTreeSet::new(),
-            probe: Probe::default(),
-            allowing: (true, ctx.monotonic()),
-            undecided: Vec::new(),
-            oversize: None,
-            advancing: false,
+            kept: KeptMail::default(),
+            work: Vec::new(),
             held: BTreeSet::new(),
-            not_used: vec![0; plan.turns.lanes.len()],
+            asked_to_hold: BTreeSet::new(),
             stage: DrainStage::Sending,
-            bucket_lost: false,
-            done: DrainCounts::default(),
+            result: DrainResult::default(),
         }
+    }
+
+    /// The next receive to start, if any; the caller repeats it until there is none.
+    pub(super) fn next_receive(&mut self) -> Option<NextReceive> {
+        if self.stage > DrainStage::Sending || !self.parts.policies.want_mail() {
+            return None;
+        }
+        let buffered = self.parts.buffered.get() as u64;
+        self.sources.next(&Hand { limiter: &self.slots.limiter, kept: self.kept, buffered })
     }
 
     /// The next send to start, or the next thing to wait for.
@@ -231,32 +142,22 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// poller may have it (left); the daily quota does not suffice (left). The slot of such a mail is
     /// spent.
     pub(super) fn next_send(&mut self, in_flight: usize) -> Wake {
+        let ctx = self.parts.ctx;
         loop {
-            if in_flight >= self.max_in_flight && self.limiter.slots_left() > 0 {
+            if in_flight >= self.max_in_flight && self.slots.limiter.slots_left() > 0 {
                 return Wake::Full;
             }
-            let acquired = match self.limiter.next_through(self.ctx.now(), &mut self.gates) {
-                NextSend::Start(acquired) => acquired,
-                NextSend::At(at) if self.limiter.recipients_waiting() > 0 => return Wake::At(at),
-                NextSend::At(at) => return Wake::NothingWaits(at),
-                NextSend::Idle(until) if self.limiter.waits_for_a_gate() => {
-                    return Wake::At(until + Duration::from_nanos(1));
-                }
-                NextSend::Idle(until) => {
-                    return Wake::NothingWaits(until + Duration::from_nanos(1));
-                }
-                NextSend::Over => return Wake::Over,
-            };
-            let ticket = acquired.message.ticket;
-            let Some(message) = self.messages.get_mut(ticket).and_then(Option::take) else {
-                continue;
+            let (message, slot) = match self.slots.next(ctx.now()) {
+                SlotEvent::Acquired(message, slot) => (message, slot),
+                SlotEvent::At(at) => return Wake::At(at),
+                SlotEvent::NothingWaits(until) => return Wake::NothingWaits(until),
+                SlotEvent::Over => return Wake::Over,
             };
             if self.held.contains(&message.envelope.campaign) {
                 self.put_back(&message);
                 continue;
             }
-            let timeout = self.ctx.config.send_timeout;
-            let ends = self.ctx.monotonic() + timeout;
+            let ends = ctx.monotonic() + ctx.config.send_timeout;
             if ends.saturating_since(message.held.since) >= VISIBILITY_TIMEOUT {
                 self.leave(&message);
                 continue;
@@ -271,103 +172,250 @@ impl<'a, E: Environment> Drain<'a, E> {
                     }
                 }
             }
-            let latest = self.latest(acquired.slot, &message);
-            return Wake::Start(message, self.ctx.time.monotonic(latest));
+            let latest = self.slots.latest(slot, &message);
+            return Wake::Start(message, ctx.time.monotonic(latest));
         }
     }
 
-    /// The latest start of a mail that acquired `slot`. A mail under a domain limit has to start within its
-    /// window: where the limit changes, one window without its slots is all that separates the old limit's
-    /// slots from the new one's.
-    fn latest(&self, slot: u64, message: &Message) -> Timestamp {
-        let plan = self.ctx.plan;
-        let latest = plan.grid.latest(slot);
-        if message.demands.is_empty() {
-            return latest;
+    /// Takes a receive's answer: counts it, reads its messages, and passes each through the policies.
+    pub(super) fn received(&mut self, answer: FinishedReceive) {
+        let FinishedReceive { origin, asked, long, result } = answer;
+        let ctx = self.parts.ctx;
+        let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
+        let Some(judged) = self.sources.judge(&origin, asked, counted, long) else { return };
+        let (source, verdict) = (judged.source, judged.verdict);
+        for policy in self.parts.policies.iter() {
+            policy.answered(&judged.queue, verdict, long);
         }
-        latest.min(plan.window.closes().saturating_sub(Duration::from_nanos(1)))
+        let (messages, since) = result.unwrap_or_else(|error| {
+            tracing::warn!(error = &error as &dyn StdError, ?verdict, "not received");
+            (Vec::new(), ctx.monotonic())
+        });
+        self.parts.buffered.set(self.parts.buffered.get() + messages.len());
+        let (mut usable, mut is_left) = (0, false);
+        for received in messages {
+            let count = received.receive_count;
+            ctx.note_receive_count(count);
+            match read(received, &source, since, ctx.config) {
+                Ok(mut message) => {
+                    message.line = self.line_of(&message);
+                    if count > 1 {
+                        self.came_back(&source, message.recipients());
+                    }
+                    match self.collect(&source, Box::new(message)) {
+                        Step::Pass(message) => usable += self.admit(message),
+                        Step::Left => is_left = true,
+                        Step::Gone | Step::Later(_) => {}
+                    }
+                }
+                Err(rejected) => self.reject(&rejected, &source, count),
+            }
+        }
+        let got = counted.unwrap_or(0);
+        self.sources.took(&origin, verdict, (got, usable, is_left));
     }
 
-    pub(super) fn take_changes(&mut self) -> Vec<Change> {
-        std::mem::take(&mut self.changes)
-    }
-
-    /// Notes that the feed brought `mails` into the merge queue: it is asked again even if it was empty.
-    pub(super) fn arrived(&mut self, mails: u64) {
-        if let Some((_, supply)) = self.lanes.first_mut() {
-            supply.arrived(mails);
-            self.intake.revive(0);
+    /// Counts a mail that was received before: it was counted as taken then.
+    fn came_back(&self, source: &Source, recipients: u64) {
+        if self.is_merged(source.line) {
+            self.parts.ctx.count(Counter::Back, recipients);
+        }
+        if let Some(place) = source.domain {
+            DomainMoves::add(&mut self.parts.domains.note().back, place, recipients);
         }
     }
 
-    /// Lets a mail wait for its slots, or puts it back if its campaign is held. Returns the recipients that
-    /// will use slots.
-    pub(super) fn wait(&mut self, message: Box<Message>) -> u64 {
-        let recipients = message.recipients();
+    /// Dead-letters a message that is not a valid mail.
+    fn reject(&self, rejected: &Rejected, source: &Source, receive_count: u32) {
+        let ctx = self.parts.ctx;
+        ctx.count(Counter::Dead, 1);
+        if self.is_merged(source.line) {
+            ctx.count(Counter::Back, u64::from(receive_count > 1));
+            ctx.count(Counter::Taken, 1);
+        }
+        if let Some(place) = source.domain {
+            DomainMoves::add(&mut self.parts.domains.note().taken, place, 1);
+        }
+        self.job(reject(rejected, &ctx.plan.dead_letter, true));
+    }
+
+    /// The line in which a message waits: its campaign's limited line if it comes from a domain queue.
+    fn line_of(&self, message: &Message) -> Line {
+        let campaign = || {
+            let mut campaigns = self.parts.ctx.plan.campaigns.iter();
+            campaigns.position(|campaign| campaign.name == message.envelope.campaign)
+        };
+        match message.domain {
+            Some(_) => Line::Limited(campaign().unwrap_or(usize::MAX)),
+            None => message.line,
+        }
+    }
+
+    /// Shows a mail from a campaign's own queue to the policies that collect. Mail that one of them takes
+    /// has no place in the buffer.
+    fn collect(&self, source: &Source, message: Box<Message>) -> Step<'a, Box<Message>> {
+        let is_fresh = self.parts.ctx.plan.merge.is_none() && source.domain.is_none();
+        if !is_fresh || source.line == Line::Express {
+            return Step::Pass(message);
+        }
+        let step = self.parts.policies.collected(message);
+        if !matches!(step, Step::Pass(_)) {
+            self.free();
+        }
+        step
+    }
+
+    /// Gives one message's place in the buffer free.
+    pub(super) fn free(&self) {
+        self.parts.buffered.set(self.parts.buffered.get().saturating_sub(1));
+    }
+
+    /// Takes a received mail in. Returns the recipients that will use slots.
+    fn admit(&mut self, message: Box<Message>) -> u64 {
+        let ctx = self.parts.ctx;
         if message.line != Line::Express {
             // The mean is kept by queue where several campaigns share one, else by campaign.
-            let lane = match &self.ctx.plan.merge {
+            let lane = match &ctx.plan.merge {
                 _ if message.domain.is_some() => message.held.queue.as_str(),
                 Some(merge) => merge.as_str(),
                 None => &message.envelope.campaign,
             };
-            self.ctx.running_means.received(lane, recipients);
+            ctx.running_means.received(lane, message.recipients());
+        }
+        self.pass(message, 0)
+    }
+
+    /// Passes a mail through the policies from number `from` on, and lets it wait for a slot at last; or
+    /// puts it back if its campaign is held. Returns the recipients that will use slots.
+    pub(super) fn pass(&mut self, message: Box<Message>, from: usize) -> u64 {
+        if self.stage == DrainStage::Over {
+            self.leave(&message);
+            return 0;
         }
         if self.is_held(&message) {
             self.put_back(&message);
             return 0;
         }
-        if self.is_probing() { self.offer(message) } else { self.wait_for_slot(message) }
+        if self.stage > DrainStage::Sending {
+            return self.wait_for_slot(message);
+        }
+        let (recipients, kept) = (message.recipients(), KeptMail::of(&message));
+        let mut effects = Vec::new();
+        let (policy, step) = self.parts.policies.received(message, from, &mut effects);
+        let used = match step {
+            Step::Pass(message) => self.wait_for_slot(message),
+            Step::Later(work) => {
+                self.begin(policy, kept, work);
+                recipients
+            }
+            Step::Gone | Step::Left => 0,
+        };
+        self.apply(policy, effects);
+        used
     }
 
-    /// As [`Drain::wait`], for a mail whose campaign is not held. A mail with more recipients than the
-    /// window has slots first claims the following windows; one such mail at a time, and further ones are
-    /// left.
+    /// Begins work of a policy, which keeps some mail until it is done.
+    pub(super) fn begin(
+        &mut self,
+        policy: usize,
+        kept: KeptMail,
+        work: LocalBoxFuture<'a, Vec<Effect>>,
+    ) {
+        self.kept = self.kept.plus(kept);
+        let finished = async move { FinishedWork { policy, kept, effects: work.await } };
+        self.work.push(finished.boxed_local());
+    }
+
+    /// Begins work of the drain's own, without an effect.
+    pub(super) fn begin_own(&mut self, work: impl Future<Output = Vec<Effect>> + 'a) {
+        self.begin(0, KeptMail::default(), work.boxed_local());
+    }
+
+    /// The work that was begun since the last call.
+    pub(super) fn take_work(&mut self) -> Vec<LocalBoxFuture<'a, FinishedWork>> {
+        std::mem::take(&mut self.work)
+    }
+
+    /// Takes the effects of work that is done.
+    pub(super) fn worked(&mut self, finished: FinishedWork) {
+        self.kept = self.kept.less(finished.kept);
+        self.apply(finished.policy, finished.effects);
+    }
+
+    /// Lets a mail wait for its slots. A mail with more recipients than the window has slots first claims
+    /// the following windows; one such mail at a time, and further ones are left. Returns the recipients
+    /// that will use slots.
     pub(super) fn wait_for_slot(&mut self, message: Box<Message>) -> u64 {
         let recipients = message.recipients();
-        let waiting = Waiting {
-            ticket: self.messages.len(),
-            line: message.line,
-            priority: message.email.priority(),
-            recipients: message.email.recipients(),
-        };
-        self.gates.wait(waiting.ticket, &message.demands);
-        if recipients <= self.ctx.plan.slot_count() {
-            self.limiter.wait(waiting);
-        } else if self.advancing {
+        let ctx = self.parts.ctx;
+        if recipients <= ctx.plan.slot_count() {
+            self.slots.wait(message);
+        } else if self.slots.claims_more() {
             self.leave(&message); // one at a time
             return 0;
         } else {
-            self.advancing = true;
-            self.oversize = Some(waiting.ticket);
-            let through = self.ctx.plan.owed_through(recipients);
-            self.changes.push(Change::Advance { through });
+            self.slots.wait_oversize(message);
+            let through = ctx.plan.owed_through(recipients);
+            self.begin_own(async move {
+                let advancing = control_record::advance(ctx, through);
+                vec![Effect::Advanced(ctx.within(DECIDED, advancing).await.unwrap_or(false))]
+            });
         }
-        self.messages.push(Some(message));
         recipients
     }
 
     /// Notes whether the following windows were claimed for the oversize mail: it takes all slots that are
     /// left here, or is left to its queue.
     pub(super) fn advanced(&mut self, advanced: bool) {
-        let Some(ticket) = self.oversize.take() else { return };
-        let Some(message) = self.messages.get(ticket).and_then(Option::as_deref) else { return };
-        let waiting = Waiting {
-            ticket,
-            line: message.line,
-            priority: message.email.priority(),
-            recipients: message.email.recipients(),
-        };
-        if (!advanced || self.limiter.acquire_all(waiting, self.ctx.now(), &mut self.gates) == 0)
-            && let Some(message) = self.messages.get_mut(ticket).and_then(Option::take)
-        {
+        if let Some(message) = self.slots.advanced(advanced, self.parts.ctx.now()) {
             self.leave(&message);
         }
     }
 
+    /// Notes that the feed brought `mails` into the domain queue at `place`, or into the merge queue.
+    pub(super) fn arrived(&mut self, place: Option<usize>, mails: u64) {
+        self.sources.arrived(place, mails);
+    }
+
     pub(super) fn is_held(&self, message: &Message) -> bool {
         let name = &message.envelope.campaign;
-        self.held.contains(name) || self.ctx.plan.control.holds_campaign(name)
+        self.held.contains(name) || self.parts.ctx.plan.control.holds_campaign(name)
+    }
+
+    /// Asks for a hold once a window: hundreds of mails in flight may get the same answer.
+    pub(super) fn ask_to_hold(
+        &mut self,
+        campaign: Option<String>,
+        reason: HoldReason,
+        detail: String,
+    ) {
+        if !self.asked_to_hold.insert((campaign.clone(), reason)) {
+            return;
+        }
+        let ctx = self.parts.ctx;
+        self.held.extend(campaign.clone());
+        self.begin_own(async move {
+            let holding = control_record::hold(ctx, campaign.as_deref(), reason, &detail);
+            ctx.within(DECIDED, holding).await;
+            Vec::new()
+        });
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.stage = self.stage.max(DrainStage::Stopped);
+        self.slots.limiter.stop();
+    }
+
+    pub(super) fn is_merged(&self, line: Line) -> bool {
+        self.parts.ctx.plan.merge.is_some() && matches!(line, Line::Campaign(_))
+    }
+
+    pub(super) fn not_used(&mut self, message: &Message) {
+        self.sources.not_used(message.line, message.recipients());
+    }
+
+    pub(super) fn jobs(&self) -> UnboundedSender<Job> {
+        self.jobs.clone()
     }
 
     pub(super) fn job(&self, job: Job) {
@@ -375,32 +423,54 @@ impl<'a, E: Environment> Drain<'a, E> {
         let _ = self.jobs.unbounded_send(job);
     }
 
-    pub(super) fn now_millis(&self) -> EpochMillis {
-        EpochMillis::from(self.ctx.now())
-    }
-
-    /// Leaves all mail that got no slot to its queue. Failed sends that still wait for a look at the
-    /// breaker count as attempts.
-    pub(super) fn leave_the_rest(&mut self) {
-        self.stage = DrainStage::Over;
-        self.decide(true);
-        for waiting in self.limiter.drain() {
-            if let Some(message) = self.messages.get_mut(waiting.ticket).and_then(Option::take) {
-                self.not_used(&message);
-                self.leave_without_slot(&message);
+    /// Does what a policy wants done.
+    pub(super) fn apply(&mut self, policy: usize, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Pass(message) => drop(self.pass(message, policy + 1)),
+                Effect::PassSend(send) => self.ended(send, policy + 1),
+                Effect::WaitAgain(message) => self.wait_again(message),
+                Effect::Leave(message) => self.leave(&message),
+                Effect::LeaveUnused(message) => self.leave_unused(&message),
+                Effect::LeaveHidden(message) => self.leave_hidden(&message),
+                Effect::Settle(message, job) => {
+                    self.take(&message);
+                    self.job(job);
+                }
+                Effect::GiveBack(line, recipients) => self.sources.give_back(line, recipients),
+                Effect::MovedAway(line, recipients) => self.sources.moved_away(line, recipients),
+                Effect::Arrived(place, mails) => self.arrived(Some(place), mails),
+                Effect::Advanced(advanced) => self.advanced(advanced),
+                Effect::Stop => self.stop(),
+                Effect::Hold { campaign, reason, detail } => {
+                    self.ask_to_hold(campaign, reason, detail);
+                }
             }
         }
     }
 
-    pub(super) fn finish(mut self) -> DrainCounts {
-        self.learn_of_domains();
-        self.learn_express();
-        let state = self.limiter.state();
-        self.done.skipped = state.skipped;
-        self.done.unused = state.unused + state.slots_left;
-        if self.ctx.plan.merge.is_none() {
-            self.done.debts = self.debts();
+    /// Leaves all mail that got no slot to its queue. The policies hand over what they still keep.
+    pub(super) fn leave_the_rest(&mut self) {
+        self.stage = DrainStage::Over;
+        for (policy, effects) in self.parts.policies.slots_over() {
+            self.apply(policy, effects);
         }
-        self.done
+        for message in self.slots.drain().collect::<Vec<_>>() {
+            self.leave_unused(&message);
+        }
+    }
+
+    pub(super) fn finish(mut self) -> DrainResult {
+        let ctx = self.parts.ctx;
+        let state = self.slots.limiter.state();
+        ctx.count(Counter::Skipped, state.skipped);
+        ctx.count(Counter::Unused, state.unused + state.slots_left);
+        let express = ctx.counts.borrow().by(Counter::Sent).get(EXPRESS).copied().unwrap_or(0);
+        self.sources.learn(express, state.limited_in_turn);
+        if ctx.plan.merge.is_none() {
+            let limited = ctx.plan.by_lane(&self.result.limited);
+            self.result.debts = Some(self.sources.debt_changes(&limited));
+        }
+        self.result
     }
 }

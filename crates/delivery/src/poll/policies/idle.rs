@@ -10,55 +10,121 @@
 //! The first mail that such a window finds is told to the ledger at once, so that the next window serves
 //! normally.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as StdError;
+use std::rc::Rc;
 
 use futures_channel::oneshot::{Receiver, Sender, channel};
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
 use tidegate_core::breaker::Permit;
 use tidegate_core::config::EXPRESS;
+use tidegate_core::counters::Counter;
 use tidegate_core::feed::pause_after_empty;
-use tidegate_core::idle::{self, QueueChecks};
+use tidegate_core::idle::QueueChecks;
 use tidegate_core::parts::Upkeep;
 
-use super::domains::{DomainMoves, FORMER_PAUSE, PlannedQueue, idle_key};
-use super::plan::Plan;
-use super::queue_supply::PollVerdict;
-use crate::ports::{Idle, LedgerReport, MERGE_QUEUE, PreviousClaim};
+use super::Policy;
+use crate::environment::Environment;
+use crate::poll::context::Context;
+use crate::poll::domain_window::{DomainMoves, DomainWindow};
+use crate::poll::plan::domains::idle_key;
+use crate::poll::plan::{IdleMode, Plan};
+use crate::poll::settle::Job;
+use crate::poll::sources::supply::PollVerdict;
+use crate::ports::{Idle, Ledger as _, LedgerReport, MERGE_QUEUE, Queues as _};
 
-/// How a window is served, given what the ledger knows about empty queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IdleMode {
-    /// At least one queue may hold mail: queues are asked as planned.
-    No,
-    /// All queues are thought to be empty, and this window looks into each.
-    Look,
-    /// All queues are thought to be empty, and only the express queue is asked.
-    Leave,
+/// Windows for which an empty queue that no group has any more is left alone.
+const FORMER_PAUSE: u64 = 60;
+
+/// Notes which queues were empty, and tells the ledger.
+pub(in crate::poll) struct IdleQueues<'a, E> {
+    ctx: &'a Context<'a, E>,
+    domains: &'a DomainWindow<'a>,
+    answers: RefCell<QueueAnswers>,
+    /// Correction to the merge queue's reported depth, in recipients.
+    drift: Rc<Cell<i64>>,
+    /// Tells the first mail that this window finds while all queues are thought to be empty.
+    first_mail: RefCell<Option<Sender<String>>>,
 }
 
-impl IdleMode {
-    pub(super) fn of(plan: &Plan, previous: Option<PreviousClaim>) -> Self {
-        let sends = plan.permit == Permit::Send && plan.for_campaigns > 0;
-        if !sends || plan.campaigns.is_empty() {
-            return Self::No;
+impl<'a, E: Environment> IdleQueues<'a, E> {
+    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, domains: &'a DomainWindow<'a>) -> Self {
+        Self {
+            ctx,
+            domains,
+            answers: RefCell::default(),
+            drift: Rc::default(),
+            first_mail: RefCell::default(),
         }
-        let campaigns = plan.campaigns.iter().filter(|campaign| !campaign.held);
-        let campaigns = campaigns.map(|campaign| campaign.idle);
-        // A queue whose group was removed from the configuration counts until it is found empty.
-        let domains = plan.domains.queues.iter();
-        let domains = domains.filter(|queue| !queue.former || queue.idle.is_none());
-        let campaigns = campaigns.chain(domains.map(PlannedQueue::idle));
-        let all = campaigns.chain(plan.merge.as_ref().map(|_| plan.merge_idle));
-        let Some(all) = all.collect::<Option<Vec<Idle>>>() else { return Self::No };
-        let Some(due) = all.iter().map(|idle| idle.until).min() else { return Self::Leave };
-        let previous = previous.map(|previous| previous.window);
-        if idle::looks(due, previous, plan.window) { Self::Look } else { Self::Leave }
+    }
+}
+
+impl<'a, E: Environment> Policy<'a> for IdleQueues<'a, E> {
+    fn answered(&self, queue: &str, verdict: PollVerdict, long: bool) {
+        self.answers.borrow_mut().note(queue, verdict, long);
+        if verdict == PollVerdict::Mail
+            && let Some(sender) = self.first_mail.take()
+        {
+            let _ = sender.send(queue.to_owned());
+        }
+    }
+
+    fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
+        let (ctx, drift) = (self.ctx, Rc::clone(&self.drift));
+        if ctx.plan.rest == IdleMode::No {
+            return Some(async move { drift.set(merge_drift(ctx).await) }.boxed_local());
+        }
+        let (sender, first) = channel();
+        self.first_mail.replace(Some(sender));
+        Some(wake(ctx, first).boxed_local())
+    }
+
+    fn closes(&self) -> Option<LocalBoxFuture<'a, Vec<Job>>> {
+        self.first_mail.take(); // no mail was found, and none will be
+        None
+    }
+
+    fn report(&self, entry: &mut LedgerReport) {
+        let (plan, answers) = (self.ctx.plan, self.answers.borrow());
+        let error = answers.depth_error(plan).filter(|_| self.ctx.counts_merge());
+        let drift = error.unwrap_or(self.drift.get());
+        if drift != 0 {
+            *entry.counters.entry(Counter::Fed.name().to_owned()).or_insert(0) += drift;
+        }
+        answers.tell(plan, self.ctx.config.idle_windows, &self.domains.moves(), entry);
+    }
+}
+
+/// Writes the first mail that a window finds to the ledger at once, if every queue was thought to be empty:
+/// the next window is about to be claimed, and the scheduler about to look.
+async fn wake<E: Environment>(ctx: &Context<'_, E>, first: Receiver<String>) {
+    if let Ok(queue) = first.await
+        && let Err(error) = ctx.env.ledger().report(&woken(ctx.plan, &queue)).await
+    {
+        tracing::warn!(error = &error as &dyn StdError, "mail found, not told to the ledger");
+    }
+}
+
+/// The correction to the merge queue's reported depth, in recipients, in every 16th window; else 0.
+async fn merge_drift<E: Environment>(ctx: &Context<'_, E>) -> i64 {
+    let Some(merge) = ctx.plan.merge.as_ref().filter(|_| ctx.counts_merge()) else { return 0 };
+    match ctx.env.queues().depth(merge).await {
+        Ok(depth) => {
+            let mean = ctx.running_means.recipients_per_mail(merge.as_str());
+            ctx.plan.drift(depth.visible, depth.in_flight, mean)
+        }
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn StdError, "merge queue not counted");
+            0
+        }
     }
 }
 
 /// Answers of the queues in one window, by campaign's name, [`MERGE_QUEUE`], [`EXPRESS`] or `idle_key`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct QueueAnswers {
+struct QueueAnswers {
     /// Whether the queue's last telling answer had mail.
     had_mail: BTreeMap<String, bool>,
     /// Queues that an empty long poll proved empty; an empty short poll, which asks a sample of SQS's
@@ -71,7 +137,7 @@ pub(super) struct QueueAnswers {
 impl QueueAnswers {
     /// Notes the conclusion from one answer, and whether that was a long poll. An answer that leaves open
     /// whether there is mail changes nothing.
-    pub(super) fn note(&mut self, queue: &str, verdict: PollVerdict, long: bool) {
+    fn note(&mut self, queue: &str, verdict: PollVerdict, long: bool) {
         let had_mail = match verdict {
             PollVerdict::Mail => true,
             PollVerdict::Empty => false,
@@ -84,37 +150,24 @@ impl QueueAnswers {
         }
     }
 
-    pub(super) fn and(mut self, other: Self) -> Self {
-        self.had_mail.extend(other.had_mail);
-        self.empty.extend(other.empty);
-        self.found |= other.found;
-        self
-    }
-
     /// Adds to the report which queues to leave alone and which to ask again; `most` is the longest pause
     /// in windows. A window that did not serve normally, found nothing and has no news reports nothing at
     /// all.
-    pub(super) fn tell(
-        &self,
-        plan: &Plan,
-        most: u64,
-        domains: &DomainMoves,
-        report: &mut LedgerReport,
-    ) {
+    fn tell(&self, plan: &Plan, most: u64, domains: &DomainMoves, report: &mut LedgerReport) {
         report.idle = self.idle(plan, most, domains);
         report.looks = self.looks(plan);
         if plan.rest == IdleMode::No || self.found {
             return;
         }
         let unchanged = report.idle.is_empty() && report.looks == QueueChecks::default();
-        if unchanged && !report.counters.contains_key("fed") {
+        if unchanged && !report.counters.contains_key(Counter::Fed.name()) {
             *report = LedgerReport::default();
         }
     }
 
     /// Correction to the merge queue's reported depth if the queue is proved empty and was so long enough
     /// that nothing is in flight: all of the depth is wrong then.
-    pub(super) fn depth_error(&self, plan: &Plan) -> Option<i64> {
+    fn depth_error(&self, plan: &Plan) -> Option<i64> {
         let known = !self.found && self.empty.contains(MERGE_QUEUE);
         (known && plan.looks.is_still(plan.window)).then_some(-plan.depth)
     }
@@ -192,29 +245,9 @@ fn known(plan: &Plan) -> BTreeMap<String, Idle> {
     all.filter_map(|(queue, idle)| Some((queue, idle?))).collect()
 }
 
-/// Tells the first mail that a window finds while all queues are thought to be empty.
-#[derive(Default)]
-pub(super) struct FirstMail(Cell<Option<Sender<String>>>);
-
-impl FirstMail {
-    /// Resolves to the name of the queue that gives mail first.
-    pub(super) fn first(&self) -> Receiver<String> {
-        let (sender, receiver) = channel();
-        self.0.set(Some(sender));
-        receiver
-    }
-
-    /// Notes mail in `queue`; calls after the first have no effect.
-    pub(super) fn note(&self, queue: &str) {
-        if let Some(sender) = self.0.take() {
-            let _ = sender.send(queue.to_owned());
-        }
-    }
-}
-
 /// The report that is written at once when such a window finds mail in `queue`: this queue, and the merge
 /// queue, count as empty no more, and mail was found in this window.
-pub(super) fn woken(plan: &Plan, queue: &str) -> LedgerReport {
+fn woken(plan: &Plan, queue: &str) -> LedgerReport {
     let known = known(plan);
     let idle = [queue, MERGE_QUEUE].into_iter().filter(|queue| known.contains_key(*queue));
     LedgerReport {

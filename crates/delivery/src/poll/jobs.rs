@@ -8,8 +8,10 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::retry;
 
-use super::message::{Held, Message, Rejected, dead_letter, rejected_letter, unknown_letter};
 use super::settle::{Job, Receipt};
+use super::sources::message::{
+    Held, Message, Rejected, dead_letter, rejected_letter, unknown_letter,
+};
 use crate::ports::{Outgoing, QueueUrl};
 
 /// The code of a failure without one, such as a lost connection.

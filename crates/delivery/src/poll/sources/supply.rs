@@ -17,11 +17,11 @@ use std::time::Duration;
 use tidegate_core::allocation::{Ask, BATCH, Intake};
 use tidegate_core::breaker::Permit;
 
-use super::plan::{Plan, PlannedCampaign};
+use crate::poll::plan::{Plan, PlannedCampaign};
 
 /// The most receives that feed and drain each have under way: a receive takes a connection, and an
 /// environment on Lambda has 1,024 file descriptors.
-pub(super) const MOST_RECEIVES: usize = 100;
+pub(in crate::poll) const MOST_RECEIVES: usize = 100;
 /// Empty short polls in a row after which a queue counts as empty for this window.
 const EMPTY_POLLS: u32 = 3;
 /// The same for a queue that should have mail: it was counted, its last answer was as full as was asked, or
@@ -34,7 +34,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
 /// The conclusion from one answer about its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PollVerdict {
+pub(in crate::poll) enum PollVerdict {
     Mail,
     /// The answer leaves it open: the queue is asked again after a pause.
     Again,
@@ -46,13 +46,19 @@ pub(super) enum PollVerdict {
 
 impl PollVerdict {
     /// Whether the queue is asked no more in this window, unless mail arrives.
-    pub(super) const fn is_dry(self) -> bool {
+    pub(in crate::poll) const fn is_dry(self) -> bool {
         matches!(self, Self::Failing | Self::Empty)
     }
 
     /// Passes the conclusion on to the intake: `ask` brought `messages` with `recipients` together. After
     /// an answer that leaves it open the ask is taken back, so that its recipients are wanted again.
-    pub(super) fn apply_to(self, intake: &mut Intake, ask: &Ask, messages: u64, recipients: u64) {
+    pub(in crate::poll) fn apply_to(
+        self,
+        intake: &mut Intake,
+        ask: &Ask,
+        messages: u64,
+        recipients: u64,
+    ) {
         match self {
             Self::Mail | Self::Empty => intake.received(ask, messages, recipients),
             Self::Again => intake.withdraw(ask),
@@ -65,7 +71,7 @@ impl PollVerdict {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct QueueSupply {
+pub(in crate::poll) struct QueueSupply {
     outstanding: u64,
     /// Messages that it probably holds: those counted, less those received, plus 30 after each full answer.
     expected: u64,
@@ -77,12 +83,12 @@ pub(super) struct QueueSupply {
 
 impl QueueSupply {
     /// Supply of a queue that probably holds `expected` messages.
-    pub(super) const fn expecting(expected: u64) -> Self {
+    pub(in crate::poll) const fn expecting(expected: u64) -> Self {
         Self { outstanding: 0, expected, plenty: false, vain: 0 }
     }
 
     /// Supply of a campaign's queue: unbounded, unless the queue was found empty before.
-    pub(super) fn of(plan: &Plan, campaign: &PlannedCampaign) -> Self {
+    pub(in crate::poll) fn of(plan: &Plan, campaign: &PlannedCampaign) -> Self {
         let plenty = plan.asks(campaign) && campaign.idle.is_none();
         Self { plenty, ..Self::expecting(0) }
     }
@@ -90,28 +96,28 @@ impl QueueSupply {
     /// Whether another receive may run now. The first may, if its pause ends within `left`; a further one
     /// only if the last answer had mail, or none came yet, and the queue is expected to hold more than is
     /// already asked for.
-    pub(super) fn may_ask(&self, left: Duration) -> bool {
+    pub(in crate::poll) fn may_ask(&self, left: Duration) -> bool {
         let more = self.vain == 0 && (self.plenty || self.outstanding < self.expected);
         (self.outstanding == 0 || more) && self.pause() <= left
     }
 
     /// Pause before the next receive: none after mail, then 4, 8, 16, 32, 64, 64, … ms after 1, 2, 3, …
     /// answers without a message.
-    pub(super) fn pause(&self) -> Duration {
+    pub(in crate::poll) fn pause(&self) -> Duration {
         self.vain.checked_sub(1).map_or(Duration::ZERO, |times| FIRST_PAUSE * (1 << times.min(4)))
     }
 
-    pub(super) const fn outstanding(&self) -> u64 {
+    pub(in crate::poll) const fn outstanding(&self) -> u64 {
         self.outstanding
     }
 
-    pub(super) const fn asked(&mut self, messages: u64) {
+    pub(in crate::poll) const fn asked(&mut self, messages: u64) {
         self.outstanding = self.outstanding.saturating_add(messages);
     }
 
     /// A receive from a campaign that was found empty, to learn whether mail came. It asks for 10 messages,
     /// or for one if the breaker wants a single mail; its recipients are no part of the shares.
-    pub(super) fn probe(&mut self, plan: &Plan, lane: usize) -> Ask {
+    pub(in crate::poll) fn probe(&mut self, plan: &Plan, lane: usize) -> Ask {
         let messages = if plan.permit == Permit::Probe { 1 } else { BATCH };
         self.asked(messages);
         Ask { lane, messages, recipients: 0 }
@@ -122,7 +128,12 @@ impl QueueSupply {
     ///
     /// Example: a short poll of a queue of unknown contents is empty: `Again`. Two more are empty: the
     /// third gives `Empty`. Had the queue been expected to hold 7 messages, only the sixth would.
-    pub(super) fn answered(&mut self, asked: u64, got: Option<u64>, long: bool) -> PollVerdict {
+    pub(in crate::poll) fn answered(
+        &mut self,
+        asked: u64,
+        got: Option<u64>,
+        long: bool,
+    ) -> PollVerdict {
         self.outstanding = self.outstanding.saturating_sub(asked);
         let messages = got.unwrap_or(0);
         self.vain = if messages > 0 { 0 } else { self.vain.saturating_add(1) };
@@ -147,7 +158,7 @@ impl QueueSupply {
     }
 
     /// Notes that `messages` came to stand in it: it is asked at once, without the rest of the pause.
-    pub(super) const fn arrived(&mut self, messages: u64) {
+    pub(in crate::poll) const fn arrived(&mut self, messages: u64) {
         self.expected = self.expected.saturating_add(messages);
         self.vain = 0;
     }

@@ -1,25 +1,38 @@
 //! The plan of a claimed window, made before anything is received: slots, campaigns, weights, holds.
 
+pub(super) mod domains;
+
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use tidegate_core::Window;
 use tidegate_core::breaker::{Breaker, Permit};
 use tidegate_core::config::{Campaign, Campaigns, EXPRESS, PollerConfig};
 use tidegate_core::control::Control;
+use tidegate_core::counters::{Counter, debt_of, signed};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::factor::RateFactor;
 use tidegate_core::feed;
 use tidegate_core::grid::SlotGrid;
-use tidegate_core::idle::QueueChecks;
+use tidegate_core::idle::{self, QueueChecks};
 use tidegate_core::parts::{Upkeep, campaign_of};
 use tidegate_core::rate::Rate;
 use tidegate_core::turns::{self, Turns};
 
-use super::domains::{PlannedDomains, PlannedQueue};
-use super::idle_mode::IdleMode;
-use super::report::{debt_counter, signed};
 use super::running_means::RunningMeans;
-use crate::ports::{Idle, MERGE_QUEUE, QueueUrl, Standing};
+use crate::ports::{Idle, MERGE_QUEUE, PreviousClaim, QueueUrl, Standing};
+use domains::{PlannedDomains, PlannedQueue};
+
+/// How a window is served, given what the ledger knows about empty queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IdleMode {
+    /// At least one queue may hold mail: queues are asked as planned.
+    No,
+    /// All queues are thought to be empty, and this window looks into each.
+    Look,
+    /// All queues are thought to be empty, and only the express queue is asked.
+    Leave,
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct PlannedCampaign {
@@ -97,12 +110,12 @@ impl Plan {
             queue: QueueUrl::new(campaign.queue_url.as_str()),
             held: *weight == 0 || control.holds_campaign(&campaign.name),
             idle: standing.idle.get(&campaign.name).copied(),
-            debt: counter(&debt_counter(&campaign.name)),
+            debt: counter(&debt_of(&campaign.name)),
         });
         let slots = grid.usable(window, before);
         let unreported = running_means.unreported_windows() * rate.ceil();
         let budget = control.daily.map_or(u64::MAX, |reading| {
-            config.cap.daily.budget(&reading, counter("sent"), unreported)
+            config.cap.daily.budget(&reading, counter(Counter::Sent.name()), unreported)
         });
         let express = config.express_queue_url.as_deref().map(QueueUrl::new);
         let at = (window, quota, config.rate_margin);
@@ -123,7 +136,7 @@ impl Plan {
             looks: standing.looks,
             express: express.filter(|_| !control.holds_campaign(EXPRESS)),
             dead_letter: QueueUrl::new(config.dead_letter_queue_url.as_str()),
-            depth: counter("fed") - counter("taken"),
+            depth: counter(Counter::Fed.name()) - counter(Counter::Taken.name()),
             factor: standing.factor,
             permit: control.breaker.permit(window, &config.breaker),
             suspects_an_outage: control.breaker.suspects_an_outage(window, &config.breaker),
@@ -132,8 +145,26 @@ impl Plan {
             control_version: standing.control_version,
             upkeep: upkeep(listed, standing, window),
         };
-        let plan = Self { rest: IdleMode::of(&plan, standing.previous), ..plan };
+        let plan = Self { rest: plan.idle_mode(standing.previous), ..plan };
         Self { turns: plan.turns(), ..plan }
+    }
+
+    fn idle_mode(&self, previous: Option<PreviousClaim>) -> IdleMode {
+        let sends = self.permit == Permit::Send && self.for_campaigns > 0;
+        if !sends || self.campaigns.is_empty() {
+            return IdleMode::No;
+        }
+        let campaigns = self.campaigns.iter().filter(|campaign| !campaign.held);
+        let campaigns = campaigns.map(|campaign| campaign.idle);
+        // A queue whose group was removed from the configuration counts until it is found empty.
+        let domains = self.domains.queues.iter();
+        let domains = domains.filter(|queue| !queue.former || queue.idle.is_none());
+        let campaigns = campaigns.chain(domains.map(PlannedQueue::idle));
+        let all = campaigns.chain(self.merge.as_ref().map(|_| self.merge_idle));
+        let Some(all) = all.collect::<Option<Vec<Idle>>>() else { return IdleMode::No };
+        let Some(due) = all.iter().map(|idle| idle.until).min() else { return IdleMode::Leave };
+        let previous = previous.map(|previous| previous.window);
+        if idle::looks(due, previous, self.window) { IdleMode::Look } else { IdleMode::Leave }
     }
 
     /// Whether neither campaigns nor express mail may be sent.
@@ -228,6 +259,11 @@ impl Plan {
 
     pub(super) fn lane(&self, lane: usize) -> &PlannedCampaign {
         &self.campaigns[self.turns.lanes[lane]]
+    }
+
+    /// Sums by campaign as sums by lane.
+    pub(super) fn by_lane(&self, sums: &BTreeMap<String, u64>) -> Vec<u64> {
+        self.lanes().map(|campaign| sums.get(&campaign.name).copied().unwrap_or(0)).collect()
     }
 
     /// Lanes of campaigns that were found empty and are due to be asked again.

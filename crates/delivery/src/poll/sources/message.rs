@@ -10,68 +10,79 @@ use tidegate_core::identity::{
 };
 use tidegate_core::limiter::Line;
 
+use crate::poll::plan::PlannedCampaign;
 use crate::ports::{Body, Fifo, Monotonic, Outgoing, QueueUrl, Received};
 
 /// The queue from which a message was received.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
-    pub(super) queue: QueueUrl,
-    pub(super) line: Line,
+pub(in crate::poll) struct Source {
+    pub(in crate::poll) queue: QueueUrl,
+    pub(in crate::poll) line: Line,
     /// The campaign whose queue it is; none for a queue with mail of several campaigns.
-    pub(super) campaign: Option<String>,
+    pub(in crate::poll) campaign: Option<String>,
     /// The place of the domain queue, if it is one.
-    pub(super) domain: Option<usize>,
+    pub(in crate::poll) domain: Option<usize>,
 }
 
 impl Source {
-    pub(super) fn express(queue: QueueUrl) -> Self {
+    pub(in crate::poll) fn express(queue: QueueUrl) -> Self {
         Self { queue, line: Line::Express, campaign: Some(EXPRESS.to_owned()), domain: None }
     }
 
+    /// The queue of the campaign that has this lane.
+    pub(in crate::poll) fn campaign(campaign: &PlannedCampaign, lane: usize) -> Self {
+        Self {
+            queue: campaign.queue.clone(),
+            line: Line::Campaign(lane),
+            campaign: Some(campaign.name.clone()),
+            domain: None,
+        }
+    }
+
     /// A queue with mail of several campaigns: the merge queue, or a domain queue.
-    pub(super) fn mixed(queue: QueueUrl, line: Line, domain: Option<usize>) -> Self {
+    pub(in crate::poll) fn mixed(queue: QueueUrl, line: Line, domain: Option<usize>) -> Self {
         Self { queue, line, campaign: None, domain }
     }
 }
 
 /// A valid mail, ready to be sent.
 #[derive(Debug)]
-pub(super) struct Message {
-    pub(super) email: Email,
-    pub(super) envelope: Envelope,
-    pub(super) line: Line,
+pub(in crate::poll) struct Message {
+    pub(in crate::poll) email: Email,
+    pub(in crate::poll) envelope: Envelope,
+    pub(in crate::poll) line: Line,
     /// The place of the domain queue it comes from, if it does.
-    pub(super) domain: Option<usize>,
+    pub(in crate::poll) domain: Option<usize>,
     /// Recipients that it has under each domain limit.
-    pub(super) demands: Demands,
-    pub(super) held: Held,
+    pub(in crate::poll) demands: Demands,
+    pub(in crate::poll) held: Held,
     /// The token of its mark; none without deduplication.
-    pub(super) mark: Option<String>,
+    pub(in crate::poll) mark: Option<String>,
 }
 
 /// The parts of a message that settling it needs.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) queue: QueueUrl,
-    pub(super) message_id: String,
-    pub(super) receipt: String,
-    pub(super) body: Body,
+pub(in crate::poll) struct Held {
+    pub(in crate::poll) queue: QueueUrl,
+    pub(in crate::poll) message_id: String,
+    pub(in crate::poll) receipt: String,
+    pub(in crate::poll) body: Body,
     /// An instant not later than the begin of its visibility timeout.
-    pub(super) since: Monotonic,
+    pub(in crate::poll) since: Monotonic,
     /// When it was put on this queue (SQS's `SentTimestamp`).
-    pub(super) put_at: EpochMillis,
-    pub(super) receive_count: u32,
+    pub(in crate::poll) put_at: EpochMillis,
+    pub(in crate::poll) receive_count: u32,
 }
 
 /// A message that is not a valid mail.
 #[derive(Debug)]
-pub(super) struct Rejected {
-    pub(super) held: Held,
-    pub(super) campaign: String,
-    pub(super) envelope: Option<Envelope>,
-    pub(super) reason: LastError,
+pub(in crate::poll) struct Rejected {
+    pub(in crate::poll) held: Held,
+    pub(in crate::poll) campaign: String,
+    pub(in crate::poll) envelope: Option<Envelope>,
+    pub(in crate::poll) reason: LastError,
     /// The reason without values of the message, for the log.
-    pub(super) redacted: String,
+    pub(in crate::poll) redacted: String,
 }
 
 /// Campaign under which a message is counted if nothing tells its campaign.
@@ -79,7 +90,7 @@ const UNKNOWN: &str = "unknown";
 
 /// Reads `received`: parses the body, and takes the envelope from the attributes. In campaign queues, which
 /// producers write, attributes that cannot be Tidegate's are ignored; they never make a mail a dead letter.
-pub(super) fn read(
+pub(in crate::poll) fn read(
     received: Received,
     source: &Source,
     since: Monotonic,
@@ -159,7 +170,7 @@ pub(super) fn read(
 }
 
 /// An error and its causes in one line, joined by colons.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(in crate::poll) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -171,12 +182,12 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 impl Message {
-    pub(super) fn recipients(&self) -> u64 {
+    pub(in crate::poll) fn recipients(&self) -> u64 {
         u64::from(self.email.recipients())
     }
 
     /// The message for a domain queue, with the same pass, since this is no further try.
-    pub(super) fn to_domain(&self, delay: std::time::Duration) -> Outgoing {
+    pub(in crate::poll) fn to_domain(&self, delay: std::time::Duration) -> Outgoing {
         Outgoing {
             body: self.held.body.clone(),
             attributes: self.envelope.to_attributes(),
@@ -186,7 +197,7 @@ impl Message {
     }
 
     /// The message for the merge queue: a message group of its own, and a deduplication id for this pass.
-    pub(super) fn to_merge(&self) -> Outgoing {
+    pub(in crate::poll) fn to_merge(&self) -> Outgoing {
         Outgoing {
             body: self.held.body.clone(),
             attributes: self.envelope.to_attributes(),
@@ -200,13 +211,21 @@ impl Message {
 }
 
 /// The dead letter of a mail whose last attempt, at `at`, failed for good.
-pub(super) fn dead_letter(message: &Message, reason: LastError, at: EpochMillis) -> Outgoing {
+pub(in crate::poll) fn dead_letter(
+    message: &Message,
+    reason: LastError,
+    at: EpochMillis,
+) -> Outgoing {
     let envelope = message.envelope.clone().put_back_failed(at, &reason.provider_message);
     letter(message, &envelope, reason, at)
 }
 
 /// The dead letter of a mail that may have been sent at `at`: the outcome is unknown.
-pub(super) fn unknown_letter(message: &Message, reason: LastError, at: EpochMillis) -> Outgoing {
+pub(in crate::poll) fn unknown_letter(
+    message: &Message,
+    reason: LastError,
+    at: EpochMillis,
+) -> Outgoing {
     let envelope = message.envelope.clone().put_back_uncounted(at, &reason.provider_message);
     letter(message, &envelope, reason, at)
 }
@@ -230,7 +249,7 @@ fn letter(message: &Message, last: &Envelope, reason: LastError, at: EpochMillis
 }
 
 /// The dead letter of a message that is not a valid mail.
-pub(super) fn rejected_letter(rejected: &Rejected) -> Outgoing {
+pub(in crate::poll) fn rejected_letter(rejected: &Rejected) -> Outgoing {
     let envelope = rejected.envelope.as_ref();
     let entry = DeadLetter {
         message_id: rejected.held.message_id.clone(),

@@ -1,0 +1,328 @@
+//! The list of counters: everything that a poller counts in a window, with unit, meaning and where it is
+//! shown. Report, ledger, metrics, status and documentation take their names from here.
+
+use std::collections::BTreeMap;
+
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+/// The things that a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterUnit {
+    /// Recipients of mails: a mail to three people counts three.
+    Recipients,
+    /// Mails, whatever their recipients.
+    Mails,
+    /// Places in time at which one recipient could have been sent to.
+    Slots,
+    /// Seconds times recipients.
+    RecipientSeconds,
+    /// Calls to a service.
+    Calls,
+    /// Windows of one second.
+    Windows,
+}
+
+impl CounterUnit {
+    /// The unit as the documentation writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Recipients => "recipients",
+            Self::Mails => "mails",
+            Self::Slots => "slots",
+            Self::RecipientSeconds => "seconds × recipients",
+            Self::Calls => "calls",
+            Self::Windows => "windows",
+        }
+    }
+}
+
+/// The sums that the ledger keeps of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LedgerSums {
+    /// None: the counter is in the window's report alone.
+    None,
+    /// One sum under the counter's name.
+    Total,
+    /// One sum for each campaign, as `NAME.CAMPAIGN`.
+    ByCampaign,
+    /// Both.
+    TotalAndByCampaign,
+}
+
+/// The CloudWatch metric of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterMetric {
+    /// None.
+    None,
+    /// Published in every window that was claimed.
+    Always(&'static str),
+    /// Published in windows in which this counter, or `with`, is not 0: CloudWatch bills every metric
+    /// that is published.
+    IfAny {
+        /// The metric's name.
+        name: &'static str,
+        /// Another counter that publishes it too, so that both lines of a graph have the same points.
+        with: Option<Counter>,
+    },
+}
+
+/// The entry of one counter in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterEntry {
+    /// The name in reports and in the ledger.
+    pub name: &'static str,
+    /// The things that are counted.
+    pub unit: CounterUnit,
+    /// The sums that the ledger keeps.
+    pub ledger: LedgerSums,
+    /// The metric, if it has one.
+    pub metric: CounterMetric,
+    /// One sentence for the documentation.
+    pub meaning: &'static str,
+}
+
+macro_rules! counters {
+    ($($counter:ident, $name:literal, $unit:ident, $ledger:ident, $metric:expr, $meaning:literal;)*) => {
+        /// A counter of the poller's windows.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Counter {
+            $(#[doc = $meaning] $counter,)*
+        }
+
+        impl Counter {
+            /// All counters, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$counter),*];
+
+            /// This counter's entry in the list.
+            pub const fn entry(self) -> CounterEntry {
+                match self {
+                    $(Self::$counter => CounterEntry {
+                        name: $name,
+                        unit: CounterUnit::$unit,
+                        ledger: LedgerSums::$ledger,
+                        metric: $metric,
+                        meaning: $meaning,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+use CounterMetric::{Always, IfAny, None as NoMetric};
+
+const fn if_any(name: &'static str) -> CounterMetric {
+    IfAny { name, with: None }
+}
+
+const fn with(name: &'static str, with: Counter) -> CounterMetric {
+    IfAny { name, with: Some(with) }
+}
+
+counters! {
+    Windows, "windows", Windows, Total, NoMetric,
+        "Windows that were claimed and served.";
+    Fed, "fed", Recipients, Total, Always("Fed"),
+        "Recipients whose mail the merge queue acknowledged, by campaign.";
+    Taken, "taken", Recipients, Total, NoMetric,
+        "Recipients received from the merge queue and dealt with: sent, given up, put back, left or refused. The ledger's sum is less `back`.";
+    Back, "back", Recipients, None, NoMetric,
+        "Recipients received from the merge queue for the second time or more: left or refused before, or their poller crashed.";
+    Sent, "sent", Recipients, TotalAndByCampaign, Always("Sent"),
+        "Recipients of mails that SES accepted, by campaign.";
+    Waited, "waited", RecipientSeconds, ByCampaign, NoMetric,
+        "Time from a mail's arrival on its queue to SES's acceptance, by campaign. Divided by `sent` it is the mean wait.";
+    First, "first", Recipients, Total, NoMetric,
+        "Recipients that SES accepted of campaign mail that was never put back and has no domain limit.";
+    FirstWaited, "first_waited", RecipientSeconds, Total, NoMetric,
+        "Time that the mail in `first` had waited since it was put on its queue.";
+    Mails, "mails", Mails, Total, NoMetric,
+        "Mails that SES accepted, express included.";
+    Refused, "refused", Mails, Total, Always("Refused"),
+        "Mails that SES refused for the rate.";
+    Failed, "failed", Mails, Total, Always("Failed"),
+        "Mails whose send failed, by outcome: `transient`, `permanent`, `ambiguous` and the reasons for holds.";
+    PossiblySent, "possibly_sent", Mails, Total, Always("PossiblySent"),
+        "Mails that SES may have accepted: the request was written, and no answer came. They count in `failed` too.";
+    Retried, "retried", Mails, Total, Always("Retried"),
+        "Mails put back to their campaign for another attempt.";
+    PutBack, "put_back", Mails, Total, NoMetric,
+        "Mails put back to their campaign's queue because it is held.";
+    Dead, "dead", Mails, Total, Always("DeadLettered"),
+        "Messages sent to the dead-letter queue: invalid, refused for good, out of attempts, or `unknown`.";
+    Left, "left", Mails, Total, Always("Left"),
+        "Mails received and not sent, left to their visibility timeout or released.";
+    Late, "late", Mails, Total, Always("Late"),
+        "Sends called off right before the request was written, too late for their slot: a later slot took them.";
+    Skipped, "skipped", Slots, Total, Always("SlotsSkipped"),
+        "Slots that passed unused although mail waited: it was too late to start at them.";
+    Unused, "unused", Slots, Total, Always("SlotsUnused"),
+        "Slots that passed unused because no fitting mail waited.";
+    SqsCalls, "sqs_calls", Calls, Total, Always("SqsCalls"),
+        "Calls to SQS, through all queues together.";
+    DeleteFailed, "delete_failed", Mails, None, Always("DeletesFailed"),
+        "Deletes that failed at the last try: these messages become visible again and may be sent twice.";
+    MoveFailed, "move_failed", Mails, None, Always("MovesFailed"),
+        "Moves to another queue that failed: these messages stay on their queues and become visible again.";
+    AlreadySent, "already_sent", Mails, Total, Always("AlreadySent"),
+        "Copies deleted because deduplication knew that the mail had been sent.";
+    Parked, "parked", Mails, Total, Always("Parked"),
+        "Mails dead-lettered as `unknown`, also counted in `dead`: a poller began to send them and did not note the outcome.";
+    Deferred, "spilled", Mails, Total, with("Spilled", Counter::DeferralFailed),
+        "Mails of low priority moved from their queues to the store of deferred mail, by campaign.";
+    DeferralFailed, "deferral_failed", Mails, None, with("SpillFailed", Counter::Deferred),
+        "Mails that should have been deferred and could not be written: they stay on their queues.";
+    DomainFed, "domain_fed", Recipients, None, with("DomainMoved", Counter::DomainLeft),
+        "Recipients moved into domain queues, by limit: the group's first domain, or `others`.";
+    DomainLeft, "domain_left", Mails, None, with("DomainWaiting", Counter::DomainFed),
+        "Mails received from domain queues that got no slot.";
+    BucketRefused, "bucket_refused", Mails, Total, if_any("BucketRefused"),
+        "Sends that the shared bucket refused: a later slot took them.";
+    BucketLost, "bucket_lost", Mails, Total, if_any("BucketLost"),
+        "Sends for which the shared bucket did not answer, or had failed a moment before: a later slot took them, or with `TIDEGATE_SHARED_BUCKET_LOST=open` they were made.";
+}
+
+impl Counter {
+    /// The name in reports and in the ledger.
+    pub const fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// The ledger's name of this counter's sum for `campaign`.
+    pub fn of_campaign(self, campaign: &str) -> String {
+        format!("{}.{campaign}", self.name())
+    }
+}
+
+/// The counts of one window.
+///
+/// ```
+/// use tidegate_core::counters::{Counter, Counts};
+/// let mut counts = Counts::default();
+/// counts.add(Counter::Left, 2);
+/// counts.add_for(Counter::Sent, "spring", 30);
+/// counts.add_for(Counter::Sent, "autumn", 5);
+/// assert_eq!((counts.of(Counter::Sent), counts.by(Counter::Sent)["spring"]), (35, 30));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    totals: BTreeMap<Counter, u64>,
+    parts: BTreeMap<Counter, BTreeMap<String, u64>>,
+}
+
+static NO_PARTS: BTreeMap<String, u64> = BTreeMap::new();
+
+impl Counts {
+    /// Adds to a counter.
+    pub fn add(&mut self, counter: Counter, count: u64) {
+        if count > 0 {
+            *self.totals.entry(counter).or_insert(0) += count;
+        }
+    }
+
+    /// Adds to a counter's total and to its part for `key`: a campaign, an outcome or a limit.
+    pub fn add_for(&mut self, counter: Counter, key: &str, count: u64) {
+        if count == 0 {
+            return;
+        }
+        self.add(counter, count);
+        let parts = self.parts.entry(counter).or_default();
+        match parts.get_mut(key) {
+            Some(part) => *part += count,
+            None => drop(parts.insert(key.to_owned(), count)),
+        }
+    }
+
+    /// The total of a counter.
+    pub fn of(&self, counter: Counter) -> u64 {
+        self.totals.get(&counter).copied().unwrap_or(0)
+    }
+
+    /// The parts of a counter that are not 0, by campaign, outcome or limit; empty for a counter without
+    /// parts.
+    pub fn by(&self, counter: Counter) -> &BTreeMap<String, u64> {
+        self.parts.get(&counter).unwrap_or(&NO_PARTS)
+    }
+
+    /// The amounts to add to the ledger's sums, by their names; zeros are left out.
+    pub fn to_ledger(&self) -> BTreeMap<String, i64> {
+        let mut sums = BTreeMap::new();
+        for counter in Counter::ALL {
+            let ledger = counter.entry().ledger;
+            if matches!(ledger, LedgerSums::Total | LedgerSums::TotalAndByCampaign) {
+                sums.insert(counter.name().to_owned(), signed(self.of(*counter)));
+            }
+            if matches!(ledger, LedgerSums::ByCampaign | LedgerSums::TotalAndByCampaign) {
+                let parts = self.by(*counter).iter();
+                sums.extend(parts.map(|(campaign, n)| (counter.of_campaign(campaign), signed(*n))));
+            }
+        }
+        // Mail that is received again was counted as taken when it was left.
+        let back = signed(self.of(Counter::Back));
+        sums.entry(Counter::Taken.name().to_owned()).and_modify(|taken| *taken -= back);
+        sums.retain(|_, sum| *sum != 0);
+        sums
+    }
+}
+
+/// As a map: a number for each counter, or a map of its parts for one that has parts. Zeros are included
+/// for counters without parts.
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(Counter::ALL.len()))?;
+        for counter in Counter::ALL {
+            match self.parts.get(counter) {
+                Some(parts) => map.serialize_entry(counter.name(), parts)?,
+                None => map.serialize_entry(counter.name(), &self.of(*counter))?,
+            }
+        }
+        map.end()
+    }
+}
+
+/// The ledger's name of a campaign's debt, in thousandths of a recipient; negative sums are credits.
+pub fn debt_of(campaign: &str) -> String {
+    format!("debt.{campaign}")
+}
+
+/// A count as the ledger adds it; counts above `i64::MAX` become `i64::MAX`.
+pub fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_counters_share_a_name_or_a_metric() {
+        let names: BTreeSet<_> = Counter::ALL.iter().map(|counter| counter.name()).collect();
+        assert_eq!(names.len(), Counter::ALL.len());
+        let metrics: Vec<_> = Counter::ALL
+            .iter()
+            .filter_map(|counter| match counter.entry().metric {
+                Always(name) | IfAny { name, .. } => Some(name),
+                NoMetric => None,
+            })
+            .collect();
+        assert_eq!(metrics.iter().collect::<BTreeSet<_>>().len(), metrics.len());
+    }
+
+    #[test]
+    fn the_ledger_adds_totals_and_campaigns_and_no_zeros() {
+        let mut counts = Counts::default();
+        counts.add_for(Counter::Sent, "spring", 3);
+        counts.add_for(Counter::Waited, "spring", 12);
+        counts.add_for(Counter::Failed, "transient", 1);
+        counts.add(Counter::Taken, 2);
+        counts.add(Counter::Back, 5);
+        counts.add(Counter::MoveFailed, 1);
+        let expected =
+            [("failed", 1), ("sent", 3), ("sent.spring", 3), ("taken", -3), ("waited.spring", 12)];
+        let expected = expected.map(|(name, sum)| (name.to_owned(), sum));
+        assert_eq!(counts.to_ledger(), BTreeMap::from(expected));
+    }
+}

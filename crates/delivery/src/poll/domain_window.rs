@@ -1,0 +1,169 @@
+//! Recipient domains' limits while a window is served: what their slots still let through, and the mail that
+//! came into and out of the domain queues. Feed, sources and the limits' policy share it.
+
+use std::cell::{Ref, RefCell, RefMut};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_core::counters::signed;
+use tidegate_core::domains::{Demands, DomainKey, DomainSlots};
+
+use super::plan::domains::{PlannedDomains, counters};
+use crate::ports::LedgerReport;
+
+/// The longest delay of a message: 15 minutes (SQS's `DelaySeconds`).
+pub(super) const LONGEST_DELAY: Duration = Duration::from_mins(15);
+
+/// The domain limits' state of one window.
+pub(super) struct DomainWindow<'a> {
+    pub(super) planned: &'a PlannedDomains,
+    gates: RefCell<DomainGates<'a>>,
+    moves: RefCell<DomainMoves>,
+}
+
+impl<'a> DomainWindow<'a> {
+    pub(super) fn new(planned: &'a PlannedDomains) -> Self {
+        let gates =
+            DomainGates { domains: planned, slots: BTreeMap::new(), waiting: BTreeMap::new() };
+        Self { planned, gates: RefCell::new(gates), moves: RefCell::default() }
+    }
+
+    pub(super) fn gates(&self) -> RefMut<'_, DomainGates<'a>> {
+        self.gates.borrow_mut()
+    }
+
+    pub(super) fn moves(&self) -> Ref<'_, DomainMoves> {
+        self.moves.borrow()
+    }
+
+    pub(super) fn note(&self) -> RefMut<'_, DomainMoves> {
+        self.moves.borrow_mut()
+    }
+}
+
+/// Slots of the limits that the mails at hand fall under.
+#[derive(Debug)]
+pub(super) struct DomainGates<'a> {
+    domains: &'a PlannedDomains,
+    /// Slots by limit; `None` for a limit that is no tighter than the account's.
+    slots: BTreeMap<DomainKey, Option<DomainSlots>>,
+    /// Recipients of waiting mails, by limit.
+    waiting: BTreeMap<DomainKey, u64>,
+}
+
+impl DomainGates<'_> {
+    /// Notes that a mail waits for slots of its limits.
+    pub(super) fn wait(&mut self, demands: &Demands) {
+        for (key, recipients) in demands.iter() {
+            self.learn(key);
+            *self.waiting.entry(key.clone()).or_insert(0) += u64::from(recipients);
+        }
+    }
+
+    /// Whether all limits of a mail that waits let it start at `slot`.
+    pub(super) fn admits(&self, demands: &Demands, slot: u64) -> bool {
+        demands.iter().all(|(key, recipients)| match self.slots.get(key) {
+            Some(Some(slots)) => slots.admits(slot, recipients),
+            Some(None) | None => true,
+        })
+    }
+
+    /// Spends the limits' slots of a mail that starts at `slot`.
+    pub(super) fn take(&mut self, demands: &Demands, slot: u64) {
+        for (key, recipients) in demands.iter() {
+            if let Some(Some(slots)) = self.slots.get_mut(key) {
+                slots.take(slot, recipients);
+            }
+            if let Some(waiting) = self.waiting.get_mut(key) {
+                *waiting = waiting.saturating_sub(u64::from(recipients));
+            }
+        }
+    }
+
+    /// Whether the mails at hand leave no slot to this mail in the rest of the window, for any of the
+    /// limits that `of` selects.
+    pub(super) fn is_over(
+        &mut self,
+        demands: &Demands,
+        now: Timestamp,
+        of: impl Fn(&DomainKey) -> bool,
+    ) -> bool {
+        demands.iter().filter(|(key, _)| of(key)).any(|(key, recipients)| {
+            let waiting = self.waiting.get(key).copied().unwrap_or(0);
+            let Some(slots) = self.learn(key) else { return false };
+            !slots.fits(now, waiting, recipients)
+        })
+    }
+
+    /// `delay`, adjusted so that the mail comes back shortly before a slot of its limit.
+    pub(super) fn aligned(&self, demands: &Demands, now: Timestamp, delay: Duration) -> Duration {
+        let slots = demands.iter().find_map(|(key, _)| self.slots.get(key)?.as_ref());
+        slots.map_or(delay, |slots| slots.aligned(now, delay, LONGEST_DELAY))
+    }
+
+    /// Whether other mail at hand waits for any of these limits.
+    pub(super) fn has_waiting(&self, demands: &Demands) -> bool {
+        demands.iter().any(|(key, _)| self.waiting.get(key).is_some_and(|waiting| *waiting > 0))
+    }
+
+    /// Recipients that the limit of the group at `place` lets through from `now` on beyond the mails at
+    /// hand, and in the whole window; `None` if it limits nothing.
+    pub(super) fn room(&mut self, place: usize, now: Timestamp) -> Option<(u64, u64)> {
+        let key = DomainKey::Group(place);
+        let waiting = self.waiting.get(&key).copied().unwrap_or(0);
+        let slots = self.learn(&key)?;
+        Some((slots.left(now).saturating_sub(waiting), slots.owned_slots()))
+    }
+
+    fn learn(&mut self, key: &DomainKey) -> Option<&DomainSlots> {
+        if !self.slots.contains_key(key) {
+            self.slots.insert(key.clone(), self.domains.slots(key));
+        }
+        self.slots.get(key).and_then(Option::as_ref)
+    }
+}
+
+/// Recipients that feed or drain moved into domain queues and received from them, by place.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DomainMoves {
+    pub(super) fed: BTreeMap<usize, u64>,
+    pub(super) taken: BTreeMap<usize, u64>,
+    pub(super) back: BTreeMap<usize, u64>,
+    /// Mails that were received and got no slot.
+    pub(super) left: BTreeMap<usize, u64>,
+    pub(super) empty: BTreeSet<usize>,
+    /// Queues in which SQS counts no message at all.
+    pub(super) gone: BTreeSet<usize>,
+}
+
+impl DomainMoves {
+    pub(super) fn add(sums: &mut BTreeMap<usize, u64>, place: usize, recipients: u64) {
+        *sums.entry(place).or_insert(0) += recipients;
+    }
+
+    /// Adds the window's moves to the report's counters, and corrects wrong depths. A depth below 0 is set
+    /// to 0. If a queue was found empty, half of its depth is taken off: other pollers may hold the rest.
+    /// Example: depth 9 and an empty queue take off 5, then 2, then 1, then 1.
+    pub(super) fn tell(&self, planned: &PlannedDomains, report: &mut LedgerReport) {
+        let sum = |sums: &BTreeMap<usize, u64>, place| sums.get(&place).copied().unwrap_or(0);
+        for queue in &planned.queues {
+            let place = queue.place;
+            let fed = signed(sum(&self.fed, place)) - queue.depth.min(0);
+            // Delayed mail of `*` is not received but counted by SQS: `gone` says that there is none.
+            let lost = if self.gone.contains(&place) {
+                queue.depth.max(0)
+            } else if self.empty.contains(&place) && !queue.hides {
+                (queue.depth.max(0) + 1) / 2
+            } else {
+                0
+            };
+            let taken = signed(sum(&self.taken, place)) - signed(sum(&self.back, place)) + lost;
+            for (name, added) in counters(place).into_iter().zip([fed, taken]) {
+                if added != 0 {
+                    *report.counters.entry(name).or_insert(0) += added;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The step that follows each answer of SES to a send.
+
+use std::time::Duration;
+
+use tidegate_core::config::{DECIDED, Unsent};
+use tidegate_core::control::HoldReason;
+use tidegate_core::counters::Counter;
+use tidegate_core::identity::EpochMillis;
+use tidegate_core::limiter::Line;
+use tidegate_core::outcome::{Failure, Outcome, classify};
+
+use super::state::Drain;
+use crate::environment::Environment;
+use crate::poll::control_record;
+use crate::poll::domain_window::DomainMoves;
+use crate::poll::jobs::{accepted, give_up, log, put_back, receipt, retry};
+use crate::poll::policies::{EndedSend, Fate, Step};
+use crate::poll::settle::Job;
+use crate::poll::sources::hand::KeptMail;
+use crate::poll::sources::message::Message;
+use crate::ports::{Entropy as _, QueueUrl};
+
+pub(super) struct FinishedSend {
+    pub(super) message: Box<Message>,
+    pub(super) result: Result<String, Failure>,
+    pub(super) latency: Duration,
+}
+
+impl<E: Environment> Drain<'_, E> {
+    /// Takes a finished send, and passes it through the policies.
+    pub(super) fn sent(&mut self, sent: FinishedSend) {
+        let FinishedSend { message, result, latency } = sent;
+        let has_answer = result.as_ref().err().is_none_or(|failure| failure.http_status.is_some());
+        if has_answer {
+            self.result.answers.0 += latency;
+            self.result.answers.1 += 1;
+            let ctx = self.parts.ctx;
+            ctx.running_means.answered(latency, ctx.monotonic());
+        }
+        let is_held = self.is_held(&message);
+        let result = result.map_err(|failure| {
+            let outcome = classify(&failure);
+            (failure, outcome)
+        });
+        let send = EndedSend { message, result, latency, counts: true, is_held };
+        self.ended(Box::new(send), 0);
+    }
+
+    /// Passes a send that ended through the policies from number `from` on, and decides the mail's next
+    /// step.
+    pub(super) fn ended(&mut self, send: Box<EndedSend>, from: usize) {
+        let mut effects = Vec::new();
+        let (policy, step) = self.parts.policies.ended(send, from, &mut effects);
+        self.apply(policy, effects);
+        match step {
+            Step::Pass(send) => self.decide(*send),
+            Step::Later(work) => self.begin(policy, KeptMail::default(), work),
+            Step::Gone | Step::Left => {}
+        }
+    }
+
+    fn decide(&mut self, send: EndedSend) {
+        let EndedSend { message, result, latency, counts, .. } = send;
+        let (failure, outcome) = match result {
+            Ok(ses_message_id) => return self.accepted(&message, &ses_message_id, latency),
+            Err(failed) => failed,
+        };
+        match outcome {
+            Outcome::NotSent => {
+                self.parts.ctx.count(Counter::Late, 1);
+                self.wait_again(message);
+            }
+            Outcome::RateExceeded => self.refused(&message, &failure),
+            Outcome::Permanent => self.give_up(&message, &failure, outcome),
+            Outcome::Transient | Outcome::Ambiguous => {
+                self.retry_or_give_up(&message, &failure, outcome, counts);
+            }
+            Outcome::DailyQuotaExceeded
+            | Outcome::AccountPaused
+            | Outcome::Credentials
+            | Outcome::Deployment => self.hold(&message, &failure, outcome),
+        }
+    }
+
+    fn accepted(&mut self, message: &Message, ses_message_id: &str, latency: Duration) {
+        let (ctx, campaign) = (self.parts.ctx, &message.envelope.campaign);
+        let recipients = message.recipients();
+        let waited = ctx.now().saturating_since(message.envelope.enqueued_at.into());
+        ctx.count(Counter::Mails, 1);
+        ctx.count_for(Counter::Sent, campaign, recipients);
+        let is_bulk = message.domain.is_none() && message.line != Line::Express;
+        if is_bulk && message.envelope.pass == 0 {
+            ctx.count(Counter::First, recipients);
+            ctx.count(Counter::FirstWaited, waited.as_secs() * recipients);
+        }
+        *self.result.waited.entry(campaign.clone()).or_default() +=
+            waited.mul_f64(message.email.recipients().into());
+        if matches!(message.line, Line::Limited(_)) {
+            *self.result.limited.entry(campaign.clone()).or_insert(0) += recipients;
+        }
+        self.take(message);
+        let job = accepted(message, ses_message_id, latency);
+        self.settle(message, Some(Fate::Sent), Some(job));
+    }
+
+    /// Lets a mail whose request was never written wait for a later slot.
+    pub(super) fn wait_again(&mut self, message: Box<Message>) {
+        if message.line != Line::Express {
+            self.for_campaigns = self.for_campaigns.saturating_add(message.recipients());
+        }
+        if self.is_held(&message) {
+            self.put_back(&message);
+        } else {
+            self.wait_for_slot(message);
+        }
+    }
+
+    /// SES refused for the rate: the slot is spent, the mail becomes visible again in 1 or 2 s, and this
+    /// window starts no further send. Only the window's first refusal asks for a lower rate factor.
+    fn refused(&mut self, message: &Message, failure: &Failure) {
+        let ctx = self.parts.ctx;
+        log(message, failure, Outcome::RateExceeded, "kept");
+        let is_first = ctx.counts.borrow().of(Counter::Refused) == 0;
+        ctx.count(Counter::Refused, 1);
+        self.take(message);
+        self.not_used(message);
+        let seconds = if ctx.env.entropy().unit() < 0.5 { 1 } else { 2 };
+        let job = Job::Show(receipt(&message.held, true), Duration::from_secs(seconds));
+        self.settle(message, Some(Fate::Unsent), Some(job));
+        if is_first {
+            self.begin_own(async move {
+                ctx.within(DECIDED, control_record::lower_factor(ctx)).await;
+                Vec::new()
+            });
+        }
+        self.stop();
+    }
+
+    fn failed(&self, outcome: Outcome) {
+        self.parts.ctx.count_for(Counter::Failed, outcome.as_str(), 1);
+        if outcome == Outcome::Ambiguous {
+            self.parts.ctx.count(Counter::PossiblySent, 1);
+        }
+    }
+
+    fn give_up(&mut self, message: &Message, failure: &Failure, outcome: Outcome) {
+        let ctx = self.parts.ctx;
+        self.failed(outcome);
+        ctx.count(Counter::Dead, 1);
+        self.take(message);
+        let now = EpochMillis::from(ctx.now());
+        let job = give_up(message, failure, outcome, &ctx.plan.dead_letter, now);
+        let parked = || Fate::Parked(message.envelope.clone().parked().pass);
+        let fate = if outcome.possibly_sent() { parked() } else { Fate::Unsent };
+        self.settle(message, Some(fate), Some(job));
+    }
+
+    /// Decides on a transient or ambiguous failure; if it `counts`, it was an attempt.
+    fn retry_or_give_up(
+        &mut self,
+        message: &Message,
+        failure: &Failure,
+        outcome: Outcome,
+        counts: bool,
+    ) {
+        let ctx = self.parts.ctx;
+        if counts && message.envelope.next_attempt() >= ctx.config.max_attempts {
+            return self.give_up(message, failure, outcome);
+        }
+        self.failed(outcome);
+        let Some(queue) = self.home(message) else {
+            return self.leave(message);
+        };
+        ctx.count(Counter::Retried, 1);
+        self.take(message);
+        let when = (EpochMillis::from(ctx.now()), ctx.env.entropy().unit());
+        let job = retry(message, failure, outcome, &queue, when, counts);
+        // A mail that was possibly sent keeps its mark: the poller that receives it next must know.
+        let fate = (!outcome.possibly_sent()).then_some(Fate::Unsent);
+        self.settle(message, fate, Some(job));
+    }
+
+    fn hold(&mut self, message: &Message, failure: &Failure, outcome: Outcome) {
+        log(message, failure, outcome, "held");
+        self.failed(outcome);
+        let reason = match outcome {
+            Outcome::DailyQuotaExceeded => HoldReason::DailyQuota,
+            Outcome::AccountPaused => HoldReason::Account,
+            Outcome::Credentials => HoldReason::Credentials,
+            _ => HoldReason::Deployment,
+        };
+        let campaign =
+            (reason == HoldReason::Deployment).then(|| message.envelope.campaign.clone());
+        if campaign.is_none() {
+            self.stop();
+        }
+        let code = failure.code.as_deref().unwrap_or("");
+        let detail = format!("{code}: {}", failure.message);
+        self.ask_to_hold(campaign, reason, detail);
+        self.leave(message);
+    }
+
+    /// Notes that a campaign's mail exceeds what the daily quota leaves to this window. If it exceeds the
+    /// window's whole allowance, campaigns are held for the day.
+    pub(super) fn end_the_day(&mut self, recipients: u64) {
+        let plan = self.parts.ctx.plan;
+        if recipients > plan.for_campaigns {
+            self.ask_to_hold(None, HoldReason::DailyBudget, plan.day_in_words());
+        }
+    }
+
+    pub(super) fn put_back(&mut self, message: &Message) {
+        match self.home(message) {
+            Some(queue) => {
+                self.parts.ctx.count(Counter::PutBack, 1);
+                self.take(message);
+                let job = put_back(message, &queue);
+                self.settle(message, Some(Fate::Unsent), Some(job));
+            }
+            None => self.leave(message),
+        }
+    }
+
+    /// The queue to which a mail is put back: its campaign's, or express. None if the campaign is not
+    /// configured.
+    fn home(&self, message: &Message) -> Option<QueueUrl> {
+        let plan = self.parts.ctx.plan;
+        match message.line {
+            Line::Express => plan.express.clone(),
+            Line::Campaign(_) | Line::Limited(_) => {
+                plan.campaign(&message.envelope.campaign).map(|c| c.queue.clone())
+            }
+        }
+    }
+
+    /// Counts a mail as gone from the merge queue or its domain queue, for good or until it is received
+    /// again: the reported depth must not include mail that no poller can receive.
+    pub(super) fn take(&self, message: &Message) {
+        if self.is_merged(message.line) {
+            self.parts.ctx.count(Counter::Taken, message.recipients());
+        }
+        if let Some(place) = message.domain {
+            let mut moves = self.parts.domains.note();
+            DomainMoves::add(&mut moves.taken, place, message.recipients());
+        }
+    }
+
+    /// Leaves a mail to its visibility timeout, or makes it visible at once if `TIDEGATE_UNSENT` is
+    /// `release`.
+    pub(super) fn leave(&mut self, message: &Message) {
+        self.leave_as(message, self.parts.ctx.config.unsent);
+    }
+
+    /// Leaves a mail that got no slot. Express mail is made visible at once whatever the setting: express
+    /// is for low latency, the next window's poller already asks for it, and it is a few mails at most.
+    pub(super) fn leave_unused(&mut self, message: &Message) {
+        self.not_used(message);
+        let is_express = message.line == Line::Express;
+        let unsent = self.parts.ctx.config.unsent;
+        self.leave_as(message, if is_express { Unsent::Release } else { unsent });
+    }
+
+    fn leave_as(&mut self, message: &Message, unsent: Unsent) {
+        self.count_left(message);
+        let after = self.parts.policies.shown_after(message);
+        let released = (unsent == Unsent::Release).then_some(Duration::ZERO);
+        let job = after.or(released);
+        let job = job.map(|after| Job::Show(receipt(&message.held, true), after));
+        if job.is_none() {
+            self.free();
+        }
+        self.settle(message, Some(Fate::Unsent), job);
+    }
+
+    /// Leaves a mail to its visibility timeout, whatever the settings. It has no mark.
+    pub(super) fn leave_hidden(&self, message: &Message) {
+        self.parts.ctx.count(Counter::Left, 1);
+        self.take(message);
+        self.free();
+    }
+
+    fn count_left(&self, message: &Message) {
+        let parts = &self.parts;
+        parts.ctx.count(Counter::Left, 1);
+        self.take(message);
+        if let Some(place) = message.domain {
+            DomainMoves::add(&mut parts.domains.note().left, place, 1);
+            parts.ctx.count_for(Counter::DomainLeft, parts.domains.planned.name(place), 1);
+        }
+    }
+
+    /// Lets the policies do their work for a mail that has come to its end, then runs the job `then`.
+    fn settle(&mut self, message: &Message, fate: Option<Fate>, then: Option<Job>) {
+        let policies = &self.parts.policies;
+        let works = fate.map_or_else(Vec::new, |fate| policies.before_settling(message, fate));
+        if works.is_empty() {
+            return then.into_iter().for_each(|job| self.job(job));
+        }
+        let jobs = self.jobs();
+        self.begin_own(async move {
+            for work in works {
+                work.await;
+            }
+            if let Some(job) = then {
+                let _ = jobs.unbounded_send(job);
+            }
+            Vec::new()
+        });
+    }
+}

@@ -1,0 +1,155 @@
+//! Mail that waits for slots, and the slots that it acquires.
+
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_core::limiter::{Gates, Limiter, NextSend, Waiting};
+
+use crate::poll::plan::Plan;
+use crate::poll::policies::Policies;
+use crate::poll::sources::message::Message;
+
+/// The slots of one window, and the mails that wait for them.
+pub(super) struct Slots<'a> {
+    plan: &'a Plan,
+    policies: Policies<'a>,
+    pub(super) limiter: Limiter<usize>,
+    /// The mails by ticket; none once they have left.
+    messages: Vec<Option<Box<Message>>>,
+    /// The ticket of a mail with more recipients than the window has slots; it waits until its further
+    /// windows are claimed.
+    oversize: Option<usize>,
+    claims_more: bool,
+}
+
+/// The next event of the slots.
+pub(super) enum SlotEvent {
+    /// The mail may start now, at this slot.
+    Acquired(Box<Message>, u64),
+    /// Mail waits for a slot at this instant.
+    At(Timestamp),
+    /// No mail waits. Until this instant the current slot can still be used by mail that arrives.
+    NothingWaits(Timestamp),
+    Over,
+}
+
+/// A mail may start at a slot if all policies admit it.
+struct PolicyGates<'g, 'a> {
+    policies: &'g Policies<'a>,
+    messages: &'g [Option<Box<Message>>],
+}
+
+impl PolicyGates<'_, '_> {
+    fn message(&self, ticket: usize) -> Option<&Message> {
+        self.messages.get(ticket).and_then(Option::as_deref)
+    }
+}
+
+impl Gates<usize> for PolicyGates<'_, '_> {
+    fn admits(&self, ticket: usize, slot: u64) -> bool {
+        let admits = |mail| self.policies.iter().all(|policy| policy.admits(mail, slot));
+        self.message(ticket).is_none_or(admits)
+    }
+
+    fn take(&mut self, ticket: usize, slot: u64) {
+        if let Some(mail) = self.message(ticket) {
+            self.policies.iter().for_each(|policy| policy.acquired(mail, slot));
+        }
+    }
+}
+
+impl<'a> Slots<'a> {
+    pub(super) fn new(plan: &'a Plan, policies: Policies<'a>, limiter: Limiter<usize>) -> Self {
+        Self { plan, policies, limiter, messages: Vec::new(), oversize: None, claims_more: false }
+    }
+
+    /// The next mail to send, or the next thing to wait for.
+    pub(super) fn next(&mut self, now: Timestamp) -> SlotEvent {
+        loop {
+            let mut gates = PolicyGates { policies: &self.policies, messages: &self.messages };
+            let acquired = match self.limiter.next_through(now, &mut gates) {
+                NextSend::Start(acquired) => acquired,
+                NextSend::At(at) if self.limiter.recipients_waiting() > 0 => {
+                    return SlotEvent::At(at);
+                }
+                NextSend::At(at) => return SlotEvent::NothingWaits(at),
+                NextSend::Idle(until) if self.limiter.waits_for_a_gate() => {
+                    return SlotEvent::At(until + Duration::from_nanos(1));
+                }
+                NextSend::Idle(until) => {
+                    return SlotEvent::NothingWaits(until + Duration::from_nanos(1));
+                }
+                NextSend::Over => return SlotEvent::Over,
+            };
+            if let Some(message) = self.take(acquired.message.ticket) {
+                return SlotEvent::Acquired(message, acquired.slot);
+            }
+        }
+    }
+
+    /// The latest start of a mail that acquired `slot`. A mail under a domain limit has to start within its
+    /// window: where the limit changes, one window without its slots is all that separates the old limit's
+    /// slots from the new one's.
+    pub(super) fn latest(&self, slot: u64, message: &Message) -> Timestamp {
+        let latest = self.plan.grid.latest(slot);
+        if message.demands.is_empty() {
+            return latest;
+        }
+        latest.min(self.plan.window.closes().saturating_sub(Duration::from_nanos(1)))
+    }
+
+    /// Lets a mail wait for a slot.
+    pub(super) fn wait(&mut self, message: Box<Message>) {
+        let waiting = self.begin(&message);
+        self.limiter.wait(waiting);
+        self.messages.push(Some(message));
+    }
+
+    /// Lets a mail wait that has more recipients than the window has slots, until further windows are
+    /// claimed for it.
+    pub(super) fn wait_oversize(&mut self, message: Box<Message>) {
+        self.oversize = Some(self.begin(&message).ticket);
+        self.claims_more = true;
+        self.messages.push(Some(message));
+    }
+
+    /// Whether further windows were asked for in this one.
+    pub(super) const fn claims_more(&self) -> bool {
+        self.claims_more
+    }
+
+    fn begin(&self, message: &Message) -> Waiting<usize> {
+        self.policies.iter().for_each(|policy| policy.waits(message));
+        waiting(self.messages.len(), message)
+    }
+
+    /// Gives the oversize mail all slots that are left here if its further windows are claimed (`advanced`).
+    /// Returns it if it gets none.
+    pub(super) fn advanced(&mut self, advanced: bool, now: Timestamp) -> Option<Box<Message>> {
+        let ticket = self.oversize.take()?;
+        let message = self.messages.get(ticket).and_then(Option::as_deref)?;
+        let waiting = waiting(ticket, message);
+        let mut gates = PolicyGates { policies: &self.policies, messages: &self.messages };
+        let got = advanced && self.limiter.acquire_all(waiting, now, &mut gates) > 0;
+        if got { None } else { self.take(ticket) }
+    }
+
+    /// All mail that got no slot.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Box<Message>> {
+        let waiting = self.limiter.drain();
+        waiting.into_iter().filter_map(|waiting| self.take(waiting.ticket))
+    }
+
+    fn take(&mut self, ticket: usize) -> Option<Box<Message>> {
+        self.messages.get_mut(ticket).and_then(Option::take)
+    }
+}
+
+fn waiting(ticket: usize, message: &Message) -> Waiting<usize> {
+    Waiting {
+        ticket,
+        line: message.line,
+        priority: message.email.priority(),
+        recipients: message.email.recipients(),
+    }
+}

@@ -1,0 +1,179 @@
+//! The circuit breaker in one window: its probe, and whether a failed send counts as an attempt.
+//!
+//! A breaker that probes lets one mail through, sent by the one poller that the ledger made the prober. A
+//! breaker that allows is told how many sends failed; while it watches, a failure counts as an attempt only
+//! if the breaker still allows, so the ledger is asked anew once a second.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tidegate_core::breaker::{Outcomes, Permit};
+use tidegate_core::config::DECIDED;
+use tidegate_core::control::Control;
+use tidegate_core::outcome::Outcome;
+
+use super::{Effect, EndedSend, Policy, Step};
+use crate::environment::Environment;
+use crate::poll::context::Context;
+use crate::poll::control_record;
+use crate::poll::sources::message::Message;
+use crate::ports::Monotonic;
+
+/// Once the breaker has a reason to block, an older look at it is not relied on.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+pub(in crate::poll) struct BreakerPolicy<'a, E> {
+    ctx: &'a Context<'a, E>,
+    state: Rc<RefCell<BreakerState>>,
+}
+
+struct BreakerState {
+    /// A mail was taken for the probe.
+    is_taken: bool,
+    /// Whether the breaker allows, and when the ledger last said so.
+    allowing: (bool, Monotonic),
+    /// Failed sends that wait for a look at the breaker.
+    undecided: Vec<EndedSend>,
+    outcomes: Outcomes,
+    /// Whether the probe showed that SES works; none if no probe ended.
+    probed: Option<bool>,
+}
+
+impl BreakerState {
+    /// Hands on the failed sends that waited for a look at the breaker.
+    fn decide(&mut self, counts: bool, effects: &mut Vec<Effect>) {
+        for mut send in std::mem::take(&mut self.undecided) {
+            send.counts &= counts;
+            effects.push(Effect::PassSend(Box::new(send)));
+        }
+    }
+}
+
+impl<'a, E: Environment> BreakerPolicy<'a, E> {
+    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
+        let state = BreakerState {
+            is_taken: false,
+            allowing: (true, ctx.monotonic()),
+            undecided: Vec::new(),
+            outcomes: Outcomes::default(),
+            probed: None,
+        };
+        Self { ctx, state: Rc::new(RefCell::new(state)) }
+    }
+
+    fn is_probing(&self) -> bool {
+        self.ctx.plan.permit == Permit::Probe
+    }
+
+    /// Notes a send's outcome; `None` is an acceptance. A permanent refusal is no failure of SES.
+    fn note(&self, outcome: Option<Outcome>, effects: &mut Vec<Effect>) {
+        let failed = match outcome {
+            Some(Outcome::NotSent) => return,
+            None | Some(Outcome::Permanent) => false,
+            Some(Outcome::RateExceeded | Outcome::Transient | Outcome::Ambiguous) => true,
+            // These outcomes (daily quota, account, credentials, deployment) show that SES works; the hold
+            // that each causes stops sending by itself.
+            Some(_) if self.is_probing() => false,
+            Some(_) => return,
+        };
+        let mut state = self.state.borrow_mut();
+        if self.is_probing() {
+            state.probed = Some(!failed);
+            effects.push(Effect::Stop);
+        } else {
+            state.outcomes.all += 1;
+            state.outcomes.failures += u64::from(failed);
+        }
+    }
+
+    /// Whether the breaker watches, allowed, and was asked too long ago to be relied on.
+    fn has_to_look(&self) -> bool {
+        let (allowing, seen) = self.state.borrow().allowing;
+        let is_old = self.ctx.monotonic().saturating_since(seen) > LOOK_EVERY;
+        self.ctx.plan.is_watched() && allowing && is_old
+    }
+}
+
+impl<'a, E: Environment> Policy<'a> for BreakerPolicy<'a, E> {
+    /// Takes the first mail for the probe and asks the ledger to make this poller the prober: the mail is
+    /// sent, or it is left and the window ends. Further mail is left.
+    fn received(&self, mail: Box<Message>, effects: &mut Vec<Effect>) -> Step<'a, Box<Message>> {
+        if !self.is_probing() {
+            return Step::Pass(mail);
+        }
+        if std::mem::replace(&mut self.state.borrow_mut().is_taken, true) {
+            effects.push(Effect::Leave(mail));
+            return Step::Gone;
+        }
+        let ctx = self.ctx;
+        let asking = async move {
+            let is_prober = ctx.within(DECIDED, control_record::become_prober(ctx)).await;
+            if is_prober.unwrap_or(false) {
+                vec![Effect::Pass(mail)]
+            } else {
+                vec![Effect::Leave(mail), Effect::Stop]
+            }
+        };
+        Step::Later(asking.boxed_local())
+    }
+
+    fn wants_mail(&self) -> bool {
+        !(self.is_probing() && self.state.borrow().is_taken)
+    }
+
+    /// Counts the outcome. Failed sends wait for a new look at the breaker if it is time for one.
+    fn ended(
+        &self,
+        mut send: Box<EndedSend>,
+        effects: &mut Vec<Effect>,
+    ) -> Step<'a, Box<EndedSend>> {
+        self.note(send.outcome(), effects);
+        if !matches!(send.outcome(), Some(Outcome::Transient | Outcome::Ambiguous)) {
+            return Step::Pass(send);
+        }
+        let last = send.message.envelope.next_attempt() >= self.ctx.config.max_attempts;
+        send.counts &= !(last && self.ctx.plan.suspects_an_outage);
+        if !self.has_to_look() {
+            send.counts &= self.state.borrow().allowing.0 && !self.is_probing();
+            return Step::Pass(send);
+        }
+        let mut state = self.state.borrow_mut();
+        state.undecided.push(*send);
+        if state.undecided.len() > 1 {
+            return Step::Gone; // the look is under way
+        }
+        let (ctx, state) = (self.ctx, Rc::clone(&self.state));
+        let looking = async move {
+            let allows = ctx.within(DECIDED, control_record::allows(ctx)).await.unwrap_or(true);
+            let mut effects = Vec::new();
+            let mut state = state.borrow_mut();
+            state.allowing = (allows, ctx.monotonic());
+            state.decide(allows, &mut effects);
+            effects
+        };
+        Step::Later(looking.boxed_local())
+    }
+
+    /// Failed sends that still wait for a look count as attempts.
+    fn slots_over(&self, effects: &mut Vec<Effect>) {
+        self.state.borrow_mut().decide(true, effects);
+    }
+
+    fn concludes(&self, control: &mut Control) {
+        let state = self.state.borrow();
+        let (window, policy) = (self.ctx.plan.window, &self.ctx.config.breaker);
+        let probed = state
+            .probed
+            .and_then(|worked| control.breaker.probed(window, &self.ctx.token, worked, policy));
+        let after = probed.or_else(|| control.breaker.observed(window, state.outcomes, policy));
+        if let Some(after) = after {
+            control.breaker = after;
+        }
+    }
+
+    fn wrote_control(&self) -> bool {
+        self.state.borrow().probed.is_some()
+    }
+}

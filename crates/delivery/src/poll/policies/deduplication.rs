@@ -1,0 +1,152 @@
+//! Deduplication of sends: each mail is marked in the ledger before it waits for its slot, and its mark is
+//! settled before the mail is. So a mail is never deleted or moved while its mark still says that it is
+//! being sent, unless the ledger failed.
+
+use std::error::Error as StdError;
+
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+use tidegate_core::config::DECIDED;
+use tidegate_core::counters::Counter;
+use tidegate_core::deduplication::{Deduplication, Mark, MarkState, Verdict};
+use tidegate_core::identity::Identity;
+
+use super::{Effect, Fate, Policy, Step};
+use crate::environment::Environment;
+use crate::poll::context::Context;
+use crate::poll::jobs::{already_sent, unknown};
+use crate::poll::sources::message::Message;
+use crate::ports::{
+    Entropy as _, MarkRequest, MarkResult, Marks as _, PortError, VISIBILITY_TIMEOUT,
+};
+
+/// Marks every mail before it is sent.
+pub(in crate::poll) struct SendMarks<'a, E> {
+    ctx: &'a Context<'a, E>,
+}
+
+impl<'a, E: Environment> SendMarks<'a, E> {
+    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
+        Self { ctx }
+    }
+}
+
+impl<'a, E: Environment> Policy<'a> for SendMarks<'a, E> {
+    fn received(&self, mail: Box<Message>, _effects: &mut Vec<Effect>) -> Step<'a, Box<Message>> {
+        if self.ctx.config.deduplication == Deduplication::Off {
+            return Step::Pass(mail);
+        }
+        Step::Later(before(self.ctx, mail).boxed_local())
+    }
+
+    fn before_settling(&self, mail: &Message, fate: Fate) -> Option<LocalBoxFuture<'a, ()>> {
+        let token = mail.mark.clone()?;
+        let (ctx, identity) = (self.ctx, mail.envelope.identity.clone());
+        Some(async move { settle(ctx, &identity, &token, fate).await }.boxed_local())
+    }
+}
+
+async fn settle<E: Environment>(
+    ctx: &Context<'_, E>,
+    identity: &Identity,
+    token: &str,
+    fate: Fate,
+) {
+    let marks = ctx.env.ledger();
+    let settling = async {
+        match fate {
+            Fate::Sent => marks.set_sent(identity).await,
+            Fate::Parked(pass) => marks.set_parked(identity, token, pass).await,
+            Fate::Unsent => marks.unmark(identity, token).await,
+        }
+    };
+    let settled = ctx.within(DECIDED, settling).await;
+    if !matches!(settled, Some(Ok(_))) {
+        let error = settled.and_then(Result::err);
+        let error = error.as_ref().map(|error| error as &dyn StdError);
+        tracing::error!(error, "a mail's mark is not settled");
+    }
+}
+
+/// Marks a mail. It goes on only if the mark is this poller's.
+async fn before<'a, E: Environment>(
+    ctx: &'a Context<'a, E>,
+    mut mail: Box<Message>,
+) -> Vec<Effect> {
+    let token = ctx.env.entropy().token();
+    let give_back = Effect::GiveBack(mail.line, mail.recipients());
+    match ctx.within(DECIDED, mark(ctx, &mail, &token)).await {
+        Some(Ok((Verdict::TakeOver, _))) => {
+            mail.mark = Some(token);
+            vec![Effect::Pass(mail)]
+        }
+        Some(Ok((Verdict::Delete, _))) => {
+            ctx.count(Counter::AlreadySent, 1);
+            let job = already_sent(&mail);
+            vec![give_back, Effect::Settle(mail, job)]
+        }
+        // Nobody noted the outcome of its send; by the settings it is not sent again.
+        Some(Ok((Verdict::Park, Some(found)))) => {
+            ctx.count(Counter::Parked, 1);
+            ctx.count(Counter::Dead, 1);
+            let job = unknown(&mail, &found, &ctx.plan.dead_letter);
+            vec![give_back, Effect::Settle(mail, job)]
+        }
+        // Another poller may be sending it.
+        Some(Ok((Verdict::LeaveAlone | Verdict::Park, _))) => {
+            vec![give_back, Effect::LeaveHidden(mail)]
+        }
+        failed => {
+            let error = failed.and_then(Result::err);
+            let error = error.as_ref().map(|error| error as &dyn StdError);
+            tracing::error!(error, "not sent: its mark is not known");
+            // The mark may have been written although the answer failed; it is removed, since a mark that
+            // stays would look like a crash during the send.
+            settle(ctx, &mail.envelope.identity, &token, Fate::Unsent).await;
+            // Its slots are not given to other mail: while the ledger takes no marks, one mail after
+            // another would be received for them, and left.
+            vec![Effect::LeaveHidden(mail)]
+        }
+    }
+}
+
+/// Writes a mail's mark, and returns the verdict with the mark that was found, if one was.
+///
+/// An existing mark decides: the mail was sent (delete it), is being sent (leave it alone), or its send
+/// began longer ago than the visibility timeout of 30 s (send it again or dead-letter it, by the settings).
+/// A take-over and a parking replace exactly the mark that was found. If that fails, another poller was
+/// faster and has the mail.
+async fn mark<E: Environment>(
+    ctx: &Context<'_, E>,
+    message: &Message,
+    token: &str,
+) -> Result<(Verdict, Option<Mark>), PortError> {
+    let (marks, identity) = (ctx.env.ledger(), &message.envelope.identity);
+    let mut request = MarkRequest {
+        identity: identity.clone(),
+        token: token.to_owned(),
+        pass: message.envelope.pass,
+        now: ctx.now(),
+        kept: ctx.config.mark_kept,
+        replaces: None,
+    };
+    let MarkResult::Found(found) = marks.mark(&request).await? else {
+        return Ok((Verdict::TakeOver, None));
+    };
+    let deduplication = ctx.config.deduplication;
+    let verdict = deduplication.verdict(&found, request.pass, ctx.now(), VISIBILITY_TIMEOUT);
+    let stands = match verdict {
+        Verdict::TakeOver => {
+            request.replaces = Some(found.token.clone());
+            marks.mark(&request).await? == MarkResult::Ours
+        }
+        Verdict::Park if found.state != MarkState::Parked => {
+            let pass = message.envelope.clone().parked().pass;
+            marks.set_parked(identity, &found.token, pass).await?
+        }
+        Verdict::Park | Verdict::Delete | Verdict::LeaveAlone => true,
+    };
+    // Another poller changed the mark first, and has the mail.
+    let verdict = if stands { verdict } else { Verdict::LeaveAlone };
+    Ok((verdict, Some(found)))
+}

@@ -1,0 +1,219 @@
+//! The campaigns' queues as sources, or the merge queue in their place: how much is asked of each, and how
+//! much each owes or is owed in the end.
+
+use std::time::Duration;
+
+use tidegate_core::allocation::{Ask, BATCH, Intake, divide};
+use tidegate_core::counters::signed;
+use tidegate_core::cycle::Cycle;
+use tidegate_core::limiter::Line;
+use tidegate_core::prefetch::Outlook;
+
+use super::hand::Hand;
+use super::message::Source;
+use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin};
+use super::supply::{PollVerdict, QueueSupply};
+use crate::environment::Environment;
+use crate::poll::context::Context;
+
+/// One lane for each campaign of this window; with a merge queue a single lane.
+pub(super) struct CampaignLanes<'a, E> {
+    ctx: &'a Context<'a, E>,
+    pub(super) lanes: Vec<(Source, QueueSupply)>,
+    pub(super) intake: Intake,
+    /// Receives from campaigns that were found empty, still to be made.
+    probes: Vec<Ask>,
+    /// Recipients of mails that were received and got no slot, by lane.
+    not_used: Vec<u64>,
+    /// By lane: whether any mail of it was moved to a domain queue.
+    had_limited_mail: Vec<bool>,
+    /// Recipients moved to domain queues so far.
+    moved_away: u64,
+}
+
+impl<'a, E: Environment> CampaignLanes<'a, E> {
+    /// Lanes that leave `kept` slots to the domain queues.
+    pub(super) fn new(ctx: &'a Context<'a, E>, kept: u64) -> Self {
+        let plan = ctx.plan;
+        let campaigns = plan.turns.lanes.len();
+        let mut probes = Vec::new();
+        let (lanes, intake) = match &plan.merge {
+            Some(queue) => {
+                let source = Source::mixed(queue.clone(), Line::Campaign(0), None);
+                let expected = u64::try_from(plan.depth).unwrap_or(0);
+                let mean = ctx.running_means.recipients_per_mail(queue.as_str());
+                let (one, total) = (Cycle::single(), plan.intake_amount() - kept);
+                let mut intake = Intake::new(&one, plan.slots.clone(), total, &[], &[mean]);
+                if !plan.asks_merge() {
+                    intake.mark_dry(0); // until the feed brings something
+                }
+                (vec![(source, QueueSupply::expecting(expected))], intake)
+            }
+            None => {
+                // An empty list has no queue to ask.
+                let total = if plan.campaigns.is_empty() { 0 } else { plan.intake_amount() - kept };
+                (direct_lanes(ctx, &mut probes), ctx.intake(total))
+            }
+        };
+        Self {
+            ctx,
+            lanes,
+            intake,
+            probes,
+            not_used: vec![0; campaigns],
+            had_limited_mail: vec![false; campaigns],
+            moved_away: 0,
+        }
+    }
+
+    pub(super) fn outstanding(&self) -> u64 {
+        self.lanes.iter().map(|(_, supply)| supply.outstanding()).sum()
+    }
+
+    /// The next receive, if `room` messages find room in the buffer. While express mail comes (`outlook`),
+    /// it is limited to the slots just ahead.
+    pub(super) fn next(
+        &mut self,
+        hand: &Hand<'_>,
+        outlook: Option<&Outlook>,
+        room: u64,
+    ) -> Option<NextReceive> {
+        let ask = match self.probes.pop() {
+            Some(probe) => probe,
+            None => {
+                let ask = self.ask(hand, outlook)?;
+                if room < ask.messages {
+                    self.intake.withdraw(&ask);
+                    return None;
+                }
+                self.lanes[ask.lane].1.asked(ask.messages);
+                ask
+            }
+        };
+        let (source, supply) = &self.lanes[ask.lane];
+        let (queue, pause) = (source.queue.clone(), supply.pause());
+        let (origin, messages) = (ReceiveOrigin::Lane(ask), ask.messages);
+        Some(NextReceive { origin, queue, messages, pause, wait: self.wait_for(&ask, pause) })
+    }
+
+    fn ask(&mut self, hand: &Hand<'_>, outlook: Option<&Outlook>) -> Option<Ask> {
+        let most = match outlook {
+            None => u64::MAX,
+            Some(outlook) => {
+                let target = outlook.campaigns_in_hand();
+                let room = target.saturating_sub(hand.unlimited() + self.intake.under_way());
+                // A receive for each single slot that passes would cost a call a mail: it waits until 10,
+                // or half of the target, are missing.
+                if room < BATCH.min(target.div_ceil(2)).max(1) {
+                    return None;
+                }
+                room
+            }
+        };
+        let (lanes, left) = (&self.lanes, self.ctx.left_until(LAST_RECEIVE));
+        let may_ask = |lane: usize| lanes.get(lane).is_some_and(|(_, supply)| supply.may_ask(left));
+        self.intake.ask_within(most, may_ask)
+    }
+
+    /// `WaitTimeSeconds` of a campaign's receive: 0 if another campaign may have mail for its slots, else a
+    /// second if the window has it. A probe, which has no slots, may always wait.
+    fn wait_for(&self, ask: &Ask, pause: Duration) -> Duration {
+        let other_gives = |lane| lane != ask.lane && !self.intake.is_dry(lane);
+        if ask.recipients > 0 && (0..self.lanes.len()).any(other_gives) {
+            return Duration::ZERO;
+        }
+        self.ctx.wait_after(pause)
+    }
+
+    /// Passes a receive's conclusion on to the intake: it brought `got` messages, of which `usable`
+    /// recipients will use slots. If it `is_left`, its queue is asked no more: its slots go to the others.
+    pub(super) fn answered(
+        &mut self,
+        ask: &Ask,
+        verdict: PollVerdict,
+        (got, usable, is_left): (u64, u64, bool),
+    ) {
+        verdict.apply_to(&mut self.intake, ask, got, usable);
+        if is_left {
+            self.intake.mark_dry(ask.lane);
+        }
+    }
+
+    /// Notes that the feed brought `mails` into the merge queue: it is asked again even if it was empty.
+    pub(super) fn arrived(&mut self, mails: u64) {
+        if let Some((_, supply)) = self.lanes.first_mut() {
+            supply.arrived(mails);
+            self.intake.revive(0);
+        }
+    }
+
+    /// Notes that a mail was received for a slot and did not get it.
+    pub(super) fn not_used(&mut self, line: Line, recipients: u64) {
+        if let Line::Campaign(lane) = line
+            && let Some(sum) = self.not_used.get_mut(lane)
+        {
+            *sum += recipients;
+        }
+    }
+
+    /// Notes that mail was moved to a domain queue. Other mail is received for its slots, until the window
+    /// has moved as many recipients as `Plan::out_of_the_way` allows.
+    pub(super) fn moved_away(&mut self, line: Line, recipients: u64) {
+        let Line::Campaign(lane) = line else { return };
+        self.moved_away += recipients;
+        if let Some(had_limited_mail) = self.had_limited_mail.get_mut(lane) {
+            *had_limited_mail = true;
+        }
+        if self.moved_away <= self.ctx.plan.out_of_the_way() {
+            self.intake.replace(lane, recipients);
+        }
+    }
+
+    /// Mean recipients a mail of the lane with the largest mails.
+    pub(super) fn recipients_per_mail(&self) -> f64 {
+        let mean = |source: &Source| match &source.campaign {
+            Some(campaign) => self.ctx.running_means.recipients_per_mail(campaign),
+            None => self.ctx.running_means.recipients_per_mail(source.queue.as_str()),
+        };
+        self.lanes.iter().map(|(source, _)| mean(source)).fold(1.0, f64::max)
+    }
+
+    /// Changes of the campaigns' debts by lane, in thousandths of a recipient: by what was received,
+    /// corrected by what was not used. `limited` are the recipients sent to from domain queues, by lane.
+    ///
+    /// Recipients that were received and got no slot are no use to their campaign. Each campaign that had
+    /// mail to the end bears its part of them by weight, and is given back its own. Example with weights 9
+    /// and 1: A received 10 recipients too many, B none. The parts are 9 and 1, so A's debt changes by 9 −
+    /// 10 = −1 and B's by +1: A is owed one recipient.
+    pub(super) fn debt_changes(&self, limited: &[u64]) -> Vec<i64> {
+        let lanes = || self.not_used.iter().enumerate();
+        let not_used: u64 = lanes().filter(|(l, _)| !self.intake.is_dry(*l)).map(|(_, n)| n).sum();
+        let weight = |(lane, weight): (usize, &u64)| {
+            if self.intake.is_dry(lane) { 0 } else { *weight }
+        };
+        let cycle = self.ctx.plan.turns.cycle.weights().iter().enumerate();
+        let parts = divide(not_used.saturating_mul(1_000), &cycle.map(weight).collect::<Vec<_>>());
+        let corrections = lanes().zip(parts).map(|((lane, own), part)| {
+            if self.intake.is_dry(lane) { 0 } else { signed(part) - signed(own * 1_000) }
+        });
+        let changes = self.intake.debt_changes_with(limited, &self.had_limited_mail);
+        changes.into_iter().zip(corrections).map(|(change, more)| change + more).collect()
+    }
+}
+
+/// The lanes of direct mode, one for each campaign of this window. Those that were found empty get a probe
+/// if they are due.
+fn direct_lanes<E: Environment>(
+    ctx: &Context<'_, E>,
+    probes: &mut Vec<Ask>,
+) -> Vec<(Source, QueueSupply)> {
+    let lanes = ctx.plan.lanes().enumerate();
+    let lane = lanes.map(|(index, campaign)| {
+        (Source::campaign(campaign, index), QueueSupply::of(ctx.plan, campaign))
+    });
+    let mut lanes: Vec<(Source, QueueSupply)> = lane.collect();
+    if ctx.plan.intake_amount() > 0 {
+        probes.extend(ctx.plan.probes().map(|index| lanes[index].1.probe(ctx.plan, index)));
+    }
+    lanes
+}

@@ -1,0 +1,204 @@
+//! The sources of the drain: no more mail is received than its slots will use; express mail first, then
+//! domain queues, then campaigns or the merge queue.
+
+mod campaigns;
+mod domain_queues;
+mod express;
+pub(super) mod hand;
+pub(super) mod message;
+pub(super) mod receive;
+pub(super) mod supply;
+
+use tidegate_core::allocation::BATCH;
+use tidegate_core::breaker::Permit;
+use tidegate_core::config::EXPRESS;
+use tidegate_core::limiter::Line;
+
+use super::context::Context;
+use super::domain_window::DomainWindow;
+use super::plan::domains::idle_key;
+use crate::environment::Environment;
+use crate::ports::MERGE_QUEUE;
+use campaigns::CampaignLanes;
+use domain_queues::DomainLines;
+use express::ExpressQueue;
+use hand::Hand;
+use message::Source;
+use receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin};
+use supply::PollVerdict;
+
+/// The queues that the drain asks in one window.
+pub(super) struct Sources<'a, E> {
+    ctx: &'a Context<'a, E>,
+    express: Option<ExpressQueue<'a, E>>,
+    domains: DomainLines<'a, E>,
+    campaigns: CampaignLanes<'a, E>,
+    /// The most messages of campaigns received and not yet settled, or asked for.
+    capacity: u64,
+}
+
+/// A receive's answer, as its source judges it.
+pub(super) struct Judged {
+    pub(super) source: Source,
+    /// The queue's name for the idle pauses: a campaign's, or one with a dot.
+    pub(super) queue: String,
+    pub(super) verdict: PollVerdict,
+}
+
+impl<'a, E: Environment> Sources<'a, E> {
+    pub(super) fn new(ctx: &'a Context<'a, E>, domains: &'a DomainWindow<'a>) -> Self {
+        let plan = ctx.plan;
+        let domains = DomainLines::new(ctx, domains);
+        let campaigns = CampaignLanes::new(ctx, domains.kept());
+        let in_flight = ctx.running_means.connections(plan.rate.as_per_second()) as u64;
+        // Enough that no slot waits for a receive: half a window's mail, the sends in flight, and 10
+        // messages for each receive that may be under way. Example: 100 slots, 25 sends in flight and one
+        // queue give 20 + 50 + 25 + 10 = 105 messages.
+        let lanes = campaigns.lanes.len() as u64;
+        let capacity = 2 * BATCH + plan.slot_count() / 2 + in_flight + BATCH * lanes;
+        let express = plan.express.clone().map(|queue| ExpressQueue::new(ctx, queue));
+        Self { ctx, express, domains, campaigns, capacity }
+    }
+
+    /// The next receive to start; none while slots, buffer or queues allow no more. The caller repeats it
+    /// until it gives none.
+    pub(super) fn next(&mut self, hand: &Hand<'_>) -> Option<NextReceive> {
+        if self.ctx.now() + LAST_RECEIVE > self.ctx.plan.window.closes() {
+            return None;
+        }
+        self.give_up_slots(hand);
+        let for_campaigns = self.kept_for_campaigns(hand);
+        if let Some(express) = &mut self.express
+            && let Some(next) = express.next(hand, for_campaigns)
+        {
+            return Some(next);
+        }
+        let is_probing = self.ctx.plan.permit == Permit::Probe;
+        if let Some(next) = self.domains.next(hand.slots_left(), is_probing) {
+            return Some(next);
+        }
+        // Express mail at hand is bounded by its slots and does not count here: neither kind can keep the
+        // other out of the buffer.
+        let used = (hand.buffered + self.campaigns.outstanding()).saturating_sub(hand.express());
+        let room = self.capacity.saturating_sub(used);
+        let mean = self.campaigns.recipients_per_mail();
+        let outlook = self.express.as_ref().and_then(|express| express.outlook(hand, mean));
+        self.campaigns.next(hand, outlook.as_ref(), room)
+    }
+
+    /// Slots that express must leave: the floor's, as far as campaigns have, or may get, mail for them.
+    fn kept_for_campaigns(&self, hand: &Hand<'_>) -> u64 {
+        let intake = &self.campaigns.intake;
+        let wanted = if intake.all_dry() { 0 } else { intake.still_wanted() };
+        hand.floor().min(hand.campaigns() + wanted)
+    }
+
+    /// Reduces the campaigns' intake by the slots that passed or that express took, but not below the
+    /// floor.
+    ///
+    /// Example: 40 slots are left, campaigns want or hold 35 recipients and 12 express mails of one
+    /// recipient wait: 35 + 12 − 40 = 7 recipients of campaigns find no slot, and are not asked for.
+    fn give_up_slots(&mut self, hand: &Hand<'_>) {
+        let freed = self.domains.give_up_kept();
+        let intake = &mut self.campaigns.intake;
+        intake.widen(freed);
+        let campaigns = intake.still_wanted() + hand.campaigns() + self.domains.kept();
+        let over = campaigns + hand.limiter.express_waiting();
+        let over = over.saturating_sub(hand.slots_left());
+        intake.reduce(over.min(campaigns.saturating_sub(hand.floor())));
+    }
+
+    /// Judges a receive's answer of `got` messages; `None` is a failed receive, `long` a long poll.
+    pub(super) fn judge(
+        &mut self,
+        origin: &ReceiveOrigin,
+        asked: u64,
+        got: Option<u64>,
+        long: bool,
+    ) -> Option<Judged> {
+        let (source, supply, queue) = match origin {
+            ReceiveOrigin::Express => {
+                let express = self.express.as_mut()?;
+                (&express.source, &mut express.supply, EXPRESS.to_owned())
+            }
+            ReceiveOrigin::Lane(ask) => {
+                let (source, supply) = self.campaigns.lanes.get_mut(ask.lane)?;
+                let name = source.campaign.as_deref().unwrap_or(MERGE_QUEUE).to_owned();
+                (&*source, supply, name)
+            }
+            ReceiveOrigin::Domain(index) => {
+                let line = self.domains.get_mut(*index)?;
+                (&line.source, &mut line.supply, idle_key(line.place))
+            }
+        };
+        let (verdict, source) = (supply.answered(asked, got, long), source.clone());
+        match origin {
+            ReceiveOrigin::Express => {
+                if let Some(express) = &mut self.express {
+                    express.answered(asked, got, verdict);
+                }
+            }
+            ReceiveOrigin::Lane(ask) if ask.recipients == 0 && got.unwrap_or(0) > 0 => {
+                self.campaigns.intake.revive(ask.lane); // the probe found mail again
+            }
+            ReceiveOrigin::Lane(_) => {}
+            ReceiveOrigin::Domain(index) => {
+                let got = got.unwrap_or(0);
+                let freed = self.domains.answered(*index, got, (verdict, long));
+                self.campaigns.intake.widen(freed);
+            }
+        }
+        Some(Judged { source, queue, verdict })
+    }
+
+    /// Takes the rest of an answer, once its messages are read: `usable` recipients will use slots. If a
+    /// message `is_left`, its queue is asked no more in this window.
+    pub(super) fn took(
+        &mut self,
+        origin: &ReceiveOrigin,
+        verdict: PollVerdict,
+        (got, usable, is_left): (u64, u64, bool),
+    ) {
+        if let ReceiveOrigin::Lane(ask) = origin {
+            self.campaigns.answered(ask, verdict, (got, usable, is_left));
+        }
+    }
+
+    /// Notes that the feed, or a policy, brought `mails` into the domain queue at `place`, or into the
+    /// merge queue.
+    pub(super) fn arrived(&mut self, place: Option<usize>, mails: u64) {
+        match place {
+            Some(place) => self.domains.arrived(place, mails),
+            None => self.campaigns.arrived(mails),
+        }
+    }
+
+    /// Asks for other mail for the slots of a mail that will not be sent.
+    pub(super) fn give_back(&mut self, line: Line, recipients: u64) {
+        if let Line::Campaign(lane) = line {
+            self.campaigns.intake.replace(lane, recipients);
+        }
+    }
+
+    pub(super) fn moved_away(&mut self, line: Line, recipients: u64) {
+        self.campaigns.moved_away(line, recipients);
+    }
+
+    pub(super) fn not_used(&mut self, line: Line, recipients: u64) {
+        self.campaigns.not_used(line, recipients);
+    }
+
+    /// Notes for the next windows how much express mail was sent, and how many recipients of domain queues
+    /// got a slot in their campaigns' turn.
+    pub(super) fn learn(&self, express_sent: u64, in_turn: u64) {
+        self.domains.learn(in_turn);
+        if let Some(express) = &self.express {
+            express.learn(express_sent);
+        }
+    }
+
+    /// See [`CampaignLanes::debt_changes`].
+    pub(super) fn debt_changes(&self, limited: &[u64]) -> Vec<i64> {
+        self.campaigns.debt_changes(limited)
+    }
+}

@@ -1,0 +1,36 @@
+//! One receive of the drain: which queue is asked, and for how many messages.
+
+use std::time::Duration;
+
+use tidegate_core::allocation::Ask;
+
+use crate::ports::{Monotonic, PortError, QueueUrl, Received};
+
+/// The drain starts no receive later than this before the window's close.
+pub(in crate::poll) const LAST_RECEIVE: Duration = Duration::from_millis(50);
+
+/// The kind of queue that a receive asks.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::poll) enum ReceiveOrigin {
+    Express,
+    Lane(Ask),
+    /// A domain queue, by its index among those that this window asks.
+    Domain(usize),
+}
+
+pub(in crate::poll) struct NextReceive {
+    pub(in crate::poll) origin: ReceiveOrigin,
+    pub(in crate::poll) queue: QueueUrl,
+    pub(in crate::poll) messages: u64,
+    /// The receive starts after this pause (see `QueueSupply::pause`).
+    pub(in crate::poll) pause: Duration,
+    pub(in crate::poll) wait: Duration,
+}
+
+pub(in crate::poll) struct FinishedReceive {
+    pub(in crate::poll) origin: ReceiveOrigin,
+    pub(in crate::poll) asked: u64,
+    pub(in crate::poll) long: bool,
+    /// The messages, and the instant at which the receive began.
+    pub(in crate::poll) result: Result<(Vec<Received>, Monotonic), PortError>,
+}
