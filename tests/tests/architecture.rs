@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use tidegate_core::counters::{Counter, CounterEntry, CounterMetric, LedgerSums};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
@@ -192,4 +193,73 @@ fn every_recorded_example_in_the_docs_is_what_a_test_recorded() {
         let name = path.strip_prefix(root()).unwrap().to_str().unwrap();
         assert!(shown.contains(name), "no page shows {name}");
     }
+}
+
+/// The list of counters as the table of `docs/operations/metrics.md`.
+fn counters_in_words() -> String {
+    let mut table =
+        "| counter | unit | metric | sum in the ledger | meaning |\n|---|---|---|---|---|\n"
+            .to_owned();
+    for counter in Counter::ALL {
+        let CounterEntry { name, unit, ledger, metric, meaning } = counter.entry();
+        let ledger = match ledger {
+            LedgerSums::None => "no",
+            LedgerSums::Total => "yes",
+            LedgerSums::ByCampaign => "by campaign",
+            LedgerSums::TotalAndByCampaign => "yes, also by campaign",
+        };
+        let metric = match metric {
+            CounterMetric::None => String::new(),
+            CounterMetric::Always(name) => format!("`{name}`"),
+            CounterMetric::IfAny { name, .. } => format!("`{name}`, if there is any"),
+        };
+        let unit = unit.as_str();
+        table.push_str(&format!("| `{name}` | {unit} | {metric} | {ledger} | {meaning} |\n"));
+    }
+    table
+}
+
+#[test]
+fn the_docs_list_the_counters_as_the_code_does() {
+    const BEGIN: &str = "<!-- counters -->\n";
+    const END: &str = "<!-- /counters -->";
+    let path = root().join("docs/operations/metrics.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (table, after) = rest.split_once(END).unwrap();
+    let expected = counters_in_words();
+    if std::env::var_os("SNAPSHOTS").is_some_and(|wanted| wanted == "overwrite") {
+        std::fs::write(&path, format!("{before}{BEGIN}{expected}{END}{after}")).unwrap();
+    } else {
+        assert_eq!(table, expected, "SNAPSHOTS=overwrite writes it");
+    }
+}
+
+/// A dashboard or an alarm on a metric that nobody publishes shows nothing for ever.
+#[test]
+fn every_metric_of_the_poller_in_the_cdk_app_is_published() {
+    const OF_WINDOWS: [&str; 9] = [
+        "DuplicateWindows",
+        "ExpiredWindows",
+        "HeldWindows",
+        "BlockedWindows",
+        "IdleWindows",
+        "HighestReceiveCount",
+        "LedgerFailed",
+        "Rate",
+        "Latency",
+    ];
+    let published: BTreeSet<&str> = Counter::ALL
+        .iter()
+        .filter_map(|counter| match counter.entry().metric {
+            CounterMetric::Always(name) | CounterMetric::IfAny { name, .. } => Some(name),
+            CounterMetric::None => None,
+        })
+        .chain(OF_WINDOWS)
+        .collect();
+    let metrics = std::fs::read_to_string(root().join("infra/cdk/lib/metrics.ts")).unwrap();
+    let named = metrics.split("this.metric('poller', '").skip(1);
+    let named: BTreeSet<&str> = named.map(|rest| rest.split('\'').next().unwrap()).collect();
+    assert!(named.len() > 10, "{named:?}");
+    assert_eq!(named.difference(&published).collect::<Vec<_>>(), Vec::<&&str>::new());
 }

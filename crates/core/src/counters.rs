@@ -193,6 +193,22 @@ impl Counter {
     pub fn of_campaign(self, campaign: &str) -> String {
         format!("{}.{campaign}", self.name())
     }
+
+    /// This counter's sum among the ledger's; 0 if it was never reported, negative for a moment if reports
+    /// come out of order.
+    pub fn sum(self, sums: &BTreeMap<String, i64>) -> i64 {
+        sums.get(self.name()).copied().unwrap_or(0)
+    }
+
+    /// This counter's sum for `campaign` among the ledger's.
+    pub fn sum_of(self, campaign: &str, sums: &BTreeMap<String, i64>) -> i64 {
+        sums.get(&self.of_campaign(campaign)).copied().unwrap_or(0)
+    }
+}
+
+/// A sum to show: 0 if it is negative.
+pub fn at_least_0(sum: i64) -> u64 {
+    u64::try_from(sum).unwrap_or(0)
 }
 
 /// The counts of one window.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::control::{Control, Hold, HoldReason};
+use tidegate_core::counters::Counter;
 use tidegate_core::daily::{DailyPolicy, DailyReading, frees_all};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
@@ -28,7 +29,7 @@ pub(crate) async fn keep(
     status: Option<&AccountStatus>,
     asked: Timestamp,
 ) {
-    let counted = before.counters.get("sent").copied().unwrap_or(0);
+    let counted = Counter::Sent.sum(&before.counters);
     let stands = (before.control_version, before.control.clone());
     let kept = control::change(ledger, stands, |control| {
         control.expire(asked.into());

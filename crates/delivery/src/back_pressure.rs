@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt as _};
 use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, Reading};
 use tidegate_core::config::{BackPressureConfig, Campaign, Campaigns, SchedulerConfig};
+use tidegate_core::counters::Counter;
 use tidegate_core::{Timestamp, Window};
 
 use crate::ports::{
@@ -80,14 +81,14 @@ struct SendSums {
 
 impl SendSums {
     fn of(counters: &BTreeMap<String, i64>) -> Self {
-        let of = |name: &str| counters.get(name).copied().unwrap_or(0);
+        let of = |counter: Counter| counter.sum(counters);
         Self {
-            sent: of("sent"),
-            mails: of("mails"),
-            refused: of("refused"),
-            first: of("first"),
-            first_waited: of("first_waited"),
-            deferred: of("spilled"),
+            sent: of(Counter::Sent),
+            mails: of(Counter::Mails),
+            refused: of(Counter::Refused),
+            first: of(Counter::First),
+            first_waited: of(Counter::FirstWaited),
+            deferred: of(Counter::Deferred),
         }
     }
 

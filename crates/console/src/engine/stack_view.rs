@@ -1,3 +1,4 @@
+use tidegate_core::counters::Counter;
 use tidegate_operate::status::StackFacts;
 use tidegate_operate::top;
 
@@ -79,6 +80,6 @@ impl StackView {
     pub(super) fn dead_letters(&self) -> (u64, u64) {
         let status = self.top.status();
         let waiting = status.queues.get("dead_letters").map_or(0, |depth| depth.all());
-        (status.counter("dead"), waiting)
+        (status.counter(Counter::Dead), waiting)
     }
 }

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_core::Timestamp;
+use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
 use tidegate_operate::status::{StackFacts, Status};
 use tidegate_operate::top::Dashboard;
@@ -78,9 +79,8 @@ pub struct RecentSlots(VecDeque<(Timestamp, u64, u64)>);
 impl RecentSlots {
     /// Records the slot counters of one look.
     pub fn see(&mut self, facts: &StackFacts) {
-        let sum = |name: &str| facts.standing.counters.get(name).copied().unwrap_or(0);
-        let sum = |name: &str| u64::try_from(sum(name)).unwrap_or(0);
-        self.0.push_back((facts.at, sum("skipped"), sum("unused")));
+        let sum = |counter: Counter| at_least_0(counter.sum(&facts.standing.counters));
+        self.0.push_back((facts.at, sum(Counter::Skipped), sum(Counter::Unused)));
         // One older look is kept, so that the span is at least ten seconds.
         while self.0.get(1).is_some_and(|(at, ..)| *at + NOW <= facts.at) {
             self.0.pop_front();

@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use tidegate_core::counters::Counter;
 use tidegate_operate::status::QueueStatus;
 
 use super::App;
@@ -253,16 +254,16 @@ fn sums(
     status: &tidegate_operate::status::Status,
     writer: &mut MetricsWriter<'_, '_>,
 ) -> fmt::Result {
-    for (name, of, help) in [
-        ("refused_mails", "refused", "Mails that SES refused for the rate"),
-        ("failed_mails", "failed", "Sends that failed"),
-        ("retried_mails", "retried", "Mails that were put back for another attempt"),
-        ("dead_lettered_mails", "dead", "Mails that were dead-lettered"),
-        ("windows_served", "windows", "Windows that were served"),
-        ("slots_skipped", "skipped", "Slots that passed although mail was there"),
-        ("slots_unused", "unused", "Slots that found no mail"),
+    for (name, counter) in [
+        ("refused_mails", Counter::Refused),
+        ("failed_mails", Counter::Failed),
+        ("retried_mails", Counter::Retried),
+        ("dead_lettered_mails", Counter::Dead),
+        ("windows_served", Counter::Windows),
+        ("slots_skipped", Counter::Skipped),
+        ("slots_unused", Counter::Unused),
     ] {
-        writer.counter(name, help, status.counter(of))?;
+        writer.counter(name, counter.entry().meaning, status.counter(counter))?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::control::ChangeRecord;
+use tidegate_core::counters::Counter;
 use tidegate_core::identity::EpochMillis;
 use tidegate_operate::format::{count, rate, time};
 use tidegate_operate::status::{CampaignStatus, Status};
@@ -126,7 +127,7 @@ pub(super) fn dead_letters(status: &Status, more: u64) -> StateChange {
     } else {
         format!("{} dead letters", count(more))
     };
-    let detail = format!("{} since the ledger began", count(status.counter("dead")));
+    let detail = format!("{} since the ledger began", count(status.counter(Counter::Dead)));
     change(status.at, ChangeKind::DeadLetter, ChangeTone::Warn, title, detail)
 }
 

@@ -7,6 +7,7 @@ mod snapshots;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use tidegate_core::counters::Counter;
 use tidegate_core::identity::EpochMillis;
 use tidegate_operate::status::Status;
 
@@ -120,7 +121,7 @@ impl LastSeen {
     }
 
     fn dead_letters(&mut self, status: &Status) -> Option<StateChange> {
-        let dead = status.counter("dead");
+        let dead = status.counter(Counter::Dead);
         let more = dead.saturating_sub(std::mem::replace(&mut self.dead, dead));
         (more > 0).then(|| messages::dead_letters(status, more))
     }

@@ -15,7 +15,7 @@ use super::context::Context;
 use super::domain_window::{DomainMoves, DomainWindow};
 use super::jobs::reject;
 use super::plan::domains::PlannedQueue;
-use super::policies::{Policies, Step};
+use super::policies::policy::{Policies, Step};
 use super::settle::{Job, Receipt, pack};
 use super::sources::message::{Message, Source, read};
 use super::sources::supply::{MOST_RECEIVES, QueueSupply};

@@ -2,17 +2,15 @@
 //!
 //! The steps stand here in their order, one module each:
 //!
-//! 1. [`claim`]: the tick is admitted, and its window claimed.
-//! 2. [`plan`]: slots, campaigns, weights and holds, before anything is received.
-//! 3. [`sources`]: which queue is asked for how much mail. With a merge queue the [`feed`] fills it first.
-//! 4. [`policies`]: the optional rules, each of which may keep a mail or take it out of the window;
-//!    [`composition`] states their order.
-//! 5. [`drain`]: the slots, the sends, and their outcomes.
-//! 6. [`settle`]: each message is deleted, moved or shown again.
-//! 7. [`report`]: the counts go to the ledger, and the control record learns how the sends ended.
+//! 1. `claim`: the tick is admitted, and its window claimed.
+//! 2. `plan`: slots, campaigns, weights and holds, before anything is received.
+//! 3. `sources`: which queue is asked for how much mail. With a merge queue the [`feed`] fills it first.
+//! 4. `policies`: the optional rules, in their order; each may keep a mail, or take it out of the window.
+//! 5. `drain`: the slots, the sends, and their outcomes.
+//! 6. `settle`: each message is deleted, moved or shown again.
+//! 7. `report`: the counts go to the ledger, and the control record learns how the sends ended.
 
 mod claim;
-mod composition;
 mod context;
 mod control_record;
 mod domain_window;
@@ -51,7 +49,7 @@ use drain::{DrainParts, DrainResult, drain};
 use feed::{FedIntake, Feed, feed};
 use plan::Plan;
 pub use plan::domains::domain_waiting;
-use policies::{Policies, Policy};
+use policies::policy::{Policies, Policy};
 pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};
 use running_means::RunningMeans;
@@ -141,7 +139,7 @@ async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport)
     let calls = ctx.env.queues().calls();
     let buffered = Cell::new(0);
     let domains = DomainWindow::new(&ctx.plan.domains);
-    let policies = composition::policies(ctx, &domains);
+    let policies = policies::compose(ctx, &domains);
     let (jobs, to_settle) = unbounded();
     let (arrivals, arrived) = unbounded();
     let feeding = {

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 
+use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::{EpochMillis, Identity};
 
 use super::inputs::{CampaignRuns, MailCounts, QueueCounts};
@@ -42,11 +43,8 @@ pub(super) fn account(
     (now, stack, counters): (EpochMillis, &StackSettings, &BTreeMap<String, i64>),
 ) -> CampaignAccount {
     let before = runs.before();
-    let grown = |name: &str, from: i64| {
-        let now = counters.get(name).copied().unwrap_or(0);
-        u64::try_from(now.saturating_sub(from)).unwrap_or(0)
-    };
-    let sent = grown(&format!("sent.{campaign}"), before.sent);
+    let grown = |now: i64, from: i64| at_least_0(now.saturating_sub(from));
+    let sent = grown(Counter::Sent.sum_of(&campaign, counters), before.sent);
     let on_campaign = queued.waiting + queued.retrying;
     // Mails that were on the queue before the first run cannot be told from ours, so both sides of
     // the equation include them.
@@ -80,7 +78,7 @@ pub(super) fn account(
             "stood on the merge queue as the first run began, of any campaign",
         )
         .allowing(
-            grown("possibly_sent", before.possibly_sent),
+            grown(Counter::PossiblySent.sum(counters), before.possibly_sent),
             "had no answer from SES, of any campaign: sent once, twice or not at all",
         )
 }

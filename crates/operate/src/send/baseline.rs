@@ -1,5 +1,6 @@
 //! The state of the queues and the ledger before a run.
 
+use tidegate_core::counters::Counter;
 use tidegate_delivery::ports::{Ledger, PortError, QueueDepth, QueueUrl, Queues};
 
 use super::journal::Baseline;
@@ -14,7 +15,6 @@ pub async fn baseline(
     merge: Option<&QueueUrl>,
 ) -> Result<Baseline, PortError> {
     let counters = ledger.read().await?.counters;
-    let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
     let all = |depth: QueueDepth| depth.visible + depth.in_flight + depth.delayed;
     let queued = all(queues.depth(queue).await?);
     let merging = match merge {
@@ -22,8 +22,8 @@ pub async fn baseline(
         None => 0,
     };
     Ok(Baseline {
-        sent: counter(&format!("sent.{campaign}")),
-        possibly_sent: counter("possibly_sent"),
+        sent: Counter::Sent.sum_of(campaign, &counters),
+        possibly_sent: Counter::PossiblySent.sum(&counters),
         queued,
         merging,
     })

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use tidegate_core::Timestamp;
 use tidegate_core::config::{Campaign, Cap, PollerConfig, SchedulerConfig};
 use tidegate_core::control::ChangeRecord;
+use tidegate_core::counters::Counter;
 use tidegate_core::domains::{DomainKey, DomainLimits, Limit};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::poll::domain_waiting;
@@ -169,7 +170,7 @@ impl StackFacts {
 
     fn daily(&self) -> Option<DailyQuotaStatus> {
         let reading = self.standing.control.daily?;
-        let counted = self.standing.counters.get("sent").copied().unwrap_or(0);
+        let counted = Counter::Sent.sum(&self.standing.counters);
         let since = u64::try_from(counted.saturating_sub(reading.counted)).unwrap_or(0);
         let policy = self.settings.cap.daily;
         Some(DailyQuotaStatus {

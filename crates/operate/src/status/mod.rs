@@ -11,6 +11,7 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::breaker::Breaker;
 use tidegate_core::config::Campaign;
 use tidegate_core::control::{ChangeRecord, Control, Hold, Holds};
+use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::QueueDepth;
@@ -202,8 +203,8 @@ impl Status {
     }
 
     /// A sum since the ledger began.
-    pub fn counter(&self, name: &str) -> u64 {
-        self.counters.get(name).map_or(0, |sum| u64::try_from(*sum).unwrap_or(0))
+    pub fn counter(&self, counter: Counter) -> u64 {
+        at_least_0(counter.sum(&self.counters))
     }
 }
 
@@ -283,13 +284,13 @@ fn campaigns(
     let status = |campaign: &Campaign| {
         let weight = shown(campaign);
         let depth = facts.backlogs.get(&campaign.name).copied().unwrap_or_default();
-        let sent = facts.standing.counters.get(&format!("sent.{}", campaign.name));
+        let sent = Counter::Sent.sum_of(&campaign.name, &facts.standing.counters);
         CampaignStatus {
             name: campaign.name.clone(),
             configured_weight: campaign.weight,
             weight,
             share: f64::from(weight) / as_f64(total.max(1)),
-            sent: sent.map_or(0, |sent| u64::try_from(*sent).unwrap_or(0)),
+            sent: at_least_0(sent),
             backlog: depth.into(),
             held: holds.get(&campaign.name).is_some_and(|holds| !holds.is_empty()),
         }

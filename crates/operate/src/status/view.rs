@@ -3,6 +3,7 @@ use crate::format::{count, percent, rate, span, time};
 use crate::page::{Page, Span, TextTable, Tone, View};
 use std::time::Duration;
 use tidegate_core::control::ChangeRecord;
+use tidegate_core::counters::Counter;
 use tidegate_core::identity::EpochMillis;
 
 impl View for Status {
@@ -71,11 +72,11 @@ impl Status {
             "since the start",
             Span::from(format!(
                 "{} recipients sent to, {} refusals, {} retries, {} slots skipped, {} unused",
-                counted("sent"),
-                counted("refused"),
-                counted("retried"),
-                counted("skipped"),
-                counted("unused"),
+                counted(Counter::Sent),
+                counted(Counter::Refused),
+                counted(Counter::Retried),
+                counted(Counter::Skipped),
+                counted(Counter::Unused),
             )),
         ));
         fields

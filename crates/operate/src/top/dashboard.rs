@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::config::EXPRESS;
+use tidegate_core::counters::{Counter, at_least_0};
 
 use super::prompt::{Key, KeyRequest, Prompt};
 use crate::status::{CampaignStatus, StackFacts, Status, as_f64};
@@ -82,22 +83,22 @@ impl Dashboard {
     }
 
     fn add_sample(&mut self, facts: &StackFacts) {
-        let sum = |name: &str| facts.standing.counters.get(name).copied().unwrap_or(0);
-        let sum = |name: &str| u64::try_from(sum(name)).unwrap_or(0);
+        let sums = &facts.standing.counters;
+        let sum = |counter: Counter| at_least_0(counter.sum(sums));
         let names = self.status.campaigns.iter().map(|campaign| campaign.name.as_str());
         let names = names.chain([EXPRESS]);
         let names: Vec<&str> = names.collect();
-        let of = |kind: &str| {
-            let named = |name: &&str| ((*name).to_owned(), sum(&format!("{kind}.{name}")));
+        let of = |counter: Counter| {
+            let named = |name: &&str| ((*name).to_owned(), at_least_0(counter.sum_of(name, sums)));
             names.iter().map(named).collect()
         };
         self.samples.push_back(Sample {
             at: facts.at,
-            total: sum("sent"),
-            by_campaign: of("sent"),
-            waited: of("waited"),
-            refused: sum("refused"),
-            windows: sum("windows"),
+            total: sum(Counter::Sent),
+            by_campaign: of(Counter::Sent),
+            waited: of(Counter::Waited),
+            refused: sum(Counter::Refused),
+            windows: sum(Counter::Windows),
         });
         while self.samples.front().is_some_and(|first| first.at + HISTORY < facts.at) {
             self.samples.pop_front();

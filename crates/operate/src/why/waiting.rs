@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::config::EXPRESS;
+use tidegate_core::counters::Counter;
 
 use crate::format::{count, span};
 use crate::status::{DomainStatus, QueueStatus, Status, as_f64};
@@ -104,6 +105,6 @@ pub(super) fn turn(status: &Status, campaign: &str) -> Option<TurnEstimate> {
 
 /// The mean number of recipients of all mails so far, at least 1.
 fn recipients_per_mail(status: &Status) -> f64 {
-    let (sent, mails) = (status.counter("sent"), status.counter("mails"));
+    let (sent, mails) = (status.counter(Counter::Sent), status.counter(Counter::Mails));
     if mails == 0 { 1.0 } else { (as_f64(sent) / as_f64(mails)).max(1.0) }
 }

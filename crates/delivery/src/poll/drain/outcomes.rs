@@ -14,7 +14,7 @@ use crate::environment::Environment;
 use crate::poll::control_record;
 use crate::poll::domain_window::DomainMoves;
 use crate::poll::jobs::{accepted, give_up, log, put_back, receipt, retry};
-use crate::poll::policies::{EndedSend, Fate, Step};
+use crate::poll::policies::policy::{EndedSend, Fate, Step};
 use crate::poll::settle::Job;
 use crate::poll::sources::hand::KeptMail;
 use crate::poll::sources::message::Message;

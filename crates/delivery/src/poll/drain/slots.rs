@@ -6,7 +6,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::limiter::{Gates, Limiter, NextSend, Waiting};
 
 use crate::poll::plan::Plan;
-use crate::poll::policies::Policies;
+use crate::poll::policies::policy::Policies;
 use crate::poll::sources::message::Message;
 
 /// The slots of one window, and the mails that wait for them.

@@ -21,7 +21,7 @@ use crate::poll::context::Context;
 use crate::poll::control_record;
 use crate::poll::domain_window::{DomainMoves, DomainWindow};
 use crate::poll::jobs::reject;
-use crate::poll::policies::{Effect, Policies, Step};
+use crate::poll::policies::policy::{Effect, Policies, Step};
 use crate::poll::settle::Job;
 use crate::poll::sources::Sources;
 use crate::poll::sources::hand::{Hand, KeptMail};

@@ -115,7 +115,7 @@ impl Plan {
         let slots = grid.usable(window, before);
         let unreported = running_means.unreported_windows() * rate.ceil();
         let budget = control.daily.map_or(u64::MAX, |reading| {
-            config.cap.daily.budget(&reading, counter(Counter::Sent.name()), unreported)
+            config.cap.daily.budget(&reading, Counter::Sent.sum(&standing.counters), unreported)
         });
         let express = config.express_queue_url.as_deref().map(QueueUrl::new);
         let at = (window, quota, config.rate_margin);
@@ -136,7 +136,7 @@ impl Plan {
             looks: standing.looks,
             express: express.filter(|_| !control.holds_campaign(EXPRESS)),
             dead_letter: QueueUrl::new(config.dead_letter_queue_url.as_str()),
-            depth: counter(Counter::Fed.name()) - counter(Counter::Taken.name()),
+            depth: Counter::Fed.sum(&standing.counters) - Counter::Taken.sum(&standing.counters),
             factor: standing.factor,
             permit: control.breaker.permit(window, &config.breaker),
             suspects_an_outage: control.breaker.suspects_an_outage(window, &config.breaker),

@@ -14,7 +14,7 @@ use tidegate_core::config::DECIDED;
 use tidegate_core::control::Control;
 use tidegate_core::outcome::Outcome;
 
-use super::{Effect, EndedSend, Policy, Step};
+use super::policy::{Effect, EndedSend, Policy, Step};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::control_record;

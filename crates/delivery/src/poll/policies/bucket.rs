@@ -9,7 +9,7 @@ use tidegate_core::bucket;
 use tidegate_core::counters::Counter;
 use tidegate_core::outcome::Outcome;
 
-use super::{Effect, EndedSend, Policy, Step};
+use super::policy::{Effect, EndedSend, Policy, Step};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::settle::Job;

@@ -11,7 +11,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState, Verdict};
 use tidegate_core::identity::Identity;
 
-use super::{Effect, Fate, Policy, Step};
+use super::policy::{Effect, Fate, Policy, Step};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::jobs::{already_sent, unknown};

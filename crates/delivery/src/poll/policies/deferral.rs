@@ -17,7 +17,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deferral::{DeferredMail, MOST_BYTES, ObjectName, pack};
 use tidegate_core::identity::Envelope;
 
-use super::{Policy, Step};
+use super::policy::{Policy, Step};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::jobs::receipt;

@@ -10,7 +10,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::domains::DomainKey;
 use tidegate_core::limiter::Line;
 
-use super::{Effect, Policy, Step};
+use super::policy::{Effect, Policy, Step};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::domain_window::{DomainMoves, DomainWindow, LONGEST_DELAY};

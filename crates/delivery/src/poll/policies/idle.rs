@@ -25,7 +25,7 @@ use tidegate_core::feed::pause_after_empty;
 use tidegate_core::idle::QueueChecks;
 use tidegate_core::parts::Upkeep;
 
-use super::Policy;
+use super::policy::Policy;
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::domain_window::{DomainMoves, DomainWindow};

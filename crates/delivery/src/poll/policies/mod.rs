@@ -1,266 +1,46 @@
-//! Policies: the optional rules of the poller, behind one interface, each with its own state, settings and
-//! part of the report.
+//! The optional rules of the poller, each with its own state, settings and part of the report, behind one
+//! interface ([`policy`]); and the order in which a mail passes them.
 //!
-//! A mail passes the policies in the order of [`super::composition`]. Each lets it pass, keeps it until the
-//! ledger has answered, or takes it out of the window. What a policy wants done beyond that it returns as
-//! [`Effect`]s: a policy neither sends nor settles a mail itself.
+//! A new policy is a file of its own, its `mod` line, and its line in [`compose`].
 
-use std::rc::Rc;
-use std::time::Duration;
+mod breaker;
+mod bucket;
+mod deduplication;
+mod deferral;
+mod domains;
+mod idle;
+pub(super) mod policy;
+mod refusals;
 
-use futures_util::future::LocalBoxFuture;
-use tidegate_core::control::{Control, HoldReason};
-use tidegate_core::limiter::Line;
-use tidegate_core::outcome::{Failure, Outcome};
+use super::context::Context;
+use super::domain_window::DomainWindow;
+use crate::environment::Environment;
+use breaker::BreakerPolicy;
+use bucket::SharedBucket;
+use deduplication::SendMarks;
+use deferral::Deferral;
+use domains::DomainLimits;
+use idle::IdleQueues;
+use policy::Policies;
+use refusals::RefusalsInARow;
 
-use super::settle::Job;
-use super::sources::message::Message;
-use super::sources::supply::PollVerdict;
-use crate::ports::LedgerReport;
-
-pub(super) mod breaker;
-pub(super) mod bucket;
-pub(super) mod deduplication;
-pub(super) mod deferral;
-pub(super) mod domains;
-pub(super) mod idle;
-pub(super) mod refusals;
-
-/// An optional rule of the poller. Every method has a default, which changes nothing; a policy implements
-/// the ones it needs.
+/// Composes the policies.
 ///
-/// The methods are called in the order in which they stand here: a mail is received, it waits for a slot,
-/// its send ends, it is settled, the window closes. Feed and drain run side by side, so the state of a
-/// policy is in cells.
-pub(super) trait Policy<'a> {
-    /// A mail came from its campaign's queue. With a merge queue the feed asks this before it moves the
-    /// mail.
-    fn collected(&self, mail: Box<Message>) -> Step<'a, Box<Message>> {
-        Step::Pass(mail)
-    }
-
-    /// A mail is at hand for the slots of this window, and its campaign is not held.
-    fn received(&self, mail: Box<Message>, _effects: &mut Vec<Effect>) -> Step<'a, Box<Message>> {
-        Step::Pass(mail)
-    }
-
-    /// Whether the window should receive further mail.
-    fn wants_mail(&self) -> bool {
-        true
-    }
-
-    /// A mail begins to wait for a slot.
-    fn waits(&self, _mail: &Message) {}
-
-    /// Whether a mail that waits may start at this slot.
-    fn admits(&self, _mail: &Message, _slot: u64) -> bool {
-        true
-    }
-
-    /// A mail has acquired this slot.
-    fn acquired(&self, _mail: &Message, _slot: u64) {}
-
-    /// A send ended; the policies after this one see it if it passes.
-    fn ended(&self, send: Box<EndedSend>, _effects: &mut Vec<Effect>) -> Step<'a, Box<EndedSend>> {
-        Step::Pass(send)
-    }
-
-    /// The time after which a mail that is left is visible again; `None` if this policy has no say.
-    fn shown_after(&self, _mail: &Message) -> Option<Duration> {
-        None
-    }
-
-    /// Work that has to be done before the job that settles a mail may run.
-    fn before_settling(&self, _mail: &Message, _fate: Fate) -> Option<LocalBoxFuture<'a, ()>> {
-        None
-    }
-
-    /// A queue answered a receive; `long` is a long poll. See `plan::domains::idle_key` for the names of
-    /// queues that are no campaign's.
-    fn answered(&self, _queue: &str, _verdict: PollVerdict, _long: bool) {}
-
-    /// Work beside the slots, begun with the window.
-    fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
-        None
-    }
-
-    /// The last send has ended: the policy hands over what it still keeps.
-    fn slots_over(&self, _effects: &mut Vec<Effect>) {}
-
-    /// Feed and drain have ended. The work that this returns has until 8.5 s after the window's close
-    /// (`MOVED`); then its jobs are run.
-    fn closes(&self) -> Option<LocalBoxFuture<'a, Vec<Job>>> {
-        None
-    }
-
-    /// Changes the control record; the changes of all policies are written together.
-    fn concludes(&self, _control: &mut Control) {}
-
-    /// Whether the policy wrote the control record in this window, so that the claim's copy is too old.
-    fn wrote_control(&self) -> bool {
-        false
-    }
-
-    /// Adds the policy's part to the counts and to the ledger's report.
-    fn report(&self, _entry: &mut LedgerReport) {}
-}
-
-/// The way of a mail, or of a send that ended, after one policy.
-pub(super) enum Step<'a, T> {
-    /// The next policy decides.
-    Pass(T),
-    /// The policy keeps it until its question is answered; the answer's effects hand it on.
-    Later(LocalBoxFuture<'a, Vec<Effect>>),
-    /// It has left the window, or will be handed on by a [`Step::Later`] under way.
-    Gone,
-    /// It is left to its visibility timeout, and its queue is asked no more in this window.
-    Left,
-}
-
-/// Something that a policy wants done.
-pub(super) enum Effect {
-    /// A mail that the policy kept goes on to the next one.
-    Pass(Box<Message>),
-    /// A send that the policy kept goes on to the next one.
-    PassSend(Box<EndedSend>),
-    /// The send never reached SES: its mail waits for a later slot.
-    WaitAgain(Box<Message>),
-    /// The mail is left to its visibility timeout, or released, by the settings.
-    Leave(Box<Message>),
-    /// The same for a mail that was received for a slot and did not get it: its campaign bears its part.
-    LeaveUnused(Box<Message>),
-    /// The mail is left to its visibility timeout whatever the settings: shown at once, it would be
-    /// received again at once, in vain.
-    LeaveHidden(Box<Message>),
-    /// The mail is dealt with; the job settles it.
-    Settle(Box<Message>, Job),
-    /// The slots of a mail that will not be sent go to other mail of its campaign.
-    GiveBack(Line, u64),
-    /// As many recipients of a campaign were moved out of the way of its other mail.
-    MovedAway(Line, u64),
-    /// So many mails came into the domain queue at this place.
-    Arrived(usize, u64),
-    /// No further send starts in this window.
-    Stop,
-    /// Hold all sending, or one campaign's.
-    Hold { campaign: Option<String>, reason: HoldReason, detail: String },
-    /// Further windows were claimed for a mail with more recipients than this one has slots, or not.
-    Advanced(bool),
-}
-
-/// A send that ended.
-pub(super) struct EndedSend {
-    pub(super) message: Box<Message>,
-    /// SES's message id, or the failure with its meaning.
-    pub(super) result: Result<String, (Failure, Outcome)>,
-    pub(super) latency: Duration,
-    /// Whether a failure counts as an attempt.
-    pub(super) counts: bool,
-    /// The mail's campaign is held.
-    pub(super) is_held: bool,
-}
-
-impl EndedSend {
-    /// The outcome of a send that was not accepted.
-    pub(super) fn outcome(&self) -> Option<Outcome> {
-        self.result.as_ref().err().map(|(_, outcome)| *outcome)
-    }
-}
-
-/// The end of a mail, by which deduplication settles its mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// SES accepted the mail: later copies are deleted.
-    Sent,
-    /// The mail is dead-lettered with this pass, since its outcome is unknown. A copy with a higher pass is
-    /// a replay and may be sent.
-    Parked(u32),
-    /// The mail was not sent.
-    Unsent,
-}
-
-/// The policies of one window, in order. Clones share their state.
-#[derive(Clone)]
-pub(super) struct Policies<'a>(Rc<[Box<dyn Policy<'a> + 'a>]>);
-
-impl<'a> Policies<'a> {
-    pub(super) fn new(in_order: Vec<Box<dyn Policy<'a> + 'a>>) -> Self {
-        Self(in_order.into())
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &dyn Policy<'a>> {
-        self.0.iter().map(|policy| &**policy)
-    }
-
-    /// Passes a mail from its campaign's queue through all policies.
-    pub(super) fn collected(&self, mut mail: Box<Message>) -> Step<'a, Box<Message>> {
-        for policy in self.iter() {
-            match policy.collected(mail) {
-                Step::Pass(passed) => mail = passed,
-                step => return step,
-            }
-        }
-        Step::Pass(mail)
-    }
-
-    /// Passes a mail through the policies from number `from` on. Returns the step, and the number of the
-    /// policy that took it.
-    pub(super) fn received(
-        &self,
-        mut mail: Box<Message>,
-        from: usize,
-        effects: &mut Vec<Effect>,
-    ) -> (usize, Step<'a, Box<Message>>) {
-        for (index, policy) in self.iter().enumerate().skip(from) {
-            match policy.received(mail, effects) {
-                Step::Pass(passed) => mail = passed,
-                step => return (index, step),
-            }
-        }
-        (self.0.len(), Step::Pass(mail))
-    }
-
-    /// As [`Policies::received`], for a send that ended.
-    pub(super) fn ended(
-        &self,
-        mut send: Box<EndedSend>,
-        from: usize,
-        effects: &mut Vec<Effect>,
-    ) -> (usize, Step<'a, Box<EndedSend>>) {
-        for (index, policy) in self.iter().enumerate().skip(from) {
-            match policy.ended(send, effects) {
-                Step::Pass(passed) => send = passed,
-                step => return (index, step),
-            }
-        }
-        (self.0.len(), Step::Pass(send))
-    }
-
-    pub(super) fn want_mail(&self) -> bool {
-        self.iter().all(Policy::wants_mail)
-    }
-
-    /// The time after which a mail that is left is visible again: the first policy that has a say decides.
-    pub(super) fn shown_after(&self, mail: &Message) -> Option<Duration> {
-        self.iter().find_map(|policy| policy.shown_after(mail))
-    }
-
-    /// The work of all policies that has to be done before a mail is settled.
-    pub(super) fn before_settling(
-        &self,
-        mail: &Message,
-        fate: Fate,
-    ) -> Vec<LocalBoxFuture<'a, ()>> {
-        self.iter().filter_map(|policy| policy.before_settling(mail, fate)).collect()
-    }
-
-    /// Everything that the policies still keep when the last send has ended, with each policy's number.
-    pub(super) fn slots_over(&self) -> Vec<(usize, Vec<Effect>)> {
-        let over = |policy: &dyn Policy<'a>| {
-            let mut effects = Vec::new();
-            policy.slots_over(&mut effects);
-            effects
-        };
-        self.iter().map(over).enumerate().collect()
-    }
+/// A mail is deferred before anything else is done with it. Where the shared bucket is lost, it says when left
+/// mail is shown again, whatever a limit would say. A mail is marked only if its limits let it through,
+/// so that a mail that is moved has no mark. The breaker asks for a prober once there is a mail that may be
+/// sent. The idle queues come last: they may take back a report that says nothing.
+pub(super) fn compose<'a, E: Environment>(
+    ctx: &'a Context<'a, E>,
+    domains: &'a DomainWindow<'a>,
+) -> Policies<'a> {
+    Policies::new(vec![
+        Box::new(Deferral::new(ctx)),
+        Box::new(SharedBucket::new(ctx)),
+        Box::new(DomainLimits::new(ctx, domains)),
+        Box::new(SendMarks::new(ctx)),
+        Box::new(BreakerPolicy::new(ctx)),
+        Box::new(RefusalsInARow::new(ctx)),
+        Box::new(IdleQueues::new(ctx, domains)),
+    ])
 }

@@ -9,7 +9,7 @@ use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::outcome::Outcome;
 use tidegate_core::refusals::Run;
 
-use super::{Effect, EndedSend, Policy, Step};
+use super::policy::{Effect, EndedSend, Policy, Step};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 
