@@ -4,7 +4,7 @@
 //!
 //! 1. `claim`: the tick is admitted, and its window claimed.
 //! 2. `plan`: slots, campaigns, weights and holds, before anything is received.
-//! 3. `sources`: which queue is asked for how much mail. With a merge queue the [`feed`] fills it first.
+//! 3. `sources`: which queue is asked for how much mail. With a merge queue the `feed` fills it first.
 //! 4. `policies`: the optional rules, in their order; each may keep a mail, or take it out of the window.
 //! 5. `drain`: the slots, the sends, and their outcomes.
 //! 6. `settle`: each message is deleted, moved or shown again.
