@@ -16,7 +16,7 @@ use crate::poll::domain_window::DomainMoves;
 use crate::poll::jobs::{accepted, give_up, log, put_back, receipt, retry};
 use crate::poll::policies::policy::{EndedSend, Fate, Step};
 use crate::poll::settle::Job;
-use crate::poll::sources::hand::KeptMail;
+use crate::poll::sources::mail_at_hand::PolicyMail;
 use crate::poll::sources::message::Message;
 use crate::ports::{Entropy as _, QueueUrl};
 
@@ -54,7 +54,7 @@ impl<E: Environment> Drain<'_, E> {
         self.apply(policy, effects);
         match step {
             Step::Pass(send) => self.decide(*send),
-            Step::Later(work) => self.begin(policy, KeptMail::default(), work),
+            Step::Later(work) => self.begin(policy, PolicyMail::default(), work),
             Step::Gone | Step::Left => {}
         }
     }

@@ -24,7 +24,7 @@ use crate::poll::jobs::reject;
 use crate::poll::policies::policy::{Effect, Policies, Step};
 use crate::poll::settle::Job;
 use crate::poll::sources::Sources;
-use crate::poll::sources::hand::{Hand, KeptMail};
+use crate::poll::sources::mail_at_hand::{MailAtHand, PolicyMail};
 use crate::poll::sources::message::{Message, Rejected, Source, read};
 use crate::poll::sources::receive::{FinishedReceive, NextReceive};
 use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
@@ -56,7 +56,7 @@ pub(super) enum DrainStage {
 pub(super) struct FinishedWork {
     policy: usize,
     /// The mail that the policy kept meanwhile.
-    kept: KeptMail,
+    kept: PolicyMail,
     effects: Vec<Effect>,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Drain<'a, E> {
     /// Recipients that campaigns may still be sent in this window, by the daily quota.
     pub(super) for_campaigns: u64,
     /// Mail that policies keep until the ledger has answered.
-    kept: KeptMail,
+    kept: PolicyMail,
     work: Vec<LocalBoxFuture<'a, FinishedWork>>,
     /// Campaigns that this window held.
     held: BTreeSet<String>,
@@ -117,7 +117,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             parts,
             max_in_flight: ctx.config.max_in_flight.unwrap_or_else(in_flight),
             for_campaigns: plan.for_campaigns,
-            kept: KeptMail::default(),
+            kept: PolicyMail::default(),
             work: Vec::new(),
             held: BTreeSet::new(),
             asked_to_hold: BTreeSet::new(),
@@ -132,7 +132,7 @@ impl<'a, E: Environment> Drain<'a, E> {
             return None;
         }
         let buffered = self.parts.buffered.get() as u64;
-        self.sources.next(&Hand { limiter: &self.slots.limiter, kept: self.kept, buffered })
+        self.sources.next(&MailAtHand { limiter: &self.slots.limiter, kept: self.kept, buffered })
     }
 
     /// The next send to start, or the next thing to wait for.
@@ -299,7 +299,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         if self.stage > DrainStage::Sending {
             return self.wait_for_slot(message);
         }
-        let (recipients, kept) = (message.recipients(), KeptMail::of(&message));
+        let (recipients, kept) = (message.recipients(), PolicyMail::of(&message));
         let mut effects = Vec::new();
         let (policy, step) = self.parts.policies.received(message, from, &mut effects);
         let used = match step {
@@ -318,7 +318,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     pub(super) fn begin(
         &mut self,
         policy: usize,
-        kept: KeptMail,
+        kept: PolicyMail,
         work: LocalBoxFuture<'a, Vec<Effect>>,
     ) {
         self.kept = self.kept.plus(kept);
@@ -328,7 +328,7 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     /// Begins work of the drain's own, without an effect.
     pub(super) fn begin_own(&mut self, work: impl Future<Output = Vec<Effect>> + 'a) {
-        self.begin(0, KeptMail::default(), work.boxed_local());
+        self.begin(0, PolicyMail::default(), work.boxed_local());
     }
 
     /// The work that was begun since the last call.

@@ -30,7 +30,7 @@ pub(in crate::poll) struct DomainLimits<'a, E> {
 }
 
 /// The way of a mail over its limit.
-enum Way {
+enum OverLimit {
     /// It is received again from its own queue after this time.
     ComeAgain(Duration),
     /// It goes to the domain queue at this place, visible after the delay.
@@ -49,17 +49,17 @@ impl<'a, E: Environment> DomainLimits<'a, E> {
     /// goes to the group's queue, unless it comes from there. Mail under the limit `*` is moved, with a
     /// delay, only if it is over that limit: the queue of `*` holds mail for many domains, and without
     /// delays the mail for one busy domain would be received again and again.
-    fn way(&self, mail: &Message, now: Timestamp) -> Option<Way> {
+    fn way(&self, mail: &Message, now: Timestamp) -> Option<OverLimit> {
         let mut gates = self.domains.gates();
         if mail.line == Line::Express {
             let away = mail.held.receive_count.min(EXPRESS_AWAY);
             let over = gates.is_over(&mail.demands, now, |_| true);
-            return over.then(|| Way::ComeAgain(Duration::from_secs(u64::from(away))));
+            return over.then(|| OverLimit::ComeAgain(Duration::from_secs(u64::from(away))));
         }
         let planned = self.domains.planned;
         let own = planned.place_of(&mail.demands);
         if let Some(place) = own.filter(|place| mail.domain != Some(*place)) {
-            return Some(Way::Move(place, Duration::ZERO));
+            return Some(OverLimit::Move(place, Duration::ZERO));
         }
         let others = |key: &DomainKey| matches!(key, DomainKey::Other(_));
         let place = planned.others().filter(|_| own.is_none())?;
@@ -75,7 +75,7 @@ impl<'a, E: Environment> DomainLimits<'a, E> {
         }
         let since = now.saturating_since(mail.held.put_at.into());
         let away = delay(is_back.then_some(since), self.ctx.env.entropy().unit());
-        Some(Way::Move(place, gates.aligned(&mail.demands, now, away)))
+        Some(OverLimit::Move(place, gates.aligned(&mail.demands, now, away)))
     }
 
     /// Moves a mail to the domain queue at `place`, visible after `delay`.
@@ -106,8 +106,8 @@ impl<'a, E: Environment> Policy<'a> for DomainLimits<'a, E> {
         }
         match self.way(&mail, self.ctx.now()) {
             None => return Step::Pass(mail),
-            Some(Way::Move(place, delay)) => self.move_to(mail, (place, delay), effects),
-            Some(Way::ComeAgain(away)) => {
+            Some(OverLimit::Move(place, delay)) => self.move_to(mail, (place, delay), effects),
+            Some(OverLimit::ComeAgain(away)) => {
                 self.ctx.count(Counter::Left, 1);
                 let job = Job::Show(receipt(&mail.held, true), away);
                 effects.push(Effect::Settle(mail, job));

@@ -9,7 +9,7 @@ use tidegate_core::cycle::Cycle;
 use tidegate_core::limiter::Line;
 use tidegate_core::prefetch::Outlook;
 
-use super::hand::Hand;
+use super::mail_at_hand::MailAtHand;
 use super::message::Source;
 use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin};
 use super::supply::{PollVerdict, QueueSupply};
@@ -74,7 +74,7 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
     /// it is limited to the slots just ahead.
     pub(super) fn next(
         &mut self,
-        hand: &Hand<'_>,
+        hand: &MailAtHand<'_>,
         outlook: Option<&Outlook>,
         room: u64,
     ) -> Option<NextReceive> {
@@ -96,7 +96,7 @@ impl<'a, E: Environment> CampaignLanes<'a, E> {
         Some(NextReceive { origin, queue, messages, pause, wait: self.wait_for(&ask, pause) })
     }
 
-    fn ask(&mut self, hand: &Hand<'_>, outlook: Option<&Outlook>) -> Option<Ask> {
+    fn ask(&mut self, hand: &MailAtHand<'_>, outlook: Option<&Outlook>) -> Option<Ask> {
         let most = match outlook {
             None => u64::MAX,
             Some(outlook) => {

@@ -11,7 +11,7 @@ use tidegate_core::allocation::BATCH;
 use tidegate_core::breaker::Permit;
 use tidegate_core::prefetch::Outlook;
 
-use super::hand::Hand;
+use super::mail_at_hand::MailAtHand;
 use super::message::Source;
 use super::receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin};
 use super::supply::{PollVerdict, QueueSupply};
@@ -47,7 +47,11 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
     }
 
     /// The next receive, while `for_campaigns` slots are left to campaigns.
-    pub(super) fn next(&mut self, hand: &Hand<'_>, for_campaigns: u64) -> Option<NextReceive> {
+    pub(super) fn next(
+        &mut self,
+        hand: &MailAtHand<'_>,
+        for_campaigns: u64,
+    ) -> Option<NextReceive> {
         let messages = self.wanted(hand, for_campaigns);
         let may_ask = self.supply.may_ask(self.ctx.left_until(LAST_RECEIVE));
         if self.dry || !may_ask || messages == 0 {
@@ -63,7 +67,7 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
     ///
     /// Example: 50 slots are left, 5 of them kept for campaigns, 30 express mails are at hand and 10 are
     /// asked for: 50 − 5 − 30 − 10 = 5 messages.
-    fn wanted(&self, hand: &Hand<'_>, for_campaigns: u64) -> u64 {
+    fn wanted(&self, hand: &MailAtHand<'_>, for_campaigns: u64) -> u64 {
         let open = hand.slots_left().saturating_sub(for_campaigns);
         let most = if self.ctx.plan.permit == Permit::Probe { open.min(1) } else { open };
         most.saturating_sub(hand.express() + self.supply.outstanding()).min(BATCH)
@@ -80,7 +84,11 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
 
     /// The expectation for the slots ahead; none if no express mail is expected. Campaigns' mails have
     /// `recipients_per_mail` on average.
-    pub(super) fn outlook(&self, hand: &Hand<'_>, recipients_per_mail: f64) -> Option<Outlook> {
+    pub(super) fn outlook(
+        &self,
+        hand: &MailAtHand<'_>,
+        recipients_per_mail: f64,
+    ) -> Option<Outlook> {
         // Although the queue counts as empty, a long poll under way may still bring mail.
         if self.dry && self.supply.outstanding() == 0 {
             return None;

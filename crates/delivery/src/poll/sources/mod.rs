@@ -4,7 +4,7 @@
 mod campaigns;
 mod domain_queues;
 mod express;
-pub(super) mod hand;
+pub(super) mod mail_at_hand;
 pub(super) mod message;
 pub(super) mod receive;
 pub(super) mod supply;
@@ -22,7 +22,7 @@ use crate::ports::MERGE_QUEUE;
 use campaigns::CampaignLanes;
 use domain_queues::DomainLines;
 use express::ExpressQueue;
-use hand::Hand;
+use mail_at_hand::MailAtHand;
 use message::Source;
 use receive::{LAST_RECEIVE, NextReceive, ReceiveOrigin};
 use supply::PollVerdict;
@@ -38,7 +38,7 @@ pub(super) struct Sources<'a, E> {
 }
 
 /// A receive's answer, as its source judges it.
-pub(super) struct Judged {
+pub(super) struct SourceAnswer {
     pub(super) source: Source,
     /// The queue's name for the idle pauses: a campaign's, or one with a dot.
     pub(super) queue: String,
@@ -62,7 +62,7 @@ impl<'a, E: Environment> Sources<'a, E> {
 
     /// The next receive to start; none while slots, buffer or queues allow no more. The caller repeats it
     /// until it gives none.
-    pub(super) fn next(&mut self, hand: &Hand<'_>) -> Option<NextReceive> {
+    pub(super) fn next(&mut self, hand: &MailAtHand<'_>) -> Option<NextReceive> {
         if self.ctx.now() + LAST_RECEIVE > self.ctx.plan.window.closes() {
             return None;
         }
@@ -87,7 +87,7 @@ impl<'a, E: Environment> Sources<'a, E> {
     }
 
     /// Slots that express must leave: the floor's, as far as campaigns have, or may get, mail for them.
-    fn kept_for_campaigns(&self, hand: &Hand<'_>) -> u64 {
+    fn kept_for_campaigns(&self, hand: &MailAtHand<'_>) -> u64 {
         let intake = &self.campaigns.intake;
         let wanted = if intake.all_dry() { 0 } else { intake.still_wanted() };
         hand.floor().min(hand.campaigns() + wanted)
@@ -98,7 +98,7 @@ impl<'a, E: Environment> Sources<'a, E> {
     ///
     /// Example: 40 slots are left, campaigns want or hold 35 recipients and 12 express mails of one
     /// recipient wait: 35 + 12 − 40 = 7 recipients of campaigns find no slot, and are not asked for.
-    fn give_up_slots(&mut self, hand: &Hand<'_>) {
+    fn give_up_slots(&mut self, hand: &MailAtHand<'_>) {
         let freed = self.domains.give_up_kept();
         let intake = &mut self.campaigns.intake;
         intake.widen(freed);
@@ -115,7 +115,7 @@ impl<'a, E: Environment> Sources<'a, E> {
         asked: u64,
         got: Option<u64>,
         long: bool,
-    ) -> Option<Judged> {
+    ) -> Option<SourceAnswer> {
         let (source, supply, queue) = match origin {
             ReceiveOrigin::Express => {
                 let express = self.express.as_mut()?;
@@ -148,7 +148,7 @@ impl<'a, E: Environment> Sources<'a, E> {
                 self.campaigns.intake.widen(freed);
             }
         }
-        Some(Judged { source, queue, verdict })
+        Some(SourceAnswer { source, queue, verdict })
     }
 
     /// Takes the rest of an answer, once its messages are read: `usable` recipients will use slots. If a

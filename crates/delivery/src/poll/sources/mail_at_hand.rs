@@ -6,14 +6,14 @@ use crate::poll::sources::message::Message;
 
 /// Mail that policies keep until the ledger has answered.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::poll) struct KeptMail {
+pub(in crate::poll) struct PolicyMail {
     /// Express mails.
     pub(in crate::poll) express: u64,
     /// Recipients of campaign mail, mail from domain queues included.
     pub(in crate::poll) campaigns: u64,
 }
 
-impl KeptMail {
+impl PolicyMail {
     pub(in crate::poll) fn of(mail: &Message) -> Self {
         match mail.line {
             Line::Express => Self { express: 1, campaigns: 0 },
@@ -36,14 +36,14 @@ impl KeptMail {
 }
 
 /// The mail at hand, and the slots that it may take.
-pub(in crate::poll) struct Hand<'h> {
+pub(in crate::poll) struct MailAtHand<'h> {
     pub(in crate::poll) limiter: &'h Limiter<usize>,
-    pub(in crate::poll) kept: KeptMail,
+    pub(in crate::poll) kept: PolicyMail,
     /// Messages received and not yet settled.
     pub(in crate::poll) buffered: u64,
 }
 
-impl Hand<'_> {
+impl MailAtHand<'_> {
     pub(in crate::poll) fn slots_left(&self) -> u64 {
         self.limiter.slots_left()
     }
