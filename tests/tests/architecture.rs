@@ -197,10 +197,7 @@ fn every_recorded_example_in_the_docs_is_what_a_test_recorded() {
 
 /// The list of counters as the table of `docs/operations/metrics.md`.
 fn counters_in_words() -> String {
-    let mut table =
-        "| counter | unit | metric | sum in the ledger | meaning |\n|---|---|---|---|---|\n"
-            .to_owned();
-    for counter in Counter::ALL {
+    let row = |counter: &Counter| {
         let CounterEntry { name, unit, ledger, metric, meaning } = counter.entry();
         let ledger = match ledger {
             LedgerSums::None => "no",
@@ -213,10 +210,10 @@ fn counters_in_words() -> String {
             CounterMetric::Always(name) => format!("`{name}`"),
             CounterMetric::IfAny { name, .. } => format!("`{name}`, if there is any"),
         };
-        let unit = unit.as_str();
-        table.push_str(&format!("| `{name}` | {unit} | {metric} | {ledger} | {meaning} |\n"));
-    }
-    table
+        format!("| `{name}` | {} | {metric} | {ledger} | {meaning} |\n", unit.as_str())
+    };
+    let head = "| counter | unit | metric | sum in the ledger | meaning |\n|---|---|---|---|---|\n";
+    Counter::ALL.iter().map(row).fold(head.to_owned(), |table, row| table + &row)
 }
 
 #[test]
