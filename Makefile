@@ -3,7 +3,10 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+# One target after the other, but for the halves of `make test`, which are made with BESIDE=yes.
+ifneq ($(BESIDE),yes)
 .NOTPARALLEL:
+endif
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -182,8 +185,18 @@ clean: ## Removes what was built, installed into .tools, or left by a local run
 
 # ---------------------------------------------------------------------------------- to prove it
 
+# Installing, and what is not Rust, mostly waits: it is made beside the build. Each target's output is printed as a whole.
 .PHONY: test
-test: lint doc test-docs validate test-infra test-cdk test-rust test-guide test-console ## Everything that CI checks
+test: ## Everything that CI checks
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target BESIDE=yes of-rust beside-rust
+	$(MAKE) --no-print-directory test-rust
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target BESIDE=yes of-guide of-console
+
+of-rust: ; $(MAKE) BESIDE= lint doc test-binaries
+beside-rust: ; $(MAKE) BESIDE= $(LOCAL_VENV) $(REDIS_NEEDED) test-docs validate test-infra test-cdk $(AWS_NEEDED) $(BROWSER_MODULES) chromium
+of-guide: ; $(MAKE) BESIDE= test-guide
+of-console: ; $(MAKE) BESIDE= test-console
+.PHONY: of-rust beside-rust of-guide of-console
 
 .PHONY: lint
 lint: rust deny python ## Format, names and cycles, clippy without a warning, licences and sources of the dependencies
@@ -240,11 +253,13 @@ test-cdk: cdk ## The construct: its templates' promises, cdk-nag
 test-binaries: rust
 	cargo build --profile local --locked --workspace --bins --tests
 
-# End to end runs on the binaries of the same build, and on the local AWS.
+# End to end runs on the binaries of the same build, and on the local AWS: on more threads than cores, because it waits.
+TEST_ENV = TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_REDIS_SERVER=$(REDIS_SERVER)
 .PHONY: test-rust
 test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) cdk test-binaries ## Unit, property, contract and end-to-end tests
-	TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_REDIS_SERVER=$(REDIS_SERVER) \
-	  cargo test --profile local --locked --workspace
+	$(TEST_ENV) cargo test --profile local --locked --workspace --lib --bins --test '[!e]*' --test 'e[!n]*'
+	$(TEST_ENV) cargo test --profile local --locked --workspace --test 'en*' -- --test-threads=4
+	$(TEST_ENV) cargo test --profile local --locked --workspace --doc
 
 # On the binaries of the same build, instead of those for Lambda's processor.
 .PHONY: test-guide

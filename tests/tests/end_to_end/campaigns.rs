@@ -45,7 +45,7 @@ fn assert_weighted(figures: &RunFigures) {
 #[tokio::test]
 async fn two_campaigns_leave_at_the_quota_by_weight_and_nothing_is_lost() {
     let plan = plan(394, 26);
-    let mut site = Site::strict(|_| {}).await;
+    let mut site = Site::measured(|_| {}).await;
     site.fill(&plan).await;
     site.fire().await;
     site.wait_for(420, 60).await;
@@ -80,7 +80,7 @@ async fn doubled_tick(site: &Site) -> [String; 2] {
 #[tokio::test]
 async fn a_doubled_and_an_overlapping_scheduler_are_harmless() {
     let plan = plan(225, 25);
-    let mut site = Site::strict(|_| {}).await;
+    let mut site = Site::measured(|_| {}).await;
     site.fill(&plan).await;
     tokio::join!(site.fire(), site.fire());
     // Some 10 s later a third; all three issue the ticks of the seconds that follow.
@@ -104,7 +104,7 @@ async fn a_doubled_and_an_overlapping_scheduler_are_harmless() {
 #[tokio::test]
 async fn direct_mode_keeps_quota_and_shares_and_express_mail_goes_first() {
     let plan = plan(260, 20);
-    let mut site = Site::strict(|setup| setup.mode = Mode::Direct).await;
+    let mut site = Site::measured(|setup| setup.mode = Mode::Direct).await;
     site.fill(&plan).await;
     site.fire().await;
     site.wait_for(100, 30).await;

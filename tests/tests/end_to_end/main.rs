@@ -2,8 +2,8 @@
 //! the SES sandbox.
 //!
 //! `make test` builds and installs what they need. What is missing is an error, never a reason to
-//! skip a test. The tests take turns: each has a local AWS of its own, and two of them sending side
-//! by side on two cores would measure each other.
+//! skip a test. Each has a local AWS of its own. Three run at once, because they mostly wait; those
+//! that measure utilisation and shares run alone, because others would be measured, too.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: a panic is a finding")]
 #![expect(clippy::print_stdout, reason = "shown where a test fails")]

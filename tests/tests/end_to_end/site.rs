@@ -21,7 +21,7 @@ use tidegate_devstack::{
     figures, fill, is_of_plan,
 };
 use tidegate_tests::local::sdk_config;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 
 /// The account's quota in all tests: recipients a second, SES's own for a new account.
@@ -39,8 +39,9 @@ pub(crate) const SMALL: &str = "SecondCampaignQueueUrl";
 pub(crate) const EXPRESS: &str = "ExpressQueueUrl";
 pub(crate) const DEAD_LETTERS: &str = "DeadLetterQueueUrl";
 
-/// Two tests at once would measure each other.
-static TURN: Mutex<()> = Mutex::const_new(());
+/// Local AWSs at once: most of the time they wait.
+const SITES: u32 = 3;
+static FREE_SITES: Semaphore = Semaphore::const_new(SITES as usize);
 
 /// A local AWS with Tidegate in it. Dropped while a test fails it leaves its logs, and says where.
 pub(crate) struct Site {
@@ -50,7 +51,7 @@ pub(crate) struct Site {
     arrivals: Vec<MailArrival>,
     seq: u64,
     folder: Option<TempDir>,
-    _turn: MutexGuard<'static, ()>,
+    _places: SemaphorePermit<'static>,
 }
 
 /// A function's response.
@@ -132,10 +133,22 @@ fn setup() -> Setup {
     }
 }
 
+fn strict(setup: &mut Setup) -> &mut Setup {
+    setup.strict = true;
+    setup.rate_margin = Some(RATE_MARGIN);
+    setup.parameters.push(("Unsent".to_owned(), "release".to_owned()));
+    setup
+}
+
 impl Site {
     /// One in merge mode that nothing fires; `change` makes it another.
     pub(crate) async fn start(change: impl FnOnce(&mut Setup)) -> Self {
-        let turn = TURN.lock().await;
+        Self::start_in(1, change).await
+    }
+
+    /// Starts one when so many places are free, and takes them.
+    async fn start_in(places: u32, change: impl FnOnce(&mut Setup)) -> Self {
+        let places = FREE_SITES.acquire_many(places).await.unwrap();
         let mut setup = setup();
         change(&mut setup);
         let folder = TempDir::with_prefix("tidegate-end-to-end-").unwrap();
@@ -150,7 +163,7 @@ impl Site {
             arrivals: Vec::new(),
             seq: 0,
             folder: Some(folder),
-            _turn: turn,
+            _places: places,
         }
     }
 
@@ -158,13 +171,12 @@ impl Site {
     /// its window goes into a later one at once: its visibility timeout would make the run's end 30 s
     /// longer.
     pub(crate) async fn strict(change: impl FnOnce(&mut Setup)) -> Self {
-        Self::start(|setup| {
-            setup.strict = true;
-            setup.rate_margin = Some(RATE_MARGIN);
-            setup.parameters.push(("Unsent".to_owned(), "release".to_owned()));
-            change(setup);
-        })
-        .await
+        Self::start_in(1, |setup| change(strict(setup))).await
+    }
+
+    /// A strict one that is measured, and so has the machine to itself.
+    pub(crate) async fn measured(change: impl FnOnce(&mut Setup)) -> Self {
+        Self::start_in(SITES, |setup| change(strict(setup))).await
     }
 
     /// Fires the scheduler with `EventBridge`'s event.
