@@ -252,7 +252,8 @@ class Settings(unittest.TestCase):
         found = 0
         for page in (ROOT / "docs").rglob("*.md"):
             text = page.read_text(encoding="utf-8")
-            for name, value in re.findall(r"`(TIDEGATE_\w+)`,\s+default\s+`([^`]+)`", text):
+            for name, value in re.findall(r"`(\w+)`,\s+default\s+`([^`]+)`", text):
+                name = name if name.startswith("TIDEGATE_") else variable(name)
                 if name in SETTINGS:
                     found += 1
                     with self.subTest(page.name, name=name):

@@ -5,6 +5,7 @@
 //! 1.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -45,6 +46,13 @@ pub struct InvalidRate(pub f64);
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 #[error("{0} is no rate margin; allowed is a number from 0.005 to 0.5")]
 pub struct InvalidRateMargin(pub f64);
+
+/// Error for a text that is not a rate.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "{0:?} is no rate; allowed is a number from 0.001 to 10000 a second, or such as 6/m, 40/h, 87/d"
+)]
+pub struct UnreadableRate(pub String);
 
 impl Rate {
     /// The largest rate: 10,000 recipients per second.
@@ -138,6 +146,25 @@ impl fmt::Display for Rate {
     }
 }
 
+impl FromStr for Rate {
+    type Err = UnreadableRate;
+
+    /// Reads `14`, `14/s`, `6/m`, `40/h` or `87/d`.
+    fn from_str(text: &str) -> Result<Self, UnreadableRate> {
+        let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
+        let seconds = match unit.trim() {
+            "s" => Some(1.0),
+            "m" => Some(60.0),
+            "h" => Some(3_600.0),
+            "d" => Some(86_400.0),
+            _ => None,
+        };
+        let number = number.trim().parse::<f64>().ok();
+        let rate = number.zip(seconds).map(|(number, seconds)| Self::per_second(number / seconds));
+        rate.and_then(Result::ok).ok_or_else(|| UnreadableRate(text.to_owned()))
+    }
+}
+
 impl TryFrom<f64> for Rate {
     type Error = InvalidRate;
     fn try_from(value: f64) -> Result<Self, InvalidRate> {
@@ -197,6 +224,28 @@ mod tests {
         for bad in [0.0, 0.0049, 0.51, f64::NAN] {
             let error = RateMargin::new(bad).unwrap_err().to_string();
             assert!(error.contains("0.005 to 0.5"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_read_with_a_unit_or_without() {
+        for (text, per_second) in [
+            ("14", 14.0),
+            ("0.5", 0.5),
+            ("14/s", 14.0),
+            (" 6 / m", 0.1),
+            ("9/h", 0.0025),
+            ("864/d", 0.01),
+        ] {
+            assert_eq!(
+                text.parse(),
+                Rate::per_second(per_second).map_err(|_| unreachable!()),
+                "{text}"
+            );
+        }
+        for text in ["", "fast", "1/w", "1/", "/s", "1/s/s", "0/s", "10001", "80/d", "NaN"] {
+            let error = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(error.contains("allowed is a number from 0.001 to 10000"), "{error}");
         }
     }
 

@@ -242,13 +242,14 @@ export interface TidegateProps {
   readonly feedback?: 'off' | 'count' | 'hold';
 
   /**
-   * A campaign is held once this share of its mails bounced for good. From 0.001 to 1.
+   * A campaign is held once permanent bounces reach this share of the recipients sent to. From 0.001
+   * to 1.
    * @default 0.05
    */
   readonly bounceShare?: number;
 
   /**
-   * A campaign is held once recipients complained about this share of its mails. From 0.0001 to 1.
+   * A campaign is held once complaints reach this share of the recipients sent to. From 0.0001 to 1.
    * @default 0.001
    */
   readonly complaintShare?: number;

@@ -125,7 +125,7 @@ pub struct WeightsArgs {
   tidegate rate --uncap --reason 'it is done'")]
 pub struct RateArgs {
     /// Recipients a second at most, 0.001 to 10000
-    #[arg(long, value_name = "RATE", value_parser = rate_of)]
+    #[arg(long, value_name = "RATE")]
     cap: Option<Rate>,
     /// Take the cap away
     #[arg(long, conflicts_with = "cap")]
@@ -299,10 +299,4 @@ fn weight(text: &str) -> Result<(String, u32), String> {
         return Err(allowed.to_owned());
     }
     Ok((name.to_owned(), weight))
-}
-
-fn rate_of(text: &str) -> Result<Rate, String> {
-    let allowed = "allowed is a number from 0.001 to 10000";
-    let number: f64 = text.parse().map_err(|_| allowed)?;
-    Rate::per_second(number).map_err(|_| allowed.to_owned())
 }

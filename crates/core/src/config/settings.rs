@@ -211,9 +211,9 @@ settings! {
         Otherwise("none; required unless `TIDEGATE_FEEDBACK` is `off`"),
         "The queue on which SES's bounces and complaints arrive.";
     BOUNCE_SHARE = "TIDEGATE_BOUNCE_SHARE", Scheduler, Number(0.001, 1.0), Value("0.05"),
-        "A campaign is held once this share of its mails bounced for good.";
+        "A campaign is held once permanent bounces reach this share of the recipients sent to.";
     COMPLAINT_SHARE = "TIDEGATE_COMPLAINT_SHARE", Scheduler, Number(0.000_1, 1.0), Value("0.001"),
-        "A campaign is held once recipients complained about this share of its mails.";
+        "A campaign is held once complaints reach this share of the recipients sent to.";
     FEEDBACK_MINIMUM = "TIDEGATE_FEEDBACK_MINIMUM", Scheduler, Whole(100, 1_000_000), Value("1000"),
         "Recipients that a campaign must have sent to before its bounces and complaints are judged.";
     DAILY = "TIDEGATE_DAILY", Both, Choice(&["full", "spread"]), Value("full"),

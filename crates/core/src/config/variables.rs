@@ -9,7 +9,6 @@ use super::settings::{self, DefaultValue, Setting};
 use super::values::{Cap, LedgerKind};
 use crate::breaker::BreakerPolicy;
 use crate::daily::{DailyPace, DailyPolicy};
-use crate::rate::Rate;
 
 /// Reads variables and collects all faults, so that one start reports all of them.
 pub(super) struct Variables<'a> {
@@ -133,8 +132,8 @@ impl<'a> Variables<'a> {
     }
 
     pub(super) fn cap(&mut self) -> Cap {
-        let quota = |text: &str| Rate::per_second(text.parse().ok()?).ok();
-        Cap { quota: self.read(&settings::QUOTA, quota), daily: self.daily() }
+        let quota = self.read(&settings::QUOTA, |text| text.parse().ok());
+        Cap { quota, daily: self.daily() }
     }
 
     fn daily(&mut self) -> DailyPolicy {

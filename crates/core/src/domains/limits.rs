@@ -253,16 +253,9 @@ fn read_limit(entry: &str, text: &str) -> Result<Limit, DomainLimitsError> {
         let fits = (1.0..=1_000_000.0).contains(&millionths);
         return if fits { Ok(Limit::Share(millionths as u64)) } else { Err(wrong()) };
     }
-    let (number, unit) = text.split_once('/').ok_or_else(wrong)?;
-    let seconds = match unit.trim() {
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        _ => return Err(wrong()),
-    };
-    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
-    Rate::per_second(number / seconds).map(Limit::Rate).map_err(|_| wrong())
+    // A number without a unit might be meant as a share.
+    let rate = text.contains('/').then(|| text.parse().ok()).flatten();
+    rate.map(Limit::Rate).ok_or_else(wrong)
 }
 
 impl fmt::Display for Limit {

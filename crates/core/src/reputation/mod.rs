@@ -46,14 +46,6 @@ pub struct ReputationPolicy {
     pub minimum: u64,
 }
 
-impl Default for ReputationPolicy {
-    /// The shares at which SES reviews an account: 5 % bounces, 0.1 % complaints; from 1,000 recipients
-    /// on.
-    fn default() -> Self {
-        Self { holds: true, bounce_share: 50_000, complaint_share: 1_000, minimum: 1_000 }
-    }
-}
-
 /// Counts of sent mail, bounces and complaints of one campaign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReputationFigures {

@@ -66,7 +66,7 @@ pub(super) struct TakeArgs {
     #[arg(long, value_name = "NAME=RATE:N", value_parser = domain)]
     domain: Vec<DomainTake>,
     /// The account's rate [default: the rate in force of the stack]
-    #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
+    #[arg(long, value_name = "PER_SECOND")]
     pub(super) rate: Option<Rate>,
     /// Rate margin: the part of every rate that is not used [default: the poller's; with --url
     /// 0.02]
@@ -91,7 +91,7 @@ pub(super) struct ScriptArgs {
     #[arg(long, value_name = "PREFIX", env = "TIDEGATE_SHARED_BUCKET_PREFIX", default_value_t)]
     pub(super) prefix: KeyPrefix,
     /// The rate of the call that is shown
-    #[arg(long, value_name = "PER_SECOND", default_value = "14", value_parser = rate)]
+    #[arg(long, value_name = "PER_SECOND", default_value = "14")]
     pub(super) rate: Rate,
     /// Rate margin of the call that is shown
     #[arg(long, value_name = "SHARE", default_value = "0.02", value_parser = rate_margin)]
@@ -153,11 +153,6 @@ impl TakeArgs {
     }
 }
 
-fn rate(text: &str) -> Result<Rate, String> {
-    let rate = text.parse().ok().and_then(|rate| Rate::per_second(rate).ok());
-    rate.ok_or_else(|| "allowed is a number from 0.001 to 10000".to_owned())
-}
-
 fn rate_margin(text: &str) -> Result<RateMargin, String> {
     let rate_margin = text.parse().ok().and_then(|share| RateMargin::new(share).ok());
     rate_margin.ok_or_else(|| "allowed is a number from 0.005 to 0.5".to_owned())
@@ -179,20 +174,12 @@ fn domain(text: &str) -> Result<DomainTake, String> {
 fn parse_take(text: &str) -> Option<DomainTake> {
     let (name, rest) = text.split_once('=')?;
     let (rate, recipients) = rest.split_once(':').unwrap_or((rest, "1"));
-    let (number, unit) = rate.split_once('/').unwrap_or((rate, "s"));
-    let seconds = match unit {
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        _ => return None,
-    };
     let legal = |c: char| !c.is_whitespace() && !c.is_control();
     let name = (1..=253).contains(&name.len()) && name.chars().all(legal);
     let name = name.then(|| text.split_once('=').map_or("", |(name, _)| name).to_lowercase())?;
     Some(DomainTake {
         name,
-        rate: Rate::per_second(number.parse::<f64>().ok()? / seconds).ok()?,
+        rate: rate.parse().ok()?,
         recipients: recipients.parse().ok().filter(|count| (1..=10_000).contains(count))?,
     })
 }

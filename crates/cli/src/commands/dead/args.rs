@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use tidegate_core::identity::EpochMillis;
+use tidegate_core::rate::Rate;
 use tidegate_operate::dead::{Grouping, LetterFilter};
 
 use crate::commands::OnStack;
@@ -196,8 +197,8 @@ pub(super) struct PaceArgs {
     #[arg(long)]
     pub(super) drop_sent: bool,
     /// Mails a second [default: half the rate in force]
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub(super) rate: Option<f64>,
+    #[arg(long, value_name = "RATE")]
+    pub(super) rate: Option<Rate>,
     /// Wait while a campaign's queue is this many messages deeper than at the beginning
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(super) backlog: u64,
@@ -292,9 +293,4 @@ fn time_or_age(text: &str) -> Result<TimeOrAge, String> {
         "allowed is a time such as 2026-11-20T20:00:00Z, or a span such as 90s, 30min, 2h or 1day"
     })?;
     Ok(TimeOrAge::Ago(span))
-}
-
-fn rate(text: &str) -> Result<f64, String> {
-    let rate: Option<f64> = text.parse().ok().filter(|rate| (0.001..=10_000.0).contains(rate));
-    rate.ok_or_else(|| "allowed is a number from 0.001 to 10000".to_owned())
 }

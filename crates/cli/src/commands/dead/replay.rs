@@ -136,7 +136,7 @@ async fn pace(
     shell: &Shell,
 ) -> Result<ReplayPace, CommandError> {
     let per_second = match args.pace.rate {
-        Some(rate) => rate,
+        Some(rate) => rate.as_per_second(),
         None => {
             let facts = status::facts(stack, shell.output.addresses(), 0).await?;
             Status::of(&facts).quota.in_force.map_or(SLOW, |in_force| in_force * SHARE)
