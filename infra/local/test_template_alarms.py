@@ -111,7 +111,8 @@ def published() -> set[str]:
     found: set[str] = set()
     for path in (INFRA.parent / "crates").glob("*/src/**/*.rs"):
         found |= set(re.findall(r'\(\s*"(\w+)",\s*Unit::', path.read_text(encoding="utf-8")))
-    return found
+    counters = (INFRA.parent / "crates/core/src/counters.rs").read_text(encoding="utf-8")
+    return found | set(re.findall(r'\b(?:Always|if_any|with)\(\s*"(\w+)"', counters))
 
 
 class Alarms(unittest.TestCase):
