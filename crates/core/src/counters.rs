@@ -214,22 +214,22 @@ pub fn at_least_0(sum: i64) -> u64 {
 /// The counts of one window.
 ///
 /// ```
-/// use tidegate_core::counters::{Counter, Counts};
-/// let mut counts = Counts::default();
+/// use tidegate_core::counters::{Counter, WindowCounts};
+/// let mut counts = WindowCounts::default();
 /// counts.add(Counter::Left, 2);
 /// counts.add_for(Counter::Sent, "spring", 30);
 /// counts.add_for(Counter::Sent, "autumn", 5);
 /// assert_eq!((counts.of(Counter::Sent), counts.by(Counter::Sent)["spring"]), (35, 30));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct WindowCounts {
     totals: BTreeMap<Counter, u64>,
     parts: BTreeMap<Counter, BTreeMap<String, u64>>,
 }
 
 static NO_PARTS: BTreeMap<String, u64> = BTreeMap::new();
 
-impl Counts {
+impl WindowCounts {
     /// Adds to a counter.
     pub fn add(&mut self, counter: Counter, count: u64) {
         if count > 0 {
@@ -284,7 +284,7 @@ impl Counts {
 
 /// As a map: a number for each counter, or a map of its parts for one that has parts. Zeros are included
 /// for counters without parts.
-impl Serialize for Counts {
+impl Serialize for WindowCounts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(Counter::ALL.len()))?;
         for counter in Counter::ALL {
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn the_ledger_adds_totals_and_campaigns_and_no_zeros() {
-        let mut counts = Counts::default();
+        let mut counts = WindowCounts::default();
         counts.add_for(Counter::Sent, "spring", 3);
         counts.add_for(Counter::Waited, "spring", 12);
         counts.add_for(Counter::Failed, "transient", 1);

@@ -140,7 +140,7 @@ fn a_run_of_the_scheduler_tells_its_ticks() {
 
 #[test]
 fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there_is_some() {
-    use tidegate_core::back_pressure::Policy;
+    use tidegate_core::back_pressure::BackPressurePolicy;
     use tidegate_core::identity::EpochMillis;
     let figures = BackPressureFigures {
         backlog_mails: Some(700_000),
@@ -148,7 +148,7 @@ fn the_level_is_told_with_what_is_known_of_it_and_deferred_mail_only_where_there
         age_seconds: None,
         refused_millionths: Some(12_500),
     };
-    let reading = Policy::default().judge(None, figures, EpochMillis::new(1));
+    let reading = BackPressurePolicy::default().judge(None, figures, EpochMillis::new(1));
     let line = |brought_back, back_failed| {
         let report = BackPressureReport { reading, brought_back, back_failed };
         back_pressure_metrics(&report, MetricsLine::new(Timestamp::from_millis(1))).into_value()

@@ -200,14 +200,14 @@ fn since(earlier: EpochMillis, now: EpochMillis) -> Duration {
 
 /// The thresholds of the two upper levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct BackPressurePolicy {
     /// Thresholds from which the level is busy.
     pub busy: Thresholds,
     /// Thresholds from which the level is overloaded; none lies below its counterpart in `busy`.
     pub overloaded: Thresholds,
 }
 
-impl Default for Policy {
+impl Default for BackPressurePolicy {
     /// Busy from 12 h of backlog or age, or 5 % refusals; overloaded from 48 h, or 20 %. Backlog of a
     /// day is usual for one large campaign. Two days are well below the 14 days for which SQS keeps a
     /// message at most.
@@ -221,7 +221,7 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
+impl BackPressurePolicy {
     /// The thresholds of a level; none for clear.
     pub const fn of(&self, level: BackPressureLevel) -> Option<&Thresholds> {
         match level {
@@ -260,8 +260,8 @@ impl Policy {
     ///
     /// ```
     /// use tidegate_core::identity::EpochMillis;
-    /// use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, Policy};
-    /// let (policy, at) = (Policy::default(), |minute: u64| EpochMillis::new(minute * 60_000));
+    /// use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, BackPressurePolicy};
+    /// let (policy, at) = (BackPressurePolicy::default(), |minute: u64| EpochMillis::new(minute * 60_000));
     /// let backlog = |hours: u64| BackPressureFigures {
     ///     backlog_seconds: Some(hours * 3_600),
     ///     ..BackPressureFigures::default()

@@ -17,7 +17,7 @@ fn backlog(seconds: u64) -> BackPressureFigures {
 }
 
 /// The readings of judgements one minute apart.
-fn run(policy: &Policy, figures: &[BackPressureFigures]) -> Vec<Reading> {
+fn run(policy: &BackPressurePolicy, figures: &[BackPressureFigures]) -> Vec<Reading> {
     let mut before: Option<Reading> = None;
     let minutes = figures.iter().zip(0..);
     minutes
@@ -56,7 +56,7 @@ proptest! {
     fn a_level_falls_a_step_at_a_time_and_never_soon(
         figures in proptest::collection::vec(any_figures(), 1..200),
     ) {
-        let readings = run(&Policy::default(), &figures);
+        let readings = run(&BackPressurePolicy::default(), &figures);
         let calm = usize::try_from(CALM.as_secs() / 60).unwrap();
         let mut last = None;
         for (minute, from, to) in changes(&readings) {
@@ -64,7 +64,7 @@ proptest! {
                 prop_assert_eq!(from.as_number(), to.as_number() + 1);
                 prop_assert!(last.is_none_or(|last| minute >= last + calm), "{} after {:?}", minute, last);
                 for reading in &readings[minute - calm..=minute] {
-                    let t = Policy::default();
+                    let t = BackPressurePolicy::default();
                     prop_assert!(!t.of(from).unwrap().reached(&reading.figures, CALM_PERCENT));
                 }
             }
@@ -78,7 +78,7 @@ proptest! {
     fn a_level_is_never_below_what_its_figures_demand(
         figures in proptest::collection::vec(any_figures(), 1..50),
     ) {
-        let policy = Policy::default();
+        let policy = BackPressurePolicy::default();
         for reading in run(&policy, &figures) {
             prop_assert!(reading.level >= policy.demanded(&reading.figures));
         }
@@ -90,7 +90,7 @@ proptest! {
         wavering in proptest::collection::vec(810_u64..1_190, 2..300),
         level in 1_usize..3,
     ) {
-        let policy = Policy::default();
+        let policy = BackPressurePolicy::default();
         let depth = policy.of(BackPressureLevel::ALL[level]).unwrap().depth.unwrap();
         let figures: Vec<_> = wavering.iter().map(|share| backlog(depth * share / 1_000)).collect();
         let readings = run(&policy, &figures);
@@ -102,12 +102,12 @@ proptest! {
     fn quiet_ends_in_clear(figures in proptest::collection::vec(any_figures(), 0..50)) {
         let quiet = 2 * (usize::try_from(CALM.as_secs() / 60).unwrap() + 1);
         let all: Vec<_> = figures.into_iter().chain(vec![backlog(0); quiet]).collect();
-        prop_assert_eq!(run(&Policy::default(), &all).last().unwrap().level, BackPressureLevel::Clear);
+        prop_assert_eq!(run(&BackPressurePolicy::default(), &all).last().unwrap().level, BackPressureLevel::Clear);
     }
 
     #[test]
     fn what_is_brought_back_raises_no_level(backlog_hours in 0_u64..20, per_minute in 1_u64..100_000) {
-        let policy = Policy::default();
+        let policy = BackPressurePolicy::default();
         let stands = backlog(backlog_hours * HOUR);
         let mails = policy.allowance(&stands, per_minute);
         prop_assert!(mails <= (per_minute / 4).max(1));
@@ -149,7 +149,7 @@ fn high_and_critical_mail_is_never_deferred() {
 
 #[test]
 fn each_figure_alone_raises_the_level() {
-    let policy = Policy::default();
+    let policy = BackPressurePolicy::default();
     let level = |figures| policy.judge(None, figures, at(0)).level;
     let none = BackPressureFigures::default();
     assert_eq!(level(none), BackPressureLevel::Clear);
@@ -172,7 +172,7 @@ fn each_figure_alone_raises_the_level() {
 
 #[test]
 fn a_backlog_that_is_not_known_keeps_the_level() {
-    let policy = Policy::default();
+    let policy = BackPressurePolicy::default();
     let mut figures = vec![backlog(13 * HOUR)];
     figures.extend(vec![BackPressureFigures::default(); 30]);
     assert_eq!(run(&policy, &figures).last().unwrap().level, BackPressureLevel::Busy);
@@ -183,7 +183,7 @@ fn a_backlog_that_is_not_known_keeps_the_level() {
 
 #[test]
 fn a_reading_that_nobody_renews_counts_as_clear() {
-    let policy = Policy::default();
+    let policy = BackPressurePolicy::default();
     let busy = policy.judge(None, backlog(50 * HOUR), at(0));
     assert_eq!(busy.level_at(at(15)), BackPressureLevel::Overloaded);
     let later = EpochMillis::new(at(15).as_millis() + 1);
@@ -196,7 +196,7 @@ fn a_reading_that_nobody_renews_counts_as_clear() {
 
 #[test]
 fn only_news_is_written_and_every_five_minutes() {
-    let policy = Policy::default();
+    let policy = BackPressurePolicy::default();
     let clear = policy.judge(None, backlog(0), at(0));
     assert!(clear.is_news(None));
     let next = policy.judge(Some(&clear), backlog(HOUR), at(4));
@@ -210,7 +210,7 @@ fn only_news_is_written_and_every_five_minutes() {
 
 #[test]
 fn a_reading_reads_back_what_it_writes_and_a_level_of_another_version_defers_nothing() {
-    let busy = Policy::default().judge(None, backlog(12 * HOUR), at(0));
+    let busy = BackPressurePolicy::default().judge(None, backlog(12 * HOUR), at(0));
     let text = serde_json::to_string(&busy).unwrap();
     assert_eq!(serde_json::from_str::<Reading>(&text).unwrap(), busy);
     assert!(text.starts_with(r#"{"level":"busy","since":"2026-11-"#), "{text}");

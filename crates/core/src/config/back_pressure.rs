@@ -3,7 +3,7 @@
 use super::Campaigns;
 use super::settings;
 use super::variables::Variables;
-use crate::back_pressure::{Policy, Thresholds};
+use crate::back_pressure::{BackPressurePolicy, Thresholds};
 use crate::deferral::Location;
 
 /// The scheduler's settings for the back-pressure level.
@@ -17,7 +17,7 @@ pub struct BackPressureConfig {
     pub express_queue_url: Option<String>,
     /// `TIDEGATE_BACK_PRESSURE_BUSY` and `TIDEGATE_BACK_PRESSURE_OVERLOADED`: the thresholds of both
     /// levels.
-    pub policy: Policy,
+    pub policy: BackPressurePolicy,
     /// `TIDEGATE_DEFERRAL_REPLAY`: whether deferred mail is replayed once the level is clear. Without `TIDEGATE_DEFERRAL` it has no effect.
     pub replays: bool,
 }
@@ -42,18 +42,18 @@ impl Variables<'_> {
         })
     }
 
-    fn back_pressure_policy(&mut self) -> Policy {
+    fn back_pressure_policy(&mut self) -> BackPressurePolicy {
         let (lower, upper) = (settings::BACK_PRESSURE_BUSY, settings::BACK_PRESSURE_OVERLOADED);
         let busy = self.read(&lower, Thresholds::parse).unwrap_or_default();
         let overloaded = self.read(&upper, Thresholds::parse).unwrap_or_default();
         if self.get(upper.name).is_none() {
-            return Policy { busy, overloaded: overloaded.at_least(&busy) };
+            return BackPressurePolicy { busy, overloaded: overloaded.at_least(&busy) };
         }
         if !overloaded.is_above(&busy) {
             let allowed = format!("nothing below {}, which is {busy}", lower.name);
             self.refuse_with(upper.name, allowed);
         }
-        Policy { busy, overloaded }
+        BackPressurePolicy { busy, overloaded }
     }
 
     /// The place where deferred mail is stored; `None` defers no mail.
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(read(&[("TIDEGATE_CAMPAIGNS", "")]).unwrap(), None);
         let config = read(&[]).unwrap().unwrap();
         assert_eq!(config.campaigns, Campaigns::Ledger);
-        assert_eq!(config.policy, Policy::default());
+        assert_eq!(config.policy, BackPressurePolicy::default());
         assert!(config.replays);
     }
 

@@ -8,7 +8,7 @@ use futures_util::future::{Either, select};
 use tidegate_core::Timestamp;
 use tidegate_core::allocation::Intake;
 use tidegate_core::config::PollerConfig;
-use tidegate_core::counters::{Counter, Counts};
+use tidegate_core::counters::{Counter, WindowCounts};
 
 use super::plan::Plan;
 use super::running_means::RunningMeans;
@@ -30,7 +30,7 @@ pub(super) struct Context<'a, E> {
     /// The random token with which this poller claimed the window.
     pub(super) token: String,
     /// Everything that was counted in this window so far.
-    pub(super) counts: RefCell<Counts>,
+    pub(super) counts: RefCell<WindowCounts>,
     /// The highest receive count of any message of this window.
     pub(super) highest_receive_count: Cell<u32>,
 }

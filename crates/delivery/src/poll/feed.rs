@@ -15,7 +15,7 @@ use super::context::Context;
 use super::domain_window::{DomainMoves, DomainWindow};
 use super::jobs::reject;
 use super::plan::domains::PlannedQueue;
-use super::policies::policy::{Policies, Step};
+use super::policies::policy::{Policies, PolicyStep};
 use super::settle::{Job, Receipt, pack};
 use super::sources::message::{Message, Source, read};
 use super::sources::supply::{MOST_RECEIVES, QueueSupply};
@@ -192,12 +192,12 @@ impl<E: Environment> Feed<'_, E> {
                 Ok(message) => {
                     ctx.running_means.received(&campaign.name, message.recipients());
                     match self.policies.collected(Box::new(message)) {
-                        Step::Pass(message) => {
+                        PolicyStep::Pass(message) => {
                             let place = ctx.plan.domains.place_of(&message.demands);
                             forwards.push(Forward::of(*message, place));
                         }
-                        Step::Gone | Step::Later(_) => {}
-                        Step::Left => left = true,
+                        PolicyStep::Gone | PolicyStep::Later(_) => {}
+                        PolicyStep::Left => left = true,
                     }
                 }
                 Err(rejected) => {

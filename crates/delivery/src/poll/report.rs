@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tidegate_core::Window;
-use tidegate_core::counters::{Counter, Counts, debt_of};
+use tidegate_core::counters::{Counter, WindowCounts, debt_of};
 use tidegate_core::rate::Rate;
 
 use crate::ports::LedgerReport;
@@ -49,7 +49,7 @@ pub struct WindowReport {
     pub slots: u64,
     /// Everything that was counted, by the [list of counters](Counter).
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: WindowCounts,
     /// Highest receive count of any message; above 100 something keeps a message from being sent.
     pub highest_receive_count: u32,
     /// Mean time of SES's answers, milliseconds; none without an answer.
@@ -65,7 +65,7 @@ impl WindowReport {
             end,
             rate_per_second: None,
             slots: 0,
-            counts: Counts::default(),
+            counts: WindowCounts::default(),
             highest_receive_count: 0,
             latency_ms: None,
         }

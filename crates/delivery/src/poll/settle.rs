@@ -20,7 +20,7 @@ use futures_channel::mpsc::UnboundedReceiver;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::config::MOVED;
-use tidegate_core::counters::{Counter, Counts};
+use tidegate_core::counters::{Counter, WindowCounts};
 
 use super::context::Context;
 use crate::environment::Environment;
@@ -225,7 +225,7 @@ async fn run<E: Environment>(
 
 struct Settlement<'a> {
     pending: Pending,
-    counts: &'a RefCell<Counts>,
+    counts: &'a RefCell<WindowCounts>,
     buffered: &'a Cell<usize>,
 }
 

@@ -6,7 +6,9 @@ mod tests;
 mod view;
 
 use serde::Serialize;
-use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel, Policy, Reading};
+use tidegate_core::back_pressure::{
+    BackPressureFigures, BackPressureLevel, BackPressurePolicy, Reading,
+};
 use tidegate_core::email::Priority;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock, Ledger, PortError};
@@ -73,7 +75,7 @@ impl LevelReport {
     /// Builds the report from the control record's reading, if there is one.
     pub fn of(
         reading: Option<&Reading>,
-        policy: Option<&Policy>,
+        policy: Option<&BackPressurePolicy>,
         deferral: Option<String>,
         now: EpochMillis,
     ) -> Self {

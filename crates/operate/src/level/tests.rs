@@ -18,14 +18,15 @@ fn busy() -> Reading {
         age_seconds: Some(16_200),
         refused_millionths: Some(1_250),
     };
-    let reading = Policy::default().judge(None, figures, at(0));
+    let reading = BackPressurePolicy::default().judge(None, figures, at(0));
     Reading { since: at(0), read_at: at(40), ..reading }
 }
 
 #[test]
 fn people_read_level_figures_and_thresholds() {
     let deferral = Some("s3://mail-spillbucket-1a2b/spill".to_owned());
-    let report = LevelReport::of(Some(&busy()), Some(&Policy::default()), deferral, at(43));
+    let report =
+        LevelReport::of(Some(&busy()), Some(&BackPressurePolicy::default()), deferral, at(43));
     assert_data_eq!(Page::of(&report).plain(), file!["../../tests/golden/level.txt"]);
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!((&json["level"], &json["defers"]), (&"busy".into(), &serde_json::json!(["low"])));
@@ -34,7 +35,7 @@ fn people_read_level_figures_and_thresholds() {
 
 #[test]
 fn what_is_too_old_counts_as_clear_and_is_said() {
-    let report = LevelReport::of(Some(&busy()), Some(&Policy::default()), None, at(56));
+    let report = LevelReport::of(Some(&busy()), Some(&BackPressurePolicy::default()), None, at(56));
     assert!(report.is_old && report.level == BackPressureLevel::Clear && report.defers.is_empty());
     assert!(Page::of(&report).plain().contains("does the scheduler run?"));
     let never = LevelReport::of(None, None, None, at(0));

@@ -14,7 +14,7 @@ use crate::environment::Environment;
 use crate::poll::control_record;
 use crate::poll::domain_window::DomainMoves;
 use crate::poll::jobs::{accepted, give_up, log, put_back, receipt, retry};
-use crate::poll::policies::policy::{EndedSend, Fate, Step};
+use crate::poll::policies::policy::{EndedSend, Fate, PolicyStep};
 use crate::poll::settle::Job;
 use crate::poll::sources::mail_at_hand::PolicyMail;
 use crate::poll::sources::message::Message;
@@ -53,9 +53,9 @@ impl<E: Environment> Drain<'_, E> {
         let (policy, step) = self.parts.policies.ended(send, from, &mut effects);
         self.apply(policy, effects);
         match step {
-            Step::Pass(send) => self.decide(*send),
-            Step::Later(work) => self.begin(policy, PolicyMail::default(), work),
-            Step::Gone | Step::Left => {}
+            PolicyStep::Pass(send) => self.decide(*send),
+            PolicyStep::Later(work) => self.begin(policy, PolicyMail::default(), work),
+            PolicyStep::Gone | PolicyStep::Left => {}
         }
     }
 

@@ -21,7 +21,7 @@ use crate::poll::context::Context;
 use crate::poll::control_record;
 use crate::poll::domain_window::{DomainMoves, DomainWindow};
 use crate::poll::jobs::reject;
-use crate::poll::policies::policy::{Effect, Policies, Step};
+use crate::poll::policies::policy::{Effect, Policies, PolicyStep};
 use crate::poll::settle::Job;
 use crate::poll::sources::Sources;
 use crate::poll::sources::mail_at_hand::{MailAtHand, PolicyMail};
@@ -203,9 +203,9 @@ impl<'a, E: Environment> Drain<'a, E> {
                         self.came_back(&source, message.recipients());
                     }
                     match self.collect(&source, Box::new(message)) {
-                        Step::Pass(message) => usable += self.admit(message),
-                        Step::Left => is_left = true,
-                        Step::Gone | Step::Later(_) => {}
+                        PolicyStep::Pass(message) => usable += self.admit(message),
+                        PolicyStep::Left => is_left = true,
+                        PolicyStep::Gone | PolicyStep::Later(_) => {}
                     }
                 }
                 Err(rejected) => self.reject(&rejected, &source, count),
@@ -253,13 +253,13 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     /// Shows a mail from a campaign's own queue to the policies that collect. Mail that one of them takes
     /// has no place in the buffer.
-    fn collect(&self, source: &Source, message: Box<Message>) -> Step<'a, Box<Message>> {
+    fn collect(&self, source: &Source, message: Box<Message>) -> PolicyStep<'a, Box<Message>> {
         let is_fresh = self.parts.ctx.plan.merge.is_none() && source.domain.is_none();
         if !is_fresh || source.line == Line::Express {
-            return Step::Pass(message);
+            return PolicyStep::Pass(message);
         }
         let step = self.parts.policies.collected(message);
-        if !matches!(step, Step::Pass(_)) {
+        if !matches!(step, PolicyStep::Pass(_)) {
             self.free();
         }
         step
@@ -303,12 +303,12 @@ impl<'a, E: Environment> Drain<'a, E> {
         let mut effects = Vec::new();
         let (policy, step) = self.parts.policies.received(message, from, &mut effects);
         let used = match step {
-            Step::Pass(message) => self.wait_for_slot(message),
-            Step::Later(work) => {
+            PolicyStep::Pass(message) => self.wait_for_slot(message),
+            PolicyStep::Later(work) => {
                 self.begin(policy, kept, work);
                 recipients
             }
-            Step::Gone | Step::Left => 0,
+            PolicyStep::Gone | PolicyStep::Left => 0,
         };
         self.apply(policy, effects);
         used

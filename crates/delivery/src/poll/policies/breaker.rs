@@ -14,7 +14,7 @@ use tidegate_core::config::DECIDED;
 use tidegate_core::control::Control;
 use tidegate_core::outcome::Outcome;
 
-use super::policy::{Effect, EndedSend, Policy, Step};
+use super::policy::{Effect, EndedSend, Policy, PolicyStep};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::control_record;
@@ -24,7 +24,7 @@ use crate::ports::Monotonic;
 /// Once the breaker has a reason to block, an older look at it is not relied on.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-pub(in crate::poll) struct BreakerPolicy<'a, E> {
+pub(in crate::poll) struct BreakerRule<'a, E> {
     ctx: &'a Context<'a, E>,
     state: Rc<RefCell<BreakerState>>,
 }
@@ -51,7 +51,7 @@ impl BreakerState {
     }
 }
 
-impl<'a, E: Environment> BreakerPolicy<'a, E> {
+impl<'a, E: Environment> BreakerRule<'a, E> {
     pub(in crate::poll) fn new(ctx: &'a Context<'a, E>) -> Self {
         let state = BreakerState {
             is_taken: false,
@@ -96,16 +96,20 @@ impl<'a, E: Environment> BreakerPolicy<'a, E> {
     }
 }
 
-impl<'a, E: Environment> Policy<'a> for BreakerPolicy<'a, E> {
+impl<'a, E: Environment> Policy<'a> for BreakerRule<'a, E> {
     /// Takes the first mail for the probe and asks the ledger to make this poller the prober: the mail is
     /// sent, or it is left and the window ends. Further mail is left.
-    fn received(&self, mail: Box<Message>, effects: &mut Vec<Effect>) -> Step<'a, Box<Message>> {
+    fn received(
+        &self,
+        mail: Box<Message>,
+        effects: &mut Vec<Effect>,
+    ) -> PolicyStep<'a, Box<Message>> {
         if !self.is_probing() {
-            return Step::Pass(mail);
+            return PolicyStep::Pass(mail);
         }
         if std::mem::replace(&mut self.state.borrow_mut().is_taken, true) {
             effects.push(Effect::Leave(mail));
-            return Step::Gone;
+            return PolicyStep::Gone;
         }
         let ctx = self.ctx;
         let asking = async move {
@@ -116,7 +120,7 @@ impl<'a, E: Environment> Policy<'a> for BreakerPolicy<'a, E> {
                 vec![Effect::Leave(mail), Effect::Stop]
             }
         };
-        Step::Later(asking.boxed_local())
+        PolicyStep::Later(asking.boxed_local())
     }
 
     fn wants_mail(&self) -> bool {
@@ -128,21 +132,21 @@ impl<'a, E: Environment> Policy<'a> for BreakerPolicy<'a, E> {
         &self,
         mut send: Box<EndedSend>,
         effects: &mut Vec<Effect>,
-    ) -> Step<'a, Box<EndedSend>> {
+    ) -> PolicyStep<'a, Box<EndedSend>> {
         self.note(send.outcome(), effects);
         if !matches!(send.outcome(), Some(Outcome::Transient | Outcome::Ambiguous)) {
-            return Step::Pass(send);
+            return PolicyStep::Pass(send);
         }
         let last = send.message.envelope.next_attempt() >= self.ctx.config.max_attempts;
         send.counts &= !(last && self.ctx.plan.suspects_an_outage);
         if !self.has_to_look() {
             send.counts &= self.state.borrow().allowing.0 && !self.is_probing();
-            return Step::Pass(send);
+            return PolicyStep::Pass(send);
         }
         let mut state = self.state.borrow_mut();
         state.undecided.push(*send);
         if state.undecided.len() > 1 {
-            return Step::Gone; // the look is under way
+            return PolicyStep::Gone; // the look is under way
         }
         let (ctx, state) = (self.ctx, Rc::clone(&self.state));
         let looking = async move {
@@ -153,7 +157,7 @@ impl<'a, E: Environment> Policy<'a> for BreakerPolicy<'a, E> {
             state.decide(allows, &mut effects);
             effects
         };
-        Step::Later(looking.boxed_local())
+        PolicyStep::Later(looking.boxed_local())
     }
 
     /// Failed sends that still wait for a look count as attempts.

@@ -9,7 +9,7 @@ use tidegate_core::bucket;
 use tidegate_core::counters::Counter;
 use tidegate_core::outcome::Outcome;
 
-use super::policy::{Effect, EndedSend, Policy, Step};
+use super::policy::{Effect, EndedSend, Policy, PolicyStep};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::settle::Job;
@@ -36,18 +36,22 @@ impl<'a, E: Environment> SharedBucket<'a, E> {
 impl<'a, E: Environment> Policy<'a> for SharedBucket<'a, E> {
     /// A send that was refused waits for a later slot. Without an answer this window starts no further
     /// send; the next one asks the bucket again.
-    fn ended(&self, send: Box<EndedSend>, effects: &mut Vec<Effect>) -> Step<'a, Box<EndedSend>> {
+    fn ended(
+        &self,
+        send: Box<EndedSend>,
+        effects: &mut Vec<Effect>,
+    ) -> PolicyStep<'a, Box<EndedSend>> {
         match &send.result {
             Err((failure, Outcome::NotSent)) if bucket::lost(failure) && !send.is_held => {
                 self.is_lost.set(true);
                 effects.extend([Effect::LeaveUnused(send.message), Effect::Stop]);
-                Step::Gone
+                PolicyStep::Gone
             }
             Err((failure, Outcome::NotSent)) if bucket::withheld(failure) => {
                 effects.push(Effect::WaitAgain(send.message));
-                Step::Gone
+                PolicyStep::Gone
             }
-            _ => Step::Pass(send),
+            _ => PolicyStep::Pass(send),
         }
     }
 

@@ -11,7 +11,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState, Verdict};
 use tidegate_core::identity::Identity;
 
-use super::policy::{Effect, Fate, Policy, Step};
+use super::policy::{Effect, Fate, Policy, PolicyStep};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::jobs::{already_sent, unknown};
@@ -32,11 +32,15 @@ impl<'a, E: Environment> SendMarks<'a, E> {
 }
 
 impl<'a, E: Environment> Policy<'a> for SendMarks<'a, E> {
-    fn received(&self, mail: Box<Message>, _effects: &mut Vec<Effect>) -> Step<'a, Box<Message>> {
+    fn received(
+        &self,
+        mail: Box<Message>,
+        _effects: &mut Vec<Effect>,
+    ) -> PolicyStep<'a, Box<Message>> {
         if self.ctx.config.deduplication == Deduplication::Off {
-            return Step::Pass(mail);
+            return PolicyStep::Pass(mail);
         }
-        Step::Later(before(self.ctx, mail).boxed_local())
+        PolicyStep::Later(before(self.ctx, mail).boxed_local())
     }
 
     fn before_settling(&self, mail: &Message, fate: Fate) -> Option<LocalBoxFuture<'a, ()>> {

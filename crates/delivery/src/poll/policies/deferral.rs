@@ -17,7 +17,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deferral::{DeferredMail, MOST_BYTES, ObjectName, pack};
 use tidegate_core::identity::Envelope;
 
-use super::policy::{Policy, Step};
+use super::policy::{Policy, PolicyStep};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::jobs::receipt;
@@ -76,13 +76,13 @@ impl<'a, E: Environment> Policy<'a> for Deferral<'a, E> {
     ///
     /// Example: 60 slots allow 600 mails. At a level that defers low priority, the 601st such mail is left
     /// on its queue.
-    fn collected(&self, mail: Box<Message>) -> Step<'a, Box<Message>> {
+    fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
         if !self.level.defers(mail.email.priority()) {
-            return Step::Pass(mail);
+            return PolicyStep::Pass(mail);
         }
         let bytes = self.bytes.get() + mail.held.body.len() + BESIDE;
         if self.mails.get() >= self.most || bytes > self.most_bytes {
-            return Step::Left;
+            return PolicyStep::Left;
         }
         self.bytes.set(bytes);
         self.mails.set(self.mails.get() + 1);
@@ -97,7 +97,7 @@ impl<'a, E: Environment> Policy<'a> for Deferral<'a, E> {
         let mut held = self.held.borrow_mut();
         let campaign = envelope.campaign.clone();
         held.entry(campaign).or_default().push(PendingDeferral { body, envelope, receipt });
-        Step::Gone
+        PolicyStep::Gone
     }
 
     fn closes(&self) -> Option<LocalBoxFuture<'a, Vec<Job>>> {

@@ -10,7 +10,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::domains::DomainKey;
 use tidegate_core::limiter::Line;
 
-use super::policy::{Effect, Policy, Step};
+use super::policy::{Effect, Policy, PolicyStep};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 use crate::poll::domain_window::{DomainMoves, DomainWindow, LONGEST_DELAY};
@@ -24,7 +24,7 @@ const FIRST_DELAY: Duration = Duration::from_secs(15);
 /// Longest time, in seconds, for which an express mail over its domain's limit is invisible.
 const EXPRESS_AWAY: u32 = 30;
 
-pub(in crate::poll) struct DomainLimits<'a, E> {
+pub(in crate::poll) struct DomainRule<'a, E> {
     ctx: &'a Context<'a, E>,
     domains: &'a DomainWindow<'a>,
 }
@@ -37,7 +37,7 @@ enum OverLimit {
     Move(usize, Duration),
 }
 
-impl<'a, E: Environment> DomainLimits<'a, E> {
+impl<'a, E: Environment> DomainRule<'a, E> {
     pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, domains: &'a DomainWindow<'a>) -> Self {
         Self { ctx, domains }
     }
@@ -99,13 +99,17 @@ impl<'a, E: Environment> DomainLimits<'a, E> {
     }
 }
 
-impl<'a, E: Environment> Policy<'a> for DomainLimits<'a, E> {
-    fn received(&self, mail: Box<Message>, effects: &mut Vec<Effect>) -> Step<'a, Box<Message>> {
+impl<'a, E: Environment> Policy<'a> for DomainRule<'a, E> {
+    fn received(
+        &self,
+        mail: Box<Message>,
+        effects: &mut Vec<Effect>,
+    ) -> PolicyStep<'a, Box<Message>> {
         if mail.demands.is_empty() {
-            return Step::Pass(mail);
+            return PolicyStep::Pass(mail);
         }
         match self.way(&mail, self.ctx.now()) {
-            None => return Step::Pass(mail),
+            None => return PolicyStep::Pass(mail),
             Some(OverLimit::Move(place, delay)) => self.move_to(mail, (place, delay), effects),
             Some(OverLimit::ComeAgain(away)) => {
                 self.ctx.count(Counter::Left, 1);
@@ -113,7 +117,7 @@ impl<'a, E: Environment> Policy<'a> for DomainLimits<'a, E> {
                 effects.push(Effect::Settle(mail, job));
             }
         }
-        Step::Gone
+        PolicyStep::Gone
     }
 
     fn waits(&self, mail: &Message) {

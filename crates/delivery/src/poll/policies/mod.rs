@@ -15,11 +15,11 @@ mod refusals;
 use super::context::Context;
 use super::domain_window::DomainWindow;
 use crate::environment::Environment;
-use breaker::BreakerPolicy;
+use breaker::BreakerRule;
 use bucket::SharedBucket;
 use deduplication::SendMarks;
 use deferral::Deferral;
-use domains::DomainLimits;
+use domains::DomainRule;
 use idle::IdleQueues;
 use policy::Policies;
 use refusals::RefusalsInARow;
@@ -37,9 +37,9 @@ pub(super) fn compose<'a, E: Environment>(
     Policies::new(vec![
         Box::new(Deferral::new(ctx)),
         Box::new(SharedBucket::new(ctx)),
-        Box::new(DomainLimits::new(ctx, domains)),
+        Box::new(DomainRule::new(ctx, domains)),
         Box::new(SendMarks::new(ctx)),
-        Box::new(BreakerPolicy::new(ctx)),
+        Box::new(BreakerRule::new(ctx)),
         Box::new(RefusalsInARow::new(ctx)),
         Box::new(IdleQueues::new(ctx, domains)),
     ])

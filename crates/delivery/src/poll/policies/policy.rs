@@ -1,5 +1,5 @@
 //! The one interface of all policies. A policy neither sends nor settles a mail: it says what becomes of the
-//! mail ([`Step`]), and what else it wants done ([`Effect`]).
+//! mail ([`PolicyStep`]), and what else it wants done ([`Effect`]).
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,13 +23,17 @@ use crate::ports::LedgerReport;
 pub(in crate::poll) trait Policy<'a> {
     /// A mail came from its campaign's queue. With a merge queue the feed asks this before it moves the
     /// mail.
-    fn collected(&self, mail: Box<Message>) -> Step<'a, Box<Message>> {
-        Step::Pass(mail)
+    fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
+        PolicyStep::Pass(mail)
     }
 
     /// A mail is at hand for the slots of this window, and its campaign is not held.
-    fn received(&self, mail: Box<Message>, _effects: &mut Vec<Effect>) -> Step<'a, Box<Message>> {
-        Step::Pass(mail)
+    fn received(
+        &self,
+        mail: Box<Message>,
+        _effects: &mut Vec<Effect>,
+    ) -> PolicyStep<'a, Box<Message>> {
+        PolicyStep::Pass(mail)
     }
 
     /// Whether the window should receive further mail.
@@ -49,8 +53,12 @@ pub(in crate::poll) trait Policy<'a> {
     fn acquired(&self, _mail: &Message, _slot: u64) {}
 
     /// A send ended; the policies after this one see it if it passes.
-    fn ended(&self, send: Box<EndedSend>, _effects: &mut Vec<Effect>) -> Step<'a, Box<EndedSend>> {
-        Step::Pass(send)
+    fn ended(
+        &self,
+        send: Box<EndedSend>,
+        _effects: &mut Vec<Effect>,
+    ) -> PolicyStep<'a, Box<EndedSend>> {
+        PolicyStep::Pass(send)
     }
 
     /// The time after which a mail that is left is visible again; `None` if this policy has no say.
@@ -94,12 +102,12 @@ pub(in crate::poll) trait Policy<'a> {
 }
 
 /// The way of a mail, or of a send that ended, after one policy.
-pub(in crate::poll) enum Step<'a, T> {
+pub(in crate::poll) enum PolicyStep<'a, T> {
     /// The next policy decides.
     Pass(T),
     /// The policy keeps it until its question is answered; the answer's effects hand it on.
     Later(LocalBoxFuture<'a, Vec<Effect>>),
-    /// It has left the window, or will be handed on by a [`Step::Later`] under way.
+    /// It has left the window, or will be handed on by a [`PolicyStep::Later`] under way.
     Gone,
     /// It is left to its visibility timeout, and its queue is asked no more in this window.
     Left,
@@ -181,14 +189,17 @@ impl<'a> Policies<'a> {
     }
 
     /// Passes a mail from its campaign's queue through all policies.
-    pub(in crate::poll) fn collected(&self, mut mail: Box<Message>) -> Step<'a, Box<Message>> {
+    pub(in crate::poll) fn collected(
+        &self,
+        mut mail: Box<Message>,
+    ) -> PolicyStep<'a, Box<Message>> {
         for policy in self.iter() {
             match policy.collected(mail) {
-                Step::Pass(passed) => mail = passed,
+                PolicyStep::Pass(passed) => mail = passed,
                 step => return step,
             }
         }
-        Step::Pass(mail)
+        PolicyStep::Pass(mail)
     }
 
     /// Passes a mail through the policies from number `from` on. Returns the step, and the number of the
@@ -198,14 +209,14 @@ impl<'a> Policies<'a> {
         mut mail: Box<Message>,
         from: usize,
         effects: &mut Vec<Effect>,
-    ) -> (usize, Step<'a, Box<Message>>) {
+    ) -> (usize, PolicyStep<'a, Box<Message>>) {
         for (index, policy) in self.iter().enumerate().skip(from) {
             match policy.received(mail, effects) {
-                Step::Pass(passed) => mail = passed,
+                PolicyStep::Pass(passed) => mail = passed,
                 step => return (index, step),
             }
         }
-        (self.0.len(), Step::Pass(mail))
+        (self.0.len(), PolicyStep::Pass(mail))
     }
 
     /// As [`Policies::received`], for a send that ended.
@@ -214,14 +225,14 @@ impl<'a> Policies<'a> {
         mut send: Box<EndedSend>,
         from: usize,
         effects: &mut Vec<Effect>,
-    ) -> (usize, Step<'a, Box<EndedSend>>) {
+    ) -> (usize, PolicyStep<'a, Box<EndedSend>>) {
         for (index, policy) in self.iter().enumerate().skip(from) {
             match policy.ended(send, effects) {
-                Step::Pass(passed) => send = passed,
+                PolicyStep::Pass(passed) => send = passed,
                 step => return (index, step),
             }
         }
-        (self.0.len(), Step::Pass(send))
+        (self.0.len(), PolicyStep::Pass(send))
     }
 
     pub(in crate::poll) fn want_mail(&self) -> bool {

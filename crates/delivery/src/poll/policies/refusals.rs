@@ -9,7 +9,7 @@ use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::outcome::Outcome;
 use tidegate_core::refusals::Run;
 
-use super::policy::{Effect, EndedSend, Policy, Step};
+use super::policy::{Effect, EndedSend, Policy, PolicyStep};
 use crate::environment::Environment;
 use crate::poll::context::Context;
 
@@ -25,7 +25,11 @@ impl<'a, E: Environment> RefusalsInARow<'a, E> {
 }
 
 impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
-    fn ended(&self, send: Box<EndedSend>, effects: &mut Vec<Effect>) -> Step<'a, Box<EndedSend>> {
+    fn ended(
+        &self,
+        send: Box<EndedSend>,
+        effects: &mut Vec<Effect>,
+    ) -> PolicyStep<'a, Box<EndedSend>> {
         let campaign = &send.message.envelope.campaign;
         let mut runs = self.runs.borrow_mut();
         match &send.result {
@@ -43,7 +47,7 @@ impl<'a, E: Environment> Policy<'a> for RefusalsInARow<'a, E> {
             Err(_) => {}
         }
         drop(runs);
-        Step::Pass(send)
+        PolicyStep::Pass(send)
     }
 
     fn concludes(&self, control: &mut Control) {
