@@ -24,6 +24,7 @@ from prices import PRICES, price
 MONTH = 730 * 3_600
 HERE = Path(__file__).resolve().parent
 METRICS = HERE.parents[1] / "crates/bootstrap/src"
+COUNTERS = HERE.parents[1] / "crates/core/src/counters.rs"
 DOMAIN_QUEUES = 6
 GB = 1e9
 Measured = dict[str, Any]
@@ -61,15 +62,18 @@ class Stack:
 # What only some stacks have, shown where they have it.
 OPTIONAL = ["S3", "Shared bucket and the way to it"]
 
-# The functions of metrics.rs whose metrics every stack publishes, and those of one feature alone.
+# The functions of metrics.rs whose metrics every stack publishes.
 ALWAYS = {"poller": ("poller_metrics", "idle_metrics"),
           "scheduler": ("scheduler_metrics", "minute_metrics", "back_pressure_metrics")}
-FEATURES = ("domain", "deferral", "bucket")
+# The metrics of one feature alone are those of the counters whose names begin so.
+FEATURES = {"domain": "Domain", "deferral": "Defer", "bucket": "Bucket"}
+# A line of the list of counters: the counter, and how its metric is published.
+COUNTER = re.compile(r'^    (\w+), "\w+", \w+, \w+, (Always|if_any|with)\("(\w+)"', re.MULTILINE)
 
 
 def metrics_source() -> str:
-    """The code that publishes metrics, without its tests."""
-    paths = [METRICS / "metrics.rs", *sorted((METRICS / "metrics").glob("*.rs"))]
+    """The code that publishes metrics and the list of counters, without tests."""
+    paths = [COUNTERS, METRICS / "metrics.rs", *sorted((METRICS / "metrics").glob("*.rs"))]
     found = [p.read_text(encoding="utf-8") for p in paths if p.exists() and p.stem != "tests"]
     return "\n".join(text.split("#[cfg(test)]", 1)[0] for text in found)
 
@@ -85,7 +89,10 @@ def metrics_of(source: str) -> dict[str, int]:
     none: set[str] = set()
     always = {of: len(none.union(*(made.get(name, none) for name in functions)))
               for of, functions in ALWAYS.items()}
-    features = {of: len(made.get(f"{of}_metrics", none)) for of in FEATURES}
+    counters = COUNTER.findall(source)
+    always["poller"] += sum(published == "Always" for _, published, _ in counters)
+    features = {of: sum(counter.startswith(begin) for counter, published, _ in counters if published != "Always")
+                for of, begin in FEATURES.items()}
     return always | features | {"campaign": len(campaign)}
 
 

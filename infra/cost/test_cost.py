@@ -97,18 +97,25 @@ class Calculating(unittest.TestCase):
         self.assertEqual(counted["campaign"], 4)
         self.assertGreaterEqual(counted["poller"], 24)
         self.assertGreaterEqual(counted["scheduler"], 6)
-        line = '.metric("DeadLettered", Unit::Count, number(report.dead))'
-        self.assertIn(line, source)
-        more = source.replace(line, line + '.metric("Another", Unit::Count, 1.0)')
-        self.assertEqual(cost.metrics_of(more)["poller"], counted["poller"] + 1)
+        line = '.metric("HeldWindows", Unit::Count, is(End::Held))'
+        counter = '    Dead, "dead", Mails, Total, Always("DeadLettered"),'
+        for line, another in ((line, line + '.metric("Another", Unit::Count, 1.0)'),
+                              (counter, '    Another, "another", Mails, Total, Always("Another"),\n' + counter)):
+            self.assertEqual(source.count(line), 1, line)
+            more = cost.metrics_of(source.replace(line, another))
+            self.assertEqual(more["poller"], counted["poller"] + 1)
 
     def test_the_metrics_of_a_feature_are_counted_where_it_is_on(self) -> None:
         source = cost.metrics_source()
         before = cost.metrics_of(source)
-        for name, of in (("BucketLost", "bucket"), ("DomainMoved", "domain"), ("PressureLevel", "scheduler")):
-            line = f'.metric("{name}", '
-            self.assertEqual(source.count(line), 1, name)
-            after = cost.metrics_of(source.replace(line, '.metric("Another", Unit::Count, 1.0)' + line))
+        for line, another, of in (
+            ('    BucketLost, ', '    BucketMore, "more", Mails, Total, if_any("More"),\n', "bucket"),
+            ('    DomainFed, ', '    DomainMore, "more", Mails, None, with("More", Counter::Dead),\n', "domain"),
+            ('    Deferred, ', '    DeferredMore, "more", Mails, None, if_any("More"),\n', "deferral"),
+            ('.metric("PressureLevel", ', '.metric("Another", Unit::Count, 1.0)', "scheduler"),
+        ):
+            self.assertEqual(source.count(line), 1, line)
+            after = cost.metrics_of(source.replace(line, another + line))
             changed = {key: after[key] - before[key] for key in after if after[key] != before[key]}
             self.assertEqual(changed, {of: 1})
 
