@@ -52,6 +52,8 @@ for (const signal of /** @type {const} */ (['SIGTERM', 'SIGKILL'])) {
     // What a page sees that is opened now is the same.
     const fresh = await browser.open(restarted);
     assert.deepEqual(await fresh.events(), await tab.events());
+    // A page that is still open when the console ends asks for its icon of a lost connection, in vain.
+    await browser.closeTabs();
     await restarted.stop('SIGTERM');
   });
 }
