@@ -23,10 +23,10 @@ use crate::poll::domain_window::{DomainMoves, DomainWindow};
 use crate::poll::jobs::reject;
 use crate::poll::policies::policy::{Effect, Policies, PolicyStep};
 use crate::poll::settle::Job;
-use crate::poll::sources::Sources;
 use crate::poll::sources::mail_at_hand::{MailAtHand, PolicyMail};
 use crate::poll::sources::message::{Message, Rejected, Source, read};
 use crate::poll::sources::receive::{FinishedReceive, NextReceive};
+use crate::poll::sources::{SourceAnswer, Sources};
 use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
 
 /// The next step for the slots.
@@ -182,10 +182,10 @@ impl<'a, E: Environment> Drain<'a, E> {
         let FinishedReceive { origin, asked, long, result } = answer;
         let ctx = self.parts.ctx;
         let counted = result.as_ref().ok().map(|(messages, _)| messages.len() as u64);
-        let Some(judged) = self.sources.judge(&origin, asked, counted, long) else { return };
-        let (source, verdict) = (judged.source, judged.verdict);
+        let judged = self.sources.judge(&origin, asked, counted, long);
+        let Some(SourceAnswer { source, queue, verdict }) = judged else { return };
         for policy in self.parts.policies.iter() {
-            policy.answered(&judged.queue, verdict, long);
+            policy.answered(&queue, verdict, long);
         }
         let (messages, since) = result.unwrap_or_else(|error| {
             tracing::warn!(error = &error as &dyn StdError, ?verdict, "not received");
@@ -326,7 +326,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         self.work.push(finished.boxed_local());
     }
 
-    /// Begins work of the drain's own, without an effect.
+    /// Begins work of the drain's own, for which no policy keeps a mail.
     pub(super) fn begin_own(&mut self, work: impl Future<Output = Vec<Effect>> + 'a) {
         self.begin(0, PolicyMail::default(), work.boxed_local());
     }

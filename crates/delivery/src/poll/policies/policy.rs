@@ -17,9 +17,9 @@ use crate::ports::LedgerReport;
 /// An optional rule of the poller. Every method has a default, which changes nothing; a policy implements
 /// the ones it needs.
 ///
-/// The methods are called in the order in which they stand here: a mail is received, it waits for a slot,
-/// its send ends, it is settled, the window closes. Feed and drain run side by side, so the state of a
-/// policy is in cells.
+/// The methods stand in the order of a mail's way: it is received, it waits for a slot, its send ends, it is
+/// settled; then come the queues' answers and the window's close. Feed and drain run side by side, so the
+/// state of a policy is in cells.
 pub(in crate::poll) trait Policy<'a> {
     /// A mail came from its campaign's queue. With a merge queue the feed asks this before it moves the
     /// mail.
@@ -189,50 +189,44 @@ impl<'a> Policies<'a> {
     }
 
     /// Passes a mail from its campaign's queue through all policies.
-    pub(in crate::poll) fn collected(
-        &self,
-        mut mail: Box<Message>,
-    ) -> PolicyStep<'a, Box<Message>> {
-        for policy in self.iter() {
-            match policy.collected(mail) {
-                PolicyStep::Pass(passed) => mail = passed,
-                step => return step,
-            }
-        }
-        PolicyStep::Pass(mail)
+    pub(in crate::poll) fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
+        self.through(mail, 0, |policy, mail| policy.collected(mail)).1
     }
 
     /// Passes a mail through the policies from number `from` on. Returns the step, and the number of the
     /// policy that took it.
     pub(in crate::poll) fn received(
         &self,
-        mut mail: Box<Message>,
+        mail: Box<Message>,
         from: usize,
         effects: &mut Vec<Effect>,
     ) -> (usize, PolicyStep<'a, Box<Message>>) {
-        for (index, policy) in self.iter().enumerate().skip(from) {
-            match policy.received(mail, effects) {
-                PolicyStep::Pass(passed) => mail = passed,
-                step => return (index, step),
-            }
-        }
-        (self.0.len(), PolicyStep::Pass(mail))
+        self.through(mail, from, |policy, mail| policy.received(mail, effects))
     }
 
     /// As [`Policies::received`], for a send that ended.
     pub(in crate::poll) fn ended(
         &self,
-        mut send: Box<EndedSend>,
+        send: Box<EndedSend>,
         from: usize,
         effects: &mut Vec<Effect>,
     ) -> (usize, PolicyStep<'a, Box<EndedSend>>) {
+        self.through(send, from, |policy, send| policy.ended(send, effects))
+    }
+
+    fn through<T>(
+        &self,
+        mut item: T,
+        from: usize,
+        mut step: impl FnMut(&dyn Policy<'a>, T) -> PolicyStep<'a, T>,
+    ) -> (usize, PolicyStep<'a, T>) {
         for (index, policy) in self.iter().enumerate().skip(from) {
-            match policy.ended(send, effects) {
-                PolicyStep::Pass(passed) => send = passed,
+            match step(policy, item) {
+                PolicyStep::Pass(passed) => item = passed,
                 step => return (index, step),
             }
         }
-        (self.0.len(), PolicyStep::Pass(send))
+        (self.0.len(), PolicyStep::Pass(item))
     }
 
     pub(in crate::poll) fn want_mail(&self) -> bool {
