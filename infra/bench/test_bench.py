@@ -17,7 +17,8 @@ import bucket
 import console
 import express
 import idle
-from figures import Judge, Report, Row, rate_margin_rows, sending_rows, table
+from figures import Judge, Report, Row, head, line, rate_margin_rows, sending_rows, total
+from progress import progress, said
 from startup import first_start, package
 
 NEXT = "GET /2018-06-01/runtime/invocation/next HTTP/1.1"
@@ -49,7 +50,7 @@ GOOD: Report = {
     "sqs": {"calls_per_mail": 0.52, "idle_windows": 6, "idle_calls": 24},
     "poller": {"cpu_ms_per_mail": 0.3, "peak_rss_bytes": 20_000_000},
 }
-JUDGE = Judge(quota=14, worst_second=14, calls=0.56, cpu_ms=0.5, rss=25e6)
+JUDGE = Judge(worst_second=14, calls=0.56, sdk_calls="merge", sdk_calls_ms=0.25, rss=25e6)
 
 
 def changed(*path: str, to: object) -> Report:
@@ -96,17 +97,37 @@ class Judging(unittest.TestCase):
         self.assertEqual(missed(unshared), ["shares off 90/10, worst 30 s"])
 
     def test_a_figure_without_a_target_is_only_told(self) -> None:
-        rows = sending_rows("14", changed("poller", to=None), Judge(quota=14))
+        rows = sending_rows("14", changed("poller", to=None), Judge())
         self.assertTrue(all(row.reached is not False for row in rows))
         self.assertEqual([row.reached for row in rate_margin_rows("g", GOOD, 0.02)], [None] * 3)
 
-    def test_the_table_tells_how_many_targets_were_reached(self) -> None:
+    def test_processor_time_is_judged_as_a_ratio_to_the_sdk_calls_alone(self) -> None:
+        row = next(row for row in sending_rows("200", GOOD, JUDGE) if "SDK" in row.figure)
+        self.assertAlmostEqual(row.value or 0, 1.2)
+        self.assertEqual(row.note, "0.3 ms to 0.25 ms a mail")
+
+    def test_without_the_sdk_calls_alone_only_the_ratio_is_missed_and_says_why(self) -> None:
+        judge = Judge(sdk_calls="merge", sdk_calls_fault="sdk-calls ended with 101")
+        missed = [row for row in sending_rows("200", GOOD, judge) if row.reached is False]
+        self.assertEqual([row.note for row in missed], ["sdk-calls ended with 101"])
+
+    def test_a_line_is_whole_before_the_next_is_known_and_stands_under_its_head(self) -> None:
+        text = line(Row("200", "utilisation", 0.98, "of q", ">= 0.975", True, "31 windows"))
+        for cell, named in [("utilisation", "figure"), ("0.98 of q", "value"), ("yes", "reached")]:
+            self.assertEqual(text.index(cell), head().index(named))
+        self.assertTrue(text.endswith("31 windows"))
+        self.assertIn("NO", line(Row("a", "y", None, "", "<= 1", False)))
+        self.assertIn("12,345 bytes", line(Row("a", "z", 12_345, "bytes")))
+
+    def test_the_last_line_tells_how_many_targets_were_reached(self) -> None:
         rows = [Row("a", "x", 0.5, "", "<= 1", True), Row("a", "y", None, "", "<= 1", False),
                 Row("a", "z", 12_345, "bytes")]
-        text = table(rows)
-        self.assertTrue(text.endswith("1 of 2 targets reached"))
-        self.assertIn("12,345 bytes", text)
-        self.assertIn("NO", text)
+        self.assertTrue(total(rows).endswith("1 of 2 targets reached"))
+
+    def test_what_runs_says_for_how_long_and_an_error_of_it_is_not_hidden(self) -> None:
+        self.assertEqual(said("200", 31.4, 90), "200: 31 s of about 90 s")
+        with self.assertRaises(ValueError), progress("200", 90):
+            raise ValueError
 
 
 class Idling(unittest.TestCase):
@@ -135,6 +156,14 @@ class Idling(unittest.TestCase):
             (("POST", "/2015-03-31/functions/poller/invocations", ""), "Lambda.Invoke"),
         ]:
             self.assertEqual(idle.operation(*asked), name)
+
+    def test_a_run_counts_in_the_minute_in_which_it_began(self) -> None:
+        # Runs of 65 s, one a minute: in each minute one begins, and one ends, five seconds into it.
+        ends = [65.0, 125.0, 185.0]
+        events = [{"timestamp": at * 1e3, "message": f"REPORT RequestId: a\tDuration: 64999.5 ms"
+                   f"\tBilled Duration: {65_000 + number} ms"} for number, at in enumerate(ends)]
+        self.assertEqual(idle.billed_of_begun(events, 59.9, 119.9), [65_001])
+        self.assertEqual(idle.billed_of_begun(events, 0.0, 119.9), [65_000, 65_001])
 
     def test_billed_milliseconds_are_those_of_the_report_lines(self) -> None:
         line = "REPORT RequestId: a-b\tDuration: 12.3 ms\tBilled Duration: 13 ms\tMemory Size: 256"
@@ -185,6 +214,10 @@ class Console(unittest.TestCase):
 class Parts(unittest.TestCase):
     def test_parts_run_in_their_order_and_unknown_ones_are_refused(self) -> None:
         self.assertEqual(bench.parts("idle,14,start"), ["start", "14", "idle"])
+        self.assertEqual(bench.parts("short"), ["start", "14-strict", "200", "200-direct"])
+        self.assertEqual(bench.parts("full"), list(bench.PARTS))
+        about = sum(bench.PARTS[part].seconds for part in bench.parts("short"))
+        self.assertLessEqual(about, 300)
         for wrong in ("", "15", "14,x"):
             with self.assertRaisesRegex(Exception, "allowed are start,bucket,14-strict,"):
                 bench.parts(wrong)

@@ -11,11 +11,10 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ScalarAttributeType,
 };
-use ses_sandbox::{
-    DailyQuota, MaxSendRate, SesSandbox, SesSandboxConfig, SesSandboxServer, SettingsChange,
-};
 use tidegate_aws::{DynamoLedger, S3DeferralStore, SesAccount, SesMailer, SystemClock};
 use tidegate_core::deferral::Location;
+use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig, SettingsChange};
+use tidegate_fakes::{DailyQuota, MaxSendRate};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
 use tidegate_tests::contract::directory::directory_contract;
 use tidegate_tests::contract::feedback::feedback_contract;
@@ -129,7 +128,7 @@ async fn deferred_mail_on_s3_keeps_the_contract() {
 }
 
 struct Site {
-    sandbox: SesSandboxServer,
+    sandbox: SesSandbox,
     mailer: SesMailer,
     account: SesAccount,
     clock: SystemClock,
@@ -152,7 +151,7 @@ impl MailRoom for Sites {
     async fn open(&self, limits: Limits) -> Site {
         let config = SesSandboxConfig::default().changed(change(limits));
         let sandbox = SesSandbox::start(config, ([127, 0, 0, 1], 0).into()).await.unwrap();
-        let client = aws_sdk_sesv2::Client::new(&sdk_config(&sandbox.url()).await);
+        let client = aws_sdk_sesv2::Client::new(&sdk_config(sandbox.url()).await);
         let clock = SystemClock::new();
         let mailer = SesMailer::new(&client, clock, Duration::from_secs(5));
         Site { sandbox, mailer, account: SesAccount::new(&client), clock }
@@ -177,9 +176,10 @@ impl MailSite for Site {
     }
 
     fn taken(&self) -> Vec<Taken> {
-        let mails = self.sandbox.mailbox().after(0, 1_000);
-        let tag =
-            |mail: &ses_sandbox::MailRecord, name| mail.tag(name).unwrap_or_default().to_owned();
+        let mails = self.sandbox.mails(0, 1_000);
+        let tag = |mail: &tidegate_fakes::sandbox::ses::MailRecord, name| {
+            mail.tag(name).unwrap_or_default().to_owned()
+        };
         mails
             .iter()
             .map(|mail| Taken {
@@ -192,7 +192,7 @@ impl MailSite for Site {
     }
 
     fn limit(&self, limits: Limits) {
-        self.sandbox.control().change(change(limits));
+        self.sandbox.change(change(limits));
     }
 
     fn trouble(&self, id: &str, trouble: Trouble) {
@@ -203,7 +203,7 @@ impl MailSite for Site {
         };
         let fault = format!("{kind},to={id}@example.com{said}").parse().unwrap();
         let change = SettingsChange { faults: Some(vec![fault]), ..SettingsChange::default() };
-        self.sandbox.control().change(change);
+        self.sandbox.change(change);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The ports' contracts on the memory adapters, in simulated time.
+//! The ports' contracts on the fakes, in simulated time.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
@@ -10,10 +10,10 @@ use tidegate_core::Timestamp;
 use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues as _};
-use tidegate_memory::{
-    Fault, FaultPlan, Faulty, Latency, MemoryAccount, MemoryBucket, MemoryDeferralStore,
-    MemoryFeedback, MemoryLedger, MemoryMailer, MemoryQueues, MemorySes, Operation, QueueSettings,
-    Rule, SesSettings, SimClock, Universe, failures,
+use tidegate_fakes::{
+    Fault, FaultPlan, Latency, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryFeedback,
+    MemoryLedger, MemoryMailer, MemoryQueues, MemorySes, Operation, QueueSettings, Rule,
+    SesSettings, SimClock, Universe, failures,
 };
 use tidegate_tests::contract::bucket::{BucketRoom, bucket_contract};
 use tidegate_tests::contract::deferral::{DeferralRoom, deferral_contract};
@@ -30,9 +30,9 @@ fn universe() -> Universe {
     Universe::starting_at(Timestamp::from_millis(1_795_207_000_000))
 }
 
-/// Decorated without a fault: so the contract holds for the decorators as well.
+/// With a plan of no faults: so the contract holds for handles with plans as well.
 struct Queues {
-    sqs: Faulty<MemoryQueues>,
+    sqs: MemoryQueues,
     settings: QueueSettings,
     made: Cell<u32>,
 }
@@ -44,13 +44,13 @@ impl Queues {
 
     fn with(settings: QueueSettings) -> Self {
         let universe = universe();
-        let sqs = Faulty::new(MemoryQueues::new(universe, 1), FaultPlan::new(universe, 1));
+        let sqs = MemoryQueues::new(universe, 1).with_faults(&FaultPlan::new(universe, 1));
         Self { sqs, settings, made: Cell::new(0) }
     }
 }
 
 impl QueueRoom for Queues {
-    type Queues = Faulty<MemoryQueues>;
+    type Queues = MemoryQueues;
 
     fn queues(&self) -> &Self::Queues {
         &self.sqs
@@ -59,7 +59,7 @@ impl QueueRoom for Queues {
     async fn create(&self, fifo: bool) -> QueueUrl {
         let number = self.made.replace(self.made.get() + 1);
         let url = QueueUrl::new(format!("memory://{number}{}", if fifo { ".fifo" } else { "" }));
-        self.sqs.inner().create(&url, self.settings);
+        self.sqs.create(&url, self.settings);
         url
     }
 
@@ -90,12 +90,12 @@ async fn memory_queues_do_what_sqs_does_beyond_the_contract() {
 async fn memory_queues_with_latency_keep_the_contract() {
     let room = Queues::new();
     let ms = Duration::from_millis;
-    room.sqs.inner().set_latency(Latency::between(ms(2), ms(20)));
+    room.sqs.set_latency(Latency::between(ms(2), ms(20)));
     queues_contract(&room).await;
 }
 
 impl DirectoryRoom for Queues {
-    type Directory = Faulty<MemoryQueues>;
+    type Directory = MemoryQueues;
 
     fn directory(&self) -> &Self::Directory {
         &self.sqs
@@ -103,33 +103,33 @@ impl DirectoryRoom for Queues {
 
     async fn create(&self, name: &str) -> QueueUrl {
         let url = QueueUrl::new(format!("memory://{name}"));
-        self.sqs.inner().create(&url, QueueSettings::default());
+        self.sqs.create(&url, QueueSettings::default());
         url
     }
 
     async fn tag(&self, queue: &QueueUrl, name: &str, value: Option<&str>) {
-        self.sqs.inner().tag(queue, name, value);
+        self.sqs.tag(queue, name, value);
     }
 
     async fn delete(&self, queue: &QueueUrl) {
-        self.sqs.inner().remove(queue);
+        self.sqs.remove(queue);
     }
 }
 
 impl FeedbackRoom for Queues {
-    type Feedback = Faulty<MemoryFeedback>;
+    type Feedback = MemoryFeedback;
 
     async fn open(&self) -> (Self::Feedback, QueueUrl) {
         let url = QueueRoom::create(self, false).await;
         let settings =
             QueueSettings { visibility: Duration::from_secs(1), ..QueueSettings::default() };
-        self.sqs.inner().reconfigure(&url, settings);
+        self.sqs.reconfigure(&url, settings);
         (self.missing(&url), url)
     }
 
     fn missing(&self, url: &QueueUrl) -> Self::Feedback {
-        let feedback = MemoryFeedback::new(self.sqs.inner().clone(), url.clone());
-        Faulty::new(feedback, FaultPlan::new(universe(), 1))
+        let feedback = MemoryFeedback::new(self.sqs.clone(), url.clone());
+        feedback.with_faults(&FaultPlan::new(universe(), 1))
     }
 
     async fn report(&self, url: &QueueUrl, body: &str) {
@@ -153,14 +153,14 @@ async fn memory_feedback_keeps_the_contract() {
 struct DeferralStores;
 
 impl DeferralRoom for DeferralStores {
-    type DeferralStore = Faulty<MemoryDeferralStore>;
+    type DeferralStore = MemoryDeferralStore;
 
     async fn open(&self) -> Self::DeferralStore {
-        Faulty::new(MemoryDeferralStore::default().with_pages_of(2), FaultPlan::new(universe(), 1))
+        MemoryDeferralStore::default().with_pages_of(2).with_faults(&FaultPlan::new(universe(), 1))
     }
 
     async fn put_strange(&self, deferral: &Self::DeferralStore, name: &str) {
-        deferral.inner().put_raw(name, vec![1]);
+        deferral.put_raw(name, vec![1]);
     }
 }
 
@@ -175,11 +175,11 @@ struct Ledgers {
 }
 
 impl LedgerRoom for Ledgers {
-    type Ledger = Faulty<MemoryLedger>;
+    type Ledger = MemoryLedger;
 
     async fn open(&self) -> Self::Ledger {
         self.last.replace(MemoryLedger::default());
-        Faulty::new(self.last.borrow().clone(), FaultPlan::new(universe(), 1))
+        self.last.borrow().clone().with_faults(&FaultPlan::new(universe(), 1))
     }
 
     async fn sizes(&self) -> BTreeMap<String, usize> {
@@ -196,7 +196,7 @@ async fn the_memory_ledger_and_its_marks_keep_the_contract() {
 
 struct Site {
     ses: MemorySes,
-    mailer: Faulty<MemoryMailer, Failure>,
+    mailer: MemoryMailer,
     account: MemoryAccount,
     clock: SimClock,
     plan: FaultPlan<Failure>,
@@ -219,13 +219,13 @@ impl MailRoom for Sites {
         let universe = universe();
         let ses = MemorySes::new(universe, 1, settings(limits));
         let (clock, plan) = (universe.clock_with_offset(-200_000_000), FaultPlan::new(universe, 1));
-        let mailer = Faulty::new(ses.mailer(&clock), plan.clone());
+        let mailer = ses.mailer(&clock).with_faults(&plan);
         Site { mailer, account: ses.account(), clock, plan, ses }
     }
 }
 
 impl MailSite for Site {
-    type Mailer = Faulty<MemoryMailer, Failure>;
+    type Mailer = MemoryMailer;
     type Account = MemoryAccount;
     type Clock = SimClock;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_delivery::ports::Queues as _;
-use tidegate_memory::{Fault, Operation, Rule, failures};
+use tidegate_fakes::{Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{FEEDBACK, World, WorldSettings};
 

@@ -104,9 +104,3 @@ fn undelivered<E>(error: &SdkError<E, HttpResponse>) -> FailureKind {
 pub(crate) fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     std::iter::successors(Some(error), |&error| error.source()).find_map(<dyn Error>::downcast_ref)
 }
-
-/// An error and its causes, joined in one line.
-pub(crate) fn in_full(error: &(dyn Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}

@@ -82,7 +82,7 @@ mod tests {
         let error = failure(&Fake::new([FakeAnswer::Http(404, headers, body.to_owned())])).await;
         assert_eq!(error.kind, FailureKind::NotFound);
         assert_eq!(error.to_string(), "Invoke on poller failed: it does not exist");
-        assert!(crate::error::in_full(&error).contains("Function not found: arn"));
+        assert!(tidegate_core::in_full(&error).contains("Function not found: arn"));
     }
 
     #[tokio::test]

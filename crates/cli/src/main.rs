@@ -4,10 +4,11 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory as _, Parser};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use tidegate_cli::commands::Command;
-use tidegate_cli::shell::{CommandEnd, CommandError, Output, Shell, in_full};
+use tidegate_cli::shell::{CommandEnd, CommandError, Output, Shell};
 use tidegate_core::config::new_name;
+use tidegate_core::in_full;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -18,7 +19,7 @@ const DEVSTACK: &str = "local is now a program of its own, devstack: `make run` 
 ///
 /// Exit codes: 0 done; 1 done, and something was found wrong; 2 an option or a file is wrong, nothing
 /// was done; 3 the stack, a service or a file is out of reach; 4 not confirmed, nothing changed;
-/// 130 interrupted.
+/// 5 what was found proves nothing; 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, max_term_width = 100)]
 struct Program {
@@ -28,20 +29,40 @@ struct Program {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let program = Program::try_parse().unwrap_or_else(|error| {
-        if let Some(said) = former_name(&error) {
-            let _ = writeln!(io::stderr(), "tidegate: {said}");
-            std::process::exit(2);
-        }
-        error.exit()
-    });
-    run(program.command).await.map_or_else(
-        |error| {
-            let _ = writeln!(io::stderr(), "tidegate: {}", in_full(&error));
-            ExitCode::from(error.exit_code())
-        },
-        ExitCode::from,
-    )
+    let parsed = with_negative_numbers(Program::command()).try_get_matches();
+    let program = match parsed.and_then(|found| Program::from_arg_matches(&found)) {
+        Ok(program) => program,
+        Err(error) => return refuse(&error),
+    };
+    let json = program.command.output().is_some_and(|output| output.json);
+    let ended = run(program.command).await;
+    ended.map_or_else(|error| fail(json, &in_full(&error), error.exit_code()), ExitCode::from)
+}
+
+/// Ends on a command line that is not understood, or on one that asks for help.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let json = std::env::args().any(|word| word == "--json");
+    match former_name(error) {
+        Some(said) => fail(json, &said, 2),
+        None if json && error.use_stderr() => fail(json, error.to_string().trim_end(), 2),
+        None => error.exit(),
+    }
+}
+
+/// Says on standard error why the program ends: as JSON if the report would have been JSON.
+fn fail(json: bool, said: &str, exit_code: u8) -> ExitCode {
+    let said = if json {
+        serde_json::json!({ "error": said, "exit_code": exit_code }).to_string()
+    } else {
+        format!("tidegate: {said}")
+    };
+    let _ = writeln!(io::stderr(), "{said}");
+    ExitCode::from(exit_code)
+}
+
+/// Reads `-1` after an option as its value, so that the error says what is allowed there.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
 }
 
 /// Says what a command or an option is called now, if `error` is about a former name.
@@ -114,6 +135,15 @@ mod tests {
         }
         let misspelt = Program::try_parse_from(["tidegate", "plam"]).unwrap_err();
         assert_eq!(former_name(&misspelt), None);
+    }
+
+    #[test]
+    fn a_negative_number_is_refused_as_the_option_s_value() {
+        let program = with_negative_numbers(Program::command());
+        let error = program
+            .try_get_matches_from(["tidegate", "plan", "--campaign", "a=1", "--runs", "-1"])
+            .unwrap_err();
+        assert!(error.to_string().contains("invalid value '-1' for '--runs"), "{error}");
     }
 
     #[test]

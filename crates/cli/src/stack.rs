@@ -1,13 +1,16 @@
 //! Finds the stack that a command works on: by its name on AWS, or the newest run on this machine.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use aws_config::Region;
+use aws_config::{Region, profile};
+use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_sdk_cloudformation::error::ProvideErrorMetadata as _;
+use aws_types::os_shim_internal::{Env, Fs};
 use clap::Args;
 use tidegate_aws::Clients;
-use tidegate_aws::stack::{LocalEndpoint, Stack, StackError};
+use tidegate_aws::stack::{LocalRuns, Stack, StackError};
 
 /// Options that select the stack
 #[derive(Clone, Debug, Args)]
@@ -16,9 +19,11 @@ pub struct StackArgs {
     /// Name of the stack, as it was deployed
     #[arg(long, value_name = "NAME", env = "TIDEGATE_STACK", default_value = "tidegate")]
     pub stack: String,
-    /// The stack that `make run` runs on this machine: the newest that answers
-    #[arg(long, conflicts_with_all = ["region", "profile", "endpoint_url"])]
-    pub local: bool,
+    /// The stack that `make run` runs on this machine: the newest that answers, or the one of this run
+    /// (`tidegate runs` lists them)
+    #[arg(long, value_name = "RUN", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        conflicts_with_all = ["region", "profile", "endpoint_url"])]
+    pub local: Option<String>,
     /// AWS region [default: the profile's, or `AWS_REGION`]
     #[arg(long, value_name = "REGION")]
     pub region: Option<String>,
@@ -28,9 +33,9 @@ pub struct StackArgs {
     /// Where AWS answers, instead of Amazon's endpoints
     #[arg(long, value_name = "URL")]
     pub endpoint_url: Option<String>,
-    /// Folder of the local runs
-    #[arg(long, value_name = "DIR", default_value = ".local", hide = true)]
-    pub local_runs: PathBuf,
+    /// Folder of the local runs, instead of all of this user's
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub local_runs: Option<PathBuf>,
 }
 
 impl StackArgs {
@@ -39,17 +44,20 @@ impl StackArgs {
     /// # Errors
     /// [`StackError`].
     pub async fn open(&self) -> Result<Stack, StackError> {
-        let (name, clients, run) = if self.local {
-            let (local, folder) = LocalEndpoint::newest(&self.local_runs).await?;
-            (local.stack.clone(), Box::pin(local.clients()).await, Some(folder))
+        let (name, clients, run) = if let Some(run) = &self.local {
+            let runs = self.local_runs.as_ref().map_or_else(LocalRuns::of_user, LocalRuns::below);
+            let run = runs.select(Some(run.as_str()).filter(|name| !name.is_empty())).await?;
+            let clients = Box::pin(run.endpoint.clients()).await;
+            (run.endpoint.stack, clients, Some(run.folder))
         } else {
-            (self.stack.clone(), Box::pin(self.clients()).await, None)
+            (self.stack.clone(), Box::pin(self.clients()).await?, None)
         };
         let outputs = outputs(&name, &clients).await?;
         Box::pin(Stack::open(&name, &outputs, clients, run)).await
     }
 
-    async fn clients(&self) -> Clients {
+    async fn clients(&self) -> Result<Clients, StackError> {
+        self.check_profile().await?;
         let mut loader = Clients::loader();
         if let Some(region) = &self.region {
             loader = loader.region(Region::new(region.clone()));
@@ -60,7 +68,32 @@ impl StackArgs {
         if let Some(url) = &self.endpoint_url {
             loader = loader.endpoint_url(url);
         }
-        Clients::of(loader.load().await)
+        Ok(Clients::of(loader.load().await))
+    }
+
+    /// Reads the AWS configuration before the SDK does: the SDK goes on without a profile that is missing or
+    /// cannot be read, and then says something else, such as that it finds no region.
+    async fn check_profile(&self) -> Result<(), StackError> {
+        let mut files = EnvConfigFiles::builder();
+        for (kind, variable) in [
+            (EnvConfigFileKind::Config, "AWS_CONFIG_FILE"),
+            (EnvConfigFileKind::Credentials, "AWS_SHARED_CREDENTIALS_FILE"),
+        ] {
+            files = match (std::env::var_os(variable), kind) {
+                (Some(path), kind) => files.with_file(kind, path),
+                (None, EnvConfigFileKind::Config) => files.include_default_config_file(true),
+                (None, _) => files.include_default_credentials_file(true),
+            };
+        }
+        let asked = self.profile.clone().map(Cow::Owned);
+        let read = profile::load(&Fs::real(), &Env::real(), &files.build(), asked).await?;
+        let selected = read.selected_profile();
+        if selected == "default" || read.get_profile(selected).is_some() {
+            return Ok(());
+        }
+        let mut known: Vec<String> = read.profiles().map(str::to_owned).collect();
+        known.sort_unstable();
+        Err(StackError::NoProfile { profile: selected.to_owned(), known })
     }
 }
 

@@ -13,17 +13,62 @@ fn console(options: &[&str]) -> Output {
     command.env_remove("TIDEGATE_CONSOLE_TOKEN").output().unwrap()
 }
 
+fn tidegate(words: &[&str], folder: &TempDir) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = command.args(words).current_dir(folder.path()).output().unwrap();
+    assert!(output.stdout.is_empty(), "{words:?}");
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn with_json_an_error_is_json_as_well() {
+    let folder = TempDir::new().unwrap();
+    for (words, code, said) in [
+        (&["status", "--local", "--local-runs", "/nonexistent"][..], 3, "/nonexistent"),
+        (&["status", "--no-such-option"], 2, "unexpected argument"),
+        (&["spill", "list"], 2, "spill is now called deferred"),
+    ] {
+        let (ended, error) = tidegate(&[words, &["--json"]].concat(), &folder);
+        let error: serde_json::Value = serde_json::from_str(&error).unwrap();
+        assert_eq!((ended, &error["exit_code"]), (Some(code), &code.into()), "{error}");
+        assert!(error["error"].as_str().unwrap().contains(said), "{error}");
+        let (_, error) = tidegate(words, &folder);
+        assert!(error.contains(said) && !error.starts_with('{'), "{error}");
+    }
+}
+
+#[test]
+fn reconcile_says_where_it_found_no_journal_and_which_one_is_empty() {
+    let folder = TempDir::new().unwrap();
+    let none = "there is no journal in .tidegate: name those that tidegate send wrote";
+    let ended = |words: &[&str]| tidegate(words, &folder);
+    assert_eq!(ended(&["reconcile"]), (Some(2), format!("tidegate: {none}\n")));
+    std::fs::create_dir(folder.path().join(".tidegate")).unwrap();
+    assert_eq!(ended(&["reconcile"]), (Some(2), format!("tidegate: {none}\n")));
+    std::fs::write(folder.path().join("big.journal"), "").unwrap();
+    let (code, error) = ended(&["reconcile", "big.journal"]);
+    assert_eq!(
+        (code, error.contains("big.journal is an empty journal")),
+        (Some(2), true),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_console_says_what_is_wrong_before_it_looks_for_a_stack() {
     let folder = TempDir::new().unwrap();
     let short = folder.path().join("token");
     std::fs::write(&short, "short\n").unwrap();
     let short = short.to_str().unwrap();
+    let weak = folder.path().join("weak");
+    std::fs::write(&weak, "passwordpassword\n").unwrap();
+    let weak = weak.to_str().unwrap();
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = holder.local_addr().unwrap().to_string();
     for (options, code, words) in [
         (["--stream-rate", "0/s:1"], 2, "0.1 to 1000 events a second"),
         (["--token-file", short], 2, "allowed are 16 to 256"),
+        (["--token-file", weak], 2, "take a random one"),
         (["--token-file", "/nonexistent"], 3, "the token cannot be read"),
         (["--public-url", "mail.example"], 2, "such as https://mail.example"),
         (["--public-url", "https://mail.example/console"], 2, "without a path"),
@@ -34,5 +79,34 @@ fn a_console_says_what_is_wrong_before_it_looks_for_a_stack() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
         assert!(said.contains(words) && output.stdout.is_empty(), "{options:?}: {said}");
+    }
+}
+
+#[test]
+fn a_profile_or_configuration_that_cannot_be_used_is_named() {
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let good = file("good", "[profile news]\nregion = eu-west-1\n[default]\nregion = eu-west-1\n");
+    let torn = file("torn", "[profile news\n");
+    let read = folder.path().to_owned();
+    for (config, profile, words) in [
+        (&good, &["--profile", "nws"][..], "has no profile nws; it has default, news"),
+        (&torn, &[], "torn"),
+        (&read, &[], "could not read file"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command
+            .arg("status")
+            .args(profile)
+            .env("AWS_CONFIG_FILE", config)
+            .env_remove("AWS_PROFILE");
+        let output = command.env("AWS_SHARED_CREDENTIALS_FILE", &good).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{config:?}: {said}");
+        assert!(said.contains(words) && output.stdout.is_empty(), "{config:?}: {said}");
     }
 }

@@ -2,12 +2,27 @@
 //! newest value is delivered.
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 use tidegate_core::identity::EpochMillis;
 
 /// Kinds of changes, in order of importance: when events have to wait, the first kind in this list
 /// goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ChangeKind {
     /// A hold was set, changed or lifted.
     Hold,
@@ -31,31 +46,11 @@ pub enum ChangeKind {
 
 impl ChangeKind {
     /// All kinds, the most important first.
-    pub const ALL: [Self; 9] = [
-        Self::Hold,
-        Self::Pause,
-        Self::Breaker,
-        Self::Serving,
-        Self::Quota,
-        Self::Level,
-        Self::DeadLetter,
-        Self::Change,
-        Self::Progress,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The name of the SSE event and of the metric's label.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hold => "hold",
-            Self::Pause => "pause",
-            Self::Breaker => "breaker",
-            Self::Serving => "serving",
-            Self::Quota => "quota",
-            Self::Level => "level",
-            Self::DeadLetter => "dead_letter",
-            Self::Change => "change",
-            Self::Progress => "progress",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -91,7 +86,8 @@ pub struct StateChange {
 }
 
 /// Kinds of telemetry. A newer value replaces one that has not been sent yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Telemetry {
     /// State and rates of the stack.
     Figures,
@@ -104,20 +100,12 @@ pub enum Telemetry {
 }
 
 impl Telemetry {
-    pub const ALL: [Self; 4] = [Self::Figures, Self::Replay, Self::Dead, Self::Forecast];
+    /// All kinds, in the order in which they are sent.
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The name of the SSE event and of the metric's label.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Figures => "figures",
-            Self::Replay => "replay",
-            Self::Dead => "dead",
-            Self::Forecast => "forecast",
-        }
-    }
-
-    pub(crate) const fn index(self) -> usize {
-        self as usize
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -127,12 +115,11 @@ mod tests {
 
     #[test]
     fn a_name_on_the_wire_is_what_is_kept_and_every_kind_is_listed() {
-        for kind in ChangeKind::ALL {
+        for kind in ChangeKind::ALL.iter().copied() {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
-        assert!(ChangeKind::ALL.is_sorted());
-        for (index, telemetry) in Telemetry::ALL.into_iter().enumerate() {
-            assert_eq!(telemetry.index(), index);
-        }
+        assert!(ChangeKind::ALL.is_sorted() && Telemetry::ALL.is_sorted());
+        let names: Vec<&str> = Telemetry::ALL.iter().map(|telemetry| telemetry.name()).collect();
+        assert_eq!(names, ["figures", "replay", "dead", "forecast"]);
     }
 }

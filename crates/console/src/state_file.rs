@@ -98,13 +98,20 @@ impl StateFile {
             source,
         };
         let text = serde_json::to_vec(&remembered).map_err(io::Error::other).map_err(failed)?;
-        let new = path.with_extension("new");
-        let write = || {
-            options().truncate(true).open(&new)?.write_all(&text)?;
-            fs::rename(&new, path)
-        };
-        write().map_err(failed)
+        write_whole(path, &text).map_err(failed)
     }
+
+    /// The file of the logins that were ended, beside this one.
+    pub(crate) fn logouts(&self) -> PathBuf {
+        self.path.with_extension("logouts.json")
+    }
+}
+
+/// Replaces a file's content, so that the file is whole at every moment. Nobody but its owner can read it.
+pub(crate) fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    options().truncate(true).open(&new)?.write_all(text)?;
+    fs::rename(&new, path)
 }
 
 fn options() -> OpenOptions {

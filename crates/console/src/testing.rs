@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::LocalBoxFuture;
-use tidegate_delivery::ports::QueueUrl;
-use tidegate_memory::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
+use tidegate_delivery::ports::{History, Ledger, Marks, QueueUrl};
+use tidegate_fakes::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status::StatusSettings;
 use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
@@ -13,7 +13,8 @@ use crate::engine::{Engine, EngineHandle, StackPorts};
 use crate::state_file::StateFile;
 use crate::stream::StreamLimits;
 
-pub(crate) type MemoryStackPorts = StackPorts<MemoryQueues, MemoryLedger, MemoryAccount, SimClock>;
+pub(crate) type MemoryStackPorts =
+    StackPorts<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock)>;
 
 pub(crate) fn limits() -> StreamLimits {
     StreamLimits { streams_of_address: 3, streams: 100, ..StreamLimits::default() }
@@ -29,10 +30,10 @@ pub(crate) fn site(world: &World) -> MemoryStackPorts {
 }
 
 /// A site whose ledger is another, such as one that fails.
-pub(crate) fn site_with<L>(
+pub(crate) fn site_with<L: Ledger + Marks + History>(
     world: &World,
     ledger: L,
-) -> StackPorts<MemoryQueues, L, MemoryAccount, SimClock> {
+) -> StackPorts<(MemoryQueues, L, MemoryAccount, SimClock)> {
     let (poller, scheduler) =
         (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
     let url = |name: &str| QueueUrl::new(format!("https://sqs.example/{name}"));

@@ -34,6 +34,7 @@ pub mod allocation;
 pub mod back_pressure;
 pub mod breaker;
 pub mod bucket;
+mod causes;
 pub mod config;
 pub mod control;
 pub mod counters;
@@ -65,4 +66,5 @@ pub mod turns;
 #[cfg(test)]
 mod worst_second;
 
+pub use causes::in_full;
 pub use timestamp::{Timestamp, Window};

@@ -13,6 +13,7 @@ use tidegate_core::config::{BackPressureConfig, Campaign, Campaigns, SchedulerCo
 use tidegate_core::counters::Counter;
 use tidegate_core::{Timestamp, Window};
 
+use crate::poll::all_domains_waiting;
 use crate::ports::{
     Clock, DeferralStore, Entropy, Ledger, MERGE_QUEUE, PortError, QueueUrl, Queues, Standing,
 };
@@ -146,12 +147,10 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         let campaigns = listed(&back_pressure.campaigns, &standing);
         let sums = SendSums::of(&standing.counters);
         let lately = self.lately(sums, now);
-        let mails = self.backlog(back_pressure, campaigns, &standing, now).await;
+        let recipients = lately.filter(|lately| lately.mails > 0).unwrap_or(sums).mean();
+        let mails = self.backlog(back_pressure, campaigns, (&standing, recipients), now).await;
         let rate = quota::remembered(Some(&standing.control), &self.config.cap);
-        let mails_a_second = rate.map(|rate| {
-            let known = lately.filter(|lately| lately.mails > 0).unwrap_or(sums);
-            standing.factor.of(rate).as_per_second() / known.mean()
-        });
+        let mails_a_second = rate.map(|rate| standing.factor.of(rate).as_per_second() / recipients);
         let figures = figures(mails, mails_a_second, lately);
         let stood = standing.control.back_pressure;
         let reading = back_pressure.policy.judge(stood.as_ref(), figures, now.into());
@@ -236,14 +235,18 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         }
     }
 
-    /// Counts the mails in the merge queue, in the express queue, and in the queues of campaigns that are
-    /// not held. A queue that the pollers found empty and do not ask yet is left out. Returns `None` if a
-    /// queue does not answer.
+    /// Counts the mails in the merge queue, in the express queue, in the domain queues, and in the queues
+    /// of campaigns that are not held. A queue that the pollers found empty and do not ask yet is left out.
+    /// Returns `None` if a queue does not answer.
+    ///
+    /// Of domain queues the pollers' reports tell the recipients; `recipients` is their mean number per
+    /// mail. Deferred mail does not count: it comes back only once the level is clear, so it would keep
+    /// itself deferred.
     async fn backlog(
         &self,
         back_pressure: &BackPressureConfig,
         campaigns: &[Campaign],
-        standing: &Standing,
+        (standing, recipients): (&Standing, f64),
         now: Timestamp,
     ) -> Option<u64> {
         let looks = standing.looks;
@@ -265,12 +268,10 @@ impl<Q: Queues, S: DeferralStore, E: Entropy> BackPressure<'_, Q, S, E> {
         let depths =
             stream::iter(&urls).map(|url| self.queues.depth(url)).buffer_unordered(AT_ONCE);
         let depths: Vec<_> = depths.collect().await;
-        let mut mails = 0_u64;
+        let mut mails = mails_of(all_domains_waiting(&standing.counters), recipients);
         for depth in depths {
             match depth {
-                Ok(depth) => {
-                    mails = mails.saturating_add(depth.visible + depth.in_flight + depth.delayed);
-                }
+                Ok(depth) => mails = mails.saturating_add(depth.all()),
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn StdError, "the backlog is not known");
                     return None;
@@ -300,6 +301,11 @@ pub fn destinations(campaigns: &[Campaign], standing: &Standing) -> Destinations
     let held = campaigns.iter().filter(|campaign| is_held(campaign, standing));
     let held: BTreeSet<String> = held.map(|campaign| campaign.name.clone()).collect();
     Destinations { queues: campaigns.iter().map(queue).collect(), held }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "recipients stay below 2^52")]
+fn mails_of(recipients: u64, mean: f64) -> u64 {
+    whole(recipients as f64 / mean)
 }
 
 #[expect(

@@ -16,7 +16,7 @@ use tidegate_core::reputation::{self, Heard, Notice, NoticeKind, REMEMBERED};
 
 use crate::control;
 use crate::poll::sent_by_campaign;
-use crate::ports::{Clock, Feedback, FeedbackMessage, Ledger, PortError};
+use crate::ports::{BATCH, Clock, Feedback, FeedbackMessage, Ledger, PortError};
 
 /// No round begins later than this after the reading began. The last round then ends before the run's ticks
 /// do, which takes at least 59 s.
@@ -25,8 +25,6 @@ const READING: Duration = Duration::from_secs(45);
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// The pause before the next try after the queue or the ledger failed.
 const PAUSE: Duration = Duration::from_secs(5);
-/// SQS allows at most 10 entries in one batch delete.
-const BATCH: usize = 10;
 
 /// The notices that one run of the scheduler has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

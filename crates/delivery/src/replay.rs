@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::deferral::{ObjectName, Progress, unpack};
+use tidegate_core::in_full;
 
 use crate::poll::pack;
 use crate::ports::{
@@ -269,9 +270,4 @@ fn note(done: &RefCell<BroughtBack>, campaign: &str) {
     let mut done = done.borrow_mut();
     done.mails += 1;
     *done.campaigns.entry(campaign.to_owned()).or_insert(0) += 1;
-}
-
-fn in_full(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Method;
-use tidegate_aws::stack::{LocalEndpoint, Stack};
+use tidegate_aws::stack::{LocalEndpoint, LocalRuns, Stack};
 use tidegate_aws::{Clients, DynamoLedger, SqsQueues};
 use tokio::time::Instant;
 
@@ -35,6 +35,8 @@ pub struct LocalAws {
     _scratch: Scratch,
     files: Files,
     parameters: Vec<(String, String)>,
+    /// The name by which `tidegate --local=RUN` finds it.
+    run: Option<String>,
     folder: PathBuf,
     ministack: Http,
     sandbox: SesSandboxClient,
@@ -52,21 +54,13 @@ struct Sdk {
 }
 
 impl LocalAws {
-    /// Looks for what is needed, starts the programs, and deploys the template; the queues are
-    /// ministack's. Logs and temporary files go into `folder`.
+    /// Looks for what is needed, starts the programs, and deploys the template. Logs and temporary files
+    /// go into `folder`.
     ///
     /// # Errors
     /// [`LocalError`], and nothing is left running.
     pub async fn start(setup: &Setup, folder: &Path) -> Result<Self, LocalError> {
-        Self::start_on(Sqs::Ministack, setup, folder).await
-    }
-
-    /// Like [`LocalAws::start`], with the queues of the caller's choice.
-    ///
-    /// # Errors
-    /// [`LocalError`], and nothing is left running.
-    pub async fn start_on(sqs: Sqs, setup: &Setup, folder: &Path) -> Result<Self, LocalError> {
-        let files = Files::find(&setup.root, &setup.python, &setup.bin_dir, setup.infra).await?;
+        let files = Files::find(setup).await?;
         let port = prerequisites::port(setup.port, "--port")?;
         let sandbox_port = match setup.sandbox_port {
             Some(_) => prerequisites::port(setup.sandbox_port, "--sandbox-port")?,
@@ -86,7 +80,7 @@ impl LocalAws {
         let mut parameters = setup.parameters(&url);
         let ministack = Http::new(format!("http://127.0.0.1:{port}"));
         let mut sqs_url = ministack.base().to_owned();
-        if sqs == Sqs::Sandbox {
+        if setup.settings.sqs == Sqs::Sandbox {
             sqs_url = start_sqs(&mut process_group, &files.sqs_sandbox()?, folder).await?;
             parameters.push(("SqsEndpointUrl".to_owned(), sqs_url.clone()));
         }
@@ -101,6 +95,8 @@ impl LocalAws {
         endpoint
             .write(folder)
             .map_err(|source| LocalError::Write { path: folder.to_owned(), source })?;
+        // A run that cannot be listed works all the same.
+        let run = LocalRuns::of_user().add(folder).ok();
         let clients = endpoint.clients().await.with_sqs_at(Some(sqs_url.clone()));
         Ok(Self {
             process_group,
@@ -108,6 +104,7 @@ impl LocalAws {
             files,
             parameters,
             folder: folder.to_owned(),
+            run,
             sandbox: SesSandboxClient::at(&url),
             sdk: Sdk { sqs_endpoint: sqs_url, queues: clients.queues(), clients },
             ministack,
@@ -146,6 +143,11 @@ impl LocalAws {
     /// The address of the queues: ministack's, or the SQS sandbox's.
     pub fn sqs_endpoint(&self) -> &str {
         &self.sdk.sqs_endpoint
+    }
+
+    /// The option by which `tidegate` finds this run.
+    pub(super) fn option(&self) -> String {
+        self.run.as_ref().map_or_else(|| "--local".to_owned(), |run| format!("--local={run}"))
     }
 
     pub fn folder(&self) -> &Path {

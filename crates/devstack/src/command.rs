@@ -1,27 +1,33 @@
 //! The command itself: start, run, report, stop.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::io::{Write as _, stderr, stdout};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_aws::SystemClock;
+use tidegate_aws::stack::Stack;
 use tidegate_delivery::ports::Clock as _;
+use tidegate_operate::page::{Page, Span, Tone};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::aws::{KEY, LocalAws};
-use super::chart;
-use super::console::RunConsole;
 use super::deployed::REGION;
-use super::display::ProgressDisplay;
+use super::display::Display;
 use super::error::LocalError;
-use super::folder;
+use super::fill::fill;
 use super::options::LocalArgs;
+use super::plan::LocalPlan;
 use super::report::LocalReport;
 use super::run::LocalRun;
-use super::watch;
+use super::setup::Setup;
+use super::{cargo_lambda, chart, console, folder};
+
+/// A message as a producer writes it.
+const EXAMPLE: &str = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
 
 /// The result of the command, which decides its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,24 +39,35 @@ pub enum RunOutcome {
     Interrupted,
 }
 
+/// A run of the command: its options, and what follows from them.
+struct Session<'a> {
+    args: &'a LocalArgs,
+    setup: Setup,
+    plan: LocalPlan,
+    folder: PathBuf,
+    display: Display,
+}
+
 /// Runs the command. At the first signal to end everything is asked to end, at a second it is killed.
 ///
 /// # Errors
 /// [`LocalError`]; nothing is left running.
 pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
     let signals = signals()?;
-    let plan = args.plan()?;
-    let mut display = ProgressDisplay::new(&plan, args.is_json(), args.is_watch());
-    let folder = folder::create(args.out(), args.root(), SystemClock::new().wall().as_nanos())?;
-    display.say(&format!("Starting ministack and the SES sandbox (logs in {})", folder.display()));
-    let setup = args.setup();
+    let (setup, plan) = args.setup()?;
+    let display = if args.json { Display::Silent } else { Display::Shown };
+    let now = SystemClock::new().wall().as_nanos();
+    let folder = folder::create(args.out.as_deref(), &setup.root, now)?;
+    let said = format!("Starting ministack and the SES sandbox (logs in {})", folder.display());
+    display.say(&said);
     let mut aws = tokio::select! {
-        aws = LocalAws::start_on(args.sqs(), &setup, &folder) => aws.inspect_err(|_| folder::remove_empty(&folder))?,
+        aws = LocalAws::start(&setup, &folder) => aws.inspect_err(|_| folder::remove_empty(&folder))?,
         () = signals.notified() => return Ok(RunOutcome::Interrupted),
     };
+    let session = Session { args, setup, plan, folder, display };
     let mut reported = None;
     let outcome = tokio::select! {
-        outcome = drive(args, &mut aws, &mut display, &folder, &mut reported) => outcome,
+        outcome = session.drive(&mut aws, &mut reported) => outcome,
         () = signals.notified() => Ok(reported.unwrap_or(RunOutcome::Interrupted)),
     };
     tokio::select! {
@@ -77,98 +94,105 @@ fn signals() -> Result<Arc<Notify>, LocalError> {
     Ok(heard)
 }
 
-/// The run and beside it the console, which ends with the run.
-async fn drive(
-    args: &LocalArgs,
-    aws: &mut LocalAws,
-    display: &mut ProgressDisplay,
-    folder: &Path,
-    reported: &mut Option<RunOutcome>,
-) -> Result<RunOutcome, LocalError> {
-    if args.is_json() {
-        return campaigns(args, aws, display, folder, None, reported).await;
+impl Session<'_> {
+    /// The run and beside it the console, which ends with the run.
+    async fn drive(
+        &self,
+        aws: &mut LocalAws,
+        reported: &mut Option<RunOutcome>,
+    ) -> Result<RunOutcome, LocalError> {
+        let stack = aws.operated().await?;
+        if self.args.json {
+            return Box::pin(self.campaigns(aws, &stack, None, reported)).await;
+        }
+        let (url, console) = console::open(&stack, self.args.console_port, &self.folder).await?;
+        self.display.say(&format!("Console: {url}"));
+        tokio::select! {
+            outcome = self.campaigns(aws, &stack, Some(&url), reported) => outcome,
+            () = console.serve(pending::<()>) => Ok(RunOutcome::Interrupted),
+        }
     }
-    let stack = aws.operated().await?;
-    let console = RunConsole::open(&stack, args.console_port(), folder).await?;
-    let url = console.url.clone();
-    display.say(&format!("Console: {url}"));
-    tokio::select! {
-        outcome = campaigns(args, aws, display, folder, Some(&url), reported) => outcome,
-        never = console.serve() => match never {},
-    }
-}
 
-/// Sends the campaigns, reports, and keeps running where that is asked for.
-async fn campaigns(
-    args: &LocalArgs,
-    aws: &mut LocalAws,
-    display: &mut ProgressDisplay,
-    folder: &Path,
-    console: Option<&str>,
-    reported: &mut Option<RunOutcome>,
-) -> Result<RunOutcome, LocalError> {
-    if args.is_watch() {
-        watch::watch(args, aws).await?;
-        return Ok(RunOutcome::Interrupted);
+    /// Sends the campaigns, reports, and keeps running where that is asked for.
+    async fn campaigns(
+        &self,
+        aws: &mut LocalAws,
+        stack: &Stack,
+        console: Option<&str>,
+        reported: &mut Option<RunOutcome>,
+    ) -> Result<RunOutcome, LocalError> {
+        if self.args.watch {
+            cargo_lambda::watch(&self.setup, aws, stack).await?;
+            return Ok(RunOutcome::Interrupted);
+        }
+        self.display.say(&format!("Mailbox: {}", aws.sandbox().url()));
+        self.display.say(&format!("Putting {} mails onto the queues", self.plan.mails()));
+        fill(aws.queues(), &self.plan, &aws.stack().campaigns()?, |_| {}).await?;
+        let (progress, heard) = watch::channel(String::new());
+        let run = LocalRun::new(aws, stack, self.args, self.plan.clone(), progress);
+        let report = tokio::select! {
+            report = run.report(self.setup.settings.clone()) => report?,
+            ended = self.display.show(stack, console, heard) => {
+                return ended.map(|()| RunOutcome::Interrupted);
+            }
+        };
+        self.tell(&report)?;
+        let outcome =
+            if report.is_kept() { RunOutcome::PromisesKept } else { RunOutcome::PromiseBroken };
+        *reported = Some(outcome);
+        if self.args.keep_running {
+            print_access(aws, console)?;
+            keep_running(aws).await?;
+        }
+        Ok(outcome)
     }
-    let plan = args.plan()?;
-    display.say(&format!("Mailbox: {}", aws.sandbox().url()));
-    display.say(&format!("Putting {} mails onto the queues", plan.mails()));
-    let mut run = LocalRun::new(aws, plan, args.run(), display)?;
-    run.fill().await?;
-    let ending = run.watch().await?;
-    let report = run.report(args.settings(), ending).await?;
-    tell(args, folder, &report)?;
-    let outcome =
-        if report.is_kept() { RunOutcome::PromisesKept } else { RunOutcome::PromiseBroken };
-    *reported = Some(outcome);
-    if args.keeps_running() {
-        print_access(aws, console)?;
-        keep_running(aws).await?;
-    }
-    Ok(outcome)
-}
 
-fn tell(args: &LocalArgs, folder: &Path, report: &LocalReport) -> Result<(), LocalError> {
-    let json = serde_json::to_string_pretty(report)
-        .map_err(|error| LocalError::Option(error.to_string()))?;
-    let written = folder::write(folder, "report.json", &json)?;
-    let drawn = folder::write(folder, "chart.svg", &chart::svg(report)?)?;
-    // A closed pipe means that the reader wants no more; that is no error.
-    let mut out = stdout().lock();
-    if args.is_json() {
-        let _ = writeln!(out, "{json}");
-    } else {
-        let _ = writeln!(out, "\n{report}");
-        let _ = writeln!(out, "Report: {}\nChart:  {}", written.display(), drawn.display());
+    fn tell(&self, report: &LocalReport) -> Result<(), LocalError> {
+        let json = serde_json::to_string_pretty(report)
+            .map_err(|error| LocalError::Option(error.to_string()))?;
+        let written = folder::write(&self.folder, "report.json", &json)?;
+        let drawn = folder::write(&self.folder, "chart.svg", &chart::svg(report)?)?;
+        // A closed pipe means that the reader wants no more; that is no error.
+        let mut out = stdout().lock();
+        if self.args.json {
+            let _ = writeln!(out, "{json}");
+        } else {
+            let _ = writeln!(out, "\n{}", Page::of(report).plain());
+            let _ = writeln!(out, "Report: {}\nChart:  {}", written.display(), drawn.display());
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn print_access(aws: &LocalAws, console: Option<&str>) -> Result<(), LocalError> {
-    let queue = aws.stack().output("FirstCampaignQueueUrl")?;
     let (endpoint, sqs) = (aws.endpoint(), aws.sqs_endpoint());
-    let body = r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#;
-    let mut err = stderr().lock();
-    let _ = writeln!(err, "\nStill running, until Ctrl-C.");
-    if let Some(console) = console {
-        let _ = writeln!(err, "Console:   {console}");
-    }
-    let _ = writeln!(
-        err,
-        "\
-         Mailbox:   {}\n\
-         Steer it:  tidegate status --local; tidegate top --local; tidegate --help (`make install` builds it)\n\
-         AWS:       {endpoint} (region {REGION}, key and secret `{KEY}`)\n\
-         Send one:  AWS_ACCESS_KEY_ID={KEY} AWS_SECRET_ACCESS_KEY={KEY} aws --region {REGION} \\\n\
-         \x20          --endpoint-url {sqs} sqs send-message --queue-url {queue} \\\n\
-         \x20          --message-body '{body}'\n\
-         Queues:",
-        aws.sandbox().url()
+    let option = aws.option();
+    let steer = format!(
+        "tidegate status {option}; tidegate top {option}; tidegate --help (`make install` builds it)"
     );
-    for (name, url) in aws.stack().outputs.iter().filter(|(name, _)| name.ends_with("QueueUrl")) {
-        let _ = writeln!(err, "  {name:22} {url}");
+    let mut page = Page::default();
+    page.heading("Still running, until Ctrl-C.");
+    let named = [
+        ("Console", console),
+        ("Mailbox", Some(aws.sandbox().url())),
+        ("Steer it", Some(steer.as_str())),
+    ];
+    let aws_at = format!("{endpoint} (region {REGION}, key and secret `{KEY}`)");
+    let fields = named.into_iter().chain([("AWS", Some(aws_at.as_str()))]);
+    page.fields(fields.filter_map(|(name, value)| Some((name, Span::from(value?)))));
+    page.heading("Queues");
+    let queues = aws.stack().outputs.iter().filter(|(name, _)| name.ends_with("QueueUrl"));
+    page.fields(queues.map(|(name, url)| (name.as_str(), Span::from(url))));
+    page.heading("Send one");
+    let queue = aws.stack().output("FirstCampaignQueueUrl")?;
+    for line in [
+        format!("  AWS_ACCESS_KEY_ID={KEY} AWS_SECRET_ACCESS_KEY={KEY} aws --region {REGION} \\"),
+        format!("    --endpoint-url {sqs} sqs send-message --queue-url {queue} \\"),
+        format!("    --message-body '{EXAMPLE}'"),
+    ] {
+        page.line(Tone::Plain, line);
     }
+    let _ = write!(stderr(), "\n{}", page.plain());
     Ok(())
 }
 

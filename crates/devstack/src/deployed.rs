@@ -37,4 +37,9 @@ impl DeployedStack {
     pub fn queue(&self, name: &'static str) -> Result<QueueUrl, LocalError> {
         self.output(name).map(QueueUrl::new)
     }
+
+    /// The URLs of the two campaigns' queues.
+    pub(super) fn campaigns(&self) -> Result<[QueueUrl; 2], LocalError> {
+        Ok([self.queue("FirstCampaignQueueUrl")?, self.queue("SecondCampaignQueueUrl")?])
+    }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use tidegate_aws::stack::StackError;
-use tidegate_console::http::AccessError;
 use tidegate_delivery::ports::{EntryError, PortError};
+use tidegate_simulator::plan::chart::ChartError;
+use tidegate_views::console::ConsoleError;
 
 /// A local run could not be started, or could not go on.
 #[derive(Debug, Error)]
@@ -49,9 +50,9 @@ pub enum LocalError {
     /// The console does not find the stack.
     #[error(transparent)]
     Stack(#[from] StackError),
-    /// The console would let anybody in.
+    /// The console could not be opened.
     #[error(transparent)]
-    Access(#[from] AccessError),
+    Console(#[from] ConsoleError),
     /// A queue or the ledger could not be used.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -61,9 +62,10 @@ pub enum LocalError {
     /// A file or folder could not be written.
     #[error("cannot write {path}")]
     Write { path: PathBuf, source: io::Error },
-    /// The chart could not be drawn.
-    #[error("the chart could not be drawn: {0}")]
-    Chart(String),
+    #[error(transparent)]
+    Chart(#[from] ChartError),
+    #[error("the terminal fails")]
+    Terminal(#[source] io::Error),
     /// An option's value makes no sense.
     #[error("{0}")]
     Option(String),

@@ -5,13 +5,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, TryStreamExt as _};
 use serde_json::{Value, json};
-use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues};
+use tidegate_delivery::ports::{BATCH, Outgoing, QueueUrl, Queues};
 
 use super::error::LocalError;
 use super::plan::{LocalCampaign, LocalPlan};
 
-/// Entries of a batch, as SQS has it.
-const BATCH: usize = 10;
 /// Number of batches that are sent concurrently.
 const AT_ONCE: usize = 8;
 /// The domain of all recipients. RFC 2606 reserves it, so no mail can reach anybody.

@@ -9,7 +9,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde::de::DeserializeOwned;
-use tidegate_operate::format::in_full;
+use tidegate_core::in_full;
 
 use super::error::LocalError;
 

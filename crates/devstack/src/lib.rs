@@ -5,6 +5,7 @@
 //! computes rates and shares from them. [`LocalReport`] is the content of `report.json`.
 
 mod aws;
+mod cargo_lambda;
 mod chart;
 mod command;
 mod console;
@@ -16,6 +17,7 @@ mod figures;
 mod fill;
 mod folder;
 mod http;
+mod mailbox;
 mod options;
 mod plan;
 mod prerequisites;
@@ -26,25 +28,19 @@ mod report_text;
 mod run;
 mod sandbox;
 mod setup;
-mod tracker;
-mod watch;
 
 pub use aws::LocalAws;
 pub use chart::svg;
 pub use command::{RunOutcome, run};
 pub use cpu::{FunctionWatch, ProcessUsage};
 pub use deployed::DeployedStack;
-pub use display::QueueDepths;
 pub use error::LocalError;
 pub use figures::{
     ArrivalSeries, MailArrival, RunFigures, RunPhase, RunPhases, ShareInPhase, figures,
-    worst_second,
 };
 pub use fill::{body, fill, is_of_plan};
 pub use options::LocalArgs;
 pub use plan::{InvalidWeightPair, LocalCampaign, LocalPlan, WeightPair, split};
-pub use report::{Ending, LocalReport, Mails, PollerUsage, Promise, RunSettings, SqsCalls};
-pub use run::RunOptions;
+pub use report::{Ending, LocalReport, Mails, PollerUsage, Promise, SqsCalls};
 pub use sandbox::{SandboxStats, SesSandboxClient};
-pub use setup::{Infra, Mode, Setup, Sqs};
-pub use tracker::{CampaignProgress, RunProgress, Tracker};
+pub use setup::{Infra, Mode, RunSettings, Setup, Sqs};

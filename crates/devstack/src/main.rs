@@ -4,8 +4,8 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use tidegate_core::in_full;
 use tidegate_devstack::{LocalArgs, RunOutcome, run};
-use tidegate_operate::format::in_full;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {

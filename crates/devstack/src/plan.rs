@@ -7,7 +7,7 @@ use thiserror::Error;
 pub(super) const MOST_RECIPIENTS: u32 = 50;
 
 /// One campaign of a local run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalCampaign {
     pub name: String,
     /// From 1 to 10,000; shares are in proportion.

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use super::error::LocalError;
-use super::setup::Infra;
+use super::setup::{Infra, Setup};
 
 /// The Python packages that ministack and the deployment script import.
 const MODULES: &str = "ministack samtranslator boto3 yaml";
@@ -40,12 +40,8 @@ pub(super) enum StackFile {
 
 impl Files {
     /// Looks for all of them, and for the Python packages.
-    pub(super) async fn find(
-        root: &Path,
-        python: &Path,
-        bin_dir: &Path,
-        infra: Infra,
-    ) -> Result<Self, LocalError> {
+    pub(super) async fn find(setup: &Setup) -> Result<Self, LocalError> {
+        let Setup { root, python, bin_dir, .. } = setup;
         let in_checkout = |path: &str| {
             let remedy = "run it in Tidegate's checkout, or name that with --root";
             present(&root.join(path), "the file", remedy)
@@ -54,7 +50,7 @@ impl Files {
         let files = Self {
             python: present(python, "the Python", TOOLS)?,
             script: in_checkout("infra/local/local_aws.py")?,
-            stack: match infra {
+            stack: match setup.settings.infra {
                 Infra::Sam => StackFile::Sam(in_checkout("infra/sam/template.yaml")?),
                 Infra::Cdk => StackFile::Cdk(present(&root.join(CDK_APP), "the file", CDK)?),
             },
@@ -118,6 +114,7 @@ pub(super) fn port(asked: Option<u16>, option: &'static str) -> Result<u16, Loca
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setup::tests::setup;
 
     #[test]
     fn a_taken_port_is_named_with_the_option_that_asked_for_it() {
@@ -128,16 +125,21 @@ mod tests {
         let expected =
             format!("port {taken} is taken: end the program that holds it, or leave out --port");
         assert!(error.to_string().starts_with(&expected), "{error}");
-        drop(holder);
-        assert_eq!(port(Some(taken), "--port").unwrap(), taken);
+    }
+
+    #[test]
+    fn a_free_port_is_the_one_asked_for_or_any() {
+        // Other programs hold ports, too: one of these thousand is free.
+        let free = (20_000..21_000).find_map(|asked| Some((asked, port(Some(asked), "").ok()?)));
+        let (asked, given) = free.unwrap();
+        assert_eq!(given, asked);
         assert_ne!(port(None, "--port").unwrap(), 0);
     }
 
     #[tokio::test]
     async fn what_is_missing_is_named_with_what_to_do() {
-        let nowhere = Path::new("/nonexistent");
-        let error =
-            Files::find(nowhere, &nowhere.join("python"), nowhere, Infra::Sam).await.unwrap_err();
+        let setup = Setup { python: PathBuf::from("/nonexistent/python"), ..setup() };
+        let error = Files::find(&setup).await.unwrap_err();
         assert_eq!(
             error.to_string(),
             "not found: the Python /nonexistent/python; run `make tools`, or name another Python with --python"

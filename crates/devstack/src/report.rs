@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::cpu::ProcessUsage;
-use super::figures::RunFigures;
-use super::plan::LocalCampaign;
+use super::figures::{RunFigures, float};
 use super::sandbox::SandboxStats;
-use super::setup::{Infra, Mode, Sqs};
+use super::setup::RunSettings;
 
 /// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,28 +18,6 @@ pub enum Ending {
     Time,
     /// Nothing arrived any more, and mails were missing.
     Stalled,
-}
-
-/// The settings of a run, repeated in its report.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunSettings {
-    /// Recipients a second that the sandbox let the account send.
-    pub quota: f64,
-    /// The part of it that was kept free; none: the template's default.
-    #[serde(rename = "guard")]
-    pub rate_margin: Option<f64>,
-    /// The description that the stack was deployed from.
-    #[serde(default)]
-    pub infra: Infra,
-    pub mode: Mode,
-    pub sqs: Sqs,
-    /// The sandbox's latency, as its option has it.
-    pub latency: Option<String>,
-    /// Depth of the sandbox's bucket in seconds; none: its default of 1.
-    pub bucket_seconds: Option<f64>,
-    /// Whether the sandbox counted every half-open second, instead of using a token bucket.
-    pub strict: bool,
-    pub campaigns: Vec<LocalCampaign>,
 }
 
 /// Number of mails by their fate.
@@ -97,6 +74,9 @@ pub struct Promise {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalReport {
     pub ending: Ending,
+    /// The holds on sending at the end, in words.
+    #[serde(default)]
+    pub held: Vec<String>,
     /// The promises, and which were kept.
     pub promises: Vec<Promise>,
     pub settings: RunSettings,
@@ -161,7 +141,8 @@ pub(super) fn sqs_calls(settled: &BTreeMap<String, i64>, end: &BTreeMap<String, 
     SqsCalls {
         calls,
         mails,
-        calls_per_mail: (mails > 0).then(|| float(calls) / float(mails)),
+        calls_per_mail: (mails > 0)
+            .then(|| float(calls.unsigned_abs()) / float(mails.unsigned_abs())),
         idle_windows: of(end, "windows") - of(settled, "windows"),
         idle_calls: of(end, "sqs_calls") - calls,
     }
@@ -169,21 +150,16 @@ pub(super) fn sqs_calls(settled: &BTreeMap<String, i64>, end: &BTreeMap<String, 
 
 /// The poller's resources in total and for each mail that arrived.
 pub(super) fn poller_usage(usage: ProcessUsage, arrived: u64) -> PollerUsage {
-    let arrived = i64::try_from(arrived).unwrap_or(i64::MAX);
     let of_mail = || usage.cpu_seconds * 1e3 / float(arrived);
     PollerUsage { usage, cpu_ms_per_mail: (arrived > 0).then(of_mail) }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
-fn float(count: i64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crate::figures::{MailArrival, figures};
-    use crate::plan::LocalPlan;
+    use crate::plan::LocalCampaign;
+    use crate::setup::{Infra, Mode, Sqs};
 
     /// Thirty seconds at ten a second, every tenth of them of the small campaign.
     pub(crate) fn sample() -> LocalReport {
@@ -193,9 +169,16 @@ pub(super) mod tests {
             mails,
             recipients: 1,
         };
-        let plan = LocalPlan {
+        let settings = RunSettings {
             quota: 10.0,
-            campaigns: vec![campaign("big", 90, 270), campaign("small", 10, 30)],
+            rate_margin: None,
+            infra: Infra::Sam,
+            mode: Mode::Merge,
+            sqs: Sqs::Ministack,
+            latency: None,
+            bucket_seconds: None,
+            strict: true,
+            campaigns: [campaign("big", 90, 270), campaign("small", 10, 30)],
         };
         let arrival = |number: u64| MailArrival {
             at_ns: 1_795_206_967_000_000_000 + number * 100_000_000,
@@ -208,20 +191,11 @@ pub(super) mod tests {
         let sandbox = SandboxStats { worst_sliding_second_offered: 10, ..SandboxStats::default() };
         LocalReport {
             ending: Ending::Complete,
+            held: Vec::new(),
             promises: promises(Ending::Complete, mails, &sandbox),
-            settings: RunSettings {
-                quota: plan.quota,
-                rate_margin: None,
-                infra: Infra::Sam,
-                mode: Mode::Merge,
-                sqs: Sqs::Ministack,
-                latency: None,
-                bucket_seconds: None,
-                strict: true,
-                campaigns: plan.campaigns.clone(),
-            },
+            figures: figures(&settings.plan(), &arrivals, |_, _| true),
+            settings,
             mails,
-            figures: figures(&plan, &arrivals, |_, _| true),
             sandbox,
             sqs: SqsCalls {
                 calls: 156,

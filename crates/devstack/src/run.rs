@@ -1,25 +1,29 @@
 //! One run: two campaigns onto the queues, and what became of them.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_aws::SystemClock;
-use tidegate_delivery::ports::{Clock as _, Ledger as _, QueueUrl, Queues as _};
+use tidegate_aws::stack::Stack;
+use tidegate_operate::redact::AddressVisibility;
+use tidegate_operate::status::{HoldStatus, QueueStatus, StackFacts, Status};
+use tidegate_views::status::facts;
+use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::aws::LocalAws;
 use super::cpu::FunctionWatch;
-use super::display::{ProgressDisplay, ProgressSnapshot, QueueDepths};
 use super::error::LocalError;
 use super::figures::figures;
-use super::fill::{fill, is_of_plan};
+use super::fill::is_of_plan;
+use super::mailbox::Mailbox;
+use super::options::LocalArgs;
 use super::plan::LocalPlan;
-use super::report::{self, Ending, LocalReport, Mails, RunSettings};
-use super::sandbox::SandboxStats;
-use super::tracker::Tracker;
+use super::report::{self, Ending, LocalReport, Mails};
+use super::setup::RunSettings;
 
 /// A run without an arrival for this long has stalled.
 const STALLED: Duration = Duration::from_secs(90);
+/// After this long without an arrival the run looks for what holds sending.
+const QUIET: Duration = Duration::from_secs(5);
 /// Mail that was received and not sent stays invisible for up to 30 s (the visibility timeout);
 /// this is a little longer.
 const QUEUES_EMPTY: Duration = Duration::from_secs(40);
@@ -31,152 +35,98 @@ const IDLE: Duration = Duration::from_secs(6);
 /// EventBridge's first begins.
 const RUN: Duration = Duration::from_mins(1);
 
-/// Options of a run that do not change the stack.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RunOptions {
-    /// Time after the first mail at which the run ends.
-    pub limit: Option<Duration>,
-    /// Fires the scheduler at once, instead of waiting for EventBridge's first minute.
-    pub invoke_now: bool,
-}
-
 /// A run while it is under way.
-// More than 12 fields: the run's inputs and its figures, which the report needs together.
 pub(super) struct LocalRun<'a> {
     aws: &'a mut LocalAws,
-    display: &'a mut ProgressDisplay,
-    options: RunOptions,
-    campaigns: Vec<QueueUrl>,
-    merge: Option<QueueUrl>,
-    dead_letter: QueueUrl,
-    tracker: Tracker,
-    seq: u64,
-    stats: SandboxStats,
-    backlog: QueueDepths,
+    stack: &'a Stack,
+    args: &'a LocalArgs,
+    plan: LocalPlan,
+    mailbox: Mailbox,
     functions: FunctionWatch,
-    clock: SystemClock,
     begun: Instant,
     /// When this program invokes the scheduler itself; none if it leaves that to EventBridge.
     fire_at: Option<Instant>,
-    first: Option<Instant>,
-    last: Option<Instant>,
+    /// The first and the last arrival.
+    arrived: Option<(Instant, Instant)>,
+    /// The holds on sending, in words, while nothing arrives.
+    held: Vec<String>,
+    /// The state of the run in two lines, for the display.
+    progress: watch::Sender<String>,
 }
 
 impl<'a> LocalRun<'a> {
     pub(super) fn new(
         aws: &'a mut LocalAws,
+        stack: &'a Stack,
+        args: &'a LocalArgs,
         plan: LocalPlan,
-        options: RunOptions,
-        display: &'a mut ProgressDisplay,
-    ) -> Result<Self, LocalError> {
-        let stack = aws.stack();
-        let campaigns =
-            vec![stack.queue("FirstCampaignQueueUrl")?, stack.queue("SecondCampaignQueueUrl")?];
-        let merge = stack.queue("MergeQueueUrl").ok();
-        let dead_letter = stack.queue("DeadLetterQueueUrl")?;
+        progress: watch::Sender<String>,
+    ) -> Self {
         // Invoked earlier, the scheduler's minute would end before EventBridge's first run begins,
         // and leave a gap.
         let earliest = aws.first_trigger().checked_sub(RUN);
-        let fire_at = options.invoke_now.then(|| earliest.unwrap_or_else(Instant::now));
-        let functions = FunctionWatch::new(aws.group().unwrap_or_default());
-        Ok(Self {
-            campaigns,
-            merge,
-            dead_letter,
-            tracker: Tracker::new(plan),
-            seq: 0,
-            stats: SandboxStats::default(),
-            backlog: QueueDepths::default(),
-            functions,
-            clock: SystemClock::new(),
+        Self {
+            mailbox: Mailbox::new(aws.sandbox().clone()),
+            functions: FunctionWatch::new(aws.group().unwrap_or_default()),
             begun: Instant::now(),
-            fire_at,
-            first: None,
-            last: None,
+            fire_at: args.invoke_now.then(|| earliest.unwrap_or_else(Instant::now)),
+            arrived: None,
+            held: Vec::new(),
             aws,
-            display,
-            options,
-        })
-    }
-
-    /// Puts the mails onto the queues.
-    pub(super) async fn fill(&mut self) -> Result<(), LocalError> {
-        let plan = self.tracker.plan().clone();
-        fill(self.aws.queues(), &plan, &self.campaigns, |_| {}).await
+            stack,
+            args,
+            plan,
+            progress,
+        }
     }
 
     /// Looks at the run every second until all mails have arrived, the time limit passes, or
     /// nothing moves any more.
-    pub(super) async fn watch(&mut self) -> Result<Ending, LocalError> {
+    async fn watch(&mut self) -> Result<Ending, LocalError> {
         let mut second = interval(Duration::from_secs(1));
         second.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             second.tick().await;
-            self.fire().await?;
+            if self.fire_at.is_some_and(|at| Instant::now() >= at) {
+                self.fire_at = None;
+                self.aws.invoke("SchedulerFunction", &scheduled_event()).await?;
+            }
             self.look().await?;
-            self.show();
             if let Some(ending) = self.ending() {
                 return Ok(ending);
             }
         }
     }
 
-    async fn fire(&mut self) -> Result<(), LocalError> {
-        if self.fire_at.is_some_and(|at| Instant::now() >= at) {
-            self.fire_at = None;
-            self.aws.invoke("SchedulerFunction", &scheduled_event()).await?;
-        }
-        Ok(())
-    }
-
     async fn look(&mut self) -> Result<(), LocalError> {
         self.aws.check()?;
         self.functions.look();
-        let (arrivals, seq) = self.aws.sandbox().mails_after(self.seq).await?;
-        self.seq = seq;
-        if !arrivals.is_empty() {
-            self.last = Some(Instant::now());
-            self.first = self.first.or(self.last);
+        if self.mailbox.look(&self.plan).await? {
+            let now = Instant::now();
+            self.arrived = Some((self.arrived.map_or(now, |(first, _)| first), now));
         }
-        self.tracker.take(arrivals);
-        self.stats = self.aws.sandbox().stats().await?;
-        self.backlog = self.depths().await?;
+        self.held = if !self.is_complete() && self.quiet_since().elapsed() >= QUIET {
+            held(&self.facts().await?)
+        } else {
+            Vec::new()
+        };
+        let progress = format!("{}\n{}", self.headline(), self.mailbox.line(&self.plan));
+        self.progress.send_replace(progress);
         Ok(())
     }
 
-    async fn depths(&self) -> Result<QueueDepths, LocalError> {
-        let mut campaigns = Vec::new();
-        for queue in &self.campaigns {
-            campaigns.push(self.depth(queue).await?);
-        }
-        let merge = match &self.merge {
-            Some(queue) => Some(self.depth(queue).await?),
-            None => None,
-        };
-        Ok(QueueDepths { campaigns, merge, dead_letter: self.depth(&self.dead_letter).await? })
-    }
-
-    async fn depth(&self, queue: &QueueUrl) -> Result<u64, LocalError> {
-        let depth = self.aws.queues().depth(queue).await?;
-        Ok(depth.visible + depth.in_flight + depth.delayed)
-    }
-
-    fn show(&mut self) {
-        let moment = ProgressSnapshot {
-            headline: self.headline(),
-            progress: self.tracker.progress(self.clock.wall().as_nanos()),
-            backlog: self.backlog.clone(),
-            refused: self.stats.refused.values().sum(),
-            elapsed: self.begun.elapsed(),
-        };
-        self.display.show(self.tracker.plan(), &moment);
+    fn is_complete(&self) -> bool {
+        self.mailbox.arrived() == self.plan.mails()
     }
 
     fn headline(&self) -> String {
-        if self.tracker.is_complete() {
+        if self.is_complete() {
             return "All mails arrived; a few more windows show what comes late".to_owned();
         }
-        if self.first.is_some() {
+        if !self.held.is_empty() {
+            return format!("Nothing is sent: {}", self.held.join("; "));
+        }
+        if self.arrived.is_some() {
             return "Sending".to_owned();
         }
         let left = |at: Instant| at.saturating_duration_since(Instant::now()).as_secs();
@@ -185,7 +135,7 @@ impl<'a> LocalRun<'a> {
                 "The scheduler is invoked in {} s, so that EventBridge's first minute follows on",
                 left(at)
             ),
-            None if self.options.invoke_now => "The scheduler was invoked".to_owned(),
+            None if self.args.invoke_now => "The scheduler was invoked".to_owned(),
             None => match left(self.aws.first_trigger()) {
                 0 => "EventBridge fires the scheduler any moment".to_owned(),
                 seconds => format!(
@@ -197,41 +147,46 @@ impl<'a> LocalRun<'a> {
     }
 
     fn ending(&self) -> Option<Ending> {
-        let now = Instant::now();
-        let over = |since: Instant, most: Duration| now.saturating_duration_since(since) >= most;
-        let limit = self.options.limit.zip(self.first);
-        if self.tracker.is_complete() {
+        let over = |since: Instant, most: Duration| since.elapsed() >= most;
+        let limit = self.args.seconds.map(Duration::from_secs).zip(self.arrived);
+        if self.is_complete() {
             Some(Ending::Complete)
-        } else if limit.is_some_and(|(most, first)| over(first, most)) {
+        } else if limit.is_some_and(|(most, (first, _))| over(first, most)) {
             Some(Ending::Time)
         } else {
-            let since = self.last.unwrap_or_else(|| self.aws.first_trigger().max(self.begun));
-            over(since, STALLED).then_some(Ending::Stalled)
+            over(self.quiet_since(), STALLED).then_some(Ending::Stalled)
         }
     }
 
-    /// Builds the report. It first waits a few windows, in which late duplicates would show.
-    pub(super) async fn report(
-        mut self,
-        settings: RunSettings,
-        ending: Ending,
-    ) -> Result<LocalReport, LocalError> {
+    /// The last arrival, or when mail could first arrive.
+    fn quiet_since(&self) -> Instant {
+        let before = self.aws.first_trigger().max(self.begun);
+        self.arrived.map_or(before, |(_, last)| last)
+    }
+
+    /// Follows the run to its end, and reports. A few windows go by before, in which late duplicates would
+    /// show.
+    pub(super) async fn report(mut self, settings: RunSettings) -> Result<LocalReport, LocalError> {
+        let ending = self.watch().await?;
         if ending == Ending::Complete {
             let empty_by = Instant::now() + QUEUES_EMPTY;
-            while self.backlog.waiting() > 0 && Instant::now() < empty_by {
+            while waiting(&self.facts().await?) > 0 && Instant::now() < empty_by {
                 self.linger(Duration::from_secs(1)).await?;
             }
             self.linger(REPORTED).await?;
         }
-        let settled = self.counters().await?;
+        let settled = self.facts().await?;
         if ending == Ending::Complete {
             self.linger(IDLE).await?;
         } else {
             self.look().await?;
         }
-        let end = self.counters().await?;
-        self.display.end();
+        let end = self.facts().await?;
         Ok(self.put_together(settings, ending, &settled, end))
+    }
+
+    async fn facts(&self) -> Result<StackFacts, LocalError> {
+        Ok(facts(self.stack, AddressVisibility::Masked, 0).await?)
     }
 
     /// Keeps looking at the run for this long.
@@ -240,28 +195,22 @@ impl<'a> LocalRun<'a> {
         while Instant::now() < until {
             tokio::time::sleep(Duration::from_secs(1)).await;
             self.look().await?;
-            self.show();
         }
         Ok(())
     }
 
-    async fn counters(&self) -> Result<BTreeMap<String, i64>, LocalError> {
-        Ok(self.aws.ledger()?.read().await?.counters)
-    }
-
     fn put_together(
-        &self,
+        self,
         settings: RunSettings,
         ending: Ending,
-        settled: &BTreeMap<String, i64>,
-        counters: BTreeMap<String, i64>,
+        settled: &StackFacts,
+        end: StackFacts,
     ) -> LocalReport {
-        let plan = self.tracker.plan();
-        let mine = |campaign: &str, key: &str| is_of_plan(plan, campaign, key);
-        let mut arrivals = self.tracker.arrivals().to_vec();
-        arrivals.sort_by_key(|arrival| arrival.at_ns);
-        let figures = figures(plan, &arrivals, mine);
-        let (dead_lettered, waiting) = (self.backlog.dead_letter, self.backlog.waiting());
+        let Self { plan, mut mailbox, .. } = self;
+        mailbox.arrivals.sort_by_key(|arrival| arrival.at_ns);
+        let mine = |campaign: &str, key: &str| is_of_plan(&plan, campaign, key);
+        let figures = figures(&plan, &mailbox.arrivals, mine);
+        let (dead_lettered, waiting) = (depth(&end, "dead_letters"), waiting(&end));
         let lost = figures.missing.saturating_sub(dead_lettered + waiting);
         let mails = Mails {
             queued: plan.mails(),
@@ -272,20 +221,45 @@ impl<'a> LocalRun<'a> {
             lost: (ending != Ending::Time).then_some(lost),
         };
         let poller = self.functions.usage("poller");
+        let held = held(&end);
+        let counters = end.standing.counters;
         LocalReport {
             ending,
-            promises: report::promises(ending, mails, &self.stats),
+            held,
+            promises: report::promises(ending, mails, &mailbox.stats),
             settings,
             mails,
-            sqs: report::sqs_calls(settled, &counters),
+            sqs: report::sqs_calls(&settled.standing.counters, &counters),
             poller: poller.map(|usage| report::poller_usage(usage, figures.arrived)),
             scheduler: self.functions.usage("scheduler"),
             figures,
-            sandbox: self.stats.clone(),
+            sandbox: mailbox.stats,
             counters,
             package_bytes: self.aws.stack().package_bytes.clone(),
         }
     }
+}
+
+/// Messages that are not sent yet: on the campaign queues and the merge queue, in flight and delayed
+/// ones too.
+fn waiting(facts: &StackFacts) -> u64 {
+    let campaigns = facts.backlogs.values().map(|depth| QueueStatus::from(*depth).all());
+    campaigns.sum::<u64>() + depth(facts, "merge")
+}
+
+/// The holds on sending: `all sending is held (paused: a typo)`.
+fn held(facts: &StackFacts) -> Vec<String> {
+    let words = |hold: HoldStatus| {
+        let campaign = hold.campaign.as_deref().unwrap_or("all sending");
+        let detail =
+            if hold.detail.is_empty() { hold.detail } else { format!(": {}", hold.detail) };
+        format!("{campaign} is held ({}{detail})", hold.reason)
+    };
+    Status::of(facts).holds.into_iter().map(words).collect()
+}
+
+fn depth(facts: &StackFacts, queue: &str) -> u64 {
+    facts.depths.get(queue).map_or(0, |depth| QueueStatus::from(*depth).all())
 }
 
 /// The members of EventBridge's event that a scheduler may read.

@@ -99,7 +99,7 @@ impl SesSandboxClient {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use ses_sandbox::SesSandboxConfig;
+    use tidegate_fakes::sandbox::ses::{SesSandbox, SesSandboxConfig};
 
     use super::*;
 
@@ -118,9 +118,8 @@ mod tests {
     #[tokio::test]
     async fn what_arrived_is_read_once_with_campaign_and_recipients() {
         let config = SesSandboxConfig::default();
-        let running =
-            ses_sandbox::SesSandbox::start(config, "127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let sandbox = SesSandboxClient::at(&running.url());
+        let running = SesSandbox::start(config, "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let sandbox = SesSandboxClient::at(running.url());
         assert_eq!(sandbox.mails_after(0).await.unwrap(), (Vec::new(), 0));
         send(&sandbox.http, &["a@example.com", "b@example.com"], "1").await;
         let (first, seq) = sandbox.mails_after(0).await.unwrap();

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
+use tidegate_core::rate::{Rate, RateMargin, UnreadableRate};
 
-use super::plan::LocalCampaign;
+use super::plan::{LocalCampaign, LocalPlan};
 
 /// The way in which mail gets from the campaign queues to the poller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -49,65 +51,115 @@ pub enum Infra {
     Cdk,
 }
 
-/// Settings of a local AWS and of its sandboxes.
-#[derive(Clone, Debug)]
-// More than 12 fields: one for each setting of the local AWS.
-pub struct Setup {
-    /// Tidegate's checkout: template and deployment are taken from it.
-    pub root: PathBuf,
-    /// A Python that has ministack and what the deployment needs.
-    pub python: PathBuf,
-    /// The folder with the binaries `scheduler`, `poller` and `ses-sandbox`.
-    pub bin_dir: PathBuf,
-    /// ministack's port; none takes a free one.
-    pub port: Option<u16>,
-    /// The sandbox's port; none takes a free one.
-    pub sandbox_port: Option<u16>,
-    /// Recipients a second that the sandbox lets the account send.
+/// Settings of the sandboxes and of the stack, which a run's report repeats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+pub struct RunSettings {
+    /// Recipients a second that the account may send
+    #[arg(long, value_name = "RATE", default_value = "14", value_parser = rate)]
     pub quota: f64,
-    /// The sandbox's latency, as its option `--latency` has it; none answers at once.
-    pub latency: Option<String>,
-    /// Depth of the sandbox's bucket in seconds; none leaves it at 1.
-    pub bucket_seconds: Option<f64>,
-    /// Whether the sandbox counts every half-open second, instead of using a token bucket.
-    pub strict: bool,
-    /// More of the sandbox's options, such as `--fault reset,ratio=0.01`.
-    pub sandbox_options: Vec<String>,
-    /// The part of the quota that is kept free; none leaves it at the template's.
+    /// Part of the quota that is kept free, 0.005 to 0.5 [default: the template's, 0.02]
+    #[arg(long, value_name = "SHARE", value_parser = rate_margin)]
+    #[serde(rename = "guard")]
     pub rate_margin: Option<f64>,
-    /// The description to deploy: the SAM template, or the output of the CDK app.
+    /// The stack's description: the SAM template, or the CDK app (which `make cdk` builds)
+    #[arg(long, value_name = "WHICH", default_value = "sam")]
+    #[serde(default)]
     pub infra: Infra,
+    /// How the poller takes mails: through the merge queue, or straight from the campaigns' queues
+    #[arg(long, value_name = "MODE", default_value = "merge")]
     pub mode: Mode,
-    /// The first two campaigns: names and weights.
+    /// Whose queues are used: ministack's, or the SQS sandbox's, which keep up with high rates
+    #[arg(long, value_name = "WHOSE", default_value = "ministack")]
+    pub sqs: Sqs,
+    /// Time that the sandbox takes to answer: `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`
+    #[arg(long, value_name = "TIME", default_value = "80ms")]
+    pub latency: Option<String>,
+    /// Depth of the sandbox's token bucket, in seconds' worth of quota [default: 1]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "strict")]
+    pub bucket_seconds: Option<f64>,
+    /// Let the sandbox refuse whatever exceeds the quota in any half-open second
+    #[arg(long)]
+    pub strict: bool,
+    /// The first two campaigns of the template.
+    #[arg(skip)]
     pub campaigns: [LocalCampaign; 2],
-    pub schedule: bool,
-    /// More of the template's parameters, which replace what the rest of the setup gives.
+}
+
+impl RunSettings {
+    /// The campaigns' mails, and the quota they share.
+    pub fn plan(&self) -> LocalPlan {
+        LocalPlan { quota: self.quota, campaigns: self.campaigns.to_vec() }
+    }
+}
+
+/// A local AWS with its sandboxes.
+#[derive(Clone, Debug, Args)]
+pub struct Setup {
+    #[command(flatten)]
+    pub settings: RunSettings,
+    /// A fault of the sandbox's, such as `reset,ratio=0.01`; may be given many times
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub faults: Vec<String>,
+    /// A parameter of the SAM template, also where the CDK app is deployed; may be given many times
+    #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = parameter)]
     pub parameters: Vec<(String, String)>,
+    /// Port of ministack [default: a free one]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Port of the SES sandbox [default: a free one]
+    #[arg(long, value_name = "PORT")]
+    pub sandbox_port: Option<u16>,
+    /// Python with ministack and what deploys into it; `make tools` makes this one
+    #[arg(long, value_name = "FILE", default_value = ".tools/local/bin/python")]
+    pub python: PathBuf,
+    /// Folder with the binaries `scheduler`, `poller` and `ses-sandbox`
+    #[arg(long, value_name = "DIR", default_value = "target/local")]
+    pub bin_dir: PathBuf,
+    /// Tidegate's checkout
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub root: PathBuf,
+    /// Whether EventBridge fires the scheduler.
+    #[arg(skip = true)]
+    pub schedule: bool,
+}
+
+fn rate(text: &str) -> Result<f64, UnreadableRate> {
+    text.parse::<Rate>().map(f64::from)
+}
+
+fn rate_margin(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    RateMargin::new(number).map(f64::from).map_err(|error| error.to_string())
+}
+
+fn parameter(text: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("it is not NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 impl Setup {
     /// Command-line options for `ses-sandbox`.
     pub(super) fn sandbox_options(&self) -> Vec<String> {
-        let mut options = vec!["--quota".to_owned(), self.quota.to_string()];
-        if let Some(latency) = &self.latency {
-            options.extend(["--latency".to_owned(), latency.clone()]);
-        }
-        if let Some(seconds) = self.bucket_seconds {
-            options.extend(["--bucket-seconds".to_owned(), seconds.to_string()]);
-        }
-        if self.strict {
-            options.push("--strict".to_owned());
-        }
-        options.extend(self.sandbox_options.iter().cloned());
-        options
+        let settings = &self.settings;
+        let given = [
+            ("--quota", Some(settings.quota.to_string())),
+            ("--latency", settings.latency.clone()),
+            ("--bucket-seconds", settings.bucket_seconds.map(|seconds| seconds.to_string())),
+        ];
+        let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let faults = self.faults.iter().map(|fault| ("--fault", fault.clone()));
+        let options = given.chain(faults).flat_map(|(name, value)| [name.to_owned(), value]);
+        options.chain(settings.strict.then(|| "--strict".to_owned())).collect()
     }
 
     /// The template's parameters that are not left at their defaults.
     pub(super) fn parameters(&self, sandbox: &str) -> Vec<(String, String)> {
-        let [first, second] = &self.campaigns;
+        let settings = &self.settings;
+        let [first, second] = &settings.campaigns;
         let mut parameters = vec![
             ("SesEndpointUrl", sandbox.to_owned()),
-            ("Mode", self.mode.name().to_owned()),
+            ("Mode", settings.mode.name().to_owned()),
             ("ExpressQueue", "true".to_owned()),
             ("Schedule", if self.schedule { "ENABLED" } else { "DISABLED" }.to_owned()),
             ("FirstCampaignName", first.name.clone()),
@@ -115,8 +167,7 @@ impl Setup {
             ("SecondCampaignName", second.name.clone()),
             ("SecondCampaignWeight", second.weight.to_string()),
         ];
-        parameters
-            .extend(self.rate_margin.map(|rate_margin| ("RateMargin", rate_margin.to_string())));
+        parameters.extend(settings.rate_margin.map(|share| ("RateMargin", share.to_string())));
         let own = parameters.into_iter().map(|(name, value)| (name.to_owned(), value));
         let replaced = |name: &str| self.parameters.iter().any(|(other, _)| other == name);
         own.filter(|(name, _)| !replaced(name)).chain(self.parameters.iter().cloned()).collect()
@@ -124,10 +175,10 @@ impl Setup {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn setup() -> Setup {
+    pub(crate) fn setup() -> Setup {
         let campaign = |name: &str, weight| LocalCampaign {
             name: name.to_owned(),
             weight,
@@ -135,28 +186,32 @@ mod tests {
             recipients: 1,
         };
         Setup {
-            root: PathBuf::new(),
-            python: PathBuf::new(),
-            bin_dir: PathBuf::new(),
+            settings: RunSettings {
+                quota: 0.5,
+                rate_margin: Some(0.05),
+                infra: Infra::Sam,
+                mode: Mode::Direct,
+                sqs: Sqs::Ministack,
+                latency: Some("80ms".to_owned()),
+                bucket_seconds: Some(2.0),
+                strict: true,
+                campaigns: [campaign("big", 90), campaign("small", 10)],
+            },
+            faults: vec!["reset,ratio=0.01".to_owned()],
+            parameters: vec![("Schedule".to_owned(), "ENABLED".to_owned())],
             port: None,
             sandbox_port: None,
-            quota: 0.5,
-            latency: Some("80ms".to_owned()),
-            bucket_seconds: Some(2.0),
-            strict: true,
-            sandbox_options: vec!["--seed".to_owned(), "7".to_owned()],
-            rate_margin: Some(0.05),
-            infra: Infra::Sam,
-            mode: Mode::Direct,
-            campaigns: [campaign("big", 90), campaign("small", 10)],
+            python: PathBuf::new(),
+            bin_dir: PathBuf::new(),
+            root: PathBuf::new(),
             schedule: false,
-            parameters: vec![("Schedule".to_owned(), "ENABLED".to_owned())],
         }
     }
 
     #[test]
     fn the_sandbox_gets_its_options_as_it_reads_them() {
-        let expected = "--quota 0.5 --latency 80ms --bucket-seconds 2 --strict --seed 7";
+        let expected =
+            "--quota 0.5 --latency 80ms --bucket-seconds 2 --fault reset,ratio=0.01 --strict";
         assert_eq!(setup().sandbox_options().join(" "), expected);
     }
 

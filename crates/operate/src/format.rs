@@ -1,6 +1,5 @@
 //! Counts, spans and times as people read them.
 
-use std::error::Error;
 use std::time::Duration;
 
 use tidegate_core::identity::EpochMillis;
@@ -91,17 +90,4 @@ pub fn bytes(count: u64) -> String {
         1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
         _ => format!("{:.1} GiB", count as f64 / 1_073_741_824.0),
     }
-}
-
-/// The error with its causes, joined by colons. A cause whose text an outer error contains is left
-/// out.
-pub fn in_full(error: &(dyn Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |&error| error.source());
-    let mut said: Vec<String> = Vec::new();
-    for cause in causes.map(ToString::to_string) {
-        if !said.iter().any(|before| before.contains(&cause)) {
-            said.push(cause);
-        }
-    }
-    said.join(": ")
 }

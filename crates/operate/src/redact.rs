@@ -1,9 +1,13 @@
 //! Masks e-mail addresses in output, unless they are requested.
 
-use tidegate_core::identity::Identity;
+/// The forms of an `@`: plain, in a URL, in an identity with such a URL, in JSON, in HTML.
+const AT: [&str; 5] = ["@", "%40", "%2540", r"\u0040", "&#64;"];
 
-/// The forms of an `@`: plain, in a URL, in JSON.
-const AT: [&str; 3] = ["@", "%40", r"\u0040"];
+/// Stands for the part of an address before its `@`.
+const MASK: &str = "***";
+
+/// Most bytes of a local part (RFC 5321).
+const MOST_LOCAL_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressVisibility {
@@ -13,7 +17,7 @@ pub enum AddressVisibility {
 }
 
 impl AddressVisibility {
-    /// Shows an address; masked, only the part after the last `@` (or `%40`, as in a URL) remains.
+    /// Shows a text that is an address as a whole; masked, only the part after its last `@` remains.
     ///
     /// ```
     /// use tidegate_operate::redact::AddressVisibility;
@@ -29,72 +33,209 @@ impl AddressVisibility {
         let after = |at: &&str| address.rfind(at).map(|place| place + at.len());
         let domain = AT.iter().filter_map(after).max().map_or("", |start| &address[start..]);
         let domain = domain.trim_end_matches(['>', ' ']);
-        if domain.is_empty() { "***".to_owned() } else { format!("***@{domain}") }
+        if domain.is_empty() { MASK.to_owned() } else { format!("{MASK}@{domain}") }
     }
 
-    /// Shows a text that may contain addresses; each word with an `@` (or `%40`) is masked.
+    /// Shows a text that may contain addresses. Masked, the part of each before its `@` is replaced,
+    /// and nothing else.
+    ///
+    /// That part consists of letters, digits, and `. _ + -`, or stands in quotes. The escapes of URLs and
+    /// JSON count as what they mean: in `%3Cada%40example.com` and `\nada@example.com` it is `ada`.
     ///
     /// ```
     /// use tidegate_operate::redact::AddressVisibility;
-    /// let said = "Address <ada@example.com> is on the suppression list";
-    /// assert_eq!(AddressVisibility::Masked.within(said), "Address ***@example.com is on the suppression list");
+    /// let html = r#"{"html":"<a href=\"mailto:ada@example.com\">"}"#;
+    /// let masked = r#"{"html":"<a href=\"mailto:***@example.com\">"}"#;
+    /// assert_eq!(AddressVisibility::Masked.within(html), masked);
     /// ```
     pub fn within(self, text: &str) -> String {
-        if self == Self::Shown || !holds(text) {
+        if self == Self::Shown {
             return text.to_owned();
         }
-        let masked = |piece: &str| {
-            let word = piece.trim_end_matches(char::is_whitespace);
-            let after = &piece[word.len()..];
-            if holds(word) { self.one(word) + after } else { piece.to_owned() }
-        };
-        text.split_inclusive(char::is_whitespace).map(masked).collect()
-    }
-
-    /// Shows an identity. Its id may be an address, which is masked; the campaign stays.
-    ///
-    /// ```
-    /// use tidegate_core::identity::Identity;
-    /// use tidegate_operate::redact::AddressVisibility;
-    /// let identity = Identity::from_body_id("news", "ada@example.com");
-    /// assert_eq!(AddressVisibility::Masked.identity(&identity), "news/id/***@example.com");
-    /// ```
-    pub fn identity(self, identity: &Identity) -> String {
-        let (text, id) = (identity.as_str(), identity.id());
-        if self == Self::Shown || !holds(&id) {
-            return text.to_owned();
+        let mut masked = String::with_capacity(text.len());
+        let mut copied = 0;
+        for (at, domain) in ats(text) {
+            let before = &text[copied..at];
+            let start = local_start(before);
+            let has_domain = text[domain..].starts_with(|c: char| c.is_alphanumeric() || c == '[');
+            if has_domain && start < before.len() {
+                masked += &before[..start];
+                masked += MASK;
+                copied = at;
+            }
         }
-        let before = text.rsplit_once('/').map_or("", |(before, _)| before);
-        format!("{before}/{}", self.within(&id))
+        masked + &text[copied..]
     }
 }
 
-/// Whether the text may contain an address.
-fn holds(text: &str) -> bool {
-    AT.iter().any(|at| text.contains(at))
+/// Where each `@` begins and ends, in order.
+fn ats(text: &str) -> Vec<(usize, usize)> {
+    let of_form = |at| text.match_indices(at).map(|(start, at)| (start, start + at.len()));
+    let mut ats: Vec<_> = AT.into_iter().flat_map(of_form).collect();
+    ats.sort_unstable();
+    ats
+}
+
+/// Where the local part begins that ends with `before`; `before.len()` if none does.
+fn local_start(before: &str) -> usize {
+    let mut start = before.len();
+    while let Some((at, c)) = last_char(&before[..start]) {
+        // o'brien@example.com, but not 'ada@example.com'.
+        let is_inner =
+            c == '\'' && start < before.len() && before[..at].ends_with(char::is_alphanumeric);
+        if !(c.is_alphanumeric() || "._+-".contains(c) || is_inner) {
+            break;
+        }
+        start = at;
+    }
+    // No local part begins with a dot, but a sentence before it may end with one.
+    let local = before[start..].trim_start_matches('.');
+    let quoted = if local.is_empty() { quoted_start(before) } else { None };
+    quoted.unwrap_or(before.len() - local.len())
+}
+
+/// Where the local part in quotes begins that ends with `before`: `"ada lovelace"`, or in JSON
+/// `\"ada lovelace\"`.
+fn quoted_start(before: &str) -> Option<usize> {
+    let quote = if before.ends_with(r#"\""#) { r#"\""# } else { "\"" };
+    let opened = before.strip_suffix(quote)?;
+    let start = opened.rfind(quote)?;
+    let local = &opened[start + quote.len()..];
+    let is_local = (1..=MOST_LOCAL_BYTES).contains(&local.len())
+        && local.chars().all(|c| c.is_alphanumeric() || " ._+-".contains(c));
+    // A quote after a letter closes something else.
+    (is_local && !before[..start].ends_with(char::is_alphanumeric)).then_some(start)
+}
+
+/// The last character and where it begins, with the escapes of URLs and JSON decoded.
+fn last_char(text: &str) -> Option<(usize, char)> {
+    let hex = |prefix: &str, digits: usize| {
+        let start = text.len().checked_sub(prefix.len() + digits)?;
+        let code = text.get(start..)?.strip_prefix(prefix)?;
+        let is_hex = code.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let c = char::from_u32(u32::from_str_radix(code, 16).ok().filter(|_| is_hex)?);
+        // One byte of a character, or half of a pair, belongs to a letter.
+        Some((start, c.filter(|c| digits == 4 || c.is_ascii()).unwrap_or('x')))
+    };
+    let plain = || {
+        let (start, c) = text.char_indices().next_back()?;
+        let backslashes = text[..start].bytes().rev().take_while(|byte| *byte == b'\\').count();
+        let is_escape = backslashes % 2 == 1 && "bfnrt".contains(c);
+        Some((start, if is_escape { ' ' } else { c }))
+    };
+    hex(r"\u", 4).or_else(|| hex("%25", 2)).or_else(|| hex("%", 2)).or_else(plain)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use tidegate_core::identity::Identity;
+
     use super::*;
 
+    fn masked(text: &str) -> String {
+        AddressVisibility::Masked.within(text)
+    }
+
     #[test]
-    fn an_address_is_masked_however_its_at_is_written() {
-        let masked = AddressVisibility::Masked;
-        assert_eq!(masked.within("id ada%40example.com is"), "id ***@example.com is");
-        assert_eq!(masked.within(r"ada\u0040example.com"), "***@example.com");
-        assert_eq!(masked.one("a@example.net%40example.com"), "***@example.com");
-        assert_eq!(masked.within("one\nada@example.com\n\ttwo"), "one\n***@example.com\n\ttwo");
-        assert_eq!(masked.within("40% of 4711"), "40% of 4711");
-        let shown = AddressVisibility::Shown.within("ada%40example.com");
-        assert_eq!(shown, "ada%40example.com");
+    fn an_address_is_masked_wherever_it_stands_and_nothing_beside_it() {
+        for (text, expected) in [
+            ("ada@example.com", "***@example.com"),
+            ("Ada <ada@example.com>, bob@b.org.", "Ada <***@example.com>, ***@b.org."),
+            (r#"{"to":"ada@example.com"}"#, r#"{"to":"***@example.com"}"#),
+            (r#"{"to":["a@b.org","c@d.org"],"x":1}"#, r#"{"to":["***@b.org","***@d.org"],"x":1}"#),
+            (r#"<a href="mailto:ada@example.com">"#, r#"<a href="mailto:***@example.com">"#),
+            ("<a href='mailto:ada@example.com'>", "<a href='mailto:***@example.com'>"),
+            ("<b>ada@example.com</b>", "<b>***@example.com</b>"),
+            (r#""Hi\nada@example.com""#, r#""Hi\n***@example.com""#),
+            (r#""\\nada@example.com""#, r#""\\***@example.com""#),
+            (r#""\u003cada@example.com\u003e""#, r#""\u003c***@example.com\u003e""#),
+            (r#""ada\u0040example.com""#, r#""***\u0040example.com""#),
+            ("/u?to=ada%40example.com&n=1", "/u?to=***%40example.com&n=1"),
+            ("?q=%22ada%2Bnews%40example.com%22", "?q=%22***%40example.com%22"),
+            ("ada&#64;example.com", "***&#64;example.com"),
+            ("one\nada@example.com\n\ttwo", "one\n***@example.com\n\ttwo"),
+            ("Write.\u{a0}ada@example.com", "Write.\u{a0}***@example.com"),
+            ("Write to:...ada@example.com", "Write to:...***@example.com"),
+            ("o'brien+a.b-c_d@example.com", "***@example.com"),
+            ("müller@example.com", "***@example.com"),
+            (r#""ada lovelace"@example.com"#, "***@example.com"),
+            (r#"{"to":"\"ada l\"@example.com"}"#, r#"{"to":"***@example.com"}"#),
+            ("ada@[127.0.0.1] ada@localhost", "***@[127.0.0.1] ***@localhost"),
+            ("a@b@c a@example.net%40example.com", "***@***@c ***@***%40example.com"),
+        ] {
+            assert_eq!(masked(text), expected, "{text}");
+            assert_eq!(masked(expected), expected);
+            assert_eq!(AddressVisibility::Shown.within(text), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_stays() {
+        for text in [
+            "40% of 4711",
+            "<style>@media print{a{b:c}}</style>",
+            r#"{"@context":"http://schema.org","@type":"EmailMessage"}"#,
+            r#"["","@b"] {"to":"@example.com"}"#,
+            "5 @ 3, ada@, @ada, ada @example",
+            "\\ % & \" ' . @",
+        ] {
+            assert_eq!(masked(text), text);
+        }
     }
 
     #[test]
     fn an_identity_keeps_its_campaign() {
-        let of = |id| AddressVisibility::Masked.identity(&Identity::from_body_id("news", id));
-        assert_eq!(of("ada%40example.com"), "news/id/***@example.com");
-        assert_eq!(of("11/ada@example.com"), "news/id/***@example.com");
+        let of = |id| masked(Identity::from_body_id("news", id).as_str());
+        assert_eq!(of("ada@example.com"), "news/id/***@example.com");
+        assert_eq!(of("ada%40example.com"), "news/id/***%2540example.com");
+        assert_eq!(of("ada%2Bnews%40example.com"), "news/id/***%2540example.com");
+        assert_eq!(of("11/ada@example.com"), "news/id/11%2F***@example.com");
         assert_eq!(of("11/4711"), "news/id/11%2F4711");
+    }
+
+    #[test]
+    fn only_the_domain_of_the_last_address_remains_of_one() {
+        assert_eq!(AddressVisibility::Masked.one("a@example.net%40example.com"), "***@example.com");
+    }
+
+    /// What may stand right before an address, in texts, HTML, URLs and JSON.
+    const BEFORE: [&str; 25] = [
+        " ", "\n", "\u{2003}", "<", ">", "\"", " '", "(", "[", "{", ",", ";", ":", "=", "/", "|",
+        "*", "\\\"", ".\\n", ".\\r\\n", ".\\t", "\\u003c", "%3C", "%20", "mailto:",
+    ];
+
+    fn address() -> impl Strategy<Value = (String, String)> {
+        let local = "[A-Za-z0-9]([A-Za-z0-9._+-]{0,9}[A-Za-z0-9])?";
+        let domain = "[a-z0-9]([a-z0-9-]{0,9}[a-z0-9])?(\\.[a-z]{2,5}){0,2}";
+        (local, select(AT.to_vec()), domain)
+            .prop_map(|(local, at, domain)| (local, format!("{at}{domain}")))
+    }
+
+    proptest! {
+        #[test]
+        fn of_any_text_with_addresses_only_these_are_masked(
+            parts in vec(("[^@]{0,12}", select(BEFORE.to_vec()), address()), 0..5),
+            end in "([^@0-9A-Za-z.-][^@]{0,12})?",
+        ) {
+            let (mut text, mut expected) = (String::new(), String::new());
+            for (any, before, (local, domain)) in &parts {
+                text.extend([" ", any, before, local, domain]);
+                expected.extend([" ", any, before, MASK, domain]);
+            }
+            let (text, expected) = (text + &end, expected + &end);
+            // The surroundings are to contain no further address.
+            prop_assume!(ats(&text).len() == parts.len());
+            prop_assert_eq!(masked(&text), expected.as_str(), "{}", text);
+            prop_assert_eq!(masked(&expected), expected);
+        }
+
+        #[test]
+        fn whatever_was_masked_stays_as_it_is(text in "[abn\\\\u04%25&#;\"'.@ ]{0,24}") {
+            let once = masked(&text);
+            prop_assert_eq!(masked(&once), once.as_str(), "{}", text);
+        }
     }
 }

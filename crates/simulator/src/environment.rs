@@ -3,26 +3,25 @@
 use std::cell::Cell;
 
 use tidegate_core::Timestamp;
-use tidegate_core::outcome::Failure;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::bucketed::MaybeBucketed;
 use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
-use tidegate_memory::{
-    Faulty, MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryLedger, MemoryMailer,
-    MemoryQueues, SeededEntropy, SimClock,
+use tidegate_fakes::{
+    MemoryAccount, MemoryBucket, MemoryDeferralStore, MemoryLedger, MemoryMailer, MemoryQueues,
+    SeededEntropy, SimClock,
 };
 use tokio::sync::Notify;
 
-/// The ports of one execution environment's poller: memory adapters with fault injection.
+/// The ports of one execution environment's poller: fakes with fault injection.
 pub type SimulatedPorts = Ports<
-    Faulty<MemoryQueues>,
-    MaybeBucketed<Faulty<MemoryMailer, Failure>, MemoryBucket>,
-    Faulty<MemoryAccount>,
-    Faulty<MemoryLedger>,
+    MemoryQueues,
+    MaybeBucketed<MemoryMailer, MemoryBucket>,
+    MemoryAccount,
+    MemoryLedger,
     SimClock,
     SeededEntropy,
-    Faulty<MemoryDeferralStore>,
+    MemoryDeferralStore,
 >;
 
 /// An execution environment: a poller that serves one window at a time.

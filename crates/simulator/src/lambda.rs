@@ -10,7 +10,6 @@ use tidegate_delivery::bucketed::{Bucketed, MaybeBucketed};
 use tidegate_delivery::environment::Ports;
 use tidegate_delivery::poll::Poller;
 use tidegate_delivery::ports::Entropy as _;
-use tidegate_memory::Faulty;
 
 use crate::environment::{LambdaEnvironment, PollerEnd, PollerRun};
 use crate::world::World;
@@ -21,7 +20,7 @@ impl World {
     fn new_environment(&self, number: usize, ahead: i64) -> LambdaEnvironment {
         let clock = self.universe.clock_with_offset(ahead);
         let poller = self.poller.borrow().clone();
-        let mailer = Faulty::new(self.ses.mailer_of(number, &clock), self.mail_faults.clone());
+        let mailer = self.ses.mailer_of(number, &clock).with_faults(&self.mail_faults);
         let mailer = match &poller.shared_bucket {
             Some(shared) => {
                 MaybeBucketed::Shared(Bucketed::new(mailer, self.bucket.clone(), shared.lost))
@@ -29,16 +28,16 @@ impl World {
             None => MaybeBucketed::Alone(mailer),
         };
         let env = Ports {
-            queues: Faulty::new(self.queues.client(), self.faults.clone()),
+            queues: self.queues.client().with_faults(&self.faults),
             mailer,
-            account: Faulty::new(self.ses.account(), self.faults.clone()),
-            ledger: Faulty::new(self.ledger.clone(), self.faults.clone()),
+            account: self.ses.account().with_faults(&self.faults),
+            ledger: self.ledger.clone().with_faults(&self.faults),
             clock: clock.clone(),
             entropy: self.entropy.fork(),
             deferral: poller
                 .deferral
                 .is_some()
-                .then(|| Faulty::new(self.deferral.clone(), self.faults.clone())),
+                .then(|| self.deferral.clone().with_faults(&self.faults)),
         };
         let poller = Poller::new(env, poller);
         LambdaEnvironment::new(poller, clock)

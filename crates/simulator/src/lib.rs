@@ -1,4 +1,4 @@
-//! The production poller and scheduler on the memory adapters, under simulated time.
+//! The production poller and scheduler on the fakes, under simulated time.
 //!
 //! A [`World`] holds queues, SES and a ledger. It runs [`tidegate_delivery::schedule::run`] as
 //! EventBridge would, gives each tick to a poller as Lambda would (a warm environment that is free,

@@ -3,13 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::time::Duration;
 
 use tidegate_core::deferral::unpack;
 use tidegate_core::identity::Identity;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::WindowReport;
-use tidegate_memory::{QueuedMessage, SesArrival};
+use tidegate_fakes::{QueuedMessage, SesArrival};
 
 use crate::names::{DEAD_LETTERS, url};
 use crate::world::World;
@@ -35,16 +34,8 @@ pub fn share(arrivals: &[SesArrival], campaign: &str, span: &Range<Timestamp>) -
 
 /// The most recipients that arrived in any half-open second, refused ones included.
 pub fn worst_second(arrivals: &[SesArrival]) -> u64 {
-    let (mut worst, mut sum) = (0, 0);
-    let mut oldest = arrivals.iter().peekable();
-    for arrival in arrivals {
-        sum += u64::from(arrival.recipients);
-        while let Some(gone) = oldest.next_if(|old| old.at + Duration::from_secs(1) <= arrival.at) {
-            sum -= u64::from(gone.recipients);
-        }
-        worst = worst.max(sum);
-    }
-    worst
+    let timed = arrivals.iter().map(|arrival| (arrival.at.as_nanos(), arrival.recipients));
+    tidegate_fakes::worst_second(timed)
 }
 
 /// The arrivals for recipients of these domains, each reduced to those recipients.

@@ -5,7 +5,7 @@ use tidegate_core::config::{Cap, ConfigError, DomainsConfig, PollerConfig, Sched
 use tidegate_core::daily::DailyPolicy;
 use tidegate_core::domains::DomainLimits;
 use tidegate_core::rate::{InvalidRate, Rate};
-use tidegate_memory::{Counting, Latency, QueueSettings, SesSettings};
+use tidegate_fakes::{Counting, Latency, QueueSettings, SesSettings};
 
 use super::names::{DEAD_LETTERS, EXPRESS, FEEDBACK, MERGE, domain_queue, url};
 

@@ -16,13 +16,13 @@ use tidegate_core::timestamp::SECOND;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::ports::{
-    Entry, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing,
+    BATCH, BATCH_BYTES, Entry, Ledger as _, Outgoing, PortError, QueueUrl, Queues as _, Standing,
 };
 use tidegate_delivery::schedule::{self, ScheduleReport};
 use tidegate_delivery::scheduler_run::{self, SchedulerRunReport};
-use tidegate_memory::{
-    FaultPlan, Faulty, MemoryBucket, MemoryDeferralStore, MemoryFeedback, MemoryInvoke,
-    MemoryLedger, MemoryQueues, MemorySes, QueueSettings, QueuedMessage, SeededEntropy, Universe,
+use tidegate_fakes::{
+    FaultPlan, MemoryBucket, MemoryDeferralStore, MemoryFeedback, MemoryInvoke, MemoryLedger,
+    MemoryQueues, MemorySes, QueueSettings, QueuedMessage, SeededEntropy, Universe,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -35,7 +35,7 @@ use crate::settings::WorldSettings;
 fn create(queues: &MemoryQueues, name: &str, settings: QueueSettings) {
     // What producers put on a queue leaves room for our attributes.
     let fed = ![MERGE, DEAD_LETTERS].contains(&name) && !name.starts_with(DOMAIN);
-    let largest = if fed { CAMPAIGN_QUEUE_BYTES } else { 1_048_576 };
+    let largest = if fed { CAMPAIGN_QUEUE_BYTES } else { BATCH_BYTES };
     queues.create(&url(name), QueueSettings { max_message_bytes: largest, ..settings });
 }
 
@@ -163,7 +163,7 @@ impl World {
     /// [`PutError`] where the queue does not take one; others may stand on it.
     pub async fn put_raw(&self, queue: &str, messages: &[Outgoing]) -> Result<(), PutError> {
         let url = url(queue);
-        let sends = messages.chunks(10).map(|batch| self.put_batch(&url, batch.to_vec()));
+        let sends = messages.chunks(BATCH).map(|batch| self.put_batch(&url, batch.to_vec()));
         for answer in join_all(sends).await {
             let named = || queue.to_owned();
             let entries = answer.map_err(|source| PutError::Batch { queue: named(), source })?;
@@ -331,15 +331,15 @@ impl World {
     /// One run of the production scheduler.
     pub async fn schedule(&self) {
         let clock = self.universe.clock();
-        let account = Faulty::new(self.ses.account(), self.faults.clone());
-        let ledger = Faulty::new(self.ledger.clone(), self.faults.clone());
-        let invoke = Faulty::new(self.invoke.clone(), self.faults.clone());
+        let account = self.ses.account().with_faults(&self.faults);
+        let ledger = self.ledger.clone().with_faults(&self.faults);
+        let invoke = self.invoke.clone().with_faults(&self.faults);
         let config = &self.scheduler;
-        let queues = Faulty::new(self.queues.client(), self.faults.clone());
+        let queues = self.queues.client().with_faults(&self.faults);
         let feedback = MemoryFeedback::new(self.queues.client(), url(FEEDBACK));
-        let feedback = Faulty::new(feedback, self.faults.clone());
+        let feedback = feedback.with_faults(&self.faults);
         let reading = config.feedback.as_ref().map(|config| (config, &feedback));
-        let deferral = Faulty::new(self.deferral.clone(), self.faults.clone());
+        let deferral = self.deferral.clone().with_faults(&self.faults);
         let back_pressure = BackPressure {
             config,
             queues: &queues,

@@ -8,7 +8,7 @@ use tidegate_core::Window;
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::counters::Counter;
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Fault, Operation, Rule};
+use tidegate_fakes::{Fault, Operation, Rule};
 use tidegate_simulator::{ProducedMail, World, WorldSettings, measure};
 
 /// Windows of a minute.
@@ -87,6 +87,20 @@ async fn until_drained(world: &World, minutes: usize) {
     };
     let drained = world.play_until_done(drained).await;
     assert!(drained, "not drained: {} deferred", world.deferred().len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_on_domain_queues_counts_for_the_level() {
+    let settings = settings(true).variable("TIDEGATE_DOMAIN_LIMITS", "gmail.com=1/s");
+    let world = World::new(settings).unwrap();
+    let limited = mails("high", 600).into_iter().map(|mail| mail.to("gmail.com"));
+    world.put("big", &limited.collect::<Vec<_>>()).await.unwrap();
+    world.run(3 * MINUTE).await;
+    let minutes = world.minute_reports.borrow();
+    let last = minutes.last().unwrap().back_pressure.as_ref().unwrap().reading.figures;
+    // 600 came, and one a second went: the other queues are empty by now.
+    let backlog = last.backlog_mails.unwrap();
+    assert!((400..600).contains(&backlog), "{last:?}");
 }
 
 async fn under_overload(merge: bool) {

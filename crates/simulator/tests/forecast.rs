@@ -164,7 +164,7 @@ fn what_a_hold_keeps_from_being_sent_is_left_and_the_hold_is_named() {
     let campaign = &forecast.campaigns[0];
     assert_eq!((campaign.ends_after_seconds, campaign.accepted), (None, 0));
     assert_eq!(campaign.left + forecast.dead_letters, 1_000, "{forecast:?}");
-    let said = "held (refusals) until an operator lifts it";
+    let said = "held (refusals) until that is lifted";
     assert_eq!(forecast.warnings[0], format!("a keeps {} mails: {said}", campaign.left));
     assert!(forecast.cost.ses.is_sign_positive());
     let some = forecast_of(&changed(&refused, "fault=rejected,ratio=0.02"), false);

@@ -1,6 +1,6 @@
 //! Large mails: what a poller holds of them fits into its memory, and they go out all the same.
 
-#![expect(clippy::unwrap_used, reason = "a test's own settings, and memory adapters that answer")]
+#![expect(clippy::unwrap_used, reason = "a test's own settings, and fakes that answer")]
 
 use tidegate_core::memory::Memory;
 use tidegate_simulator::{ProducedMail, World, WorldSettings, measure};

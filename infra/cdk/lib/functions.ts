@@ -16,6 +16,8 @@ import { InvalidProp } from './validate.js';
 
 /** As seen from where this file is compiled to, build/lib. */
 const MANIFEST = resolve(__dirname, '../../../../Cargo.toml');
+/** The functions as they are deployed, as in the Makefile. */
+const DEPLOYED = ['--package', 'tidegate-lambda', '--no-default-features'];
 
 /** What is one function's own. */
 export interface OwnFunctionProps {
@@ -84,6 +86,6 @@ function code(
     runtime: 'provided.al2023',
     manifestPath,
     binaryName: of,
-    bundling: { cargoLambdaFlags: ['--locked', '--package', `tidegate-${of}`] },
+    bundling: { cargoLambdaFlags: ['--locked', ...DEPLOYED] },
   });
 }

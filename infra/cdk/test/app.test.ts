@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -207,12 +207,20 @@ echo "built $name" > "$dir/bootstrap"
   assert.equal(status, 0, stderr);
   const repository = join(ROOT, '../..');
   assert.ok(existsSync(join(repository, 'Cargo.toml')));
+  const [, deployed] = /^DEPLOYED := (.*)$/m.exec(readFileSync(join(repository, 'Makefile'), 'utf8')) ?? [];
+  assert.ok(deployed, 'the Makefile says what is deployed');
   const asked = readFileSync(log, 'utf8').trim().split('\n')
     .map((line) => line.replace(/--lambda-dir \S+/, 'DIR'));
   assert.deepEqual(asked.sort(), ['poller', 'scheduler'].map((name) => (
     `${repository} lambda build DIR --release --arm64 --bin ${name} --flatten ${name} --locked `
-      + `--package tidegate-${name}`
+      + deployed
   )));
+  // The cargo above builds whatever it is asked for; this one knows what there is.
+  const [, name] = /^--package (\S+)/.exec(deployed) ?? [];
+  const metadata = execFileSync('cargo', ['metadata', '--no-deps', '--offline', '--format-version=1'], { cwd: repository, encoding: 'utf8' });
+  const found = JSON.parse(metadata).packages.find((one: any) => one.name === name);
+  const binaries = found?.targets.filter(({ kind }: any) => kind.includes('bin')).map((one: any) => one.name);
+  assert.deepEqual(binaries?.sort(), ['poller', 'scheduler']);
   const files = Object.values<any>(JSON.parse(readFileSync(join(out, 'mail.assets.json'), 'utf8')).files);
   const built = files.filter(({ source }) => source.packaging === 'zip')
     .map(({ source }) => readFileSync(join(out, source.path, 'bootstrap'), 'utf8'));

@@ -1,4 +1,4 @@
-// A test: its tabs are closed at its end, what they complained of fails it, what they showed is kept.
+// A test: its tabs and consoles are closed at its end, what the tabs complained of fails it, what they showed is kept.
 
 import { test } from 'node:test';
 
@@ -48,9 +48,13 @@ export function promise(name, check) {
       await all.stack.calm().catch((said) => process.stderr.write(`${said}\n`));
       throw error;
     }
-    await all.browser.closeTabs().catch((error) => {
+    // A page whose console ends before it is closed complains that nobody answers.
+    try {
+      await all.browser.closeTabs();
+      await all.stack.endConsoles(all.console);
+    } catch (error) {
       failed = true;
       throw error;
-    });
+    }
   });
 }

@@ -55,7 +55,7 @@ export class Stack {
 
   /** @param {boolean} keep whether the logs stay */
   async stop(keep) {
-    for (const one of this.consoles) await one.stop('SIGTERM');
+    await this.endConsoles();
     await this.local.end('SIGINT');
     if (keep) process.stderr.write(`the logs of this local AWS are in ${path.dirname(this.folder)}\n`);
     else await rm(path.dirname(this.folder), { recursive: true, force: true });
@@ -68,6 +68,13 @@ export class Stack {
     this.consoles.push(started);
     await started.start('127.0.0.1:0');
     return started;
+  }
+
+  /** Ends all consoles but those that stay. @param {Console[]} stay */
+  async endConsoles(...stay) {
+    const ended = this.consoles.filter((one) => !stay.includes(one));
+    this.consoles = stay;
+    for (const one of ended) await one.stop('SIGTERM');
   }
 
   /** Runs `tidegate`, which must end well. @param {string[]} args */

@@ -98,7 +98,6 @@ promise('axe finds nothing wrong in the page that asks for the token', async ({ 
     await tab.page.getByText('This is not the token').waitFor();
     assert.deepEqual([await wrong(tab, 'html'), await beyond(tab)], [[], 0]);
   }
-  await guarded.stop('SIGTERM');
 });
 
 promise('a campaign is paused with the keyboard alone, and the focus comes back to where it was', async ({ stack, console, browser }) => {

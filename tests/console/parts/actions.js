@@ -144,7 +144,7 @@ promise('without a reason, or by Esc, nothing changes', async ({ stack, console,
   assert.deepEqual((await stack.status()).holds, before[0]);
 });
 
-promise('“why” says of a mail whether it waits, what holds it, or that it was sent', async ({ stack, console, browser }) => {
+promise('“why” says of a mail what it waits for if it waits, or that it was sent', async ({ stack, console, browser }) => {
   const tab = await browser.open(console);
   const answer = tab.page.locator('#why-answer');
   const ask = async (/** @type {string} */ id, /** @type {string} */ verdict) => {
@@ -153,11 +153,14 @@ promise('“why” says of a mail whether it waits, what holds it, or that it wa
     await answer.filter({ hasText: id }).locator(`[data-testid=why-verdict][data-value=${verdict}]`).waitFor();
     return answer.innerText();
   };
-  await ask(`big-${BIG - 1}`, 'which_campaign');
+  const waits = (/** @type {string} */ verdict) => tab.at('why-waits').locator(`[data-value=${verdict}]`).waitFor();
+  await ask(`big-${BIG - 1}`, 'unrecorded');
   await tab.at('why-campaign').selectOption('big');
-  await ask(`big-${BIG - 1}`, 'waiting');
+  await ask(`big-${BIG - 3}`, 'unrecorded');
+  await waits('waiting');
   await stack.tidegate('pause', 'big', '--reason', 'a look at one mail');
-  assert.match(await ask(`big-${BIG - 2}`, 'paused'), /a look at one mail/);
+  assert.match(await ask(`big-${BIG - 2}`, 'unrecorded'), /a look at one mail/);
+  await waits('paused');
   await stack.tidegate('resume', 'big', '--reason', 'it is as it should be');
   assert.match(await ask('big-0', 'sent'), /big-0/);
 });

@@ -1,11 +1,11 @@
-#![expect(clippy::unwrap_used, reason = "a test's own settings, and memory adapters that answer")]
+#![expect(clippy::unwrap_used, reason = "a test's own settings, and fakes that answer")]
 
 use std::ops::{Deref, DerefMut};
 
 use tidegate_core::control::Control;
 use tidegate_core::dead_letter::DeadLetter;
 use tidegate_delivery::ports::{Outgoing, Standing};
-use tidegate_memory::QueuedMessage;
+use tidegate_fakes::QueuedMessage;
 use tidegate_simulator::{DEAD_LETTERS, ProducedMail, WorldSettings, measure};
 
 use super::rate;

@@ -104,7 +104,7 @@ async fn a_doubled_and_an_overlapping_scheduler_are_harmless() {
 #[tokio::test]
 async fn direct_mode_keeps_quota_and_shares_and_express_mail_goes_first() {
     let plan = plan(260, 20);
-    let mut site = Site::measured(|setup| setup.mode = Mode::Direct).await;
+    let mut site = Site::measured(|setup| setup.settings.mode = Mode::Direct).await;
     site.fill(&plan).await;
     site.fire().await;
     site.wait_for(100, 30).await;

@@ -8,7 +8,7 @@ use crate::site::{BIG, DEAD_LETTERS, QUOTA, SMALL, Site, plan};
 #[tokio::test]
 async fn the_cdk_stack_sends_both_campaigns_and_an_update_under_way_loses_nothing() {
     let plan = plan(150, 18);
-    let mut site = Site::strict(|setup| setup.infra = Infra::Cdk).await;
+    let mut site = Site::strict(|setup| setup.settings.infra = Infra::Cdk).await;
     let before = [BIG, SMALL, DEAD_LETTERS].map(|output| site.queue(output));
     site.fill(&plan).await;
     site.fire().await;

@@ -17,8 +17,8 @@ use tidegate_delivery::ports::{
     Clock as _, Ledger as _, Outgoing, QueueDepth, QueueUrl, Queues as _, Received,
 };
 use tidegate_devstack::{
-    Infra, LocalAws, LocalCampaign, LocalPlan, MailArrival, Mode, RunFigures, SandboxStats, Setup,
-    figures, fill, is_of_plan,
+    Infra, LocalAws, LocalCampaign, LocalPlan, MailArrival, Mode, RunFigures, RunSettings,
+    SandboxStats, Setup, Sqs, figures, fill, is_of_plan,
 };
 use tidegate_tests::local::sdk_config;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -114,28 +114,31 @@ pub(crate) fn mail(to: &str) -> Outgoing {
 fn setup() -> Setup {
     let campaigns = plan(0, 0).campaigns.try_into().unwrap();
     Setup {
-        root: checkout(""),
-        python: python(),
-        bin_dir: bin_dir(),
+        settings: RunSettings {
+            quota: RATE,
+            rate_margin: None,
+            infra: Infra::Sam,
+            mode: Mode::Merge,
+            sqs: Sqs::Ministack,
+            latency: Some("80ms".to_owned()),
+            bucket_seconds: None,
+            strict: false,
+            campaigns,
+        },
+        faults: Vec::new(),
+        parameters: Vec::new(),
         port: None,
         sandbox_port: None,
-        quota: RATE,
-        latency: Some("80ms".to_owned()),
-        bucket_seconds: None,
-        strict: false,
-        sandbox_options: Vec::new(),
-        rate_margin: None,
-        infra: Infra::Sam,
-        mode: Mode::Merge,
-        campaigns,
+        python: python(),
+        bin_dir: bin_dir(),
+        root: checkout(""),
         schedule: false,
-        parameters: Vec::new(),
     }
 }
 
 fn strict(setup: &mut Setup) -> &mut Setup {
-    setup.strict = true;
-    setup.rate_margin = Some(RATE_MARGIN);
+    setup.settings.strict = true;
+    setup.settings.rate_margin = Some(RATE_MARGIN);
     setup.parameters.push(("Unsent".to_owned(), "release".to_owned()));
     setup
 }

@@ -6,7 +6,7 @@ use tidegate_core::breaker::Breaker;
 use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{FailureKind, Ledger as _, LedgerReport};
-use tidegate_memory::{Counting, Fault, Latency, Operation, Rule, failures};
+use tidegate_fakes::{Counting, Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

@@ -12,7 +12,7 @@ use tidegate_core::bucket::Pace;
 use tidegate_core::counters::Counter;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket as _, DomainTake, TakeRequest};
-use tidegate_memory::{MemoryBucket, SesArrival};
+use tidegate_fakes::{MemoryBucket, SesArrival};
 use tidegate_tests::simulation::{World, WorldSettings, measure};
 use tokio::time::sleep;
 

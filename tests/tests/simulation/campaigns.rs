@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::allocation::BATCH;
 use tidegate_core::tagged::WEIGHT_TAG;
-use tidegate_memory::QueueSettings;
+use tidegate_fakes::QueueSettings;
 use tidegate_tests::simulation::{ProducedMail, World, WorldSettings, measure};
 
 use crate::MODES;

@@ -3,7 +3,7 @@
 use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::poll::End;
-use tidegate_memory::{Fault, Latency, Operation, Rule};
+use tidegate_fakes::{Fault, Latency, Operation, Rule};
 use tidegate_tests::simulation::{MERGE, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

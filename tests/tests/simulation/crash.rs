@@ -3,7 +3,7 @@
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use tidegate_memory::{Counting, Fault, Operation, Rule, failures};
+use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings};
 
 use crate::{MODES, MS};

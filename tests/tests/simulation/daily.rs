@@ -6,7 +6,7 @@ use futures_util::future::join;
 use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::End;
-use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
+use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

@@ -5,11 +5,13 @@ use std::time::Duration;
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks as _, Outgoing, Queues as _};
-use tidegate_memory::{Fault, Operation, Rule, failures};
+use tidegate_fakes::{Fault, Operation, Rule, failures};
+use tidegate_operate::why::MailVerdict;
+use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{ProducedMail, World, WorldSettings};
 
 use crate::MODES;
-use crate::operator_site::{replay, review, url};
+use crate::operator_site::{dead_letters, replay, review, url, why};
 
 const DEDUPLICATIONS: [(&str, Deduplication); 3] =
     [("off", Deduplication::Off), ("resend", Deduplication::Resend), ("park", Deduplication::Park)];
@@ -110,5 +112,41 @@ async fn a_parked_mail_is_replayed_when_asked_for_and_one_that_was_sent_never() 
         world.run(20).await;
         assert_eq!(world.accepted().get("m"), Some(&1), "merge {merge}");
         assert!(world.is_drained() && world.dead_letters().is_empty());
+    }
+}
+
+/// Regression: its dead letter was under its SQS message id, and `why` knew nothing of the mail.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_no_mail_is_dead_lettered_under_its_id() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(20.0, merge));
+        let bodies = [
+            (r#"{"id": "order-1", "to": "ada@example.com", "tempalte": 1}"#, "big/id/order-1"),
+            (r#"{"id": "order-2", "to": "ada@example.com", "text": "cut o"#, "big/id/order-2"),
+            (r#"{"subject": "\ud83d", "from": 7, "id": "order-3"}"#, "big/id/order-3"),
+            // No id leads out of its campaign.
+            (r#"{"id": "small/id/order-4"}"#, "big/id/small%2Fid%2Forder-4"),
+        ];
+        let messages = bodies.map(|(body, _)| produced(body.to_owned()));
+        world.put_raw("big", &messages).await;
+        let invalid = format!(r#"{{"id": "{}"}}"#, "x".repeat(257));
+        world.put_raw("big", &[produced(invalid)]).await;
+        world.run(6).await;
+        let letters = dead_letters(&world).await.letters;
+        let mut found: Vec<String> =
+            letters.iter().map(|letter| letter.identity().unwrap().to_string()).collect();
+        found.sort();
+        let nameless = found.pop().unwrap();
+        assert_eq!(found, bodies.map(|(_, identity)| identity), "merge {merge}");
+        assert!(nameless.starts_with("big/msg/"), "{nameless}");
+        // What is written goes with the letter: nobody has to read the body again.
+        let kept = letters.iter().filter_map(|letter| letter.envelope.as_ref());
+        assert!(kept.filter(|envelope| envelope.campaign == "big").count() == letters.len());
+        for (_, identity) in bodies {
+            let id = Identity::parse(identity).unwrap().id().into_owned();
+            let answer = why(&world, None, &id).await;
+            assert_eq!(answer.verdict, MailVerdict::Dead, "{id}: {}", answer.summary);
+            assert_eq!(answer.campaign.as_deref(), Some("big"));
+        }
     }
 }

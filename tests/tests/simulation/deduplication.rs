@@ -9,7 +9,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::{Envelope, Identity};
 use tidegate_delivery::ports::{FailureKind, MarkRequest, MarkResult, Marks as _, Outgoing};
-use tidegate_memory::{Counting, Fault, Latency, Operation, Rule, failures};
+use tidegate_fakes::{Counting, Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{
     DEAD_LETTERS, EXPRESS, ProducedMail, World, WorldSettings, measure,
 };

@@ -4,7 +4,7 @@
 use tidegate_core::config::SETTLED;
 use tidegate_core::counters::Counter;
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Counting, Fault, Operation, Rule, failures};
+use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, PollerEnd, ProducedMail, World, WorldSettings};
 
 use crate::{MODES, MS};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tidegate_core::Window;
 use tidegate_core::domains::DomainLimits;
-use tidegate_memory::Counting;
+use tidegate_fakes::Counting;
 use tidegate_operate::why::MailVerdict;
 use tidegate_tests::simulation::{
     DEAD_LETTERS, EXPRESS, MERGE, ProducedMail, World, WorldSettings, domain_queue, measure,
@@ -149,12 +149,10 @@ async fn a_backlog_of_one_campaign_at_a_provider_does_not_hold_up_another_campai
         let got = used(&world, &["gmail.com"], 10.0, first, 10..60);
         assert!(got >= 0.95, "merge {merge}: {got:.3} of the limit");
         let answer = why(&world, Some("big"), "g-2999").await;
-        assert_eq!(answer.verdict, MailVerdict::DomainLimit, "{}", answer.summary);
-        assert!(
-            answer.summary.contains("to gmail.com (10/s: the last goes in about"),
-            "{}",
-            answer.summary
-        );
+        let wait = answer.if_it_waits.unwrap();
+        assert_eq!(wait.verdict, MailVerdict::DomainLimit, "{}", wait.what);
+        let said = "to gmail.com (10/s: the last goes in about";
+        assert!(wait.what.contains(said), "{}", wait.what);
     }
 }
 

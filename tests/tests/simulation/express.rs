@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_core::counters::Counter;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::Entropy as _;
-use tidegate_memory::{SeededEntropy, SesArrival};
+use tidegate_fakes::{SeededEntropy, SesArrival};
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

@@ -5,7 +5,7 @@
 use tidegate_core::Window;
 use tidegate_core::config::Campaign;
 use tidegate_delivery::ports::{Ledger as _, LedgerReport};
-use tidegate_memory::MessageState;
+use tidegate_fakes::MessageState;
 use tidegate_tests::simulation::{MERGE, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

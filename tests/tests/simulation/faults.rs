@@ -8,7 +8,7 @@ use tidegate_core::identity::Envelope;
 use tidegate_core::outcome::Failure;
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::Outgoing;
-use tidegate_memory::{Counting, Fault, Latency, Operation, QueueSettings, Rule, failures};
+use tidegate_fakes::{Counting, Fault, Latency, Operation, QueueSettings, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{
     DEAD_LETTERS, PollerEnd, ProducedMail, World, WorldSettings, measure,

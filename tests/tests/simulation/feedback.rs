@@ -8,7 +8,7 @@ use tidegate_core::control::HoldReason;
 use tidegate_core::reputation::ReputationFigures;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Fault, Latency, Operation, Rule};
+use tidegate_fakes::{Fault, Latency, Operation, Rule};
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{FEEDBACK, World, WorldSettings, measure};
 

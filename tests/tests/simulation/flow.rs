@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_memory::{Fault, Latency, Operation, Rule, SesArrival};
+use tidegate_fakes::{Fault, Latency, Operation, Rule, SesArrival};
 use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

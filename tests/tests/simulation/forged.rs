@@ -3,10 +3,11 @@
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::Outgoing;
-use tidegate_memory::{Fault, Operation, Rule, failures};
+use tidegate_fakes::{Fault, Operation, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings};
 
+use crate::operator_site::dead_letters;
 use crate::{MODES, MS};
 
 const LONG_AGO: &str = "1970-01-01T00:00:00.000Z";
@@ -141,5 +142,27 @@ async fn a_producers_own_attributes_under_our_names_have_no_effect() {
         world.run(6).await;
         assert_eq!((accepted(&world, "big"), accepted(&world, EXPRESS)), (5, 5), "merge {merge}");
         assert!(world.is_drained() && world.dead_letters().is_empty());
+    }
+}
+
+/// A body that is no mail belongs to its queue's campaign too, whatever its attributes say.
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_of_a_forged_body_is_of_its_own_campaign() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(20.0, merge));
+        for pass in [0, 1] {
+            let message = Outgoing {
+                attributes: envelope("small", "order-7", pass, 0),
+                ..produced(r#"{"id": "order-7", "tempalte": 1}"#.to_owned())
+            };
+            world.put_raw("big", &[message]).await;
+        }
+        world.run(6).await;
+        let letters = dead_letters(&world).await.letters;
+        assert_eq!(letters.len(), 2, "merge {merge}");
+        for letter in letters {
+            assert_eq!(letter.identity(), Some(Identity::from_body_id("big", "order-7")));
+            assert_eq!(letter.entry().unwrap().campaign, "big");
+        }
     }
 }

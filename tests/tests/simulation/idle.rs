@@ -11,7 +11,7 @@ use tidegate_core::identity::{Envelope, Identity, group_id};
 use tidegate_core::idle::STILL;
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::{FailureKind, Fifo, Ledger as _, LedgerReport, Outgoing};
-use tidegate_memory::{Fault, Latency, Operation, QueueSettings, Rule, failures};
+use tidegate_fakes::{Fault, Latency, Operation, QueueSettings, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

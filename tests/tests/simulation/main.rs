@@ -1,4 +1,4 @@
-//! The production scheduler and poller on the memory adapters, under simulated time.
+//! The production scheduler and poller on the fakes, under simulated time.
 
 mod breaker;
 mod bucket;

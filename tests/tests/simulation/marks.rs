@@ -8,7 +8,7 @@ use tidegate_core::control::{Control, Hold, HoldReason, HoldReason::Paused};
 use tidegate_core::counters::Counter;
 use tidegate_core::identity::Identity;
 use tidegate_delivery::ports::{MarkRequest, MarkResult, Marks as _, PortError};
-use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
+use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

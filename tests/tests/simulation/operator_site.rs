@@ -9,7 +9,7 @@ use tidegate_core::config::{Campaign, Campaigns, EXPRESS};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_delivery::ports::QueueUrl;
 use tidegate_operate::dead::{
-    self, LetterFilter, LetterSnapshot, ReplayPace, ReplayPorts, ReplayReport, Review,
+    self, LetterFilter, LetterPorts, LetterReport, LetterSnapshot, ReplayPace, Review,
     ReviewOptions,
 };
 use tidegate_operate::redact::AddressVisibility;
@@ -55,9 +55,9 @@ pub(crate) async fn review(
 }
 
 /// Replays, as `tidegate dead replay --go` does.
-pub(crate) async fn replay(world: &World, review: &Review) -> ReplayReport {
+pub(crate) async fn replay(world: &World, review: &Review) -> LetterReport {
     let (clock, queue) = (world.universe.clock(), url(DEAD_LETTERS));
-    let site = ReplayPorts {
+    let site = LetterPorts {
         queues: &world.queues,
         dead_letters: &queue,
         ledger: &world.ledger,

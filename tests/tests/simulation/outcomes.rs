@@ -7,7 +7,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::factor::RateFactor;
 use tidegate_delivery::poll::{End, PollError};
 use tidegate_delivery::ports::{FailureKind, Ledger as _};
-use tidegate_memory::{Counting, Fault, Latency, MessageState, Operation, Rule, failures};
+use tidegate_fakes::{Counting, Fault, Latency, MessageState, Operation, Rule, failures};
 use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{
     EXPRESS, PollerEnd, ProducedMail, World, WorldSettings, measure, rate,

@@ -2,7 +2,7 @@
 
 use tidegate_core::counters::Counter;
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Counting, Fault, Latency, MessageState, Operation, QueueSettings, Rule};
+use tidegate_fakes::{Counting, Fault, Latency, MessageState, Operation, QueueSettings, Rule};
 use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

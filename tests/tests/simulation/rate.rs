@@ -94,7 +94,7 @@ async fn a_rate_margin_of_one_and_of_five_hundredths_gives_99_and_95_percent() {
             WorldSettings::new(200.0, true).variable("TIDEGATE_RATE_MARGIN", rate_margin);
         // A rate margin of 0.01 leaves the network half of what 0.02 leaves it: 5 ms.
         let settings = WorldSettings {
-            latency: tidegate_memory::Latency::always(std::time::Duration::from_millis(80)),
+            latency: tidegate_fakes::Latency::always(std::time::Duration::from_millis(80)),
             ..settings
         };
         let (world, first) = backlogged(settings, 20).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Counting, Fault, Operation, Rule};
+use tidegate_fakes::{Counting, Fault, Operation, Rule};
 use tidegate_tests::simulation::{ProducedMail, World, WorldSettings, measure};
 
 use crate::MODES;

@@ -3,7 +3,7 @@
 use tidegate_core::control::HoldReason;
 use tidegate_core::counters::Counter;
 use tidegate_core::outcome::Failure;
-use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
+use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings};
 
 use crate::{MODES, MS};

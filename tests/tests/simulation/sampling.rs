@@ -2,7 +2,7 @@
 
 use tidegate_core::Window;
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Fault, Operation, QueueSettings, Rule};
+use tidegate_fakes::{Fault, Operation, QueueSettings, Rule};
 use tidegate_tests::simulation::{World, WorldSettings, measure};
 
 use crate::MODES;

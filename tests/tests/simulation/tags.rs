@@ -7,7 +7,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::tagged::{CAMPAIGN_TAG, WEIGHT_TAG};
 use tidegate_delivery::ports::{Directory, FailureKind, PortError, QueueUrl};
 use tidegate_delivery::schedule;
-use tidegate_memory::{Fault, Latency, Operation, Rule, failures};
+use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{MERGE, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

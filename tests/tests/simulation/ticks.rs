@@ -10,7 +10,7 @@ use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Counting, Fault, Latency, Operation, Rule};
+use tidegate_fakes::{Counting, Fault, Latency, Operation, Rule};
 use tidegate_tests::simulation::{World, WorldSettings, measure, rate};
 
 use crate::MS;

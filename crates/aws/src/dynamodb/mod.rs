@@ -127,18 +127,14 @@ impl DynamoLedger {
     }
 }
 
-impl DynamoLedger {
-    /// Opens up to `connections` connections without sending a request. A failure is reported by the first
-    /// call that needs one.
-    pub async fn warm(&self, connections: usize) {
+impl Ledger for DynamoLedger {
+    async fn warm(&self, connections: usize) {
         let LedgerTable { client, name } = &self.urgent;
         let call = client.get_item().table_name(name).key(item::KEY, item::key());
         // `Wire` ends every such request with an error, by design.
         let _ = call.customize().interceptor(RequestKind::Warm(connections)).send().await;
     }
-}
 
-impl Ledger for DynamoLedger {
     async fn claim(&self, request: &ClaimRequest) -> Result<Claim, PortError> {
         let beside = timeout(CLAIM_TIMEOUT, parts::read(&self.urgent, &self.parts));
         let (claim, parts) = join(claim::claim(&self.urgent, request), beside).await;

@@ -8,13 +8,13 @@ use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::daily::DailyReading;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::idle::QueueChecks;
+use tidegate_core::in_full;
 use tidegate_core::parts::Upkeep;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{FailureKind, Idle, PreviousClaim};
 use tokio::time::Instant;
 
 use super::*;
-use crate::error::in_full;
 use crate::fake::{Fake, FakeAnswer, SeenRequest};
 
 pub(super) fn ledger(answers: impl IntoIterator<Item = FakeAnswer>) -> (Fake, DynamoLedger) {

@@ -8,11 +8,12 @@ use aws_sdk_sesv2::operation::send_email::SendEmailError;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_types::error::ErrorMetadata;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata as _;
+use tidegate_core::in_full;
 use tidegate_core::outcome::{Failure, Stage};
 use tidegate_delivery::ports::{Mail, Monotonic};
 
 use super::{SesMailer, content};
-use crate::error::{find, in_full};
+use crate::error::find;
 use crate::json;
 use crate::wire::{RequestKind, RequestProgress, Ticket};
 

@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use aws_sdk_sqs::Client;
 use tidegate_delivery::ports::{
-    Entry, Feedback, FeedbackMessage, PortError, QueueUrl, Queues as _, Received,
+    BATCH, Entry, Feedback, FeedbackMessage, PortError, QueueUrl, Queues as _, Received,
 };
 
 use super::SqsQueues;
-
-/// Messages per receive, SQS's maximum.
-const AT_ONCE: usize = 10;
 
 /// The feedback queue on SQS; time limits and retries are those of [`SqsQueues`].
 #[derive(Clone, Debug)]
@@ -28,7 +25,7 @@ impl SqsFeedback {
 
 impl Feedback for SqsFeedback {
     async fn receive(&self, wait: Duration) -> Result<Vec<FeedbackMessage>, PortError> {
-        let received = self.queues.receive(&self.queue, AT_ONCE, wait).await?;
+        let received = self.queues.receive(&self.queue, BATCH, wait).await?;
         let message = |Received { message_id, receipt, body, .. }| FeedbackMessage {
             message_id,
             receipt,

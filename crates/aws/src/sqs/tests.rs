@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
+use tidegate_core::in_full;
 use tidegate_delivery::ports::{FailureKind, Fifo, VISIBILITY_TIMEOUT};
 use tokio::time::Instant;
 
 use super::*;
-use crate::error::in_full;
 use crate::fake::{Fake, FakeAnswer};
 
 const NO_QUEUE: &str = r#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"The specified queue does not exist."}"#;

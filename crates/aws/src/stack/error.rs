@@ -1,6 +1,7 @@
 use std::error::Error as StdError;
 use std::path::PathBuf;
 
+use aws_config::profile::ProfileFileLoadError;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use thiserror::Error;
 use tidegate_core::config::ConfigError;
@@ -11,9 +12,23 @@ pub enum StackError {
     #[error("no region: name one with --region, AWS_REGION, or in the profile")]
     NoRegion,
     #[error(
+        "the AWS configuration has no profile {profile}; it has {}",
+        if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+    )]
+    NoProfile { profile: String, known: Vec<String> },
+    #[error("the AWS configuration cannot be used")]
+    AwsConfiguration(#[from] ProfileFileLoadError),
+    #[error(
         "no stack runs on this machine: no run in {runs} answers; start one with `make run KEEP=1`, or name a stack with --stack"
     )]
     NoLocal { runs: PathBuf },
+    #[error(
+        "no local run is called {name}; there run: {}",
+        if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+    )]
+    NoRun { name: String, known: Vec<String> },
+    #[error("the local run {name} has ended; its report and logs are in {}", folder.display())]
+    RunEnded { name: String, folder: PathBuf },
     #[error(
         "there is no stack {stack} in {region}: name it with --stack, its region with --region"
     )]

@@ -8,14 +8,16 @@ mod error;
 mod local;
 mod open;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use tidegate_core::config::{Campaign, LedgerKind, PollerConfig, SchedulerConfig};
 use tidegate_core::control::Control;
+use tidegate_core::deferral::Location;
 use tidegate_delivery::ports::{Ledger as _, PortError, QueueUrl, Standing};
 
 pub use error::StackError;
-pub use local::LocalEndpoint;
+pub use local::{KnownRun, LocalEndpoint, LocalRuns, state_folder};
 
 use crate::{Clients, DynamoLedger, SesAccount, SqsQueues, SystemClock};
 
@@ -28,6 +30,8 @@ pub struct DeployedFunction {
     pub role: String,
     pub memory_mb: i32,
     pub timeout_s: i32,
+    /// Environment variables.
+    pub variables: HashMap<String, String>,
 }
 
 /// A deployed stack, and how it is reached.
@@ -48,6 +52,12 @@ pub struct Stack {
 }
 
 impl Stack {
+    /// The name for people: on this machine with that of the run.
+    pub fn label(&self) -> String {
+        let run = self.run.as_ref().and_then(|folder| folder.file_name());
+        run.map_or_else(|| self.name.clone(), |run| format!("{} ({})", self.name, run.display()))
+    }
+
     pub const fn is_local(&self) -> bool {
         self.run.is_some()
     }
@@ -93,9 +103,20 @@ impl Stack {
         self.poller.merge_queue_url.as_deref().map(QueueUrl::new)
     }
 
+    /// The queues on which mails of all campaigns wait: the merge queue and the domain queues.
+    pub fn shared_queues(&self) -> Vec<QueueUrl> {
+        let domains = self.poller.domains.queues.iter().map(|url| QueueUrl::new(url.as_str()));
+        self.merge().into_iter().chain(domains).collect()
+    }
+
     /// The express queue, if the stack has one.
     pub fn express(&self) -> Option<QueueUrl> {
         self.poller.express_queue_url.as_deref().map(QueueUrl::new)
+    }
+
+    /// Where deferred mail is; none if deferral is off.
+    pub fn deferral(&self) -> Option<Location> {
+        self.poller.deferral.clone().or_else(|| self.scheduler.deferral.clone())
     }
 
     pub fn dead_letter(&self) -> QueueUrl {
@@ -105,10 +126,7 @@ impl Stack {
     /// The name under which changes are recorded: the caller's ARN without the account, or the
     /// local user's name on a local AWS.
     pub async fn operator(&self) -> String {
-        let here = || {
-            let user = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|v| std::env::var(v).ok());
-            user.unwrap_or_else(|| "unknown".to_owned())
-        };
+        let here = || local_user(|name| std::env::var(name).ok());
         if self.is_local() {
             return here();
         }
@@ -116,7 +134,7 @@ impl Stack {
         let caller = sts.get_caller_identity().send().await.ok();
         let arn = caller.and_then(|caller| caller.arn().map(str::to_owned));
         let name = arn.and_then(|arn| arn.splitn(6, ':').nth(5).map(str::to_owned));
-        name.unwrap_or_else(here)
+        name.filter(|name| !name.is_empty()).unwrap_or_else(here)
     }
 
     /// The ledger's table; none if the ledger is in the poller's memory, which no other process can
@@ -126,5 +144,27 @@ impl Stack {
             LedgerKind::DynamoDb(table) => Some(table.clone()),
             LedgerKind::Memory => None,
         }
+    }
+}
+
+/// The user's name on this machine, by the variables that tell it; `unknown` if none does.
+fn local_user(variable: impl Fn(&str) -> Option<String>) -> String {
+    let names = ["USER", "LOGNAME", "USERNAME"].into_iter().filter_map(variable);
+    let mut names = names.filter(|name| !name.trim().is_empty());
+    names.next().unwrap_or_else(|| "unknown".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn who_changes_something_is_never_an_empty_name() {
+        let of = |given: &[(&str, &str)]| {
+            let find = |name: &str| given.iter().find(|(known, _)| *known == name);
+            super::local_user(|name| find(name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert_eq!(of(&[("USER", "ada"), ("LOGNAME", "grace")]), "ada");
+        assert_eq!(of(&[("USER", ""), ("LOGNAME", "grace")]), "grace");
+        assert_eq!(of(&[("USER", " ")]), "unknown");
+        assert_eq!(of(&[]), "unknown");
     }
 }

@@ -3,11 +3,11 @@ use std::time::Duration;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use futures_util::future::{FutureExt as _, join_all};
+use tidegate_core::in_full;
 use tidegate_delivery::ports::{Clock as _, Monotonic};
 
 use super::*;
 use crate::clock::SystemClock;
-use crate::error::in_full;
 use crate::loopback::{EndpointBehaviour, Loopback};
 
 const OK: EndpointBehaviour = EndpointBehaviour::Answer("{}", Duration::ZERO);

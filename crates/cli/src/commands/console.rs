@@ -1,20 +1,16 @@
 use std::io::IsTerminal as _;
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use tidegate_aws::stack::Stack;
-use tidegate_aws::{DynamoLedger, SesAccount, SqsQueues, SystemClock};
-use tidegate_console::engine::{Engine, StackPorts};
-use tidegate_console::http::{About, Access, App, Token, bind, serve};
+use tidegate_aws::stack::{Stack, state_folder};
+use tidegate_console::http::{Access, Token, bind};
 use tidegate_console::rate_limit::BucketRate;
 use tidegate_console::state_file::StateFile;
 use tidegate_console::stream::StreamLimits;
-use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::page::{Page, Tone, View};
-use tidegate_operate::redact::AddressVisibility;
-use tidegate_operate::status::{StatusSettings, other_queues};
+use tidegate_views::console::{ConsoleError, OpenConsole};
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -22,9 +18,6 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};
-
-/// Changes by operators that a page shows.
-const CHANGES: usize = 20;
 
 /// Serve a live page of a running stack: its figures, and everything that steers it
 ///
@@ -34,8 +27,8 @@ const CHANGES: usize = 20;
 ///
 /// On loopback everybody on this machine may use it. On any other address, or behind a proxy, it needs
 /// a token: `TIDEGATE_CONSOLE_TOKEN` or --token-file; without one of these it makes one for itself, and
-/// prints a link with it. The console itself speaks no TLS: put a proxy before it
-/// (docs/commands/console.md).
+/// prints a link with it; a token that it was given it prints nowhere. The console itself speaks no TLS:
+/// put a proxy before it (docs/commands/console.md).
 ///
 /// Exit code: 0 when it was asked to end; 2 where an option is wrong; 3 where the stack cannot be
 /// reached, or the address is taken.
@@ -83,7 +76,9 @@ pub struct ConsoleArgs {
 }
 
 pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    let access = args.access()?;
+    let token = args.token()?;
+    let is_token_given = token.is_some();
+    let access = args.access(token);
     let refused = |error| CommandError::Refused(Box::new(error));
     access.check().map_err(refused)?;
     log(shell.output.is_json());
@@ -93,18 +88,14 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd,
     let address = listener.local_addr().map_err(CommandError::Terminal)?;
     let access = Access { listen: address, ..access };
     let memory = args.memory(&stack);
-    let stack_ports = stack_ports(&stack, shell.output.addresses()).await;
-    let about = About {
-        stack: stack.name.clone(),
-        region: stack.region.clone(),
-        is_local: stack.is_local(),
-        operator: stack_ports.operator.clone(),
-        shows_addresses: shell.output.addresses() == AddressVisibility::Shown,
-    };
-    let (engine, shared) = Engine::start(stack_ports, args.limits(), memory).await?;
-    let running = ConsoleLink::of(&stack, &access);
-    let app = App::new(shared, access, about, Box::new(|| SystemClock::new().wall().into()))
-        .map_err(refused)?;
+    let running = ConsoleLink::of(&stack.name, &access, is_token_given);
+    let addresses = shell.output.addresses();
+    let console =
+        OpenConsole::open(&stack, listener, access, args.limits(), memory, addresses).await;
+    let console = console.map_err(|error| match error {
+        ConsoleError::Port(error) => CommandError::Service(error),
+        ConsoleError::Access(error) => refused(error),
+    })?;
     shell.output.begin(&running).map_err(CommandError::Terminal)?;
     let (end, ended) = watch::channel(false);
     let asked = || {
@@ -116,49 +107,27 @@ pub(super) async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd,
         // They wait for it as long as they run.
         end.send_replace(true);
     };
-    tokio::join!(engine.run(asked()), serve(listener, app, asked()), interrupted);
+    tokio::join!(console.serve(asked), interrupted);
     Ok(CommandEnd::Done)
 }
 
-/// The stack, as a console sees it.
-async fn stack_ports(
-    stack: &Stack,
-    addresses: AddressVisibility,
-) -> StackPorts<SqsQueues, DynamoLedger, SesAccount, SystemClock> {
-    StackPorts {
-        settings: StatusSettings::of(
-            &stack.name,
-            &stack.poller,
-            &stack.scheduler,
-            addresses,
-            CHANGES,
-        ),
-        operator: stack.operator().await,
-        poller: stack.poller.clone(),
-        scheduler: stack.scheduler.clone(),
-        places: other_queues(&stack.poller),
-        queues: stack.queues(),
-        ledger: stack.ledger(),
-        account: stack.account(),
-        clock: stack.clock(),
-    }
-}
-
 impl ConsoleArgs {
-    fn access(&self) -> Result<Access, CommandError> {
-        let token = match self.token()? {
+    /// Who may use the console, with the token that was given.
+    fn access(&self, token: Option<Token>) -> Access {
+        let token = match token {
             // Other machines can reach this address, so a token is needed in any case.
             None if !self.listen.ip().is_loopback() => Some(Token::random()),
             token => token,
         };
-        Ok(Access {
+        Access {
             listen: self.listen,
             token,
             public_url: self.public_url.clone(),
             trusted_proxies: self.trusted_proxies.clone(),
-        })
+        }
     }
 
+    /// The token that was given, if any.
     fn token(&self) -> Result<Option<Token>, CommandError> {
         let said = match &self.token_file {
             Some(path) => {
@@ -194,7 +163,7 @@ impl ConsoleArgs {
         match StateFile::open(&path, &stack.poller_function.arn) {
             Ok(memory) => Some(memory),
             Err(error) => {
-                let error = crate::shell::in_full(&error);
+                let error = tidegate_core::in_full(&error);
                 tracing::warn!(error, "it remembers nothing over a restart");
                 None
             }
@@ -206,12 +175,9 @@ fn default_memory(stack: &Stack) -> Option<PathBuf> {
     if let Some(run) = &stack.run {
         return Some(run.join("console.json"));
     }
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || Some(Path::new(&std::env::var_os("HOME")?).join(".local/state"));
-    let folder = state.filter(|path| path.is_absolute()).or_else(home)?;
     let account = stack.poller_function.arn.split(':').nth(4).unwrap_or_default();
     let name = format!("console-{}-{}-{account}.json", stack.name, stack.region);
-    Some(folder.join("tidegate").join(name))
+    Some(state_folder()?.join(name))
 }
 
 /// One event an outcome, on standard error: as text on a terminal, else as JSON.
@@ -236,41 +202,61 @@ struct ConsoleLink {
     stack: String,
     /// The page's address, without the token.
     url: String,
-    /// The address that logs a browser in: the URL, and the token in its fragment if there is one.
+    /// The address that logs a browser in: the URL, and in its fragment the token if the console made it.
     link: String,
+    /// The reason why others could read along; none if they cannot.
+    warning: Option<String>,
 }
 
 impl ConsoleLink {
-    fn of(stack: &Stack, access: &Access) -> Self {
+    /// The addresses of a console. A token that it was given may be in a log or on a screen only where
+    /// whoever gave it puts it.
+    fn of(stack: &str, access: &Access, is_token_given: bool) -> Self {
         let url = match &access.public_url {
             Some(url) => format!("{}/", url.trim_end_matches('/')),
             None => format!("http://{}/", reachable(access.listen)),
         };
         let link = match &access.token {
             // Behind the #: no server and no log sees it.
-            Some(token) => format!("{url}login#token={}", token.reveal()),
-            None => url.clone(),
+            Some(token) if !is_token_given => format!("{url}login#token={}", token.reveal()),
+            _ => url.clone(),
         };
-        Self { stack: stack.name.clone(), url, link }
+        let is_open = !access.listen.ip().is_loopback() && !access.is_https();
+        let warning = is_open.then(|| {
+            format!(
+                "{url} is not encrypted: whoever is on the way can read the token. Listen on loopback, and put a proxy with TLS before it (--public-url https://…, --trusted-proxy)"
+            )
+        });
+        Self { stack: stack.to_owned(), url, link, warning }
     }
 }
 
-/// A listener on every address answers on this machine's too.
+/// An address at which a listener answers: one on every address is named by that of the network, as others
+/// reach it.
 fn reachable(listen: SocketAddr) -> SocketAddr {
-    let mut reachable = listen;
-    if listen.ip().is_unspecified() {
-        reachable.set_ip(if listen.is_ipv4() {
-            [127, 0, 0, 1].into()
-        } else {
-            IpAddr::from([0_u16, 0, 0, 0, 0, 0, 0, 1])
-        });
+    if !listen.ip().is_unspecified() {
+        return listen;
     }
-    reachable
+    let (any, other, this): (IpAddr, IpAddr, IpAddr) = if listen.is_ipv4() {
+        (Ipv4Addr::UNSPECIFIED.into(), [192, 0, 2, 1].into(), Ipv4Addr::LOCALHOST.into())
+    } else {
+        let other = [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1_u16];
+        (Ipv6Addr::UNSPECIFIED.into(), other.into(), Ipv6Addr::LOCALHOST.into())
+    };
+    // Connecting a UDP socket sends nothing: the system only chooses the address that it would use.
+    let chosen = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((other, 9))?;
+        socket.local_addr()
+    });
+    SocketAddr::new(chosen.map_or(this, |address| address.ip()), listen.port())
 }
 
 impl View for ConsoleLink {
     fn view(&self, page: &mut Page) {
         page.line(Tone::Plain, format!("The console of {}: {}", self.stack, self.link));
+        if let Some(warning) = &self.warning {
+            page.line(Tone::Warning, warning);
+        }
         page.line(Tone::Faint, "Ctrl-C ends it; what it shows goes on without it.");
     }
 }
@@ -291,5 +277,45 @@ mod tests {
     fn without_options_streams_have_the_consoles_own_limits() {
         let program = Program::try_parse_from(["tidegate"]).unwrap();
         assert_eq!(program.console.limits(), StreamLimits::default());
+    }
+
+    fn access(listen: &str, public_url: Option<&str>) -> Access {
+        Access {
+            listen: listen.parse().unwrap(),
+            token: Some(Token::random()),
+            public_url: public_url.map(str::to_owned),
+            trusted_proxies: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_token_that_was_given_is_printed_nowhere() {
+        let access = access("127.0.0.1:7878", None);
+        let token = access.token.as_ref().unwrap().reveal();
+        let printed = |is_token_given| {
+            let link = ConsoleLink::of("mail", &access, is_token_given);
+            format!("{}{:?}", serde_json::to_string(&link).unwrap(), Page::of(&link))
+        };
+        assert!(printed(false).contains(&format!("http://127.0.0.1:7878/login#token={token}")));
+        let given = printed(true);
+        assert!(given.contains("http://127.0.0.1:7878/") && !given.contains(token), "{given}");
+    }
+
+    #[test]
+    fn who_listens_to_others_without_tls_is_warned_and_told_where_they_reach_it() {
+        let of = |listen, public_url| ConsoleLink::of("mail", &access(listen, public_url), true);
+        for open in ["0.0.0.0:7878", "[::]:7878", "192.0.2.7:7878"] {
+            let link = of(open, None);
+            let warning = link.warning.unwrap();
+            assert!(warning.starts_with(&link.url) && warning.contains("https://"), "{warning}");
+            let named: SocketAddr =
+                link.url["http://".len()..].trim_end_matches('/').parse().unwrap();
+            assert!(!named.ip().is_unspecified() && named.port() == 7878, "{named}");
+        }
+        assert!(of("192.0.2.7:7878", Some("http://mail.example")).warning.is_some());
+        for encrypted in ["https://mail.example", "HTTPS://mail.example"] {
+            assert_eq!(of("192.0.2.7:7878", Some(encrypted)).warning, None);
+        }
+        assert_eq!(of("127.0.0.1:7878", None).warning, None);
     }
 }

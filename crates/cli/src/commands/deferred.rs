@@ -54,8 +54,8 @@ struct ListArgs {
 /// wrong or deferral is off; 3 a service failed, run it again; 4 not confirmed; 130 interrupted.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
-  tidegate deferral replay                            all of it, after asking
-  tidegate deferral replay --campaign big --limit 1000 --yes")]
+  tidegate deferred replay                            all of it, after asking
+  tidegate deferred replay --campaign big --limit 1000 --yes")]
 struct ReplayArgs {
     /// Of this campaign alone
     #[arg(long, value_name = "NAME")]
@@ -90,8 +90,7 @@ pub(super) async fn run(args: &DeferredArgs, shell: &Shell) -> Result<CommandEnd
 
 /// The store, and where it is.
 fn deferral(stack: &Stack) -> Result<(S3DeferralStore, Location), CommandError> {
-    let location = stack.poller.deferral.clone().or_else(|| stack.scheduler.deferral.clone());
-    let location = location.ok_or_else(|| {
+    let location = stack.deferral().ok_or_else(|| {
         let said = "deferral is off in this stack: its functions have no TIDEGATE_DEFERRAL";
         CommandError::Input(said.to_owned())
     })?;

@@ -1,9 +1,6 @@
 use clap::Args;
-use serde::Serialize;
-use tidegate_core::control::ChangeRecord;
 use tidegate_delivery::ports::History as _;
-use tidegate_operate::page::{Page, Tone, View};
-use tidegate_operate::status::{changes, masked};
+use tidegate_operate::history::newest;
 
 use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};
@@ -28,21 +25,8 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 pub(super) async fn run(args: &HistoryArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
-    let changes_made = stack.ledger().changes().await?;
-    let shown = masked(&changes_made, shell.output.addresses()).take(args.limit).collect();
-    shell.output.show(&ChangeHistory(shown)).map_err(CommandError::Terminal)?;
+    let changes = stack.ledger().changes().await?;
+    let newest = newest(&changes, args.limit, shell.output.addresses());
+    shell.output.show(&newest).map_err(CommandError::Terminal)?;
     Ok(CommandEnd::Done)
-}
-
-#[derive(Serialize)]
-struct ChangeHistory(Vec<ChangeRecord>);
-
-impl View for ChangeHistory {
-    fn view(&self, page: &mut Page) {
-        if self.0.is_empty() {
-            page.line(Tone::Faint, "nobody has changed anything");
-        } else {
-            page.table(changes(&self.0));
-        }
-    }
 }

@@ -1,6 +1,9 @@
 use clap::Args;
+use tidegate_aws::stack::Stack;
 use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::deferral::Location;
 use tidegate_delivery::ports::Clock as _;
+use tidegate_operate::deferral::left;
 use tidegate_operate::level::LevelReport;
 
 use super::OnStack;
@@ -27,13 +30,21 @@ pub(super) async fn run(args: &LevelArgs, shell: &Shell) -> Result<CommandEnd, C
     let stack = args.on.stack.open().await?;
     let (standing, _) = stack.standing().await?;
     let policy = stack.scheduler.back_pressure.as_ref().map(|back_pressure| &back_pressure.policy);
-    let deferral = stack.poller.deferral.as_ref().map(ToString::to_string);
     let now = stack.clock().wall().into();
+    let location = stack.deferral();
+    let deferral = location.as_ref().map(ToString::to_string);
     let report = LevelReport::of(standing.control.back_pressure.as_ref(), policy, deferral, now);
+    let report = LevelReport { deferred_mails: deferred(&stack, location).await, ..report };
     shell.output.show(&report).map_err(CommandError::Terminal)?;
     Ok(if report.level == BackPressureLevel::Clear {
         CommandEnd::Done
     } else {
         CommandEnd::ProblemsFound
     })
+}
+
+/// How many mails are deferred; none if deferral is off, or S3 does not tell.
+async fn deferred(stack: &Stack, location: Option<Location>) -> Option<u64> {
+    let left = left(&stack.clients().deferral(location?)).await.ok()?;
+    Some(left.values().sum())
 }

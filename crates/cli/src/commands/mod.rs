@@ -10,6 +10,7 @@ mod history;
 mod level;
 mod plan;
 mod reconcile;
+mod runs;
 mod send;
 mod status;
 mod steer;
@@ -34,6 +35,7 @@ pub use history::HistoryArgs;
 pub use level::LevelArgs;
 pub use plan::PlanArgs;
 pub use reconcile::ReconcileArgs;
+pub use runs::RunsArgs;
 pub use send::SendArgs;
 pub use status::StatusArgs;
 pub use steer::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
@@ -79,16 +81,18 @@ pub enum Command {
     Weights(WeightsArgs),
     /// Show the rate, or cap it
     Rate(RateArgs),
-    /// Find out where a mail is, what holds it, and when that lets go
+    /// Find out what is known of a mail, and what it waits for if it waits
     Why(WhyArgs),
     /// Look through the dead letters, and replay them after review
     Dead(Box<DeadArgs>),
-    /// Account for what was sent: enqueued = sent + waiting + retrying + dead + unknown
+    /// Account for what was sent: enqueued = sent + waiting + retrying + deferred + dead + unknown
     Reconcile(ReconcileArgs),
     /// Take from the shared bucket, look at it, or print its script
     Bucket(BucketArgs),
     /// Show who changed what, and why
     History(HistoryArgs),
+    /// List the local runs of this user
+    Runs(RunsArgs),
     /// Check a deployment, and say what to do about what is wrong
     Doctor(DoctorArgs),
     /// Write the completions of a shell
@@ -118,6 +122,7 @@ impl Command {
             Self::Dead(args) => Some(args.output()),
             Self::Plan(args) => Some(args.on.output),
             Self::Bucket(args) => Some(args.output()),
+            Self::Runs(args) => Some(args.output),
             Self::Completions(_) | Self::Man(_) => None,
         }
     }
@@ -171,6 +176,7 @@ impl Command {
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,
             Self::Reconcile(args) => Box::pin(reconcile::run(&args, shell)).await,
+            Self::Runs(_) => Box::pin(runs::run(shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
             Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
             Self::Why(args) => Box::pin(why::run(&args, shell)).await,

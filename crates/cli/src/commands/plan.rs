@@ -13,8 +13,9 @@ use tidegate_simulator::plan::{
     self, CampaignLoad, DailyQuotaSettings, DomainShare, Forecast, ForecastOptions, PlanError,
     PlanReport, PlannedFault, Scenario, Variant, WeightList, chart,
 };
+use tidegate_views::status;
 
-use super::{OnStack, status};
+use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
 /// Forecast when each campaign ends, what limits it, and what it costs
@@ -165,7 +166,7 @@ fn format_of(path: &Path) -> Result<chart::ChartFormat, CommandError> {
 }
 
 /// Runs the forecasts on a thread of their own; none if the operator interrupts.
-async fn forecasts(
+pub(super) async fn forecasts(
     scenarios: Vec<Scenario>,
     options: ForecastOptions,
     shell: &Shell,
@@ -227,10 +228,10 @@ impl PlanArgs {
             self.live(&mut scenario, shell).await?;
         }
         for load in &self.campaigns {
-            let same = scenario.campaigns.iter_mut().find(|known| known.name == load.name);
-            match same.filter(|_| self.live) {
-                Some(known) => known.mails = known.mails.saturating_add(load.mails),
-                None => scenario.campaigns.push(load.clone()),
+            if self.live {
+                scenario.add(load);
+            } else {
+                scenario.campaigns.push(load.clone());
             }
         }
         for weights in &self.weights {

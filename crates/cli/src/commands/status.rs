@@ -1,7 +1,6 @@
 use clap::Args;
-use tidegate_aws::stack::Stack;
-use tidegate_operate::redact::AddressVisibility;
-use tidegate_operate::status::{StackFacts, Status, StatusSettings, gather, other_queues};
+use tidegate_operate::status::Status;
+use tidegate_views::status::facts;
 
 use super::OnStack;
 use crate::shell::{CommandEnd, CommandError, Shell};
@@ -24,19 +23,4 @@ pub(super) async fn run(args: &StatusArgs, shell: &Shell) -> Result<CommandEnd, 
     let facts = facts(&stack, shell.output.addresses(), 5).await?;
     shell.output.show(&Status::of(&facts)).map_err(CommandError::Terminal)?;
     Ok(CommandEnd::Done)
-}
-
-/// Reads the state of a stack, with the newest `changes` changes that operators made.
-pub(crate) async fn facts(
-    stack: &Stack,
-    addresses: AddressVisibility,
-    changes: usize,
-) -> Result<StackFacts, CommandError> {
-    let read = stack.standing().await?;
-    let settings =
-        StatusSettings::of(&stack.name, &stack.poller, &stack.scheduler, addresses, changes);
-    let (queues, account) = (stack.queues(), stack.account());
-    let ledger = stack.ledger();
-    let places = other_queues(&stack.poller);
-    Ok(gather(settings, read, &places, &queues, &account, &ledger, &stack.clock()).await?)
 }

@@ -2,16 +2,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
 use tidegate_aws::stack::Stack;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::Clock as _;
-use tidegate_operate::page::{Page, TextTable, View};
 use tidegate_operate::status::Status;
 use tidegate_operate::steer::{Author, SteerAction, SteerError, steer};
+use tidegate_views::status;
 
-use super::{OnStack, status, stop_unless_confirmed};
+use super::{OnStack, stop_unless_confirmed};
 use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
 
 /// The reason for a change, and who makes it.
@@ -184,8 +183,7 @@ pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<Command
         SteerAction::ResetWeights
     } else if args.weights.is_empty() {
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-        let shown = WeightsView(Status::of(&facts).campaigns);
-        shell.output.show(&shown).map_err(CommandError::Terminal)?;
+        shell.output.show(&Status::of(&facts).campaigns).map_err(CommandError::Terminal)?;
         return Ok(CommandEnd::Done);
     } else {
         let weights: BTreeMap<String, u32> = args.weights.iter().cloned().collect();
@@ -202,8 +200,7 @@ pub(super) async fn rate(args: &RateArgs, shell: &Shell) -> Result<CommandEnd, C
     let stack = args.on.stack.open().await?;
     if args.cap.is_none() && !args.uncap {
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
-        let shown = RateView(Status::of(&facts));
-        shell.output.show(&shown).map_err(CommandError::Terminal)?;
+        shell.output.show(&Status::of(&facts).quota).map_err(CommandError::Terminal)?;
         return Ok(CommandEnd::Done);
     }
     let author = required_author(&stack, &args.author).await?;
@@ -245,41 +242,6 @@ async fn change(
     })?;
     shell.output.show(&steered).map_err(CommandError::Terminal)?;
     Ok(CommandEnd::Done)
-}
-
-/// The weights and shares of all campaigns, as `tidegate weights` shows them.
-#[derive(Serialize)]
-struct WeightsView(Vec<tidegate_operate::status::CampaignStatus>);
-
-impl View for WeightsView {
-    fn view(&self, page: &mut Page) {
-        let mut table = TextTable::new(["name", "weight", "configured", "share"]);
-        table = table.right(1).right(2).right(3);
-        for campaign in &self.0 {
-            table.row([
-                campaign.name.clone(),
-                campaign.weight.to_string(),
-                campaign.configured_weight.to_string(),
-                tidegate_operate::format::percent(campaign.share),
-            ]);
-        }
-        page.table(table);
-    }
-}
-
-/// The rate and what limits it, as `tidegate rate` shows them.
-struct RateView(Status);
-
-impl Serialize for RateView {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.quota.serialize(serializer)
-    }
-}
-
-impl View for RateView {
-    fn view(&self, page: &mut Page) {
-        page.spans([self.0.quota_line()]);
-    }
 }
 
 pub(super) fn span(text: &str) -> Result<Duration, String> {

@@ -1,16 +1,16 @@
 use clap::Args;
 use tidegate_operate::why::{MailQuery, explain, gather};
+use tidegate_views::status::facts;
 
 use super::OnStack;
 use super::dead::read;
-use super::status::facts;
 use crate::shell::{CommandEnd, CommandError, Shell};
 
-/// Find out where a mail is, what holds it, and when that lets go
+/// Find out what is known of a mail, and what it waits for if it waits
 ///
 /// SQS cannot be searched by id. What is known of a mail stands in deduplication's marks, where
-/// it is on, and on the dead-letter queue, which is read without taking anything off it; all else is
-/// inferred by ruling out what can be ruled out, and the answer says what that rests on.
+/// it is on, and on the dead-letter queue, which is read without taking anything off it. If neither
+/// names it, the answer says what can have become of it, and what mail of its campaign waits for.
 ///
 /// Exit code: 0; 3 where the stack or a service cannot be reached.
 #[derive(Clone, Debug, Args)]

@@ -26,7 +26,7 @@ pub enum CommandError {
     /// The address is taken, or is none of this machine's.
     #[error("{address}: it cannot listen there; --listen names another address")]
     Listen { address: std::net::SocketAddr, source: io::Error },
-    #[error("the terminal fails")]
+    #[error("the report cannot be written to standard output")]
     Terminal(#[source] io::Error),
     /// Part of the work is done; the error says which, and how to continue.
     #[error(transparent)]
@@ -37,7 +37,13 @@ impl CommandError {
     /// The program's exit code: 2 where an option or a file is wrong and nothing was done, else 3.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Input(_) | Self::Refused(_) => 2,
+            Self::Input(_)
+            | Self::Refused(_)
+            | Self::Stack(
+                StackError::NoProfile { .. }
+                | StackError::AwsConfiguration(_)
+                | StackError::NoRun { .. },
+            ) => 2,
             Self::Stack(_)
             | Self::Service(_)
             | Self::File { .. }

@@ -10,7 +10,6 @@ use std::time::Duration;
 pub use confirm::{ConfirmArgs, Confirmation};
 pub use error::CommandError;
 pub use output::{Output, OutputArgs};
-pub use tidegate_operate::format::in_full;
 use tokio::sync::watch;
 
 /// The result of a command that ran to its end, which decides the exit code.
@@ -22,6 +21,8 @@ pub enum CommandEnd {
     ProblemsFound,
     /// It was not confirmed: nothing changed (4).
     Declined,
+    /// It succeeded, and the result proves nothing (5).
+    Unproven,
     /// It was interrupted; its report says how to continue (130).
     Interrupted,
 }
@@ -32,6 +33,7 @@ impl CommandEnd {
             Self::Done => 0,
             Self::ProblemsFound => 1,
             Self::Declined => 4,
+            Self::Unproven => 5,
             Self::Interrupted => 130,
         }
     }

@@ -45,7 +45,7 @@ export function icon(name, label) {
   svg.setAttribute('class', 'icon');
   svg.setAttribute('viewBox', '0 0 16 16');
   const use = document.createElementNS(SVG, 'use');
-  use.setAttribute('href', `/assets/icons.svg#${name}`);
+  use.setAttribute('href', `#icon-${name}`);
   if (label) {
     svg.setAttribute('role', 'img');
     svg.setAttribute('aria-label', label);
@@ -61,7 +61,7 @@ export function icon(name, label) {
  * @param {string} name
  */
 export function setIcon(svg, name) {
-  const href = `/assets/icons.svg#${name}`;
+  const href = `#icon-${name}`;
   const use = svg.firstElementChild;
   if (use && use.getAttribute('href') !== href) use.setAttribute('href', href);
 }

@@ -58,7 +58,7 @@
  *   ends_at: string | null, earliest: string | null, latest: string | null, limited_by: string | null,
  *   campaigns: {name: string, ends_at: string | null, earliest: string | null, latest: string | null,
  *     left: number | null}[] | null,
- *   warnings: string[] | null}} Forecast
+ *   warnings: string[] | null, assumptions: string[] | null}} Forecast
  *
  * @typedef {{key: string, letters: number, perhaps_sent: number, oldest: string | null, newest: string | null,
  *   said: string | null}} DeadGroup
@@ -85,6 +85,7 @@
  *
  * @typedef {{id: string, campaign: string | null, verdict: string, summary: string, lets_go: string | null,
  *   until: string | null,
+ *   if_it_waits: {verdict: string, what: string, lets_go: string | null, until: string | null} | null,
  *   limits: {verdict: string, what: string, lets_go: string | null, until: string | null}[] | null,
  *   facts: {of: string, what: string}[] | null, ruled_out: {of: string, what: string}[] | null,
  *   not_known: string[] | null}} Why

@@ -11,10 +11,8 @@ import { model } from './model.js';
 /** @type {{[verdict: string]: [tone: string, word: string]}} */
 const VERDICTS = {
   sent: ['good', 'Sent'], sending: ['info', 'Being sent'], dead: ['bad', 'Dead-lettered'], unknown: ['warn', 'Outcome not known'],
-  no_campaign: ['bad', 'No such campaign'], nowhere: ['warn', 'Nowhere to be seen'], not_served: ['bad', 'Nobody serves'],
-  paused: ['warn', 'Paused'], daily_quota: ['bad', 'Daily quota used up'], held: ['bad', 'Held'], no_quota: ['bad', 'No quota'],
-  breaker: ['bad', 'Breaker'], no_share: ['warn', 'No share'], retry: ['warn', 'Waits for its next attempt'],
-  waiting: ['info', 'Waits for its turn'], which_campaign: ['info', 'Which campaign'],
+  no_campaign: ['bad', 'No such campaign'], nowhere: ['warn', 'On no queue'], unrecorded: ['warn', 'Not recorded'],
+  which_campaign: ['info', 'Which campaign'],
 };
 
 const id = h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', autocapitalize: 'off', testid: 'why-id' });
@@ -93,14 +91,18 @@ function facts(title, list) {
 function answer(why) {
   const [tone, word] = VERDICTS[why.verdict] ?? ['info', why.verdict];
   const until = why.until ? h('span', { text: ` (${clock(why.until)} here)`, title: full(why.until) }) : null;
-  const lets = why.lets_go ? coded('p', `Lets go: ${why.lets_go}`, 'why-lets') : null;
+  const guesses = why.verdict === 'nowhere' || why.verdict === 'unrecorded';
+  const lets = why.lets_go ? coded('p', `${guesses ? 'Next' : 'Lets go'}: ${why.lets_go}`, 'why-lets') : null;
   if (lets && until) lets.append(until);
-  const limits = (why.limits ?? []).map(({ what, lets_go: go }) => h('li', {}, coded('p', what), go ? coded('p', `Lets go: ${go}`, 'muted') : null));
+  const first = why.if_it_waits;
+  const others = (why.limits ?? []).filter(({ what }) => what !== first?.what);
+  const waits = first ? [first, ...others] : [];
+  const limits = waits.map(({ verdict, what, lets_go: go }) => h('li', { 'data-value': verdict }, coded('p', what), go ? coded('p', `Lets go: ${go}`, 'muted') : null));
   const unknown = why.not_known ?? [];
   byId('why-answer').replaceChildren(h('div', { class: 'answer', 'data-tone': tone },
     h('p', { class: 'answer-word', testid: 'why-verdict', 'data-value': why.verdict }, icon(tone), h('span', { text: word })),
     coded('p', why.summary, 'why-summary'), lets ?? '',
-    limits.length ? h('div', { class: 'limits' }, h('h3', { text: 'Holds it as well' }), h('ul', {}, ...limits)) : null,
+    limits.length ? h('div', { class: 'limits', testid: 'why-waits' }, h('h3', { text: 'If it waits' }), h('ul', {}, ...limits)) : null,
     facts('What was read', why.facts ?? []), facts('Ruled out', why.ruled_out ?? []),
     unknown.length ? h('details', { class: 'more' }, h('summary', { text: 'Not known' }), h('ul', {}, ...unknown.map((text) => coded('li', text)))) : null,
     h('p', { class: 'muted', text: `${why.id}${why.campaign ? ` of ${why.campaign}` : ''}, asked at ${clock(Date.now())}` })));

@@ -2,16 +2,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, PortError, Queues};
+use tidegate_core::in_full;
+use tidegate_delivery::ports::{Clock as _, PortError};
 use tidegate_operate::dead::{
     Grouping, LetterFilter, LetterGroup, LetterSnapshot, LetterSummary, groups, list,
 };
-use tidegate_operate::format::in_full;
 use tidegate_operate::redact::AddressVisibility;
 use tokio::time::sleep;
 
 use super::stack_ports::LETTERS;
-use super::{Engine, to_json};
+use super::{Engine, PortTypes, to_json};
 use crate::event::Telemetry;
 
 /// Number of the newest letters that a page shows.
@@ -56,13 +56,7 @@ impl DeadLetterView {
     }
 }
 
-impl<Q, L, A, C> Engine<Q, L, A, C>
-where
-    Q: Queues,
-    L: Ledger + Marks + History,
-    A: Account,
-    C: Clock,
-{
+impl<P: PortTypes> Engine<P> {
     /// Reads the dead letters whenever their number changes while a page is open.
     pub(super) async fn keep_reading_dead_letters(&self) {
         loop {

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
+use tidegate_core::Timestamp;
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, Queues};
 use tidegate_simulator::Deployment;
 use tidegate_simulator::plan::{self, EndEstimate, ForecastOptions, PlanError, Scenario};
 use tokio::time::sleep;
 
-use super::{Engine, to_json};
+use super::{Engine, PortTypes, to_json};
 use crate::event::Telemetry;
 use crate::figures::{seconds, size};
 
@@ -21,13 +21,33 @@ const SMOOTH: Duration = Duration::from_secs(10);
 /// Time until a change is in force and visible in the ledger's counters.
 const AFTER_A_CHANGE: Duration = Duration::from_secs(4);
 
+/// The time at which something is expected to end, and the span in which it does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct EndTimes {
+    ends_at: Option<EpochMillis>,
+    earliest: Option<EpochMillis>,
+    latest: Option<EpochMillis>,
+}
+
+impl EndTimes {
+    fn of(start: Timestamp, estimate: Option<&EndEstimate>) -> Self {
+        let at = |seconds: f64| {
+            EpochMillis::from(start + Duration::try_from_secs_f64(seconds).unwrap_or_default())
+        };
+        Self {
+            ends_at: estimate.map(|end| at(end.expected)),
+            earliest: estimate.map(|end| at(end.earliest)),
+            latest: estimate.map(|end| at(end.latest)),
+        }
+    }
+}
+
 /// The forecast end of a campaign, as JSON for the page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct CampaignEnd {
     name: String,
-    ends_at: Option<EpochMillis>,
-    earliest: Option<EpochMillis>,
-    latest: Option<EpochMillis>,
+    #[serde(flatten)]
+    ends: EndTimes,
     left: u64,
 }
 
@@ -40,12 +60,13 @@ struct ForecastView {
     from_t: f64,
     bucket_s: u64,
     per_second: BTreeMap<String, Vec<f64>>,
-    ends_at: Option<EpochMillis>,
-    earliest: Option<EpochMillis>,
-    latest: Option<EpochMillis>,
+    #[serde(flatten)]
+    ends: EndTimes,
     limited_by: Option<String>,
     campaigns: Vec<CampaignEnd>,
     warnings: Vec<String>,
+    /// The forecast is right only if these hold.
+    assumptions: Vec<String>,
 }
 
 impl ForecastView {
@@ -55,24 +76,10 @@ impl ForecastView {
 
     fn of(forecast: &plan::Forecast) -> Self {
         let start = forecast.start.opens();
-        let at = |seconds: f64| {
-            let after = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            EpochMillis::from(start + after)
-        };
-        let ends = |span: Option<EndEstimate>| {
-            let of = |end: fn(&EndEstimate) -> f64| span.as_ref().map(end).map(at);
-            (of(|span| span.expected), of(|span| span.earliest), of(|span| span.latest))
-        };
-        let (ends_at, earliest, latest) = ends(forecast.ends_after_seconds);
-        let campaign = |campaign: &plan::CampaignForecast| {
-            let (ends_at, earliest, latest) = ends(campaign.ends_after_seconds);
-            CampaignEnd {
-                name: campaign.name.clone(),
-                ends_at,
-                earliest,
-                latest,
-                left: campaign.left,
-            }
+        let campaign = |campaign: &plan::CampaignForecast| CampaignEnd {
+            name: campaign.name.clone(),
+            ends: EndTimes::of(start, campaign.ends_after_seconds.as_ref()),
+            left: campaign.left,
         };
         let timeline = &forecast.timeline;
         // Entries of a second or two show the slots' grid, which no curve of the last ten seconds has.
@@ -88,12 +95,11 @@ impl ForecastView {
             from_t: seconds(start),
             bucket_s: timeline.bucket_seconds * joined,
             per_second: rates.map(|(name, rates)| (name.clone(), per_second(rates))).collect(),
-            ends_at,
-            earliest,
-            latest,
+            ends: EndTimes::of(start, forecast.ends_after_seconds.as_ref()),
             limited_by: forecast.mostly().map(|limit| limit.to_string()),
             campaigns: forecast.campaigns.iter().map(campaign).collect(),
             warnings: forecast.warnings.clone(),
+            assumptions: forecast.assumptions.clone(),
         }
     }
 }
@@ -107,13 +113,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-impl<Q, L, A, C> Engine<Q, L, A, C>
-where
-    Q: Queues,
-    L: Ledger + Marks + History,
-    A: Account,
-    C: Clock,
-{
+impl<P: PortTypes> Engine<P> {
     /// Makes a forecast at the start, after each change and every five minutes, while a page is open.
     pub(super) async fn keep_forecasting(&self) {
         loop {
@@ -132,12 +132,12 @@ where
         let scenario = {
             let stack_view = self.stack_view.borrow();
             let (poller, scheduler) = (self.site.poller.clone(), self.site.scheduler.clone());
-            Scenario::from_stack(stack_view.facts(), Deployment { poller, scheduler })
+            Scenario::from_stack(&stack_view.facts, Deployment { poller, scheduler })
         };
         if scenario.mails() == 0 {
             return ForecastView::without("none", "nothing waits");
         }
-        if !self.stack_view.borrow().facts().standing.control.holds.is_empty() {
+        if scenario.is_held_for_good() {
             return ForecastView::without("none", "sending is held");
         }
         let go_on = CancelOnDrop(Arc::new(AtomicBool::new(true)));

@@ -1,4 +1,4 @@
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 use tidegate_delivery::ports::PortError;
 use tidegate_operate::dead::{ReviewGroup, ReviewRefusal};
@@ -12,15 +12,25 @@ use super::dead_letters::DeadLetterView;
 pub type AnswerSender<T> = oneshot::Sender<Result<T, JobError>>;
 
 /// The dead letters that a review is about, and what to do with them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ReviewRequest {
+    #[serde(deserialize_with = "unless_blank")]
     pub code: Option<String>,
+    #[serde(deserialize_with = "unless_blank")]
     pub campaign: Option<String>,
+    #[serde(deserialize_with = "unless_blank")]
     pub id: Option<String>,
     /// Include mails of which it is not known whether they were sent.
     pub include_unknown: bool,
     /// Letters of mails that were sent are deleted.
     pub drop_sent: bool,
+}
+
+/// An empty field of a form filters nothing.
+fn unless_blank<'de, D: Deserializer<'de>>(text: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(text)?;
+    Ok(text.filter(|text| !text.trim().is_empty()))
 }
 
 /// The result of a review, as JSON for the page.
@@ -72,7 +82,7 @@ pub enum EngineJob {
     /// To do it: answered when it begins, with how many mails it sends.
     Replay(ReplayRequest, AnswerSender<u64>),
     /// To end a replay before its time.
-    StopReplay(oneshot::Sender<()>),
+    StopReplay(AnswerSender<()>),
 }
 
 /// The reasons why a job is not done.
@@ -88,7 +98,7 @@ pub enum JobError {
     #[error("a replay is under way: one goes at a time")]
     Replaying,
     #[error(transparent)]
-    Replay(#[from] tidegate_operate::dead::ReplayError),
+    Replay(#[from] tidegate_operate::dead::LetterError),
     #[error(transparent)]
     Service(#[from] PortError),
     /// The queue of jobs is full, which means that the stack does not answer.
@@ -100,13 +110,9 @@ pub enum JobError {
 
 /// The sending side of the queue of jobs; clones feed the same engine.
 #[derive(Clone, Debug)]
-pub struct Jobs(mpsc::Sender<EngineJob>);
+pub struct Jobs(pub(super) mpsc::Sender<EngineJob>);
 
 impl Jobs {
-    pub(super) const fn new(sender: mpsc::Sender<EngineJob>) -> Self {
-        Self(sender)
-    }
-
     /// Hands in the job that is made around its answer's way, and waits for the answer.
     ///
     /// # Errors
@@ -118,15 +124,5 @@ impl Jobs {
         let (answer, answered) = oneshot::channel();
         self.0.try_send(job(answer)).map_err(|_| JobError::Busy)?;
         answered.await.map_err(|_| JobError::Ending)?
-    }
-
-    /// Ends a replay that is under way.
-    ///
-    /// # Errors
-    /// [`JobError`].
-    pub async fn stop_replay(&self) -> Result<(), JobError> {
-        let (answer, answered) = oneshot::channel();
-        self.0.try_send(EngineJob::StopReplay(answer)).map_err(|_| JobError::Busy)?;
-        answered.await.map_err(|_| JobError::Ending)
     }
 }

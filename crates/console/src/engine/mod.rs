@@ -13,30 +13,34 @@ mod stack_view;
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tidegate_delivery::ports::{Account, Clock, Ledger, Marks, PortError, Queues};
-use tidegate_operate::steer::Author;
+use tidegate_delivery::ports::PortError;
+use tidegate_operate::dead::LetterSnapshot;
+use tidegate_operate::steer::{self, Author, SteerAction, SteerReport};
+use tidegate_operate::why::{self, Explanation, MailQuery};
 use tokio::sync::{Notify, mpsc, watch};
 
 pub use dead_letters::DeadLetterView;
 pub use job::{
     AnswerSender, EngineJob, JobError, Jobs, ReplayRequest, ReviewRequest, ReviewSummary,
 };
-pub use stack_ports::StackPorts;
+pub use stack_ports::{PortTypes, StackPorts};
 pub use stack_view::LatestFigures;
 
-use crate::event::Telemetry;
+use crate::event::{StateChange, Telemetry};
 use crate::figures::StackFigures;
 use crate::state_file::StateFile;
-use crate::stream::{ChangeLog, Hub};
+use crate::stream::{ChangeLog, Hub, StreamLimits, StreamRegistry};
 use stack_view::StackView;
 
 /// How long a console that ends waits until dead letters that it received are visible again.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(3);
 /// Number of jobs that run concurrently; further ones wait.
 const AT_ONCE: usize = 8;
 /// Number of jobs that may wait: if there are more, the stack does not answer.
@@ -49,11 +53,13 @@ pub struct EngineHandle {
     /// The figures of the newest look, for metrics.
     pub shown: watch::Receiver<Arc<LatestFigures>>,
     pub jobs: Jobs,
+    /// The file that remembers logouts; none where nothing is remembered over a restart.
+    pub logouts: Option<PathBuf>,
 }
 
 /// Reads the state of one stack periodically, and carries out jobs on it.
-pub struct Engine<Q, L, A, C> {
-    site: StackPorts<Q, L, A, C>,
+pub struct Engine<P: PortTypes> {
+    site: StackPorts<P>,
     hub: Arc<Hub>,
     stack_view: RefCell<StackView>,
     memory: Option<StateFile>,
@@ -72,20 +78,14 @@ pub struct Engine<Q, L, A, C> {
     reviews: RefCell<replays::Reviews>,
 }
 
-impl<Q, L, A, C> Engine<Q, L, A, C>
-where
-    Q: Queues,
-    L: Ledger + Marks + tidegate_delivery::ports::History,
-    A: Account,
-    C: Clock,
-{
+impl<P: PortTypes> Engine<P> {
     /// Reads the stack for the first time. Differences to the saved state are published as changes.
     ///
     /// # Errors
     /// [`PortError`]: the stack is out of reach.
     pub async fn start(
-        site: StackPorts<Q, L, A, C>,
-        limits: crate::stream::StreamLimits,
+        site: StackPorts<P>,
+        limits: StreamLimits,
         memory: Option<StateFile>,
     ) -> Result<(Self, EngineHandle), PortError> {
         let facts = site.look().await?;
@@ -94,12 +94,13 @@ where
             Some((history, seen)) => (history, Some(seen)),
             None => (ChangeLog::new(name(), Vec::new()), None),
         };
-        let registry = crate::stream::StreamRegistry::new(limits, history);
+        let registry = StreamRegistry::new(limits, history);
         let hub = Arc::new(Hub::new(registry));
         let (stack_view, changes) = StackView::new(facts, seen);
         let first = stack_view.figures();
         let (shown, watched) = watch::channel(Arc::new(LatestFigures::first(first)));
         let (asks, jobs) = mpsc::channel(JOBS);
+        let logouts = memory.as_ref().map(StateFile::logouts);
         let engine = Self {
             site,
             hub: Arc::clone(&hub),
@@ -116,7 +117,7 @@ where
         };
         engine.tell(changes);
         engine.show();
-        Ok((engine, EngineHandle { hub, shown: watched, jobs: Jobs::new(asks) }))
+        Ok((engine, EngineHandle { hub, shown: watched, jobs: Jobs(asks), logouts }))
     }
 
     /// Looks at the stack and carries out jobs until `stop` completes.
@@ -185,20 +186,15 @@ where
             EngineJob::Replay(asked, answer) => self.replay(asked, answer).await,
             EngineJob::StopReplay(answer) => {
                 self.reviews.borrow().stop();
-                let _ = answer.send(());
+                let _ = answer.send(Ok(()));
             }
         }
     }
 
-    async fn steer(
-        &self,
-        action: &tidegate_operate::steer::SteerAction,
-        author: &Author,
-    ) -> Result<tidegate_operate::steer::SteerReport, JobError> {
-        let campaigns = self.stack_view.borrow().facts().campaigns.clone();
+    async fn steer(&self, action: &SteerAction, author: &Author) -> Result<SteerReport, JobError> {
+        let campaigns = self.stack_view.borrow().facts.campaigns.clone();
         let StackPorts { ledger, clock, .. } = &self.site;
-        let steered =
-            tidegate_operate::steer::steer(action, author, &campaigns, ledger, clock).await?;
+        let steered = steer::steer(action, author, &campaigns, ledger, clock).await?;
         tracing::info!(
             action = steered.record.action,
             campaign = steered.record.campaign,
@@ -212,21 +208,18 @@ where
         Ok(steered)
     }
 
-    async fn why(
-        &self,
-        asked: tidegate_operate::why::MailQuery,
-    ) -> Result<tidegate_operate::why::Explanation, JobError> {
+    async fn why(&self, asked: MailQuery) -> Result<Explanation, JobError> {
         let status = self.site.look().await?;
         let reading = self.read().await?;
         let poller = self.site.poller.clone();
         let ledger = &self.site.ledger;
-        let facts = tidegate_operate::why::gather(asked, status, poller, &reading, ledger).await?;
-        Ok(tidegate_operate::why::explain(&facts))
+        let facts = why::gather(asked, status, poller, &reading, ledger).await?;
+        Ok(why::explain(&facts))
     }
 
     /// Reads the dead-letter queue. A lock allows one reader at a time, since two would hide
     /// letters from each other.
-    async fn read(&self) -> Result<tidegate_operate::dead::LetterSnapshot, PortError> {
+    async fn read(&self) -> Result<LetterSnapshot, PortError> {
         let _reader = self.reader.lock().await;
         self.site.read_dead_letters(self.ended()).await
     }
@@ -236,15 +229,14 @@ where
     fn author(&self, author: Author) -> Author {
         let operator = &self.site.operator;
         let by = match author.by.trim() {
-            "" => format!("{operator}, by the console"),
-            name if name == operator => format!("{operator}, by the console"),
+            name if name.is_empty() || name == operator => format!("{operator}, by the console"),
             name => format!("{name}, by the console of {operator}"),
         };
         Author { by, ..author }
     }
 
     /// Publishes changes to all streams, and saves them for the next start.
-    fn tell(&self, changes: Vec<crate::event::StateChange>) {
+    fn tell(&self, changes: Vec<StateChange>) {
         if changes.is_empty() {
             return;
         }
@@ -264,7 +256,7 @@ where
     fn remember(&self) {
         let Some(memory) = &self.memory else { return };
         let history = self.hub.look(|stack_view| stack_view.history().clone());
-        if let Err(error) = memory.remember(&history, self.stack_view.borrow().seen()) {
+        if let Err(error) = memory.remember(&history, &self.stack_view.borrow().seen) {
             let source = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(%error, source, "what was seen is not remembered");
         }

@@ -1,10 +1,9 @@
 use std::time::Duration;
 
-use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, Queues};
-use tidegate_operate::format::in_full;
+use tidegate_core::in_full;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Engine;
+use super::{Engine, PortTypes};
 use crate::event::ChangeKind;
 
 /// Intervals while a page is open: for the ledger; and for queues and account, which can wait longer,
@@ -19,13 +18,7 @@ const FORECAST_ANEW: [ChangeKind; 4] =
 /// The interval of looks while no page is open.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
-impl<Q, L, A, C> Engine<Q, L, A, C>
-where
-    Q: Queues,
-    L: Ledger + Marks + History,
-    A: Account,
-    C: Clock,
-{
+impl<P: PortTypes> Engine<P> {
     pub(super) async fn keep_refreshing(&self) {
         let mut counted = Instant::now();
         loop {
@@ -46,7 +39,7 @@ where
     }
 
     async fn refresh(&self, all: bool) {
-        let before = self.stack_view.borrow().facts().clone();
+        let before = self.stack_view.borrow().facts.clone();
         let look = async {
             if all { self.site.look().await } else { self.site.look_again(&before).await }
         };

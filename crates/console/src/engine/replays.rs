@@ -3,17 +3,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate_delivery::ports::{Account, Clock, History, Ledger, Marks, Queues};
+use tidegate_core::in_full;
+use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::dead::{
-    self, LetterFilter, ReplayError, ReplayPace, ReplayProgress, ReplayReport, Review,
+    self, LetterError, LetterFilter, LetterProgress, LetterReport, ReplayPace, Review,
     ReviewOptions, review,
 };
-use tidegate_operate::format::{count, counted, in_full};
+use tidegate_operate::format::{count, counted};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::job::{JobError, ReplayRequest, ReviewRequest, ReviewSummary};
-use super::{Engine, to_json};
+use super::{Engine, PortTypes, to_json};
 use crate::event::Telemetry;
 use crate::figures::precise;
 
@@ -79,16 +80,10 @@ struct ReplayView {
     error: Option<String>,
 }
 
-impl<Q, L, A, C> Engine<Q, L, A, C>
-where
-    Q: Queues,
-    L: Ledger + Marks + History,
-    A: Account,
-    C: Clock,
-{
+impl<P: PortTypes> Engine<P> {
     pub(super) async fn review(&self, asked: ReviewRequest) -> Result<ReviewSummary, JobError> {
         let reading = self.read().await?;
-        let campaigns = self.stack_view.borrow().facts().campaigns.clone();
+        let campaigns = self.stack_view.borrow().facts.campaigns.clone();
         let options = ReviewOptions {
             filter: LetterFilter {
                 ids: asked.id.into_iter().collect(),
@@ -104,7 +99,7 @@ where
         };
         let now = self.site.clock.wall();
         let review = review(&reading, &options, &self.site.ledger, now).await?;
-        let in_force = self.stack_view.borrow().facts().quota().in_force;
+        let in_force = self.stack_view.borrow().facts.quota().in_force;
         let per_second = in_force.map_or(SLOW, |in_force| in_force * SHARE);
         let (to_send, to_drop) = (review.to_send(), review.to_drop);
         let takes = Duration::try_from_secs_f64(precise(to_send) / per_second);
@@ -151,7 +146,7 @@ where
         let ended = {
             let _reader = self.reader.lock().await;
             let queue = self.site.dead_letters();
-            let site = dead::ReplayPorts {
+            let site = dead::LetterPorts {
                 queues: &self.site.queues,
                 dead_letters: &queue,
                 ledger: &self.site.ledger,
@@ -166,9 +161,9 @@ where
                     () = self.ended() => {}
                 }
             };
-            let progress = |done: ReplayProgress| {
+            let progress = |done: LetterProgress| {
                 show(&ReplayView {
-                    sent: done.sent,
+                    sent: done.done,
                     of: done.of,
                     waits: done.waits,
                     ..running.clone()
@@ -197,11 +192,11 @@ where
     }
 }
 
-fn shown(ended: &Result<ReplayReport, ReplayError>, of: u64) -> ReplayView {
-    let none = ReplayReport::default();
+fn shown(ended: &Result<LetterReport, LetterError>, of: u64) -> ReplayView {
+    let none = LetterReport::default();
     let (replayed, error) = match ended {
         Ok(replayed) => (replayed, None),
-        Err(ReplayError::Broken { report: replayed, source }) => {
+        Err(LetterError::Broken { report: replayed, source }) => {
             (&**replayed, Some(format!("it broke off: {}", in_full(source))))
         }
         Err(error) => (&none, Some(error.to_string())),
@@ -216,7 +211,7 @@ fn shown(ended: &Result<ReplayReport, ReplayError>, of: u64) -> ReplayView {
     }
 }
 
-fn summary(replayed: &ReplayReport, of: u64) -> String {
+fn summary(replayed: &LetterReport, of: u64) -> String {
     let mut said = vec![format!("{} of {} sent", count(replayed.sent), counted(of, "mail"))];
     for (number, what) in [
         (replayed.dropped, "deleted, whose mails had been sent"),

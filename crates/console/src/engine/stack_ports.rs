@@ -12,9 +12,24 @@ use tidegate_operate::status::{OtherQueues, StackFacts, StatusSettings, gather};
 /// Number of dead letters that are read for the page at most.
 pub(super) const LETTERS: usize = 1_000;
 
+/// The ports that a console needs, as types. A tuple of the four is enough.
+pub trait PortTypes {
+    type Queues: Queues;
+    type Ledger: Ledger + Marks + History;
+    type Account: Account;
+    type Clock: Clock;
+}
+
+impl<Q: Queues, L: Ledger + Marks + History, A: Account, C: Clock> PortTypes for (Q, L, A, C) {
+    type Queues = Q;
+    type Ledger = L;
+    type Account = A;
+    type Clock = C;
+}
+
 /// Everything through which the console reads and changes a stack.
 #[derive(Clone, Debug)]
-pub struct StackPorts<Q, L, A, C> {
+pub struct StackPorts<P: PortTypes> {
     /// The settings that `tidegate status` uses, too.
     pub settings: StatusSettings,
     /// The name of who runs the console.
@@ -25,20 +40,14 @@ pub struct StackPorts<Q, L, A, C> {
     pub scheduler: SchedulerConfig,
     /// Merge, express and dead-letter queue.
     pub places: OtherQueues,
-    pub queues: Q,
+    pub queues: P::Queues,
     /// The ledger, its marks and its history.
-    pub ledger: L,
-    pub account: A,
-    pub clock: C,
+    pub ledger: P::Ledger,
+    pub account: P::Account,
+    pub clock: P::Clock,
 }
 
-impl<Q, L, A, C> StackPorts<Q, L, A, C>
-where
-    Q: Queues,
-    L: Ledger + Marks + History,
-    A: Account,
-    C: Clock,
-{
+impl<P: PortTypes> StackPorts<P> {
     pub(crate) fn addresses(&self) -> AddressVisibility {
         self.settings.addresses
     }

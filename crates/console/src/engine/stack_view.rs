@@ -19,11 +19,11 @@ pub struct LatestFigures {
 /// Everything that is derived from successive looks at the stack.
 #[derive(Debug)]
 pub(super) struct StackView {
-    facts: StackFacts,
+    pub(super) facts: StackFacts,
     top: top::Dashboard,
     recently: RecentSlots,
     series: RateHistory,
-    seen: LastSeen,
+    pub(super) seen: LastSeen,
 }
 
 impl StackView {
@@ -57,14 +57,6 @@ impl StackView {
     /// Records that a look failed, and why.
     pub(super) fn miss(&mut self, why: String) {
         self.top.set_error(why);
-    }
-
-    pub(super) fn facts(&self) -> &StackFacts {
-        &self.facts
-    }
-
-    pub(super) fn seen(&self) -> &LastSeen {
-        &self.seen
     }
 
     pub(super) fn figures(&self) -> StackFigures {

@@ -1,10 +1,9 @@
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use serde_json::Value;
 use tidegate_core::control::{Control, Hold, HoldReason};
-use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Fault, Faulty, Operation, Rule, failures};
+use tidegate_delivery::ports::{FailureKind, Queues};
+use tidegate_fakes::{Fault, Operation, Rule, failures};
 use tidegate_operate::steer::{Author, SteerAction};
 use tidegate_operate::why::MailQuery;
 use tokio::time::{Instant, sleep, timeout};
@@ -131,7 +130,7 @@ async fn the_stack_is_looked_at_each_second_while_somebody_watches_and_seldom_el
 async fn a_look_that_fails_is_said_and_what_stood_before_stays() {
     let world = world();
     world.fill("big", 10).await.unwrap();
-    let ledger = Faulty::new(world.ledger.clone(), world.faults.clone());
+    let ledger = world.ledger.clone().with_faults(&world.faults);
     let (engine, shared) = Engine::start(site_with(&world, ledger), limits(), None).await.unwrap();
     let script = async {
         let mut stream = watch(&shared);

@@ -106,8 +106,8 @@ impl RecentSlots {
 
 impl StackFigures {
     /// Combines the dashboard's figures with the slot figures.
-    pub fn of(board: &Dashboard, recently: &RecentSlots) -> Self {
-        let status = board.status().clone();
+    pub fn of(dashboard: &Dashboard, recently: &RecentSlots) -> Self {
+        let status = dashboard.status().clone();
         let row = |row: tidegate_operate::top::CampaignRow| {
             let (sent, waiting) = (row.status.sent, row.status.backlog.all());
             let all = sent + waiting;
@@ -122,17 +122,17 @@ impl StackFigures {
                 progress: (all > 0).then(|| precise(sent) / precise(all)),
             }
         };
-        let express = board.express().map(|(per_second, waited)| ExpressFigures {
+        let express = dashboard.express().map(|(per_second, waited)| ExpressFigures {
             per_second,
             waited_s: waited.as_secs_f64(),
         });
         Self {
             at: status.at,
-            failed: board.error().map(str::to_owned),
-            rate: board.rate(),
-            rows: board.rows().into_iter().map(row).collect(),
+            failed: dashboard.error().map(str::to_owned),
+            rate: dashboard.rate(),
+            rows: dashboard.rows().into_iter().map(row).collect(),
             express,
-            refused: board.refused(),
+            refused: dashboard.refused(),
             slots: recently.slots(),
             status,
         }

@@ -68,8 +68,8 @@ fn slots_a_second_are_of_the_last_ten_seconds() {
         facts.standing.counters.insert("unused".to_owned(), 2 * unused);
         recently.see(&facts);
     }
-    let board = tidegate_operate::top::Dashboard::new(&facts);
-    let current = StackFigures::of(&board, &recently).slots;
+    let dashboard = tidegate_operate::top::Dashboard::new(&facts);
+    let current = StackFigures::of(&dashboard, &recently).slots;
     assert_eq!((current.unused, current.unused_now, current.skipped), (28, 2.0, 0));
 }
 

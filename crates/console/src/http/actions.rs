@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
+use axum_extra::extract::WithRejection;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_core::identity::EpochMillis;
@@ -14,7 +14,7 @@ use tidegate_operate::steer::{Author, SteerAction, SteerReport};
 use tidegate_operate::why::{Explanation, MailQuery};
 
 use super::App;
-use super::error_response::ErrorResponse;
+use super::error_response::{ErrorResponse, JsonBody};
 use crate::engine::{
     DeadLetterView, EngineJob, JobError, ReplayRequest, ReviewRequest, ReviewSummary,
 };
@@ -36,16 +36,6 @@ pub(super) enum SteerRequest {
     Weights { weights: BTreeMap<String, u32>, reason: String, by: Option<String> },
     ResetWeights { reason: String, by: Option<String> },
     Rate { cap: Option<f64>, reason: String, by: Option<String> },
-}
-
-/// A body, or what is wrong with it.
-type JsonBody<T> = Result<Json<T>, JsonRejection>;
-
-fn body<T>(body: JsonBody<T>) -> Result<T, ErrorResponse> {
-    body.map(|Json(body)| body).map_err(|rejection| {
-        let status = rejection.status();
-        ErrorResponse::new(status, "input", rejection.body_text())
-    })
 }
 
 fn author(by: Option<String>, reason: String) -> Result<Author, ErrorResponse> {
@@ -101,10 +91,10 @@ fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, ErrorResponse> {
 
 pub(super) async fn steer(
     State(app): State<Arc<App>>,
-    asked: JsonBody<SteerRequest>,
+    WithRejection(Json(asked), _): JsonBody<SteerRequest>,
 ) -> Result<Json<SteerReport>, ErrorResponse> {
     let now = (app.now)();
-    let (action, author) = body(asked)?.into_action(now)?;
+    let (action, author) = asked.into_action(now)?;
     let steered = app.shared.jobs.ask(|answer| EngineJob::Steer(action, author, answer)).await?;
     Ok(Json(steered))
 }
@@ -118,9 +108,9 @@ pub(super) struct WhyRequest {
 
 pub(super) async fn why(
     State(app): State<Arc<App>>,
-    asked: JsonBody<WhyRequest>,
+    WithRejection(Json(asked), _): JsonBody<WhyRequest>,
 ) -> Result<Json<Explanation>, ErrorResponse> {
-    let WhyRequest { id, campaign } = body(asked)?;
+    let WhyRequest { id, campaign } = asked;
     let id = id.trim().to_owned();
     if id.is_empty() || id.len() > MOST_ID {
         let said = format!("the id has {} bytes; allowed are 1 to {MOST_ID}", id.len());
@@ -136,26 +126,10 @@ pub(super) async fn read_dead(
     Ok(Json(app.shared.jobs.ask(EngineJob::ReadDead).await?))
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReviewBody {
-    code: Option<String>,
-    campaign: Option<String>,
-    id: Option<String>,
-    #[serde(default)]
-    include_unknown: bool,
-    #[serde(default)]
-    drop_sent: bool,
-}
-
 pub(super) async fn review(
     State(app): State<Arc<App>>,
-    asked: JsonBody<ReviewBody>,
+    WithRejection(Json(asked), _): JsonBody<ReviewRequest>,
 ) -> Result<Json<ReviewSummary>, ErrorResponse> {
-    let ReviewBody { code, campaign, id, include_unknown, drop_sent } = body(asked)?;
-    let some = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
-    let (code, campaign, id) = (some(code), some(campaign), some(id));
-    let asked = ReviewRequest { code, campaign, id, include_unknown, drop_sent };
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Review(asked, answer)).await?))
 }
 
@@ -170,9 +144,9 @@ pub(super) struct ReplayBody {
 
 pub(super) async fn replay(
     State(app): State<Arc<App>>,
-    asked: JsonBody<ReplayBody>,
+    WithRejection(Json(asked), _): JsonBody<ReplayBody>,
 ) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
-    let ReplayBody { review, reason, by, per_second } = body(asked)?;
+    let ReplayBody { review, reason, by, per_second } = asked;
     if let Some(rate) = per_second.filter(|rate| !(0.01..=10_000.0).contains(rate)) {
         let said = format!("the rate is {rate}; allowed is 0.01 to 10000 mails a second");
         return Err(ErrorResponse::input("per_second", said));
@@ -181,7 +155,7 @@ pub(super) async fn replay(
     // Before the review is used up.
     let length = author.reason.trim().chars().count();
     if !(1..=tidegate_operate::steer::MAX_REASON_CHARS).contains(&length) {
-        return Err(JobError::Replay(tidegate_operate::dead::ReplayError::Reason(length)).into());
+        return Err(JobError::Replay(tidegate_operate::dead::LetterError::Reason(length)).into());
     }
     let asked = ReplayRequest { review, author, per_second };
     let of = app.shared.jobs.ask(|answer| EngineJob::Replay(asked, answer)).await?;
@@ -191,6 +165,6 @@ pub(super) async fn replay(
 pub(super) async fn stop_replay(
     State(app): State<Arc<App>>,
 ) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
-    app.shared.jobs.stop_replay().await?;
+    app.shared.jobs.ask(EngineJob::StopReplay).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({}))))
 }

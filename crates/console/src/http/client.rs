@@ -1,10 +1,28 @@
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
+use axum::extract::rejection::ExtensionRejection;
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
 
-/// Remote address of a connection.
+use super::App;
+
+/// The address of the client that a request comes from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) SocketAddr);
+pub(super) struct Client(pub(super) IpAddr);
+
+impl FromRequestParts<Arc<App>> for Client {
+    type Rejection = ExtensionRejection;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app: &Arc<App>,
+    ) -> Result<Self, Self::Rejection> {
+        let ConnectInfo::<SocketAddr>(peer) = ConnectInfo::from_request_parts(parts, app).await?;
+        Ok(Self(address(peer.ip(), &parts.headers, |ip| app.access.is_trusted(ip))))
+    }
+}
 
 /// Headers that show that a proxy forwarded the request.
 const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
@@ -16,15 +34,14 @@ pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
 /// The client's address. It is the peer's, unless the peer is a trusted proxy: then it is the last
 /// address in
 /// `X-Forwarded-For` that is no trusted proxy, because a client can put anything before it.
-pub(super) fn address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpAddr]) -> IpAddr {
-    let is_trusted = |ip: &IpAddr| trusted.contains(&ip.to_canonical());
-    if !is_trusted(&peer) {
+fn address(peer: IpAddr, headers: &HeaderMap, is_trusted: impl Fn(IpAddr) -> bool) -> IpAddr {
+    if !is_trusted(peer) {
         return peer;
     }
     let lists = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
     let told: Vec<IpAddr> =
         lists.flat_map(|list| list.split(',')).filter_map(|ip| ip.trim().parse().ok()).collect();
-    told.iter().rev().find(|ip| !is_trusted(ip)).copied().unwrap_or(peer)
+    told.into_iter().rev().find(|ip| !is_trusted(*ip)).unwrap_or(peer)
 }
 
 /// The host that a request names.
@@ -75,8 +92,9 @@ mod tests {
     #[test]
     fn only_a_trusted_proxys_word_counts_and_only_its_own() {
         let proxies = [ip("127.0.0.1"), ip("10.0.0.1")];
-        let of =
-            |peer, forwarded: &[&'static str]| address(ip(peer), &headers(forwarded), &proxies);
+        let of = |peer, forwarded: &[&'static str]| {
+            address(ip(peer), &headers(forwarded), |ip| proxies.contains(&ip))
+        };
         assert_eq!(of("192.0.2.1", &["198.51.100.7"]), ip("192.0.2.1"));
         assert_eq!(of("127.0.0.1", &["198.51.100.7"]), ip("198.51.100.7"));
         // What the client said itself stands before what the proxy added.

@@ -1,11 +1,13 @@
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::extract::rejection::JsonRejection;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum_extra::extract::WithRejection;
 use serde::Serialize;
 
 use crate::engine::JobError;
-use tidegate_operate::dead::ReplayError;
-use tidegate_operate::format::in_full;
+use tidegate_core::in_full;
+use tidegate_operate::dead::LetterError;
 use tidegate_operate::steer::SteerError;
 
 /// An error as JSON, with its HTTP status.
@@ -31,8 +33,8 @@ impl ErrorResponse {
         Self { field, ..Self::new(StatusCode::BAD_REQUEST, "input", error) }
     }
 
-    pub(super) fn unauthorized() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "this console needs its token")
+    pub(super) fn unauthorized(error: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", error)
     }
 
     pub(super) fn forbidden(error: impl Into<String>) -> Self {
@@ -51,12 +53,18 @@ impl ErrorResponse {
 
 impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
-        let retry_after = self.retry_after_s.map(HeaderValue::from);
-        let mut response = (self.status, Json(self)).into_response();
-        if let Some(seconds) = retry_after {
-            response.headers_mut().insert(header::RETRY_AFTER, seconds);
-        }
-        response
+        let retry_after =
+            self.retry_after_s.map(|seconds| [(header::RETRY_AFTER, seconds.to_string())]);
+        (self.status, retry_after, Json(self)).into_response()
+    }
+}
+
+/// A request's body as JSON; one that is not is refused as all input is.
+pub(super) type JsonBody<T> = WithRejection<Json<T>, ErrorResponse>;
+
+impl From<JsonRejection> for ErrorResponse {
+    fn from(rejection: JsonRejection) -> Self {
+        Self::new(rejection.status(), "input", rejection.body_text())
     }
 }
 
@@ -69,14 +77,16 @@ impl From<JobError> for ErrorResponse {
                 SteerError::NoCampaign { .. } => Self::input("campaign", said),
                 SteerError::NoHold { .. } => Self::input("hold", said),
                 SteerError::Weights(_) => Self::input("weights", said),
-                SteerError::Past(_) | SteerError::PausedWithoutEnd(_) => Self::input("for_s", said),
+                SteerError::Past(_) | SteerError::PausedWithoutEnd { .. } => {
+                    Self::input("for_s", said)
+                }
                 SteerError::Conflict => Self::new(StatusCode::CONFLICT, "conflict", said),
                 SteerError::Ledger(_) => Self::new(StatusCode::BAD_GATEWAY, "service", said),
             },
             JobError::NoReview(_) => Self::input("review", said),
             JobError::Replaying => Self::new(StatusCode::CONFLICT, "busy", said),
-            JobError::Replay(ReplayError::Reason(_)) => Self::input("reason", said),
-            JobError::Replay(ReplayError::Rate(_)) => Self::input("per_second", said),
+            JobError::Replay(LetterError::Reason(_)) => Self::input("reason", said),
+            JobError::Replay(LetterError::Rate(_)) => Self::input("per_second", said),
             JobError::Replay(_) | JobError::Service(_) => {
                 Self::new(StatusCode::BAD_GATEWAY, "service", said)
             }

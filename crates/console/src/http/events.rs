@@ -3,15 +3,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::HeaderMap;
+use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse as _, Response};
-use futures_util::StreamExt as _;
+use futures_util::stream::unfold;
 use serde::Deserialize;
 
 use super::App;
-use super::client::{Peer, address};
+use super::auth::Credential;
+use super::client::Client;
 use super::error_response::ErrorResponse;
+use super::excuses::{Excuse, Excuses};
 use crate::rate_limit::{ClientAddress, TooManyStreams};
 use crate::stream::Frame;
 
@@ -31,11 +33,12 @@ pub(super) struct EventsQuery {
 /// Opens an event stream (SSE) for a page.
 pub(super) async fn events(
     State(app): State<Arc<App>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Client(client): Client,
+    Extension(credential): Extension<Credential>,
+    Extension(excuses): Extension<Excuses>,
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
-) -> Result<Response, ErrorResponse> {
-    let client = address(peer.ip(), &headers, &app.access.trusted_proxies);
+) -> Result<impl IntoResponse, ErrorResponse> {
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let last = header.map(str::to_owned).or(query.last_event_id).filter(|id| !id.is_empty());
     let stream = app.shared.hub.subscribe(ClientAddress::of(client), last.as_deref());
@@ -46,13 +49,16 @@ pub(super) async fn events(
         };
         ErrorResponse::too_many(REFUSED_FOR_S, of)
     })?;
-    let stream = stream.map(|frame| Ok::<_, Infallible>(event(&frame)));
+    let excuse = excuses.add(Excuse::Stream(credential.clone()));
+    let open = (stream, app, credential, excuse);
+    let events = unfold(open, async |(mut stream, app, credential, excuse)| {
+        let frame = stream.next().await?;
+        let event = app.is_good(&credential).then(|| event(&frame))?;
+        Some((Ok::<_, Infallible>(event), (stream, app, credential, excuse)))
+    });
     let alive = KeepAlive::new().interval(HEARTBEAT).text("alive");
-    let mut response = Sse::new(stream).keep_alive(alive).into_response();
-    let headers = response.headers_mut();
     // nginx hands events on as they come.
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(([("x-accel-buffering", "no")], Sse::new(events).keep_alive(alive)))
 }
 
 fn event(frame: &Frame) -> Event {

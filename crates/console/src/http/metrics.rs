@@ -12,8 +12,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use tidegate_core::counters::Counter;
-use tidegate_operate::status::QueueStatus;
+use tidegate_core::counters::{Counter, CounterEntry, CounterUnit, LedgerSums};
+use tidegate_core::identity::EpochMillis;
+use tidegate_operate::status::{QueueStatus, Status};
 
 use super::App;
 use super::error_response::ErrorResponse;
@@ -46,144 +47,148 @@ impl Collector for StackCollector {
     }
 }
 
-/// Writes metrics with a single value, or with one value for each label.
+/// The metrics and their meanings, but for the ledger's sums, whose meanings the list of counters has.
+pub(super) const METRICS: [(&str, &str); 30] = [
+    ("console_addresses", "Client addresses that are known"),
+    ("console_bucket_empty", "Events that had to wait for a token, by the bucket that had none"),
+    ("console_changes", "Changes of state since the history began"),
+    (
+        "console_events_dropped",
+        "Telemetry that a newer one replaced before it went, and changes that found a full queue",
+    ),
+    ("console_events_replayed", "Changes told to clients that came back"),
+    ("console_events_sent", "Events that went out"),
+    ("console_gaps", "Times a client was told that changes are missing"),
+    ("console_looks", "Looks at the stack"),
+    ("console_looks_failed", "Looks at the stack that failed"),
+    ("console_queue_depth", "Changes that wait, of all streams"),
+    ("console_queue_depth_max", "Changes that wait for the stream that most wait for"),
+    ("console_reconnects", "Streams of clients that came back"),
+    ("console_streams_open", "Streams that are open"),
+    ("console_streams_opened", "Streams that were opened"),
+    ("console_streams_refused", "Streams that were refused with 429, by whose limit was reached"),
+    ("console_tokens_consumed", "Tokens taken: an event takes one of each"),
+    ("breaker", "The circuit breaker: 1 of the state that stands"),
+    ("daily_recipients", "The daily quota, what of it is sent, and what campaigns may still use"),
+    (
+        "express_waited_seconds",
+        "How long express mail of the last ten seconds had waited, on average",
+    ),
+    ("hold", "Holds that stand; without a campaign, on all sending"),
+    ("last_window_timestamp_seconds", "The newest window that a poller claimed"),
+    ("level", "Back-pressure: 1 of the level that stands"),
+    ("look_timestamp_seconds", "When the stack was last looked at with success"),
+    ("queue_messages", "How deep the queues are, as SQS counts"),
+    (
+        "quota_recipients_per_second",
+        "The account's quota, what is in force of it, the slots' rate, and an operator's cap",
+    ),
+    ("rate_factor", "What refusals leave of the quota, 0.05 to 1"),
+    ("sent_recipients", "Recipients sent to"),
+    ("sent_recipients_per_second", "Recipients a second, over the last ten seconds"),
+    ("serving", "Whether the pollers serve: 1 of the state that stands"),
+    ("weight", "Weights in force"),
+];
+
+/// Writes metrics with a single value, or with one value for each set of labels.
 struct MetricsWriter<'a, 'b>(&'a mut DescriptorEncoder<'b>);
 
 impl MetricsWriter<'_, '_> {
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        let counter = ConstCounter::new(value);
-        counter.encode(self.0.encode_descriptor(name, help, None, MetricType::Counter)?)
+    fn begin(&mut self, name: &str, kind: MetricType) -> Result<MetricEncoder<'_>, fmt::Error> {
+        let (name, help) = METRICS.iter().find(|(known, _)| *known == name).ok_or(fmt::Error)?;
+        self.0.encode_descriptor(name, help, None, kind)
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        let gauge = ConstGauge::new(value);
-        gauge.encode(self.0.encode_descriptor(name, help, None, MetricType::Gauge)?)
+    fn counter(&mut self, name: &str, value: u64) -> fmt::Result {
+        ConstCounter::new(value).encode(self.begin(name, MetricType::Counter)?)
+    }
+
+    fn gauge(&mut self, name: &str, value: f64) -> fmt::Result {
+        ConstGauge::new(value).encode(self.begin(name, MetricType::Gauge)?)
     }
 
     fn counters<L: EncodeLabelSet>(
         &mut self,
         name: &str,
-        help: &str,
         values: impl IntoIterator<Item = (L, u64)>,
     ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        let write = |(labels, value): (L, u64)| {
-            ConstCounter::new(value).encode(labelled(&mut family, &labels)?)
-        };
-        values.into_iter().try_for_each(write)
+        let mut family = self.begin(name, MetricType::Counter)?;
+        values.into_iter().try_for_each(|(labels, value)| {
+            ConstCounter::new(value).encode(family.encode_family(&labels)?)
+        })
     }
 
     fn gauges<L: EncodeLabelSet>(
         &mut self,
         name: &str,
-        help: &str,
         values: impl IntoIterator<Item = (L, f64)>,
     ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        let write = |(labels, value): (L, f64)| {
-            ConstGauge::new(value).encode(labelled(&mut family, &labels)?)
-        };
-        values.into_iter().try_for_each(write)
+        let mut family = self.begin(name, MetricType::Gauge)?;
+        values.into_iter().try_for_each(|(labels, value)| {
+            ConstGauge::new(value).encode(family.encode_family(&labels)?)
+        })
+    }
+
+    /// A value for each state that there is: 1 for the one that stands, else 0.
+    fn states(&mut self, name: &str, label: &str, states: &[&str], stands: &str) -> fmt::Result {
+        let value = |state: &&str| f64::from(u8::from(*state == stands));
+        self.gauges(name, states.iter().map(|state| ([(label, *state)], value(state))))
     }
 }
 
-fn labelled<'a, L: EncodeLabelSet>(
-    family: &'a mut MetricEncoder<'_>,
-    labels: &'a L,
-) -> Result<MetricEncoder<'a>, fmt::Error> {
-    family.encode_family(labels)
-}
-
-type OneLabel<'a> = [(&'a str, &'a str); 1];
-
 fn streams(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
     let hub = &app.shared.hub;
-    let (counts, open, addresses, (waiting, deepest), last) = hub.look(|board| {
-        let counts = board.counts().clone();
-        (counts, board.streams(), board.addresses(), board.waiting(), board.history().last())
+    let (counts, open, addresses, (waiting, deepest), last) = hub.look(|registry| {
+        let counts = registry.counts().clone();
+        (
+            counts,
+            registry.streams(),
+            registry.addresses(),
+            registry.waiting(),
+            registry.history().last(),
+        )
     });
+    writer.counter("console_streams_opened", counts.opened)?;
+    writer.counter("console_reconnects", counts.reconnects)?;
+    writer.counter("console_events_replayed", counts.replayed)?;
+    writer.counter("console_gaps", counts.gaps)?;
+    writer.counter("console_changes", last)?;
+    writer.gauge("console_streams_open", size(open))?;
+    writer.gauge("console_addresses", size(addresses))?;
+    writer.gauge("console_queue_depth", size(waiting))?;
+    writer.gauge("console_queue_depth_max", size(deepest))?;
     let kind = |(kind, count): (&&'static str, &u64)| ([("kind", *kind)], *count);
-    writer.counters("console_events_sent", "Events that went out", counts.sent.iter().map(kind))?;
-    writer.counters(
-        "console_events_dropped",
-        "Telemetry that a newer one replaced before it went, and changes that found a full queue",
-        counts.dropped.iter().map(kind),
-    )?;
-    let buckets = ["stream", "address"].map(|bucket| ([("bucket", bucket)], counts.tokens()));
-    writer.counters(
-        "console_tokens_consumed",
-        "Tokens taken: an event takes one of each",
-        buckets,
-    )?;
-    let empty = |(of, name)| ([("bucket", name)], counts.empty.get(&of).copied().unwrap_or(0));
-    writer.counters(
-        "console_bucket_empty",
-        "Events that had to wait for a token, by the bucket that had none",
-        [(EmptyBucket::Stream, "stream"), (EmptyBucket::Address, "address")].map(empty),
-    )?;
-    writer.counter("console_streams_opened", "Streams that were opened", counts.opened)?;
-    writer.counter("console_reconnects", "Streams of clients that came back", counts.reconnects)?;
-    writer.counter(
-        "console_events_replayed",
-        "Changes told to clients that came back",
-        counts.replayed,
-    )?;
-    writer.counter(
-        "console_gaps",
-        "Times a client was told that changes are missing",
-        counts.gaps,
-    )?;
-    let refused = |(of, name)| ([("of", name)], counts.refused.get(&of).copied().unwrap_or(0));
-    writer.counters(
-        "console_streams_refused",
-        "Streams that were refused with 429, by whose limit was reached",
-        [(TooManyStreams::OfAddress, "address"), (TooManyStreams::OfAll, "all")].map(refused),
-    )?;
-    writer.gauge("console_streams_open", "Streams that are open", size(open))?;
-    writer.gauge("console_addresses", "Client addresses that are known", size(addresses))?;
-    writer.gauge("console_queue_depth", "Changes that wait, of all streams", size(waiting))?;
-    writer.gauge(
-        "console_queue_depth_max",
-        "Changes that wait for the stream that most wait for",
-        size(deepest),
-    )?;
-    writer.counter("console_changes", "Changes of state since the history began", last)
+    writer.counters("console_events_sent", counts.sent.iter().map(kind))?;
+    writer.counters("console_events_dropped", counts.dropped.iter().map(kind))?;
+    let taken = ["stream", "address"].map(|bucket| ([("bucket", bucket)], counts.tokens()));
+    writer.counters("console_tokens_consumed", taken)?;
+    let empty = [(EmptyBucket::Stream, "stream"), (EmptyBucket::Address, "address")];
+    let empty = empty
+        .map(|(of, bucket)| ([("bucket", bucket)], counts.empty.get(&of).copied().unwrap_or(0)));
+    writer.counters("console_bucket_empty", empty)?;
+    let refused = [(TooManyStreams::OfAddress, "address"), (TooManyStreams::OfAll, "all")];
+    let refused =
+        refused.map(|(of, whose)| ([("of", whose)], counts.refused.get(&of).copied().unwrap_or(0)));
+    writer.counters("console_streams_refused", refused)
 }
 
 /// The regulator's own figures, as the newest look at the stack found them.
 fn regulator(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
     let shown = app.shared.shown.borrow().clone();
     let (figures, status) = (&shown.figures, &shown.figures.status);
-    writer.counter("console_looks", "Looks at the stack", shown.looks)?;
-    writer.counter("console_looks_failed", "Looks at the stack that failed", shown.failed)?;
-    let at = precise(figures.at.as_millis()) / 1e3;
-    writer.gauge("look_timestamp_seconds", "When the stack was last looked at with success", at)?;
+    writer.counter("console_looks", shown.looks)?;
+    writer.counter("console_looks_failed", shown.failed)?;
+    let seconds = |at: EpochMillis| precise(at.as_millis()) / 1e3;
+    writer.gauge("look_timestamp_seconds", seconds(figures.at))?;
     if let Some(last) = status.serving.last_window {
-        let at = precise(last.as_millis()) / 1e3;
-        writer.gauge(
-            "last_window_timestamp_seconds",
-            "The newest window that a poller claimed",
-            at,
-        )?;
+        writer.gauge("last_window_timestamp_seconds", seconds(last))?;
     }
     let serving = ["serving", "idle", "stopped", "never"];
-    writer.gauges(
-        "serving",
-        "Whether the pollers serve: 1 of the state that stands",
-        states("state", &serving, status.serving.state),
-    )?;
+    writer.states("serving", "state", &serving, status.serving.state)?;
     let breaker = ["allowing", "blocking", "probing"];
-    writer.gauges(
-        "breaker",
-        "The circuit breaker: 1 of the state that stands",
-        states("state", &breaker, status.breaker.state),
-    )?;
-    let level = status.level.level.to_string();
-    writer.gauges(
-        "level",
-        "Back-pressure: 1 of the level that stands",
-        states("level", &["clear", "busy", "overloaded"], &level),
-    )?;
+    writer.states("breaker", "state", &breaker, status.breaker.state)?;
+    let levels = ["clear", "busy", "overloaded"];
+    writer.states("level", "level", &levels, &status.level.level.to_string())?;
     let quota = &status.quota;
     let rates = [
         ("account", quota.account_per_second),
@@ -192,93 +197,68 @@ fn regulator(app: &App, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
         ("cap", quota.operator_cap),
     ];
     let rates = rates.into_iter().filter_map(|(of, rate)| Some(([("of", of)], rate?)));
-    writer.gauges(
-        "quota_recipients_per_second",
-        "The account's quota, what is in force of it, the slots' rate, and an operator's cap",
-        rates,
-    )?;
-    writer.gauge("rate_factor", "What refusals leave of the quota, 0.05 to 1", quota.factor)?;
+    writer.gauges("quota_recipients_per_second", rates)?;
+    writer.gauge("rate_factor", quota.factor)?;
     if let Some(daily) = quota.daily {
         let recipients =
             [("quota", daily.quota), ("sent", daily.sent), ("left", daily.left_for_campaigns)];
-        writer.gauges(
-            "daily_recipients",
-            "The daily quota, what of it is sent, and what campaigns may still use",
-            recipients.map(|(of, n)| ([("of", of)], precise(n))),
-        )?;
+        let recipients = recipients.map(|(of, count)| ([("of", of)], precise(count)));
+        writer.gauges("daily_recipients", recipients)?;
     }
     let holds = status.holds.iter().map(|hold| {
-        [("campaign", hold.campaign.as_deref().unwrap_or("")), ("reason", hold.reason.as_str())]
+        let campaign = hold.campaign.as_deref().unwrap_or("");
+        ([("campaign", campaign), ("reason", hold.reason.as_str())], 1.0)
     });
-    writer.gauges(
-        "hold",
-        "Holds that stand; without a campaign, on all sending",
-        holds.map(|labels| (labels, 1.0)),
-    )?;
-    campaigns(figures, writer)?;
+    writer.gauges("hold", holds)?;
     if let Some(express) = figures.express {
-        writer.gauge(
-            "express_waited_seconds",
-            "How long express mail of the last ten seconds had waited, on average",
-            express.waited_s,
-        )?;
+        writer.gauge("express_waited_seconds", express.waited_s)?;
     }
+    campaigns(figures, writer)?;
     sums(status, writer)
 }
 
 /// Figures of each campaign, and how deep all queues are.
 fn campaigns(figures: &StackFigures, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
-    let status = &figures.status;
     let campaigns = || figures.rows.iter().map(|row| ([("campaign", row.name.as_str())], row));
-    writer.counters(
-        "sent_recipients",
-        "Recipients sent to",
-        campaigns().map(|(labels, row)| (labels, row.sent)),
-    )?;
+    writer.counters("sent_recipients", campaigns().map(|(labels, row)| (labels, row.sent)))?;
     let rates = campaigns().filter_map(|(labels, row)| Some((labels, row.rate?)));
-    writer.gauges(
-        "sent_recipients_per_second",
-        "Recipients a second, over the last ten seconds",
-        rates,
-    )?;
-    let weights = status
+    writer.gauges("sent_recipients_per_second", rates)?;
+    let weights = figures
+        .status
         .campaigns
         .iter()
         .map(|campaign| ([("campaign", campaign.name.as_str())], f64::from(campaign.weight)));
-    writer.gauges("weight", "Weights in force", weights)?;
-    writer.gauges("queue_messages", "How deep the queues are, as SQS counts", depths(status))
+    writer.gauges("weight", weights)?;
+    writer.gauges("queue_messages", depths(&figures.status))
 }
 
-/// Counters since the ledger was created.
-fn sums(
-    status: &tidegate_operate::status::Status,
-    writer: &mut MetricsWriter<'_, '_>,
-) -> fmt::Result {
-    for (name, counter) in [
-        ("refused_mails", Counter::Refused),
-        ("failed_mails", Counter::Failed),
-        ("retried_mails", Counter::Retried),
-        ("dead_lettered_mails", Counter::Dead),
-        ("windows_served", Counter::Windows),
-        ("slots_skipped", Counter::Skipped),
-        ("slots_unused", Counter::Unused),
-    ] {
-        writer.counter(name, counter.entry().meaning, status.counter(counter))?;
+/// The ledger's sums of all counters. Those that it keeps by campaign are [`campaigns`]' metrics.
+fn sums(status: &Status, writer: &mut MetricsWriter<'_, '_>) -> fmt::Result {
+    let mut totals = Counter::ALL.iter().filter(|c| c.entry().ledger == LedgerSums::Total);
+    totals.try_for_each(|counter| {
+        let (name, help) = (name(*counter), counter.entry().meaning);
+        let to = writer.0.encode_descriptor(&name, help, None, MetricType::Counter)?;
+        ConstCounter::new(status.counter(*counter)).encode(to)
+    })
+}
+
+/// A counter's metric: its name and unit, such as `refused_mails`.
+fn name(counter: Counter) -> String {
+    let CounterEntry { name, unit, .. } = counter.entry();
+    match (counter, unit) {
+        (Counter::Dead, _) => "dead_lettered_mails".to_owned(),
+        (Counter::Windows, _) => "windows_served".to_owned(),
+        (_, CounterUnit::Slots) => format!("slots_{name}"),
+        (_, CounterUnit::RecipientSeconds) => format!("{name}_recipient_seconds"),
+        // The name has it already.
+        (Counter::Mails | Counter::SqsCalls, _) => name.to_owned(),
+        _ => format!("{name}_{}", unit.as_str()),
     }
-    Ok(())
-}
-
-fn states<'a>(
-    label: &'a str,
-    all: &'a [&'a str],
-    stands: &'a str,
-) -> impl Iterator<Item = (OneLabel<'a>, f64)> {
-    all.iter().map(move |state| ([(label, *state)], f64::from(u8::from(*state == stands))))
 }
 
 type DepthSample<'a> = ([(&'a str, &'a str); 2], f64);
 
-fn depths(status: &tidegate_operate::status::Status) -> Vec<DepthSample<'_>> {
+fn depths(status: &Status) -> Vec<DepthSample<'_>> {
     let parts = |depth: QueueStatus| {
         [("visible", depth.visible), ("in_flight", depth.in_flight), ("delayed", depth.delayed)]
     };

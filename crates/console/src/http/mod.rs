@@ -7,6 +7,8 @@ mod auth;
 mod client;
 mod error_response;
 mod events;
+mod excuses;
+mod logouts;
 mod metrics;
 mod serve;
 mod session;
@@ -14,21 +16,29 @@ mod session;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
-use axum::{Router, middleware};
 use thiserror::Error;
 use tidegate_core::identity::EpochMillis;
+use tower_http::set_header::SetResponseHeaderLayer;
+use tower_http::timeout::RequestBodyDeadlineLayer;
 
 pub use auth::{InvalidToken, Token};
 pub use serve::{bind, serve};
 
 use crate::engine::EngineHandle;
-use auth::Auth;
+use auth::{Auth, Credential};
+use logouts::Logouts;
 
 /// An action is a few lines.
 const MOST_BYTES: usize = 64 * 1024;
+/// Longest time for a request's body to arrive.
+const BODY: Duration = Duration::from_secs(10);
 
 /// Who may use the console, and under which addresses it is reached.
 #[derive(Clone, Debug)]
@@ -68,6 +78,16 @@ impl Access {
             Some(url) if client::root(url).is_none() => Err(AccessError::PublicUrl(url.clone())),
             _ => Ok(()),
         }
+    }
+
+    /// Whether browsers reach the console by https.
+    pub fn is_https(&self) -> bool {
+        let origin = self.public_url.as_deref().and_then(client::origin);
+        origin.is_some_and(|origin| origin.starts_with("https://"))
+    }
+
+    fn is_trusted(&self, ip: IpAddr) -> bool {
+        self.trusted_proxies.contains(&ip.to_canonical())
     }
 }
 
@@ -111,17 +131,28 @@ impl App {
         now: ClockFn,
     ) -> Result<Arc<Self>, AccessError> {
         access.check()?;
-        let auth = Auth::new(access.token.clone(), access.listen.port());
+        let logouts = Logouts::open(shared.logouts.clone());
+        let stack = [about.stack.as_str(), &about.region];
+        let auth = Auth::new(access.token.clone(), access.listen.port(), stack, logouts);
         Ok(Arc::new(Self { shared, access, about, auth, now }))
     }
 
     fn seconds(&self) -> u64 {
         (self.now)().as_millis() / 1_000
     }
+
+    /// Whether a credential that let somebody in still does: a session may have ended.
+    fn is_good(&self, credential: &Credential) -> bool {
+        match credential {
+            Credential::Cookie(session) => self.auth.is_session(session, self.seconds()),
+            Credential::Here | Credential::Bearer => true,
+        }
+    }
 }
 
 /// All routes, those that need a login behind the middleware `require_credential`.
 pub fn router(app: &Arc<App>) -> Router {
+    let app = Arc::clone(app);
     let guarded = Router::new()
         .route("/", get(assets::index))
         .route("/metrics", get(metrics::metrics))
@@ -133,22 +164,26 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/api/dead/review", post(actions::review))
         .route("/api/dead/replay", post(actions::replay))
         .route("/api/dead/stop", post(actions::stop_replay))
-        .route_layer(middleware::from_fn_with_state(
-            Arc::clone(app),
-            access_control::require_credential,
-        ));
-    let open = Router::new()
+        .route_layer(from_fn_with_state(Arc::clone(&app), access_control::require_credential));
+    let logins = Router::new()
+        .route("/api/login", post(session::login))
+        .route("/api/logout", post(session::logout))
+        .route_layer(from_fn_with_state(Arc::clone(&app), access_control::require_same_origin));
+    let all = Router::new()
         .route("/login", get(assets::login))
         .route("/assets/{*file}", get(assets::file))
-        .route("/api/login", post(session::login))
-        .route("/api/logout", post(session::logout));
-    guarded
-        .merge(open)
+        .merge(guarded)
+        .merge(logins)
         .fallback(error_response::not_found)
         .method_not_allowed_fallback(error_response::method_not_allowed)
         .layer(DefaultBodyLimit::max(MOST_BYTES))
-        .layer(middleware::from_fn_with_state(Arc::clone(app), access_control::screen_requests))
-        .with_state(Arc::clone(app))
+        .layer(RequestBodyDeadlineLayer::new(BODY))
+        .layer(from_fn_with_state(Arc::clone(&app), access_control::screen_requests));
+    let with_headers = access_control::HEADERS.into_iter().fold(all, |all, (name, value)| {
+        let (name, value) = (HeaderName::from_static(name), HeaderValue::from_static(value));
+        all.layer(SetResponseHeaderLayer::if_not_present(name, value))
+    });
+    with_headers.with_state(app)
 }
 
 #[cfg(test)]

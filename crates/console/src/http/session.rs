@@ -2,17 +2,17 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::StatusCode;
+use axum_extra::extract::WithRejection;
+use axum_extra::extract::cookie::{Cookie, CookieJar, SameSite};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::App;
-use super::access_control::check_same_origin;
+use super::access_control::check_token;
 use super::auth::{Credential, SESSION};
-use super::client::{Peer, address};
-use super::error_response::ErrorResponse;
-use crate::rate_limit::ClientAddress;
+use super::client::Client;
+use super::error_response::{ErrorResponse, JsonBody};
 
 /// Tells a page about the console, and gives it the CSRF token for its actions.
 pub(super) async fn session(
@@ -41,49 +41,37 @@ pub(super) struct LoginBody {
 /// Exchanges the token for a session cookie.
 pub(super) async fn login(
     State(app): State<Arc<App>>,
-    Extension(Peer(peer)): Extension<Peer>,
-    headers: HeaderMap,
-    uri: Uri,
-    Json(login): Json<LoginBody>,
-) -> Result<Response, ErrorResponse> {
-    check_same_origin(&app, &headers, &uri)?;
-    let client = address(peer.ip(), &headers, &app.access.trusted_proxies);
-    app.auth.may_try(ClientAddress::of(client)).map_err(|seconds| {
-        ErrorResponse::too_many(seconds, format!("too many tries: wait {seconds} s"))
-    })?;
-    if !app.auth.is_token(login.token.trim()) {
-        tracing::warn!(%client, "a login with a wrong token");
-        return Err(ErrorResponse::new(
-            StatusCode::UNAUTHORIZED,
-            "unauthorized",
-            "that is not this console's token",
-        ));
-    }
-    tracing::info!(%client, "a login");
-    let session = app.auth.session(app.seconds() + SESSION.as_secs());
-    Ok(set(&app, &session, SESSION.as_secs()))
+    client: Client,
+    WithRejection(Json(login), _): JsonBody<LoginBody>,
+) -> Result<(CookieJar, StatusCode), ErrorResponse> {
+    check_token(&app, client, &login.token)?;
+    tracing::info!(client = %client.0, "a login");
+    let session = app.auth.session(app.seconds() + SESSION.unsigned_abs().as_secs());
+    Ok((cookie(&app, session, SESSION), StatusCode::NO_CONTENT))
 }
 
+/// Ends the session, also for whoever copied its cookie. Its streams end with their next event; the
+/// connection of one that takes no event is closed.
 pub(super) async fn logout(
     State(app): State<Arc<App>>,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Result<Response, ErrorResponse> {
-    check_same_origin(&app, &headers, &uri)?;
-    Ok(set(&app, "", 0))
+    Client(client): Client,
+    jar: CookieJar,
+) -> (CookieJar, StatusCode) {
+    if let Some(session) = jar.get(app.auth.cookie_name()) {
+        app.auth.end(session.value(), app.seconds());
+        tracing::info!(%client, "a logout");
+    }
+    (cookie(&app, String::new(), time::Duration::ZERO), StatusCode::NO_CONTENT)
 }
 
-/// Sets the session cookie, `HttpOnly` and `SameSite=Strict`: no script can read it, and a browser
-/// does not send it with requests of other sites.
-fn set(app: &App, value: &str, seconds: u64) -> Response {
-    let is_https = app.access.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
-    let secure = if is_https { "; Secure" } else { "" };
-    let name = app.auth.cookie_name();
-    let cookie =
-        format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
-    }
-    response
+/// The session cookie, `HttpOnly` and `SameSite=Strict`: no script can read it, and a browser does
+/// not send it with requests of other sites.
+fn cookie(app: &App, value: String, lifetime: time::Duration) -> CookieJar {
+    let cookie = Cookie::build((app.auth.cookie_name().to_owned(), value))
+        .path("/")
+        .max_age(lifetime)
+        .http_only(true)
+        .same_site(SameSite::Strict)
+        .secure(app.access.is_https());
+    CookieJar::new().add(cookie)
 }

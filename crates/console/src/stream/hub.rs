@@ -1,61 +1,51 @@
-use std::collections::BTreeMap;
-use std::future::Future as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tidegate_delivery::ports::Monotonic;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-use super::registry::{StreamRegistry, StreamStep};
+use super::registry::{Frame, StreamRegistry, StreamStep};
 use crate::rate_limit::{ClientAddress, TooManyStreams};
 
 /// Shares the registry among all connections, and wakes their streams when something changes.
 #[derive(Debug)]
 pub struct Hub {
     started: Instant,
-    inner: Mutex<HubState>,
+    registry: Mutex<StreamRegistry>,
+    /// Notified when the registry changed: every stream then looks for its next event.
+    changed: Notify,
     /// Notified when a stream is opened: the engine then looks at once.
     opened: Notify,
     watched: Notify,
 }
 
-#[derive(Debug)]
-struct HubState {
-    registry: StreamRegistry,
-    wakers: BTreeMap<u64, Waker>,
-}
-
 impl Hub {
     /// Wraps a registry, whose time begins now.
     pub fn new(registry: StreamRegistry) -> Self {
-        let inner = Mutex::new(HubState { registry, wakers: BTreeMap::new() });
-        Self { started: Instant::now(), inner, opened: Notify::new(), watched: Notify::new() }
+        let (changed, opened, watched) = (Notify::new(), Notify::new(), Notify::new());
+        Self { started: Instant::now(), registry: Mutex::new(registry), changed, opened, watched }
     }
 
     fn now(&self) -> Monotonic {
         Monotonic::from_origin(self.started.elapsed())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HubState> {
+    fn lock(&self) -> MutexGuard<'_, StreamRegistry> {
         // No step leaves the registry half changed, so it can be used after a panic, too.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the registry under its lock.
     pub fn look<T>(&self, look: impl FnOnce(&StreamRegistry) -> T) -> T {
-        look(&self.lock().registry)
+        look(&self.lock())
     }
 
     /// Changes the registry under its lock, and wakes all streams.
     pub fn change<T>(&self, change: impl FnOnce(&mut StreamRegistry) -> T) -> T {
-        let mut inner = self.lock();
-        let changed = change(&mut inner.registry);
-        let wakers = std::mem::take(&mut inner.wakers);
-        drop(inner);
-        wakers.into_values().for_each(Waker::wake);
-        changed
+        let answer = change(&mut self.lock());
+        self.changed.notify_waiters();
+        answer
     }
 
     /// Waits until a stream is opened; one that was opened since the last wait counts.
@@ -84,10 +74,10 @@ impl Hub {
         last: Option<&str>,
     ) -> Result<Subscription, TooManyStreams> {
         let now = self.now();
-        let id = self.lock().registry.open(address, last, now)?;
+        let id = self.lock().open(address, last, now)?;
         self.opened.notify_one();
         self.watched.notify_waiters();
-        Ok(Subscription { hub: Arc::clone(self), id, wake: None })
+        Ok(Subscription { hub: Arc::clone(self), id })
     }
 }
 
@@ -96,42 +86,25 @@ impl Hub {
 pub struct Subscription {
     hub: Arc<Hub>,
     id: u64,
-    /// Wakes the stream when its next token is ready.
-    wake: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
 }
 
-impl futures_util::Stream for Subscription {
-    type Item = super::Frame;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
+impl Subscription {
+    /// The next event, once there is one and both its buckets have a token; none when the console ends.
+    pub async fn next(&mut self) -> Option<Frame> {
         loop {
-            let now = this.hub.now();
-            let mut inner = this.hub.lock();
-            let at = match inner.registry.next(this.id, now) {
-                StreamStep::Frame(frame) => return Poll::Ready(Some(frame)),
-                StreamStep::Closed => return Poll::Ready(None),
-                StreamStep::Nothing => None,
-                StreamStep::At(at) => Some(at),
-            };
-            inner.wakers.insert(this.id, context.waker().clone());
-            drop(inner);
-            let Some(at) = at else {
-                this.wake = None;
-                return Poll::Pending;
-            };
-            // Tokio's timers have a resolution of a millisecond; one more keeps this one from being
-            // early.
-            let until = this.hub.started + at.since_origin() + Duration::from_millis(1);
-            let wake = this.wake.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
-            if wake.deadline() != until {
-                wake.as_mut().reset(until);
-            }
-            if wake.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
+            // Made before the registry is read, so that no change between the two is missed.
+            let changed = self.hub.changed.notified();
+            let step = self.hub.lock().next(self.id, self.hub.now());
+            match step {
+                StreamStep::Frame(frame) => return Some(frame),
+                StreamStep::Closed => return None,
+                StreamStep::Nothing => changed.await,
+                StreamStep::At(at) => {
+                    // Tokio's timers have a resolution of a millisecond; one more keeps this one
+                    // from being early.
+                    let until = self.hub.started + at.since_origin() + Duration::from_millis(1);
+                    let _ = timeout_at(until, changed).await;
+                }
             }
         }
     }
@@ -139,8 +112,6 @@ impl futures_util::Stream for Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut inner = self.hub.lock();
-        inner.registry.close(self.id);
-        inner.wakers.remove(&self.id);
+        self.hub.lock().close(self.id);
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::change_log::{Gap, RecordedChange};
@@ -21,7 +21,7 @@ pub struct Outbox {
     known_before_gap: u64,
     /// The whole state, which comes first.
     state: bool,
-    telemetry: [bool; Telemetry::ALL.len()],
+    telemetry: BTreeSet<Telemetry>,
 }
 
 /// The next event of a stream.
@@ -69,15 +69,11 @@ impl Outbox {
     /// sent.
     pub fn mark(&mut self, telemetry: Telemetry) -> bool {
         // The whole state contains it, too.
-        let marked = self.telemetry.get_mut(telemetry.index()).filter(|_| !self.state);
-        marked.is_some_and(|marked| std::mem::replace(marked, true))
+        !self.state && !self.telemetry.insert(telemetry)
     }
 
     pub fn is_empty(&self) -> bool {
-        !self.state
-            && self.gap.is_none()
-            && self.changes.is_empty()
-            && !self.telemetry.contains(&true)
+        !self.state && self.gap.is_none() && self.changes.is_empty() && self.telemetry.is_empty()
     }
 
     pub fn waiting(&self) -> usize {
@@ -110,9 +106,6 @@ impl Outbox {
         if let Some((_, kept)) = self.changes.pop_first() {
             return Some(NextItem::Change(kept));
         }
-        let telemetry = Telemetry::ALL.into_iter().find(|telemetry| {
-            self.telemetry.get_mut(telemetry.index()).is_some_and(std::mem::take)
-        });
-        telemetry.map(NextItem::Telemetry)
+        self.telemetry.pop_first().map(NextItem::Telemetry)
     }
 }

@@ -80,8 +80,8 @@ struct OpenStream {
 pub struct StreamRegistry {
     limits: StreamLimits,
     history: ChangeLog,
-    /// The newest JSON of each kind of telemetry, by index; none until the first is published.
-    latest: [Option<Arc<str>>; Telemetry::ALL.len()],
+    /// The newest JSON of each kind of telemetry that was published.
+    latest: BTreeMap<Telemetry, Arc<str>>,
     /// The curves of the last half hour, which are part of the whole state only.
     series: Arc<str>,
     addresses: AddressLimits,
@@ -96,7 +96,7 @@ impl StreamRegistry {
         Self {
             limits,
             history,
-            latest: Default::default(),
+            latest: BTreeMap::new(),
             series: "null".into(),
             addresses: AddressLimits::new(
                 limits.address,
@@ -173,9 +173,7 @@ impl StreamRegistry {
 
     /// Stores the newest telemetry, and flags it for every stream.
     pub fn show(&mut self, telemetry: Telemetry, json: Arc<str>) {
-        if let Some(latest) = self.latest.get_mut(telemetry.index()) {
-            *latest = Some(json);
-        }
+        self.latest.insert(telemetry, json);
         for stream in self.streams.values_mut() {
             if stream.outbox.mark(telemetry) {
                 Counts::add(&mut self.counts.dropped, telemetry.name());
@@ -226,16 +224,15 @@ impl StreamRegistry {
     }
 
     fn newest(&self, telemetry: Telemetry) -> Arc<str> {
-        let latest = self.latest.get(telemetry.index()).cloned().flatten();
-        latest.unwrap_or_else(|| "null".into())
+        self.latest.get(&telemetry).map_or_else(|| "null".into(), Arc::clone)
     }
 
     /// The whole state: the newest of everything.
     pub fn state(&self) -> String {
         let recent: Vec<&Arc<RecordedChange>> = self.history.all().rev().take(RECENT).collect();
         let recent: Vec<&str> = recent.into_iter().rev().map(|kept| &*kept.json).collect();
-        let newest = Telemetry::ALL
-            .map(|telemetry| format!("\"{}\":{}", telemetry.name(), self.newest(telemetry)));
+        let newest = |of: &Telemetry| format!("\"{}\":{}", of.name(), self.newest(*of));
+        let newest: Vec<String> = Telemetry::ALL.iter().map(newest).collect();
         let (newest, recent) = (newest.join(","), recent.join(","));
         format!("{{{newest},\"series\":{},\"recent\":[{recent}]}}", self.series)
     }
@@ -249,8 +246,8 @@ impl StreamRegistry {
         &self.counts
     }
 
-    pub const fn most_streams(&self) -> usize {
-        self.limits.streams
+    pub const fn limits(&self) -> StreamLimits {
+        self.limits
     }
 
     pub fn streams(&self) -> usize {

@@ -288,7 +288,7 @@ fn a_stalled_stream_holds_marks_and_a_queue_and_costs_the_others_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_wakes_when_there_is_something_and_when_its_token_is_there() {
-    use futures_util::{FutureExt as _, StreamExt as _};
+    use futures_util::FutureExt as _;
     let hub = std::sync::Arc::new(Hub::new(registry(100)));
     let mut stream = hub.subscribe(address(1), None).unwrap();
     assert_eq!(stream.next().await.unwrap().event, "state");

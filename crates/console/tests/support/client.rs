@@ -108,22 +108,25 @@ pub(crate) struct Ask<'a> {
     pub(crate) from: [u8; 4],
     pub(crate) query: &'a str,
     pub(crate) last_event_id: Option<&'a str>,
+    pub(crate) cookie: Option<&'a str>,
     pub(crate) buffer: Option<u32>,
 }
 
 impl Ask<'_> {
     pub(crate) const fn from(from: [u8; 4]) -> Self {
-        Self { from, query: "", last_event_id: None, buffer: None }
+        Self { from, query: "", last_event_id: None, cookie: None, buffer: None }
     }
 
     /// The answer, read up to the end of its head.
     pub(crate) async fn send(self, to: SocketAddr) -> Answer {
         let mut socket = connect(to, self.from, self.buffer).await;
         let last = self.last_event_id.map(|id| format!("Last-Event-ID: {id}\r\n"));
+        let cookie = self.cookie.map(|cookie| format!("Cookie: {cookie}\r\n"));
         let request = format!(
-            "GET /api/events{} HTTP/1.1\r\nHost: {to}\r\nAccept: text/event-stream\r\n{}\r\n",
+            "GET /api/events{} HTTP/1.1\r\nHost: {to}\r\nAccept: text/event-stream\r\n{}{}\r\n",
             self.query,
-            last.unwrap_or_default()
+            last.unwrap_or_default(),
+            cookie.unwrap_or_default()
         );
         socket.write_all(request.as_bytes()).await.unwrap();
         let mut head = Vec::new();

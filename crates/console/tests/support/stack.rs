@@ -10,7 +10,7 @@ use tidegate_console::rate_limit::BucketRate;
 use tidegate_console::stream::{Hub, StreamLimits};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::QueueUrl;
-use tidegate_memory::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
+use tidegate_fakes::{MemoryAccount, MemoryLedger, MemoryQueues, SimClock};
 use tidegate_operate::redact::AddressVisibility;
 use tidegate_operate::status;
 use tidegate_simulator::{DEAD_LETTERS, MERGE, World, WorldSettings};
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// An engine on the in-memory ports.
-pub(crate) type MemoryEngine = Engine<MemoryQueues, MemoryLedger, MemoryAccount, SimClock>;
+pub(crate) type MemoryEngine = Engine<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock)>;
 
 /// The limits of `tidegate console` without options.
 pub(crate) fn defaults() -> StreamLimits {
@@ -39,7 +39,7 @@ pub(crate) fn world(campaigns: usize) -> World {
     World::new(settings.campaigns(&named)).unwrap()
 }
 
-fn site(world: &World) -> StackPorts<MemoryQueues, MemoryLedger, MemoryAccount, SimClock> {
+fn site(world: &World) -> StackPorts<(MemoryQueues, MemoryLedger, MemoryAccount, SimClock)> {
     let (poller, scheduler) =
         (world.settings.poller().unwrap(), world.settings.scheduler().unwrap());
     let url = |name: &str| QueueUrl::new(format!("https://sqs.example/{name}"));
@@ -78,12 +78,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves a console with this engine handle.
-    pub(crate) fn of(shared: EngineHandle) -> Self {
+    /// Serves a console with this engine handle, and perhaps a token.
+    pub(crate) fn of(shared: EngineHandle, token: Option<&str>) -> Self {
         let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
+        let token = token.map(|token| token.parse().unwrap());
         let access =
-            Access { listen: address, token: None, public_url: None, trusted_proxies: Vec::new() };
+            Access { listen: address, token, public_url: None, trusted_proxies: Vec::new() };
         let about = About {
             stack: "tidegate".to_owned(),
             region: "us-east-1".to_owned(),
@@ -102,7 +103,7 @@ impl Server {
     /// Serves a console whose stack was read once and is not read again.
     pub(crate) async fn start(limits: StreamLimits, campaigns: usize) -> Self {
         let (_, shared) = engine(&world(campaigns), limits).await;
-        Self::of(shared)
+        Self::of(shared, None)
     }
 
     /// Asks it to end, and waits until it has.

@@ -59,7 +59,7 @@ async fn open(place: usize, to: SocketAddr) -> Answer {
 
 /// Changes of every kind, some at once each second, and figures beside them.
 async fn publish_all(hub: &Hub, figures: &str) {
-    let mut kinds = ChangeKind::ALL.into_iter().cycle();
+    let mut kinds = ChangeKind::ALL.iter().copied().cycle();
     let begun = Instant::now();
     for second in 0..SECONDS {
         sleep_until(begun + Duration::from_secs(1) * second).await;

@@ -26,7 +26,7 @@ async fn until(stream: &mut Answer, event: &str) -> Frame {
 async fn what_changes_in_the_stack_is_told_within_a_look_and_figures_each_second() {
     let world = world(2);
     let (engine, shared) = engine(&world, defaults()).await;
-    let server = Server::of(shared);
+    let server = Server::of(shared, None);
     let (stop, stopped) = oneshot::channel::<()>();
     let watching = async {
         let mut stream = Ask::from(client(2)).open(server.address).await;

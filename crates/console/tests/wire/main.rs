@@ -14,6 +14,7 @@ mod load;
 mod looking;
 mod opening;
 mod pacing;
+mod silent;
 mod stalled;
 
 #[path = "../support/client.rs"]
@@ -33,6 +34,8 @@ use tokio::time::{sleep, timeout};
 
 use client::{Answer, Frame};
 
+/// The token of consoles that have one.
+const TOKEN: &str = "correct-horse-battery-staple";
 /// The number of changes that may wait for one stream.
 const QUEUE: usize = 200;
 

@@ -174,7 +174,7 @@ settings! {
         Text("the name or ARN of the poller function"), Required,
         "The function that the scheduler sends its ticks to.";
     LEDGER = "TIDEGATE_LEDGER", Both, Text("memory or dynamodb:TABLE"), Required,
-        "The [ledger](concepts.md): a DynamoDB table, or the memory of this one process.";
+        "The [ledger](concepts.md): a DynamoDB table, or the memory of this one process (`make build` leaves the latter out).";
     QUOTA = "TIDEGATE_QUOTA_PER_SECOND", Both, Number(0.001, 10_000.0), Otherwise("the account's"),
         "An upper bound of the quota in recipients per second, and the quota while SES does not tell it.";
     RATE_MARGIN = "TIDEGATE_RATE_MARGIN", Poller, Number(0.005, 0.5), Value("0.02"),

@@ -45,6 +45,9 @@ impl HoldReason {
         }
     }
 
+    /// The reasons for which the scheduler lifts a hold on all sending.
+    pub const LIFTED_BY_SCHEDULER: [Self; 3] = [Self::DailyQuota, Self::DailyBudget, Self::Account];
+
     /// True if express mail is sent in spite of a hold for this reason.
     pub const fn spares_express(self) -> bool {
         matches!(self, Self::DailyBudget)

@@ -104,6 +104,16 @@ impl Control {
         self.holds.len() + self.campaign_holds.values().map(Holds::len).sum::<usize>()
     }
 
+    /// All holds: on what (a campaign's name; none for all sending), for which reason. Those on all
+    /// sending come first, then the campaigns by name.
+    pub fn named_holds(&self) -> impl Iterator<Item = (Option<&str>, &str, &Hold)> {
+        let all = self.holds.named().map(|(reason, hold)| (None, reason, hold));
+        let single = self.campaign_holds.iter().flat_map(|(campaign, holds)| {
+            holds.named().map(move |(reason, hold)| (Some(campaign.as_str()), reason, hold))
+        });
+        all.chain(single)
+    }
+
     /// Removes the holds that end at `now` or earlier.
     pub fn expire(&mut self, now: EpochMillis) {
         self.holds.expire(now);

@@ -98,11 +98,6 @@ impl Address {
         self.addr_spec.rsplit('@').next().unwrap_or_default()
     }
 
-    /// The address for logs, with the local part hidden: `***@example.com`.
-    pub fn redacted(&self) -> String {
-        format!("***@{}", self.domain())
-    }
-
     /// The same display name with another spelling (upper and lower case) of `local@domain`.
     pub(super) fn spelt(&self, addr_spec: String) -> Self {
         Self { name: self.name.clone(), addr_spec }

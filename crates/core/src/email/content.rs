@@ -54,8 +54,8 @@ pub struct Attachment {
 /// Reads `subject`, `html` and the member called `text` (`text` in the long form, `body` in the short
 /// form).
 pub(super) fn read_simple(members: &mut Members, text: &str) -> Result<Content, EmailError> {
-    const NEEDED: &str = "must be there: SES needs a subject and at least one of text and html \
-                          (or a template)";
+    const NEEDED: &str = "is missing: SES needs a subject and at least one of text and html (or a \
+                          template)";
     let subject = members.take_text("subject")?.unwrap_or_default();
     if subject.is_empty() {
         return Err(EmailError::missing("subject", NEEDED));

@@ -167,3 +167,36 @@ impl<'de> Visitor<'de> for NodeVisitor {
         Ok(Node::Object(members))
     }
 }
+
+/// The members called by one of `names` that stand in a body before its first syntax fault, as JSON. Empty
+/// if the body is not an object.
+pub(super) fn readable<'a>(body: &'a str, names: &[&str]) -> Vec<&'a RawValue> {
+    let mut found = Vec::new();
+    // A fault ends the reading; what was read before it counts.
+    let _ = serde_json::Deserializer::from_str(body)
+        .deserialize_map(MemberVisitor { names, found: &mut found });
+    found
+}
+
+struct MemberVisitor<'a, 'f> {
+    names: &'f [&'f str],
+    found: &'f mut Vec<&'a RawValue>,
+}
+
+impl<'a> Visitor<'a> for MemberVisitor<'a, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<String>()? {
+            let value = map.next_value()?;
+            if self.names.contains(&name.as_str()) {
+                self.found.push(value);
+            }
+        }
+        Ok(())
+    }
+}

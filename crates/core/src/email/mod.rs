@@ -38,7 +38,7 @@ pub use error::{EmailError, EmailErrorKind};
 pub use headers::{Header, ListUnsubscribe};
 pub use literal::TextLiteral;
 pub use priority::Priority;
-pub use read::addressed_to;
+pub use read::{addressed_to, id_of};
 pub use senders::{AllowedSenders, AllowedSendersError};
 pub use tags::ses_tag_value;
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::value::RawValue;
+
 use super::address::Address;
 use super::error::{EmailError, EmailErrorKind};
-use super::json::Node;
-use super::members::Members;
+use super::json::{Node, readable};
+use super::members::{self, Members};
 use super::text::{has_control, is_ses_word_char};
 use super::{
     Content, Email, ListUnsubscribe, MAX_ID_CHARS, MAX_RECIPIENTS, Priority, content, headers, tags,
@@ -58,10 +60,12 @@ pub(super) fn email(body: &str) -> Result<Email, EmailError> {
     Ok(Email { id, priority, tags, ..email })
 }
 
+fn is_id(id: &str) -> bool {
+    !id.is_empty() && id.chars().count() <= MAX_ID_CHARS && !has_control(id)
+}
+
 fn read_id(members: &mut Members) -> Result<Option<String>, EmailError> {
-    let id = members.take_text("id")?;
-    let is_id = |id: &str| !id.is_empty() && id.chars().count() <= MAX_ID_CHARS && !has_control(id);
-    match id {
+    match members.take_text("id")? {
         Some(id) if !is_id(&id) => {
             let problem = "must be 1 to 256 characters, no control characters";
             Err(EmailError::invalid("id", problem).with_value(&id))
@@ -165,23 +169,30 @@ fn read_configuration_set(members: &mut Members) -> Result<Option<String>, Email
     }
 }
 
-/// The recipients that a body names in `to` and `to_address`, unchecked. The dead-letter entry of a
-/// body that [`Email::parse`] refuses contains them. Empty if the body is not a JSON object.
-pub fn addressed_to(body: &str) -> Vec<String> {
-    let Ok(mut members) = Node::read(body).and_then(|node| Members::any("", node)) else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    for name in ["to_address", "to"] {
-        let items = match members.take(name) {
-            Some(Node::List(items)) => items,
-            Some(single) => vec![single],
-            None => Vec::new(),
-        };
-        found.extend(items.into_iter().filter_map(|item| match item {
-            Node::Text(text) => Some(text),
-            _ => None,
-        }));
+/// The `id` of a body, also of one that [`Email::parse`] refuses. None if there is none, if it stands
+/// behind a syntax fault or twice, or is not allowed as an `id`.
+///
+/// ```
+/// use tidegate_core::email::id_of;
+/// assert_eq!(id_of(r#"{"id": "4711", "to": "nobody", "text": "cut o"#).as_deref(), Some("4711"));
+/// assert_eq!(id_of(r#"{"id": 4711}"#), None);
+/// ```
+pub fn id_of(body: &str) -> Option<String> {
+    match readable(body, &["id"]).as_slice() {
+        [id] => serde_json::from_str(id.get()).ok().filter(|id: &String| is_id(id)),
+        _ => None,
     }
-    found
+}
+
+/// The recipients that a body names in `to` and `to_address`, unchecked. The dead-letter entry of a
+/// body that [`Email::parse`] refuses contains them. Those behind a syntax fault are missing.
+pub fn addressed_to(body: &str) -> Vec<String> {
+    let texts = |value: &RawValue| match serde_json::from_str(value.get()) {
+        Ok(Node::Text(text)) => vec![text],
+        Ok(Node::List(items)) => {
+            items.into_iter().filter_map(|item| members::text("to", item).ok()).collect()
+        }
+        _ => Vec::new(),
+    };
+    readable(body, &["to_address", "to"]).into_iter().flat_map(texts).collect()
 }

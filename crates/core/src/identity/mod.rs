@@ -64,6 +64,15 @@ impl Identity {
         Self::new(campaign, MESSAGE_ID, message_id)
     }
 
+    /// The identity of a mail in a queue of `campaign`: by its `id`, or by its first SQS message id if it
+    /// has none.
+    pub fn of(campaign: &str, id: Option<&str>, message_id: &str) -> Self {
+        match id {
+            Some(id) => Self::from_body_id(campaign, id),
+            None => Self::from_message_id(campaign, message_id),
+        }
+    }
+
     fn new(campaign: &str, kind: &str, id: &str) -> Self {
         let text = format!("{}/{kind}/{}", encode(campaign), encode(id));
         if text.len() > MAX_TEXT_BYTES {

@@ -70,7 +70,6 @@ fn display_names_are_taken_quoted_bare_and_in_any_script() {
     let email = parse(&long_with("to", &format!("\"{} <a@b.org>\"", "ж".repeat(60)))).unwrap();
     let header = email.to()[0].header_value();
     assert!(header.is_ascii() && header.split(' ').all(|word| word.len() <= 75), "{header}");
-    assert_eq!(email.to()[0].redacted(), "***@b.org");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Tests of each member of the long form, and of the values that errors show.
 
-use tidegate_core::email::{addressed_to, ses_tag_value};
+use tidegate_core::email::{addressed_to, id_of, ses_tag_value};
 
 use super::{long_with, parse, refused};
 
@@ -213,7 +213,39 @@ fn content_never_stands_in_an_error() {
 fn the_dead_letter_of_a_refused_body_still_says_to_whom_it_was() {
     assert_eq!(addressed_to(r#"{"to_address": "a@b.org", "tempalte": 1}"#), ["a@b.org"]);
     assert_eq!(addressed_to(r#"{"to": ["a@b.org", 7, "c"], "subject": 1}"#), ["a@b.org", "c"]);
+    assert_eq!(addressed_to(r#"{"to": "a@b.org", "cc": ["#), ["a@b.org"]);
     assert!(addressed_to("not json").is_empty() && addressed_to("[]").is_empty());
+}
+
+#[test]
+fn the_id_of_a_refused_body_is_read_wherever_it_can_be() {
+    let long = |n| format!(r#"{{"id": "{}", "tempalte": 1}}"#, "é".repeat(n));
+    for (body, id) in [
+        (r#"{"id": "7", "tempalte": 1}"#, Some("7")),
+        (r#"{"to": 7, "text": ["a", {"id": "8"}], "id": "7"}"#, Some("7")),
+        (r#"{"subject": "half a pair: \ud83d", "id": "7"}"#, Some("7")),
+        (r#"{"id": "7", "subject": "cut o"#, Some("7")),
+        (r#"{"id": "7"} {"id": "8"}"#, Some("7")),
+        (r#"{"id": "\u0037"}"#, Some("7")),
+        (long(256).as_str(), Some("é".repeat(256).as_str())),
+        // It is no id, or nobody knows which of them is meant.
+        (long(257).as_str(), None),
+        (r#"{"id": ""}"#, None),
+        (r#"{"id": 7}"#, None),
+        (r#"{"id": null}"#, None),
+        (r#"{"id": ["7"]}"#, None),
+        (r#"{"id": "a\nb"}"#, None),
+        (r#"{"id": "\ud83d"}"#, None),
+        (r#"{"id": "7", "id": "7"}"#, None),
+        (r#"{"metadata": {"id": "7"}}"#, None),
+        (r#"{"subject": cut, "id": "7"}"#, None),
+        (r#"[{"id": "7"}]"#, None),
+        (r#""id""#, None),
+        ("", None),
+    ] {
+        assert!(parse(body).is_err(), "{body}");
+        assert_eq!(id_of(body).as_deref(), id, "{body}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use tidegate_core::email::{
-    Address, AllowedSenders, Content, Email, TextLiteral, addressed_to, ses_tag_value,
+    Address, AllowedSenders, Content, Email, TextLiteral, addressed_to, id_of, ses_tag_value,
 };
 
 fn addresses() -> impl Strategy<Value = String> {
@@ -156,6 +156,8 @@ proptest! {
         body in prop_oneof![long_forms(), short_forms()],
     ) {
         let email = Email::parse(&body).map_err(|e| TestCaseError::fail(format!("{e}: {body}")))?;
+        let id = id_of(&body);
+        prop_assert_eq!(id.as_deref(), email.id());
         let json = email.to_json().unwrap();
         let again = Email::parse(&json);
         prop_assert_eq!(again.as_ref(), Ok(&email), "{}", json);
@@ -182,7 +184,7 @@ proptest! {
     fn no_text_makes_the_parser_panic(text in any::<String>()) {
         let _ = Email::parse(&text);
         let _ = Address::parse(&text);
-        let _ = addressed_to(&text);
+        let _ = (addressed_to(&text), id_of(&text));
         let _ = text.parse::<AllowedSenders>();
     }
 
@@ -195,7 +197,7 @@ proptest! {
             .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())))
             .collect();
         let body = format!("{{{}}}", members.join(","));
-        let _ = addressed_to(&body);
+        let _ = (addressed_to(&body), id_of(&body));
         if let Err(error) = Email::parse(&body) {
             prop_assert!(!error.field().is_empty());
             prop_assert!(error.to_string().starts_with(error.redacted().as_str()));

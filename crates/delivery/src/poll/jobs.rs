@@ -40,7 +40,8 @@ pub(super) fn accepted(message: &Message, ses_message_id: &str, latency: Duratio
 /// The message is not a valid mail: dead-letter it, with the field and the fault.
 pub(super) fn reject(rejected: &Rejected, dead_letters: &QueueUrl, buffered: bool) -> Job {
     tracing::warn!(
-        campaign = rejected.campaign,
+        campaign = rejected.envelope.campaign,
+        identity = %rejected.envelope.identity,
         message_id = rejected.held.message_id,
         reason = rejected.redacted,
         "dead-lettered: not a mail"

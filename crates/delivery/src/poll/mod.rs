@@ -48,7 +48,7 @@ use domain_window::DomainWindow;
 use drain::{DrainParts, DrainResult, drain};
 use feed::{FedIntake, Feed, feed};
 use plan::Plan;
-pub use plan::domains::domain_waiting;
+pub use plan::domains::{all_domains_waiting, domain_waiting};
 use policies::policy::{Policies, Policy};
 pub(crate) use report::sent_by_campaign;
 pub use report::{End, WindowReport};

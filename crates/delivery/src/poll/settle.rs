@@ -24,12 +24,9 @@ use tidegate_core::counters::{Counter, WindowCounts};
 
 use super::context::Context;
 use crate::environment::Environment;
-use crate::ports::{Clock as _, Entry, Outgoing, PortError, QueueUrl, Queues as _};
-
-/// Most entries in one batch call (SQS's limit).
-pub(super) const BATCH: usize = 10;
-/// Most bytes of all messages of a `SendMessageBatch` together: 1 MiB (SQS's limit).
-pub(super) const BATCH_BYTES: usize = 1_048_576;
+use crate::ports::{
+    BATCH, BATCH_BYTES, Clock as _, Entry, Outgoing, PortError, QueueUrl, Queues as _,
+};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

@@ -119,6 +119,13 @@ pub struct LedgerReport {
 
 /// The ledger: the state that pollers share.
 pub trait Ledger {
+    /// Opens up to `connections` connections without sending a request, if the ledger is reached over a
+    /// network. Errors are not returned; the first call that needs a connection reports them.
+    fn warm(&self, connections: usize) -> impl Future<Output = ()> {
+        let _ = connections;
+        std::future::ready(())
+    }
+
     /// Claims a window by one conditional write. The write succeeds only if the window is newer than the
     /// newest claimed one, or is that one with the same token.
     ///

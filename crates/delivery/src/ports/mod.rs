@@ -33,7 +33,8 @@ pub use mailer::{Mail, Mailer, Takes};
 pub use marks::{MarkRequest, MarkResult, Marks};
 pub use parts::{Part, PartChange};
 pub use queues::{
-    Entry, EntryError, Fifo, Outgoing, QueueDepth, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
+    BATCH, BATCH_BYTES, Entry, EntryError, Fifo, Outgoing, QueueDepth, QueueUrl, Queues, Received,
+    VISIBILITY_TIMEOUT,
 };
 
 use std::error::Error as StdError;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
+use tidegate_core::allocation;
 use tidegate_core::config::POLLER_TIMEOUT;
+use tidegate_core::dead_letter::SQS_LIMIT_BYTES;
 use tidegate_core::tagged::queue_name;
 
 use super::{Body, PortError};
@@ -14,6 +16,12 @@ use super::{Body, PortError};
 pub const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(30);
 // A poller ends before the messages that it received become visible to another one.
 const _: () = assert!(POLLER_TIMEOUT.as_millis() < VISIBILITY_TIMEOUT.as_millis());
+
+/// The most messages of one receive, and the most entries of one batch.
+pub const BATCH: usize = 10;
+/// The most bytes of one message, and of all messages of one batch together, attributes included: 1 MiB.
+pub const BATCH_BYTES: usize = SQS_LIMIT_BYTES;
+const _: () = assert!(BATCH as u64 == allocation::BATCH);
 
 /// The URL of a queue; cloning shares the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +136,13 @@ pub struct QueueDepth {
     pub in_flight: u64,
     /// Messages sent with a delay that has not passed.
     pub delayed: u64,
+}
+
+impl QueueDepth {
+    /// All messages on the queue.
+    pub const fn all(self) -> u64 {
+        self.visible + self.in_flight + self.delayed
+    }
 }
 
 /// Access to SQS. A batch has 1 to 10 entries; answers are in the order of the entries.

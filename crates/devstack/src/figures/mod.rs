@@ -2,7 +2,6 @@
 
 mod phases;
 mod series;
-mod worst_second;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 pub use phases::{RunPhase, RunPhases, ShareInPhase};
 pub use series::ArrivalSeries;
-pub use worst_second::worst_second;
 
 use super::plan::LocalPlan;
 
@@ -84,7 +82,9 @@ pub fn figures(
         missing: plan.mails().saturating_sub(arrived),
         duplicates,
         foreign,
-        worst_second: worst_second(arrivals.iter().map(|a| (a.at_ns, a.recipients))),
+        worst_second: tidegate_fakes::worst_second(
+            arrivals.iter().map(|a| (a.at_ns, a.recipients)),
+        ),
         sending_seconds: match (arrivals.first(), arrivals.last()) {
             (Some(first), Some(last)) => seconds(last.at_ns - first.at_ns),
             _ => 0.0,
@@ -108,9 +108,13 @@ fn ends(plan: &LocalPlan, distinct: &[&MailArrival]) -> BTreeMap<String, f64> {
     ended.collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a run's nanoseconds are exact in an f64")]
 fn seconds(ns: u64) -> f64 {
-    ns as f64 / SECOND_NS as f64
+    float(ns) / float(SECOND_NS)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds of a run are below 2^52")]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArrivalSeries, MailArrival};
+use super::{ArrivalSeries, MailArrival, float};
 use crate::plan::LocalPlan;
 
 /// The number of first windows that do not count: utilisation counts from the fifth with mail.
@@ -166,11 +166,6 @@ fn sum(rows: &[Vec<u64>]) -> u64 {
 
 fn ratio(part: u64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| float(part) / whole)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
-fn float(count: u64) -> f64 {
-    count as f64
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and positive")]

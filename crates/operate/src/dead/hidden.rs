@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
-use tidegate_delivery::ports::{Clock, Monotonic, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT};
+use tidegate_delivery::ports::{
+    BATCH, Clock, Monotonic, QueueUrl, Queues, Received, VISIBILITY_TIMEOUT,
+};
 
-const BATCH: usize = 10;
 const AT_ONCE: usize = 8;
 /// A visibility timeout is renewed when less than this is left of it.
 const RENEWED_BEFORE: Duration = Duration::from_secs(12);

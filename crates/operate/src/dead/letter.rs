@@ -1,6 +1,6 @@
 use serde::Serialize;
 use tidegate_core::dead_letter::DeadLetter;
-use tidegate_core::email::Email;
+use tidegate_core::email::id_of;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::Received;
 
@@ -73,11 +73,7 @@ impl Letter {
             return Some(envelope.identity.clone());
         }
         let entry = self.entry()?;
-        let id = Email::parse(&entry.message).ok().and_then(|email| email.id().map(str::to_owned));
-        Some(match id {
-            Some(id) => Identity::from_body_id(&entry.campaign, &id),
-            None => Identity::from_message_id(&entry.campaign, &entry.message_id),
-        })
+        Some(Identity::of(&entry.campaign, id_of(&entry.message).as_deref(), &entry.message_id))
     }
 
     /// The mail's `id`, or the SQS message id that replaces it.

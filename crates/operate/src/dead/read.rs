@@ -6,13 +6,12 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all, select};
 use serde::Serialize;
 use tidegate_delivery::ports::{
-    Clock, Monotonic, PortError, QueueDepth, QueueUrl, Queues, Received,
+    BATCH, Clock, Monotonic, PortError, QueueDepth, QueueUrl, Queues, Received,
 };
 
 use super::hidden::HiddenMessages;
 use super::letter::Letter;
 
-const BATCH: usize = 10;
 const AT_ONCE: usize = 8;
 /// Long polls ask every server of the queue; short polls may miss messages.
 const WAIT: Duration = Duration::from_secs(1);

@@ -8,17 +8,15 @@ use tidegate_core::control::ChangeRecord;
 use tidegate_core::deduplication::MarkState;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{
-    Clock, History, Marks, Monotonic, Outgoing, PortError, QueueUrl, Queues, Received,
-    VISIBILITY_TIMEOUT,
+    BATCH, BATCH_BYTES, Clock, History, Marks, Monotonic, Outgoing, PortError, QueueUrl, Queues,
+    Received, VISIBILITY_TIMEOUT,
 };
 
 use super::hidden::HiddenMessages;
-use super::replay_report::{ReplayError, ReplayReport};
+use super::letter_report::{LetterAction, LetterError, LetterReport};
 use super::review::{ReplayMail, Review};
 use crate::steer::{Author, MAX_REASON_CHARS};
 
-const BATCH: usize = 10;
-const BATCH_BYTES: usize = 1_048_576;
 /// The wait of a receive (a long poll), and the interval at which the campaign queues' depths are
 /// read.
 const WAIT: Duration = Duration::from_secs(1);
@@ -42,7 +40,7 @@ pub struct ReplayPace {
 }
 
 #[derive(Debug)]
-pub struct ReplayPorts<'a, Q, L, C> {
+pub struct LetterPorts<'a, Q, L, C> {
     pub queues: &'a Q,
     pub dead_letters: &'a QueueUrl,
     pub ledger: &'a L,
@@ -50,9 +48,9 @@ pub struct ReplayPorts<'a, Q, L, C> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReplayProgress {
-    /// Mails sent to their campaigns' queues.
-    pub sent: u64,
+pub struct LetterProgress {
+    /// Mails sent to their campaigns' queues, or letters discarded.
+    pub done: u64,
     pub of: u64,
     /// Whether it waits for a campaign's queue to shrink.
     pub waits: bool,
@@ -65,50 +63,92 @@ pub struct ReplayProgress {
 /// pass: the merge queue drops the copy within 5 minutes, and deduplication drops it while it keeps
 /// marks. Otherwise the mail is sent twice.
 pub async fn replay(
-    site: &ReplayPorts<'_, impl Queues, impl Marks + History, impl Clock>,
+    site: &LetterPorts<'_, impl Queues, impl Marks + History, impl Clock>,
     review: &Review,
     author: &Author,
     pace: ReplayPace,
     stop: impl Future<Output = ()>,
-    progress: impl FnMut(ReplayProgress),
-) -> Result<ReplayReport, ReplayError> {
-    let ReplayPorts { queues, dead_letters, ledger, clock } = *site;
+    progress: impl FnMut(LetterProgress),
+) -> Result<LetterReport, LetterError> {
+    if !(pace.per_second > 0.0 && pace.per_second.is_finite()) {
+        return Err(LetterError::Rate(pace.per_second));
+    }
+    let work = LetterWork {
+        action: LetterAction::Replay,
+        filter: review.filter.clone(),
+        guarded: review.guarded,
+        mails: review.mails.clone(),
+        deletions: review.deletions.clone(),
+    };
+    carry_out(site, work, author, pace, stop, progress).await
+}
+
+/// The letters that were reviewed, and what becomes of them.
+#[derive(Debug, Default)]
+pub(super) struct LetterWork {
+    pub(super) action: LetterAction,
+    pub(super) filter: String,
+    /// Whether deduplication is asked what was sent.
+    pub(super) guarded: bool,
+    /// The mails to send, by the dead letter's message id.
+    pub(super) mails: BTreeMap<String, ReplayMail>,
+    /// The letters to delete: message ids.
+    pub(super) deletions: Vec<String>,
+}
+
+impl LetterWork {
+    /// Mails to send, or letters to discard.
+    fn of(&self) -> u64 {
+        match self.action {
+            LetterAction::Replay => self.mails.len() as u64,
+            LetterAction::Discard => self.deletions.len() as u64,
+        }
+    }
+}
+
+/// Sends and deletes the letters of `work`, between two entries of the history.
+pub(super) async fn carry_out(
+    site: &LetterPorts<'_, impl Queues, impl Marks + History, impl Clock>,
+    work: LetterWork,
+    author: &Author,
+    pace: ReplayPace,
+    stop: impl Future<Output = ()>,
+    progress: impl FnMut(LetterProgress),
+) -> Result<LetterReport, LetterError> {
+    let LetterPorts { queues, dead_letters, ledger, clock } = *site;
     let length = author.reason.trim().chars().count();
     if !(1..=MAX_REASON_CHARS).contains(&length) {
-        return Err(ReplayError::Reason(length));
+        return Err(LetterError::Reason(length));
     }
-    if !(pace.per_second > 0.0 && pace.per_second.is_finite()) {
-        return Err(ReplayError::Rate(pace.per_second));
-    }
+    let action = work.action;
     let record = |detail: String| ChangeRecord {
         at: clock.wall().into(),
         by: author.by.clone(),
-        action: "replay".to_owned(),
+        action: action.as_str().to_owned(),
         campaign: None,
         detail: detail.chars().take(MAX_DETAIL).collect(),
         reason: author.reason.trim().to_owned(),
     };
-    let (sends, drops) = (review.to_send(), review.deletions.len());
-    let begun = format!("begun: {sends} to send, {drops} to delete ({})", review.filter);
-    ledger.add(&record(begun)).await.map_err(ReplayError::NotRecorded)?;
+    let (sends, drops) = (work.mails.len(), work.deletions.len());
+    let begun = format!("begun: {sends} to send, {drops} to delete ({})", work.filter);
+    ledger.add(&record(begun)).await.map_err(LetterError::NotRecorded)?;
     let began = clock.monotonic();
     let mut run = ReplayRun {
         queues,
         dead_letters,
         marks: ledger,
         clock,
-        guarded: review.guarded,
-        mails: review.mails.clone(),
-        deletions: review.deletions.clone(),
         hidden: HiddenMessages::default(),
-        report: ReplayReport {
-            filter: review.filter.clone(),
+        report: LetterReport {
+            action,
+            filter: work.filter.clone(),
             by: author.by.clone(),
             reason: author.reason.trim().to_owned(),
-            of: sends,
-            ..ReplayReport::default()
+            of: work.of(),
+            ..LetterReport::default()
         },
         began: EpochMillis::from(clock.wall()),
+        work,
         progress,
     };
     let ended = run.run(pace, pin!(stop)).await;
@@ -119,7 +159,7 @@ pub async fn replay(
     report.recorded = ledger.add(&record(end)).await.is_ok();
     match ended {
         Ok(()) => Ok(report),
-        Err(source) => Err(ReplayError::Broken { report: Box::new(report), source }),
+        Err(source) => Err(LetterError::Broken { report: Box::new(report), source }),
     }
 }
 
@@ -128,11 +168,9 @@ struct ReplayRun<'a, Q, M, C, P> {
     dead_letters: &'a QueueUrl,
     marks: &'a M,
     clock: &'a C,
-    guarded: bool,
-    mails: BTreeMap<String, ReplayMail>,
-    deletions: Vec<String>,
+    work: LetterWork,
     hidden: HiddenMessages,
-    report: ReplayReport,
+    report: LetterReport,
     began: EpochMillis,
     progress: P,
 }
@@ -152,7 +190,7 @@ struct ReceivedLetter {
     mail: ReplayMail,
 }
 
-impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M, C, P> {
+impl<Q: Queues, M: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, M, C, P> {
     async fn run(
         &mut self,
         pace: ReplayPace,
@@ -162,7 +200,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         let (mut next, mut look) = (self.clock.monotonic(), self.clock.monotonic() + LOOK_EVERY);
         let mut found_at = self.clock.monotonic();
         let mut most = batch(pace.per_second);
-        while !(self.mails.is_empty() && self.deletions.is_empty()) {
+        while !(self.work.mails.is_empty() && self.work.deletions.is_empty()) {
             // Sleep until the next batch is due, but wake in between to renew visibility timeouts.
             let wake = next.min(self.clock.monotonic() + RENEW_EVERY);
             if let Either::Right(_) = select(pin!(self.clock.sleep_until(wake)), &mut stop).await {
@@ -206,7 +244,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
             if batch_result.found_new {
                 found_at = next.max(now);
             } else if now.saturating_since(found_at) > GIVE_UP {
-                self.report.not_found = (self.mails.len() + self.deletions.len()) as u64;
+                self.report.not_found = (self.work.mails.len() + self.work.deletions.len()) as u64;
                 return Ok(());
             }
             self.report_progress(false);
@@ -215,13 +253,13 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
     }
 
     fn report_progress(&mut self, waits: bool) {
-        (self.progress)(ReplayProgress { sent: self.report.sent, of: self.report.of, waits });
+        (self.progress)(LetterProgress { done: self.report.done(), of: self.report.of, waits });
     }
 
     /// The depths of the queues that mails go to.
     async fn depths(&self) -> Result<BTreeMap<QueueUrl, u64>, PortError> {
         let mut depths = BTreeMap::new();
-        for mail in self.mails.values() {
+        for mail in self.work.mails.values() {
             if !depths.contains_key(&mail.queue) {
                 let depth = self.queues.depth(&mail.queue).await?;
                 depths.insert(mail.queue.clone(), depth.visible + depth.delayed);
@@ -256,10 +294,10 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
             // new ones may keep coming.
             let is_old = message.sent_at_millis <= self.began.as_millis();
             found_new |= self.hidden.note(&message, since) && is_old;
-            if let Some(mail) = self.mails.get(&message.message_id) {
+            if let Some(mail) = self.work.mails.get(&message.message_id) {
                 let (message_id, receipt) = (message.message_id, message.receipt);
                 mails.push(ReceivedLetter { message_id, receipt, mail: mail.clone() });
-            } else if self.deletions.contains(&message.message_id) {
+            } else if self.work.deletions.contains(&message.message_id) {
                 drops.push((message.message_id, message.receipt));
             }
         }
@@ -285,7 +323,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         &mut self,
         mails: Vec<ReceivedLetter>,
     ) -> Result<Vec<ReceivedLetter>, PortError> {
-        if !self.guarded || mails.is_empty() {
+        if !self.work.guarded || mails.is_empty() {
             return Ok(mails);
         }
         let identities: Vec<_> = mails.iter().map(|letter| letter.mail.identity.clone()).collect();
@@ -299,7 +337,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
                 MarkState::Parked => false,
             });
             if sent {
-                self.mails.remove(&letter.message_id);
+                self.work.mails.remove(&letter.message_id);
                 self.report.sent_meanwhile += 1;
             } else {
                 kept.push(letter);
@@ -327,7 +365,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
         for (index, letter) in batch.into_iter().enumerate() {
             // Removed before its letter is deleted: if the delete fails, the letter is received again
             // and must not be sent a second time in this run.
-            self.mails.remove(&letter.message_id);
+            self.work.mails.remove(&letter.message_id);
             if matches!(entries.get(index), Some(Ok(()))) {
                 self.report.sent += 1;
                 sent.push((letter.message_id, letter.receipt));
@@ -343,7 +381,7 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(ReplayProgress)> ReplayRun<'_, Q, M
     async fn delete(&mut self, mut letters: Vec<(String, String)>) -> u64 {
         let all = letters.len();
         for (id, _) in &letters {
-            self.deletions.retain(|drop| drop != id);
+            self.work.deletions.retain(|drop| drop != id);
         }
         for _ in 0..DELETES {
             if letters.is_empty() {

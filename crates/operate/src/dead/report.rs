@@ -152,7 +152,7 @@ pub fn show(
             row: row(letter, now, addresses),
             message_id: letter.message_id.clone(),
             mail_message_id: entry.map(|entry| entry.message_id.clone()),
-            identity: letter.identity().map(|identity| addresses.identity(&identity)),
+            identity: letter.identity().map(|identity| addresses.within(identity.as_str())),
             pass: envelope.map(|envelope| envelope.pass),
             enqueued_at: envelope.map(|envelope| envelope.enqueued_at),
             first_attempt_at: entry.and_then(|entry| entry.first_attempt_at),

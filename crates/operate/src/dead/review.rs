@@ -89,9 +89,11 @@ impl Review {
     }
 }
 
-enum LetterVerdict {
+/// Tells whether a replay would send one letter.
+pub(crate) enum LetterVerdict {
     Send(Box<ReplayMail>),
     Sent,
+    /// It may have been sent, for this reason: it is replayed only if the operator asks for it.
     Perhaps(&'static str),
     Cannot(String),
 }
@@ -175,7 +177,7 @@ async fn find(
     Ok(marked)
 }
 
-fn judge(
+pub(crate) fn judge(
     letter: &Letter,
     mark: Option<&Mark>,
     options: &ReviewOptions,

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use super::discard::DiscardReview;
 use super::letter::Doubt;
+use super::letter_report::{LetterAction, LetterReport};
 use super::read::Coverage;
-use super::replay_report::ReplayReport;
 use super::report::{Grouping, LetterDetails, LetterGroups, LetterList, LetterSummary};
 use super::review::Review;
 use crate::format::{count, span, time};
@@ -208,27 +209,40 @@ impl View for Review {
     }
 }
 
-impl View for ReplayReport {
+impl View for DiscardReview {
+    fn view(&self, page: &mut Page) {
+        self.groups.view(page);
+        let all = count(self.letters());
+        page.line(Tone::Strong, format!("{all} would be deleted for good ({})", self.filter));
+    }
+}
+
+impl View for LetterReport {
     fn view(&self, page: &mut Page) {
         let tone = if self.is_whole() { Tone::Good } else { Tone::Warning };
-        let (sent, of) = (count(self.sent), count(self.of));
-        page.line(
-            tone,
-            format!("{sent} of {of} replayed, in {}", span(Duration::from_secs(self.took_s))),
-        );
+        let (done, of, past) = (count(self.done()), count(self.of), self.action.past());
+        let took = span(Duration::from_secs(self.took_s));
+        page.line(tone, format!("{done} of {of} {past}, in {took}"));
         page.line(Tone::Faint, format!("by {}: {}", self.by, self.reason));
         let mut say = |number: u64, text: &str| {
             if number > 0 {
                 page.line(Tone::Warning, format!("{} {text}", count(number)));
             }
         };
-        say(self.dropped, "had been sent, and were deleted");
+        if self.action == LetterAction::Replay {
+            say(self.dropped, "had been sent, and were deleted");
+        }
         say(self.sent_meanwhile, "were sent meanwhile, and stand on the dead-letter queue");
         say(self.refused, "were refused by SQS, and stand on the dead-letter queue");
         say(self.not_found, "were not found: another process deleted them, or hides them");
         say(
             self.not_deleted,
-            "were sent, and could not be deleted from the dead-letter queue: replayed within 5 minutes or with deduplication on they are sent once",
+            match self.action {
+                LetterAction::Discard => "could not be deleted: run it again",
+                LetterAction::Replay => {
+                    "were sent, and could not be deleted from the dead-letter queue: replayed within 5 minutes or with deduplication on they are sent once"
+                }
+            },
         );
         say(
             self.uncertain,
@@ -239,7 +253,10 @@ impl View for ReplayReport {
             page.line(Tone::Warning, "interrupted: run it again to go on");
         }
         if !self.recorded {
-            page.line(Tone::Warning, "the history has the beginning of this replay, not its end: the ledger did not answer");
+            page.line(
+                Tone::Warning,
+                "the history has the beginning, not the end: the ledger did not answer",
+            );
         }
     }
 }

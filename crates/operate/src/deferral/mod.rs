@@ -6,11 +6,15 @@ mod view;
 
 use std::collections::BTreeMap;
 
+use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
 use tidegate_core::Window;
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{DeferralStore, PortError};
+use tidegate_delivery::ports::{DeferralStore, DeferredObject, PortError};
 use tidegate_delivery::replay::BroughtBack;
+
+/// Objects whose progress is asked for at once.
+const AT_ONCE: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Deferred {
@@ -76,6 +80,33 @@ pub async fn list(
     let unknown = listed.campaigns.keys().filter(|name| !campaigns.contains(name));
     listed.unknown_campaigns = unknown.cloned().collect();
     Ok(listed)
+}
+
+/// Counts the mails by campaign that no replay has brought back yet, also those of objects that are
+/// partly replayed.
+///
+/// # Errors
+/// [`PortError`]; never a part of the counts.
+pub async fn left(deferral: &impl DeferralStore) -> Result<BTreeMap<String, u64>, PortError> {
+    let mut left = BTreeMap::new();
+    let mut after = None;
+    loop {
+        let page = deferral.list(after.as_deref()).await?;
+        let of = async |object: DeferredObject| {
+            let progress = deferral.progress(&object.name).await?;
+            let back = progress.map_or(0, |(progress, _)| progress.count() as u64);
+            Ok((object.name.campaign, object.name.mails.saturating_sub(back)))
+        };
+        let mut counts = stream::iter(page.objects).map(of).buffer_unordered(AT_ONCE);
+        while let Some((campaign, mails)) = counts.next().await.transpose()? {
+            *left.entry(campaign).or_insert(0) += mails;
+        }
+        drop(counts);
+        after = page.next;
+        if after.is_none() {
+            return Ok(left);
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -2,7 +2,7 @@ use snapbox::{assert_data_eq, file};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::DeferralStore as _;
 use tidegate_delivery::replay::{LeftObject, Why};
-use tidegate_memory::MemoryDeferralStore;
+use tidegate_fakes::MemoryDeferralStore;
 
 use super::*;
 use crate::page::Page;

@@ -72,6 +72,8 @@ pub struct DeploymentFacts {
     /// The configuration set of mails that name none, and whether SES has it.
     pub configuration_set: Option<(String, ReadResult<bool>)>,
     pub queues: Vec<DeployedQueue>,
+    /// The bucket of deferred mail, and whether it exists; `None` if deferral is off.
+    pub deferral_bucket: Option<(String, ReadResult<bool>)>,
     pub functions: Vec<FunctionSettings>,
     /// Functions of the account that may run at the same time, in this region.
     pub concurrency: ReadResult<i64>,
@@ -97,6 +99,7 @@ impl DoctorReport {
         let mut findings = account::judge(facts);
         findings.extend(functions::judge(facts));
         findings.extend(queues::judge(facts));
+        findings.extend(facts.deferral_bucket.iter().map(deferral_bucket));
         findings.extend(permissions::judge(facts));
         findings.extend(running(facts));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.state));
@@ -151,6 +154,20 @@ fn running(facts: &DeploymentFacts) -> Vec<Finding> {
         findings.push(Finding::ok("holds", "none"));
     }
     findings
+}
+
+fn deferral_bucket((bucket, exists): &(String, ReadResult<bool>)) -> Finding {
+    let check = format!("deferral bucket {bucket}");
+    match exists {
+        Ok(true) => Finding::ok(check, "there"),
+        Ok(false) => Finding::of(
+            CheckState::Failed,
+            check,
+            "S3 has no such bucket",
+            "deploy the template again, or turn deferral off: mail that the level defers stays on its queue",
+        ),
+        Err(why) => unread(check, why),
+    }
 }
 
 fn expiry(facts: &DeploymentFacts) -> Finding {

@@ -22,7 +22,8 @@ pub struct DeployedQueue {
     /// The name under which it is shown.
     pub name: String,
     pub kind: QueueKind,
-    pub attributes: ReadResult<QueueAttributes>,
+    /// The attributes; `None` if SQS has no such queue.
+    pub attributes: ReadResult<Option<QueueAttributes>>,
 }
 
 /// A queue's attributes, as SQS reports them.
@@ -45,7 +46,8 @@ pub(super) fn judge(facts: &DeploymentFacts) -> Vec<Finding> {
 fn of_queue(queue: &DeployedQueue) -> Vec<Finding> {
     let check = |what: &str| format!("queue {}: {what}", queue.name);
     let attributes = match &queue.attributes {
-        Ok(attributes) => attributes,
+        Ok(Some(attributes)) => attributes,
+        Ok(None) => return vec![missing(queue.kind, check("existence"))],
         Err(why) => return vec![unread(check("attributes"), why)],
     };
     let wrong: Vec<Finding> = [
@@ -60,6 +62,16 @@ fn of_queue(queue: &DeployedQueue) -> Vec<Finding> {
     .flatten()
     .collect();
     if wrong.is_empty() { vec![Finding::ok(check("attributes"), "as deployed")] } else { wrong }
+}
+
+fn missing(kind: QueueKind, check: String) -> Finding {
+    let remedy = match kind {
+        QueueKind::Domain => {
+            "deploy the template again, or take its URL out of TIDEGATE_DOMAIN_QUEUES: mail to its recipient domains cannot be sent"
+        }
+        _ => "deploy the template again: no mail passes through it",
+    };
+    Finding::of(CheckState::Failed, check, "SQS has no such queue", remedy)
 }
 
 fn visibility(queue: &DeployedQueue, found: &QueueAttributes, check: String) -> Option<Finding> {

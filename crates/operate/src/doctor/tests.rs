@@ -14,7 +14,7 @@ fn queue(name: &str, kind: QueueKind) -> DeployedQueue {
         redrive: None,
         encrypted: true,
     };
-    DeployedQueue { name: name.to_owned(), kind, attributes: Ok(attributes) }
+    DeployedQueue { name: name.to_owned(), kind, attributes: Ok(Some(attributes)) }
 }
 
 fn function(kind: &'static str, timeout_s: u32) -> FunctionSettings {
@@ -126,7 +126,9 @@ fn healthy() -> DeploymentFacts {
             queue("big", QueueKind::Campaign),
             queue("merge", QueueKind::Merge),
             queue("dead letters", QueueKind::DeadLetter),
+            queue("domain 1", QueueKind::Domain),
         ],
+        deferral_bucket: Some(("mail-spillbucket-1a2b".to_owned(), Ok(true))),
         functions: vec![function("scheduler", 90), function("poller", 15)],
         concurrency: Ok(1_000),
         roles: vec![
@@ -151,7 +153,7 @@ fn found(change: impl FnOnce(&mut DeploymentFacts)) -> Vec<(CheckState, String)>
 }
 
 fn attributes(facts: &mut DeploymentFacts, queue: usize) -> &mut QueueAttributes {
-    facts.queues[queue].attributes.as_mut().unwrap()
+    facts.queues[queue].attributes.as_mut().unwrap().as_mut().unwrap()
 }
 
 #[test]
@@ -186,6 +188,11 @@ fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
     one(Failed, "queue big: redrive policy", |f| attributes(f, 0).redrive = Some("{}".into()));
     one(Warning, "queue big: retention", |f| attributes(f, 0).retention_s = 345_600);
     one(Warning, "queue big: encryption", |f| attributes(f, 0).encrypted = false);
+    one(Failed, "queue domain 1: existence", |f| f.queues[3].attributes = Ok(None));
+    one(Failed, "queue merge: existence", |f| f.queues[1].attributes = Ok(None));
+    one(Failed, "deferral bucket mail-spillbucket-1a2b", |f| {
+        f.deferral_bucket.as_mut().unwrap().1 = Ok(false);
+    });
     one(Failed, "scheduler: time-out", |f| f.functions[0].timeout_s = 60);
     one(Failed, "poller: retries of events", |f| f.functions[1].retries = Ok(None));
     one(Failed, "poller: reserved concurrency", |f| f.functions[1].reserved = Ok(Some(1)));
@@ -207,13 +214,14 @@ fn what_cannot_be_read_is_unknown_and_not_ok() {
         facts.account = Err(why());
         facts.senders[0].verified = Err(why());
         facts.queues[0].attributes = Err(why());
+        facts.deferral_bucket.as_mut().unwrap().1 = Err(why());
         facts.functions[0].retries = Err(why());
         facts.concurrency = Err(why());
         facts.roles[0].denied = Err(why());
         facts.expiry = Err(why());
         facts.clocks = Err(why());
     });
-    assert_eq!(wrong.len(), 8);
+    assert_eq!(wrong.len(), 9);
     assert!(wrong.iter().all(|(state, _)| *state == CheckState::Unknown), "{wrong:?}");
 }
 

@@ -26,7 +26,7 @@ pub use gate::{LedgerLevel, LevelPolicy, LevelSource, LevelTimeout};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use tidegate_core::{Timestamp, email::Priority};
-/// use tidegate_memory::{MemoryLedger, Universe};
+/// use tidegate_fakes::{MemoryLedger, Universe};
 /// let ledger = MemoryLedger::default(); // tidegate_aws::Clients::connect().await.ledger("tidegate-ledger")
 /// let clock = Universe::starting_at(Timestamp::from_millis(0)).clock(); // tidegate_aws::SystemClock::new()
 /// let level = tidegate_operate::level::level(&ledger, &clock).await.unwrap();
@@ -67,6 +67,9 @@ pub struct LevelReport {
     /// back.
     #[serde(rename = "spill", skip_serializing_if = "Option::is_none")]
     pub deferral: Option<String>,
+    /// Mails stored there; `None` if that is not known. They do not count for the level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deferred_mails: Option<u64>,
     #[serde(skip)]
     pub now: EpochMillis,
 }
@@ -91,6 +94,7 @@ impl LevelReport {
             busy: policy.map(|policy| policy.busy.to_string()),
             overloaded: policy.map(|policy| policy.overloaded.to_string()),
             deferral,
+            deferred_mails: None,
             now,
         }
     }

@@ -5,7 +5,7 @@ use tidegate_core::back_pressure::{BackPressureFigures, BackPressureLevel};
 use tidegate_core::identity::EpochMillis;
 
 use super::LevelReport;
-use crate::format::{count, span, time};
+use crate::format::{count, counted, span, time};
 use crate::page::{Page, Span, Tone, View};
 
 impl View for LevelReport {
@@ -40,6 +40,8 @@ impl View for LevelReport {
         }
         let deferral = self.deferral.as_deref().unwrap_or("nowhere: deferral is off");
         fields.push(("deferred to", Span::from(deferral)));
+        let deferred = self.deferred_mails.map(|mails| counted(mails, "mail"));
+        fields.extend(deferred.map(|mails| ("deferred", Span::from(mails))));
         page.fields(fields);
         if self.read_at.is_none() {
             page.line(Tone::Faint, "not judged yet: the scheduler judges it once a minute");

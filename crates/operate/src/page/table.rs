@@ -1,6 +1,10 @@
-use unicode_width::UnicodeWidthStr as _;
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
 
 use super::{Span, Tone};
+
+/// Spaces before each column.
+const INDENT: u16 = 2;
 
 /// A table whose columns are as wide as their widest cell on a terminal.
 #[derive(Clone, Debug, Default)]
@@ -30,24 +34,26 @@ impl TextTable {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
+    /// The rows with each cell as wide as its column. Each column is a table of its own to the crate that
+    /// aligns it, so that a cell keeps its tone.
     pub(super) fn into_lines(self) -> Vec<Vec<Span>> {
+        let mut lines = vec![Vec::new(); self.rows.len()];
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.text.width()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        let aligned = |row: Vec<Span>| {
-            let cells = row.into_iter().zip(&widths).enumerate();
-            let cells = cells.map(|(column, (cell, width))| {
-                let blank = " ".repeat(width.saturating_sub(cell.text.width()));
-                let right = self.right.contains(&column);
-                let text = if right { blank + &cell.text } else { cell.text + &blank };
-                Span { text: format!("  {text}"), tone: cell.tone }
-            });
-            trimmed(cells.collect())
-        };
-        self.rows.into_iter().map(aligned).collect()
+        for column in 0..columns {
+            let cells = self.rows.iter().map(|row| row.get(column).cloned().unwrap_or_default());
+            let cells: Vec<Span> = cells.collect();
+            let mut aligned = Table::new();
+            aligned.load_style(NOTHING).add_rows(cells.iter().map(|cell| [&cell.text]));
+            if let Some(only) = aligned.column_mut(0).map(|only| only.set_padding((INDENT, 0)))
+                && self.right.contains(&column)
+            {
+                only.set_cell_alignment(CellAlignment::Right);
+            }
+            for ((line, cell), text) in lines.iter_mut().zip(&cells).zip(aligned.lines()) {
+                line.push(Span { text, tone: cell.tone });
+            }
+        }
+        lines.into_iter().map(trimmed).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::{EpochMillis, Identity};
 
 use super::inputs::{CampaignRuns, MailCounts, QueueCounts};
-use super::report::{CampaignAccount, Method, Tolerance};
+use super::report::{AccountVerdict, CampaignAccount, Method, Tolerance};
 use super::{ReconcileError, StackSettings};
 use crate::send::JournalReader;
 
@@ -39,7 +39,7 @@ pub(super) fn account(
     runs: CampaignRuns,
     found: MailCounts,
     queued: QueueCounts,
-    merging: u64,
+    shared: u64,
     (now, stack, counters): (EpochMillis, &StackSettings, &BTreeMap<String, i64>),
 ) -> CampaignAccount {
     let before = runs.before();
@@ -51,8 +51,10 @@ pub(super) fn account(
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let left = signed(runs.enqueued() + before.queued)
         .saturating_sub(signed(sent + found.dead + on_campaign));
-    let on_merge = u64::try_from(left).unwrap_or(0).min(merging);
-    let difference = left.saturating_sub(signed(on_merge));
+    let unaccounted = u64::try_from(left).unwrap_or(0);
+    let deferred = unaccounted.min(queued.deferred);
+    let on_shared = (unaccounted - deferred).min(shared);
+    let difference = left.saturating_sub(signed(deferred + on_shared));
     let allowances: Vec<Tolerance> =
         runs.lag(now, queued.is_moving(), stack.quota_per_second).into_iter().collect();
     let account = CampaignAccount {
@@ -61,21 +63,23 @@ pub(super) fn account(
         enqueued: runs.enqueued(),
         sent,
         sent_before: 0,
-        waiting: queued.waiting + on_merge,
+        waiting: queued.waiting + on_shared,
         retrying: queued.retrying,
+        deferred,
         dead: found.dead,
         unknown: 0,
         unmarked: 0,
-        queued: on_campaign + merging,
+        queued: on_campaign + queued.deferred + shared,
         difference,
+        verdict: AccountVerdict::Balanced,
         allowances,
         runs: runs.journals.into_iter().map(|journal_run| journal_run.run).collect(),
-        on_merge,
+        on_shared,
     };
     account
         .allowing(
             before.merging,
-            "stood on the merge queue as the first run began, of any campaign",
+            "stood on the merge queue or a domain queue as the first run began, of any campaign",
         )
         .allowing(
             grown(Counter::PossiblySent.sum(counters), before.possibly_sent),

@@ -89,21 +89,20 @@ pub(super) struct QueueCounts {
     pub(super) waiting: u64,
     /// On the campaign's queue with a delay: put back for another attempt.
     pub(super) retrying: u64,
-    /// On the merge queue, of all campaigns.
-    pub(super) in_merge_queue: u64,
+    /// In S3, deferred.
+    pub(super) deferred: u64,
+    /// On the merge queue and the domain queues, of all campaigns.
+    pub(super) shared: u64,
 }
 
 impl QueueCounts {
-    pub(super) fn of(campaign: QueueDepth, merge: QueueDepth) -> Self {
-        Self {
-            waiting: campaign.visible + campaign.in_flight,
-            retrying: campaign.delayed,
-            in_merge_queue: merge.visible + merge.in_flight + merge.delayed,
-        }
+    pub(super) fn of(campaign: QueueDepth, shared: u64) -> Self {
+        let waiting = campaign.visible + campaign.in_flight;
+        Self { waiting, retrying: campaign.delayed, deferred: 0, shared }
     }
 
     pub(super) const fn is_moving(&self) -> bool {
-        self.waiting + self.retrying + self.in_merge_queue > 0
+        self.waiting + self.retrying + self.deferred + self.shared > 0
     }
 }
 

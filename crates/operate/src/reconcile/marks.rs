@@ -11,7 +11,7 @@ use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Marks, PortError, VISIBILITY_TIMEOUT};
 
 use super::inputs::{CampaignRuns, LAG, MailCounts, QueueCounts};
-use super::report::{CampaignAccount, Method, Tolerance};
+use super::report::{AccountVerdict, CampaignAccount, Method, Tolerance};
 use super::{ReconcileError, StackSettings};
 use crate::send::JournalReader;
 
@@ -100,16 +100,16 @@ fn count(
 
 /// The account of a campaign from its mails' marks.
 ///
-/// Mails without a mark must be on a queue, which cannot be searched. They are assigned to the
-/// delayed messages first, then to the campaign's queue, then to the merge queue; those that find
-/// no place are missing. Example: 10 unmarked mails, 2 delayed, 5 on the campaign's queue and 1 on
-/// the merge queue leave 2 missing.
+/// Mails without a mark must be on a queue or deferred, where they cannot be searched for. They are
+/// assigned to the delayed messages first, then to the campaign's queue, to its deferred mail, and to
+/// the queues that all campaigns share; those that find no place are missing. Example: 10 unmarked
+/// mails, 2 delayed, 5 on the campaign's queue and 1 on the merge queue leave 2 missing.
 pub(super) fn account(
     campaign: String,
     runs: CampaignRuns,
     found: MailCounts,
     queued: QueueCounts,
-    merging: u64,
+    shared: u64,
     (now, stack): (EpochMillis, &StackSettings),
 ) -> CampaignAccount {
     let moving = queued.is_moving() || found.sending > 0;
@@ -117,23 +117,26 @@ pub(super) fn account(
         runs.lag(now, moving, stack.quota_per_second).into_iter().collect();
     let retrying = found.unaccounted.min(queued.retrying);
     let on_campaign = (found.unaccounted - retrying).min(queued.waiting);
-    let on_merge = (found.unaccounted - retrying - on_campaign).min(merging);
-    let missing = found.unaccounted - retrying - on_campaign - on_merge;
+    let deferred = (found.unaccounted - retrying - on_campaign).min(queued.deferred);
+    let on_shared = (found.unaccounted - retrying - on_campaign - deferred).min(shared);
+    let missing = found.unaccounted - retrying - on_campaign - deferred - on_shared;
     CampaignAccount {
         campaign,
         method: Method::Marks,
         enqueued: runs.enqueued(),
         sent: found.sent,
         sent_before: found.sent_before,
-        waiting: found.sending + on_campaign + on_merge,
+        waiting: found.sending + on_campaign + on_shared,
         retrying,
+        deferred,
         dead: found.dead,
         unknown: found.unknown,
         unmarked: found.unaccounted,
-        queued: queued.waiting + queued.retrying + merging,
+        queued: queued.waiting + queued.retrying + queued.deferred + shared,
         difference: i64::try_from(missing).unwrap_or(i64::MAX),
+        verdict: AccountVerdict::Balanced,
         allowances,
         runs: runs.journals.into_iter().map(|journal_run| journal_run.run).collect(),
-        on_merge,
+        on_shared,
     }
 }

@@ -1,5 +1,5 @@
-//! `tidegate reconcile`: checks for each campaign that enqueued = sent + waiting + retrying + dead
-//! + unknown.
+//! `tidegate reconcile`: checks for each campaign that enqueued = sent + waiting + retrying +
+//! deferred + dead + unknown.
 //!
 //! The journals of `tidegate send` contain every enqueued mail. If deduplication is on, each mail's
 //! mark shows its outcome; otherwise the ledger's counters are compared with those at the begin of
@@ -22,14 +22,14 @@ use tidegate_delivery::ports::{Clock, Ledger, Marks, PortError, QueueDepth, Queu
 
 use crate::send::{JournalError, JournalHeader, JournalReader};
 use inputs::{CampaignRuns, JournalRun, MailCounts, QueueCounts};
-pub use report::{CampaignAccount, Method, Reconciliation, SendRun, Tolerance};
+pub use report::{AccountVerdict, CampaignAccount, Method, Reconciliation, SendRun, Tolerance};
 
 /// The stack's settings that a reconciliation needs.
 #[derive(Clone, Debug)]
 pub struct StackSettings {
     pub campaigns: Vec<Campaign>,
-    /// The merge queue; `None` in direct mode.
-    pub merge: Option<QueueUrl>,
+    /// The queues on which mails of all campaigns wait: the merge queue and the domain queues.
+    pub shared: Vec<QueueUrl>,
     pub deduplication: Deduplication,
     /// How long a mark is kept.
     pub mark_retention: Duration,
@@ -78,16 +78,18 @@ pub enum ReconcileError {
     Stranger { journal: String, campaign: String, queue: String, has: String },
 }
 
-/// Accounts for every mail in `journals`. `dead` yields the mails on the dead-letter queue;
-/// `checked` is called with the size of each batch of mails that was looked up.
+/// Accounts for every mail in `journals`. `deferred` yields the number of deferred mails by campaign,
+/// `dead` the mails on the dead-letter queue; `checked` is called with the size of each batch of mails
+/// that was looked up.
 ///
-/// Queue depths are read first, then dead letters, then marks or counters. This is the direction in
-/// which mails move, so a mail that moves meanwhile is found at its old or its new place, never
-/// nowhere.
+/// Queue depths are read first, then deferred mail, then dead letters, then marks or counters. This is
+/// the direction in which mails move, so a mail that moves meanwhile is found at its old or its new
+/// place, never nowhere. Only deferred mail moves back; while there is any, the tolerance covers it.
 pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>(
     ports: ReconcilePorts<'_, Q, L, C>,
     stack: &StackSettings,
     journals: &[J],
+    deferred: impl Future<Output = Result<BTreeMap<String, u64>, PortError>>,
     dead: impl Future<Output = Result<DeadLetters, PortError>>,
     checked: impl Fn(u64),
 ) -> Result<Reconciliation, ReconcileError> {
@@ -96,13 +98,18 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>
     for (campaign, runs) in &runs {
         queued.insert(campaign.clone(), queued_of(ports.queues, stack, &runs.queue).await?);
     }
+    for (campaign, mails) in deferred.await? {
+        if let Some(queued) = queued.get_mut(&campaign) {
+            queued.deferred = mails;
+        }
+    }
     let counters = ports.ledger.read().await?.counters;
     let dead = dead.await?;
     if dead.interrupted {
         return Err(ReconcileError::Interrupted);
     }
     let now = EpochMillis::from(ports.clock.wall());
-    let mut merging = queued.values().map(|queued| queued.in_merge_queue).max().unwrap_or(0);
+    let mut shared = queued.values().map(|queued| queued.shared).max().unwrap_or(0);
     let mut accounts = Vec::new();
     for (campaign, runs) in runs {
         let queued = queued.get(&campaign).copied().unwrap_or_default();
@@ -121,17 +128,17 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>
             }
         }
         let account = if by_marks {
-            marks::account(campaign, runs, found, queued, merging, (now, stack))
+            marks::account(campaign, runs, found, queued, shared, (now, stack))
         } else {
-            counts::account(campaign, runs, found, queued, merging, (now, stack, &counters))
+            counts::account(campaign, runs, found, queued, shared, (now, stack, &counters))
         };
         let account = account.allowing(
             dead.unread,
             "on the dead-letter queue were not read: another reader has them (try again later), or they are too many",
         );
-        // What one campaign has on the merge queue is not another's.
-        merging = merging.saturating_sub(account.on_merge);
-        accounts.push(account);
+        // What one campaign has on the shared queues is not another's.
+        shared = shared.saturating_sub(account.on_shared);
+        accounts.push(account.judged());
     }
     Ok(Reconciliation { at: now, accounts })
 }
@@ -184,8 +191,8 @@ fn stranger(stack: &StackSettings, journal: String, header: &JournalHeader) -> R
     ReconcileError::Stranger { journal, campaign, queue, has: has.join(", ") }
 }
 
-/// Depths of a campaign's queue and of the merge queue. The campaign's queue is read again after
-/// the merge queue and the larger value counts, so that a mail that was put back in between is not
+/// Depths of a campaign's queue and of the shared queues. The campaign's queue is read again after
+/// the shared queues and the larger value counts, so that a mail that was put back in between is not
 /// missed.
 async fn queued_of(
     queues: &impl Queues,
@@ -193,15 +200,18 @@ async fn queued_of(
     queue: &QueueUrl,
 ) -> Result<QueueCounts, PortError> {
     let first = queues.depth(queue).await?;
-    let Some(merge) = &stack.merge else {
-        return Ok(QueueCounts::of(first, QueueDepth::default()));
-    };
-    let merging = queues.depth(merge).await?;
+    if stack.shared.is_empty() {
+        return Ok(QueueCounts::of(first, 0));
+    }
+    let mut shared = 0;
+    for queue in &stack.shared {
+        shared += queues.depth(queue).await?.all();
+    }
     let second = queues.depth(queue).await?;
     let most = QueueDepth {
         visible: first.visible.max(second.visible),
         in_flight: first.in_flight.max(second.in_flight),
         delayed: first.delayed.max(second.delayed),
     };
-    Ok(QueueCounts::of(most, merging))
+    Ok(QueueCounts::of(most, shared))
 }

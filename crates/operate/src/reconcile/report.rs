@@ -5,6 +5,7 @@ use tidegate_core::identity::EpochMillis;
 
 use crate::format::{count, counted};
 use crate::page::{Page, Span, TextTable, Tone, View};
+use crate::suggest::SuggestedCommand;
 
 /// The accounts of all campaigns that were asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -14,10 +15,28 @@ pub struct Reconciliation {
 }
 
 impl Reconciliation {
+    /// The worst verdict of all campaigns.
+    pub fn verdict(&self) -> AccountVerdict {
+        let verdicts = self.accounts.iter().map(|account| account.verdict);
+        verdicts.max().unwrap_or(AccountVerdict::Balanced)
+    }
+
     /// Whether every campaign's mails are accounted for, within the tolerances.
     pub fn balances(&self) -> bool {
-        self.accounts.iter().all(CampaignAccount::balances)
+        self.verdict() == AccountVerdict::Balanced
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccountVerdict {
+    /// Every mail is accounted for, within the tolerance.
+    Balanced,
+    /// The tolerance is not smaller than the number of mails, so nothing is proved: all of them could
+    /// be missing.
+    Unproven,
+    /// Mails are missing, or there are too many.
+    Difference,
 }
 
 /// How a campaign was accounted for.
@@ -50,21 +69,25 @@ pub struct CampaignAccount {
     pub waiting: u64,
     /// Mails that wait for another attempt.
     pub retrying: u64,
+    /// Mails in S3, which back-pressure deferred.
+    pub deferred: u64,
     pub dead: u64,
     /// Mails whose outcome is unknown; 0 by counts.
     pub unknown: u64,
     /// Mails without a mark that are not dead-lettered. They are assumed to be on the queues, which
     /// cannot be searched. 0 by counts.
     pub unmarked: u64,
-    /// Messages on the campaign's queue, and those on the merge queue that no campaign before it on the list
-    /// accounts for; of all producers.
+    /// Messages on the campaign's queue, deferred ones, and those on the merge queue and the domain
+    /// queues that no campaign before it on the list accounts for; of all producers.
     pub queued: u64,
     /// The difference: positive if mails are missing, negative if there are too many.
     pub difference: i64,
+    pub verdict: AccountVerdict,
     pub allowances: Vec<Tolerance>,
     pub runs: Vec<SendRun>,
+    /// The campaign's mails on the queues that all campaigns share.
     #[serde(skip)]
-    pub(super) on_merge: u64,
+    pub(super) on_shared: u64,
 }
 
 /// A possible error of the counts, and its reason.
@@ -90,9 +113,19 @@ impl CampaignAccount {
         self.allowances.iter().fold(0, |sum, allowance| sum.saturating_add(allowance.mails))
     }
 
-    /// Whether the difference is within that.
-    pub fn balances(&self) -> bool {
-        self.difference.unsigned_abs() <= self.tolerance()
+    /// The account with its verdict, once all allowances are known.
+    pub(super) fn judged(mut self) -> Self {
+        let (off, tolerance) = (self.difference.unsigned_abs(), self.tolerance());
+        // Marks name every mail, so without a difference the tolerance was not needed.
+        let needed = off > 0 || matches!(self.method, Method::Counts { .. });
+        self.verdict = if off > tolerance {
+            AccountVerdict::Difference
+        } else if needed && tolerance > 0 && tolerance >= self.enqueued {
+            AccountVerdict::Unproven
+        } else {
+            AccountVerdict::Balanced
+        };
+        self
     }
 
     pub(super) fn allowing(mut self, mails: u64, why: &str) -> Self {
@@ -102,7 +135,7 @@ impl CampaignAccount {
         self
     }
 
-    fn verdict(&self) -> (Tone, String) {
+    fn verdict_in_words(&self) -> (Tone, String) {
         let (balanced, condition) = if self.unmarked == 0 {
             (if self.sent_before > 0 { Tone::Plain } else { Tone::Good }, String::new())
         } else {
@@ -115,15 +148,25 @@ impl CampaignAccount {
         };
         let off = self.difference.unsigned_abs();
         let kind = if self.difference < 0 { "too many" } else { "missing" };
-        if off == 0 {
-            return (balanced, format!("every mail is accounted for{condition}"));
+        let (mails, tolerance) = (counted(off, "mail"), count(self.tolerance()));
+        match self.verdict {
+            AccountVerdict::Unproven => {
+                let enqueued = counted(self.enqueued, "mail");
+                let said = format!(
+                    "this proves nothing: the tolerance of {tolerance} covers all {enqueued} ({mails} {kind}); ask again once nothing moves"
+                );
+                (Tone::Warning, said)
+            }
+            AccountVerdict::Balanced if off == 0 => {
+                (balanced, format!("every mail is accounted for{condition}"))
+            }
+            AccountVerdict::Balanced => {
+                (balanced, format!("{mails} {kind}, within the tolerance of {tolerance}"))
+            }
+            AccountVerdict::Difference => {
+                (Tone::Bad, format!("{mails} {kind}, beyond the tolerance of {tolerance}"))
+            }
         }
-        let tolerance = count(self.tolerance());
-        if self.balances() {
-            let off = counted(off, "mail");
-            return (balanced, format!("{off} {kind}, within the tolerance of {tolerance}"));
-        }
-        (Tone::Bad, format!("{} {kind}, beyond the tolerance of {tolerance}", counted(off, "mail")))
     }
 
     fn equation(&self) -> TextTable {
@@ -153,6 +196,9 @@ impl CampaignAccount {
         }
         row("waiting", self.waiting, Tone::Plain, "on a queue, or being sent");
         row("retrying", self.retrying, Tone::Warning, "put back for another attempt");
+        if self.deferred > 0 {
+            row("deferred", self.deferred, Tone::Plain, "in S3, until the level is clear");
+        }
         row("dead", self.dead, Tone::Bad, "on the dead-letter queue");
         if !by_counts {
             row("unknown", self.unknown, Tone::Bad, "may have been sent");
@@ -163,11 +209,12 @@ impl CampaignAccount {
 
 impl View for CampaignAccount {
     fn view(&self, page: &mut Page) {
-        let (tone, verdict) = self.verdict();
+        let (tone, verdict) = self.verdict_in_words();
         page.heading(format!("Campaign {}", self.campaign));
         page.table(self.equation());
         page.line(tone, format!("  {verdict}"));
-        let allowances = self.allowances.iter().filter(|_| self.difference != 0);
+        let is_plain = self.difference == 0 && self.verdict == AccountVerdict::Balanced;
+        let allowances = self.allowances.iter().filter(|_| !is_plain);
         for Tolerance { mails, why } in allowances {
             page.line(Tone::Faint, format!("  tolerance: {} {why}", count(*mails)));
         }
@@ -181,7 +228,8 @@ impl View for CampaignAccount {
             page.line(Tone::Warning, said);
         }
         if self.unknown + self.dead > 0 {
-            page.line(Tone::Faint, "  tidegate dead shows what is dead or unknown, and why.");
+            let dead = SuggestedCommand::Dead;
+            page.line(Tone::Faint, format!("  {dead} shows what is dead or unknown, and why."));
         }
     }
 }

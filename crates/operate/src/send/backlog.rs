@@ -74,7 +74,7 @@ impl<'a, Q: Queues, C: Clock, P: SendProgress> BacklogLimit<'a, Q, C, P> {
         }
         match self.queues.depth(self.queue).await {
             Ok(depth) => {
-                let depth = depth.visible + depth.in_flight + depth.delayed;
+                let depth = depth.all();
                 (self.last_reading, self.sent_since, self.failing_since) =
                     (Some((now, depth)), 0, None);
                 if depth < most {

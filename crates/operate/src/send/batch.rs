@@ -1,11 +1,9 @@
 //! Packs messages into batches of at most 10 entries and 1 MiB, SQS's limits.
 
+use tidegate_delivery::ports::{BATCH, BATCH_BYTES};
+
 use super::draft::RenderedMessage;
 
-/// SQS's limit of entries in a batch.
-const ENTRIES: usize = 10;
-/// SQS's limit of bytes in a batch.
-const BYTES: usize = 1_048_576;
 /// SQS bills every begun 64 KiB of a call as one request.
 const CHARGED_BYTES: u64 = 65_536;
 
@@ -19,7 +17,7 @@ impl Packer {
     /// Adds a message. Returns the batch before it if the message does not fit into that batch.
     pub(super) fn add(&mut self, message: RenderedMessage) -> Option<Vec<RenderedMessage>> {
         let size = message.body.len();
-        let full = self.batch.len() == ENTRIES || self.bytes + size > BYTES;
+        let full = self.batch.len() == BATCH || self.bytes + size > BATCH_BYTES;
         let before = if full { self.flush() } else { None };
         self.bytes += size;
         self.batch.push(message);
@@ -41,7 +39,7 @@ pub(super) struct Counter {
 
 impl Counter {
     pub(super) fn add(&mut self, size: usize) {
-        if self.entries == ENTRIES || self.bytes + size > BYTES {
+        if self.entries == BATCH || self.bytes + size > BATCH_BYTES {
             self.charged = self.charged();
             (self.entries, self.bytes) = (0, 0);
         }
@@ -87,7 +85,7 @@ mod tests {
             let rows: Vec<u64> = batches.iter().flatten().map(|message| message.row).collect();
             prop_assert_eq!(rows, (0..sizes.len() as u64).collect::<Vec<_>>());
             let bytes = |batch: &Vec<RenderedMessage>| batch.iter().map(|m| m.body.len()).sum::<usize>();
-            prop_assert!(batches.iter().all(|b| (1..=10).contains(&b.len()) && bytes(b) <= BYTES));
+            prop_assert!(batches.iter().all(|b| (1..=10).contains(&b.len()) && bytes(b) <= BATCH_BYTES));
             let charged: usize = batches.iter().map(|b| bytes(b).div_ceil(65_536)).sum();
             prop_assert_eq!(counter.charged(), charged as u64);
         }

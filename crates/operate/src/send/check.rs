@@ -10,8 +10,9 @@ use sha2::{Digest as _, Sha256};
 use tidegate_core::email::Email;
 
 use super::batch::Counter;
-use super::draft::{CampaignDraft, RenderedMessage, hex};
+use super::draft::{CampaignDraft, RenderedMessage};
 use super::fault::InputFault;
+use super::fingerprint::hex;
 use super::rows::{InputFormat, InputRows};
 
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +24,12 @@ pub struct CheckOptions {
     pub allow_duplicates: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputSummary {
-    /// The number of rows, which is the number of mails and of recipients.
+    /// The rows that get a mail, which is the number of mails and of recipients.
     pub rows: u64,
+    /// Rows whose recipient is excluded.
+    pub excluded: u64,
     pub bytes: u64,
     pub largest: u64,
     pub sqs_calls: u64,
@@ -54,6 +57,13 @@ pub fn check<R: Read>(
 ) -> Result<InputSummary, Vec<InputFault>> {
     let mut input = HashingReader { input, hash: Sha256::new() };
     let rows = InputRows::new(file, checking.format, &mut input).map_err(|fault| vec![fault])?;
+    // Once, not in each row.
+    let columns = rows.columns().map_or(Ok(()), |columns| draft.check_columns(file, columns));
+    let shared: Vec<_> =
+        [draft.check_options(), columns].into_iter().filter_map(Result::err).collect();
+    if !shared.is_empty() {
+        return Err(shared);
+    }
     let mut pass = CheckPass::new(file, checking);
     for row in rows {
         let message = row.and_then(|row| draft.message(file, &row));
@@ -62,6 +72,7 @@ pub fn check<R: Read>(
             Ok((message, email))
         });
         match message {
+            Ok((_, email)) if draft.exclusions.contain(&email) => pass.summary.excluded += 1,
             Ok((message, email)) => {
                 pass.count(&message);
                 on_mail(&message, &email);
@@ -72,8 +83,12 @@ pub fn check<R: Read>(
             break;
         }
     }
-    if pass.rows == 0 && pass.faults.is_empty() {
-        pass.add_fault(InputFault::bare(file, 1, "rows", "must be at least one"));
+    if pass.summary.rows == 0 && pass.faults.is_empty() {
+        let problem = match pass.summary.excluded {
+            0 => "must be at least one".to_owned(),
+            all => format!("must be at least one that is not excluded; there are {all}"),
+        };
+        pass.add_fault(InputFault::bare(file, 1, "rows", problem));
     }
     if !pass.faults.is_empty() {
         return Err(pass.faults);
@@ -82,26 +97,15 @@ pub fn check<R: Read>(
     std::io::copy(&mut input, &mut std::io::sink()).map_err(|error| {
         vec![InputFault::bare(file, 1, "file", format!("must be readable: {error}"))]
     })?;
-    Ok(InputSummary {
-        rows: pass.rows,
-        bytes: pass.bytes,
-        largest: pass.largest,
-        sqs_calls: pass.counter.charged(),
-        repeated_addresses: pass.repeated,
-        given_ids: pass.given_ids,
-        sha256: hex(&input.hash.finalize()),
-    })
+    let (sqs_calls, sha256) = (pass.counter.charged(), hex(&input.hash.finalize()));
+    Ok(InputSummary { sqs_calls, sha256, ..pass.summary })
 }
 
 struct CheckPass<'a> {
     file: &'a str,
     checking: CheckOptions,
-    rows: u64,
-    bytes: u64,
-    largest: u64,
+    summary: InputSummary,
     counter: Counter,
-    repeated: u64,
-    given_ids: u64,
     faults: Vec<InputFault>,
     hasher: RandomState,
     /// The first line of each address, by the address's hash.
@@ -114,12 +118,8 @@ impl<'a> CheckPass<'a> {
         Self {
             file,
             checking,
-            rows: 0,
-            bytes: 0,
-            largest: 0,
+            summary: InputSummary::default(),
             counter: Counter::default(),
-            repeated: 0,
-            given_ids: 0,
             faults: Vec::new(),
             hasher: RandomState::new(),
             addresses: HashMap::new(),
@@ -129,11 +129,12 @@ impl<'a> CheckPass<'a> {
 
     fn count(&mut self, message: &RenderedMessage) {
         let size = message.body.len();
-        self.rows += 1;
-        self.bytes += size as u64;
-        self.largest = self.largest.max(size as u64);
+        let summary = &mut self.summary;
+        summary.rows += 1;
+        summary.bytes += size as u64;
+        summary.largest = summary.largest.max(size as u64);
+        summary.given_ids += u64::from(message.id_given);
         self.counter.add(size);
-        self.given_ids += u64::from(message.id_given);
     }
 
     /// Adds a fault. The same fault of a template in many rows is counted as one.
@@ -165,7 +166,7 @@ impl<'a> CheckPass<'a> {
             if first == line {
                 continue;
             }
-            self.repeated += 1;
+            self.summary.repeated_addresses += 1;
             if !self.checking.allow_duplicates {
                 let problem = format!(
                     "must stand in one row only, or with --allow-duplicates; line {first} has the \

@@ -46,6 +46,11 @@ impl<R: Read> CsvReader<R> {
         Ok(Self { reader, columns, multiline, record: csv::ByteRecord::new() })
     }
 
+    /// The columns' names, as the first line has them.
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
     pub(super) fn next(&mut self, file: &str) -> NextRow {
         loop {
             match self.reader.read_byte_record(&mut self.record) {
@@ -85,10 +90,7 @@ impl<R: Read> CsvReader<R> {
         }
         let mut row = BTreeMap::new();
         for (position, value) in values.into_iter().enumerate() {
-            let text = std::str::from_utf8(value).map_err(|_| {
-                let field = format!("field {}", position + 1);
-                InputFault::new(file, line, field, "must be UTF-8", "other bytes")
-            })?;
+            let text = utf8(file, line, || format!("field {}", position + 1), value)?;
             let is_last = position + 1 == found;
             let text = if is_last { text.strip_suffix('\r').unwrap_or(text) } else { text };
             row.insert(columns[position].clone(), Value::String(text.to_owned()));
@@ -110,9 +112,13 @@ fn columns<R: Read>(
     reader: &mut csv::Reader<FinalNewline<R>>,
     multiline: bool,
 ) -> Result<Vec<String>, InputFault> {
-    let header = reader.headers().map_err(|error| unreadable(file, &error))?;
-    let broken = header.iter().position(|name| name.contains('\n'));
-    let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
+    let header = reader.byte_headers().map_err(|error| unreadable(file, &error))?;
+    let broken = header.iter().position(|name| name.contains(&b'\n'));
+    let text = |(position, name)| {
+        let name = utf8(file, 1, || format!("column {}", position + 1), name)?;
+        Ok(name.trim().to_owned())
+    };
+    let columns: Vec<String> = header.iter().enumerate().map(text).collect::<Result<_, _>>()?;
     if let Some(position) = broken.filter(|_| !multiline) {
         return Err(InputFault::bare(file, 1, format!("column {}", position + 1), ONE_LINE));
     }
@@ -142,13 +148,31 @@ fn unclosed(file: &str, line: u64) -> InputFault {
 
 fn unreadable(file: &str, error: &csv::Error) -> InputFault {
     let line = error.position().map_or(1, csv::Position::line);
-    match error.kind() {
-        csv::ErrorKind::Utf8 { err, .. } => {
-            let field = format!("field {}", err.field() + 1);
-            InputFault::new(file, line, field, "must be UTF-8", "other bytes")
+    InputFault::new(file, line, "row", "must be readable CSV", error.to_string())
+}
+
+/// The text of `bytes`, which are the field `field` of a row.
+///
+/// # Errors
+/// Other bytes than UTF-8, with the encoding that they probably have.
+pub(super) fn utf8<'a>(
+    file: &str,
+    line: u64,
+    field: impl FnOnce() -> String,
+    bytes: &'a [u8],
+) -> Result<&'a str, InputFault> {
+    let utf16 = matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) || bytes.contains(&0);
+    let problem = match std::str::from_utf8(bytes) {
+        Ok(text) if !utf16 => return Ok(text),
+        Err(error) if !utf16 => {
+            let byte = bytes[error.valid_up_to()];
+            let latin = char::from(byte);
+            let shown = if latin.is_control() { String::new() } else { format!(" ({latin:?})") };
+            format!("must be UTF-8: save the file so; byte {byte:02X}{shown} looks like Latin-1")
         }
-        _ => InputFault::new(file, line, "row", "must be readable CSV", error.to_string()),
-    }
+        _ => "must be UTF-8: save the file so; it looks like UTF-16".to_owned(),
+    };
+    Err(InputFault::bare(file, line, field(), problem))
 }
 
 /// A reader that appends a line feed to the input. Each complete record then ends in a line feed,

@@ -8,9 +8,12 @@ use sha2::{Digest as _, Sha256};
 use tidegate_core::email::{Address, AllowedSenders, Email, Priority};
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 
+use super::exclusions::Exclusions;
 use super::fault::InputFault;
+use super::fingerprint::hex;
 use super::rows::InputRow;
 use super::template::{Columns, TemplatePart, Templates};
+use crate::suggest::quoted;
 
 /// The parts that all mails of a run share, and the columns and templates of the others.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub struct CampaignDraft {
     /// The column of the id; `None` for `id` if there is such a column.
     pub id_column: Option<String>,
     pub senders: AllowedSenders,
+    /// Recipients that get no mail.
+    pub exclusions: Exclusions,
 }
 
 #[derive(Debug)]
@@ -98,7 +103,7 @@ struct UnsubscribeJson {
 impl CampaignDraft {
     /// The priority of the mails. An invalid name gives the default here; the first row's check
     /// refuses it.
-    pub(super) fn parsed_priority(&self) -> Priority {
+    pub fn parsed_priority(&self) -> Priority {
         let given = self.priority.as_deref();
         let named = given.and_then(|name| Priority::ALL.into_iter().find(|p| p.as_str() == name));
         named.unwrap_or_default()
@@ -134,17 +139,90 @@ impl CampaignDraft {
         Ok((message, email))
     }
 
-    /// The column of the recipient, and the recipient.
-    fn recipient(&self, file: &str, row: &InputRow) -> Result<(String, String), InputFault> {
-        const NEEDED: &str = "must be there: the recipient, one address";
-        let named = match &self.to_column {
+    /// The body of the mail of `row`, to another recipient and under another id.
+    ///
+    /// # Errors
+    /// As those of [`CampaignDraft::message`].
+    pub(super) fn test_body(
+        &self,
+        file: &str,
+        row: &InputRow,
+        to: &Address,
+        id: &str,
+    ) -> Result<String, InputFault> {
+        self.recipient(file, row)?;
+        let body = self.body(file, row, &to.to_string())?;
+        let body = with_id(id, &body).map_err(|error| {
+            InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
+        })?;
+        self.read(file, row, &body).map(|_| body)
+    }
+
+    /// Checks what all mails share, with a mail that has nothing else.
+    ///
+    /// # Errors
+    /// The first option that the poller would refuse.
+    pub(super) fn check_options(&self) -> Result<(), InputFault> {
+        const OPTIONS: [(&str, &str); 6] = [
+            ("from", "--from"),
+            ("reply_to", "--reply-to"),
+            ("priority", "--priority"),
+            ("tags", "--tag"),
+            ("configuration_set", "--configuration-set"),
+            ("template", "--template-name"),
+        ];
+        let data = BTreeMap::new();
+        let template = match &self.content {
+            DraftContent::Templates(_) => None,
+            DraftContent::SesTemplate { name, .. } => Some(SesTemplateJson { name, data: &data }),
+        };
+        let content = template.is_none().then(|| "-".to_owned());
+        let shared = self.shared("recipient@example.com");
+        let body = MessageJson { subject: content.clone(), text: content, template, ..shared };
+        let body = serde_json::to_string(&body).unwrap_or_default();
+        let parsed = Email::parse(&body).and_then(|email| self.senders.admit(email));
+        parsed.map(drop).map_err(|error| {
+            let of = |(member, _): &&(&str, &str)| error.field().starts_with(member);
+            let option = OPTIONS.iter().find(of).map_or("the mail's options", |(_, option)| option);
+            InputFault::of_option(option, &error)
+        })
+    }
+
+    /// Checks that a CSV has the columns of recipient and id.
+    ///
+    /// # Errors
+    /// The one that is missing, and how to name it.
+    pub(super) fn check_columns(&self, file: &str, columns: &[String]) -> Result<(), InputFault> {
+        let has = |name: &str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+        let missing = |field: &str, hint: String| {
+            let problem = format!("is missing; there are: {}{hint}", columns.join(", "));
+            Err(InputFault::bare(file, 1, format!("column {field}"), problem))
+        };
+        let named = self.recipient_columns();
+        if !named.iter().any(|name| has(name)) {
+            return missing(&named.join(" or "), column_hint(columns).unwrap_or_default());
+        }
+        match &self.id_column {
+            Some(column) if !has(column) => missing(column, String::new()),
+            _ => Ok(()),
+        }
+    }
+
+    fn recipient_columns(&self) -> Vec<&str> {
+        match &self.to_column {
             Some(column) => vec![column.as_str()],
             None => vec!["to", "email"],
-        };
+        }
+    }
+
+    /// The column of the recipient, and the recipient.
+    fn recipient(&self, file: &str, row: &InputRow) -> Result<(String, String), InputFault> {
+        let named = self.recipient_columns();
         let found = named.iter().find_map(|name| Some(((*name).to_owned(), row.text(name)?)));
         match found {
             Some((column, to)) if to.trim().is_empty() => {
-                Err(InputFault::bare(file, row.line, column, NEEDED))
+                let problem = "must not be empty: the recipient, one address";
+                Err(InputFault::bare(file, row.line, column, problem))
             }
             // Checked before rendering, so that a template's fault does not hide it.
             Some((column, to)) => match Address::parse(&to) {
@@ -159,7 +237,7 @@ impl CampaignDraft {
                     file,
                     row.line,
                     field,
-                    format!("{NEEDED}; there are: {columns}"),
+                    format!("is missing: the recipient, one address; there are: {columns}"),
                 ))
             }
         }
@@ -172,9 +250,26 @@ impl CampaignDraft {
             Some(id) => Ok(Some(id)),
             None if self.id_column.is_none() && !row.columns.contains_key(column) => Ok(None),
             None => {
-                let problem = "must be there: the mail's id, a text or a number";
+                let problem = "is missing: the mail's id, a text or a number";
                 Err(InputFault::bare(file, row.line, column, problem))
             }
+        }
+    }
+
+    /// A message with the members that all mails of the run have.
+    fn shared<'a>(&'a self, to: &'a str) -> MessageJson<'a> {
+        MessageJson {
+            priority: self.priority.as_deref(),
+            from: &self.from,
+            to,
+            reply_to: &self.reply_to,
+            subject: None,
+            text: None,
+            html: None,
+            template: None,
+            configuration_set: self.configuration_set.as_deref(),
+            list_unsubscribe: None,
+            tags: &self.tags,
         }
     }
 
@@ -191,17 +286,12 @@ impl CampaignDraft {
         let mailto = render(TemplatePart::UnsubscribeMailto)?;
         let unsubscribing = url.is_some() || mailto.is_some();
         let body = MessageJson {
-            priority: self.priority.as_deref(),
-            from: &self.from,
-            to,
-            reply_to: &self.reply_to,
             subject: render(TemplatePart::Subject)?.map(|subject| subject.trim().to_owned()),
             text: render(TemplatePart::Text)?,
             html: render(TemplatePart::Html)?,
             template: ses,
-            configuration_set: self.configuration_set.as_deref(),
             list_unsubscribe: unsubscribing.then_some(UnsubscribeJson { url, mailto }),
-            tags: &self.tags,
+            ..self.shared(to)
         };
         let json = serde_json::to_string(&body).map_err(|error| {
             InputFault::bare(file, row.line, "row", format!("must be writable as JSON: {error}"))
@@ -244,24 +334,30 @@ fn with_id(id: &str, body: &str) -> Result<String, serde_json::Error> {
     Ok(format!("{{\"id\":{id},{}", &body[1..]))
 }
 
+/// Says how to name the recipient's column, as far as the first line of the CSV shows it.
+fn column_hint(columns: &[String]) -> Option<String> {
+    let first = columns.first()?;
+    let separator = [';', '\t', '|', ','].into_iter().find(|&separator| first.contains(separator));
+    if let Some(separator) = separator.filter(|_| columns.len() == 1) {
+        let value =
+            if separator == '\t' { "tab".to_owned() } else { quoted(&separator.to_string()) };
+        return Some(format!("; if that is the separator, add --delimiter {value}"));
+    }
+    if columns.iter().any(|column| column.contains('@')) {
+        return Some("; the first line has to name the columns, such as: to,first_name".to_owned());
+    }
+    let is_address = |column: &&String| {
+        let name = column.to_lowercase();
+        ["mail", "address", "recipient"].iter().any(|word| name.contains(word))
+    };
+    let column = quoted(columns.iter().find(is_address)?);
+    Some(format!("; if it is that one, add --to-column {column}"))
+}
+
 /// Escapes U+FFFE and U+FFFF, which JSON allows and SQS refuses.
 fn for_sqs(json: String) -> String {
     if json.contains(['\u{fffe}', '\u{ffff}']) {
         return json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff");
     }
     json
-}
-
-/// The SHA-256 of a content in hex, by which the journal recognises it.
-pub fn fingerprint(content: &[u8]) -> String {
-    hex(&Sha256::digest(content))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }

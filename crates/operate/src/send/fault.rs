@@ -13,7 +13,7 @@ const SHOWN: usize = 60;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InputFault {
     pub file: String,
-    /// The line of it, from 1.
+    /// The line of it, from 1; 0 if `file` is an option.
     pub line: u64,
     /// The template and its line, if the fault is in a template.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,9 +74,14 @@ impl InputFault {
         Self { value: error.value().map(str::to_owned), ..bare }
     }
 
+    /// The fault of an option, which all mails of the run share.
+    pub fn of_option(option: &str, error: &EmailError) -> Self {
+        Self::of_mail(option, 0, error)
+    }
+
     /// Shows or masks the addresses in its value.
     pub fn shown(mut self, addresses: AddressVisibility) -> Self {
-        self.value = self.value.map(|value| masked(addresses, &value));
+        self.value = self.value.map(|value| addresses.within(&value));
         self
     }
 
@@ -89,18 +94,11 @@ impl InputFault {
     }
 }
 
-/// Masks the addresses in a quoted value.
-fn masked(addresses: AddressVisibility, value: &str) -> String {
-    match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        Some(inner) if inner.contains('@') => format!("\"{}\"", addresses.one(inner)),
-        _ => addresses.within(value),
-    }
-}
-
 impl fmt::Display for InputFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, field, problem, .. } = self;
         match &self.template {
+            None if *line == 0 => write!(f, "{file}: {problem}")?,
             None => write!(f, "{file}:{line}: {field}: {problem}")?,
             Some(at) => {
                 write!(f, "{}:{}: {field}: {problem} ({file}:{line}", at.file, at.line)?;

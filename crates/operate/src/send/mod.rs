@@ -16,7 +16,9 @@ mod check;
 mod csv_rows;
 mod deliver;
 mod draft;
+mod exclusions;
 mod fault;
+mod fingerprint;
 mod journal;
 mod preview;
 mod progress;
@@ -25,12 +27,15 @@ mod restart;
 mod rows;
 mod session;
 mod template;
+mod test_mail;
 
 pub use baseline::baseline;
 pub use check::{CheckOptions, InputSummary, check};
 pub use deliver::DeliverError;
-pub use draft::{CampaignDraft, DraftContent, RenderedMessage, fingerprint};
+pub use draft::{CampaignDraft, DraftContent, RenderedMessage};
+pub use exclusions::Exclusions;
 pub use fault::{FileLine, InputFault};
+pub use fingerprint::fingerprint;
 pub use journal::{
     AcknowledgedRows, Baseline, JournalContents, JournalError, JournalFile, JournalHeader,
     JournalReader, JournalRecord, JournalSink, JournalWriter, RowRanges, SettingDifference,
@@ -43,3 +48,4 @@ pub use restart::{RestartError, Resume, check_resend, restart_run};
 pub use rows::{InputFormat, InputRow, InputRows};
 pub use session::{SendError, SendLimits, SendPorts, Session, run_state};
 pub use template::{Columns, TemplatePart, TemplateSource, Templates};
+pub use test_mail::{TestMailError, TestReport, send_test};

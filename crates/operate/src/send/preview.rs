@@ -53,8 +53,8 @@ impl Preview {
         }
         let addresses = self.addresses;
         let one = |address: &tidegate_core::email::Address| addresses.one(&address.to_string());
-        let shown = |text: &str| within(addresses, text);
-        let long = |text: &TextLiteral| within(addresses, &text.decode());
+        let shown = |text: &str| addresses.within(text);
+        let long = |text: &TextLiteral| addresses.within(&text.decode());
         let (subject, text, html, template) = match email.content() {
             Content::Simple { subject, text, html } => {
                 (Some(shown(subject)), text.as_ref().map(long), html.as_ref().map(long), None)
@@ -80,11 +80,6 @@ impl Preview {
             bytes: message.body.len(),
         });
     }
-}
-
-/// Masks addresses in a text with several lines.
-fn within(addresses: AddressVisibility, text: &str) -> String {
-    text.split('\n').map(|line| addresses.within(line)).collect::<Vec<_>>().join("\n")
 }
 
 impl View for Preview {

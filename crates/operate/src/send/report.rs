@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use serde::Serialize;
+use tidegate_core::in_full;
 
 use super::check::InputSummary;
 use super::fault::InputFault;
@@ -13,6 +14,7 @@ use super::progress::RunState;
 use super::restart::{Resume, days};
 use crate::format::{bytes, count, counted, rate, span};
 use crate::page::{Page, Span, Tone, View};
+use crate::suggest::SuggestedCommand;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,7 +32,10 @@ pub struct SendReport {
     pub campaign: String,
     pub run: String,
     pub journal: String,
+    /// Rows that get a mail.
     pub rows: u64,
+    /// Rows whose recipient is excluded.
+    pub excluded: u64,
     /// Rows that earlier runs had enqueued.
     pub enqueued_before: u64,
     pub enqueued: u64,
@@ -50,6 +55,7 @@ impl SendReport {
             run: header.run.clone(),
             journal,
             rows: header.rows,
+            excluded: 0,
             enqueued_before: before,
             enqueued: 0,
             bytes: 0,
@@ -63,9 +69,7 @@ impl SendReport {
     /// Records why the run gave up; only the first reason is kept.
     pub(super) fn gave_up(&mut self, error: &(dyn StdError + 'static)) {
         if self.ended == RunEnd::Done {
-            let causes = std::iter::successors(Some(error), |&error| error.source());
-            let said = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-            self.ended = RunEnd::GaveUp(said);
+            self.ended = RunEnd::GaveUp(in_full(error));
         }
     }
 
@@ -125,6 +129,9 @@ impl View for SendReport {
         if self.left() > 0 {
             fields.push(("left", Span::new(Tone::Warning, count(self.left()))));
         }
+        if self.excluded > 0 {
+            fields.push(("excluded", counted(self.excluded, "row").into()));
+        }
         fields.push(("size", bytes(self.bytes).into()));
         fields.push(("took", duration_text(self.seconds).into()));
         if self.retries > 0 {
@@ -135,7 +142,10 @@ impl View for SendReport {
         match self.ended {
             RunEnd::Done => page.line(
                 Tone::Faint,
-                format!("tidegate reconcile {} says what became of them.", self.journal),
+                format!(
+                    "{} says what became of them.",
+                    SuggestedCommand::Reconcile(self.journal.clone())
+                ),
             ),
             _ => page.line(
                 Tone::Plain,
@@ -194,8 +204,8 @@ impl View for FaultReport {
     }
 }
 
-/// Estimates when the mails will be sent, from the quota and the queues.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// When the mails will be sent, by a forecast of the whole stack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Estimate {
     /// The quota in force in recipients per second; `None` if unknown.
     pub quota_per_second: Option<f64>,
@@ -203,16 +213,23 @@ pub struct Estimate {
     pub share: f64,
     /// Mails that are on the campaign's queue already.
     pub ahead: u64,
+    /// Seconds until the campaign's last mail is sent; `None` if some are never sent, or that is not
+    /// known.
+    pub ends_after_seconds: Option<f64>,
+    /// The forecast's remarks, such as a hold without an end.
+    pub warnings: Vec<String>,
+    /// The forecast is right only if these hold.
+    pub assumptions: Vec<String>,
 }
 
 impl Estimate {
-    /// Seconds until the last of `rows` is sent, with the whole quota and with the campaign's
-    /// share; `None` if they never are.
+    /// Seconds until the last of `rows` is sent with the whole quota and without holds; `None` if they
+    /// are not all sent.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub fn seconds(&self, rows: u64) -> Option<(f64, Option<f64>)> {
+    fn seconds_alone(&self, rows: u64) -> Option<f64> {
+        self.ends_after_seconds?;
         let quota = self.quota_per_second.filter(|quota| *quota > 0.0)?;
-        let alone = (rows + self.ahead) as f64 / quota;
-        Some((alone, (self.share > 0.0).then(|| alone / self.share)))
+        Some((rows + self.ahead) as f64 / quota)
     }
 }
 
@@ -225,8 +242,10 @@ pub struct DryRun {
     pub file: String,
     /// The journal that it would write.
     pub journal: String,
-    /// Rows of the input, which is the number of mails and recipients.
+    /// Rows that get a mail, which is the number of mails and recipients.
     pub rows: u64,
+    /// Rows whose recipient is excluded.
+    pub excluded: u64,
     /// Rows that an earlier run enqueued.
     pub enqueued_before: u64,
     pub bytes: u64,
@@ -244,9 +263,9 @@ pub struct DryRun {
     pub ids_known_seconds: Option<u64>,
     /// When they will have gone out.
     pub estimate: Estimate,
-    /// Seconds until all are sent with the whole quota.
+    /// Seconds until all are sent with the whole quota and without holds.
     pub seconds_alone: Option<f64>,
-    /// Seconds until all are sent with the campaign's share.
+    /// Seconds until all are sent, by the forecast.
     pub seconds_at_share: Option<f64>,
 }
 
@@ -265,7 +284,7 @@ impl DryRun {
             RunState::New => 0,
             RunState::Interrupted(rows) => rows.count(),
         };
-        let seconds = estimate.seconds(checked.rows.saturating_sub(enqueued_before));
+        let left = checked.rows.saturating_sub(enqueued_before);
         Self {
             campaign: header.campaign.clone(),
             queue: header.queue.clone(),
@@ -273,6 +292,7 @@ impl DryRun {
             file: file.to_owned(),
             journal: journal.to_owned(),
             rows: checked.rows,
+            excluded: checked.excluded,
             enqueued_before,
             bytes: checked.bytes,
             largest_bytes: checked.largest,
@@ -281,9 +301,9 @@ impl DryRun {
             given_ids: checked.given_ids,
             guarded: kept.is_some(),
             ids_known_seconds: kept.map(|kept| kept.as_secs()),
+            seconds_alone: estimate.seconds_alone(left),
+            seconds_at_share: estimate.ends_after_seconds,
             estimate,
-            seconds_alone: seconds.map(|(alone, _)| alone),
-            seconds_at_share: seconds.and_then(|(_, share)| share),
         }
     }
 
@@ -306,21 +326,28 @@ impl DryRun {
         ))
     }
 
+    fn input(&self) -> String {
+        let rows = counted(self.rows + self.excluded, "row");
+        match self.excluded {
+            0 => format!("{}, {rows}", self.file),
+            excluded => format!("{}, {rows}, of which {} excluded", self.file, count(excluded)),
+        }
+    }
+
     fn when(&self) -> Vec<(&'static str, Span)> {
         let shown = |seconds: f64| span(Duration::from_secs_f64(seconds.clamp(0.0, 1e12)));
-        let Some(quota) = self.estimate.quota_per_second else {
-            return vec![("takes", Span::new(Tone::Warning, "unknown: SES tells no quota"))];
+        let Some(seconds) = self.seconds_at_share else {
+            return vec![("takes", Span::new(Tone::Warning, "no end is known (see below)"))];
         };
-        let percent = self.estimate.share * 100.0;
-        let at_share = match self.seconds_at_share {
-            Some(seconds) => {
-                let quota = rate(quota);
-                format!("{} at its share of {percent:.0} % of {quota}", shown(seconds)).into()
-            }
-            None => Span::new(Tone::Warning, "for ever at its share of 0 %"),
-        };
-        let alone = self.seconds_alone.map_or_else(|| "for ever".to_owned(), shown);
-        vec![("takes", at_share), ("takes alone", format!("{alone} with the whole quota").into())]
+        let share = self.estimate.quota_per_second.map(|quota| {
+            format!(" at its share of {:.0} % of {}", self.estimate.share * 100.0, rate(quota))
+        });
+        let takes = format!("{}{}", shown(seconds), share.unwrap_or_default());
+        let alone = self.seconds_alone.map(|alone| {
+            let said = format!("{} with the whole quota and no hold", shown(alone));
+            ("takes alone", Span::from(said))
+        });
+        std::iter::once(("takes", Span::from(takes))).chain(alone).collect()
     }
 }
 
@@ -329,7 +356,7 @@ impl View for DryRun {
         let left = self.rows.saturating_sub(self.enqueued_before);
         page.heading(format!("{} for campaign {}", counted(left, "mail"), self.campaign));
         let mut fields = vec![
-            ("input", Span::from(format!("{}, {}", self.file, counted(self.rows, "row")))),
+            ("input", self.input().into()),
             ("run", Span::from(&self.run)),
             ("queue", Span::from(&self.queue)),
             ("journal", Span::from(&self.journal)),
@@ -348,6 +375,12 @@ impl View for DryRun {
             fields.push(("addresses", Span::new(Tone::Warning, said)));
         }
         page.fields(fields);
+        for warning in &self.estimate.warnings {
+            page.line(Tone::Warning, format!("Note: {warning}."));
+        }
+        for assumption in &self.estimate.assumptions {
+            page.line(Tone::Faint, format!("Assumed: {assumption}."));
+        }
         if let Some(deleted) = self.deleted() {
             page.line(Tone::Warning, format!("{deleted}."));
         }
@@ -356,6 +389,7 @@ impl View for DryRun {
                         be sent twice.";
             page.line(Tone::Warning, said);
         }
-        page.line(Tone::Faint, "tidegate plan forecasts when every campaign ends.");
+        let plan = SuggestedCommand::PlanLive;
+        page.line(Tone::Faint, format!("{plan} forecasts when every campaign ends."));
     }
 }

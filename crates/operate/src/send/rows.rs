@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use serde_json::Value;
 
-use super::csv_rows::{CsvReader, NextRow};
+use super::csv_rows::{CsvReader, NextRow, utf8};
 use super::fault::InputFault;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,14 @@ impl<R: Read> InputRows<R> {
         };
         Ok(Self { file: file.to_owned(), number: 0, source })
     }
+
+    /// The columns of a CSV; `None` for JSON Lines, where each row names its own.
+    pub fn columns(&self) -> Option<&[String]> {
+        match &self.source {
+            RowSource::Csv(csv) => Some(csv.columns()),
+            RowSource::Lines { .. } | RowSource::Ended => None,
+        }
+    }
 }
 
 impl<R: Read> Iterator for InputRows<R> {
@@ -125,7 +133,11 @@ fn next_line<R: Read>(file: &str, reader: &mut BufReader<R>, line: &mut u64) -> 
         if text.is_empty() {
             continue;
         }
-        return match serde_json::from_slice(text) {
+        let text = match utf8(file, *line, || "line".to_owned(), text) {
+            Ok(text) => text,
+            Err(fault) => return NextRow::Fault(fault),
+        };
+        return match serde_json::from_str(text) {
             Ok(columns) => NextRow::Row(*line, columns),
             Err(error) => {
                 // The parser's message may quote the input, which may contain addresses.

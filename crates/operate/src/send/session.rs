@@ -13,8 +13,9 @@ use super::backlog::{BacklogLimit, BacklogState};
 use super::batch::Packer;
 use super::check::{HashingReader, InputSummary};
 use super::deliver::{BatchReport, Deliverer};
-use super::draft::{CampaignDraft, RenderedMessage, hex};
+use super::draft::{CampaignDraft, RenderedMessage};
 use super::fault::InputFault;
+use super::fingerprint::hex;
 use super::journal::{
     JournalContents, JournalError, JournalHeader, JournalRecord, JournalSink, JournalWriter,
     RowRanges, SettingDifference,
@@ -144,18 +145,18 @@ impl Session<'_> {
     ///
     /// # Errors
     /// [`SendError`]. A queue that does not take more is no error: the report says how far it came.
-    pub async fn run<
-        Q: Queues,
-        C: Clock,
-        E: Entropy,
-        P: SendProgress,
-        G: LevelSource,
-        L: JournalSink,
-    >(
+    pub async fn run(
         &self,
-        ports: SendPorts<'_, Q, C, E, P, G>,
+        ports: SendPorts<
+            '_,
+            impl Queues,
+            impl Clock,
+            impl Entropy,
+            impl SendProgress,
+            impl LevelSource,
+        >,
         input: impl Read,
-        journal: &mut JournalWriter<L>,
+        journal: &mut JournalWriter<impl JournalSink>,
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
         let nothing = RowRanges::default();
@@ -171,6 +172,7 @@ impl Session<'_> {
             }
         };
         let mut report = SendReport::new(self.header, journal.path(), before.count());
+        report.excluded = self.checked.excluded;
         let started = ports.clock.monotonic();
         let mut input = HashingReader { input, hash: Sha256::new() };
         let queue = QueueUrl::new(self.header.queue.as_str());
@@ -188,7 +190,7 @@ impl Session<'_> {
         let level_gate =
             LevelGate::new(ports.level, self.draft.parsed_priority(), self.limits.level_policy);
         let fault =
-            self.enqueue((&deliverer, level_gate), batches, journal, stop, &mut report).await?;
+            self.enqueue(&deliverer, level_gate, batches, journal, stop, &mut report).await?;
         report.seconds = ports.clock.monotonic().saturating_since(started).as_secs_f64();
         if let Some(fault) = fault {
             return Err(self.changed(journal.path(), Some(fault)));
@@ -214,18 +216,12 @@ impl Session<'_> {
     /// Sends batches until all are sent, `stop` is ready, or one fails permanently, and then waits
     /// for the batches in flight. Returns the fault of a row that has become invalid since the
     /// first pass.
-    async fn enqueue<
-        Q: Queues,
-        C: Clock,
-        E: Entropy,
-        P: SendProgress,
-        G: LevelSource,
-        L: JournalSink,
-    >(
+    async fn enqueue(
         &self,
-        (deliverer, mut level_gate): (&Deliverer<'_, Q, C, E, P>, LevelGate<'_, G>),
+        deliverer: &Deliverer<'_, impl Queues, impl Clock, impl Entropy, impl SendProgress>,
+        mut level_gate: LevelGate<'_, impl LevelSource>,
         mut batches: impl Iterator<Item = Result<Vec<RenderedMessage>, InputFault>>,
-        journal: &mut JournalWriter<L>,
+        journal: &mut JournalWriter<impl JournalSink>,
         stop: impl Future<Output = ()>,
         report: &mut SendReport,
     ) -> Result<Option<InputFault>, SendError> {
@@ -297,9 +293,9 @@ impl Session<'_> {
 }
 
 /// Records the result of a batch in the journal and the report.
-fn record_batch<L: JournalSink>(
+fn record_batch(
     delivered: BatchReport,
-    journal: &mut JournalWriter<L>,
+    journal: &mut JournalWriter<impl JournalSink>,
     clock: &impl Clock,
     progress: &impl SendProgress,
     report: &mut SendReport,
@@ -348,6 +344,7 @@ impl<R: Read> Iterator for Batches<'_, R> {
                 Some(row) => row.and_then(|row| draft.message(file, &row)),
             };
             match message {
+                Ok((_, email)) if draft.exclusions.contain(&email) => {}
                 Ok((message, _)) => {
                     if let Some(batch) = self.packer.add(message) {
                         return Some(Ok(batch));

@@ -4,22 +4,23 @@ mod facts;
 mod view;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_core::Window;
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::breaker::Breaker;
 use tidegate_core::config::Campaign;
-use tidegate_core::control::{ChangeRecord, Control, Hold, Holds};
+use tidegate_core::control::{ChangeRecord, Control, Hold, HoldReason, Holds};
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::QueueDepth;
 
 use crate::format::time;
-use crate::redact::AddressVisibility;
+use crate::history;
+use crate::suggest::SuggestedCommand;
 pub use facts::{OtherQueues, StackFacts, StatusSettings, gather, other_queues};
-pub use view::changes;
 
 /// Without a claim for this many seconds the pollers have stopped, or every queue is empty.
 const SERVED_WITHIN: u64 = 5;
@@ -105,6 +106,21 @@ pub struct HoldStatus {
     pub lifted_by: String,
 }
 
+impl HoldStatus {
+    /// The command that lifts it; `None` if the scheduler does.
+    pub fn lifting_command(&self) -> Option<SuggestedCommand> {
+        let campaign = self.campaign.clone();
+        let by_scheduler = |reason: HoldReason| reason.as_str() == self.reason;
+        if self.reason == HoldReason::Paused.as_str() {
+            return Some(SuggestedCommand::Resume { campaign });
+        }
+        if campaign.is_none() && HoldReason::LIFTED_BY_SCHEDULER.into_iter().any(by_scheduler) {
+            return None;
+        }
+        Some(SuggestedCommand::Lift { hold: self.reason.clone(), campaign })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CampaignStatus {
     pub name: String,
@@ -150,6 +166,14 @@ pub struct DomainStatus {
     pub waiting: u64,
 }
 
+impl DomainStatus {
+    /// The time until the last mail that waits is sent; `None` if only the account's quota limits it.
+    pub fn longest(&self) -> Option<Duration> {
+        let rate = self.per_second.filter(|rate| *rate > 0.0)?;
+        Duration::try_from_secs_f64((as_f64(self.waiting) / rate).ceil()).ok()
+    }
+}
+
 /// A queue's depth by SQS's counts, which are approximate and up to a minute late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueStatus {
@@ -177,15 +201,11 @@ impl Status {
         let mut control = facts.standing.control.clone();
         control.expire(now);
         let addresses = facts.settings.addresses;
-        let shown = |campaign: Option<&String>, name: &str, hold: &Hold| HoldStatus {
+        let shown = |(campaign, name, hold): (Option<&str>, &str, &Hold)| HoldStatus {
             detail: addresses.within(&hold.detail),
             ..hold_status(campaign, name, hold)
         };
-        let mut holds: Vec<HoldStatus> =
-            control.holds.named().map(|(name, hold)| shown(None, name, hold)).collect();
-        for (campaign, held) in &control.campaign_holds {
-            holds.extend(held.named().map(|(name, hold)| shown(Some(campaign), name, hold)));
-        }
+        let holds: Vec<HoldStatus> = control.named_holds().map(shown).collect();
         Self {
             stack: facts.settings.stack.clone(),
             at: now,
@@ -198,7 +218,7 @@ impl Status {
             domains: facts.domains(),
             queues: facts.depths.iter().map(|(name, depth)| (*name, (*depth).into())).collect(),
             counters: facts.standing.counters.clone(),
-            changes: masked(&facts.changes, addresses).take(facts.settings.changes).collect(),
+            changes: history::newest(&facts.changes, facts.settings.changes, addresses),
         }
     }
 
@@ -206,18 +226,6 @@ impl Status {
     pub fn counter(&self, counter: Counter) -> u64 {
         at_least_0(counter.sum(&self.counters))
     }
-}
-
-/// Changes for display, with addresses in reasons and details masked.
-pub fn masked(
-    changes: &[ChangeRecord],
-    addresses: AddressVisibility,
-) -> impl Iterator<Item = ChangeRecord> {
-    changes.iter().map(move |change| ChangeRecord {
-        detail: addresses.within(&change.detail),
-        reason: addresses.within(&change.reason),
-        ..change.clone()
-    })
 }
 
 fn serving(facts: &StackFacts) -> ServingStatus {
@@ -251,21 +259,21 @@ fn breaker(breaker: &Breaker) -> BreakerStatus {
     BreakerStatus { state, since, until }
 }
 
-fn hold_status(campaign: Option<&String>, reason: &str, hold: &Hold) -> HoldStatus {
-    let lifted_by = match (reason, hold.until) {
-        (_, Some(_)) => "its end, or `tidegate resume`".to_owned(),
-        ("daily_quota" | "daily_budget" | "account", None) => "the scheduler".to_owned(),
-        ("paused", None) => "`tidegate resume`".to_owned(),
-        (reason, None) => format!("`tidegate lift {reason}`"),
-    };
-    HoldStatus {
-        campaign: campaign.cloned(),
+fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold) -> HoldStatus {
+    let mut status = HoldStatus {
+        campaign: campaign.map(str::to_owned),
         reason: reason.to_owned(),
         detail: hold.detail.clone(),
         since: hold.since,
         until: hold.until,
-        lifted_by,
-    }
+        lifted_by: String::new(),
+    };
+    let by_hand = status.lifting_command().map(|command| format!("`{command}`"));
+    let end = hold.until.map(|_| "its end".to_owned());
+    let lifters: Vec<String> = end.into_iter().chain(by_hand).collect();
+    status.lifted_by =
+        if lifters.is_empty() { "the scheduler".to_owned() } else { lifters.join(", or ") };
+    status
 }
 
 fn campaigns(

@@ -112,7 +112,14 @@ fn holds_are_shown_with_who_lifts_them_and_no_address() {
     control.hold(None, HoldReason::DailyQuota, Hold::new("used up", since));
     let status = Status::of(&facts);
     let lifted: Vec<_> = status.holds.iter().map(|hold| &*hold.lifted_by).collect();
-    assert_eq!(lifted, ["the scheduler", "`tidegate resume`", "`tidegate lift refusals`"]);
+    assert_eq!(
+        lifted,
+        [
+            "the scheduler",
+            "`tidegate resume big --reason '…'`",
+            "`tidegate lift refusals big --reason '…'`"
+        ]
+    );
     assert_eq!(status.sending().text, "held: daily_quota");
     assert!(!status.campaigns[1].held, "a pause that is over holds nothing");
     let text = page(&facts);

@@ -1,8 +1,7 @@
-use super::{CampaignStatus, DomainStatus, HoldStatus, Status};
+use super::{CampaignStatus, DomainStatus, HoldStatus, QuotaStatus, Status};
 use crate::format::{count, percent, rate, span, time};
 use crate::page::{Page, Span, TextTable, Tone, View};
 use std::time::Duration;
-use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
 use tidegate_core::identity::EpochMillis;
 
@@ -25,7 +24,7 @@ impl View for Status {
         }
         if !self.changes.is_empty() {
             page.heading("Changes");
-            page.table(changes(&self.changes));
+            self.changes.view(page);
         }
     }
 }
@@ -46,7 +45,7 @@ fn domains(limits: &[DomainStatus]) -> TextTable {
 
 impl Status {
     fn summary(&self) -> Vec<(&'static str, Span)> {
-        let mut fields = vec![("sending", self.sending()), ("quota", self.quota_line())];
+        let mut fields = vec![("sending", self.sending()), ("quota", self.quota.line())];
         if let Some(daily) = &self.quota.daily {
             let text = format!(
                 "{} of {} recipients sent in 24 hours; campaigns may use {} more",
@@ -71,10 +70,11 @@ impl Status {
         fields.push((
             "since the start",
             Span::from(format!(
-                "{} recipients sent to, {} refusals, {} retries, {} slots skipped, {} unused",
+                "{} recipients sent to, {} refused for the rate, {} retries, {} dead-lettered, {} slots skipped, {} unused",
                 counted(Counter::Sent),
                 counted(Counter::Refused),
                 counted(Counter::Retried),
+                counted(Counter::Dead),
                 counted(Counter::Skipped),
                 counted(Counter::Unused),
             )),
@@ -113,32 +113,57 @@ impl Status {
             ),
         }
     }
+}
 
+impl QuotaStatus {
     /// The quota in force, and what lowers it.
-    pub fn quota_line(&self) -> Span {
-        let Some(in_force) = self.quota.in_force else {
+    pub fn line(&self) -> Span {
+        let Some(in_force) = self.in_force else {
             return Span::new(Tone::Bad, "unknown: SES does not tell it, and none is configured");
         };
         let mut text = format!("{} in force", rate(in_force));
-        if let Some(slots) = self.quota.slots_per_second {
+        if let Some(slots) = self.slots_per_second {
             text = format!("{text}, {} with the rate margin", rate(slots));
         }
         let mut why: Vec<String> = Vec::new();
-        if let Some(account) = self.quota.account_per_second {
+        if let Some(account) = self.account_per_second {
             why.push(format!("SES allows {}", rate(account)));
         }
-        if let Some(cap) = self.quota.configured_cap {
+        if let Some(cap) = self.configured_cap {
             why.push(format!("configured cap {}", rate(cap)));
         }
-        if let Some(cap) = self.quota.operator_cap {
+        if let Some(cap) = self.operator_cap {
             why.push(format!("operator's cap {}", rate(cap)));
         }
-        let lowered = self.quota.factor < 1.0;
+        let lowered = self.factor < 1.0;
         if lowered {
-            why.push(format!("refusals leave {}", percent(self.quota.factor)));
+            why.push(format!("refusals leave {}", percent(self.factor)));
         }
         let tone = if lowered { Tone::Warning } else { Tone::Plain };
         Span::new(tone, if why.is_empty() { text } else { format!("{text} ({})", why.join(", ")) })
+    }
+}
+
+impl View for QuotaStatus {
+    fn view(&self, page: &mut Page) {
+        page.spans([self.line()]);
+    }
+}
+
+/// The weights and shares of all campaigns.
+impl View for Vec<CampaignStatus> {
+    fn view(&self, page: &mut Page) {
+        let mut table = TextTable::new(["name", "weight", "configured", "share"]);
+        table = table.right(1).right(2).right(3);
+        for campaign in self {
+            table.row([
+                campaign.name.clone(),
+                campaign.weight.to_string(),
+                campaign.configured_weight.to_string(),
+                percent(campaign.share),
+            ]);
+        }
+        page.table(table);
     }
 }
 
@@ -176,20 +201,4 @@ fn row(hold: &HoldStatus) -> [Span; 6] {
         Span::from(&hold.lifted_by),
         Span::from(&hold.detail),
     ]
-}
-
-/// Changes by operators as a table.
-pub fn changes(changes: &[ChangeRecord]) -> TextTable {
-    let mut table = TextTable::new(["when", "who", "what", "of", "", "why"]);
-    for change in changes {
-        table.row([
-            Span::from(time(change.at)),
-            Span::from(&change.by),
-            Span::new(Tone::Strong, &change.action),
-            Span::from(change.campaign.as_deref().unwrap_or("all")),
-            Span::from(&change.detail),
-            Span::from(&change.reason),
-        ]);
-    }
-    table
 }

@@ -11,6 +11,7 @@ use tidegate_delivery::ports::{Clock, History, Ledger, PortError};
 
 use super::{Author, IN_FORCE_WITHIN_S, MAX_REASON_CHARS, SteerAction, SteerError, SteerReport};
 use crate::format::{rate, time};
+use crate::suggest::SuggestedCommand;
 
 /// How often a change of the cap is attempted, because a poller may change the rate factor at the
 /// same time.
@@ -162,7 +163,8 @@ fn apply(
             let stands = control.holds_on(campaign.as_deref());
             let stands = stands.and_then(|holds| holds.get(HoldReason::Paused));
             if let (Some(open), Some(_)) = (stands.filter(|hold| hold.until.is_none()), until) {
-                return Err(SteerError::PausedWithoutEnd(open.detail.clone()));
+                let resume = SuggestedCommand::Resume { campaign: campaign.clone() };
+                return Err(SteerError::PausedWithoutEnd { detail: open.detail.clone(), resume });
             }
             // A pause that is changed keeps its begin.
             let since = stands.map_or(now, |hold| hold.since);
@@ -175,11 +177,14 @@ fn apply(
         }
         SteerAction::Lift { campaign, reason } => {
             if !control.lift_named(campaign.as_deref(), reason) {
-                let holds = control.holds_on(campaign.as_deref());
+                let lift = |(campaign, hold, _): (Option<&str>, &str, &Hold)| {
+                    let campaign = campaign.map(str::to_owned);
+                    SuggestedCommand::Lift { hold: hold.to_owned(), campaign }
+                };
                 return Err(SteerError::NoHold {
                     campaign: campaign.clone(),
                     reason: reason.clone(),
-                    holds: holds.into_iter().flat_map(Holds::reasons).map(str::to_owned).collect(),
+                    lifts: control.named_holds().map(lift).collect(),
                 });
             }
         }
@@ -237,8 +242,15 @@ fn describe(
 async fn set_cap(ledger: &impl Ledger, cap: Option<Rate>) -> Result<(bool, String), SteerError> {
     let shown = |cap: Option<Rate>| cap.map_or("none".to_owned(), |cap| rate(cap.as_per_second()));
     for _ in 0..TRIES {
-        let from = ledger.read().await?.factor;
-        let detail = format!("cap {} -> {}", shown(from.cap()), shown(cap));
+        let standing = ledger.read().await?;
+        let from = standing.factor;
+        let quota = standing.control.last_known_quota;
+        let above = quota.zip(cap).filter(|(quota, cap)| cap > quota).map(|(quota, _)| {
+            let quota = rate(quota.as_per_second());
+            format!(", which is above the account's quota of {quota} and lowers nothing")
+        });
+        let above = above.unwrap_or_default();
+        let detail = format!("cap {} -> {}{above}", shown(from.cap()), shown(cap));
         if from.cap() == cap {
             return Ok((false, detail));
         }

@@ -1,16 +1,19 @@
 use thiserror::Error;
 use tidegate_delivery::ports::PortError;
 
+use crate::suggest::SuggestedCommand;
+
 #[derive(Debug, Error)]
 pub enum SteerError {
     #[error("there is no campaign {name}; there is {}", known.join(", "))]
     NoCampaign { name: String, known: Vec<String> },
-    #[error("{} is not held for {reason}; {}", of(campaign.as_deref()), standing(holds))]
+    #[error("{} is not held for {reason}; {}", of(campaign.as_deref()), allowed(lifts))]
     NoHold {
         /// The campaign; `None` for all sending.
         campaign: Option<String>,
         reason: String,
-        holds: Vec<String>,
+        /// The commands that lift the holds that there are.
+        lifts: Vec<SuggestedCommand>,
     },
     #[error(
         "these weights cannot be kept: {0}; allowed are 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor"
@@ -19,9 +22,9 @@ pub enum SteerError {
     /// It is already paused without an end. A new pause with an end would end a pause that someone
     /// else left open.
     #[error(
-        "it is paused without an end already, {0}; `tidegate resume` it first to pause it for a time"
+        "it is paused without an end already, {detail}; to pause it for a time, first `{resume}`"
     )]
-    PausedWithoutEnd(String),
+    PausedWithoutEnd { detail: String, resume: SuggestedCommand },
     /// The end of the pause has passed.
     #[error("the pause would end at {0}, which has passed")]
     Past(String),
@@ -46,10 +49,10 @@ fn of(campaign: Option<&str>) -> String {
     campaign.map_or_else(|| "all sending".to_owned(), |name| format!("the campaign {name}"))
 }
 
-fn standing(holds: &[String]) -> String {
-    if holds.is_empty() {
-        "nothing holds it".to_owned()
-    } else {
-        format!("it is held for {}", holds.join(", "))
+fn allowed(lifts: &[SuggestedCommand]) -> String {
+    if lifts.is_empty() {
+        return "there is no hold at all".to_owned();
     }
+    let lifts: Vec<String> = lifts.iter().map(|lift| format!("`{lift}`")).collect();
+    format!("allowed is {}", lifts.join(", "))
 }

@@ -7,7 +7,7 @@ use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::{History as _, Ledger as _};
-use tidegate_memory::{Fault, FaultPlan, Faulty, MemoryLedger, Operation, Rule, Universe};
+use tidegate_fakes::{Fault, FaultPlan, MemoryLedger, Operation, Rule, Universe};
 
 use super::*;
 use crate::page::Page;
@@ -83,9 +83,44 @@ async fn what_is_held_for_more_than_a_pause_stays_held_and_says_so() {
     assert_eq!(resumed.still_held, ["credentials"]);
     let lift = |reason: &str| SteerAction::Lift { campaign: None, reason: reason.to_owned() };
     let error = refused(&ledger, lift("refusals")).await;
-    assert_eq!(error, "all sending is not held for refusals; it is held for credentials");
+    let allowed = "allowed is `tidegate lift credentials --reason '…'`";
+    assert_eq!(error, format!("all sending is not held for refusals; {allowed}"));
     assert!(done(&ledger, lift("credentials")).await.still_held.is_empty());
     assert!(ledger.read().await.unwrap().control.holds.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lifting_what_is_not_held_says_which_holds_there_are_whatever_they_hold() {
+    let ledger = MemoryLedger::default();
+    let lift = |campaign: Option<&str>, reason: &str| SteerAction::Lift {
+        campaign: campaign.map(str::to_owned),
+        reason: reason.to_owned(),
+    };
+    let error = refused(&ledger, lift(None, "deployment")).await;
+    assert_eq!(error, "all sending is not held for deployment; there is no hold at all");
+    let mut control = ledger.read().await.unwrap().control;
+    let hold = || Hold::new("no such template", EpochMillis::new(0));
+    control.hold(Some("big"), HoldReason::Deployment, hold());
+    control.hold(Some("small"), HoldReason::Refusals, hold());
+    assert!(ledger.set_control(0, &control).await.unwrap());
+    let allowed = "allowed is `tidegate lift deployment big --reason '…'`, `tidegate lift refusals small --reason '…'`";
+    for (campaign, of) in [(None, "all sending"), (Some("bgi"), "the campaign bgi")] {
+        let error = refused(&ledger, lift(campaign, "deployment")).await;
+        assert_eq!(error, format!("{of} is not held for deployment; {allowed}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cap_above_the_quota_is_told_with_both_numbers() {
+    let ledger = MemoryLedger::default();
+    let mut control = ledger.read().await.unwrap().control;
+    control.last_known_quota = Rate::per_second(14.0).ok();
+    assert!(ledger.set_control(0, &control).await.unwrap());
+    let detail =
+        async |cap| done(&ledger, SteerAction::Cap(Rate::per_second(cap).ok())).await.record.detail;
+    let said = "cap none -> 50/s, which is above the account's quota of 14/s and lowers nothing";
+    assert_eq!(detail(50.0).await, said);
+    assert_eq!(detail(14.0).await, "cap 50/s -> 14/s");
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,6 +130,7 @@ async fn a_short_pause_ends_nobody_s_open_one_and_resuming_tells_what_holds_all(
     let until = Some(EpochMillis::new(EPOCH + 600_000));
     let error = refused(&ledger, SteerAction::Pause { campaign: Some(big()), until }).await;
     assert!(error.contains("by ada: typo in the subject"), "{error}");
+    assert!(error.ends_with("first `tidegate resume big --reason '…'`"), "{error}");
     done(&ledger, SteerAction::Pause { campaign: None, until }).await;
     let resumed = done(&ledger, SteerAction::Resume { campaign: Some(big()) }).await;
     assert_eq!(resumed.still_held, ["paused (all sending)"]);
@@ -105,9 +141,9 @@ async fn a_short_pause_ends_nobody_s_open_one_and_resuming_tells_what_holds_all(
 async fn of_two_operators_none_writes_weights_that_nobody_checked() {
     let ledger = MemoryLedger::default();
     let plan = FaultPlan::new(universe(), 1);
-    let slow = tidegate_memory::Latency::between(Duration::from_secs(5), Duration::from_secs(5));
+    let slow = tidegate_fakes::Latency::between(Duration::from_secs(5), Duration::from_secs(5));
     plan.add(Rule::new(Fault::Slow(slow)).on(Operation::SetControl));
-    let slow = Faulty::new(ledger.clone(), plan);
+    let slow = ledger.clone().with_faults(&plan);
     let weights = |name: &str| SteerAction::Weights([(name.to_owned(), 0)].into());
     let (ada, clock, campaigns) = (ada(), universe().clock(), campaigns());
     let (big, small) = (weights("big"), weights("small"));
@@ -183,7 +219,7 @@ async fn a_change_that_the_history_missed_stands_and_says_so() {
     let plan = FaultPlan::new(universe(), 1);
     let error = tidegate_delivery::ports::FailureKind::TimedOut;
     plan.add(Rule::new(Fault::Before(error)).on(Operation::AddChange));
-    let ledger = Faulty::new(MemoryLedger::default(), plan);
+    let ledger = MemoryLedger::default().with_faults(&plan);
     let pause = SteerAction::Pause { campaign: None, until: None };
     let clock = universe().clock();
     let paused = steer(&pause, &ada(), &campaigns(), &ledger, &clock).await.unwrap();

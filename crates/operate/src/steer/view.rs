@@ -1,5 +1,6 @@
 use super::SteerReport;
 use crate::page::{Page, Span, Tone, View};
+use crate::suggest::SuggestedCommand;
 
 impl View for SteerReport {
     fn view(&self, page: &mut Page) {
@@ -23,7 +24,10 @@ impl View for SteerReport {
         }
         if !self.still_held.is_empty() {
             let held = self.still_held.join(", ");
-            page.line(Tone::Warning, format!("still held for {held}: see `tidegate status`"));
+            page.line(
+                Tone::Warning,
+                format!("still held for {held}: see `{}`", SuggestedCommand::Status),
+            );
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::counters::{Counter, at_least_0};
+use tidegate_core::identity::EpochMillis;
 
 use super::prompt::{Key, KeyRequest, Prompt};
 use crate::status::{CampaignStatus, StackFacts, Status, as_f64};
@@ -126,6 +127,11 @@ impl Dashboard {
         self.error.as_deref()
     }
 
+    /// If the last look failed, the time of the last one that did not: all figures are of then.
+    pub fn unread_since(&self) -> Option<EpochMillis> {
+        self.error.as_ref().map(|_| self.status.at)
+    }
+
     /// The newest sample, the one about ten seconds older, and the seconds between them.
     ///
     /// A window's report may arrive just before or just after a sample, so ten seconds can contain
@@ -166,28 +172,36 @@ impl Dashboard {
         ends.map_or(0, |(first, last)| last.refused.saturating_sub(first.refused))
     }
 
-    /// Recipients sent to a second in each of the last `points` spans of `span`, the oldest first.
+    /// Recipients sent to a second in each of the last `points` spans of `span`, the oldest first. A span
+    /// with the reports of more windows than it has seconds counts as that long, as in [`Self::rate`].
     pub fn curve(&self, points: usize, span: Duration) -> Vec<f64> {
         let Some(newest) = self.samples.back() else { return Vec::new() };
         let step = |point: usize| span.saturating_mul(u32::try_from(point).unwrap_or(u32::MAX));
-        let at = |back: usize| self.total_at(newest.at.saturating_sub(step(back)));
+        let at = |back: usize| self.sums_at(newest.at.saturating_sub(step(back)));
+        let rate = |back: usize| {
+            let ((from, before), (to, after)) = (at(back), at(back - 1));
+            (to - from).max(0.0) / span.as_secs_f64().max(after - before)
+        };
         let known = self.samples.front().map_or(newest.at, |first| first.at);
         (1..=points)
             .rev()
             .filter(|back| newest.at.saturating_sub(step(*back)) >= known)
-            .map(|back| (at(back - 1) - at(back)).max(0.0) / span.as_secs_f64())
+            .map(rate)
             .collect()
     }
 
-    /// The sum at a moment, interpolated between the samples around it.
-    fn total_at(&self, at: Timestamp) -> f64 {
+    /// Recipients sent to and windows served up to a moment, interpolated between the samples around it.
+    fn sums_at(&self, at: Timestamp) -> (f64, f64) {
         let after = self.samples.iter().find(|sample| sample.at >= at);
         let before = self.samples.iter().rev().find(|sample| sample.at <= at);
-        let (Some(after), Some(before)) = (after.or(before), before.or(after)) else { return 0.0 };
+        let (Some(after), Some(before)) = (after.or(before), before.or(after)) else {
+            return (0.0, 0.0);
+        };
         let whole = after.at.saturating_since(before.at).as_secs_f64();
         let part = at.saturating_since(before.at).as_secs_f64();
-        let (from, to) = (as_f64(before.total), as_f64(after.total));
-        if whole > 0.0 { from + (to - from) * part / whole } else { to }
+        let part = if whole > 0.0 { part / whole } else { 1.0 };
+        let between = |from: u64, to: u64| as_f64(from) + (as_f64(to) - as_f64(from)) * part;
+        (between(before.total, after.total), between(before.windows, after.windows))
     }
 
     pub fn rows(&self) -> Vec<CampaignRow> {

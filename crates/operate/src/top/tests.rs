@@ -21,7 +21,7 @@ fn later(seconds: u64, big: i64, small: i64) -> StackFacts {
     facts
 }
 
-/// A board that looked once a second for 20 s at 9 and 1 recipients a second.
+/// A dashboard that looked once a second for 20 s at 9 and 1 recipients a second.
 fn dashboard() -> Dashboard {
     let mut dashboard = Dashboard::new(&later(0, 0, 0));
     for second in 1..=20 {
@@ -51,6 +51,37 @@ fn a_report_that_comes_in_time_for_a_look_raises_no_rate() {
     let mut dashboard = Dashboard::new(&sent(0, 0));
     dashboard.update(&sent(10, 5));
     assert_eq!(dashboard.rate(), Some(5.0));
+}
+
+/// Regression: the curve rose to 73/s at a quota of 50.
+#[test]
+fn no_column_of_the_curve_has_more_windows_than_seconds() {
+    let sent = |second: u64, windows: i64| {
+        let mut facts = later(second, 49 * windows, 0);
+        facts.standing.counters.insert("windows".to_owned(), windows);
+        facts
+    };
+    // A report comes just before or just after a look, so a look finds none, one or two.
+    let mut dashboard = Dashboard::new(&sent(0, 0));
+    for (second, windows) in [(1, 1), (2, 1), (3, 3), (4, 4), (5, 4), (6, 6), (7, 7), (8, 8)] {
+        dashboard.update(&sent(second, windows));
+    }
+    let curve = dashboard.curve(4, Duration::from_secs(2));
+    assert!(curve.iter().all(|rate| *rate <= 49.0), "{curve:?}");
+    assert!(curve.contains(&49.0), "{curve:?}");
+}
+
+#[test]
+fn what_is_shown_of_a_stack_that_is_gone_is_of_the_last_look_that_read_it() {
+    let mut dashboard = dashboard();
+    let read = dashboard.status().at;
+    assert_eq!(dashboard.unread_since(), None);
+    for _ in 0..3 {
+        dashboard.set_error("the ledger cannot be reached".to_owned());
+        assert_eq!(dashboard.unread_since(), Some(read));
+    }
+    dashboard.update(&later(30, 180, 20));
+    assert_eq!(dashboard.unread_since(), None);
 }
 
 #[test]

@@ -4,18 +4,23 @@ use std::time::Duration;
 use tidegate_core::config::EXPRESS;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState};
 use tidegate_core::identity::{EpochMillis, Identity};
-use tidegate_delivery::ports::VISIBILITY_TIMEOUT;
+use tidegate_delivery::ports::{QueueUrl, VISIBILITY_TIMEOUT};
 
 use super::limits::limits;
-use super::waiting::{at_its_limit, backlog, limit_in_words, limited, merged, turn};
+use super::waiting::{backlog, limit_in_words, limited, merged, turn};
 use super::{Explanation, MailFacts, MailVerdict, Obstacle, Statement};
-use crate::dead::Letter;
+use crate::dead::{Letter, LetterFilter, LetterVerdict, ReviewOptions, judge};
 use crate::format::{count, rate, span, time};
-use crate::status::{QueueStatus, Status};
+use crate::status::{DomainStatus, QueueStatus, Status};
+use crate::suggest::SuggestedCommand;
 
-const UNSEARCHABLE: &str = "SQS cannot be searched by id: that the mail stands on a queue is inferred from what was ruled out";
+const UNSEARCHABLE: &str =
+    "whether it is one of the messages on the queues: SQS cannot be searched by id";
 const UNRECORDED: &str =
     "deduplication is off: nothing but the poller's log records that a mail was sent";
+const ASK_LOG: &str = "the poller's log names every mail that was sent by its id";
+const ASK_PRODUCER: &str = "look at the producer: the id, and the queue that it was put on";
+const FIND_ID: &str = "take the `id` that the producer gave the mail: SES's events carry it as the tag `tidegate_id`, and `tidegate dead list` shows it beside the recipients";
 const LATE: &str = "SQS counts its messages approximately, and up to a minute late";
 
 /// The longest delay of a retry.
@@ -39,6 +44,7 @@ impl Explanation {
             summary: summary.into(),
             lets_go: None,
             until: None,
+            if_it_waits: None,
             limits: Vec::new(),
             facts: Vec::new(),
             ruled_out: Vec::new(),
@@ -134,7 +140,38 @@ fn dead(facts: &MailFacts, letter: &Letter) -> Explanation {
         "It is on the dead-letter queue, and no dead letter of Tidegate's."
             .clone_into(&mut answer.summary);
     }
-    answer.lets_go(format!("never by itself: `tidegate dead replay --id {}`", facts.query.id), None)
+    answer.lets_go(replay(facts, letter), None)
+}
+
+/// Whether and how the operator can replay a dead letter.
+fn replay(facts: &MailFacts, letter: &Letter) -> String {
+    let status = &facts.status;
+    let express = facts.poller.express_queue_url.as_deref().map(|url| (EXPRESS, url));
+    let campaigns = status.campaigns.iter().map(|own| (own.name.as_str(), own.queue_url.as_str()));
+    let options = ReviewOptions {
+        filter: LetterFilter::default(),
+        include_unknown: false,
+        drop_sent: false,
+        campaign_queues: campaigns
+            .chain(express)
+            .map(|(name, url)| (name.to_owned(), QueueUrl::new(url)))
+            .collect(),
+        senders: facts.poller.allowed_senders.clone(),
+        deduplication: facts.poller.deduplication,
+    };
+    let identity = letter.identity();
+    let mark = facts.marks.iter().find(|(of, _)| Some(of) == identity.as_ref());
+    let command = |include_unknown| SuggestedCommand::Replay {
+        id: facts.query.id.clone(),
+        campaign: facts.query.campaign.clone(),
+        include_unknown,
+    };
+    match judge(letter, mark.map(|(_, mark)| mark), &options, status.at) {
+        LetterVerdict::Send(_) => format!("never by itself: `{}`", command(false)),
+        LetterVerdict::Perhaps(why) => format!("never by itself, and {why}: `{}`", command(true)),
+        LetterVerdict::Sent => "never: it was sent, so it is not replayed".to_owned(),
+        LetterVerdict::Cannot(why) => format!("never: it cannot be replayed: {why}"),
+    }
 }
 
 fn unknown(facts: &MailFacts, identity: &Identity, mark: &Mark) -> Explanation {
@@ -160,7 +197,7 @@ fn unknown(facts: &MailFacts, identity: &Identity, mark: &Mark) -> Explanation {
         .lets_go(words, None)
 }
 
-/// The answer by elimination, if neither marks nor dead letters name the mail.
+/// The answer if neither marks nor dead letters name the mail.
 fn infer(facts: &MailFacts, status: &Status) -> Explanation {
     let mut names: Vec<&str> = status.campaigns.iter().map(|own| own.name.as_str()).collect();
     names.extend(status.queues.contains_key("express").then_some(EXPRESS));
@@ -176,144 +213,173 @@ fn infer(facts: &MailFacts, status: &Status) -> Explanation {
                 None,
             )
         }
-        Some(name) => of_campaign(facts, status, Some(name)),
-        None if names.len() == 1 => of_campaign(facts, status, names.first().copied()),
-        None => of_any(facts, status, &names),
+        Some(name) => unrecorded(facts, status, &[name]),
+        None => unrecorded(facts, status, &names),
     };
     add_ruled_out(facts, answer)
 }
 
-fn of_campaign(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Explanation {
-    let held = limits(status, campaign);
-    let name = campaign.unwrap_or_default();
-    // Express mail does not pass through the merge queue.
-    let merged = if name == EXPRESS { QueueStatus::default() } else { merged(status) };
-    let own = backlog(status, name);
-    let limited = if name == EXPRESS { 0 } else { limited(status) };
-    let mut answer = if own.all() + merged.all() + limited == 0 {
-        let empty = "the campaign's queue and the merge queue are empty";
-        not_found(facts, if name == EXPRESS { "the express queue is empty" } else { empty })
-    } else if let Some(first) = held.first() {
-        let summary = format!("It waits: {}.", first.what);
-        Explanation::new(facts, first.verdict, summary).lets_go(&first.lets_go, first.until)
-    } else if own.all() + merged.all() == 0 {
-        waits_for_limit(facts, status)
-    } else if own.visible + own.in_flight + merged.all() + limited == 0 {
-        waits_for_retry(facts, own)
-    } else {
-        waits_for_turn(facts, status, name, own)
+/// The answer for a mail of one of `campaigns` that no record names. SQS tells only how many messages
+/// are on a queue, so all that is known is what can have become of the mail.
+fn unrecorded(facts: &MailFacts, status: &Status, campaigns: &[&str]) -> Explanation {
+    let waits: Vec<(&str, Obstacle)> =
+        campaigns.iter().filter_map(|name| Some((*name, wait(facts, status, name)?))).collect();
+    let (verdict, known) = match waits.as_slice() {
+        [] => (MailVerdict::Nowhere, "It waits on no queue"),
+        _ => (MailVerdict::Unrecorded, "No record names it"),
     };
-    if held.is_empty() {
-        answer.rule_out("holds", "nothing holds it, and pollers serve");
+    let summary = format!("{known}: {}.", alternatives(facts, !waits.is_empty()));
+    let only = if let [only] = campaigns { Some((*only).to_owned()) } else { None };
+    let mut answer = Explanation::new(facts, verdict, summary).of(only);
+    let is_identity = Identity::parse(&facts.query.id).is_ok();
+    if facts.query.id.contains('@') && !is_identity {
+        answer.summary += " It looks like an address, and `why` takes the mail's id.";
+        return answer.lets_go(FIND_ID, None);
     }
-    answer.limits = held;
-    answer.of(campaign.map(str::to_owned))
+    let next =
+        if facts.poller.deduplication == Deduplication::Off { ASK_LOG } else { ASK_PRODUCER };
+    let mut answer = answer.lets_go(next, None);
+    if waits.is_empty() {
+        answer.rule_out("waiting", "the queues of its campaign are empty");
+        answer.not_known.push(LATE);
+    } else {
+        add_waits(&mut answer, status, waits, campaigns);
+    }
+    answer
 }
 
-fn not_found(facts: &MailFacts, empty: &'static str) -> Explanation {
-    let (summary, words) = if facts.poller.deduplication == Deduplication::Off {
-        (
-            "It stands on no queue: it was sent, or it never came.",
-            "the poller's log names every mail that was sent by its id",
-        )
-    } else {
-        (
-            "It stands on no queue, and deduplication has no mark of it: it never came, or was sent longer ago than marks are kept.",
-            "look at the producer: the id, and the queue that it was put on",
-        )
+/// Adds what the mail waits for if it is one of those on the queues: the campaign's obstacles if only one
+/// can have it, else those that all campaigns share, else what each of them waits for.
+fn add_waits(
+    answer: &mut Explanation,
+    status: &Status,
+    mut waits: Vec<(&str, Obstacle)>,
+    campaigns: &[&str],
+) {
+    if waits.len() == 1
+        && let Some((name, wait)) = waits.pop()
+    {
+        answer.limits = limits(status, Some(name));
+        if answer.limits.is_empty() {
+            answer.rule_out("holds", "nothing holds its campaign, and pollers serve");
+        }
+        if campaigns.len() > 1 {
+            answer.rule_out("other campaigns", format!("only {name} has mail on a queue"));
+            answer.not_known.push(LATE);
+        }
+        answer.if_it_waits = Some(wait);
+        return;
+    }
+    // The daily quota's reserve does not delay express mail, so it is no shared obstacle.
+    let delays_all =
+        |limit: &Obstacle| waits.iter().all(|(name, _)| limits(status, Some(name)).contains(limit));
+    answer.limits = limits(status, None).into_iter().filter(delays_all).collect();
+    answer.if_it_waits = answer.limits.first().cloned();
+    if answer.if_it_waits.is_none() {
+        let of_each = waits
+            .iter()
+            .map(|(name, wait)| Statement { of: "if of", what: format!("{name}: {}", wait.what) });
+        answer.facts.extend(of_each);
+        answer.lets_go = Some("name its campaign with `--campaign`".to_owned());
+    }
+}
+
+/// Lists what can have become of a mail that no record names.
+fn alternatives(facts: &MailFacts, may_wait: bool) -> String {
+    let sent = match facts.poller.deduplication {
+        Deduplication::Off => "it was sent".to_owned(),
+        _ => {
+            let kept = span(facts.poller.mark_kept);
+            format!("it was sent more than {kept} ago or before deduplication was on")
+        }
     };
-    let mut answer = Explanation::new(facts, MailVerdict::Nowhere, summary).lets_go(words, None);
-    answer.rule_out("waiting", empty);
-    answer.not_known.push(LATE);
-    answer
+    let mut all = vec![sent, "it was never enqueued under this id".to_owned()];
+    let others = [
+        (!facts.coverage.is_whole(), "it is a dead letter that was not read"),
+        (facts.poller.deferral.is_some(), "it is deferred"),
+        (may_wait, "it waits"),
+    ];
+    all.extend(others.into_iter().filter(|(may, _)| *may).map(|(_, what)| what.to_owned()));
+    let last = all.pop().unwrap_or_default();
+    format!("{}, or {last}", all.join(", "))
+}
+
+/// Names what the mail on the queues of `campaign` waits for; none if there is no mail.
+fn wait(facts: &MailFacts, status: &Status, campaign: &str) -> Option<Obstacle> {
+    // Express mail does not pass through the merge queue.
+    let (merged, limited) = match campaign {
+        EXPRESS => (0, 0),
+        _ => (merged(status).all(), limited(status)),
+    };
+    let own = backlog(status, campaign);
+    if own.all() + merged + limited == 0 {
+        return None;
+    }
+    let first = limits(status, Some(campaign)).into_iter().next();
+    Some(first.unwrap_or_else(|| {
+        if own.all() + merged == 0 {
+            wait_for_limit(facts, status)
+        } else if own.visible + own.in_flight + merged + limited == 0 {
+            wait_for_retry(facts, own)
+        } else {
+            wait_for_turn(facts, status, campaign, own)
+        }
+    }))
 }
 
 /// The campaign's mail waits only for limits of recipient domains.
-fn waits_for_limit(facts: &MailFacts, status: &Status) -> Explanation {
+fn wait_for_limit(facts: &MailFacts, status: &Status) -> Obstacle {
     let waiting = status.domains.iter().filter(|limit| limit.waiting > 0);
     let words: Vec<String> = waiting.clone().map(limit_in_words).collect();
-    let summary = format!("It waits for its recipient domain's limit: {}.", words.join("; "));
-    let longest = waiting.filter_map(at_its_limit).max().unwrap_or_default().max(LONGEST_RETRY);
+    let longest =
+        waiting.filter_map(DomainStatus::longest).max().unwrap_or_default().max(LONGEST_RETRY);
     let until = EpochMillis::from(facts.status.at + longest);
-    let answer = Explanation::new(facts, MailVerdict::DomainLimit, summary);
-    let mut answer =
-        answer.lets_go(format!("by about {}, if nothing is added", time(until)), Some(until));
-    answer.rule_out("its turn", "its campaign's queue and the merge queue are empty");
-    answer
+    Obstacle {
+        verdict: MailVerdict::DomainLimit,
+        what: format!("for its recipient domain's limit: {}", words.join("; ")),
+        lets_go: format!("by about {}, if nothing is added", time(until)),
+        until: Some(until),
+    }
 }
 
-fn waits_for_retry(facts: &MailFacts, own: QueueStatus) -> Explanation {
-    let summary = format!(
-        "It waits for its retry, if it is one of the {} that do; nothing else of its campaign waits.",
-        count(own.delayed)
-    );
+fn wait_for_retry(facts: &MailFacts, own: QueueStatus) -> Obstacle {
     let until = EpochMillis::from(facts.status.at + LONGEST_RETRY);
-    let answer = Explanation::new(facts, MailVerdict::Retry, summary);
-    let mut answer = answer
-        .lets_go(format!("by {}: a retry is delayed by 15 min at most", time(until)), Some(until));
-    answer.rule_out("its turn", "no mail of its campaign is ready to be sent");
-    answer
-}
-
-fn waits_for_turn(
-    facts: &MailFacts,
-    status: &Status,
-    campaign: &str,
-    own: QueueStatus,
-) -> Explanation {
-    let Some(turn) = turn(status, campaign) else {
-        return Explanation::new(facts, MailVerdict::Waiting, "It waits for its turn.");
-    };
-    let summary = format!(
-        "It waits for its turn: at the present share of {} the {} messages up to the last of its campaign take at most about {}.",
-        rate(turn.rate),
-        count(turn.messages),
-        span(turn.most)
-    );
-    let until = EpochMillis::from(facts.status.at + turn.most);
-    let mut words = format!("by about {}, if nothing changes", time(until));
-    if own.delayed > 0 {
-        words = format!(
-            "{words}; if it failed before, it may be one of the {} that wait for their retry, 15 min at most",
+    Obstacle {
+        verdict: MailVerdict::Retry,
+        what: format!(
+            "for its retry, as one of {}; nothing else of its campaign waits",
             count(own.delayed)
-        );
+        ),
+        lets_go: format!("by {}: a retry is delayed by 15 min at most", time(until)),
+        until: Some(until),
     }
-    Explanation::new(facts, MailVerdict::Waiting, summary).lets_go(words, Some(until))
 }
 
-/// The answer if the mail can be of any campaign: the obstacle that all campaigns share, or the
-/// answer for each.
-fn of_any(facts: &MailFacts, status: &Status, names: &[&str]) -> Explanation {
-    let mut standing: Vec<Explanation> =
-        names.iter().map(|name| of_campaign(facts, status, Some(name))).collect();
-    standing.retain(|answer| answer.verdict != MailVerdict::Nowhere);
-    if standing.is_empty() {
-        return not_found(facts, "the campaigns' queues and those that they share are empty");
+fn wait_for_turn(facts: &MailFacts, status: &Status, campaign: &str, own: QueueStatus) -> Obstacle {
+    let Some(turn) = turn(status, campaign) else {
+        let (what, lets_go) = ("for its turn".to_owned(), "at a rate that is not known".to_owned());
+        return Obstacle { verdict: MailVerdict::Waiting, what, lets_go, until: None };
+    };
+    let until = EpochMillis::from(facts.status.at + turn.most);
+    let or_later = match own.delayed {
+        0 => String::new(),
+        delayed => format!(
+            "; if it failed before, it may be one of the {} that wait for their retry, 15 min at most",
+            count(delayed)
+        ),
+    };
+    let lets_go = format!("by about {}, if nothing changes{or_later}", time(until));
+    Obstacle {
+        verdict: MailVerdict::Waiting,
+        what: format!(
+            "for its turn: at the present share of {} the {} messages up to the last of its campaign take at most about {}",
+            rate(turn.rate),
+            count(turn.messages),
+            span(turn.most)
+        ),
+        lets_go,
+        until: Some(until),
     }
-    if standing.len() == 1
-        && let Some(mut only) = standing.pop()
-    {
-        only.rule_out("other campaigns", "no mail of theirs stands on a queue");
-        only.not_known.push(LATE);
-        return only;
-    }
-    // The daily quota's reserve does not delay express mail, so it is no shared obstacle.
-    let holds_all = |limit: &Obstacle| standing.iter().all(|answer| answer.limits.contains(limit));
-    let shared: Vec<Obstacle> = limits(status, None).into_iter().filter(holds_all).collect();
-    if let Some(first) = shared.first() {
-        let summary = format!("It waits: {}.", first.what);
-        let mut answer = Explanation::new(facts, first.verdict, summary);
-        answer = answer.lets_go(&first.lets_go, first.until);
-        answer.limits = shared;
-        return answer;
-    }
-    let summary = "It may be of several campaigns, and they differ: name its campaign.";
-    let mut answer = Explanation::new(facts, MailVerdict::WhichCampaign, summary);
-    for other in standing {
-        let name = other.campaign.as_deref().unwrap_or_default();
-        answer.facts.push(Statement { of: "if of", what: format!("{name}: {}", other.summary) });
-    }
-    answer
 }
 
 fn add_ruled_out(facts: &MailFacts, mut answer: Explanation) -> Explanation {
@@ -335,7 +401,7 @@ fn add_ruled_out(facts: &MailFacts, mut answer: Explanation) -> Explanation {
             format!("deduplication, which keeps marks for {kept}, has none of it"),
         );
     }
-    if answer.verdict != MailVerdict::Nowhere {
+    if answer.verdict == MailVerdict::Unrecorded {
         answer.not_known.push(UNSEARCHABLE);
     }
     answer
@@ -350,7 +416,7 @@ fn readings(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Vec<S
             "mark",
             format!(
                 "{}: {} since {}, pass {}",
-                addresses.identity(identity),
+                addresses.within(identity.as_str()),
                 mark.state.as_str(),
                 time(mark.since),
                 mark.pass
@@ -383,7 +449,10 @@ fn readings(facts: &MailFacts, status: &Status, campaign: Option<&str>) -> Vec<S
     if let Some(text) = status.level.in_words() {
         say(
             "level",
-            format!("{text}; with deferral it may stand in S3 (`tidegate deferred list`)"),
+            format!(
+                "{text}; with deferral it may stand in S3 (`{}`)",
+                SuggestedCommand::DeferredList
+            ),
         );
     }
     for limit in status.domains.iter().filter(|limit| limit.waiting > 0) {

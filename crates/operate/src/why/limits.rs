@@ -8,6 +8,7 @@ use tidegate_core::identity::EpochMillis;
 use super::{MailVerdict, Obstacle};
 use crate::format::{span, time};
 use crate::status::{HoldStatus, Status};
+use crate::suggest::SuggestedCommand;
 
 /// EventBridge triggers once a minute, sometimes some seconds late. Without a window for this long
 /// the pollers have stopped.
@@ -55,7 +56,10 @@ fn hold(hold: &HoldStatus) -> Obstacle {
         _ => format!("{of} is held for {} since {since}{said}", hold.reason),
     };
     let (lets_go, until) = match (verdict, hold.until) {
-        (_, Some(until)) => (format!("at {}, or with `tidegate resume`", time(until)), Some(until)),
+        (_, Some(until)) => {
+            let by_hand = hold.lifting_command().map(|command| format!(", or with `{command}`"));
+            (format!("at {}{}", time(until), by_hand.unwrap_or_default()), Some(until))
+        }
         (MailVerdict::DailyQuota, None) => {
             let latest = EpochMillis::new(hold.since.as_millis() + millis(DAY));
             let text =
@@ -75,11 +79,14 @@ fn millis(span: Duration) -> u64 {
 }
 
 fn serving(status: &Status) -> Option<Obstacle> {
-    let remedy = "when a poller serves again: see whether the EventBridge rule is enabled and the scheduler runs (`tidegate doctor`)";
+    let remedy = format!(
+        "when a poller serves again: see whether the EventBridge rule is enabled and the scheduler runs (`{}`)",
+        SuggestedCommand::Doctor
+    );
     let limit = |what: String| Obstacle {
         verdict: MailVerdict::NotServed,
         what,
-        lets_go: remedy.to_owned(),
+        lets_go: remedy.clone(),
         until: None,
     };
     let Some(last) = status.serving.last_window else {
@@ -96,20 +103,21 @@ fn serving(status: &Status) -> Option<Obstacle> {
 }
 
 fn quota(status: &Status) -> Option<Obstacle> {
-    let limit = |what: &str, lets_go: &str| Obstacle {
+    let limit = |what: &str, lets_go: String| Obstacle {
         verdict: MailVerdict::NoQuota,
         what: what.to_owned(),
-        lets_go: lets_go.to_owned(),
+        lets_go,
         until: None,
     };
     if status.quota.sending_enabled == Some(false) {
-        return Some(limit("SES has paused the account", "when SES lets the account send again"));
+        let lets_go = "when SES lets the account send again".to_owned();
+        return Some(limit("SES has paused the account", lets_go));
     }
     let none = status.quota.in_force.is_none_or(|rate| rate <= 0.0);
     none.then(|| {
         limit(
             "there is no quota: SES does not tell it, and none is configured",
-            "when SES answers again (`tidegate doctor`)",
+            format!("when SES answers again (`{}`)", SuggestedCommand::Doctor),
         )
     })
 }
@@ -140,10 +148,12 @@ fn breaker(status: &Status) -> Option<Obstacle> {
 
 fn share(status: &Status, campaign: &str) -> Option<Obstacle> {
     let own = status.campaigns.iter().find(|own| own.name == campaign)?;
+    let weight = own.configured_weight.max(1);
+    let command = SuggestedCommand::Weight { campaign: campaign.to_owned(), weight };
     (own.weight == 0).then(|| Obstacle {
         verdict: MailVerdict::NoShare,
         what: format!("the campaign {campaign} has the weight 0: it gets no share"),
-        lets_go: format!("when it gets one: `tidegate weights {campaign}=N`"),
+        lets_go: format!("when it gets one: `{command}`"),
         until: None,
     })
 }

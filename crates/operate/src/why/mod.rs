@@ -1,8 +1,8 @@
 //! Explains why a mail has not arrived: where it is, what delays it, and until when.
 //!
 //! SQS cannot be searched by id. Facts about one mail are in the marks of deduplication, if it is
-//! on, and on the dead-letter queue. Everything else is inferred by elimination, and the answer
-//! says so.
+//! on, and on the dead-letter queue. If neither names the mail, the answer says what can have become
+//! of it, and what it waits for if it waits.
 
 mod explain;
 mod gather;
@@ -42,8 +42,8 @@ pub struct MailFacts {
     pub coverage: Coverage,
 }
 
-/// The place of a mail, or the reason why it waits. The order is by importance: of several
-/// obstacles the first is the answer.
+/// Says what is known of a mail, or what mail of its campaign waits for. The order is by importance: of
+/// several obstacles the first is the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MailVerdict {
@@ -56,6 +56,8 @@ pub enum MailVerdict {
     NoCampaign,
     /// It is on no queue: it was sent, or it was never enqueued.
     Nowhere,
+    /// No mark and no dead letter names it: it was sent, it was never enqueued, or it waits.
+    Unrecorded,
     NotServed,
     Paused,
     /// The daily quota is used up.
@@ -72,8 +74,7 @@ pub enum MailVerdict {
     /// It waits for its recipient domain's limit.
     DomainLimit,
     Waiting,
-    /// Several campaigns have a mail with this id, or it can be of several campaigns with different
-    /// answers.
+    /// Several campaigns have a mail with this id.
     WhichCampaign,
 }
 
@@ -101,14 +102,16 @@ pub struct Explanation {
     pub id: String,
     /// The mail's campaign, if it is known.
     pub campaign: Option<String>,
-    /// Where it is, or what holds it.
     pub verdict: MailVerdict,
     pub summary: String,
-    /// A description of when the mail will be sent.
+    /// A description of when the mail goes on, or the operator's next step.
     pub lets_go: Option<String>,
-    /// The latest time at which the obstacle ends by itself, if known.
+    /// The latest time at which the mail goes on by itself, if known.
     pub until: Option<EpochMillis>,
-    /// All obstacles; the mail is sent when the last one has ended.
+    /// The first obstacle, or the turn, of a mail that is one of those on the queues; `None` if it is not,
+    /// or if that depends on its campaign.
+    pub if_it_waits: Option<Obstacle>,
+    /// All obstacles of such a mail; it is sent when the last one has ended.
     pub limits: Vec<Obstacle>,
     pub facts: Vec<Statement>,
     /// Explanations that were ruled out, with the reason.

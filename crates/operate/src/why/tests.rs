@@ -97,10 +97,14 @@ fn marked(mut facts: MailFacts, state: MarkState, since: Duration) -> MailFacts 
 }
 
 fn letter() -> Letter {
+    letter_with(|_| {})
+}
+
+fn letter_with(change: impl FnOnce(&mut DeadLetter)) -> Letter {
     let identity = Identity::from_body_id("small", "4711");
     let envelope = Envelope::fresh("small", identity, ago(Duration::from_hours(3))).parked();
     let at = Some(ago(Duration::from_hours(2)));
-    let entry = DeadLetter {
+    let mut entry = DeadLetter {
         message_id: "sqs-1".to_owned(),
         campaign: "small".to_owned(),
         to: vec!["ada@example.com".to_owned()],
@@ -112,8 +116,9 @@ fn letter() -> Letter {
             http_status: Some(400),
             provider_message: "ada@example.com is on the suppression list".to_owned(),
         },
-        message: "{}".to_owned(),
+        message: r#"{"to_address": "ada@example.com", "from_address": "news@example.org", "subject": "Hello", "body": "Text."}"#.to_owned(),
     };
+    change(&mut entry);
     let message = entry.into_queue_message(Some(&envelope), SQS_LIMIT_BYTES).unwrap();
     let attributes = message.attributes.into_iter();
     Letter::of(&Received {
@@ -124,6 +129,86 @@ fn letter() -> Letter {
         sent_at_millis: ago(Duration::from_hours(2)).as_millis(),
         receive_count: 1,
     })
+}
+
+/// What the mail waits for if it waits.
+fn wait(facts: &MailFacts) -> Obstacle {
+    let answer = explain(facts);
+    assert_eq!((answer.verdict, answer.until), (MailVerdict::Unrecorded, None), "{answer:?}");
+    answer.if_it_waits.unwrap()
+}
+
+/// Regression: of each of these it was said that it waits for its turn, and until when.
+#[test]
+fn the_headline_says_what_is_known_and_no_more() {
+    let (unrecorded, nowhere) = (MailVerdict::Unrecorded, MailVerdict::Nowhere);
+    let (id, address, identity) = ("4711", "ada@example.com", "small/id/ada@example.com");
+    let (may_wait, none_waits) =
+        ("No record names it: SENT, NEVER, or it waits.", "It waits on no queue: SENT, or NEVER.");
+    let unread = "It waits on no queue: SENT, NEVER, or it is a dead letter that was not read.";
+    for (deduplication, waiting, all_letters, id, verdict, summary) in [
+        ("off", 1_230, true, id, unrecorded, may_wait.to_owned()),
+        ("off", 0, true, id, nowhere, none_waits.to_owned()),
+        ("off", 0, false, id, nowhere, unread.to_owned()),
+        ("off", 1_230, true, address, unrecorded, format!("{may_wait} ADDRESS")),
+        ("off", 0, true, address, nowhere, format!("{none_waits} ADDRESS")),
+        ("park", 1_230, true, id, unrecorded, may_wait.to_owned()),
+        ("park", 0, true, id, nowhere, none_waits.to_owned()),
+        ("resend", 0, true, address, nowhere, format!("{none_waits} ADDRESS")),
+        ("park", 1_230, true, identity, unrecorded, may_wait.to_owned()),
+    ] {
+        let sent = match deduplication {
+            "off" => "it was sent",
+            _ => "it was sent more than 15 d 00 h ago or before deduplication was on",
+        };
+        let summary = summary
+            .replace("SENT", sent)
+            .replace("NEVER", "it was never enqueued under this id")
+            .replace("ADDRESS", "It looks like an address, and `why` takes the mail's id.");
+        for campaign in [Some("small"), None] {
+            let mut facts = facts(campaign);
+            facts.poller = poller(deduplication);
+            facts.query.id = id.to_owned();
+            facts.coverage.limited = !all_letters;
+            facts.status.depths.clear();
+            let depth = QueueDepth { visible: waiting, ..QueueDepth::default() };
+            facts.status.backlogs = [("small".to_owned(), depth)].into();
+            let answer = explain(&facts);
+            let said = (answer.verdict, answer.summary, answer.until);
+            assert_eq!(said, (verdict, summary.clone(), None));
+        }
+    }
+}
+
+#[test]
+fn an_address_is_told_how_to_find_the_id_and_nothing_of_a_turn() {
+    for campaign in [Some("small"), None] {
+        let mut facts = facts(campaign);
+        facts.query.id = "ada@example.com".to_owned();
+        let answer = explain(&facts);
+        assert!(answer.lets_go.unwrap().contains("`tidegate_id`"));
+        assert_eq!((answer.if_it_waits, answer.limits), (None, vec![]));
+        // An id may be one: of a mail that is recorded all is known.
+        let mark = Mark {
+            state: MarkState::Sent,
+            token: "a".to_owned(),
+            pass: 0,
+            since: ago(Duration::ZERO),
+        };
+        facts.marks.push((Identity::from_body_id("small", "ada@example.com"), mark));
+        assert_eq!(explain(&facts).verdict, MailVerdict::Sent);
+    }
+}
+
+#[test]
+fn mail_that_may_be_deferred_is_not_said_to_be_gone() {
+    let mut facts = facts(Some("small"));
+    facts.status.backlogs.clear();
+    facts.status.depths.clear();
+    facts.poller.deferral = tidegate_core::deferral::Location::parse("s3://tides/deferral");
+    let answer = explain(&facts);
+    assert_eq!(answer.verdict, MailVerdict::Nowhere);
+    assert!(answer.summary.ends_with(", or it is deferred."), "{}", answer.summary);
 }
 
 #[test]
@@ -141,7 +226,27 @@ fn marks_and_dead_letters_tell_of_the_very_mail() {
     let mut sent = marked(facts(None), MarkState::Sent, minute);
     sent.letters.push(letter());
     assert_eq!(verdict(&sent), MailVerdict::Sent);
-    assert_eq!(explain(&sent).campaign.as_deref(), Some("small"));
+    let answer = explain(&sent);
+    assert_eq!(answer.campaign.as_deref(), Some("small"));
+    assert!(answer.summary.starts_with("It was sent: a poller set out to send it at 2026-11-20"));
+}
+
+#[test]
+fn a_dead_mail_is_said_to_be_replayable_only_if_a_replay_would_send_it() {
+    let lets_go = |letter: Letter| {
+        let mut facts = facts(Some("small"));
+        facts.letters.push(letter);
+        explain(&facts).lets_go.unwrap()
+    };
+    let command = "`tidegate dead replay --id=4711 --campaign=small";
+    assert_eq!(lets_go(letter()), format!("never by itself: {command}`"));
+    let unanswered = lets_go(letter_with(|entry| entry.last_error.http_status = None));
+    let why = "SES did not answer their last send";
+    assert_eq!(unanswered, format!("never by itself, and {why}: {command} --include-unknown`"));
+    let invalid = lets_go(letter_with(|entry| entry.message = "{}".to_owned()));
+    assert!(invalid.starts_with("never: it cannot be replayed: would be dead-lettered again"));
+    let gone = lets_go(letter_with(|entry| entry.campaign = "spring".to_owned()));
+    assert_eq!(gone, "never: it cannot be replayed: there is no campaign spring any more");
 }
 
 #[test]
@@ -175,11 +280,11 @@ fn every_limit_is_named_with_when_it_lets_go() {
     let held = |campaign, reason, until: Option<EpochMillis>| {
         let mut facts = facts(Some("small"));
         hold(&mut facts, campaign, reason, Hold::new("said", since).until(until));
-        explain(&facts)
+        wait(&facts)
     };
     let paused = held(Some("small"), HoldReason::Paused, None);
     assert_eq!(paused.verdict, MailVerdict::Paused);
-    assert!(paused.lets_go.unwrap().contains("`tidegate resume`"));
+    assert!(paused.lets_go.contains("`tidegate resume small --reason '…'`"));
     let until = EpochMillis::from(NOW + Duration::from_hours(1));
     assert_eq!(held(None, HoldReason::Paused, Some(until)).until, Some(until));
     let daily = held(None, HoldReason::DailyBudget, None);
@@ -188,23 +293,23 @@ fn every_limit_is_named_with_when_it_lets_go() {
     assert_eq!(held(None, HoldReason::Credentials, None).verdict, MailVerdict::Held);
     let refusals = held(Some("small"), HoldReason::Refusals, None);
     assert_eq!(refusals.verdict, MailVerdict::Held);
-    assert!(refusals.lets_go.unwrap().contains("`tidegate lift refusals`"));
+    assert!(refusals.lets_go.contains("`tidegate lift refusals small --reason '…'`"));
     assert_eq!(held(Some("big"), HoldReason::Paused, None).verdict, MailVerdict::Waiting);
 
     let mut blocked = facts(Some("small"));
     let at = |second: u64| Window::containing(NOW).plus(second);
     blocked.status.standing.control.breaker = Breaker::Blocking { since: at(0), until: at(30) };
-    assert_eq!(explain(&blocked).verdict, MailVerdict::Breaker);
+    assert_eq!(wait(&blocked).verdict, MailVerdict::Breaker);
     let mut weightless = facts(Some("small"));
     weightless.status.standing.control.weights.insert("small".to_owned(), 0);
-    assert_eq!(explain(&weightless).verdict, MailVerdict::NoShare);
+    assert_eq!(wait(&weightless).verdict, MailVerdict::NoShare);
     let mut unserved = facts(Some("small"));
     unserved.status.standing.previous.as_mut().unwrap().window =
         Window::containing(NOW.saturating_sub(Duration::from_mins(4)));
-    assert_eq!(explain(&unserved).verdict, MailVerdict::NotServed);
+    assert_eq!(wait(&unserved).verdict, MailVerdict::NotServed);
     let mut paused = facts(Some("small"));
     paused.status.account.as_mut().unwrap().sending_enabled = false;
-    assert_eq!(explain(&paused).verdict, MailVerdict::NoQuota);
+    assert_eq!(wait(&paused).verdict, MailVerdict::NoQuota);
 }
 
 #[test]
@@ -218,7 +323,7 @@ fn several_limits_are_all_said_and_the_weightiest_first() {
 }
 
 #[test]
-fn what_nothing_holds_waits_or_stands_nowhere() {
+fn what_nothing_holds_waits_for_its_turn_or_its_retry() {
     let of = |visible, delayed, merged| {
         let mut facts = facts(Some("small"));
         let own = QueueDepth { visible, delayed, in_flight: 0 };
@@ -227,33 +332,40 @@ fn what_nothing_holds_waits_or_stands_nowhere() {
             .status
             .depths
             .insert("merge", QueueDepth { visible: merged, ..QueueDepth::default() });
-        explain(&facts)
+        facts
     };
-    assert_eq!(of(0, 0, 0).verdict, MailVerdict::Nowhere);
-    assert_eq!(of(0, 3, 0).verdict, MailVerdict::Retry);
-    assert_eq!(of(0, 0, 5).verdict, MailVerdict::Waiting);
+    assert_eq!(explain(&of(0, 0, 0)).verdict, MailVerdict::Nowhere);
+    assert_eq!(wait(&of(0, 3, 0)).verdict, MailVerdict::Retry);
+    assert_eq!(wait(&of(0, 0, 5)).verdict, MailVerdict::Waiting);
     // 1,230 at a tenth of 13.73 a second are 896 s; 14 in the merge queue another, and 10 to be found.
-    let waiting = explain(&facts(Some("small")));
+    let waiting = wait(&facts(Some("small")));
     let until = waiting.until.unwrap().as_millis() - NOW.as_millis();
     assert_eq!((waiting.verdict, until), (MailVerdict::Waiting, 908_000));
     // A hold on an empty queue holds nothing.
-    let mut empty = facts(Some("small"));
-    empty.status.backlogs.clear();
-    empty.status.depths.clear();
+    let mut empty = of(0, 0, 0);
     hold(&mut empty, Some("small"), HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
-    assert_eq!(explain(&empty).verdict, MailVerdict::Nowhere);
+    let answer = explain(&empty);
+    assert_eq!((answer.verdict, answer.limits), (MailVerdict::Nowhere, vec![]));
+}
+
+/// The lines that say what the mail waits for if it is of a certain campaign.
+fn of_each(facts: &MailFacts) -> usize {
+    let answer = explain(facts);
+    assert_eq!((answer.if_it_waits, answer.campaign), (None, None));
+    assert!(answer.lets_go.unwrap().contains("--campaign"));
+    answer.facts.iter().filter(|said| said.of == "if of").count()
 }
 
 #[test]
 fn without_a_campaign_what_holds_for_all_is_said_else_it_asks_for_one() {
     assert_eq!(explain(&facts(Some("spring"))).verdict, MailVerdict::NoCampaign);
-    assert_eq!(explain(&facts(None)).verdict, MailVerdict::WhichCampaign);
+    assert_eq!(of_each(&facts(None)), 2);
     let mut all = facts(None);
     hold(&mut all, None, HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
-    assert_eq!(explain(&all).verdict, MailVerdict::Paused);
+    assert_eq!(wait(&all).verdict, MailVerdict::Paused);
     let mut identity = facts(None);
     identity.query.id = "small/id/4711".to_owned();
-    assert_eq!(explain(&identity).verdict, MailVerdict::Waiting);
+    assert_eq!(wait(&identity).verdict, MailVerdict::Waiting);
 }
 
 #[test]
@@ -265,26 +377,22 @@ fn express_mail_is_looked_for_and_never_on_the_merge_queue() {
     };
     // Mail on the merge queue is none of its.
     assert_eq!(explain(&with_express(Some(EXPRESS), 0)).verdict, MailVerdict::Nowhere);
-    assert_eq!(explain(&with_express(Some(EXPRESS), 7)).verdict, MailVerdict::Waiting);
+    assert_eq!(wait(&with_express(Some(EXPRESS), 7)).verdict, MailVerdict::Waiting);
     assert_eq!(explain(&facts(Some(EXPRESS))).verdict, MailVerdict::NoCampaign);
-    let lines = |facts: &MailFacts| {
-        let answer = explain(facts);
-        assert_eq!(answer.verdict, MailVerdict::WhichCampaign);
-        answer.facts.iter().filter(|said| said.of == "if of").count()
-    };
-    assert_eq!(lines(&with_express(None, 7)), 3);
-    assert_eq!(lines(&with_express(None, 0)), 2);
+    assert_eq!(of_each(&with_express(None, 7)), 3);
+    assert_eq!(of_each(&with_express(None, 0)), 2);
     // The daily quota's reserve is kept for it: that does not hold for all.
     let mut reserve = with_express(None, 7);
     let daily = HoldReason::DailyBudget;
     hold(&mut reserve, None, daily, Hold::new("", ago(Duration::ZERO)));
-    assert_eq!(lines(&reserve), 3);
+    assert_eq!(of_each(&reserve), 3);
     // Nothing else waits: it is the only one that it can be.
     let mut only = with_express(None, 7);
     only.status.backlogs.clear();
     only.status.depths.remove("merge");
-    let answer = explain(&only);
-    assert_eq!((answer.verdict, answer.campaign.as_deref()), (MailVerdict::Waiting, Some(EXPRESS)));
+    assert_eq!(wait(&only).verdict, MailVerdict::Waiting);
+    let ruled_out = explain(&only).ruled_out;
+    assert!(ruled_out.iter().any(|said| said.what == "only express has mail on a queue"));
 }
 
 #[test]

@@ -5,8 +5,8 @@ impl MailVerdict {
     const fn tone(self) -> Tone {
         match self {
             Self::Sent => Tone::Good,
-            Self::Sending | Self::Retry | Self::Waiting => Tone::Strong,
-            Self::Nowhere | Self::WhichCampaign | Self::Unknown => Tone::Warning,
+            Self::Sending => Tone::Strong,
+            Self::Nowhere | Self::Unrecorded | Self::WhichCampaign | Self::Unknown => Tone::Warning,
             _ => Tone::Bad,
         }
     }
@@ -16,14 +16,15 @@ impl View for Explanation {
     fn view(&self, page: &mut Page) {
         page.line(self.verdict.tone(), &self.summary);
         if let Some(lets_go) = &self.lets_go {
-            let when = if self.verdict == MailVerdict::Nowhere { "next" } else { "lets go" };
+            let guesses = matches!(self.verdict, MailVerdict::Nowhere | MailVerdict::Unrecorded);
+            let when = if guesses { "next" } else { "lets go" };
             page.fields([(when, Span::from(lets_go))]);
         }
-        // The first obstacle is in the summary already.
-        if self.limits.len() > 1 && self.limits.iter().any(|limit| limit.verdict == self.verdict) {
-            page.heading("Holds it as well");
-            for limit in self.limits.iter().skip(1) {
-                page.line(Tone::Bad, format!("  {}", limit.what));
+        if let Some(first) = &self.if_it_waits {
+            page.heading("If it waits");
+            let others = self.limits.iter().filter(|limit| *limit != first);
+            for limit in std::iter::once(first).chain(others) {
+                page.line(Tone::Plain, format!("  {}", limit.what));
                 page.line(Tone::Faint, format!("    lets go {}", limit.lets_go));
             }
         }

@@ -42,16 +42,10 @@ pub(super) fn limited(status: &Status) -> u64 {
     status.domains.iter().map(|limit| limit.waiting).sum()
 }
 
-/// The time until the last mail that waits for a limit is sent.
-pub(super) fn at_its_limit(limit: &DomainStatus) -> Option<Duration> {
-    let rate = limit.per_second.filter(|rate| *rate > 0.0)?;
-    Duration::try_from_secs_f64((as_f64(limit.waiting) / rate).ceil()).ok()
-}
-
 /// A limit that mail waits for, in words.
 pub(super) fn limit_in_words(limit: &DomainStatus) -> String {
     let waiting = count(limit.waiting);
-    match at_its_limit(limit) {
+    match limit.longest() {
         _ if limit.domains == "*" => {
             format!(
                 "{waiting} to other domains ({} each, looked at every 15 min at most)",

@@ -10,7 +10,7 @@ use tidegate_core::bucket::Pace;
 use tidegate_core::config::KeyPrefix;
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::DomainTake;
-use tidegate_memory::{MemoryBucket, SimClock, Universe};
+use tidegate_fakes::{MemoryBucket, SimClock, Universe};
 use tidegate_operate::bucket::{TakeOptions, TakeReport, TakeScript, levels, take};
 use tidegate_operate::page::Page;
 

@@ -8,9 +8,10 @@ mod world;
 use std::time::Duration;
 
 use tidegate_core::deduplication::Deduplication;
-use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Fault, Operation, Rule};
-use tidegate_operate::reconcile::ReconcileError;
+use tidegate_core::deferral::Progress;
+use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
+use tidegate_fakes::{Fault, Operation, Rule};
+use tidegate_operate::reconcile::{AccountVerdict, ReconcileError};
 
 use world::{Became, World};
 
@@ -72,6 +73,64 @@ async fn while_mail_moves_the_tolerance_is_a_minute_of_the_quota_and_is_said() {
     assert!(!world.reconcile(&[&journal]).await.unwrap().balances());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_tolerance_that_covers_the_whole_campaign_proves_nothing_and_the_report_says_so() {
+    let tolerance = 14 * 65;
+    for deduplication in [Deduplication::Park, Deduplication::Off] {
+        for (rows, verdict) in
+            [(tolerance, AccountVerdict::Unproven), (tolerance + 1, AccountVerdict::Balanced)]
+        {
+            let world = World::new(deduplication);
+            let journal = world.enqueue("big", "november", rows).await;
+            let lost = usize::try_from(tolerance).unwrap();
+            let sent = usize::try_from(rows).unwrap() - lost;
+            world.befall("big", &[(sent, Became::Sent), (lost, Became::Lost)]).await;
+            let report = world.reconcile(&[&journal]).await.unwrap();
+            assert_eq!(report.verdict(), verdict, "{deduplication:?}: {report:?}");
+            let page = tidegate_operate::page::Page::of(&report).plain();
+            let said = "this proves nothing: the tolerance of 910 covers all 910 mails";
+            assert_eq!(page.contains(said), verdict == AccountVerdict::Unproven, "{page}");
+        }
+    }
+    // Marks that name every mail as sent need no tolerance.
+    let world = World::new(Deduplication::Park);
+    let journal = world.enqueue("big", "november", 5).await;
+    world.befall("big", &[(5, Became::Sent)]).await;
+    assert!(world.reconcile(&[&journal]).await.unwrap().balances());
+}
+
+#[tokio::test(start_paused = true)]
+async fn deferred_mail_and_mail_on_domain_queues_is_found_there() {
+    for deduplication in [Deduplication::Park, Deduplication::Off] {
+        let world = World::new(deduplication);
+        let journal = world.enqueue("big", "november", 2_000).await;
+        let became = [
+            (1_900, Became::Sent),
+            (60, Became::Limited),
+            (30, Became::Deferred),
+            (10, Became::Merging),
+        ];
+        world.befall("big", &became).await;
+        let report = world.reconcile(&[&journal]).await.unwrap();
+        let account = &report.accounts[0];
+        assert_eq!((account.deferred, account.waiting), (30, 70), "{deduplication:?}");
+        assert_eq!((account.difference, account.queued), (0, 100), "{account:?}");
+        let page = tidegate_operate::page::Page::of(&report).plain();
+        assert!(page.contains("deferred     30  in S3, until the level is clear"), "{page}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_an_object_that_is_partly_replayed_only_the_rest_is_deferred() {
+    let world = World::new(Deduplication::Park);
+    let name = "20261120T203607Z.big.25.00ab.jsonl.gz".parse().unwrap();
+    world.deferral.put(&name, Vec::new()).await.unwrap();
+    let progress = Progress { through: 10, ..Progress::default() };
+    world.deferral.set_progress(&name, &progress, None).await.unwrap();
+    let left = tidegate_operate::deferral::left(&world.deferral).await.unwrap();
+    assert_eq!(left, [("big".to_owned(), 15)].into());
+}
+
 /// The mails have the ids of another run: deduplication takes them for its copies, and deletes them.
 #[tokio::test(start_paused = true)]
 async fn marks_that_are_older_than_the_run_are_none_of_its_mails() {
@@ -94,7 +153,8 @@ async fn an_abandoned_run_gives_no_tolerance_once_its_journal_rests() {
     let world = World::new(Deduplication::Park);
     let journal = world.enqueue("big", "november", 500).await.abandoned();
     world.befall("big", &[(400, Became::Sent), (100, Became::Lost)]).await;
-    assert!(world.reconcile(&[&journal]).await.unwrap().balances());
+    let report = world.reconcile(&[&journal]).await.unwrap();
+    assert_eq!(report.verdict(), AccountVerdict::Unproven);
     tokio::time::sleep(Duration::from_mins(2)).await;
     let report = world.reconcile(&[&journal]).await.unwrap();
     let account = &report.accounts[0];

@@ -8,18 +8,19 @@ use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::{Timestamp, email::Email};
 use tidegate_delivery::ports::{
-    Clock as _, Fifo, Ledger as _, LedgerReport, MarkRequest, Marks as _, Outgoing, QueueUrl,
-    Queues as _,
+    Clock as _, DeferralStore as _, Fifo, Ledger as _, LedgerReport, MarkRequest, Marks as _,
+    Outgoing, QueueUrl, Queues as _,
 };
-use tidegate_memory::{
-    FaultPlan, Faulty, MemoryLedger, MemoryQueues, QueueSettings, SeededEntropy, Universe,
+use tidegate_fakes::{
+    FaultPlan, MemoryDeferralStore, MemoryLedger, MemoryQueues, QueueSettings, SeededEntropy,
+    Universe,
 };
 use tidegate_operate::reconcile::{
     DeadLetters, JournalSource, ReconcileError, ReconcilePorts, Reconciliation, StackSettings,
     reconcile,
 };
 use tidegate_operate::send::{
-    CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalSink,
+    CampaignDraft, CheckOptions, DraftContent, Exclusions, InputFormat, JournalHeader, JournalSink,
     JournalWriter, RunEnd, RunState, SendLimits, Session, TemplatePart, TemplateSource, Templates,
     baseline, check,
 };
@@ -43,6 +44,10 @@ pub(crate) enum Became {
     Retrying,
     /// It stands on the merge queue.
     Merging,
+    /// It stands on a domain queue.
+    Limited,
+    /// Back-pressure stored it in S3.
+    Deferred,
     /// It is gone.
     Lost,
 }
@@ -100,6 +105,7 @@ pub(crate) struct World {
     deduplication: Deduplication,
     pub(crate) kept: Duration,
     dead: RefCell<BTreeSet<Identity>>,
+    pub(crate) deferral: MemoryDeferralStore,
 }
 
 fn url(name: &str) -> QueueUrl {
@@ -110,7 +116,7 @@ impl World {
     pub(crate) fn new(deduplication: Deduplication) -> Self {
         let universe = Universe::starting_at(Timestamp::from_millis(1_795_207_000_300));
         let queues = MemoryQueues::new(universe, 1);
-        for name in ["big", "small", "merge.fifo"] {
+        for name in ["big", "small", "merge.fifo", "domain-1"] {
             queues.create(&url(name), QueueSettings::default());
         }
         Self {
@@ -121,6 +127,7 @@ impl World {
             deduplication,
             kept: Duration::from_hours(15 * 24),
             dead: RefCell::default(),
+            deferral: MemoryDeferralStore::default(),
         }
     }
 
@@ -143,6 +150,7 @@ impl World {
             to_column: None,
             id_column: None,
             senders: "*".parse().unwrap(),
+            exclusions: Exclusions::default(),
         };
         let checking = CheckOptions { format: FORMAT, max_faults: 1, allow_duplicates: false };
         let checked = check(&draft, "in.csv", csv.as_bytes(), checking, |_, _| {}).unwrap();
@@ -150,9 +158,9 @@ impl World {
         let at = EpochMillis::from(clock.wall());
         let mut header = JournalHeader::new(campaign, queue.as_str(), run, "ada", at);
         header.rows = rows;
-        let merge = url("merge.fifo");
+        let shared = [url("merge.fifo"), url("domain-1")];
         header.before =
-            baseline(&self.queues, &self.ledger, campaign, &queue, Some(&merge)).await.unwrap();
+            baseline(&self.queues, &self.ledger, campaign, &queue, &shared).await.unwrap();
         let session = Session {
             draft: &draft,
             file: "in.csv",
@@ -249,6 +257,15 @@ impl World {
                 let merging = Outgoing { fifo: Some(fifo), ..outgoing };
                 self.queues.send(&url("merge.fifo"), &[merging]).await.unwrap();
             }
+            Became::Limited => {
+                self.queues.send(&url("domain-1"), &[outgoing]).await.unwrap();
+            }
+            Became::Deferred => {
+                // An object for each mail, named by the campaign and the number of mails.
+                let number = self.deferral.list(None).await.unwrap().objects.len();
+                let name = format!("20261120T203607Z.{campaign}.1.{number:04x}.jsonl.gz");
+                self.deferral.put(&name.parse().unwrap(), Vec::new()).await.unwrap();
+            }
             Became::Lost => {}
         }
     }
@@ -278,17 +295,18 @@ impl World {
         };
         let stack = StackSettings {
             campaigns: vec![campaign("big", 90), campaign("small", 10)],
-            merge: Some(url("merge.fifo")),
+            shared: vec![url("merge.fifo"), url("domain-1")],
             deduplication: self.deduplication,
             mark_retention: self.kept,
             quota_per_second: Some(14.0),
         };
-        let queues = Faulty::new(self.queues.clone(), self.faults.clone());
-        let ledger = Faulty::new(self.ledger.clone(), self.faults.clone());
+        let queues = self.queues.clone().with_faults(&self.faults);
+        let ledger = self.ledger.clone().with_faults(&self.faults);
         let clock = self.universe.clock();
         let ports = ReconcilePorts { queues: &queues, ledger: &ledger, clock: &clock };
         let mails = self.dead.borrow().clone();
         let dead = async { Ok(DeadLetters { mails, ..DeadLetters::default() }) };
-        reconcile(ports, &stack, journals, dead, |_| {}).await
+        let deferred = tidegate_operate::deferral::left(&self.deferral);
+        reconcile(ports, &stack, journals, deferred, dead, |_| {}).await
     }
 }

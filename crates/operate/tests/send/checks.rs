@@ -55,7 +55,7 @@ fn an_id_column_is_taken_as_it_is_and_must_not_repeat() {
     let said =
         "recipients.csv:3: id: must be another one in each row; line 2 has the same, not \"x\"";
     assert_eq!(first_fault(&named, csv), said);
-    let said = "recipients.csv:2: token: must be there: the mail's id, a text or a number";
+    let said = "recipients.csv:1: column token: is missing; there are: to, first_name";
     assert_eq!(first_fault(&named, "to,first_name\na@example.com,A\n"), said);
 }
 
@@ -64,10 +64,10 @@ fn what_the_poller_would_refuse_is_refused_here() {
     let csv = "to,first_name,token\na@example.com,A,t\n";
     let senders = "other@example.org".parse().unwrap();
     let said = first_fault(&CampaignDraft { senders, ..draft() }, csv);
-    assert!(said.starts_with("recipients.csv:2: from: must be a sender that TIDEGATE_ALLOWED"));
+    assert!(said.starts_with("--from: must be a sender that TIDEGATE_ALLOWED"), "{said}");
     let priority = Some("soon".to_owned());
     let said = first_fault(&CampaignDraft { priority, ..draft() }, csv);
-    assert!(said.contains(": priority: must be one of critical, high, normal, low"), "{said}");
+    assert!(said.starts_with("--priority: must be one of critical, high, normal, low"), "{said}");
     let csv = "to,first_name,token\na@example.com,\"A\nB\",t\n";
     let checking =
         CheckOptions { format: InputFormat::Csv { delimiter: b',', multiline: true }, ..CHECKING };
@@ -97,11 +97,85 @@ fn a_recipient_s_column_may_have_another_name_and_must_be_there() {
     let csv = "Email,first_name,token\na@example.com,A,t\n";
     assert!(checked(&draft(), csv).is_ok());
     let csv = "address,first_name,token\na@example.com,A,t\n";
-    let said = first_fault(&draft(), csv);
-    assert!(said.contains("column to or email: must be there: the recipient"), "{said}");
     let named = CampaignDraft { to_column: Some("address".to_owned()), ..draft() };
     assert!(checked(&named, csv).is_ok());
     assert!(first_fault(&draft(), "to,first_name,token\n").contains("rows: must be at least one"));
+}
+
+#[test]
+fn what_all_rows_share_is_said_once_with_the_option_that_mends_it() {
+    let rows = "a@example.com,A,t\nb@example.com,B,t\n";
+    let missing = "recipients.csv:1: column to or email: is missing; there are: ";
+    for (header, said) in [
+        (
+            "E-Mail,first_name,token",
+            "E-Mail, first_name, token; if it is that one, add --to-column E-Mail",
+        ),
+        (
+            "address,first_name,token",
+            "address, first_name, token; if it is that one, add --to-column address",
+        ),
+        (
+            "to;first_name;token",
+            "to;first_name;token; if that is the separator, add --delimiter ';'",
+        ),
+        ("to\tfirst_name", "to\tfirst_name; if that is the separator, add --delimiter tab"),
+        (
+            "z@example.com,Z,t",
+            "z@example.com, Z, t; the first line has to name the columns, such as: to,first_name",
+        ),
+        ("name,token", "name, token"),
+    ] {
+        let faults = checked(&draft(), &format!("{header}\n{rows}")).unwrap_err();
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        assert_eq!(faults, [format!("{missing}{said}")]);
+    }
+    let csv = format!("to,first_name,token\n{rows}");
+    for (changed, option) in [
+        (CampaignDraft { from: "news".to_owned(), ..draft() }, "--from: must be one address"),
+        (CampaignDraft { reply_to: vec!["x".to_owned()], ..draft() }, "--reply-to: must be"),
+        (CampaignDraft { tags: [("a b".to_owned(), "c".to_owned())].into(), ..draft() }, "--tag: "),
+        (
+            CampaignDraft { configuration_set: Some("a b".to_owned()), ..draft() },
+            "--configuration-set: ",
+        ),
+    ] {
+        let faults = checked(&changed, &csv).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        let said = faults[0].to_string();
+        assert!(said.starts_with(option), "{said}");
+    }
+}
+
+#[test]
+fn a_campaign_of_which_all_are_excluded_and_a_file_without_addresses_are_refused() {
+    let mut draft = draft();
+    draft.exclusions.read("left.txt", "a@example.com\n".as_bytes()).unwrap();
+    let said = "recipients.csv:1: rows: must be at least one that is not excluded; there are 1";
+    assert_eq!(first_fault(&draft, "to,first_name,token\nA@example.com,A,t\n"), said);
+    for (text, said) in [
+        ("name,address\nAda,ada@example.com\n", "left.txt:2: address: must be one address"),
+        ("a@example.com\n\u{0}\n", "left.txt:2: line: must be UTF-8"),
+    ] {
+        let fault = draft.exclusions.read("left.txt", text.as_bytes()).unwrap_err().to_string();
+        assert!(fault.starts_with(said), "{fault}");
+    }
+}
+
+#[test]
+fn a_file_in_another_encoding_is_told_which_it_seems_to_be() {
+    let read = |bytes: &[u8]| {
+        let faults = check(&draft(), FILE, bytes, CHECKING, |_, _| {}).unwrap_err();
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let text = "to,first_name,token\na@example.com,J\u{e4}n,t\n";
+    let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let said = "recipients.csv:1: column 1: must be UTF-8: save the file so; it looks like UTF-16";
+    assert_eq!(read(&utf16), [said]);
+    assert_eq!(read(&[&[0xff, 0xfe], utf16.as_slice()].concat()), [said]);
+    let latin: Vec<u8> = text.chars().map(|c| u8::try_from(c).unwrap()).collect();
+    let said = "recipients.csv:2: field 2: must be UTF-8: save the file so; byte E4 ('\u{e4}') looks like Latin-1";
+    assert_eq!(read(&latin), [said]);
 }
 
 #[test]

@@ -6,11 +6,13 @@ use std::future::pending;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tidegate_core::email::{Address, Email};
+use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{FailureKind, Queues as _};
-use tidegate_memory::{Fault, Latency, Operation, Rule};
-use tidegate_operate::send::{RunEnd, SendError, SendProgress};
+use tidegate_fakes::{Fault, Latency, Operation, Rule};
+use tidegate_operate::send::{RunEnd, SendError, SendProgress, send_test};
 
-use super::world::{Journal, World, recipients};
+use super::world::{CSV, FILE, Journal, World, draft, recipients};
 
 /// Every row of `rows` stands there, and twice only rows that `doubled` allows.
 fn assert_complete(world: &World, rows: u64, may_double: impl Fn(u64) -> bool) -> usize {
@@ -51,6 +53,41 @@ async fn killed_at_any_call_the_next_run_sends_what_was_not_acknowledged_and_not
         }
     }
     assert!(kills >= 20 && doubles > 0, "{kills} kills, {doubles} doubles: nothing was tested");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_mail_is_the_row_s_to_another_address_under_an_id_of_its_own() {
+    let world = World::new(6);
+    let (draft, csv, me) = (draft(), recipients(9), Address::parse("Me <me@example.org>").unwrap());
+    let at = EpochMillis::new(1_795_207_000_300);
+    let queue = (&world.queues, &world.queue, true);
+    let report = send_test((&draft, FILE, CSV), csv.as_bytes(), (&me, 2), queue, at).await.unwrap();
+    assert_eq!(report.ids, ["test-1795207000300-1", "test-1795207000300-2"]);
+    let bodies: Vec<String> =
+        world.queues.contents(&world.queue).into_iter().map(|message| message.body).collect();
+    for (body, row) in bodies.iter().zip(1..) {
+        let email = Email::parse(body).unwrap();
+        assert_eq!(email.to(), std::slice::from_ref(&me));
+        assert!(body.contains(&format!("Hello Ada {row}")), "{body}");
+    }
+    assert_eq!(bodies.len(), 2);
+    // A row that would be refused sends nothing, not even the rows before it.
+    let torn = "to,first_name,token\na@example.com,A,t\nnobody,B,t\n";
+    let refused = send_test((&draft, FILE, CSV), torn.as_bytes(), (&me, 2), queue, at).await;
+    assert!(
+        refused.unwrap_err().to_string().starts_with("recipients.csv:3: to: must be one address")
+    );
+    assert_eq!(world.queues.contents(&world.queue).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn excluded_addresses_get_no_mail_and_are_counted() {
+    let excluded = "address;since\nADA3@example.com;2026\n\n# by mail\n\"ada5@example.com\"\nnobody@example.com\n";
+    let world = World { excluded: excluded.to_owned(), ..World::new(5) };
+    let mut journal = Journal::default();
+    let report = world.run(&recipients(6), &mut journal, pending()).await.unwrap();
+    assert_eq!((report.ended, report.rows, report.excluded), (RunEnd::Done, 4, 2));
+    assert_eq!(world.run_state().into_keys().collect::<Vec<_>>(), [1, 2, 4, 6]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,21 +27,36 @@ async fn dry_run() {
     let world = World::new(1);
     let checked = checked(&draft(), &recipients(20_000)).unwrap();
     let header = world.header(&checked);
-    let estimate = Estimate { quota_per_second: Some(14.0), share: 0.9, ahead: 250 };
+    let estimate = Estimate {
+        quota_per_second: Some(14.0),
+        share: 0.9,
+        ahead: 250,
+        ends_after_seconds: Some(1_607.0),
+        warnings: Vec::new(),
+        assumptions: vec!["nothing else sends from the account".to_owned()],
+    };
     let journal = ".tidegate/big-recipients.journal";
-    let dry = DryRun::new((FILE, journal), &header, &RunState::New, &checked, None, estimate);
+    let of = |state, kept, estimate| {
+        DryRun::new((FILE, journal), &header, state, &checked, kept, estimate)
+    };
+    let dry = of(&RunState::New, None, estimate.clone());
     assert_eq!(dry.question(), "Enqueue 20,000 mails for campaign big?");
     assert_data_eq!(Page::of(&dry).plain(), file!["../golden/send-dry-run.txt"]);
     let mut rows = RowRanges::default();
     rows.insert(1, 19_999);
     let state = RunState::Interrupted(rows);
-    let dry = DryRun::new((FILE, journal), &header, &state, &checked, KEPT, estimate);
-    assert_eq!(dry.question(), "Enqueue 1 mail more for campaign big?");
     let quota_per_second = Some(13.999_999_999_7);
-    let estimate = Estimate { quota_per_second, ..estimate };
-    let dry = DryRun::new((FILE, journal), &header, &state, &checked, KEPT, estimate);
+    let dry = of(&state, KEPT, Estimate { quota_per_second, ..estimate.clone() });
+    assert_eq!(dry.question(), "Enqueue 1 mail more for campaign big?");
     let page = Page::of(&dry).plain();
     assert!(page.contains("at its share of 90 % of 14/s\n"), "{page}");
+    let held = "big keeps 20250 mails: held (paused) until that is lifted".to_owned();
+    let ends_after_seconds = None;
+    let held = of(&state, KEPT, Estimate { ends_after_seconds, warnings: vec![held], ..estimate });
+    assert_eq!((held.seconds_alone, held.seconds_at_share), (None, None));
+    let page = Page::of(&held).plain();
+    assert!(page.contains("takes            no end is known (see below)\n"), "{page}");
+    assert!(page.contains("Note: big keeps 20250 mails: held (paused)"), "{page}");
 }
 
 #[test]

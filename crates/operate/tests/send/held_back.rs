@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tidegate_core::back_pressure::BackPressureLevel;
-use tidegate_memory::Latency;
+use tidegate_fakes::Latency;
 use tidegate_operate::level::LevelPolicy;
 use tidegate_operate::send::{RunEnd, SendProgress};
 

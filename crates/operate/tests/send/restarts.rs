@@ -137,14 +137,14 @@ fn mails_that_the_deduplication_would_delete_are_not_sent_once_more() {
 #[tokio::test(start_paused = true)]
 async fn it_is_asked_whether_mails_may_be_deleted_whose_ids_are_the_input_s_own() {
     let world = World::new(1);
-    let estimate = Estimate { quota_per_second: Some(14.0), share: 0.9, ahead: 0 };
+    let estimate = Estimate::default;
     let made = recipients(2);
     for (csv, kept, deletes) in
         [(OWN_IDS, KEPT, true), (OWN_IDS, None, false), (made.as_str(), KEPT, false)]
     {
         let checked = checked(&draft(), csv).unwrap();
         let header = world.header(&checked);
-        let dry = DryRun::new((FILE, "j"), &header, &RunState::New, &checked, kept, estimate);
+        let dry = DryRun::new((FILE, "j"), &header, &RunState::New, &checked, kept, estimate());
         let said = "2 ids of the input's own: a mail whose id was sent within 15 days is deleted, \
                     not sent";
         assert_eq!(Page::of(&dry).plain().contains(said), deletes);

@@ -10,12 +10,10 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::email::{AllowedSenders, Email};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, PortError, QueueUrl};
-use tidegate_memory::{
-    FaultPlan, Faulty, Latency, MemoryQueues, QueueSettings, SeededEntropy, Universe,
-};
+use tidegate_fakes::{FaultPlan, Latency, MemoryQueues, QueueSettings, SeededEntropy, Universe};
 use tidegate_operate::level::LevelSource;
 use tidegate_operate::send::{
-    CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
+    CampaignDraft, CheckOptions, DraftContent, Exclusions, InputFault, InputFormat, InputSummary,
     JournalContents, JournalHeader, JournalSink, JournalWriter, SendError, SendLimits, SendPorts,
     SendProgress, SendReport, Session, TemplatePart, TemplateSource, Templates, check,
     read_journal, run_state,
@@ -65,6 +63,7 @@ pub(crate) fn draft() -> CampaignDraft {
         to_column: None,
         id_column: None,
         senders: AllowedSenders::everyone(),
+        exclusions: Exclusions::default(),
     }
 }
 
@@ -105,6 +104,8 @@ pub(crate) struct World {
     pub(crate) queue: QueueUrl,
     pub(crate) limits: SendLimits,
     pub(crate) level: Cell<BackPressureLevel>,
+    /// The file of `--exclude`.
+    pub(crate) excluded: String,
 }
 
 impl LevelSource for World {
@@ -129,6 +130,7 @@ impl World {
             queue,
             limits: SendLimits { parallel: 3, ..SendLimits::default() },
             level: Cell::new(BackPressureLevel::Clear),
+            excluded: String::new(),
         }
     }
 
@@ -169,7 +171,8 @@ impl World {
         progress: &impl SendProgress,
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
-        let draft = draft();
+        let mut draft = draft();
+        draft.exclusions.read("left.txt", self.excluded.as_bytes()).unwrap();
         let checked = checked(&draft, csv).unwrap();
         let header = self.header(&checked);
         let contents = journal.contents();
@@ -184,7 +187,7 @@ impl World {
             state: &state,
             limits: self.limits,
         };
-        let queues = Faulty::new(self.queues.clone(), self.faults.clone());
+        let queues = self.queues.clone().with_faults(&self.faults);
         let (clock, entropy) = (self.universe.clock(), SeededEntropy::new(7));
         let ports =
             SendPorts { queues: &queues, clock: &clock, entropy: &entropy, progress, level: self };

@@ -1,4 +1,6 @@
-//! The timeline as a chart: recipients a minute, by campaign, one panel for each forecast.
+//! Recipients over time as a chart, by campaign: a panel for each forecast, or one for a run that was measured.
+
+use std::error::Error as StdError;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -10,6 +12,8 @@ use super::view::duration_text;
 
 const WIDTH: u32 = 1_000;
 const PANEL: u32 = 380;
+/// Panels of one chart at most.
+const PANELS: usize = 20;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 40);
 const QUOTA: RGBColor = RGBColor(196, 30, 58);
@@ -48,60 +52,122 @@ impl ChartFormat {
 #[error("the chart cannot be drawn: {0}")]
 pub struct ChartError(String);
 
-pub fn draw(report: &PlanReport, format: ChartFormat) -> Result<Vec<u8>, ChartError> {
-    let height = u32::try_from(report.forecasts.len().clamp(1, 20)).unwrap_or(1) * PANEL;
-    match format {
-        ChartFormat::Svg => {
-            let mut text = String::new();
-            let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
-            panels(report, &root)?;
-            drop(root);
-            Ok(text.into_bytes())
+impl From<Box<dyn StdError>> for ChartError {
+    fn from(error: Box<dyn StdError>) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Recipients in each bucket of time, by campaign, stacked, against the quota.
+#[derive(Clone, Debug)]
+pub struct ChartPanel {
+    pub caption: String,
+    /// Each campaign's label, and its recipients in one bucket after the other.
+    pub campaigns: Vec<(String, Vec<f64>)>,
+    pub bucket_seconds: f64,
+    /// Recipients in a bucket, as the quota allows them; and the quota's label.
+    pub quota: (f64, String),
+    /// Names of the axes: time, recipients.
+    pub axes: [&'static str; 2],
+    /// A time in seconds, as the axis shows it.
+    pub time: fn(f64) -> String,
+}
+
+impl ChartPanel {
+    fn of(forecast: &Forecast) -> Self {
+        let timeline = &forecast.timeline;
+        let quota = forecast.quota_per_second;
+        let campaigns = timeline.per_minute.iter();
+        Self {
+            caption: forecast.name.clone(),
+            campaigns: campaigns.map(|(name, rates)| (name.clone(), rates.clone())).collect(),
+            bucket_seconds: as_f64(timeline.bucket_seconds),
+            quota: (quota * 60.0, format!("quota: {quota} a second")),
+            axes: ["since the start", "recipients a minute"],
+            time: duration_text,
         }
+    }
+
+    fn buckets(&self) -> usize {
+        self.campaigns.iter().map(|(_, counts)| counts.len()).max().unwrap_or(0)
+    }
+
+    fn end(&self) -> f64 {
+        self.bucket_seconds * as_f64(self.buckets() as u64)
+    }
+
+    fn fullest(&self) -> f64 {
+        let of = |bucket: usize| -> f64 {
+            self.campaigns.iter().filter_map(|(_, counts)| counts.get(bucket)).sum()
+        };
+        (0..self.buckets()).map(of).fold(0.0, f64::max)
+    }
+}
+
+/// A panel for each forecast.
+///
+/// # Errors
+/// [`ChartError`].
+pub fn draw(report: &PlanReport, format: ChartFormat) -> Result<Vec<u8>, ChartError> {
+    let forecasts = report.forecasts.iter().take(PANELS);
+    let panels: Vec<_> = forecasts.map(ChartPanel::of).collect();
+    match format {
+        ChartFormat::Svg => Ok(svg(&panels)?.into_bytes()),
         ChartFormat::Png => {
             let mut pixels = Vec::new();
-            let root = Raster::on(&mut pixels, WIDTH, height).into_drawing_area();
-            panels(report, &root)?;
-            drop(root);
+            let height = height(&panels);
+            draw_panels(&panels, &Raster::on(&mut pixels, WIDTH, height).into_drawing_area())?;
             png(&pixels, WIDTH, height).map_err(|error| ChartError(error.to_string()))
         }
     }
 }
 
-fn panels<B: DrawingBackend>(
-    report: &PlanReport,
+/// Panels, one below the other, as SVG.
+///
+/// # Errors
+/// [`ChartError`].
+pub fn svg(panels: &[ChartPanel]) -> Result<String, ChartError> {
+    let mut text = String::new();
+    let backend = SVGBackend::with_string(&mut text, (WIDTH, height(panels)));
+    draw_panels(panels, &backend.into_drawing_area())?;
+    Ok(text)
+}
+
+fn height(panels: &[ChartPanel]) -> u32 {
+    u32::try_from(panels.len().max(1)).unwrap_or(1) * PANEL
+}
+
+fn draw_panels<B: DrawingBackend>(
+    panels: &[ChartPanel],
     root: &DrawingArea<B, Shift>,
-) -> Result<(), ChartError> {
-    let failed = |error: Box<dyn std::error::Error>| ChartError(error.to_string());
-    root.fill(&WHITE).map_err(|error| ChartError(error.to_string()))?;
-    let areas = root.split_evenly((report.forecasts.len().clamp(1, 20), 1));
+) -> Result<(), Box<dyn StdError>>
+where
+    B::ErrorType: 'static,
+{
+    root.fill(&WHITE)?;
     // One scale of time, so that the panels can be compared.
-    let end = report.forecasts.iter().map(ends).fold(1.0, f64::max);
-    for (forecast, area) in report.forecasts.iter().zip(&areas) {
-        panel(forecast, area, end).map_err(|error| failed(error.into()))?;
+    let end = panels.iter().map(ChartPanel::end).fold(1.0, f64::max);
+    for (panel, area) in panels.iter().zip(&root.split_evenly((panels.len().max(1), 1))) {
+        draw_panel(panel, area, end)?;
     }
-    root.present().map_err(|error| ChartError(error.to_string()))
+    Ok(root.present()?)
 }
 
-fn ends(forecast: &Forecast) -> f64 {
-    let buckets = forecast.timeline.per_minute.values().map(Vec::len).max().unwrap_or(0);
-    as_f64(forecast.timeline.bucket_seconds) * as_f64(buckets as u64)
-}
-
-fn panel<B: DrawingBackend>(
-    forecast: &Forecast,
+fn draw_panel<B: DrawingBackend>(
+    panel: &ChartPanel,
     area: &DrawingArea<B, Shift>,
     end: f64,
-) -> Result<(), String> {
-    let said = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
-    let quota = forecast.quota_per_second * 60.0;
+) -> Result<(), Box<dyn StdError>>
+where
+    B::ErrorType: 'static,
+{
+    let (quota, quota_label) = &panel.quota;
     let mut chart = ChartBuilder::on(area)
-        .caption(&forecast.name, (FONT, 20).into_font().color(&INK))
+        .caption(&panel.caption, (FONT, 20).into_font().color(&INK))
         .margin(14)
         .x_label_area_size(44)
         .y_label_area_size(70)
-        .build_cartesian_2d(0.0..end, 0.0..quota * 1.35)
-        .map_err(said)?;
+        .build_cartesian_2d(0.0..end, 0.0..quota.max(panel.fullest()) * 1.35)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -110,34 +176,30 @@ fn panel<B: DrawingBackend>(
         .axis_style(INK)
         .label_style((FONT, 14).into_font().color(&INK))
         .axis_desc_style((FONT, 15).into_font().color(&INK))
-        .x_desc("since the start")
-        .y_desc("recipients a minute")
-        .x_label_formatter(&|seconds| duration_text(*seconds))
+        .x_desc(panel.axes[0])
+        .y_desc(panel.axes[1])
+        .x_label_formatter(&|seconds| (panel.time)(*seconds))
         .y_label_formatter(&|rate| format!("{rate:.0}"))
-        .draw()
-        .map_err(said)?;
-    let size = as_f64(forecast.timeline.bucket_seconds);
-    let mut below: Vec<f64> = Vec::new();
-    for ((name, rates), colour) in forecast.timeline.per_minute.iter().zip(COLOURS.iter().cycle()) {
-        below.resize(rates.len(), 0.0);
-        let bars = rates.iter().zip(&below).zip(0u64..).filter(|((rate, _), _)| **rate > 0.0);
+        .draw()?;
+    let size = panel.bucket_seconds;
+    let mut below = vec![0.0; panel.buckets()];
+    for ((label, counts), colour) in panel.campaigns.iter().zip(COLOURS.iter().cycle()) {
+        let bars = counts.iter().zip(&below).zip(0u64..).filter(|((count, _), _)| **count > 0.0);
         let bars: Vec<_> = bars
-            .map(|((rate, below), bucket)| {
+            .map(|((count, below), bucket)| {
                 let from = as_f64(bucket) * size;
-                Rectangle::new([(from, *below), (from + size, below + rate)], colour.filled())
+                Rectangle::new([(from, *below), (from + size, below + count)], colour.filled())
             })
             .collect();
         chart
-            .draw_series(bars)
-            .map_err(said)?
-            .label(name)
+            .draw_series(bars)?
+            .label(label)
             .legend(|(x, y)| Rectangle::new([(x, y - 6), (x + 14, y + 6)], colour.filled()));
-        below.iter_mut().zip(rates).for_each(|(sum, rate)| *sum += rate);
+        below.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
     chart
-        .draw_series(LineSeries::new([(0.0, quota), (end, quota)], QUOTA.stroke_width(2)))
-        .map_err(said)?
-        .label(format!("quota: {} a second", forecast.quota_per_second))
+        .draw_series(LineSeries::new([(0.0, *quota), (end, *quota)], QUOTA.stroke_width(2)))?
+        .label(quota_label)
         .legend(|(x, y)| PathElement::new([(x, y), (x + 14, y)], QUOTA.stroke_width(2)));
     chart
         .configure_series_labels()
@@ -145,6 +207,6 @@ fn panel<B: DrawingBackend>(
         .background_style(WHITE.mix(0.85))
         .border_style(RGBColor(200, 200, 200))
         .label_font((FONT, 14).into_font().color(&INK))
-        .draw()
-        .map_err(said)
+        .draw()?;
+    Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::outcome::Failure;
-use tidegate_memory::{Fault, Operation, Rule, failures};
+use tidegate_fakes::{Fault, Operation, Rule, failures};
 
 use super::error::PlanError;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::memory::Memory;
 
+use super::assumptions::assumptions;
 use super::cost::Cost;
 use super::daily::floor;
 use super::error::PlanError;
@@ -137,6 +138,7 @@ fn combine_runs(scenario: &Scenario, runs: &[RunResult]) -> Result<Forecast, Pla
         ends_after_seconds,
         first_mail_after_seconds: first,
         warnings: warnings(scenario, ends_after_seconds, &campaigns, middle),
+        assumptions: assumptions(scenario),
         campaigns,
         dead_letters: middle.dead,
         phases: phases(scenario, &middle.records),
@@ -255,7 +257,7 @@ fn warnings(
         let why = if campaign.weight == 0 {
             "its weight is 0".to_owned()
         } else if !held.is_empty() {
-            format!("held ({}) until an operator lifts it", held.join(", "))
+            format!("held ({}) until that is lifted", held.join(", "))
         } else {
             format!("not within {} days", HORIZON / 86_400)
         };

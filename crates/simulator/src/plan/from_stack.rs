@@ -1,45 +1,128 @@
-use tidegate_operate::status::StackFacts;
+//! A scenario from a running stack: the one way from what stands to a forecast, for `plan --live`,
+//! `send` and the console.
+
+use tidegate_core::back_pressure::BackPressureLevel;
+use tidegate_core::control::{Control, Hold, HoldReason};
+use tidegate_core::rate::Rate;
+use tidegate_delivery::quota;
+use tidegate_operate::format::{count, counted, percent, rate, span};
+use tidegate_operate::status::{QuotaStatus, StackFacts, Status};
 
 use super::scenario::{CampaignLoad, DailyQuotaSettings, Scenario};
 use crate::settings::Deployment;
 
 impl Scenario {
-    /// A scenario from a running stack: the messages on its queues, its settings, weights and
-    /// quota. Mails count as one recipient each, because SQS counts messages. A campaign that is
-    /// held gets weight 0.
+    /// A scenario with the messages on the stack's queues, its settings, weights, quota and holds, and
+    /// what it leaves out as assumptions.
     pub fn from_stack(facts: &StackFacts, deployed: Deployment) -> Self {
+        let status = Status::of(facts);
         let mut scenario = Self::new(facts.at);
-        let control = &facts.standing.control;
-        let load = |campaign: &tidegate_core::config::Campaign| {
-            let depth = facts.backlogs.get(&campaign.name).copied().unwrap_or_default();
-            let is_held = control.holds_campaign(&campaign.name);
-            let weight = control.weight(&campaign.name, campaign.weight);
-            CampaignLoad {
+        scenario.campaigns = status
+            .campaigns
+            .iter()
+            .map(|campaign| CampaignLoad {
                 name: campaign.name.clone(),
-                weight: if is_held { 0 } else { weight },
-                mails: depth.visible + depth.in_flight + depth.delayed,
+                weight: campaign.weight,
+                mails: campaign.backlog.all(),
                 recipients: 1,
-            }
-        };
-        scenario.campaigns = facts.campaigns.iter().map(load).collect();
-        let quota = facts.quota();
-        scenario.quota = quota.in_force.or(quota.account_per_second).unwrap_or(scenario.quota);
-        let policy = deployed.poller.cap.daily;
-        scenario.daily = facts.account.as_ref().and_then(|account| {
-            let quota = recipients(account.max_24_hour_send)?;
-            let sent = recipients(account.sent_last_24_hours).unwrap_or(0);
-            Some(DailyQuotaSettings { quota, sent, pace: policy.pace })
-        });
+            })
+            .collect();
+        scenario.assumptions = assumptions(&status);
+        match per_second(&status.quota, &facts.standing.control) {
+            Some(quota) => scenario.quota = quota,
+            None => scenario
+                .assumptions
+                .push(format!("the quota, which SES does not tell, is {}", rate(scenario.quota))),
+        }
+        scenario.daily = daily(facts, &deployed);
+        scenario.control = holds(facts);
         scenario.merge = deployed.poller.merge_queue_url.is_some();
         scenario.express = deployed.poller.express_queue_url.is_some().then_some(0.0);
         scenario.name.clone_from(&facts.settings.stack);
         scenario.deployed = Some(Box::new(deployed));
         scenario
     }
+
+    /// Adds mails to the campaign of the same name, or a campaign.
+    pub fn add(&mut self, load: &CampaignLoad) {
+        match self.campaigns.iter_mut().find(|known| known.name == load.name) {
+            Some(known) => known.mails = known.mails.saturating_add(load.mails),
+            None => self.campaigns.push(load.clone()),
+        }
+    }
 }
 
-/// Converts SES's number of recipients; SES reports -1 for no limit.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is not negative")]
-fn recipients(told: f64) -> Option<u64> {
-    (told >= 0.0).then_some(told as u64)
+/// The account's quota under all caps and the rate factor, in recipients per second. The daily quota
+/// is not in it: the simulation spreads that itself.
+fn per_second(quota: &QuotaStatus, control: &Control) -> Option<f64> {
+    let remembered = control.last_known_quota.map(Rate::as_per_second);
+    let account = quota.account_per_second.or(remembered).or(quota.configured_cap)?;
+    let caps = [quota.configured_cap, quota.operator_cap, Some(Rate::MAX.as_per_second())];
+    Some(caps.into_iter().flatten().fold(account, f64::min) * quota.factor)
+}
+
+/// The daily quota as SES tells it, else as the ledger remembers it.
+fn daily(facts: &StackFacts, deployed: &Deployment) -> Option<DailyQuotaSettings> {
+    let pace = deployed.poller.cap.daily.pace;
+    let Some(account) = &facts.account else {
+        let known = facts.quota().daily?;
+        return Some(DailyQuotaSettings { quota: known.quota, sent: known.sent, pace });
+    };
+    let quota = quota::of_day(account)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    let sent = account.sent_last_24_hours.max(0.0) as u64;
+    Some(DailyQuotaSettings { quota, sent, pace })
+}
+
+/// The holds in force, without those that follow from the daily quota: the simulation sets and lifts
+/// these itself. The account is held as long as SES says so.
+fn holds(facts: &StackFacts) -> Control {
+    let mut control = facts.standing.control.clone();
+    control.expire(facts.at.into());
+    let Control { mut holds, campaign_holds, .. } = control;
+    holds.lift(HoldReason::DailyQuota);
+    holds.lift(HoldReason::DailyBudget);
+    match facts.account.as_ref().map(|account| account.sending_enabled) {
+        Some(true) => drop(holds.lift(HoldReason::Account)),
+        Some(false) => drop(holds.add(HoldReason::Account, Hold::new("", facts.at))),
+        None => {}
+    }
+    Control { holds, campaign_holds, ..Control::default() }
+}
+
+fn assumptions(status: &Status) -> Vec<String> {
+    let mut said =
+        vec!["each waiting mail has one recipient, because SQS counts messages".to_owned()];
+    if let Some(cap) = status.quota.operator_cap {
+        said.push(format!("the operator's cap of {} stays", rate(cap)));
+    }
+    if status.quota.factor < 1.0 {
+        let factor = percent(status.quota.factor);
+        said.push(format!("the rate stays at {factor}, to which SES's refusals have lowered it"));
+    }
+    if status.breaker.state != "allowing" {
+        said.push("SES works again, so that the circuit breaker lets mail pass".to_owned());
+    }
+    if status.level.level > BackPressureLevel::Clear {
+        let level = status.level.level;
+        said.push(format!("no waiting mail is deferred, although the level is {level}"));
+    }
+    let merging = status.queues.get("merge").map_or(0, |queue| queue.all());
+    if merging > 0 {
+        let mails = counted(merging, "mail");
+        said.push(format!(
+            "the {mails} on the merge queue are left out: of which campaign they are is not known"
+        ));
+    }
+    for limit in status.domains.iter().filter(|limit| limit.waiting > 0) {
+        let takes = limit.longest().map(|takes| format!(", which take {}", span(takes)));
+        said.push(format!(
+            "the {} recipients that wait for the limit of {} ({}) are left out{}",
+            count(limit.waiting),
+            limit.domains,
+            limit.limit,
+            takes.unwrap_or_default()
+        ));
+    }
+    said
 }

@@ -1,5 +1,6 @@
 //! Forecasts: when each campaign ends, what limits it, and what it costs.
 
+mod assumptions;
 pub mod chart;
 mod cost;
 mod daily;
@@ -8,6 +9,7 @@ mod error;
 mod fault;
 mod forecast;
 mod from_stack;
+mod holds;
 mod parse;
 mod phases;
 mod raster;

@@ -1,14 +1,12 @@
 //! Parsers of the command line's values: durations, latencies, campaigns, weights and variants.
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use tidegate_core::config::new_name;
 use tidegate_core::daily::DailyPace;
-use tidegate_memory::Latency;
+use tidegate_fakes::Latency;
 
 use super::error::PlanError;
-use super::fault::span;
 use super::scenario::{CampaignLoad, DailyQuotaSettings, Scenario};
 
 fn refused(field: &str, value: &str, allowed: &str) -> PlanError {
@@ -26,7 +24,7 @@ fn refused(field: &str, value: &str, allowed: &str) -> PlanError {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_memory::Latency;
+/// use tidegate_fakes::Latency;
 /// use tidegate_simulator::plan::latency;
 /// assert_eq!(latency("80ms")?, Latency::always(Duration::from_millis(80)));
 /// assert!(latency("5s..50ms").is_err());
@@ -35,21 +33,7 @@ fn refused(field: &str, value: &str, allowed: &str) -> PlanError {
 pub fn latency(text: &str) -> Result<Latency, PlanError> {
     let allowed =
         "a time such as `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`, in rising order, at most 1h";
-    let read = || {
-        let longest = Duration::from_hours(1);
-        let span = |text| span(text).filter(|span| *span <= longest);
-        if let Some((least, most)) = text.split_once("..") {
-            let (least, most) = (span(least)?, span(most)?);
-            (least <= most).then_some(Latency::between(least, most))
-        } else if let Some(rest) = text.trim().strip_prefix("p50=") {
-            let (p50, p99) = rest.split_once(',')?;
-            let (p50, p99) = (span(p50)?, span(p99.trim().strip_prefix("p99=")?)?);
-            (!p50.is_zero() && p50 <= p99).then_some(Latency::log_normal(p50, p99))
-        } else {
-            span(text).map(Latency::always)
-        }
-    };
-    read().ok_or_else(|| refused("latency", text, allowed))
+    text.parse().map_err(|_| refused("latency", text, allowed))
 }
 
 /// A whole number, with `k` for thousands or `M` for millions.

@@ -17,6 +17,8 @@ pub enum Bottleneck {
     /// The quota, of which other campaigns get their shares.
     Weight,
     DailyQuota,
+    /// A hold of the scenario stops the mail.
+    Hold,
     Breaker,
     /// SES refuses for the rate, so the rate factor is lowered.
     Throttling,
@@ -38,6 +40,7 @@ impl fmt::Display for Bottleneck {
             Self::Quota => "the quota",
             Self::Weight => "its weight",
             Self::DailyQuota => "the daily quota",
+            Self::Hold => "a hold",
             Self::Breaker => "the circuit breaker",
             Self::Throttling => "SES's throttling",
             Self::Failures => "failing sends",
@@ -68,8 +71,8 @@ pub struct Phase {
 }
 
 /// The properties that are constant during a phase: campaigns with mail, active faults, held,
-/// blocked by the breaker, before the first mail.
-type PhaseKey = (u64, u64, bool, bool, bool);
+/// blocked by the breaker, before the first mail, the scenario's holds.
+type PhaseKey = (u64, u64, bool, bool, bool, u64);
 
 fn key(record: &WindowRecord, first: u64) -> PhaseKey {
     let ReportSums { held, blocked, .. } = record.sums;
@@ -80,6 +83,7 @@ fn key(record: &WindowRecord, first: u64) -> PhaseKey {
         held > 0.5 * windows,
         blocked > 0.3 * windows,
         record.from < first,
+        record.holds,
     )
 }
 
@@ -107,7 +111,7 @@ pub(super) fn phases(scenario: &Scenario, records: &[WindowRecord]) -> Vec<Phase
             // A first phase that is too short is merged into the next one.
             Some((before, sum)) if sum.windows < shortest && !before.4 => {
                 *before = of;
-                (sum.waiting, sum.faults) = (run.waiting, run.faults);
+                (sum.waiting, sum.faults, sum.holds) = (run.waiting, run.faults, run.holds);
                 grow(sum, &run);
             }
             _ => long.push((of, run)),
@@ -123,11 +127,19 @@ fn grow(run: &mut WindowRecord, by: &WindowRecord) {
 
 fn phase(scenario: &Scenario, run: &WindowRecord, starts: bool) -> Phase {
     let windows = as_f64(run.windows.max(1));
-    let limit = if starts { Bottleneck::Start } else { limit(scenario, run) };
-    let several = (run.waiting & !weightless(scenario)).count_ones() > 1;
+    let limit = if scenario.is_held(None, run.holds) {
+        Bottleneck::Hold
+    } else if starts {
+        Bottleneck::Start
+    } else {
+        limit(scenario, run)
+    };
+    let several = (scenario.sendable(run) & !weightless(scenario)).count_ones() > 1;
     let share = |(index, load): (usize, &super::scenario::CampaignLoad)| {
         let of_it = if run.waiting >> index & 1 == 0 {
             Bottleneck::NothingLeft
+        } else if scenario.is_held(Some(&load.name), run.holds) {
+            Bottleneck::Hold
         } else if load.weight == 0 || (limit == Bottleneck::Quota && several) {
             Bottleneck::Weight
         } else {
@@ -161,8 +173,9 @@ fn limit(scenario: &Scenario, run: &WindowRecord) -> Bottleneck {
     if part(sums.blocked) > 0.3 {
         return Bottleneck::Breaker;
     }
-    if run.waiting & !weightless(scenario) == 0 {
-        return Bottleneck::NothingLeft;
+    if scenario.sendable(run) & !weightless(scenario) == 0 {
+        let held = run.waiting & !weightless(scenario) != 0;
+        return if held { Bottleneck::Hold } else { Bottleneck::NothingLeft };
     }
     if part(sums.slowed) > 0.5 {
         return Bottleneck::Throttling;

@@ -49,6 +49,8 @@ pub(super) struct WindowRecord {
     pub(super) waiting: u64,
     /// Which faults struck, a bit each.
     pub(super) faults: u64,
+    /// Which of the scenario's holds were in force, a bit each.
+    pub(super) holds: u64,
     /// The rate at which its poller served it, in recipients per second; 0 without a report.
     pub(super) rate: f64,
     pub(super) sums: ReportSums,

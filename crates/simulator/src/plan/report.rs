@@ -49,6 +49,7 @@ pub struct Simulation {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
+// More than 12 fields: one for each part of the forecast.
 pub struct Forecast {
     /// The scenario's name, which tells it from its variants.
     pub name: String,
@@ -67,6 +68,8 @@ pub struct Forecast {
     pub timeline: Timeline,
     pub cost: Cost,
     pub warnings: Vec<String>,
+    /// The forecast is right only if these hold.
+    pub assumptions: Vec<String>,
     pub simulation: Simulation,
 }
 

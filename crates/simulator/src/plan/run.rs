@@ -73,6 +73,7 @@ pub(super) async fn run(
     settings.epoch = scenario.start.saturating_sub(early);
     let world = World::new(settings)?;
     scenario.faults.iter().for_each(|fault| world.mail_faults.add(fault.rule(scenario.start)));
+    scenario.hold(&world).await?;
     let mut state = SimulationState::new(scenario);
     let day = DailyLimit::of(scenario, &world);
     if !scenario.warm {
@@ -110,7 +111,7 @@ async fn simulate(
         let next = Window::containing(world.universe.now()).plus(1);
         world.universe.sleep_until(next.opens()).await;
         state.observe(world, scenario);
-        if state.is_done(world) || state.now(world) > HORIZON || state.is_stuck() {
+        if state.is_done(world) || state.now(world) > HORIZON || state.is_stuck(scenario) {
             return Ok(NextStep::Done);
         }
         if !(hooks.progress)(state.progress(scenario)) {
@@ -150,12 +151,14 @@ impl SimulationState {
         accepted / as_f64(scenario.mails().max(1))
     }
 
-    /// Whether nothing was sent for [`STALLED_AFTER`] windows, so that the run can end.
-    fn is_stuck(&self) -> bool {
+    /// Whether nothing was sent for [`STALLED_AFTER`] windows, and no hold ended meanwhile, so that the
+    /// run can end.
+    fn is_stuck(&self, scenario: &Scenario) -> bool {
         let Some(last) = self.records.last() else { return false };
         let quiet = self.records.iter().rev().take_while(|record| record.total() <= 0.0);
         let since = quiet.last().map_or(last.end(), |record| record.from);
-        last.end() - since > STALLED_AFTER
+        let released = scenario.hold_ends().map(|end| end.as_secs()).max().unwrap_or(0);
+        last.end().saturating_sub(since.max(released)) > STALLED_AFTER
     }
 }
 
@@ -164,8 +167,7 @@ fn run_result(world: &World, state: &SimulationState, control: &Control) -> RunR
     let after = |at: tidegate_core::Timestamp| at.saturating_since(state.start).as_secs_f64();
     let merging = merging(world);
     let ended = |campaign: &super::state::CampaignRun| {
-        let depth = world.queues.true_depth(&crate::names::url(&campaign.name));
-        let queued = depth.visible + depth.in_flight + depth.delayed;
+        let queued = world.queues.true_depth(&crate::names::url(&campaign.name)).all();
         let left = campaign.reservoir + queued + merging.get(&campaign.name).copied().unwrap_or(0);
         CampaignResult {
             after: campaign.last.filter(|_| left == 0).map(after),

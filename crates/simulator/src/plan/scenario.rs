@@ -2,10 +2,11 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_core::config::is_campaign_name;
+use tidegate_core::control::Control;
 use tidegate_core::daily::DailyPace;
 use tidegate_core::domains::DomainLimits;
 use tidegate_core::rate::{Rate, RateMargin};
-use tidegate_memory::{Counting, Latency};
+use tidegate_fakes::{Counting, Latency};
 
 use super::domains::DomainShare;
 use super::error::PlanError;
@@ -72,6 +73,10 @@ pub struct Scenario {
     /// Whether the stack was running before the start. A new stack has no warm poller and no state
     /// in its ledger.
     pub warm: bool,
+    /// The holds at the start; the rest of the record is not used.
+    pub control: Control,
+    /// Assumptions about the stack that the scenario comes from, in words.
+    pub assumptions: Vec<String>,
 }
 
 impl Scenario {
@@ -96,6 +101,8 @@ impl Scenario {
             start,
             deployed: None,
             warm: true,
+            control: Control::default(),
+            assumptions: Vec::new(),
         }
     }
 
@@ -109,10 +116,15 @@ impl Scenario {
         self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(of(load)))
     }
 
+    /// The limits of recipient domains in force: the given ones, else the deployment's.
+    pub(super) fn limits(&self) -> Option<&DomainLimits> {
+        let deployed = self.deployed.as_ref().map(|deployed| &deployed.poller.domains.limits);
+        self.domain_limits.as_ref().or(deployed)
+    }
+
     /// Whether a limit of a recipient domain can delay some of the mails.
     pub fn is_limited_by_domain(&self) -> bool {
-        let deployed = self.deployed.as_ref().map(|deployed| &deployed.poller.domains.limits);
-        let limits = self.domain_limits.as_ref().or(deployed);
+        let limits = self.limits();
         let limited = |share: &DomainShare| {
             limits.is_some_and(|limits| limits.key_of(&share.domain).is_some())
         };

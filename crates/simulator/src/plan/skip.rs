@@ -87,13 +87,12 @@ impl SimulationState {
         for campaign in self.campaigns.iter().zip(&each.sent) {
             windows = windows.min(windows_of_campaign(campaign, &each));
         }
-        // … before a fault begins or ends, …
-        for fault in &scenario.faults {
-            for at in [Some(fault.from), fault.to].into_iter().flatten() {
-                let at = at.as_secs().saturating_sub(MARGIN_BEFORE_CHANGE);
-                if at + MARGIN_BEFORE_CHANGE >= from {
-                    windows = windows.min(at.saturating_sub(from));
-                }
+        // … before a fault begins or ends, or a hold ends, …
+        let faults = scenario.faults.iter().flat_map(|fault| [Some(fault.from), fault.to]);
+        for at in faults.flatten().chain(scenario.hold_ends()) {
+            let at = at.as_secs().saturating_sub(MARGIN_BEFORE_CHANGE);
+            if at + MARGIN_BEFORE_CHANGE >= from {
+                windows = windows.min(at.saturating_sub(from));
             }
         }
         // … and before the daily quota changes the rate.
@@ -112,7 +111,7 @@ impl SimulationState {
             return enough || (error <= MAX_RATE_ERROR && sent >= MIN_SENT);
         }
         let Some(last) = self.records.last() else { return false };
-        let shares = self.shares(last.waiting).into_iter().sum::<f64>();
+        let shares = self.shares(scenario.sendable(last)).into_iter().sum::<f64>();
         shares <= 0.0 || last.is_held() || windows >= 5.0 * longest
     }
 
@@ -138,6 +137,8 @@ impl SimulationState {
             each.add(record, 1.0 / windows);
         }
         (each.waiting, each.faults, each.rate) = (newest.waiting, newest.faults, newest.rate);
+        each.holds = newest.holds;
+        let shares = self.shares(scenario.sendable(&each));
         // The exact rate is only known while all windows were served at one rate and no fault was
         // active.
         let one_rate = measured.iter().all(|record| (record.rate - newest.rate).abs() < 1e-9);
@@ -150,42 +151,37 @@ impl SimulationState {
             && each.faults == 0
             && (largest <= 1.0 || 2.0 * largest <= 0.01 * all)
             && (all - full * windows).abs() <= 2.0 * largest + 0.002 * all;
-        if is_full && self.has_its_shares(&each, windows, largest) {
-            self.exactly(&mut each, full, scenario);
+        if is_full && self.has_its_shares(&each, &shares, windows, largest) {
+            exactly(&mut each, &shares, full, scenario);
             return Some((each, 0.0));
         }
         Some((each, standard_error(measured)))
     }
 
     /// Whether each campaign with mail had its share, within the error of counting whole mails.
-    fn has_its_shares(&self, each: &WindowRecord, windows: f64, largest: f64) -> bool {
-        let shares = self.shares(each.waiting);
+    fn has_its_shares(
+        &self,
+        each: &WindowRecord,
+        shares: &[f64],
+        windows: f64,
+        largest: f64,
+    ) -> bool {
         let campaigns: f64 = each.sent.iter().take(self.campaigns.len()).sum::<f64>() * windows;
-        each.sent.iter().zip(&shares).all(|(sent, share)| {
+        each.sent.iter().zip(shares).all(|(sent, share)| {
             let due = campaigns * share;
             (sent * windows - due).abs() <= 4.0 * largest + 0.02 * due
         })
     }
 
-    /// The shares of the campaigns with mail, by their weights.
-    fn shares(&self, waiting: u64) -> Vec<f64> {
-        let has_mail = |index: usize| waiting >> index & 1 == 1;
+    /// The shares of the campaigns that can send, by their weights.
+    fn shares(&self, sendable: u64) -> Vec<f64> {
+        let has_mail = |index: usize| sendable >> index & 1 == 1;
         let share = |(index, campaign): (usize, &super::state::CampaignRun)| {
             if has_mail(index) { campaign.share } else { 0.0 }
         };
         let shares: Vec<f64> = self.campaigns.iter().enumerate().map(share).collect();
         let all: f64 = shares.iter().sum();
         shares.iter().map(|share| if all > 0.0 { share / all } else { 0.0 }).collect()
-    }
-
-    /// Replaces the measured rates by exact ones: express mail first, the other slots by share.
-    fn exactly(&self, each: &mut WindowRecord, full: f64, scenario: &Scenario) {
-        let express = scenario.express.unwrap_or(0.0).min(full);
-        let shares = self.shares(each.waiting);
-        let exact = shares.iter().map(|share| share * (full - express)).chain([express]);
-        for (sent, exact) in each.sent.iter_mut().zip(exact) {
-            *sent = exact;
-        }
     }
 
     /// Applies a skip: removes its mails from those still to be enqueued, and adds its record.
@@ -216,6 +212,15 @@ impl SimulationState {
         record.usage.add(&each.usage, times);
         self.unchanged_since = record.end();
         self.push_skip(record);
+    }
+}
+
+/// Replaces the measured rates by exact ones: express mail first, the other slots by share.
+fn exactly(each: &mut WindowRecord, shares: &[f64], full: f64, scenario: &Scenario) {
+    let express = scenario.express.unwrap_or(0.0).min(full);
+    let exact = shares.iter().map(|share| share * (full - express)).chain([express]);
+    for (sent, exact) in each.sent.iter_mut().zip(exact) {
+        *sent = exact;
     }
 }
 

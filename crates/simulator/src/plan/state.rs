@@ -103,9 +103,10 @@ impl SimulationState {
         let struck = scenario.faults.iter().enumerate();
         let faults = struck.filter(|(_, fault)| fault.strikes_at(after));
         let faults = faults.fold(0, |bits, (index, _)| bits | 1 << index.min(63));
+        let holds = scenario.holds_at(world.universe.now());
         {
             let record = self.at(now);
-            (record.waiting, record.faults) = (waiting, faults);
+            (record.waiting, record.faults, record.holds) = (waiting, faults, holds);
         }
         self.arrivals(world);
         let starts: Vec<PollerRun> = world.poller_runs().drain(..).collect();
@@ -183,7 +184,8 @@ impl SimulationState {
         while let Some(record) = self.open.pop_front_if(|record| record.from < known) {
             self.simulated += 1;
             let alike = |last: &WindowRecord| {
-                (last.waiting, last.faults) == (record.waiting, record.faults)
+                (last.waiting, last.faults, last.holds)
+                    == (record.waiting, record.faults, record.holds)
                     && last.is_held() == record.is_held()
             };
             if !self.records.last().is_some_and(alike) {
@@ -223,7 +225,7 @@ impl SimulationState {
     fn waiting(&self, world: &World) -> u64 {
         let has_mail = |campaign: &CampaignRun| {
             let depth = world.queues.true_depth(&url(&campaign.name));
-            campaign.reservoir > 0 || depth.visible + depth.in_flight + depth.delayed > 0
+            campaign.reservoir > 0 || depth.all() > 0
         };
         let campaigns =
             self.campaigns.iter().enumerate().filter(|(_, campaign)| has_mail(campaign));
@@ -245,10 +247,7 @@ impl SimulationState {
     pub(super) fn is_done(&self, world: &World) -> bool {
         let limited = (0..world.domain_queues()).map(domain_queue);
         let mut queues = limited.chain([MERGE.to_owned()]);
-        let is_empty = |name: String| {
-            let depth = world.queues.true_depth(&url(&name));
-            depth.visible + depth.in_flight + depth.delayed == 0
-        };
+        let is_empty = |name: String| world.queues.true_depth(&url(&name)).all() == 0;
         self.waiting(world) == 0 && queues.all(is_empty)
     }
 

@@ -53,6 +53,9 @@ impl View for Forecast {
         for warning in &self.warnings {
             page.line(Tone::Warning, format!("Note: {warning}."));
         }
+        for assumption in &self.assumptions {
+            page.line(Tone::Faint, format!("Assumed: {assumption}."));
+        }
         let how = &self.simulation;
         page.line(
             Tone::Faint,
@@ -105,7 +108,9 @@ fn phases(forecast: &Forecast, page: &mut Page) {
     for phase in forecast.phases.iter().take(MOST_PHASES) {
         let tone = match phase.limit {
             Bottleneck::Breaker | Bottleneck::Failures | Bottleneck::Throttling => Tone::Bad,
-            Bottleneck::DailyQuota | Bottleneck::Feed | Bottleneck::Lateness => Tone::Warning,
+            Bottleneck::Hold | Bottleneck::DailyQuota | Bottleneck::Feed | Bottleneck::Lateness => {
+                Tone::Warning
+            }
             _ => Tone::Plain,
         };
         let fixed = [

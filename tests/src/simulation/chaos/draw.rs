@@ -1,6 +1,6 @@
 use tidegate_core::outcome::Failure;
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Fault, Latency, Operation, Rule, SeededEntropy, failures};
+use tidegate_fakes::{Fault, Latency, Operation, Rule, SeededEntropy, failures};
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Fault, Operation, QueueSettings, Rule};
+use tidegate_fakes::{Fault, Operation, QueueSettings, Rule};
 
 use super::super::mail::produced;
 use super::super::{FEEDBACK, ProducedMail, World, WorldSettings};

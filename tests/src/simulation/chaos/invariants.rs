@@ -9,7 +9,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::identity::Identity;
 use tidegate_core::reputation::REMEMBERED;
 use tidegate_delivery::poll::End;
-use tidegate_memory::{Operation, SesArrival};
+use tidegate_fakes::{Operation, SesArrival};
 
 use super::extras::DEFERRAL;
 use super::{Chaos, DOMAINS};

@@ -12,7 +12,7 @@ use tidegate_core::control::{Hold, HoldReason};
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{Outgoing, Standing};
-use tidegate_memory::{Counting, Fault, Operation, Rule};
+use tidegate_fakes::{Counting, Fault, Operation, Rule};
 
 use super::mail::produced;
 use super::{EXPRESS, ProducedMail, World, WorldSettings, rate};

@@ -26,7 +26,8 @@ use crate::shell::{ConfirmArgs, OutputArgs};
   tidegate dead groups --by domain
   tidegate dead show order-4711 --show-addresses
   tidegate dead replay --code MailFromDomainNotVerifiedException
-  tidegate dead replay --code MailFromDomainNotVerifiedException --go --reason 'domain verified'"
+  tidegate dead replay --code MailFromDomainNotVerifiedException --go --reason 'domain verified'
+  tidegate dead discard --campaign november --until 30d --go --reason 'too old to be sent'"
 )]
 pub struct DeadArgs {
     #[command(subcommand)]
@@ -57,6 +58,8 @@ pub(super) enum DeadCommand {
     Export(ExportArgs),
     /// Send them to their campaigns' queues again; without --go only show what would be sent
     Replay(Box<DeadReplayArgs>),
+    /// Delete them for good; without --go only show which
+    Discard(Box<DeadDiscardArgs>),
 }
 
 /// Which letters: those that meet every condition; a condition given twice is met by either.
@@ -165,23 +168,39 @@ pub(super) struct ExportArgs {
 /// `unknown`, or without an answer to its last send) is replayed only with --include-unknown.
 #[derive(Clone, Debug, Args)]
 pub(super) struct DeadReplayArgs {
-    /// All of them: needed where no condition is given
-    #[arg(long)]
-    pub(super) all: bool,
-    /// Send them, after asking for confirmation
-    #[arg(long, requires = "reason")]
-    pub(super) go: bool,
-    /// Reason, for the history: 1 to 200 characters; needed with --go
-    #[arg(long, value_name = "TEXT")]
-    pub(super) reason: Option<String>,
-    /// Who replays them [default: the caller as AWS knows it; on a local stack the user]
-    #[arg(long, value_name = "NAME")]
-    pub(super) by: Option<String>,
     /// Also mails of which it is not known whether they were sent: they may arrive twice
     #[arg(long)]
     pub(super) include_unknown: bool,
     #[command(flatten)]
     pub(super) pace: PaceArgs,
+    #[command(flatten)]
+    pub(super) action: ActionArgs,
+}
+
+/// Delete them for good; without --go only show which
+///
+/// The history records who deleted how many, by which conditions, and why. `tidegate dead export` keeps a copy.
+#[derive(Clone, Debug, Args)]
+pub(super) struct DeadDiscardArgs {
+    #[command(flatten)]
+    pub(super) action: ActionArgs,
+}
+
+/// Which dead letters a command changes, and who says so.
+#[derive(Clone, Debug, Args)]
+pub(super) struct ActionArgs {
+    /// All of them: needed where no condition is given
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Do it, after asking for confirmation
+    #[arg(long, requires = "reason")]
+    pub(super) go: bool,
+    /// Reason, for the history: 1 to 200 characters; needed with --go
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: Option<String>,
+    /// Who does it [default: the caller as AWS knows it; on a local stack the user]
+    #[arg(long, value_name = "NAME")]
+    pub(super) by: Option<String>,
     #[command(flatten)]
     pub(super) ask: ConfirmArgs,
     #[command(flatten)]
@@ -212,7 +231,8 @@ impl DeadArgs {
             Some(DeadCommand::Show(args)) => &args.reading,
             Some(DeadCommand::Groups(args)) => &args.reading,
             Some(DeadCommand::Export(args)) => &args.reading,
-            Some(DeadCommand::Replay(args)) => &args.reading,
+            Some(DeadCommand::Replay(args)) => &args.action.reading,
+            Some(DeadCommand::Discard(args)) => &args.action.reading,
         }
     }
 
@@ -234,12 +254,13 @@ impl DeadArgs {
             Some(DeadCommand::List(args)) => args.filter.at(now),
             Some(DeadCommand::Groups(args)) => args.filter.at(now),
             Some(DeadCommand::Export(args)) => args.filter.at(now),
-            Some(DeadCommand::Replay(args)) => args.filter.at(now),
+            Some(DeadCommand::Replay(args)) => args.action.filter(now),
+            Some(DeadCommand::Discard(args)) => args.action.filter(now),
         }
     }
 }
 
-impl DeadReplayArgs {
+impl ActionArgs {
     pub(super) fn filter(&self, now: EpochMillis) -> LetterFilter {
         self.filter.at(now)
     }

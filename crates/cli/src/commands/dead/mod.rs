@@ -1,7 +1,9 @@
-//! Runs `tidegate dead`: reads the dead-letter queue, and lists, groups, shows, exports or replays
-//! what it holds.
+//! Runs `tidegate dead`: reads the dead-letter queue, and lists, groups, shows, exports, replays or
+//! discards what it holds.
 
+mod act;
 mod args;
+mod discard;
 mod replay;
 
 use std::fs::File;
@@ -28,6 +30,9 @@ pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, Co
     if let Some(DeadCommand::Replay(args)) = &args.command {
         return replay::run(args, &stack, shell).await;
     }
+    if let Some(DeadCommand::Discard(args)) = &args.command {
+        return discard::run(&args.action, &stack, shell).await;
+    }
     let now = EpochMillis::from(stack.clock().wall());
     let filter = args.filter(now);
     let reading = read(&stack, args.limit(), shell).await?;
@@ -40,7 +45,7 @@ pub(super) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, Co
         }
         Some(DeadCommand::Show(args)) => return shown(args, &reading, now, shell),
         Some(DeadCommand::Export(args)) => return exported(args, &reading, &filter, now, shell),
-        Some(DeadCommand::Replay(_)) => Ok(()),
+        Some(DeadCommand::Replay(_) | DeadCommand::Discard(_)) => Ok(()),
     };
     shown.map_err(CommandError::Terminal)?;
     Ok(ended(&reading))

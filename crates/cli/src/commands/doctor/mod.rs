@@ -12,17 +12,20 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tidegate_aws::stack::{Stack, StackError};
 use tidegate_core::deduplication::Deduplication;
+use tidegate_delivery::ports::{DeferralStore as _, FailureKind};
 use tidegate_operate::doctor::{DeploymentFacts, DoctorReport, Environments, ReadResult};
 use tidegate_operate::status::Status;
+use tidegate_views::status;
 
-use super::{OnStack, status};
-use crate::shell::{CommandEnd, CommandError, Shell, in_full};
+use super::OnStack;
+use crate::shell::{CommandEnd, CommandError, Shell};
+use tidegate_core::in_full;
 
 /// Check a deployment, and say what to do about what is wrong
 ///
 /// Permissions of both functions (asked of IAM's policy simulator; what is not asked is named),
-/// SES's quota, production access and senders, the queues' attributes, the functions' settings,
-/// memory against rate, concurrency of the account, clock, windows served, holds. Nothing is
+/// SES's quota, production access and senders, the queues' attributes, the deferral bucket, the
+/// functions' settings, memory against rate, concurrency of the account, clock, windows served, holds. Nothing is
 /// changed, nothing is sent.
 ///
 /// Exit code: 0 all well, or warnings; 1 something does not work, or will not; 3 the stack is out of
@@ -69,6 +72,7 @@ async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandE
         account: ses::account(stack).await,
         senders: ses::senders(stack).await,
         configuration_set: ses::configuration_set(stack).await,
+        deferral_bucket: deferral_bucket(stack).await,
         queues: queues.into_iter().map(|(queue, _)| queue).collect(),
         functions: lambda::functions(stack).await,
         concurrency: lambda::concurrency(stack).await,
@@ -77,6 +81,18 @@ async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandE
         guarded: stack.poller.deduplication != Deduplication::Off,
         clocks: clock::clocks(stack).await,
     })
+}
+
+/// The bucket of deferred mail, and whether it exists.
+async fn deferral_bucket(stack: &Stack) -> Option<(String, ReadResult<bool>)> {
+    let location = stack.deferral()?;
+    let bucket = location.bucket().to_owned();
+    let exists = match stack.clients().deferral(location).list(None).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind == FailureKind::NotFound => Ok(false),
+        Err(error) => Err(in_full(&error)),
+    };
+    Some((bucket, exists))
 }
 
 /// Describes on one line why something could not be read.

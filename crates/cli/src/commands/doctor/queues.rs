@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_sqs::Client;
+use aws_sdk_sqs::operation::get_queue_attributes::GetQueueAttributesError;
 use aws_sdk_sqs::types::QueueAttributeName as Name;
 use tidegate_aws::stack::Stack;
 use tidegate_core::config::Campaign;
@@ -29,16 +30,24 @@ pub(super) async fn read(
     let mut queues = Vec::new();
     for (name, kind, url) in all {
         let found = attributes(&client, &url).await;
-        let arn = found.as_ref().ok().and_then(|all| all.get(&Name::QueueArn).cloned());
-        queues.push((DeployedQueue { name, kind, attributes: found.map(|all| of(&all)) }, arn));
+        let known = found.as_ref().ok().and_then(Option::as_ref);
+        let arn = known.and_then(|all| all.get(&Name::QueueArn).cloned());
+        let attributes = found.map(|found| found.as_ref().map(of));
+        queues.push((DeployedQueue { name, kind, attributes }, arn));
     }
     queues
 }
 
-async fn attributes(client: &Client, url: &str) -> ReadResult<HashMap<Name, String>> {
+/// All attributes of a queue; none if it does not exist.
+async fn attributes(client: &Client, url: &str) -> ReadResult<Option<HashMap<Name, String>>> {
     let call = client.get_queue_attributes().queue_url(url).attribute_names(Name::All);
-    let answer = told("GetQueueAttributes", url, call.send().await)?;
-    Ok(answer.attributes().cloned().unwrap_or_default())
+    let answer = call.send().await;
+    let error = answer.as_ref().err().and_then(|error| error.as_service_error());
+    if error.is_some_and(GetQueueAttributesError::is_queue_does_not_exist) {
+        return Ok(None);
+    }
+    let answer = told("GetQueueAttributes", url, answer)?;
+    Ok(Some(answer.attributes().cloned().unwrap_or_default()))
 }
 
 fn of(all: &HashMap<Name, String>) -> QueueAttributes {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tidegate_core::email::Address;
 
 use crate::commands::OnStack;
 use crate::shell::ConfirmArgs;
@@ -23,6 +24,7 @@ use crate::shell::ConfirmArgs;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   tidegate send november.csv --campaign big --template mail.html --from news@example.org --preview
+  tidegate send november.csv --campaign big --template mail.html --from news@example.org --test me@example.org
   tidegate send november.csv --campaign big --template mail.html --from news@example.org --dry-run
   tidegate send november.csv --campaign big --subject 'Hello {{ name }}' --text mail.txt \\
       --from 'News <news@example.org>' --list-unsubscribe 'https://example.org/out?t={{ token }}' --yes
@@ -106,6 +108,9 @@ pub(super) struct InputArgs {
     /// run, row and what the mail says]
     #[arg(long, value_name = "NAME")]
     pub(super) id_column: Option<String>,
+    /// Leave out the addresses in this file, one a line or a CSV's first field; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(super) exclude: Vec<PathBuf>,
     /// Let an address stand in several rows: it gets several mails
     #[arg(long)]
     pub(super) allow_duplicates: bool,
@@ -121,6 +126,13 @@ pub(super) struct RunArgs {
     /// Show the first N mails, and send nothing
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     pub(super) preview: Option<usize>,
+    /// Send the first row, as its mail would be, to this address, and nothing else: ahead of the campaigns
+    /// and counted for none, where the stack has an express queue
+    #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with_all = ["preview", "dry_run", "again", "restart"])]
+    pub(super) test: Option<Address>,
+    /// Test mails: the first N rows, 1 to 10
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "test", value_parser = clap::value_parser!(u8).range(1..=10))]
+    pub(super) rows: u8,
     /// Check everything, say what would happen, and send nothing
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -198,6 +210,10 @@ fn delimiter(text: &str) -> Result<u8, String> {
 fn tag(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("allowed is NAME=VALUE, such as edition=11")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+fn address(text: &str) -> Result<Address, String> {
+    Address::parse(text).map_err(|error| error.to_string())
 }
 
 fn run_name(text: &str) -> Result<String, String> {

@@ -1,6 +1,7 @@
 //! Runs `tidegate send`: checks the recipient list, then enqueues a mail for each row.
 
 mod args;
+mod estimate;
 mod prepare;
 pub(super) mod progress;
 
@@ -13,20 +14,23 @@ use tidegate_aws::SystemEntropy;
 use tidegate_aws::stack::Stack;
 use tidegate_core::config::Campaign;
 use tidegate_core::deduplication::Deduplication;
+use tidegate_core::email::{Address, Priority};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::{Clock as _, QueueUrl};
 use tidegate_operate::level::{LedgerLevel, LevelPolicy};
 use tidegate_operate::send::{
-    CampaignDraft, CheckOptions, DryRun, Estimate, FaultReport, InputFault, InputFormat,
-    InputSummary, JournalContents, JournalError, JournalFile, JournalHeader, JournalWriter,
-    Preview, PreviewReport, RestartError, Resume, RunEnd as RunEnded, RunState, SendError,
-    SendLimits, SendPorts, SendReport, Session, baseline, check, check_resend, read_journal,
-    run_state,
+    CampaignDraft, CheckOptions, DryRun, FaultReport, InputFault, InputFormat, InputSummary,
+    JournalContents, JournalError, JournalFile, JournalHeader, JournalWriter, Preview,
+    PreviewReport, RestartError, Resume, RunEnd as RunEnded, RunState, SendError, SendLimits,
+    SendPorts, SendReport, Session, TestMailError, baseline, check, check_resend, read_journal,
+    run_state, send_test,
 };
-use tidegate_operate::status::Status;
+use tidegate_simulator::Deployment;
+use tidegate_views::status;
 
-use super::{status, stop_unless_confirmed};
+use super::stop_unless_confirmed;
 use crate::shell::{CommandEnd, CommandError, Shell};
+use estimate::{RunLoad, estimated};
 use progress::MailProgressBar;
 
 /// A run as it is prepared.
@@ -42,25 +46,44 @@ struct PreparedRun {
 pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let sources = prepare::sources(&args.mail)?;
     prepare::open(&args.file)?;
+    let exclusions = prepare::exclusions(&args.input.exclude)?;
     let stack = args.on.stack.open().await?;
     let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
     let campaign = prepare::campaign(args, &facts.campaigns)?;
     let (run, journal) = prepare::run_and_journal(args, &campaign.name)?;
     let senders = stack.poller.allowed_senders.clone();
-    let draft = prepare::draft(args, &campaign.name, &run, sources.clone(), senders)
+    let mut draft = prepare::draft(args, &campaign.name, &run, sources.clone(), senders)
         .map_err(|fault| CommandError::Input(fault.to_string()))?;
+    draft.exclusions = exclusions;
     let format = prepare::format(&args.input, &args.file);
+    if let Some(to) = &args.run.test {
+        return test(args, to, draft, format, (&stack, &campaign), shell).await;
+    }
     let (checked, preview) = checked(args, &draft, format, shell)?;
     if let Some(option) = args.run.check_resend() {
         check_resend(option, &checked, ids_kept(&stack)).map_err(not_once_more)?;
     }
     let at = EpochMillis::from(stack.clock().wall());
-    let settings = prepare::settings(args, &sources, format, &checked);
+    let settings = prepare::settings(args, &sources, format, (&checked, &draft.exclusions));
     let by = stack.operator().await;
     let header = prepare::header((&campaign, &run), &by, at, settings, &checked);
     let file = args.file.display().to_string();
     let prepared = PreparedRun { file, format, draft, checked, preview, header };
-    let plan = planned(&stack, &Status::of(&facts), &campaign, &prepared, &journal)?;
+    let state = state(&journal, &prepared)?;
+    let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
+    let load = RunLoad {
+        campaign: &campaign.name,
+        mails: prepared.checked.rows.saturating_sub(enqueued(&state)),
+        priority: prepared.draft.parsed_priority(),
+        even_if_deferred: args.run.even_if_deferred,
+    };
+    let deployed = Deployment { poller, scheduler };
+    let Some(estimate) = estimated(&facts, deployed, load, shell).await? else {
+        return Ok(CommandEnd::Interrupted);
+    };
+    let shown = journal.display().to_string();
+    let (places, kept) = ((prepared.file.as_str(), shown.as_str()), ids_kept(&stack));
+    let plan = DryRun::new(places, &prepared.header, &state, &prepared.checked, kept, estimate);
     if args.run.dry_run || args.run.preview.is_some() {
         let preview = args.run.preview.map(|_| prepared.preview);
         let shown = PreviewReport { preview, dry_run: args.run.dry_run.then_some(plan) };
@@ -83,6 +106,37 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
         RunEnded::Interrupted => Ok(CommandEnd::Interrupted),
         RunEnded::GaveUp(_) => Err(CommandError::Unfinished(report.unfinished().into())),
     }
+}
+
+/// Sends test mails instead of the campaign.
+async fn test(
+    args: &SendArgs,
+    to: &Address,
+    mut draft: CampaignDraft,
+    format: InputFormat,
+    (stack, campaign): (&Stack, &Campaign),
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let express = stack.express();
+    let is_express = express.is_some();
+    if !is_express {
+        draft.priority = Some(Priority::Critical.as_str().to_owned());
+    }
+    let queue = express.unwrap_or_else(|| QueueUrl::new(campaign.queue_url.as_str()));
+    let file = args.file.display().to_string();
+    let input = BufReader::new(prepare::open(&args.file)?);
+    let (queues, at) = (stack.queues(), EpochMillis::from(stack.clock().wall()));
+    let rows = usize::from(args.run.rows);
+    let input_of = (&draft, file.as_str(), format);
+    let sent = send_test(input_of, input, (to, rows), (&queues, &queue, is_express), at).await;
+    let report = sent.map_err(|error| match error {
+        TestMailError::Input(fault) => {
+            CommandError::Input(fault.shown(shell.output.addresses()).to_string())
+        }
+        error => CommandError::Unfinished(error.into()),
+    })?;
+    shell.output.show(&report).map_err(CommandError::Terminal)?;
+    Ok(CommandEnd::Done)
 }
 
 /// The first pass; its faults are the report.
@@ -118,14 +172,8 @@ fn checked(
     }
 }
 
-/// Describes what the run would do, given what its journal holds now.
-fn planned(
-    stack: &Stack,
-    status: &Status,
-    campaign: &Campaign,
-    prepared: &PreparedRun,
-    journal: &Path,
-) -> Result<DryRun, CommandError> {
+/// How far the run has come, by what its journal holds now.
+fn state(journal: &Path, prepared: &PreparedRun) -> Result<RunState, CommandError> {
     let shown = journal.display().to_string();
     let contents = match std::fs::File::open(journal) {
         Ok(file) => {
@@ -134,15 +182,15 @@ fn planned(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => JournalContents::default(),
         Err(error) => return Err(prepare::unreadable(journal, error)),
     };
-    let state = run_state(&shown, &contents, &prepared.header).map_err(refused)?;
-    let known = status.campaigns.iter().find(|known| known.name == campaign.name);
-    let estimate = Estimate {
-        quota_per_second: status.quota.slots_per_second,
-        share: known.map_or(0.0, |known| known.share),
-        ahead: known.map_or(0, |known| known.backlog.all()),
-    };
-    let places = (prepared.file.as_str(), shown.as_str());
-    Ok(DryRun::new(places, &prepared.header, &state, &prepared.checked, ids_kept(stack), estimate))
+    run_state(&shown, &contents, &prepared.header).map_err(refused)
+}
+
+/// Rows that earlier runs have enqueued.
+fn enqueued(state: &RunState) -> u64 {
+    match state {
+        RunState::New => 0,
+        RunState::Interrupted(rows) => rows.count(),
+    }
 }
 
 /// How long a second mail of the same id is recognised; none if deduplication is off.
@@ -164,13 +212,10 @@ async fn enqueue(
     let state = run_state(&shown, &contents, &prepared.header).map_err(refused)?;
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
     let queue = QueueUrl::new(campaign.queue_url.as_str());
-    let merge = stack.merge();
-    let stood = baseline(&queues, &ledger, &campaign.name, &queue, merge.as_ref()).await?;
+    let shared = stack.shared_queues();
+    let stood = baseline(&queues, &ledger, &campaign.name, &queue, &shared).await?;
     let header = JournalHeader { before: stood, ..prepared.header };
-    let done = match &state {
-        RunState::New => 0,
-        RunState::Interrupted(rows) => rows.count(),
-    };
+    let done = enqueued(&state);
     let limits = SendLimits {
         parallel: usize::from(args.run.parallel),
         max_backlog: args.run.max_backlog.0,

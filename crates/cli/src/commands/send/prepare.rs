@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use tidegate_core::config::Campaign;
 use tidegate_core::email::AllowedSenders;
 use tidegate_operate::send::{
-    CampaignDraft, DraftContent, InputFault, InputFormat, InputSummary, JournalHeader,
+    CampaignDraft, DraftContent, Exclusions, InputFault, InputFormat, InputSummary, JournalHeader,
     TemplatePart, TemplateSource, Templates, fingerprint, restart_run,
 };
+
+use tidegate_operate::redact::AddressVisibility;
 
 use super::args::{FormatOption, InputArgs, MailArgs, SendArgs};
 use crate::shell::CommandError;
@@ -83,6 +85,18 @@ pub(super) fn open(path: &Path) -> Result<File, CommandError> {
         return Err(CommandError::Input(said));
     }
     Ok(file)
+}
+
+/// The addresses in the files of `--exclude`.
+pub(super) fn exclusions(files: &[PathBuf]) -> Result<Exclusions, CommandError> {
+    let mut exclusions = Exclusions::default();
+    for path in files {
+        let read = exclusions.read(&path.display().to_string(), open(path)?);
+        read.map_err(|fault| {
+            CommandError::Input(fault.shown(AddressVisibility::Masked).to_string())
+        })?;
+    }
+    Ok(exclusions)
 }
 
 pub(super) fn format(args: &InputArgs, path: &Path) -> InputFormat {
@@ -170,6 +184,7 @@ pub(super) fn draft(
         to_column: args.input.to_column.clone(),
         id_column: args.input.id_column.clone(),
         senders,
+        exclusions: Exclusions::default(),
     })
 }
 
@@ -179,7 +194,7 @@ pub(super) fn settings(
     args: &SendArgs,
     sources: &[(TemplatePart, TemplateSource)],
     format: InputFormat,
-    checked: &InputSummary,
+    (checked, exclusions): (&InputSummary, &Exclusions),
 ) -> BTreeMap<String, String> {
     let written = match format {
         InputFormat::Csv { delimiter, .. } => format!("Csv {{ delimiter: {delimiter} }}"),
@@ -204,6 +219,7 @@ pub(super) fn settings(
         ("--configuration-set", args.mail.configuration_set.clone()),
         ("--to-column", args.input.to_column.clone()),
         ("--id-column", args.input.id_column.clone()),
+        ("--exclude", exclusions.sha256()),
         ("--multiline", args.input.multiline.then(|| "given".to_owned())),
     ] {
         settings.extend(value.map(|value| (name.to_owned(), value)));
@@ -325,11 +341,14 @@ mod tests {
             sqs_calls: 1,
             repeated_addresses: 0,
             given_ids: 0,
+            excluded: 0,
             sha256: "5f".into(),
         };
         let of = |line: &str| {
             let sources = vec![(TemplatePart::Text, TemplateSource::new("mail.txt", "Hello"))];
-            settings(&args(line), &sources, InputFormat::JsonLines, &checked)
+            let line = args(line);
+            let exclusions = exclusions(&line.input.exclude).unwrap();
+            settings(&line, &sources, InputFormat::JsonLines, (&checked, &exclusions))
         };
         let plain = of("a.csv");
         for option in [

@@ -8,7 +8,8 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_operate::format::count;
 use tidegate_operate::send::SendProgress;
 
-use crate::shell::{Output, in_full};
+use crate::shell::Output;
+use tidegate_core::in_full;
 
 /// A progress bar; hidden if standard error is no terminal, or if the report is JSON.
 pub(crate) struct MailProgressBar(ProgressBar);

@@ -2,7 +2,9 @@ use std::collections::BTreeSet;
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
+use tidegate_core::counters::{Counter, LedgerSums};
 
+use super::super::metrics::METRICS;
 use super::{access, call, console, csrf};
 
 #[tokio::test(start_paused = true)]
@@ -41,7 +43,7 @@ async fn bad_input_names_the_field_the_value_and_what_is_allowed() {
                 "/api/steer",
                 json!({"action": "lift", "hold": "refusals", "reason": "x"}),
                 "hold",
-                "nothing holds it",
+                "there is no hold at all",
             ),
             (
                 "/api/steer",
@@ -164,6 +166,9 @@ async fn metrics_say_how_streams_and_regulator_stand() {
             "tidegate_queue_messages{queue=\"big\",state=\"visible\"} 0.0",
             "tidegate_sent_recipients_total{campaign=\"small\"} 0",
             "tidegate_slots_unused_total 0",
+            "tidegate_dead_lettered_mails_total 0",
+            "tidegate_windows_served_total 0",
+            "tidegate_possibly_sent_mails_total 0",
             "# EOF",
         ] {
             assert!(
@@ -174,6 +179,34 @@ async fn metrics_say_how_streams_and_regulator_stand() {
         }
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_total_of_the_ledger_is_a_metric_with_the_meaning_that_the_list_gives() {
+    console(access("127.0.0.1:7878", None), async |app| {
+        let metrics = call(&app, "GET", "/metrics", &[], Value::Null).await.body;
+        let totals =
+            Counter::ALL.iter().filter(|counter| counter.entry().ledger == LedgerSums::Total);
+        let meanings: Vec<&str> = totals.map(|counter| counter.entry().meaning).collect();
+        assert!(meanings.len() > 15);
+        for meaning in meanings {
+            let named = metrics
+                .lines()
+                .filter(|line| line.starts_with("# HELP") && line.ends_with(meaning));
+            assert_eq!(named.count(), 1, "{meaning} in\n{metrics}");
+        }
+    })
+    .await;
+}
+
+#[test]
+fn the_docs_name_every_metric() {
+    let docs = include_str!("../../../../../docs/commands/console.md");
+    for (name, _) in METRICS {
+        let name = name.trim_start_matches("console_");
+        let is_named = [format!("`{name}`"), format!("`{name}_total`")];
+        assert!(is_named.iter().any(|named| docs.contains(named)), "{name}");
+    }
 }
 
 /// Every metric that an example of an alert goes by is one that the console has.

@@ -1,11 +1,19 @@
+use std::io;
+use std::sync::Mutex;
+
 use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Request, StatusCode, header};
+use axum::response::Response;
+use futures_util::StreamExt as _;
 use futures_util::future::LocalBoxFuture;
 use serde_json::{Value, json};
 use tidegate_delivery::ports::Clock as _;
-use tower_service::Service as _;
+use tower::ServiceExt as _;
+use tracing::Dispatch;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::fmt::MakeWriter;
 
-use super::client::Peer;
 use super::*;
 use crate::testing::{on, world};
 
@@ -49,7 +57,7 @@ impl Answer {
 }
 
 /// A request as a client sends it; headers as `name: value`.
-async fn call(app: &Arc<App>, method: &str, path: &str, headers: &[&str], body: Value) -> Answer {
+async fn send(app: &Arc<App>, method: &str, path: &str, headers: &[&str], body: Value) -> Response {
     let mut request = Request::builder().method(method).uri(path);
     for header in headers {
         let (name, value) = header.split_once(": ").unwrap();
@@ -60,15 +68,58 @@ async fn call(app: &Arc<App>, method: &str, path: &str, headers: &[&str], body: 
     }
     let request = request.header(header::CONTENT_TYPE, "application/json");
     let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
-    let peer = Peer(([127, 0, 0, 1], 40_000).into());
-    let mut router = router(app).layer(axum::Extension(peer));
-    let response = router.call(request.body(body).unwrap()).await.unwrap();
-    let (parts, body) = response.into_parts();
+    let peer = SocketAddr::from(([127, 0, 0, 1], 40_000));
+    let router = router(app)
+        .layer(axum::Extension(ConnectInfo(peer)))
+        .layer(axum::Extension(excuses::Excuses::default()));
+    router.oneshot(request.body(body).unwrap()).await.unwrap()
+}
+
+async fn call(app: &Arc<App>, method: &str, path: &str, headers: &[&str], body: Value) -> Answer {
+    let (parts, body) = send(app, method, path, headers, body).await.into_parts();
     let is_stream =
         parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
     let body = if is_stream { Vec::new() } else { to_bytes(body, 1 << 24).await.unwrap().to_vec() };
     let body = String::from_utf8_lossy(&body).into_owned();
     Answer { status: parts.status, headers: parts.headers, body }
+}
+
+/// A log in memory.
+#[derive(Clone, Default)]
+pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Collects the log of this thread, as long as the second part of the result is held.
+    pub(super) fn of_this_thread() -> (Self, (Dispatch, DefaultGuard)) {
+        let log = Self::default();
+        // With one dispatcher alone, tracing asks only the thread that comes to an event first whether it
+        // logs: that may be another test's, which does not.
+        let second = Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish());
+        let logs = tracing_subscriber::fmt().with_writer(log.clone()).finish();
+        (log, (second, tracing::subscriber::set_default(logs)))
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
 }
 
 /// A console on a stack in memory, for as long as `script` takes.
@@ -129,18 +180,18 @@ async fn an_action_of_our_page_is_done() {
 async fn an_action_of_another_sites_page_is_not() {
     console(access("127.0.0.1:7878", None), async |app| {
         let csrf = csrf(&app, &[]).await;
-        let check_own_page = csrf.as_str();
+        let csrf = csrf.as_str();
         for (headers, code) in [
             (vec![], "csrf"),
             (vec!["x-tidegate-csrf: guessed"], "csrf"),
-            (vec![check_own_page, "origin: http://evil.example"], "forbidden"),
-            (vec![check_own_page, "origin: null"], "forbidden"),
-            (vec![check_own_page, "origin: http://localhost:9999"], "forbidden"),
-            (vec![check_own_page, "sec-fetch-site: cross-site"], "forbidden"),
-            (vec![check_own_page, "sec-fetch-site: same-site"], "forbidden"),
+            (vec![csrf, "origin: http://evil.example"], "forbidden"),
+            (vec![csrf, "origin: null"], "forbidden"),
+            (vec![csrf, "origin: http://localhost:9999"], "forbidden"),
+            (vec![csrf, "sec-fetch-site: cross-site"], "forbidden"),
+            (vec![csrf, "sec-fetch-site: same-site"], "forbidden"),
             // A name that was pointed at this machine.
             (
-                vec![check_own_page, "host: evil.example:7878", "origin: http://evil.example:7878"],
+                vec![csrf, "host: evil.example:7878", "origin: http://evil.example:7878"],
                 "forbidden",
             ),
         ] {
@@ -223,17 +274,78 @@ async fn who_guesses_is_slowed_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn behind_https_the_cookie_is_sent_by_https_alone() {
-    let public_url = Some("https://mail.example/".to_owned());
-    let access = Access { public_url, ..access("127.0.0.1:7878", Some(TOKEN)) };
-    console(access, async |app| {
-        let headers =
-            ["host: 127.0.0.1:7878", "origin: https://mail.example", "x-forwarded-for: 192.0.2.1"];
-        let login = call(&app, "POST", "/api/login", &headers, json!({"token": TOKEN})).await;
-        assert_eq!(login.status, StatusCode::NO_CONTENT, "{}", login.body);
-        assert!(login.header("set-cookie").ends_with("; Secure"));
+async fn who_guesses_in_a_header_is_slowed_down_too_and_is_in_the_log() {
+    let (log, _logs) = Log::of_this_thread();
+    console(access("0.0.0.0:7878", Some(TOKEN)), async |app| {
+        let ask = async |token: &str| {
+            let bearer = format!("authorization: bearer {token}");
+            call(&app, "GET", "/metrics", &[&bearer], Value::Null).await.status
+        };
+        for _ in 0..10 {
+            assert_eq!(ask(TOKEN).await, StatusCode::OK, "a right one counts nothing");
+            assert_eq!(ask("guess").await, StatusCode::UNAUTHORIZED);
+        }
+        for token in ["guess", TOKEN] {
+            assert_eq!(ask(token).await, StatusCode::TOO_MANY_REQUESTS);
+        }
+        let login = call(&app, "POST", "/api/login", &[], json!({"token": TOKEN})).await;
+        assert_eq!(login.status, StatusCode::TOO_MANY_REQUESTS, "one count for both ways");
     })
     .await;
+    let log = log.text();
+    assert_eq!(log.matches("a wrong token client=127.0.0.1").count(), 10, "{log}");
+    assert!(!log.contains(TOKEN) && !log.contains("guess"), "{log}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn logging_out_ends_the_session_and_its_streams() {
+    console(access("0.0.0.0:7878", Some(TOKEN)), async |app| {
+        let login = async || {
+            let login = call(&app, "POST", "/api/login", &[], json!({"token": TOKEN})).await;
+            format!("cookie: {}", login.header("set-cookie").split(';').next().unwrap())
+        };
+        let (one, two) = (login().await, login().await);
+        let stream = async |cookie: &str| {
+            let answer = send(&app, "GET", "/api/events", &[cookie], Value::Null).await;
+            answer.into_body().into_data_stream()
+        };
+        let (mut ends, mut goes_on) = (stream(&one).await, stream(&two).await);
+        let logout = call(&app, "POST", "/api/logout", &[&one], Value::Null).await;
+        assert_eq!(logout.status, StatusCode::NO_CONTENT);
+        assert!(
+            logout.header("set-cookie").contains("Max-Age=0"),
+            "{}",
+            logout.header("set-cookie")
+        );
+        for (cookie, status) in [(&one, StatusCode::UNAUTHORIZED), (&two, StatusCode::OK)] {
+            let asked = call(&app, "GET", "/api/session", &[cookie], Value::Null).await;
+            assert_eq!(asked.status, status);
+        }
+        assert!(ends.next().await.is_none());
+        assert!(goes_on.next().await.is_some());
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_https_the_cookie_is_sent_by_https_alone() {
+    for (url, is_secure) in [
+        ("https://mail.example/", true),
+        ("HTTPS://Mail.example", true),
+        ("http://mail.example", false),
+    ] {
+        let public_url = Some(url.to_owned());
+        let access = Access { public_url, ..access("127.0.0.1:7878", Some(TOKEN)) };
+        console(access, async |app| {
+            let origin = format!("origin: {}", url.to_lowercase().trim_end_matches('/'));
+            let headers = ["host: 127.0.0.1:7878", &origin, "x-forwarded-for: 192.0.2.1"];
+            let login = call(&app, "POST", "/api/login", &headers, json!({"token": TOKEN})).await;
+            assert_eq!(login.status, StatusCode::NO_CONTENT, "{}", login.body);
+            let mut parts = login.header("set-cookie").split("; ");
+            assert_eq!(parts.any(|part| part == "Secure"), is_secure, "{url}");
+        })
+        .await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

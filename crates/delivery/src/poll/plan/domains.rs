@@ -57,9 +57,12 @@ pub(in crate::poll) fn idle_key(place: usize) -> String {
     format!(".domain.{}", place + 1)
 }
 
+/// How the counters of recipients that were moved into a domain queue begin.
+const FED: &str = "domain_fed.";
+
 /// Names of the counters of recipients that were moved into the queue at `place`, and that left it.
 pub(in crate::poll) fn counters(place: usize) -> [String; 2] {
-    [format!("domain_fed.{}", place + 1), format!("domain_taken.{}", place + 1)]
+    [format!("{FED}{}", place + 1), format!("domain_taken.{}", place + 1)]
 }
 
 /// Recipients that wait in the domain queue at `place` (from 0), from the counters' sums in the ledger:
@@ -67,6 +70,12 @@ pub(in crate::poll) fn counters(place: usize) -> [String; 2] {
 pub fn domain_waiting(sums: &BTreeMap<String, i64>, place: usize) -> u64 {
     let [fed, taken] = counters(place).map(|name| sums.get(&name).copied().unwrap_or(0));
     u64::try_from(fed - taken).unwrap_or(0)
+}
+
+/// Recipients that wait in all domain queues, also in those that no limit has any more.
+pub fn all_domains_waiting(sums: &BTreeMap<String, i64>) -> u64 {
+    let places = sums.keys().filter_map(|name| name.strip_prefix(FED)?.parse::<usize>().ok());
+    places.filter(|place| *place > 0).map(|place| domain_waiting(sums, place - 1)).sum()
 }
 
 impl PlannedDomains {

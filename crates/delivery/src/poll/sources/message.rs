@@ -3,11 +3,12 @@
 use tidegate_core::config::{EXPRESS, PollerConfig};
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
 use tidegate_core::domains::Demands;
-use tidegate_core::email::{Email, addressed_to};
+use tidegate_core::email::{Email, addressed_to, id_of};
 use tidegate_core::identity::{
     CAMPAIGN_QUEUE_BYTES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id,
     group_id,
 };
+use tidegate_core::in_full;
 use tidegate_core::limiter::Line;
 
 use crate::poll::plan::PlannedCampaign;
@@ -78,8 +79,7 @@ pub(in crate::poll) struct Held {
 #[derive(Debug)]
 pub(in crate::poll) struct Rejected {
     pub(in crate::poll) held: Held,
-    pub(in crate::poll) campaign: String,
-    pub(in crate::poll) envelope: Option<Envelope>,
+    pub(in crate::poll) envelope: Envelope,
     pub(in crate::poll) reason: LastError,
     /// The reason without values of the message, for the log.
     pub(in crate::poll) redacted: String,
@@ -106,37 +106,35 @@ pub(in crate::poll) fn read(
         put_at: EpochMillis::new(received.sent_at_millis),
         receive_count: received.receive_count,
     };
-    let reject =
-        |held: Held, envelope: Option<Envelope>, code: &str, what: String, redacted: String| {
-            let known = envelope.as_ref().map(|envelope| envelope.campaign.clone());
-            Box::new(Rejected {
-                campaign: source.campaign.clone().or(known).unwrap_or_else(|| UNKNOWN.to_owned()),
-                held,
-                envelope,
-                reason: LastError {
-                    code: Some(code.to_owned()),
-                    http_status: None,
-                    provider_message: what,
-                },
-                redacted,
-            })
-        };
+    let reject = |held, envelope, code: &str, what, redacted| {
+        let reason =
+            LastError { code: Some(code.to_owned()), http_status: None, provider_message: what };
+        Box::new(Rejected { held, envelope, reason, redacted })
+    };
     let parsed = Email::parse(&held.body);
+    let id = match &parsed {
+        Ok(email) => email.id().map(str::to_owned),
+        Err(_) => id_of(&held.body),
+    };
     let attribute = |name: &str| attributes.get(name).map(String::as_str);
-    let envelope = match &source.campaign {
+    let fresh = || {
+        let campaign = source.campaign.as_deref().unwrap_or(UNKNOWN);
+        let identity = Identity::of(campaign, id.as_deref(), &held.message_id);
+        Envelope::fresh(campaign, identity, held.put_at)
+    };
+    let known = match &source.campaign {
         Some(campaign) => {
-            let id = parsed.as_ref().ok().and_then(Email::id);
             let (sent_at, max_attempts) = (held.put_at, config.max_attempts);
-            let message = CampaignMessage { campaign, id, sent_at, max_attempts };
+            let message = CampaignMessage { campaign, id: id.as_deref(), sent_at, max_attempts };
             Ok(message.envelope(attribute))
         }
         None => Envelope::from_attributes(attribute),
     };
-    let envelope = match envelope {
-        Ok(envelope) => envelope,
+    let envelope = match known {
+        Ok(known) => known.unwrap_or_else(fresh),
         Err(error) => {
-            let text = chain(&error);
-            return Err(reject(held, None, "InvalidAttribute", text.clone(), text));
+            let (envelope, text) = (fresh(), in_full(&error));
+            return Err(reject(held, envelope, "InvalidAttribute", text.clone(), text));
         }
     };
     let email = match parsed.and_then(|email| config.allowed_senders.admit(email)) {
@@ -146,14 +144,6 @@ pub(in crate::poll) fn read(
             return Err(reject(held, envelope, code, error.to_string(), error.redacted()));
         }
     };
-    let envelope = envelope.unwrap_or_else(|| {
-        let campaign = source.campaign.as_deref().unwrap_or(UNKNOWN);
-        let identity = match email.id() {
-            Some(id) => Identity::from_body_id(campaign, id),
-            None => Identity::from_message_id(campaign, &held.message_id),
-        };
-        Envelope::fresh(campaign, identity, held.put_at)
-    });
     // A body so large that the envelope does not fit beside it could not be put back to its campaign: it is
     // refused now, not after a failed send.
     let allowed = CAMPAIGN_QUEUE_BYTES.saturating_sub(envelope.most_bytes());
@@ -162,23 +152,11 @@ pub(in crate::poll) fn read(
             "body: {} bytes are too many; allowed are at most {allowed}, so that Tidegate's attributes fit beside it",
             held.body.len()
         );
-        return Err(reject(held, Some(envelope), "TooLarge", said.clone(), said));
+        return Err(reject(held, envelope, "TooLarge", said.clone(), said));
     }
     let demands = Demands::of(&email, &config.domains.limits);
     let (line, domain) = (source.line, source.domain);
     Ok(Message { email, envelope, line, domain, demands, held, mark: None })
-}
-
-/// An error and its causes in one line, joined by colons.
-pub(in crate::poll) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 impl Message {
@@ -245,30 +223,30 @@ fn letter(message: &Message, last: &Envelope, reason: LastError, at: EpochMillis
     // tell the replay from every copy. The attempt is 0, so that a replay has all attempts again; the entry
     // states those already made.
     let envelope = Envelope { attempt: 0, ..message.envelope.clone().parked() };
-    outgoing(entry, Some(&envelope))
+    outgoing(entry, &envelope)
 }
 
 /// The dead letter of a message that is not a valid mail.
 pub(in crate::poll) fn rejected_letter(rejected: &Rejected) -> Outgoing {
-    let envelope = rejected.envelope.as_ref();
+    let envelope = &rejected.envelope;
     let entry = DeadLetter {
         message_id: rejected.held.message_id.clone(),
-        campaign: rejected.campaign.clone(),
+        campaign: envelope.campaign.clone(),
         to: addressed_to(&rejected.held.body),
-        first_attempt_at: envelope.and_then(|envelope| envelope.first_attempt_at),
+        first_attempt_at: envelope.first_attempt_at,
         last_attempt_at: None,
-        attempts: envelope.map_or(0, |envelope| envelope.attempt),
+        attempts: envelope.attempt,
         last_error: rejected.reason.clone(),
         message: rejected.held.body.to_string(),
     };
     outgoing(entry, envelope)
 }
 
-fn outgoing(entry: DeadLetter, envelope: Option<&Envelope>) -> Outgoing {
+fn outgoing(entry: DeadLetter, envelope: &Envelope) -> Outgoing {
     let original = entry.message.clone();
     // The writer fails for no entry; if it should, the original body alone is better than nothing.
     let (body, attributes) = entry
-        .into_queue_message(envelope, SQS_LIMIT_BYTES)
+        .into_queue_message(Some(envelope), SQS_LIMIT_BYTES)
         .map_or((original, Vec::new()), |message| (message.body, message.attributes));
     let body = body.into();
     Outgoing { body, attributes, delay: std::time::Duration::ZERO, fifo: None }

@@ -1,5 +1,5 @@
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Fault, Operation, Rule};
+use tidegate_fakes::{Fault, Operation, Rule};
 
 use super::*;
 
@@ -69,10 +69,10 @@ async fn a_call_that_fails_loses_nothing_and_doubles_only_what_it_says() {
                 bench.plan.add(Rule::new(fault).on(operation).nth(nth));
                 let told = match bench.replay(&review, FAST).await {
                     Ok(replayed) => replayed,
-                    Err(ReplayError::Broken { report, .. }) => *report,
+                    Err(LetterError::Broken { report, .. }) => *report,
                     Err(error) => {
-                        assert!(matches!(error, ReplayError::NotRecorded(_)), "{error}");
-                        ReplayReport::default()
+                        assert!(matches!(error, LetterError::NotRecorded(_)), "{error}");
+                        LetterReport::default()
                     }
                 };
                 let mails = finish(&bench).await;
@@ -106,7 +106,7 @@ async fn an_interruption_ends_between_two_batches() {
     let bench = Bench::new();
     bench.put(&several(40)).await;
     let review = bench.review(LetterFilter::default(), false).await;
-    let site = ReplayPorts {
+    let site = LetterPorts {
         queues: &bench.queues,
         dead_letters: &bench.dead,
         ledger: &bench.ledger,

@@ -13,8 +13,8 @@ use tidegate_core::deduplication::Deduplication;
 use tidegate_core::email::AllowedSenders;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues as _};
-use tidegate_memory::{
-    FaultPlan, Faulty, MemoryLedger, MemoryQueues, QueueSettings, QueuedMessage, SimClock, Universe,
+use tidegate_fakes::{
+    FaultPlan, MemoryLedger, MemoryQueues, QueueSettings, QueuedMessage, SimClock, Universe,
 };
 
 use super::*;
@@ -27,8 +27,8 @@ const FAST: ReplayPace = ReplayPace { per_second: 100.0, backlog: 1_000 };
 struct Bench {
     universe: Universe,
     memory: MemoryQueues,
-    queues: Faulty<MemoryQueues>,
-    ledger: Faulty<MemoryLedger>,
+    queues: MemoryQueues,
+    ledger: MemoryLedger,
     clock: SimClock,
     plan: FaultPlan,
     dead: QueueUrl,
@@ -49,8 +49,8 @@ impl Bench {
         let plan = FaultPlan::new(universe, 2);
         Self {
             universe,
-            queues: Faulty::new(memory.client(), plan.clone()),
-            ledger: Faulty::new(MemoryLedger::default(), plan.clone()),
+            queues: memory.client().with_faults(&plan),
+            ledger: MemoryLedger::default().with_faults(&plan),
             clock: universe.clock(),
             memory,
             plan,
@@ -83,8 +83,8 @@ impl Bench {
         review(&reading, &options, &self.ledger, self.universe.now()).await.unwrap()
     }
 
-    async fn replay(&self, review: &Review, pace: ReplayPace) -> Result<ReplayReport, ReplayError> {
-        let site = ReplayPorts {
+    async fn replay(&self, review: &Review, pace: ReplayPace) -> Result<LetterReport, LetterError> {
+        let site = LetterPorts {
             queues: &self.queues,
             dead_letters: &self.dead,
             ledger: &self.ledger,

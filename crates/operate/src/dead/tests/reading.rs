@@ -1,9 +1,10 @@
 use std::collections::BTreeSet;
 
 use tidegate_delivery::ports::FailureKind;
-use tidegate_memory::{Fault, Latency, MessageState, Operation, Rule};
+use tidegate_fakes::{Fault, Latency, MessageState, Operation, Rule};
 
 use super::*;
+use crate::redact::AddressVisibility;
 
 fn all_visible(bench: &Bench) -> bool {
     bench.standing("dead").iter().all(|message| message.place == MessageState::Visible)
@@ -108,4 +109,36 @@ async fn a_letter_is_found_by_every_name_it_has() {
     }
     assert!(!reading.letters.iter().any(|letter| letter.is("m-7")));
     assert_eq!(reading.letters.iter().filter(|letter| letter.entry().is_none()).count(), 1);
+}
+
+/// Regression: it was known by its SQS message id alone.
+#[tokio::test(start_paused = true)]
+async fn a_letter_of_a_body_that_is_no_mail_is_found_by_its_id() {
+    let bench = Bench::new();
+    let body = r#"{"id": "order-7", "to": "nobody", "tempalte": 1, "text": "cut o"#;
+    let entry = DeadLetter {
+        message_id: "sqs-7".to_owned(),
+        campaign: "big".to_owned(),
+        to: vec![],
+        first_attempt_at: None,
+        last_attempt_at: None,
+        attempts: 0,
+        last_error: LastError {
+            code: Some("NotJson".to_owned()),
+            http_status: None,
+            provider_message: String::new(),
+        },
+        message: body.to_owned(),
+    };
+    let message = entry.into_queue_message(None, SQS_LIMIT_BYTES).unwrap();
+    bench.put(&[raw(message.body, message.attributes)]).await;
+    let reading = bench.read().await;
+    let now = EpochMillis::from(bench.universe.now());
+    for name in ["order-7", "big/id/order-7", "sqs-7"] {
+        let shown = show(&reading, name, now, AddressVisibility::Masked, false);
+        assert_eq!(shown.len(), 1, "{name}");
+        assert_eq!(shown[0].row.id, "order-7");
+        let filter = LetterFilter { ids: vec![name.to_owned()], ..LetterFilter::default() };
+        assert_eq!(bench.review(filter, false).await.groups.len(), 1, "{name}");
+    }
 }

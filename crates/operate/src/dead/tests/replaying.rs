@@ -1,8 +1,9 @@
 use tidegate_core::deduplication::MarkState;
 use tidegate_delivery::ports::{FailureKind, History as _, MarkRequest, MarkResult, Marks as _};
-use tidegate_memory::{Fault, Latency, Operation, Rule};
+use tidegate_fakes::{Fault, Latency, Operation, Rule};
 
 use super::*;
+use crate::redact::AddressVisibility;
 
 async fn mark(bench: &Bench, id: &str, state: MarkState) {
     let identity = Identity::from_body_id("big", id);
@@ -14,7 +15,7 @@ async fn mark(bench: &Bench, id: &str, state: MarkState) {
         kept: Duration::from_hours(24),
         replaces: None,
     };
-    let ledger = bench.ledger.inner();
+    let ledger = &bench.ledger;
     assert_eq!(ledger.mark(&request).await.unwrap(), MarkResult::Ours);
     let set = match state {
         MarkState::Sending => true,
@@ -269,6 +270,37 @@ async fn it_begins_only_with_a_reason_and_a_record() {
     let review = bench.review(LetterFilter::default(), false).await;
     bench.plan.add(Rule::new(Fault::Before(FailureKind::TimedOut)).on(Operation::AddChange));
     let error = bench.replay(&review, FAST).await.unwrap_err();
-    assert!(matches!(error, ReplayError::NotRecorded(_)), "{error}");
+    assert!(matches!(error, LetterError::NotRecorded(_)), "{error}");
     assert_eq!((bench.standing("big").len(), bench.standing("dead").len()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_discard_deletes_the_reviewed_letters_for_good_and_the_history_says_who_and_why() {
+    let bench = Bench::new();
+    let letters: Vec<_> = (0..25).map(|n| refused("big", &format!("old{n}"), "Rejected")).collect();
+    bench.put(&letters).await;
+    bench.put(&[refused("small", "kept", "Rejected")]).await;
+    let reading = bench.read().await;
+    let filter = LetterFilter { campaigns: vec!["big".to_owned()], ..LetterFilter::default() };
+    let reviewed = DiscardReview::of(&reading, &filter, AddressVisibility::Masked);
+    assert_eq!((reviewed.letters(), reviewed.groups.letters), (25, 25));
+    // This one is of the campaign, too, and nobody has seen it.
+    bench.put(&[refused("big", "late", "Rejected")]).await;
+    let site = LetterPorts {
+        queues: &bench.queues,
+        dead_letters: &bench.dead,
+        ledger: &bench.ledger,
+        clock: &bench.clock,
+    };
+    let report = discard(&site, &reviewed, &author(), pending(), |_| {}).await.unwrap();
+    assert!(report.is_whole(), "{report:?}");
+    assert_eq!((report.done(), report.of, report.sent), (25, 25, 0));
+    let left: Vec<String> = bench.read().await.letters.iter().map(Letter::id).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(bench.standing("big").len(), 0);
+    let history = bench.ledger.changes().await.unwrap();
+    let said: Vec<_> =
+        history.iter().map(|change| (change.action.as_str(), change.detail.as_str())).collect();
+    assert_eq!(said[0], ("discard", "ended: 0 of 0 sent, 25 deleted"));
+    assert_eq!(history[0].by, "user/ada");
 }

@@ -1,0 +1,34 @@
+use indicatif::ProgressBar;
+use tidegate_aws::stack::Stack;
+use tidegate_operate::dead::{DiscardReview, LetterProgress, discard};
+use tidegate_operate::format::counted;
+use tidegate_operate::steer::Author;
+
+use super::act::{Ports, carry_out, only_show, selected};
+use super::args::ActionArgs;
+use crate::shell::{CommandEnd, CommandError, Shell};
+
+pub(super) async fn run(
+    args: &ActionArgs,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let Some((filter, reading)) = selected(args, stack, shell).await? else {
+        return Ok(CommandEnd::Interrupted);
+    };
+    let reviewed = DiscardReview::of(&reading, &filter, shell.output.addresses());
+    if !args.go || reviewed.letters() == 0 {
+        let said = "Nothing was deleted; --go with --reason deletes them. tidegate dead export keeps a copy.";
+        return only_show(&reviewed, said, shell);
+    }
+    shell.output.say_view(&reviewed);
+    let question = format!("Delete {} for good?", counted(reviewed.letters(), "dead letter"));
+    let work = async |ports: &Ports<'_>, author: &Author, bar: &ProgressBar| {
+        let progress = |done: LetterProgress| {
+            bar.set_length(done.of);
+            bar.set_position(done.done);
+        };
+        discard(ports, &reviewed, author, shell.interrupted(), progress).await
+    };
+    carry_out(args, stack, shell, (question, "discarded"), work).await
+}

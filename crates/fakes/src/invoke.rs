@@ -1,0 +1,111 @@
+use tidegate_core::Timestamp;
+use tidegate_core::tick::Tick;
+use tidegate_delivery::ports::{FailureKind, Invoke, PortError};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+
+use crate::clock::Universe;
+use crate::entropy::SeededEntropy;
+use crate::faults::{FaultPlan, Faults, Operation};
+use crate::latency::Latency;
+use crate::shared::SharedState;
+
+/// Asynchronous invokes in memory. Every accepted tick is recorded and passed, in order, to the
+/// receiver that [`MemoryInvoke::new`] returns. The reader of it decides when, whether and how
+/// often a poller starts. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct MemoryInvoke {
+    universe: Universe,
+    entropy: SeededEntropy,
+    latency: SharedState<Latency>,
+    accepted: SharedState<Vec<(Timestamp, Tick)>>,
+    hand_over: UnboundedSender<Tick>,
+    faults: Faults,
+}
+
+impl MemoryInvoke {
+    /// An invoker without latency, and the ticks it accepts.
+    pub fn new(universe: Universe, seed: u64) -> (Self, UnboundedReceiver<Tick>) {
+        let (hand_over, ticks) = mpsc::unbounded_channel();
+        let invoke = Self {
+            universe,
+            entropy: SeededEntropy::new(seed),
+            latency: SharedState::new(Latency::NONE),
+            accepted: SharedState::new(Vec::new()),
+            hand_over,
+            faults: Faults::default(),
+        };
+        (invoke, ticks)
+    }
+
+    /// A handle on the same poller whose invokes fail as `plan` says.
+    pub fn with_faults(self, plan: &FaultPlan) -> Self {
+        Self { faults: plan.into(), ..self }
+    }
+
+    /// How long an invoke takes to be accepted from now on.
+    pub fn set_latency(&self, latency: Latency) {
+        self.latency.with(|current| *current = latency);
+    }
+
+    /// The ticks accepted so far, with the true time of each.
+    pub fn accepted(&self) -> Vec<(Timestamp, Tick)> {
+        self.accepted.with(|accepted| accepted.clone())
+    }
+}
+
+impl Invoke for MemoryInvoke {
+    /// # Errors
+    /// `NotFound` once the receiver is gone: there is no poller any more.
+    async fn tick(&self, tick: &Tick) -> Result<(), PortError> {
+        let decision = self.faults.decide(Operation::Tick, tick.window);
+        let times = match (decision.nothing, decision.duplicate.is_some()) {
+            (true, _) => 0,
+            (false, true) => 2,
+            (false, false) => 1,
+        };
+        let act = async {
+            for _ in 0..times {
+                let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
+                halves.request().await;
+                self.hand_over.send(*tick).map_err(|_| FailureKind::NotFound)?;
+                self.accepted.with(|accepted| accepted.push((self.universe.now(), *tick)));
+                halves.answer().await;
+            }
+            Ok(())
+        };
+        let done = self.faults.run(decision, act).await;
+        done.map_err(|kind| Operation::Tick.failed(tick.window, kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tidegate_core::{Window, rate::Rate};
+
+    #[tokio::test(start_paused = true)]
+    async fn accepted_ticks_are_recorded_and_handed_over_in_order() {
+        let universe = Universe::starting_at(Timestamp::from_millis(100_000));
+        let (invoke, mut ticks) = MemoryInvoke::new(universe, 1);
+        invoke.set_latency(Latency::always(Duration::from_millis(20)));
+        let rate = Rate::per_second(14.0).unwrap();
+        let tick = |second| Tick { window: Window::from_epoch_second(second), rate };
+        invoke.tick(&tick(101)).await.unwrap();
+        invoke.tick(&tick(102)).await.unwrap();
+        assert_eq!(ticks.recv().await, Some(tick(101)));
+        assert_eq!(ticks.recv().await, Some(tick(102)));
+        let at = Timestamp::from_millis;
+        assert_eq!(invoke.accepted(), [(at(100_010), tick(101)), (at(100_030), tick(102))]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_poller_a_tick_is_not_accepted() {
+        let (invoke, ticks) = MemoryInvoke::new(Universe::starting_at(Timestamp::default()), 1);
+        drop(ticks);
+        let window = Window::from_epoch_second(1);
+        let error = invoke.tick(&Tick { window, rate: Rate::MIN }).await.unwrap_err();
+        assert_eq!(error.kind, FailureKind::NotFound);
+        assert!(invoke.accepted().is_empty());
+    }
+}

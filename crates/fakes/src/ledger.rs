@@ -1,0 +1,403 @@
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use tidegate_core::Timestamp;
+use tidegate_core::Window;
+use tidegate_core::control::{ChangeRecord, Control, LONGEST, NOT_FOR_POLLERS, StoredControl};
+use tidegate_core::deduplication::{Mark, MarkState};
+use tidegate_core::factor::RateFactor;
+use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_core::idle::QueueChecks;
+use tidegate_core::parts::{KEPT, campaign_of};
+use tidegate_delivery::ports::{
+    CHANGES_KEPT, Claim, ClaimRequest, FailureKind, History, Ledger, LedgerReport, MarkRequest,
+    MarkResult, Marks, Part, PartChange, PortError, PreviousClaim, Standing,
+};
+
+use crate::faults::{FaultPlan, Faults, Operation};
+use crate::ledger_size::{LARGEST, LedgerUnits, of_claim, of_part};
+use crate::shared::SharedState;
+
+/// The ledger in memory: good for the pollers of one process. A clone is the same ledger.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use tidegate_core::{Window, rate::{RateMargin, Rate}};
+/// use tidegate_delivery::ports::{Claim, ClaimRequest, Ledger};
+/// use tidegate_fakes::MemoryLedger;
+/// let ledger = MemoryLedger::default();
+/// let mut request = ClaimRequest {
+///     window: Window::from_epoch_second(1_795_207_000),
+///     rate: Rate::per_second(14.0).unwrap(),
+///     rate_margin: RateMargin::default(),
+///     limits: 0,
+///     token: "first".into(),
+/// };
+/// assert!(matches!(ledger.claim(&request).await, Ok(Claim::Claimed(_))));
+/// request.token = "second".into();
+/// assert!(matches!(ledger.claim(&request).await, Ok(Claim::Taken { .. })));
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryLedger {
+    state: SharedState<LedgerState>,
+    faults: Faults,
+}
+
+#[derive(Debug, Default)]
+struct LedgerState {
+    newest: Option<NewestClaim>,
+    factor: RateFactor,
+    control: StoredControl,
+    control_version: u64,
+    units: LedgerUnits,
+    /// The counters' parts by number, each with the window at which it expires.
+    parts: BTreeMap<u32, (Part, Option<Window>)>,
+    /// The number of parts, as the newest report gives it.
+    count: u32,
+    looks: QueueChecks,
+    marks: BTreeMap<Identity, StoredMark>,
+    changes: Vec<ChangeRecord>,
+}
+
+/// A mark, and the time at which it expires.
+#[derive(Debug)]
+struct StoredMark {
+    mark: Mark,
+    until: Timestamp,
+}
+
+#[derive(Debug)]
+struct NewestClaim {
+    claim: PreviousClaim,
+    token: String,
+    /// The window the claim was made for. A mail with many recipients claims further windows
+    /// (`advance`), which moves the claim's own window past this one.
+    opened: Window,
+    /// The previous claim, returned again if the same token repeats its claim after a lost answer.
+    previous: Option<PreviousClaim>,
+}
+
+impl Default for MemoryLedger {
+    fn default() -> Self {
+        Self { state: SharedState::new(LedgerState::default()), faults: Faults::default() }
+    }
+}
+
+impl MemoryLedger {
+    /// A handle on this ledger whose calls fail as `plan` says.
+    pub fn with_faults(self, plan: &FaultPlan) -> Self {
+        Self { faults: plan.into(), ..self }
+    }
+
+    async fn call<R>(
+        &self,
+        operation: Operation,
+        resource: impl Display,
+        act: impl FnOnce(&mut LedgerState) -> Result<R, FailureKind>,
+    ) -> Result<R, PortError> {
+        self.faults.call(operation, resource, async { self.state.with(act) }).await
+    }
+
+    /// The DynamoDB units that the calls so far would have used, without those of marks.
+    pub fn units(&self) -> LedgerUnits {
+        self.state.with(|state| state.units)
+    }
+
+    /// The sizes of its items in bytes, by key, as DynamoDB would store them; marks and the history
+    /// of changes are left out.
+    pub fn sizes(&self) -> BTreeMap<String, usize> {
+        self.state.with(|state| {
+            let parts = state.parts.iter();
+            let parts = parts.map(|(place, (part, _))| (format!("sums#{place}"), of_part(part)));
+            let claim = ("regulator".to_owned(), of_claim(&state.control));
+            let control = state.control.apart.iter();
+            let control = control.map(|(name, (_, text))| (format!("control#{name}"), text.len()));
+            parts.chain(control).chain([claim]).collect()
+        })
+    }
+}
+
+impl LedgerState {
+    fn claim(&mut self, request: &ClaimRequest) -> Claim {
+        let claim = PreviousClaim {
+            window: request.window,
+            rate: request.rate,
+            rate_margin: request.rate_margin,
+            limits: request.limits,
+            factor: self.factor,
+        };
+        match &self.newest {
+            Some(NewestClaim { claim, token, opened, .. }) if claim.window >= request.window => {
+                // The same token claims again after a lost answer, and gets the same claim.
+                if claim.window != request.window || *token != request.token {
+                    let owed = *opened < request.window;
+                    return Claim::Taken { newest: claim.window, owed };
+                }
+            }
+            _ => {
+                let previous = self.newest.take().map(|newest| newest.claim);
+                let token = request.token.clone();
+                let opened = request.window;
+                self.newest = Some(NewestClaim { claim, token, opened, previous });
+            }
+        }
+        self.units.add_written(of_claim(&self.control));
+        let previous = self.newest.as_ref().and_then(|newest| newest.previous);
+        let mut standing = self.standing(previous, request.window);
+        let mut control = self.control.clone();
+        control.apart.remove(NOT_FOR_POLLERS);
+        standing.control = read(&control);
+        Claim::Claimed(standing)
+    }
+
+    fn advance(&mut self, token: &str, through: Window) -> bool {
+        match &mut self.newest {
+            Some(newest) if newest.token == token && newest.claim.window <= through => {
+                newest.claim.window = through;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn report(&mut self, report: &LedgerReport) -> Result<(), FailureKind> {
+        let legal = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
+        let is_name = |name: &String| (1..=128).contains(&name.len()) && name.chars().all(legal);
+        if !report.counters.keys().all(is_name) {
+            return Err(FailureKind::Refused("ValidationException".to_owned()));
+        }
+        for (place, change) in report.by_part() {
+            let (mut part, _) = self.parts.get(&place).cloned().unwrap_or_default();
+            apply(&mut part, change);
+            let bytes = of_part(&part);
+            if bytes > LARGEST {
+                return Err(FailureKind::Refused("ValidationException".to_owned()));
+            }
+            self.units.add_written(bytes);
+            let expires = (place > 0).then(|| report.window.plus(KEPT.as_secs()));
+            self.parts.insert(place, (part, expires));
+        }
+        if report.upkeep.parts > 0 {
+            self.count = report.upkeep.parts;
+        }
+        self.looks.found = report.looks.found.or(self.looks.found);
+        self.looks.empty = report.looks.empty.or(self.looks.empty);
+        Ok(())
+    }
+
+    fn set_control(&mut self, version: u64, control: &Control) -> Result<bool, FailureKind> {
+        // Another writer was faster: the caller reads again and repeats its change.
+        if self.control_version != version {
+            return Ok(false);
+        }
+        let stored = StoredControl::of(control, version + 1, &self.control.apart);
+        let stored = stored.map_err(|error| FailureKind::Refused(error.to_string()))?;
+        if stored.apart.values().any(|(_, text)| text.len() > LONGEST) {
+            return Err(FailureKind::Refused("ValidationException".to_owned()));
+        }
+        self.units.add_written(of_claim(&stored));
+        let written = stored.apart.values().filter(|(at, _)| at.version == version + 1);
+        // A transactional write costs twice as much as a single one.
+        written.for_each(|(_, text)| self.units.add_written(2 * text.len()));
+        // Members that the writer did not read keep their items and references.
+        let before = std::mem::replace(&mut self.control, stored);
+        let stored_apart: Vec<String> =
+            self.control.references().map(|(name, _)| name.to_owned()).collect();
+        for (name, member) in
+            before.apart.into_iter().filter(|(name, _)| stored_apart.contains(name))
+        {
+            self.control.apart.entry(name).or_insert(member);
+        }
+        self.control_version += 1;
+        Ok(true)
+    }
+
+    fn mark(&mut self, request: &MarkRequest) -> MarkResult {
+        let found =
+            self.marks.get(&request.identity).filter(|stored_mark| stored_mark.until > request.now);
+        if let Some(StoredMark { mark, .. }) = found
+            && request.replaces.as_ref() != Some(&mark.token)
+        {
+            return if mark.token == request.token {
+                MarkResult::Ours
+            } else {
+                MarkResult::Found(mark.clone())
+            };
+        }
+        let mark = Mark {
+            state: MarkState::Sending,
+            token: request.token.clone(),
+            pass: request.pass,
+            since: EpochMillis::from(request.now),
+        };
+        let stored_mark = StoredMark { mark, until: request.now + request.kept };
+        self.marks.insert(request.identity.clone(), stored_mark);
+        MarkResult::Ours
+    }
+
+    fn set_sent(&mut self, identity: &Identity) -> bool {
+        let stored_mark = self.marks.get_mut(identity);
+        stored_mark.map(|stored_mark| stored_mark.mark.state = MarkState::Sent).is_some()
+    }
+
+    fn set_parked(&mut self, identity: &Identity, token: &str, pass: u32) -> bool {
+        match self.marks.get_mut(identity) {
+            Some(StoredMark { mark, .. }) if mark.token == token => {
+                (mark.state, mark.pass) = (MarkState::Parked, pass);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn unmark(&mut self, identity: &Identity, token: &str) -> bool {
+        let ours = |stored_mark: &StoredMark| {
+            stored_mark.mark.token == token && stored_mark.mark.state == MarkState::Sending
+        };
+        let stands = self.marks.get(identity).is_some_and(ours);
+        if stands {
+            self.marks.remove(identity);
+        }
+        stands
+    }
+
+    /// The ledger's state at `now`. DynamoDB deletes expired items days late, so items that have
+    /// expired are skipped here.
+    fn standing(&mut self, previous: Option<PreviousClaim>, now: Window) -> Standing {
+        let parts = self.parts.iter().filter(|(_, (_, until))| until.is_none_or(|at| at > now));
+        let parts: BTreeMap<u32, Part> =
+            parts.map(|(place, (part, _))| (*place, part.clone())).collect();
+        for part in parts.values() {
+            self.units.add_read(of_part(part));
+        }
+        let standing = Standing {
+            previous,
+            factor: self.factor,
+            control: read(&self.control),
+            control_version: self.control_version,
+            looks: self.looks,
+            ..Standing::default()
+        };
+        standing.with_parts(parts, self.count)
+    }
+}
+
+/// Reads a control record that was written by this ledger, so it always parses.
+fn read(stored: &StoredControl) -> Control {
+    stored.control().unwrap_or_default()
+}
+
+fn apply(part: &mut Part, change: PartChange) {
+    for (counter, added) in change.counters {
+        let sum = part.counters.entry(counter).or_default();
+        *sum = sum.saturating_add(added);
+    }
+    set(&mut part.idle, change.idle);
+    set(&mut part.left, change.left);
+    for campaign in change.past {
+        part.counters.retain(|counter, _| campaign_of(counter) != Some(&campaign));
+        part.idle.remove(&campaign);
+    }
+}
+
+fn set<T>(stands: &mut BTreeMap<String, T>, changes: BTreeMap<String, Option<T>>) {
+    for (name, value) in changes {
+        match value {
+            Some(value) => drop(stands.insert(name, value)),
+            None => drop(stands.remove(&name)),
+        }
+    }
+}
+
+/// The resource of calls that concern the whole ledger.
+const LEDGER: &str = "memory ledger";
+
+impl Ledger for MemoryLedger {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Claim, PortError> {
+        self.call(Operation::Claim, request.window, |state| Ok(state.claim(request))).await
+    }
+
+    async fn advance(&self, token: &str, through: Window) -> Result<bool, PortError> {
+        self.call(Operation::Advance, through, |state| Ok(state.advance(token, through))).await
+    }
+
+    /// A read claims nothing, so its `previous` is the newest claim.
+    async fn read(&self) -> Result<Standing, PortError> {
+        let read = |state: &mut LedgerState| {
+            let newest = state.newest.as_ref().map(|newest| newest.claim);
+            Ok(state.standing(newest, newest.map(|claim| claim.window).unwrap_or_default()))
+        };
+        self.call(Operation::Read, LEDGER, read).await
+    }
+
+    async fn report(&self, report: &LedgerReport) -> Result<(), PortError> {
+        self.call(Operation::Report, LEDGER, |state| state.report(report)).await
+    }
+
+    async fn set_factor(&self, from: RateFactor, to: RateFactor) -> Result<bool, PortError> {
+        let set = |state: &mut LedgerState| {
+            let stands = state.factor == from;
+            if stands {
+                state.factor = to;
+            }
+            Ok(stands)
+        };
+        self.call(Operation::SetFactor, LEDGER, set).await
+    }
+
+    async fn set_control(&self, version: u64, control: &Control) -> Result<bool, PortError> {
+        let set = |state: &mut LedgerState| state.set_control(version, control);
+        self.call(Operation::SetControl, LEDGER, set).await
+    }
+}
+
+impl History for MemoryLedger {
+    async fn add(&self, change: &ChangeRecord) -> Result<(), PortError> {
+        let add = |state: &mut LedgerState| {
+            state.changes.insert(0, change.clone());
+            state.changes.truncate(CHANGES_KEPT);
+            Ok(())
+        };
+        self.call(Operation::AddChange, &change.action, add).await
+    }
+
+    async fn changes(&self) -> Result<Vec<ChangeRecord>, PortError> {
+        self.call(Operation::ReadChanges, LEDGER, |state| Ok(state.changes.clone())).await
+    }
+}
+
+impl Marks for MemoryLedger {
+    async fn mark(&self, request: &MarkRequest) -> Result<MarkResult, PortError> {
+        let mark = |state: &mut LedgerState| Ok(state.mark(request));
+        self.call(Operation::Mark, request.identity.as_str(), mark).await
+    }
+
+    async fn set_sent(&self, identity: &Identity) -> Result<bool, PortError> {
+        let set = |state: &mut LedgerState| Ok(state.set_sent(identity));
+        self.call(Operation::SetMark, identity.as_str(), set).await
+    }
+
+    async fn set_parked(
+        &self,
+        identity: &Identity,
+        token: &str,
+        pass: u32,
+    ) -> Result<bool, PortError> {
+        let set = |state: &mut LedgerState| Ok(state.set_parked(identity, token, pass));
+        self.call(Operation::SetMark, identity.as_str(), set).await
+    }
+
+    async fn unmark(&self, identity: &Identity, token: &str) -> Result<bool, PortError> {
+        let unmark = |state: &mut LedgerState| Ok(state.unmark(identity, token));
+        self.call(Operation::Unmark, identity.as_str(), unmark).await
+    }
+
+    async fn find(&self, identities: &[Identity]) -> Result<Vec<Option<Mark>>, PortError> {
+        let find = |state: &mut LedgerState| {
+            let mark = |identity| Some(state.marks.get(identity)?.mark.clone());
+            Ok(identities.iter().map(mark).collect())
+        };
+        self.call(Operation::FindMarks, LEDGER, find).await
+    }
+}

@@ -1,0 +1,56 @@
+//! Tidegate's ports in memory, deterministic, with fault injection: for simulation, planning and
+//! tests; and [`sandbox`], SES and SQS over HTTP.
+//!
+//! | port | fake | made by |
+//! |---|---|---|
+//! | `Clock` | [`SimClock`] | [`Universe::clock`], [`Universe::clock_with_offset`]; a universe is true time |
+//! | `Queues`, `Directory` | [`MemoryQueues`] | [`MemoryQueues::new`], then [`MemoryQueues::create`] a queue |
+//! | `Feedback` | [`MemoryFeedback`] | [`MemoryFeedback::new`], on one of the queues |
+//! | `Ledger` | [`MemoryLedger`] | `MemoryLedger::default()` |
+//! | `Mailer` | [`MemoryMailer`] | [`MemorySes::mailer`], one an environment |
+//! | `Account` | [`MemoryAccount`] | [`MemorySes::account`] |
+//! | `Invoke` | [`MemoryInvoke`] | [`MemoryInvoke::new`], which also gives the ticks to read |
+//! | `Bucket`, `BucketLevels` | [`MemoryBucket`] | [`MemoryBucket::new`]; a clone is another taker |
+//! | `DeferralStore` | [`MemoryDeferralStore`] | `MemoryDeferralStore::default()` |
+//! | `Entropy` | [`SeededEntropy`] | [`SeededEntropy::new`] |
+//!
+//! Each fake but clock, bucket and entropy has `with_faults`: its calls then fail as the plan says.
+//!
+//! A clone is another handle on the same fake. All waiting is tokio's, so under a paused
+//! runtime simulated hours take moments; what is drawn at random is drawn from seeds.
+
+mod bucket;
+mod clock;
+mod deferral;
+mod entropy;
+mod faults;
+mod feedback;
+mod invoke;
+mod latency;
+mod ledger;
+mod ledger_size;
+mod queues;
+#[cfg(feature = "sandbox")]
+pub mod sandbox;
+mod ses;
+mod shared;
+mod sliding_second;
+mod value;
+
+pub use bucket::MemoryBucket;
+pub use clock::{SimClock, Universe};
+pub use deferral::MemoryDeferralStore;
+pub use entropy::SeededEntropy;
+pub use faults::{Fault, FaultPlan, Operation, Rule, Strike};
+pub use feedback::MemoryFeedback;
+pub use invoke::MemoryInvoke;
+pub use latency::Latency;
+pub use ledger::MemoryLedger;
+pub use ledger_size::LedgerUnits;
+pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
+pub use ses::{
+    BucketSeconds, Counting, DailyQuota, MaxSendRate, MemoryAccount, MemoryMailer, MemorySes,
+    SesArrival, SesSettings, failures,
+};
+pub use sliding_second::worst_second;
+pub use value::ValueError;

@@ -1,0 +1,420 @@
+//! SQS in memory: standard and FIFO queues with its rules of visibility, groups and deduplication.
+
+mod check;
+mod directory;
+#[cfg(test)]
+mod model;
+mod queue;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_delivery::ports::{
+    Entropy as _, Entry, EntryError, FailureKind, Outgoing, PortError, QueueDepth, QueueUrl,
+    Queues, Received,
+};
+use tokio::sync::Notify;
+
+pub use settings::{MessageState, QueueSettings, QueuedMessage};
+
+use crate::clock::Universe;
+use crate::entropy::SeededEntropy;
+use crate::faults::{FaultPlan, Faults, Operation};
+use crate::latency::Latency;
+use crate::shared::SharedState;
+use queue::{ALL_SERVERS, Queue, SERVERS};
+
+/// A queue, with the notifier that wakes long polls.
+#[derive(Debug)]
+struct QueueEntry {
+    queue: Queue,
+    changed: Arc<Notify>,
+    tags: BTreeMap<String, String>,
+}
+
+/// SQS in memory. A clone is the same client; [`MemoryQueues::client`] is another client of the
+/// same queues.
+///
+/// Message ids and receipts follow from the seed. A queue must be created before it is used; a call
+/// for an unknown queue fails with `NotFound`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use std::time::Duration;
+/// use tidegate_core::Timestamp;
+/// use tidegate_delivery::ports::{Outgoing, QueueUrl, Queues};
+/// use tidegate_fakes::{MemoryQueues, QueueSettings, Universe};
+/// let queues = MemoryQueues::new(Universe::starting_at(Timestamp::from_millis(1_000)), 1);
+/// let url = QueueUrl::new("memory://big");
+/// queues.create(&url, QueueSettings::default());
+/// let hello =
+///     Outgoing { body: "hello".into(), attributes: vec![], delay: Duration::ZERO, fifo: None };
+/// queues.send(&url, &[hello]).await.unwrap();
+/// let received = queues.receive(&url, 10, Duration::ZERO).await.unwrap();
+/// assert_eq!(&*received[0].body, "hello");
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryQueues {
+    universe: Universe,
+    entropy: SeededEntropy,
+    latency: SharedState<Latency>,
+    queues: SharedState<BTreeMap<QueueUrl, QueueEntry>>,
+    calls: Arc<AtomicU64>,
+    /// The bodies that this client has received; those still alive are counted as held memory.
+    received_bodies: SharedState<Vec<Weak<String>>>,
+    max_bytes_held: Arc<AtomicU64>,
+    calls_by_kind: Arc<[AtomicU64; 2]>,
+    faults: Faults,
+}
+
+impl MemoryQueues {
+    /// No queues yet, calls without latency.
+    pub fn new(universe: Universe, seed: u64) -> Self {
+        Self {
+            universe,
+            entropy: SeededEntropy::new(seed),
+            latency: SharedState::new(Latency::NONE),
+            queues: SharedState::new(BTreeMap::new()),
+            calls: Arc::default(),
+            received_bodies: SharedState::new(Vec::new()),
+            max_bytes_held: Arc::default(),
+            calls_by_kind: Arc::default(),
+            faults: Faults::default(),
+        }
+    }
+
+    /// How long a call takes from now on, for every client.
+    pub fn set_latency(&self, latency: Latency) {
+        self.latency.with(|current| *current = latency);
+    }
+
+    /// Another client of the same queues, with its own count of calls.
+    pub fn client(&self) -> Self {
+        Self {
+            calls: Arc::default(),
+            received_bodies: SharedState::new(Vec::new()),
+            ..self.clone()
+        }
+    }
+
+    /// A handle on this client whose calls fail as `plan` says.
+    pub fn with_faults(self, plan: &FaultPlan) -> Self {
+        Self { faults: plan.into(), ..self }
+    }
+
+    /// The most bytes of received bodies that one client has held at the same time: each body
+    /// counts from SQS's answer until it is dropped.
+    pub fn max_bytes_held(&self) -> u64 {
+        self.max_bytes_held.load(Ordering::Relaxed)
+    }
+
+    /// Updates the maximum with the bodies that this client holds, including `received`.
+    fn track_bytes_held(&self, received: &[Received]) {
+        let held = self.received_bodies.with(|received_bodies| {
+            received_bodies.retain(|body| body.strong_count() > 0);
+            received_bodies
+                .extend(received.iter().map(|message| Arc::downgrade(message.body.text())));
+            received_bodies.iter().filter_map(Weak::upgrade).map(|body| body.len() as u64).sum()
+        });
+        self.max_bytes_held.fetch_max(held, Ordering::Relaxed);
+    }
+
+    /// Creates an empty queue, FIFO if its name ends in `.fifo`. An existing queue of this name is
+    /// replaced.
+    pub fn create(&self, url: &QueueUrl, settings: QueueSettings) {
+        let queue = Queue::new(settings, url.is_fifo(), self.entropy.bits());
+        let served = QueueEntry { queue, changed: Arc::default(), tags: BTreeMap::new() };
+        self.queues.with(|queues| queues.insert(url.clone(), served));
+    }
+
+    /// Deletes a queue with all its messages.
+    pub fn remove(&self, url: &QueueUrl) {
+        self.queues.with(|queues| queues.remove(url));
+    }
+
+    /// Changes a queue's settings; does nothing if there is no such queue. Messages in flight keep
+    /// the visibility timeout that they were received with.
+    pub fn reconfigure(&self, url: &QueueUrl, settings: QueueSettings) {
+        self.queues.with(|queues| {
+            if let Some(served) = queues.get_mut(url) {
+                served.queue.settings = settings;
+            }
+        });
+    }
+
+    /// All messages of a queue, the oldest first, without receiving them; empty if there is no such
+    /// queue.
+    pub fn contents(&self, url: &QueueUrl) -> Vec<QueuedMessage> {
+        let now = self.universe.now();
+        self.queues
+            .with(|queues| queues.get_mut(url).map(|served| served.queue.contents(now)))
+            .unwrap_or_default()
+    }
+
+    /// The exact depth of a queue, without a call and without SQS's delay; zero if there is no such
+    /// queue.
+    pub fn true_depth(&self, url: &QueueUrl) -> QueueDepth {
+        let now = self.universe.now();
+        self.queues
+            .with(|queues| queues.get_mut(url).map(|served| served.queue.depth(now)))
+            .unwrap_or_default()
+    }
+
+    /// The calls of all clients so far, as (standard, FIFO): SQS charges more for FIFO queues.
+    pub fn calls_by_kind(&self) -> (u64, u64) {
+        let [standard, fifo] = &*self.calls_by_kind;
+        (standard.load(Ordering::Relaxed), fifo.load(Ordering::Relaxed))
+    }
+
+    fn count_call(&self, url: &QueueUrl) {
+        let [standard, fifo] = &*self.calls_by_kind;
+        let kind = if url.is_fifo() { fifo } else { standard };
+        kind.fetch_add(1, Ordering::Relaxed);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Every message that was ever put on the queue with an identity, with the time. Messages fresh
+    /// from their producer have no identity yet, so these were put by Tidegate.
+    pub fn taken(&self, url: &QueueUrl) -> Vec<(Timestamp, String)> {
+        self.queues
+            .with(|queues| queues.get(url).map(|served| served.queue.taken().to_vec()))
+            .unwrap_or_default()
+    }
+
+    /// The bodies of the messages that a queue delivered twice ([`QueueSettings::doubled`]), each
+    /// with the time of that decision.
+    pub fn doubled(&self, url: &QueueUrl) -> Vec<(Timestamp, String)> {
+        self.queues
+            .with(|queues| queues.get(url).map(|served| served.queue.doubled().to_vec()))
+            .unwrap_or_default()
+    }
+
+    pub fn urls(&self) -> Vec<QueueUrl> {
+        self.queues.with(|queues| queues.keys().cloned().collect())
+    }
+
+    /// [`Queues::send`], returning SQS's message id of each accepted message.
+    ///
+    /// # Errors
+    /// As [`Queues::send`].
+    pub async fn send_for_ids(
+        &self,
+        queue: &QueueUrl,
+        messages: &[Outgoing],
+    ) -> Result<Vec<Result<String, EntryError>>, PortError> {
+        self.batch(Operation::Send, queue, messages, check::batch_bytes, |served, now, message| {
+            let id = self.entropy.uuid();
+            served.send(now, message, id.clone()).map(|()| id)
+        })
+        .await
+    }
+
+    /// Runs `act` on the queue: half of the latency passes before, and half after.
+    async fn reach<R>(
+        &self,
+        url: &QueueUrl,
+        act: impl FnOnce(&mut Queue, Timestamp) -> Result<R, FailureKind>,
+    ) -> Result<R, FailureKind> {
+        let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
+        halves.request().await;
+        let done = self.on_queue(url, act);
+        self.wake(url);
+        halves.answer().await;
+        done
+    }
+
+    /// One call with a batch that `fits`, `act` for each entry. SQS may fail single
+    /// entries of a batch that it answers with 200.
+    async fn batch<T, R>(
+        &self,
+        operation: Operation,
+        url: &QueueUrl,
+        entries: &[T],
+        fits: impl FnOnce(&[T]) -> Result<(), FailureKind>,
+        mut act: impl FnMut(&mut Queue, Timestamp, &T) -> Result<R, EntryError>,
+    ) -> Result<Vec<Result<R, EntryError>>, PortError> {
+        self.count_call(url);
+        let decision = self.faults.decide(operation, url);
+        let refused = self.faults.pick(entries.len(), decision.refuse_entries);
+        let lost = self.faults.pick(entries.len(), decision.lose_entries);
+        let done = self.reach(url, |queue, now| {
+            check::entries(entries.len())?;
+            fits(entries)?;
+            let one = |(entry, (refused, lost)): (&T, (bool, bool))| {
+                if refused || self.entropy.chance(queue.settings.failing) {
+                    return Err(check::internal_error());
+                }
+                let done = act(queue, now, entry);
+                if lost { Err(check::internal_error()) } else { done }
+            };
+            Ok(entries.iter().zip(refused.into_iter().zip(lost)).map(one).collect())
+        });
+        let done = self.faults.run(decision, done).await;
+        done.map_err(|kind| operation.failed(url, kind))
+    }
+
+    fn on_queue<R>(
+        &self,
+        url: &QueueUrl,
+        act: impl FnOnce(&mut Queue, Timestamp) -> Result<R, FailureKind>,
+    ) -> Result<R, FailureKind> {
+        let now = self.universe.now();
+        self.queues.with(|queues| {
+            let served = queues.get_mut(url).ok_or(FailureKind::NotFound)?;
+            served.queue.refresh_depth(now);
+            act(&mut served.queue, now)
+        })
+    }
+
+    /// Wakes the long polls that wait for a message of the queue.
+    fn wake(&self, url: &QueueUrl) {
+        if let Ok(changed) = self.changed(url) {
+            changed.notify_waiters();
+        }
+    }
+
+    fn changed(&self, url: &QueueUrl) -> Result<Arc<Notify>, FailureKind> {
+        let changed = self.queues.with(|queues| queues.get(url).map(|s| Arc::clone(&s.changed)));
+        changed.ok_or(FailureKind::NotFound)
+    }
+
+    fn poll_once(
+        &self,
+        url: &QueueUrl,
+        max: usize,
+        short: bool,
+    ) -> Result<Vec<Received>, FailureKind> {
+        self.on_queue(url, |queue, now| {
+            if !queue.is_fifo() && queue.is_at_limit(now) {
+                return Err(FailureKind::Refused("OverLimit".to_owned()));
+            }
+            let asked = if short { self.sample(queue.settings.sampling) } else { ALL_SERVERS };
+            let received = queue.receive(now, max, asked);
+            for message in &received {
+                if self.entropy.chance(queue.settings.doubled) {
+                    let early = queue.settings.visibility.mul_f64(self.entropy.unit());
+                    queue.give_again(now, &message.receipt, early);
+                }
+            }
+            Ok(received)
+        })
+    }
+
+    /// Draws the servers that a short poll asks, a bit for each.
+    fn sample(&self, sampling: f64) -> u16 {
+        let bit = |server| u16::from(self.entropy.chance(sampling)) << server;
+        (0..SERVERS).map(bit).sum()
+    }
+
+    /// Receives as soon as a message is visible, or returns nothing when `wait` is over.
+    async fn long_poll(
+        &self,
+        url: &QueueUrl,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Received>, FailureKind> {
+        let until = self.universe.now() + wait;
+        loop {
+            let changed = self.changed(url)?;
+            let notified = changed.notified();
+            tokio::pin!(notified);
+            // Before looking, so that what arrives after the look is not missed.
+            notified.as_mut().enable();
+            let received = self.poll_once(url, max, wait.is_zero())?;
+            if !received.is_empty() || self.universe.now() >= until {
+                return Ok(received);
+            }
+            let next = self.on_queue(url, |queue, _| Ok(queue.next_visible()))?;
+            let look_again = next.map_or(until, |next| next.min(until));
+            tokio::select! {
+                biased;
+                () = notified => {}
+                () = self.universe.sleep_until(look_again) => {}
+            }
+        }
+    }
+}
+
+impl Queues for MemoryQueues {
+    async fn receive(
+        &self,
+        queue: &QueueUrl,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Received>, PortError> {
+        self.count_call(queue);
+        let decision = self.faults.decide(Operation::Receive, queue);
+        let (nothing, again) = (decision.nothing, self.faults.duplicate_at(&decision));
+        let receive = async {
+            let halves = self.latency.with(|latency| *latency).halves(&self.entropy);
+            halves.request().await;
+            check::receive(max, wait)?;
+            let received =
+                if nothing { Ok(Vec::new()) } else { self.long_poll(queue, max, wait).await };
+            let bodies = received.as_deref().unwrap_or_default();
+            self.track_bytes_held(bodies);
+            if let Some(from) = again {
+                self.on_queue(queue, |queue, _| {
+                    queue.deliver_again(from, bodies);
+                    Ok(())
+                })?;
+            }
+            halves.answer().await;
+            received
+        };
+        let received = self.faults.run(decision, receive).await;
+        received.map_err(|kind| Operation::Receive.failed(queue, kind))
+    }
+
+    async fn send(&self, queue: &QueueUrl, messages: &[Outgoing]) -> Result<Vec<Entry>, PortError> {
+        let entries = self.send_for_ids(queue, messages).await?;
+        Ok(entries.into_iter().map(|entry| entry.map(drop)).collect())
+    }
+
+    async fn delete(&self, queue: &QueueUrl, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
+        self.batch(
+            Operation::Delete,
+            queue,
+            receipts,
+            |_| Ok(()),
+            |served, now, receipt| {
+                let in_vain = self.entropy.chance(served.settings.doubled);
+                served.delete(now, receipt, in_vain)
+            },
+        )
+        .await
+    }
+
+    async fn set_visibility(
+        &self,
+        queue: &QueueUrl,
+        receipts: &[String],
+        after: Duration,
+    ) -> Result<Vec<Entry>, PortError> {
+        self.batch(
+            Operation::SetVisibility,
+            queue,
+            receipts,
+            |_| Ok(()),
+            |served, now, receipt| served.set_visibility(now, receipt, after),
+        )
+        .await
+    }
+
+    async fn depth(&self, queue: &QueueUrl) -> Result<QueueDepth, PortError> {
+        self.count_call(queue);
+        let depth = self.reach(queue, |served, now| Ok(served.shown_depth(now)));
+        self.faults.call(Operation::Depth, queue, depth).await
+    }
+
+    fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,111 @@
+//! Listens for the sandboxes: on TCP, and with TLS if they have a certificate.
+//!
+//! AWS's endpoints speak TLS only, and handshakes and encryption are a considerable part of a poller's
+//! processor time: a measurement without TLS would be too good. They also close idle connections.
+
+mod options;
+mod stream;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+pub use options::{ListenOptions, TlsError};
+pub use stream::Stream;
+
+/// Longest time for a TLS handshake.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Accepts connections; with TLS, those whose handshake is done.
+pub struct Listener {
+    tcp: TcpListener,
+    addr: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    idle: Option<Duration>,
+    /// Handshakes run concurrently, so that a slow client delays no other.
+    handshakes: JoinSet<Option<Stream>>,
+}
+
+impl Listener {
+    /// Binds `addr` (port 0 takes a free one), without TLS.
+    ///
+    /// # Errors
+    /// Where the address cannot be bound.
+    pub async fn bind(addr: SocketAddr) -> io::Result<Self> {
+        let tcp = TcpListener::bind(addr).await?;
+        let addr = tcp.local_addr()?;
+        Ok(Self { tcp, addr, tls: None, idle: None, handshakes: JoinSet::new() })
+    }
+
+    /// Applies the options: certificate and idle timeout.
+    ///
+    /// # Errors
+    /// [`TlsError`] where the certificate cannot be served.
+    pub fn with(self, options: &ListenOptions) -> Result<Self, TlsError> {
+        let idle = options.idle_seconds.map(Duration::from_secs);
+        Ok(Self { tls: options.acceptor()?, idle, ..self })
+    }
+
+    /// The address it is bound to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// `http`, or `https` where it has a certificate.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// The next connection. Dropping the future loses none.
+    ///
+    /// # Errors
+    /// Where the system refuses to accept one: out of file descriptors, most often.
+    pub async fn accept(&mut self) -> io::Result<Stream> {
+        loop {
+            tokio::select! {
+                accepted = self.tcp.accept() => {
+                    let (tcp, _) = accepted?;
+                    // Answers are small; waiting to fill a packet would add 40 ms to some of them.
+                    let _ = tcp.set_nodelay(true);
+                    match &self.tls {
+                        None => return Ok(Stream::plain(tcp, self.idle)),
+                        Some(tls) => drop(self.handshakes.spawn(handshake(tls.clone(), tcp, self.idle))),
+                    }
+                }
+                Some(done) = self.handshakes.join_next(), if !self.handshakes.is_empty() => {
+                    if let Ok(Some(stream)) = done {
+                        return Ok(stream);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// None if the client rejects the certificate, gives up, or does not speak TLS.
+async fn handshake(tls: TlsAcceptor, tcp: TcpStream, idle: Option<Duration>) -> Option<Stream> {
+    let done = tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(tcp)).await;
+    match done.map_err(io::Error::from).flatten() {
+        Ok(stream) => Some(Stream::encrypted(stream, idle)),
+        Err(error) => {
+            tracing::info!(%error, "a TLS handshake failed");
+            None
+        }
+    }
+}
+
+/// Waits a little: out of file descriptors, the next accept would fail at once too.
+pub(super) async fn wait_after_accept_error(error: &io::Error) {
+    tracing::warn!(%error, "a connection could not be accepted");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("tcp", &self.tcp).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,252 @@
+//! Every setting of the sandbox, on the command line and live: one list, one set of checks.
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::latency::Latency;
+use crate::sandbox::mailbox::MailboxLimits;
+use crate::sandbox::ses::fault::InjectedFault;
+use crate::ses::{BucketSeconds, DailyQuota, MaxSendRate, QuotaRules};
+
+/// Settings of the sandbox. Their types admit valid values only.
+///
+/// ```
+/// use tidegate_fakes::{MaxSendRate, sandbox::ses::SesSandboxConfig};
+/// let config = SesSandboxConfig {
+///     quota: MaxSendRate::per_second(200.0)?,
+///     strict: true,
+///     latency: "p50=80ms,p99=400ms".parse()?,
+///     faults: vec!["lost-answer,ratio=0.01".parse()?],
+///     ..SesSandboxConfig::default()
+/// };
+/// assert!(!config.paused);
+/// # Ok::<(), tidegate_fakes::ValueError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SesSandboxConfig {
+    /// Recipients per second; 14 by default.
+    pub quota: MaxSendRate,
+    /// Depth of the token bucket in seconds' worth of quota; 1 by default.
+    pub bucket_seconds: BucketSeconds,
+    /// Count every half-open second that ends at an arrival instead of using the bucket.
+    pub strict: bool,
+    /// Recipients in any 24 hours; unlimited by default.
+    pub daily_quota: DailyQuota,
+    /// Sending is paused for the account.
+    pub paused: bool,
+    /// Time from a request fully read to its answer; none by default.
+    pub latency: Latency,
+    /// Faults, tried in order; the first that meets a request decides.
+    pub faults: Vec<InjectedFault>,
+    /// Seed of the draws of latency and faults; 1 by default.
+    pub seed: u64,
+    /// Mails whose metadata is kept, some 0.7 KB for an ordinary one; 1,000,000 by default.
+    pub keep_mails: usize,
+    /// Mails that are kept whole; 200 by default.
+    pub keep_bodies: usize,
+    /// Bytes of requests that are kept whole, all together; 64 MiB by default.
+    pub keep_body_bytes: usize,
+}
+
+impl Default for SesSandboxConfig {
+    fn default() -> Self {
+        Self {
+            quota: MaxSendRate::default(),
+            bucket_seconds: BucketSeconds::default(),
+            strict: false,
+            daily_quota: DailyQuota::default(),
+            paused: false,
+            latency: Latency::default(),
+            faults: Vec::new(),
+            seed: 1,
+            keep_mails: 1_000_000,
+            keep_bodies: 200,
+            keep_body_bytes: 64 * 1024 * 1024,
+        }
+    }
+}
+
+/// Settings to change; what is `None` stays. Command-line options and the JSON of
+/// `PATCH /_sandbox/config` are both read into this.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SettingsChange {
+    /// Recipients per second that the account may send [default: 14]
+    #[arg(long, value_name = "RATE")]
+    pub quota: Option<MaxSendRate>,
+    /// Depth of the token bucket, in seconds' worth of quota [default: 1]
+    ///
+    /// A mail of more recipients than the bucket holds passes when the bucket is full, and
+    /// leaves it in debt.
+    #[arg(long, value_name = "SECONDS")]
+    pub bucket_seconds: Option<BucketSeconds>,
+    /// Let no half-open second hold more than the quota, instead of using a token bucket
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub strict: Option<bool>,
+    /// Recipients in any 24 hours, or `unlimited` [default: unlimited]
+    #[arg(long, value_name = "RECIPIENTS", allow_hyphen_values = true)]
+    pub daily_quota: Option<DailyQuota>,
+    /// Start with sending paused for the account
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub paused: Option<bool>,
+    /// Time to answer: `80ms`, `50ms..5s` (uniform) or `p50=80ms,p99=400ms` (log-normal) [default: 0ms]
+    #[arg(long, value_name = "TIME")]
+    pub latency: Option<Latency>,
+    /// Faults, tried in order; may be given many times
+    ///
+    /// `KIND[,ratio=0..1][,to=PATTERN][,after=TIME][,operation=GetAccount][,status=N][,message=TEXT]`
+    ///
+    /// KIND is `lost-answer` (accepted, then the connection is closed without an answer),
+    /// `reset` (the connection is reset, nothing accepted), `timeout` (nothing accepted, no
+    /// answer; `after` closes the connection), or the code of an error to answer with, such as
+    /// `ServiceUnavailable` or `MessageRejected`. PATTERN is a recipient's address with `*` for
+    /// any text.
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub faults: Option<Vec<InjectedFault>>,
+    /// Seed of the draws of latency and faults [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// Mails whose metadata is kept; then the oldest are forgotten [default: 1000000]
+    #[arg(long, value_name = "MAILS")]
+    pub keep_mails: Option<usize>,
+    /// Mails that are kept whole, to be looked at [default: 200]
+    #[arg(long, value_name = "MAILS")]
+    pub keep_bodies: Option<usize>,
+    /// Bytes of mails kept whole, all together [default: 67108864]
+    #[arg(long, value_name = "BYTES")]
+    pub keep_body_bytes: Option<usize>,
+}
+
+/// A change that cannot be made: nothing of it was.
+#[derive(Debug, Error)]
+pub enum ChangeError {
+    /// It is not a JSON object.
+    #[error("a change is a JSON object of settings, such as {{\"quota\": 14}}")]
+    NotAnObject(#[source] serde_json::Error),
+    /// A setting has no name or no value that is allowed; the message names all of them.
+    #[error("{setting}: {reason}")]
+    Setting {
+        /// The setting's name, with the place inside it.
+        setting: String,
+        /// The fault, and the values that are allowed.
+        reason: String,
+    },
+}
+
+impl SettingsChange {
+    /// Reads a change from the JSON of `PATCH /_sandbox/config`.
+    ///
+    /// ```
+    /// use tidegate_fakes::sandbox::ses::SettingsChange;
+    /// let change = SettingsChange::from_json(br#"{"quota": 200, "latency": "80ms"}"#)?;
+    /// assert!(change.quota.is_some());
+    /// let error = SettingsChange::from_json(br#"{"qouta": 200}"#).unwrap_err();
+    /// assert!(error.to_string().starts_with("qouta: unknown field `qouta`, expected one of `quota`"));
+    /// # Ok::<(), tidegate_fakes::sandbox::ses::ChangeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Not a JSON object, an unknown setting, or a value that the setting does not take.
+    pub fn from_json(json: &[u8]) -> Result<Self, ChangeError> {
+        let settings: serde_json::Map<String, Value> =
+            serde_json::from_slice(json).map_err(ChangeError::NotAnObject)?;
+        if let Some((setting, _)) = settings.iter().find(|(_, value)| value.is_null()) {
+            let reason = "null is no value; leave the setting out to keep it".to_owned();
+            return Err(ChangeError::Setting { setting: setting.clone(), reason });
+        }
+        serde_path_to_error::deserialize(Value::Object(settings)).map_err(|error| {
+            let setting = error.path().to_string();
+            ChangeError::Setting { setting, reason: error.into_inner().to_string() }
+        })
+    }
+}
+
+impl SesSandboxConfig {
+    /// This configuration with a change made.
+    pub fn changed(mut self, change: SettingsChange) -> Self {
+        fn set<T>(setting: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *setting = value;
+            }
+        }
+        set(&mut self.quota, change.quota);
+        set(&mut self.bucket_seconds, change.bucket_seconds);
+        set(&mut self.strict, change.strict);
+        set(&mut self.daily_quota, change.daily_quota);
+        set(&mut self.paused, change.paused);
+        set(&mut self.latency, change.latency);
+        set(&mut self.faults, change.faults);
+        set(&mut self.seed, change.seed);
+        set(&mut self.keep_mails, change.keep_mails);
+        set(&mut self.keep_bodies, change.keep_bodies);
+        set(&mut self.keep_body_bytes, change.keep_body_bytes);
+        self
+    }
+
+    pub(super) fn quota_rules(&self) -> QuotaRules {
+        QuotaRules {
+            rate: self.quota,
+            bucket: self.bucket_seconds,
+            strict: self.strict,
+            most_in_a_second: self.quota.whole(),
+            daily: self.daily_quota.most(),
+        }
+    }
+
+    pub(crate) fn keep(&self) -> MailboxLimits {
+        MailboxLimits {
+            mails: self.keep_mails,
+            bodies: self.keep_bodies,
+            body_bytes: self.keep_body_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn change(json: &Value) -> Result<SettingsChange, ChangeError> {
+        SettingsChange::from_json(json.to_string().as_bytes())
+    }
+
+    #[test]
+    fn the_configuration_shown_can_be_given_back_as_a_change() {
+        let config = SesSandboxConfig {
+            quota: MaxSendRate::per_second(33.3).expect("quota"),
+            daily_quota: DailyQuota::Recipients(7),
+            latency: "50ms..5s".parse().expect("latency"),
+            faults: vec!["lost-answer,ratio=0.5,to=*@x".parse().expect("fault")],
+            strict: true,
+            ..SesSandboxConfig::default()
+        };
+        let shown = serde_json::to_value(&config).expect("serialize");
+        let given_back = change(&shown).expect("every member is a setting");
+        assert_eq!(SesSandboxConfig::default().changed(given_back), config);
+    }
+
+    #[test]
+    fn a_wrong_setting_is_refused_with_name_value_and_what_is_allowed() {
+        for (json, parts) in [
+            (json!({"quota": 0}), ["quota: ", "from 0.001", "not 0"]),
+            (json!({"quota": "fast"}), ["quota: ", "from 0.001", "\"fast\""]),
+            (json!({"strict": "yes"}), ["strict: ", "\"yes\"", "a boolean"]),
+            (json!({"latency": 80}), ["latency: ", "`80ms`", "not 80"]),
+            (json!({"daily_quota": 1.5}), ["daily_quota: ", "unlimited", "not `1.5`"]),
+            (json!({"faults": ["reset", "boom"]}), ["faults[1]: ", "`status`", "`boom`"]),
+            (json!({"keep_bodies": -1}), ["keep_bodies: ", "-1", "usize"]),
+            (json!({"paused": null}), ["paused: ", "null", "leave"]),
+            (json!({"pasued": true}), ["pasued: ", "unknown field `pasued`", "`paused`"]),
+        ] {
+            let error = change(&json).expect_err("refused").to_string();
+            for part in parts {
+                assert!(error.contains(part), "{part}: {error}");
+            }
+        }
+        assert!(matches!(SettingsChange::from_json(b"[]"), Err(ChangeError::NotAnObject(_))));
+    }
+}

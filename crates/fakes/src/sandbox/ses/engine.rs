@@ -1,0 +1,247 @@
+//! Decides what becomes of each request. It knows neither network nor clock: the time is an
+//! argument.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use serde::Serialize;
+
+use crate::entropy::SeededEntropy;
+use crate::sandbox::mailbox::{
+    ArrivalCounts, MailFields, MailRecord, MailStatus, MailStore, SesStats, StatsInputs,
+};
+use crate::sandbox::ses::config::SesSandboxConfig;
+use crate::sandbox::ses::fault::{self, FaultKind, InjectedFault, SesOperation};
+use crate::ses::{QuotaGate, SesError};
+
+/// The reply to a request, and the delay before it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PlannedReply<T> {
+    /// The delay; `None` never replies.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) end: Reply<T>,
+}
+
+/// The end of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reply<T> {
+    Answer(Result<T, SesError>),
+    /// The connection is closed without an answer.
+    Close,
+    /// The connection is reset without an answer.
+    Reset,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct GetAccountAnswer {
+    dedicated_ip_auto_warmup_enabled: bool,
+    enforcement_status: &'static str,
+    production_access_enabled: bool,
+    send_quota: SendQuota,
+    sending_enabled: bool,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct SendQuota {
+    max24_hour_send: f64,
+    max_send_rate: f64,
+    sent_last24_hours: f64,
+}
+
+/// The whole state of the sandbox, changed by one request at a time.
+#[derive(Debug)]
+pub(crate) struct SesEngine {
+    config: SesSandboxConfig,
+    gate: QuotaGate,
+    entropy: SeededEntropy,
+    mails: MailStore,
+    tally: ArrivalCounts,
+    last_seq: u64,
+    latest_ns: u64,
+}
+
+impl SesEngine {
+    pub(crate) fn new(config: SesSandboxConfig, now_ns: u64) -> Self {
+        Self {
+            gate: QuotaGate::new(&config.quota_rules(), now_ns),
+            entropy: SeededEntropy::new(config.seed),
+            mails: MailStore::default(),
+            tally: ArrivalCounts::default(),
+            last_seq: 0,
+            latest_ns: now_ns,
+            config,
+        }
+    }
+
+    /// Decides on a `SendEmail` that was fully read at `now_ns`.
+    pub(crate) fn send(
+        &mut self,
+        now_ns: u64,
+        request: Result<MailFields, SesError>,
+        body: &[u8],
+    ) -> PlannedReply<String> {
+        let now_ns = self.forward(now_ns);
+        let draft = match request {
+            Ok(draft) => draft,
+            Err(error) => {
+                self.tally.arrive(now_ns, 0);
+                return self.refuse(now_ns, error, 0);
+            }
+        };
+        let recipients = draft.recipients();
+        self.tally.arrive(now_ns, recipients);
+        if self.config.paused {
+            return self.refuse(now_ns, SesError::paused(), recipients);
+        }
+        let addresses: Vec<&str> =
+            draft.all_recipients().map(crate::sandbox::mailbox::address_of).collect();
+        let fault = self.draw_fault(SesOperation::SendEmail, &addresses);
+        let loses_answer = matches!(&fault, Some(fault) if fault.kind == FaultKind::LostAnswer);
+        if let Some(fault) = &fault
+            && !loses_answer
+        {
+            self.tally.fault(fault.kind.name());
+            if let FaultKind::Error(error) = &fault.kind {
+                self.tally.refuse(now_ns, &error.code, recipients);
+            }
+            return self.fail(fault);
+        }
+        if let Err(over) = self.gate.admit(&self.config.quota_rules(), now_ns, recipients) {
+            return self.refuse(now_ns, over.into(), recipients);
+        }
+        let status = if loses_answer { MailStatus::AnswerLost } else { MailStatus::Accepted };
+        let message_id = self.record(now_ns, draft, status, body);
+        if let Some(fault) = fault {
+            self.tally.fault(fault.kind.name());
+            return self.fail(&fault);
+        }
+        PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Ok(message_id)) }
+    }
+
+    /// Replies to a `GetAccount` at `now_ns`.
+    pub(crate) fn account(&mut self, now_ns: u64) -> PlannedReply<GetAccountAnswer> {
+        let now_ns = self.forward(now_ns);
+        if let Some(fault) = self.draw_fault(SesOperation::GetAccount, &[]) {
+            self.tally.fault(fault.kind.name());
+            return self.fail(&fault);
+        }
+        let send_quota = SendQuota {
+            max24_hour_send: self.config.daily_quota.most().map_or(-1.0, as_double),
+            max_send_rate: self.config.quota.as_f64(),
+            sent_last24_hours: as_double(self.gate.sent_last_24_hours(now_ns)),
+        };
+        let account = GetAccountAnswer {
+            dedicated_ip_auto_warmup_enabled: true,
+            enforcement_status: "HEALTHY",
+            production_access_enabled: true,
+            send_quota,
+            sending_enabled: !self.config.paused,
+        };
+        PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Ok(account)) }
+    }
+
+    pub(crate) fn config(&self) -> &SesSandboxConfig {
+        &self.config
+    }
+
+    /// Makes a change, whole, from `now_ns` on.
+    pub(crate) fn reconfigure(&mut self, now_ns: u64, config: SesSandboxConfig) {
+        let now_ns = self.forward(now_ns);
+        self.gate.retune(now_ns, &config.quota_rules());
+        if config.seed != self.config.seed {
+            self.entropy = SeededEntropy::new(config.seed);
+        }
+        self.mails.trim(config.keep());
+        self.config = config;
+    }
+
+    pub(crate) fn mails(&self) -> &MailStore {
+        &self.mails
+    }
+
+    pub(crate) fn stats(&mut self, now_ns: u64) -> SesStats {
+        let now_ns = self.forward(now_ns);
+        self.tally.stats(&StatsInputs {
+            now_ns,
+            last_seq: self.last_seq,
+            forgotten: self.mails.forgotten(),
+            sent_last_second: self.gate.sent_last_second(now_ns),
+            sent_last_24_hours: self.gate.sent_last_24_hours(now_ns),
+        })
+    }
+
+    /// Empties mailbox and stats; the quota's state and the numbering of mails go on.
+    pub(crate) fn clear(&mut self) {
+        self.mails = MailStore::default();
+        self.tally = ArrivalCounts::default();
+    }
+
+    /// Two requests read at once may reach the engine in the other order; to it time only rises.
+    fn forward(&mut self, now_ns: u64) -> u64 {
+        self.latest_ns = self.latest_ns.max(now_ns);
+        self.latest_ns
+    }
+
+    fn record(
+        &mut self,
+        now_ns: u64,
+        mut draft: MailFields,
+        status: MailStatus,
+        body: &[u8],
+    ) -> String {
+        // Lists as read have room for more; a million of them are kept.
+        for list in [&mut draft.to, &mut draft.cc, &mut draft.bcc] {
+            list.shrink_to_fit();
+        }
+        self.last_seq += 1;
+        let mail = Arc::new(MailRecord { seq: self.last_seq, arrived_ns: now_ns, status, draft });
+        self.tally.accept(&mail);
+        let message_id = mail.message_id();
+        // A copy: the request's own bytes would hold on to the connection's whole read buffer.
+        self.mails.push(mail, Bytes::copy_from_slice(body), self.config.keep());
+        message_id
+    }
+
+    fn refuse<T>(&mut self, now_ns: u64, error: SesError, recipients: u32) -> PlannedReply<T> {
+        self.tally.refuse(now_ns, &error.code, recipients);
+        PlannedReply { wait: Some(self.draw_latency()), end: Reply::Answer(Err(error)) }
+    }
+
+    fn fail<T>(&mut self, fault: &InjectedFault) -> PlannedReply<T> {
+        let end = match &fault.kind {
+            FaultKind::Error(error) => Reply::Answer(Err(error.clone())),
+            FaultKind::LostAnswer | FaultKind::Timeout => Reply::Close,
+            FaultKind::Reset => Reply::Reset,
+        };
+        let wait = match (fault.after, &fault.kind) {
+            (Some(after), _) => Some(after),
+            (None, FaultKind::Timeout) => None,
+            (None, _) => Some(self.draw_latency()),
+        };
+        PlannedReply { wait, end }
+    }
+
+    fn draw_fault(
+        &mut self,
+        operation: SesOperation,
+        recipients: &[&str],
+    ) -> Option<InjectedFault> {
+        fault::draw(&self.config.faults, operation, recipients, &self.entropy).cloned()
+    }
+
+    fn draw_latency(&self) -> Duration {
+        self.config.latency.draw(&self.entropy)
+    }
+}
+
+/// SES gives its counts as doubles.
+#[expect(clippy::cast_precision_loss, reason = "counts of recipients stay far below 2^53")]
+fn as_double(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests;

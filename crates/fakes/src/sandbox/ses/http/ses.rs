@@ -1,0 +1,87 @@
+//! Handlers of the SES v2 API's calls.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::json;
+
+use super::answer::{error_response, send_reply};
+use crate::sandbox::ses::engine::{PlannedReply, Reply};
+use crate::sandbox::ses::request::{MOST_BYTES, parse_send_email};
+use crate::sandbox::ses::state::SesState;
+use crate::ses::SesError;
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct SendEmailAnswer {
+    message_id: String,
+}
+
+pub(super) async fn send_email(
+    State(state): State<Arc<SesState>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let arrived_ns = state.now_ns();
+    let plan = match body {
+        Ok(body) => {
+            let request = parse_send_email(&body);
+            state.engine().send(arrived_ns, request, &body)
+        }
+        Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            let message = format!("Message length is more than {MOST_BYTES} bytes long.");
+            state.engine().send(arrived_ns, Err(SesError::bad_request(message)), &[])
+        }
+        // The client disconnected while it wrote: nothing arrived, and no answer is read.
+        Err(rejection) => return rejection.into_response(),
+    };
+    log(&plan);
+    let wait = plan.wait;
+    let end = match plan.end {
+        Reply::Answer(answer) => {
+            Reply::Answer(answer.map(|message_id| SendEmailAnswer { message_id }))
+        }
+        Reply::Close => Reply::Close,
+        Reply::Reset => Reply::Reset,
+    };
+    send_reply(&state, PlannedReply { wait, end }).await
+}
+
+pub(super) async fn get_account(State(state): State<Arc<SesState>>) -> Response {
+    let now_ns = state.now_ns();
+    let plan = state.engine().account(now_ns);
+    send_reply(&state, plan).await
+}
+
+/// The sandbox accepts every sender, so every identity is verified.
+pub(super) async fn get_email_identity(Path(identity): Path<String>) -> Response {
+    let kind = if identity.contains('@') { "EMAIL_ADDRESS" } else { "DOMAIN" };
+    Json(json!({ "IdentityType": kind, "VerifiedForSendingStatus": true })).into_response()
+}
+
+/// Mails may name any configuration set, so every one exists.
+pub(super) async fn get_configuration_set(Path(name): Path<String>) -> Response {
+    Json(json!({ "ConfigurationSetName": name })).into_response()
+}
+
+pub(super) async fn unknown(method: Method, uri: Uri) -> Response {
+    error_response(&SesError::unknown_operation(method.as_str(), uri.path()))
+}
+
+/// Logs one event for each outcome, without recipients.
+fn log(plan: &PlannedReply<String>) {
+    let wait_ms = plan.wait.map(|wait| wait.as_millis());
+    match &plan.end {
+        Reply::Answer(Ok(message_id)) => tracing::debug!(message_id, wait_ms, "accepted"),
+        Reply::Answer(Err(error)) => tracing::info!(
+            code = %error.code, status = error.status, reason = %error.message, wait_ms, "refused"
+        ),
+        Reply::Close => tracing::info!(wait_ms, "closed without an answer"),
+        Reply::Reset => tracing::info!(wait_ms, "reset"),
+    }
+}

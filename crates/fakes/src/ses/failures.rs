@@ -1,0 +1,66 @@
+//! Errors of SES and of the connection to it, for a fault plan.
+
+use tidegate_core::outcome::{Failure, Stage};
+
+use super::error::SesError;
+
+fn answered(http_status: u16, code: &'static str, message: &'static str) -> Failure {
+    SesError::new(code, http_status, message).into()
+}
+
+fn unanswered(stage: Stage, message: &str) -> Failure {
+    Failure { http_status: None, code: None, message: message.to_owned(), stage }
+}
+
+/// Over the rate: 429, "Maximum sending rate exceeded."
+pub fn rate_exceeded() -> Failure {
+    SesError::over_rate().into()
+}
+
+/// Over the daily quota: "Daily message quota exceeded."
+pub fn daily_quota_exceeded() -> Failure {
+    SesError::over_daily().into()
+}
+
+pub fn sending_paused() -> Failure {
+    SesError::paused().into()
+}
+
+/// SES rejects this mail permanently: its recipient is on the suppression list.
+pub fn rejected() -> Failure {
+    answered(400, "MessageRejected", "Address is on the suppression list for your account.")
+}
+
+pub fn not_verified() -> Failure {
+    let message = "Email address is not verified. The following identities failed the check in \
+                   region US-EAST-1: news@example.org";
+    answered(400, "MessageRejected", message)
+}
+
+/// The role lacks the permission for `ses:SendEmail`: 403.
+pub fn access_denied() -> Failure {
+    answered(403, "AccessDeniedException", "User is not authorized to perform: ses:SendEmail")
+}
+
+/// SES has a fault of its own: 500.
+pub fn server_error() -> Failure {
+    answered(
+        500,
+        "InternalFailure",
+        "The request processing has failed because of an unknown error.",
+    )
+}
+
+pub fn connection_refused() -> Failure {
+    unanswered(Stage::Connect, "connection refused")
+}
+
+/// The connection broke after the request was written, so SES may have sent the mail.
+pub fn answer_lost() -> Failure {
+    unanswered(Stage::AfterWrite, "connection reset by peer")
+}
+
+/// The mail's slot had passed before the request was written, so nothing was sent.
+pub fn too_late() -> Failure {
+    unanswered(Stage::NotSent, "its slot had passed before the request was written")
+}

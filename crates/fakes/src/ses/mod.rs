@@ -1,0 +1,313 @@
+//! SES in memory: one account, with the mailers that send from it and its status.
+
+mod error;
+pub mod failures;
+mod quota;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use tidegate_core::Timestamp;
+use tidegate_core::email::Email;
+use tidegate_core::outcome::Failure;
+use tidegate_core::rate::Rate;
+use tidegate_delivery::ports::{Account, AccountStatus, Clock, Mail, Mailer, Monotonic, PortError};
+
+pub(crate) use error::SesError;
+pub use quota::{BucketSeconds, DailyQuota, MaxSendRate};
+pub(crate) use quota::{QuotaGate, QuotaRules};
+
+use crate::clock::{SimClock, Universe};
+use crate::entropy::SeededEntropy;
+use crate::faults::{FaultPlan, Faults, Operation};
+use crate::latency::{Latency, wait};
+use crate::shared::SharedState;
+use crate::sliding_second::worst_second;
+
+/// How a second's recipients are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// A token bucket one second deep that refills continuously. After a pause it lets up to twice
+    /// the rate into one second.
+    #[default]
+    Bucket,
+    /// Never more than ⌈rate⌉ in any half-open second.
+    SlidingSecond,
+}
+
+/// The account, and how it answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SesSettings {
+    pub max_send_rate: Rate,
+    /// How a second's recipients are counted.
+    pub counting: Counting,
+    /// `Max24HourSend`, recipients in any 24 hours; `None` without a limit.
+    pub max_24_hour_send: Option<u64>,
+    pub sending_enabled: bool,
+    /// Time from writing the request to its answer.
+    pub latency: Latency,
+    /// Time from the call to writing the request: signing, and connecting if no connection is open.
+    pub hand_over: Latency,
+}
+
+impl SesSettings {
+    /// An enabled account that answers without latency, counts with a bucket one second deep and
+    /// has no daily quota.
+    pub const fn of_rate(max_send_rate: Rate) -> Self {
+        Self {
+            max_send_rate,
+            counting: Counting::Bucket,
+            max_24_hour_send: None,
+            sending_enabled: true,
+            latency: Latency::NONE,
+            hand_over: Latency::NONE,
+        }
+    }
+
+    fn quota_rules(&self) -> QuotaRules {
+        QuotaRules {
+            rate: MaxSendRate::of(self.max_send_rate),
+            bucket: BucketSeconds::default(),
+            strict: self.counting == Counting::SlidingSecond,
+            most_in_a_second: self.max_send_rate.ceil(),
+            daily: self.max_24_hour_send,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SesArrival {
+    pub at: Timestamp,
+    pub campaign: String,
+    /// The id that the poller gave the mail.
+    pub id: String,
+    pub recipients: u32,
+    pub addresses: Vec<String>,
+    /// The number of the environment that sent it.
+    pub environment: usize,
+    /// SES's message id, or the error that SES refused the mail with.
+    pub verdict: Result<String, Failure>,
+}
+
+/// An SES account in memory. A clone is the same account.
+#[derive(Clone, Debug)]
+pub struct MemorySes {
+    universe: Universe,
+    entropy: SeededEntropy,
+    state: SharedState<MemorySesState>,
+}
+
+#[derive(Debug)]
+struct MemorySesState {
+    settings: SesSettings,
+    quota: QuotaGate,
+    refused_addresses: BTreeMap<String, Failure>,
+    arrivals: Vec<SesArrival>,
+    warmed: usize,
+}
+
+impl MemorySes {
+    /// An account that has sent nothing.
+    pub fn new(universe: Universe, seed: u64, settings: SesSettings) -> Self {
+        let quota = QuotaGate::new(&settings.quota_rules(), universe.now().as_nanos());
+        let state = MemorySesState {
+            settings,
+            quota,
+            refused_addresses: BTreeMap::new(),
+            arrivals: Vec::new(),
+            warmed: 0,
+        };
+        Self { universe, entropy: SeededEntropy::new(seed), state: SharedState::new(state) }
+    }
+
+    /// The mailer of the environment whose clock is `clock`: `latest` is read on that clock.
+    pub fn mailer(&self, clock: &SimClock) -> MemoryMailer {
+        self.mailer_of(0, clock)
+    }
+
+    /// As [`MemorySes::mailer`], of an environment whose number its arrivals show.
+    pub fn mailer_of(&self, environment: usize, clock: &SimClock) -> MemoryMailer {
+        let (ses, clock, faults) = (self.clone(), clock.clone(), Faults::default());
+        MemoryMailer { ses, clock, environment, faults }
+    }
+
+    pub fn account(&self) -> MemoryAccount {
+        MemoryAccount { ses: self.clone(), faults: Faults::default() }
+    }
+
+    /// Changes the settings while it runs.
+    pub fn configure(&self, change: impl FnOnce(&mut SesSettings)) {
+        let now = self.universe.now();
+        self.state.with(|state| {
+            change(&mut state.settings);
+            state.quota.retune(now.as_nanos(), &state.settings.quota_rules());
+        });
+    }
+
+    /// Refuses every mail to `address` with `failure` from now on.
+    pub fn refuse_address(&self, address: &str, failure: Failure) {
+        self.state.with(|state| state.refused_addresses.insert(address.to_owned(), failure));
+    }
+
+    pub fn accept_address(&self, address: &str) {
+        self.state.with(|state| state.refused_addresses.remove(address));
+    }
+
+    /// Counts recipients that other software has just sent from the same account, for the daily
+    /// quota only.
+    pub fn send_as_another(&self, recipients: u64) {
+        let now = self.universe.now();
+        self.state.with(|state| state.quota.send_as_another(now.as_nanos(), recipients));
+    }
+
+    /// Every mail that reached SES, accepted or not, in order of arrival.
+    pub fn arrivals(&self) -> Vec<SesArrival> {
+        self.state.with(|state| state.arrivals.clone())
+    }
+
+    /// Returns [`MemorySes::arrivals`] and clears them, so that a long run does not keep them all
+    /// in memory.
+    pub fn take_arrivals(&self) -> Vec<SesArrival> {
+        self.state.with(|state| std::mem::take(&mut state.arrivals))
+    }
+
+    /// The mails it accepted, in order of arrival.
+    pub fn accepted(&self) -> Vec<SesArrival> {
+        let mut arrivals = self.arrivals();
+        arrivals.retain(|arrival| arrival.verdict.is_ok());
+        arrivals
+    }
+
+    /// The most recipients that arrived in any half-open second, refused ones included.
+    pub fn worst_second(&self) -> u64 {
+        self.state.with(|state| {
+            let arrivals = state.arrivals.iter();
+            worst_second(arrivals.map(|arrival| (arrival.at.as_nanos(), arrival.recipients)))
+        })
+    }
+
+    /// The total number of connections that pollers asked for in advance.
+    pub fn warmed(&self) -> usize {
+        self.state.with(|state| state.warmed)
+    }
+
+    fn arrive(&self, mail: Mail<'_>, environment: usize) -> Result<String, Failure> {
+        let at = self.universe.now();
+        let message_id = self.entropy.uuid();
+        self.state.with(|state| {
+            let addresses = addresses(mail.email);
+            let recipients = mail.email.recipients();
+            let verdict = state.judge(at, recipients, &addresses).map(|()| message_id);
+            state.arrivals.push(SesArrival {
+                at,
+                campaign: mail.campaign.to_owned(),
+                id: mail.id.to_owned(),
+                recipients,
+                addresses,
+                environment,
+                verdict: verdict.clone(),
+            });
+            verdict
+        })
+    }
+
+    fn settings(&self) -> SesSettings {
+        self.state.with(|state| state.settings)
+    }
+}
+
+impl MemorySesState {
+    fn judge(&mut self, at: Timestamp, recipients: u32, to: &[String]) -> Result<(), Failure> {
+        if !self.settings.sending_enabled {
+            return Err(failures::sending_paused());
+        }
+        if let Some(failure) = to.iter().find_map(|address| self.refused_addresses.get(address)) {
+            return Err(failure.clone());
+        }
+        let admitted = self.quota.admit(&self.settings.quota_rules(), at.as_nanos(), recipients);
+        admitted.map_err(|over| SesError::from(over).into())
+    }
+}
+
+fn addresses(email: &Email) -> Vec<String> {
+    let recipients = email.to().iter().chain(email.cc()).chain(email.bcc());
+    recipients.map(|address| address.addr_spec().to_owned()).collect()
+}
+
+/// Sends to a [`MemorySes`] from one environment. A clone is the same mailer.
+#[derive(Clone, Debug)]
+pub struct MemoryMailer {
+    ses: MemorySes,
+    clock: SimClock,
+    environment: usize,
+    faults: Faults<Failure>,
+}
+
+impl MemoryMailer {
+    /// A handle on this mailer whose calls fail as `plan` says.
+    pub fn with_faults(self, plan: &FaultPlan<Failure>) -> Self {
+        Self { faults: plan.into(), ..self }
+    }
+
+    async fn reach(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
+        let SesSettings { latency, hand_over, .. } = self.ses.settings();
+        wait(hand_over.draw(&self.ses.entropy)).await;
+        if self.clock.monotonic() > latest {
+            return Err(failures::too_late());
+        }
+        let halves = latency.halves(&self.ses.entropy);
+        halves.request().await;
+        let verdict = self.ses.arrive(mail, self.environment);
+        halves.answer().await;
+        verdict
+    }
+}
+
+impl Mailer for MemoryMailer {
+    async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
+        let resource = format!("{}/{}", mail.campaign, mail.id);
+        let decision = self.faults.decide(Operation::Mail, resource);
+        self.faults.run(decision, self.reach(mail, latest)).await
+    }
+
+    async fn warm(&self, connections: usize) {
+        self.faults.delay_or_hang(Operation::Warm).await;
+        self.ses.state.with(|state| state.warmed += connections);
+    }
+}
+
+/// The status of a [`MemorySes`]. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct MemoryAccount {
+    ses: MemorySes,
+    faults: Faults,
+}
+
+impl MemoryAccount {
+    /// A handle on this account whose calls fail as `plan` says.
+    pub fn with_faults(self, plan: &FaultPlan) -> Self {
+        Self { faults: plan.into(), ..self }
+    }
+}
+
+impl Account for MemoryAccount {
+    #[expect(clippy::cast_precision_loss, reason = "counts of recipients, far below 2^53")]
+    async fn account(&self) -> Result<AccountStatus, PortError> {
+        let ses = &self.ses;
+        let read = async {
+            let halves = ses.settings().latency.halves(&ses.entropy);
+            halves.request().await;
+            let now = ses.universe.now();
+            let status = ses.state.with(|state| AccountStatus {
+                max_send_rate: state.settings.max_send_rate.as_per_second(),
+                max_24_hour_send: state.settings.max_24_hour_send.map_or(-1.0, |most| most as f64),
+                sent_last_24_hours: state.quota.sent_last_24_hours(now.as_nanos()) as f64,
+                sending_enabled: state.settings.sending_enabled,
+            });
+            halves.answer().await;
+            Ok(status)
+        };
+        self.faults.call(Operation::Account, "", read).await
+    }
+}

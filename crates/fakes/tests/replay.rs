@@ -1,0 +1,265 @@
+//! Bringing deferred mail back, killed at every call.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures_util::future::join;
+use tidegate_core::Timestamp;
+use tidegate_core::deferral::{DeferredMail, ObjectName, pack};
+use tidegate_core::identity::{Envelope, EpochMillis, Identity};
+use tidegate_delivery::ports::{BATCH, DeferralStore as _, FailureKind, PortError, QueueUrl};
+use tidegate_delivery::replay::{
+    Bounds, BroughtBack, DeferralReplayPorts, Destinations, Why, bring_back,
+};
+use tidegate_fakes::{
+    Fault, FaultPlan, Latency, MemoryDeferralStore, MemoryQueues, Operation, QueueSettings, Rule,
+    SimClock, Universe,
+};
+
+const LONG: Duration = Duration::from_mins(3);
+
+struct World {
+    universe: Universe,
+    faults: FaultPlan,
+    memory: MemoryQueues,
+    queues: MemoryQueues,
+    kept: MemoryDeferralStore,
+    deferral: MemoryDeferralStore,
+    clock: SimClock,
+    destinations: Destinations,
+}
+
+fn url() -> QueueUrl {
+    QueueUrl::new("memory://big")
+}
+
+impl World {
+    /// With objects of so many mails each, the oldest first.
+    async fn new(objects: &[u64]) -> Self {
+        let universe = Universe::starting_at(Timestamp::from_millis(1_795_207_000_000));
+        let faults = FaultPlan::new(universe, 1);
+        let memory = MemoryQueues::new(universe, 1);
+        memory.create(&url(), QueueSettings::default());
+        let kept = MemoryDeferralStore::default().with_pages_of(2);
+        for (number, mails) in objects.iter().enumerate() {
+            kept.put(&name("big", number, *mails), object("big", number, *mails)).await.unwrap();
+        }
+        let destinations =
+            Destinations { queues: [("big".to_owned(), url())].into(), ..Destinations::default() };
+        Self {
+            universe,
+            queues: memory.clone().with_faults(&faults),
+            memory,
+            deferral: kept.clone().with_faults(&faults),
+            kept,
+            faults,
+            clock: universe.clock(),
+            destinations,
+        }
+    }
+
+    async fn bring_back(&self, me: &str, mails: u64) -> (Result<(), PortError>, BroughtBack) {
+        let bounds = Bounds { mails, ..Bounds::default() };
+        let done = RefCell::default();
+        let result = bring_back(self.site(me), &bounds, &done).await;
+        (result, done.into_inner())
+    }
+
+    fn site<'a>(
+        &'a self,
+        me: &'a str,
+    ) -> DeferralReplayPorts<'a, MemoryDeferralStore, MemoryQueues, SimClock> {
+        DeferralReplayPorts {
+            deferral: &self.deferral,
+            queues: &self.queues,
+            clock: &self.clock,
+            destinations: &self.destinations,
+            me,
+        }
+    }
+
+    /// Kills it where it hangs; whether it did.
+    async fn kill(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.faults.hung() => true,
+            _ = self.bring_back("killed", u64::MAX) => false,
+        }
+    }
+
+    /// How often each mail stands in the queue, by identity.
+    fn standing(&self) -> BTreeMap<String, usize> {
+        let mut standing = BTreeMap::new();
+        for message in self.memory.contents(&url()) {
+            *standing.entry(message.attributes["identity"].clone()).or_insert(0) += 1;
+        }
+        standing
+    }
+
+    /// Asserts that every mail stands in the queue, and at most so many of them twice.
+    #[track_caller]
+    fn assert_all_back(&self, objects: &[u64], twice: usize, when: &str) {
+        let standing = self.standing();
+        let all: BTreeSet<String> = objects
+            .iter()
+            .enumerate()
+            .flat_map(|(number, mails)| (0..*mails).map(move |mail| identity(number, mail)))
+            .map(|identity| identity.as_str().to_owned())
+            .collect();
+        assert_eq!(standing.keys().cloned().collect::<BTreeSet<_>>(), all, "{when}: lost");
+        let copies: usize = standing.values().map(|count| count - 1).sum();
+        assert!(copies <= twice, "{when}: {copies} twice, {twice} allowed");
+        assert_eq!(self.kept.contents(), [], "{when}: objects are left");
+    }
+}
+
+fn identity(object: usize, mail: u64) -> Identity {
+    Identity::from_body_id("big", &format!("{object}-{mail}"))
+}
+
+fn name(campaign: &str, number: usize, mails: u64) -> ObjectName {
+    format!("20261120T2036{number:02}Z.{campaign}.{mails}.1a2b.jsonl.gz").parse().unwrap()
+}
+
+fn object(campaign: &str, number: usize, mails: u64) -> Vec<u8> {
+    let line = |mail: u64| {
+        let envelope = Envelope {
+            pass: 3,
+            attempt: 1,
+            ..Envelope::fresh(campaign, identity(number, mail), EpochMillis::new(7_000))
+        };
+        DeferredMail::of(format!(r#"{{"mail": "{number}-{mail}"}}"#), &envelope)
+    };
+    pack(&(0..mails).map(line).collect::<Vec<_>>()).unwrap()
+}
+
+const OBJECTS: [u64; 3] = [25, 1, 12];
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deferred_stands_in_its_queue_again_the_same_mail_a_pass_later() {
+    let world = World::new(&OBJECTS).await;
+    let (result, done) = world.bring_back("ada", u64::MAX).await;
+    result.unwrap();
+    assert_eq!((done.mails, done.objects, done.is_all()), (38, 3, true));
+    assert_eq!(done.campaigns, [("big".to_owned(), 38)].into());
+    world.assert_all_back(&OBJECTS, 0, "whole");
+    for message in world.memory.contents(&url()) {
+        let attribute = |name: &str| message.attributes.get(name).map(String::as_str);
+        let envelope = Envelope::from_attributes(attribute).unwrap().unwrap();
+        assert_eq!((envelope.pass, envelope.attempt), (4, 1));
+        assert_eq!(envelope.enqueued_at, EpochMillis::new(7_000));
+    }
+    assert_eq!(world.kept.progress(&name("big", 0, 25)).await.unwrap(), None);
+}
+
+/// Killed before and after every call there is, then resumed.
+#[tokio::test(start_paused = true)]
+async fn killed_at_any_call_nothing_is_lost_and_at_most_one_batch_is_brought_back_twice() {
+    let mut calls = 0;
+    for after in [false, true] {
+        for nth in 1.. {
+            let world = World::new(&OBJECTS).await;
+            let fault = if after { Fault::HangAfter } else { Fault::HangBefore };
+            world.faults.add(Rule::new(fault).nth(nth));
+            if !world.kill().await {
+                break;
+            }
+            calls += 1;
+            world.faults.clear();
+            world.universe.sleep_until(world.universe.now() + LONG).await;
+            world.bring_back("resumed", u64::MAX).await.0.unwrap();
+            let twice = if after { BATCH } else { 0 };
+            let strikes = world.faults.strikes();
+            let struck = strikes[0].operation;
+            // Before its progress is written a batch stands there that nobody knows of.
+            let twice = if struck == Operation::SetProgress { BATCH } else { twice };
+            world.assert_all_back(&OBJECTS, twice, &format!("call {nth} ({struck:?})"));
+        }
+    }
+    assert!(calls > 40, "{calls} calls");
+}
+
+/// As a lost answer, not a crash: the same process goes on a minute later.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_lost_anywhere_costs_at_most_one_batch_twice() {
+    for nth in 1.. {
+        let world = World::new(&OBJECTS).await;
+        world.faults.add(Rule::new(Fault::After(FailureKind::TimedOut)).nth(nth));
+        if world.bring_back("ada", u64::MAX).await.0.is_ok() {
+            break;
+        }
+        world.universe.sleep_until(world.universe.now() + LONG).await;
+        world.bring_back("ada", u64::MAX).await.0.unwrap();
+        world.assert_all_back(&OBJECTS, BATCH, &format!("call {nth}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_entries_are_tried_again_and_the_others_are_not() {
+    let world = World::new(&OBJECTS).await;
+    world.faults.add(Rule::new(Fault::RefuseEntries(0.4)).on(Operation::Send));
+    let mut left = 0;
+    for _ in 0..200 {
+        let (result, done) = world.bring_back("ada", u64::MAX).await;
+        result.unwrap();
+        left += done.left.len();
+        if done.is_all() {
+            break;
+        }
+    }
+    assert!(left > 3, "{left}");
+    world.assert_all_back(&OBJECTS, 0, "refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bounds_are_kept_to_the_mail_and_what_is_left_follows() {
+    let world = World::new(&OBJECTS).await;
+    for (mails, stand) in [(7, 7), (1, 8), (17, 25), (0, 25), (6, 31), (100, 38)] {
+        let (result, done) = world.bring_back("ada", mails).await;
+        result.unwrap();
+        assert!(done.mails <= mails);
+        assert_eq!(world.standing().len(), stand, "the oldest first");
+        assert_eq!(done.is_all(), stand == 38, "an object that is half back is not all");
+    }
+    world.assert_all_back(&OBJECTS, 0, "bounded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_at_once_do_not_double_what_the_other_brings_back() {
+    let world = World::new(&OBJECTS).await;
+    let ms = Duration::from_millis;
+    world.faults.add(Rule::new(Fault::Slow(Latency::between(ms(5), ms(40)))));
+    let (ada, grace) =
+        join(world.bring_back("ada", u64::MAX), world.bring_back("grace", u64::MAX)).await;
+    ada.0.unwrap();
+    grace.0.unwrap();
+    let left = ada.1.left.into_iter().chain(grace.1.left);
+    assert!(left.clone().count() > 0 && left.map(|left| left.why).all(|why| why == Why::Taken));
+    world.bring_back("ada", u64::MAX).await.0.unwrap();
+    world.assert_all_back(&OBJECTS, 0, "two at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_nowhere_to_go_is_said_and_left() {
+    let mut world = World::new(&[3]).await;
+    let gone = name("gone", 1, 2);
+    world.kept.put(&gone, object("gone", 1, 2)).await.unwrap();
+    let broken = name("big", 2, 2);
+    world.kept.put(&broken, b"no gzip".to_vec()).await.unwrap();
+    world.kept.put(&name("held", 3, 2), object("held", 3, 2)).await.unwrap();
+    world.destinations.queues.insert("held".to_owned(), QueueUrl::new("memory://held"));
+    world.destinations.held.insert("held".to_owned());
+    let (result, done) = world.bring_back("ada", u64::MAX).await;
+    result.unwrap();
+    assert_eq!((done.mails, done.objects), (3, 1));
+    let why: Vec<Why> = done.left.into_iter().map(|left| left.why).collect();
+    assert!(
+        matches!(&why[..], [Why::NoCampaign, Why::Unreadable(said), Why::Held]
+            if said.starts_with("it cannot be unpacked: ")),
+        "{why:?}"
+    );
+    assert_eq!(world.kept.contents().len(), 3);
+}

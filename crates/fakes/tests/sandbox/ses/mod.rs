@@ -1,0 +1,4 @@
+mod control;
+mod program;
+mod ses_api;
+mod support;

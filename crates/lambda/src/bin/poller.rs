@@ -1,0 +1,108 @@
+//! The poller: each invocation serves one window.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
+use serde_json::Value;
+use tidegate_aws::{Clients, SystemClock, SystemEntropy};
+use tidegate_core::config::{Campaigns, ConfigError, LedgerKind, PollerConfig};
+use tidegate_core::tick::Tick;
+use tidegate_delivery::environment::{Environment, Ports};
+use tidegate_delivery::poll::{PollError, Poller, WindowReport};
+use tidegate_delivery::ports::{Clock as _, Ledger, Mailer as _, Marks};
+use tidegate_lambda::{
+    CountedLedger, LambdaFunction, bucketed, diagnostic, failed_metrics, failed_start,
+    poller_metrics, publish, start,
+};
+
+/// How long connections are opened before the first tick is taken. Lambda gives more processor time to the
+/// start of an environment than to a window, and the claim, which has 300 ms, then finds an open connection.
+/// The time is billed and delays the first window; a connection that is not open by then is left to the
+/// first call that needs it.
+const WARMING: Duration = Duration::from_millis(300);
+/// The most connections opened at start, to SQS (one per queue) and to SES. Further ones to SES are opened
+/// during the lead.
+const MOST_WARMED: usize = 8;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    start::<PollerFunction>().await
+}
+
+struct PollerFunction(PollerConfig);
+
+impl LambdaFunction for PollerFunction {
+    fn from_variables(read: fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        PollerConfig::from_variables(read).map(Self)
+    }
+
+    fn ledger(&self) -> &LedgerKind {
+        &self.0.ledger
+    }
+
+    async fn serve(self, clients: Clients, ledger: impl Ledger + Marks) -> ExitCode {
+        let Self(config) = self;
+        let clock = SystemClock::new();
+        let ledger = CountedLedger::new(ledger);
+        let failures = ledger.failures();
+        let mailer = clients.mailer(clock, config.send_timeout);
+        let mailer = mailer.with_configuration_set(config.configuration_set.clone());
+        let ports = Ports {
+            queues: clients.queues(),
+            mailer: bucketed(mailer, config.shared_bucket.as_ref()),
+            account: clients.account(),
+            ledger,
+            clock,
+            entropy: SystemEntropy,
+            deferral: config.deferral.clone().map(|location| clients.deferral(location)),
+        };
+        let sources = match &config.campaigns {
+            Campaigns::Listed(campaigns) => campaigns.len() + 2,
+            Campaigns::Ledger => MOST_WARMED,
+        };
+        let connections = sources.min(MOST_WARMED);
+        let warming = async {
+            tokio::join!(
+                ports.ledger.warm(1),
+                ports.queues.warm(connections),
+                ports.mailer.warm(connections),
+            )
+        };
+        let _ = tokio::time::timeout(WARMING, warming).await;
+        let poller = Poller::new(ports, config);
+        let (poller, clock, failures) = (&poller, &clock, &failures);
+        let handler = service_fn(|event: LambdaEvent<Value>| async move {
+            // On the heap, because the future of a window is large.
+            let answer = Box::pin(handle(poller, event.payload)).await;
+            let (at, ledger_failed) = (clock.wall(), failures.take());
+            publish(match &answer {
+                Ok(report) => poller_metrics(at, report, ledger_failed),
+                Err(_) => failed_metrics(at, "poller", ledger_failed),
+            });
+            answer
+        });
+        match Box::pin(run(handler)).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed_start(error.as_ref()),
+        }
+    }
+}
+
+async fn handle<E: Environment>(
+    poller: &Poller<E>,
+    payload: Value,
+) -> Result<WindowReport, Diagnostic> {
+    let tick = Tick::from_value(payload).map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "tick refused");
+        diagnostic("InvalidTick", &error)
+    })?;
+    poller.serve(tick).await.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "window not served");
+        let kind = match error {
+            PollError::Ledger { .. } => "LedgerUnreachable",
+            PollError::Quota { .. } => "QuotaUnknown",
+        };
+        diagnostic(kind, &error)
+    })
+}

@@ -1,0 +1,73 @@
+//! The scheduler: each invocation issues the ticks of one minute.
+
+use std::process::ExitCode;
+
+use lambda_runtime::{Diagnostic, LambdaEvent, run, service_fn};
+use serde_json::Value;
+use tidegate_aws::{Clients, SystemClock, SystemEntropy};
+use tidegate_core::config::{ConfigError, LedgerKind, SchedulerConfig};
+use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
+use tidegate_delivery::ports::{Clock as _, Ledger, Marks};
+use tidegate_delivery::{schedule, scheduler_run};
+use tidegate_lambda::{
+    CountedLedger, LambdaFunction, diagnostic, failed_metrics, failed_start, publish,
+    scheduler_metrics, start,
+};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    start::<SchedulerFunction>().await
+}
+
+struct SchedulerFunction(SchedulerConfig);
+
+impl LambdaFunction for SchedulerFunction {
+    fn from_variables(read: fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        SchedulerConfig::from_variables(read).map(Self)
+    }
+
+    fn ledger(&self) -> &LedgerKind {
+        &self.0.ledger
+    }
+
+    async fn serve(self, clients: Clients, ledger: impl Ledger + Marks) -> ExitCode {
+        let Self(config) = self;
+        let clock = SystemClock::new();
+        let (account, invoke) =
+            (clients.account(), clients.invoke(config.poller_function.as_str()));
+        let queues = clients.queues();
+        let ledger = CountedLedger::new(ledger);
+        let feedback =
+            config.feedback.as_ref().map(|read| (read, clients.feedback(&read.queue_url)));
+        let failures = ledger.failures();
+        let deferral = config.deferral.clone().map(|location| clients.deferral(location));
+        let gauge = BackPressureMemory::default();
+        let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
+        let (feedback, failures) = (&feedback, &failures);
+        let (deferral, gauge) = (deferral.as_ref(), &gauge);
+        // The payload is ignored: the EventBridge event contains nothing that is needed.
+        let handler = service_fn(|_: LambdaEvent<Value>| async move {
+            let (config, clock, account, ledger, invoke, queues) = parts;
+            let back_pressure =
+                BackPressure { config, queues, deferral, entropy: &SystemEntropy, gauge };
+            // On the heap, because the future of a minute is large.
+            let ticks = Box::pin(schedule::run(config, clock, account, ledger, invoke, queues));
+            let reading = feedback.as_ref().map(|(config, feedback)| (*config, feedback));
+            let (report, minute) =
+                Box::pin(scheduler_run::run(ticks, reading, back_pressure, clock, ledger)).await;
+            let ledger_failed = failures.take();
+            let report = report.map_err(|error| {
+                tracing::error!(error = &error as &dyn std::error::Error, "no ticks");
+                publish(failed_metrics(clock.wall(), "scheduler", ledger_failed));
+                diagnostic("QuotaUnknown", &error)
+            })?;
+            tracing::info!(ticks = report.ticks, failed = report.ticks_failed, "ticks issued");
+            publish(scheduler_metrics(clock.wall(), &report, &minute, ledger_failed));
+            Ok::<_, Diagnostic>(report)
+        });
+        match Box::pin(run(handler)).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed_start(error.as_ref()),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+use std::process::ExitCode;
+
+use tidegate_aws::Clients;
+use tidegate_core::config::{ConfigError, LedgerKind};
+use tidegate_delivery::ports::{Ledger, Marks};
+
+use crate::logs::init_logs;
+use crate::{failed_start, variable};
+
+/// One of the two functions, as [`start`] runs it.
+pub trait LambdaFunction: Sized {
+    /// Reads the settings from environment variables.
+    ///
+    /// # Errors
+    ///
+    /// Names the setting, the value and what is allowed.
+    fn from_variables(read: fn(&str) -> Option<String>) -> Result<Self, ConfigError>;
+
+    fn ledger(&self) -> &LedgerKind;
+
+    /// Answers invocations for as long as this environment lives.
+    fn serve(self, clients: Clients, ledger: impl Ledger + Marks)
+    -> impl Future<Output = ExitCode>;
+}
+
+/// This program was built without the feature `memory-ledger`.
+#[cfg(not(feature = "memory-ledger"))]
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "TIDEGATE_LEDGER: memory is not in this program; allowed is dynamodb:TABLE, or a build with the feature memory-ledger"
+)]
+struct NoMemoryLedger;
+
+/// Runs a function from its settings to its end.
+pub async fn start<F: LambdaFunction>() -> ExitCode {
+    init_logs();
+    let function = match F::from_variables(variable) {
+        Ok(function) => function,
+        Err(error) => return failed_start(&error),
+    };
+    let clients = Clients::connect().await;
+    match function.ledger() {
+        LedgerKind::DynamoDb(table) => {
+            let ledger = clients.ledger(table);
+            Box::pin(function.serve(clients, ledger)).await
+        }
+        #[cfg(feature = "memory-ledger")]
+        LedgerKind::Memory => {
+            Box::pin(function.serve(clients, tidegate_fakes::MemoryLedger::default())).await
+        }
+        #[cfg(not(feature = "memory-ledger"))]
+        LedgerKind::Memory => failed_start(&NoMemoryLedger),
+    }
+}

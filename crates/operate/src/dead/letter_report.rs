@@ -1,0 +1,98 @@
+use serde::Serialize;
+use thiserror::Error;
+use tidegate_delivery::ports::PortError;
+
+use crate::steer::MAX_REASON_CHARS;
+
+/// Whether dead letters are sent again or deleted for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LetterAction {
+    #[default]
+    Replay,
+    Discard,
+}
+
+impl LetterAction {
+    /// The action in the history.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Replay => "replay",
+            Self::Discard => "discard",
+        }
+    }
+
+    pub(super) const fn past(self) -> &'static str {
+        match self {
+            Self::Replay => "replayed",
+            Self::Discard => "discarded",
+        }
+    }
+}
+
+/// The result of a replay or a discard. Mails that were not sent are still on the dead-letter queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+// More than 12 fields: one for each line of the report.
+pub struct LetterReport {
+    pub action: LetterAction,
+    pub filter: String,
+    pub by: String,
+    pub reason: String,
+    /// Mails that were to be sent, or letters that were to be discarded.
+    pub of: u64,
+    /// Mails that their campaigns' queues acknowledged.
+    pub sent: u64,
+    /// Letters that were deleted because their mails had been sent, or because they were discarded.
+    pub dropped: u64,
+    /// Mails that were sent, or began to be sent, between the review and the replay.
+    pub sent_meanwhile: u64,
+    pub refused: u64,
+    /// Mails whose send got no answer from SQS.
+    pub uncertain: u64,
+    /// Letters of mails that were sent, and that could not be deleted.
+    pub not_deleted: u64,
+    /// Letters that were not found any more.
+    pub not_found: u64,
+    /// Messages that could not be made visible again.
+    pub still_hidden: u64,
+    pub interrupted: bool,
+    /// Whether the end of the replay was recorded in the history.
+    pub recorded: bool,
+    pub took_s: u64,
+}
+
+impl LetterReport {
+    /// Mails that were sent, or letters that were discarded.
+    pub const fn done(&self) -> u64 {
+        match self.action {
+            LetterAction::Replay => self.sent,
+            LetterAction::Discard => self.dropped,
+        }
+    }
+
+    /// Whether everything that was reviewed was done.
+    pub const fn is_whole(&self) -> bool {
+        self.done() == self.of
+            && self.not_deleted == 0
+            && self.not_found == 0
+            && self.uncertain == 0
+            && !self.interrupted
+    }
+}
+
+/// Why a replay did not begin, or broke off.
+#[derive(Debug, Error)]
+pub enum LetterError {
+    /// The reason is empty or too long; nothing was done.
+    #[error("the reason has {0} characters; allowed are 1 to {MAX_REASON_CHARS}")]
+    Reason(usize),
+    /// The rate is not a positive number; nothing was done.
+    #[error("the rate is {0}; allowed is a number above 0")]
+    Rate(f64),
+    /// The replay could not be recorded in the history; nothing was done.
+    #[error("nothing was done: it cannot be recorded who did it")]
+    NotRecorded(#[source] PortError),
+    /// A service failed on the way.
+    #[error("{} of {} were {}; run it again to go on", report.done(), report.of, report.action.past())]
+    Broken { report: Box<LetterReport>, source: PortError },
+}

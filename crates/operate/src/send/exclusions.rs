@@ -1,0 +1,82 @@
+//! Addresses that get no mail of a campaign, such as those that unsubscribed.
+
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::io::{BufRead, BufReader, Read};
+
+use sha2::{Digest as _, Sha256};
+use tidegate_core::email::{Address, Email};
+
+use super::csv_rows::utf8;
+use super::fault::InputFault;
+use super::fingerprint::hex;
+
+/// A set of addresses, of which upper and lower case are the same.
+///
+/// It needs about 16 bytes for each address: it keeps hashes of 64 bits. With a million addresses and a million
+/// recipients, one recipient is taken for another with a probability of about 1 in 18 million.
+#[derive(Debug, Default)]
+pub struct Exclusions {
+    hasher: RandomState,
+    addresses: HashSet<u64>,
+    files: Sha256,
+}
+
+impl Exclusions {
+    /// Adds the addresses of `input`, which is called `file` in faults: one at the beginning of each line, alone
+    /// or as the first field of a CSV. Empty lines, lines that begin with `#`, and a first line without an
+    /// address are left out.
+    ///
+    /// ```
+    /// use tidegate_operate::send::Exclusions;
+    /// let mut left_out = Exclusions::default();
+    /// left_out.read("left.csv", "address,since\nAda@example.com,2026\n".as_bytes())?;
+    /// let fault = left_out.read("left.txt", "\nada\n".as_bytes()).err().map(|fault| fault.to_string());
+    /// assert!(fault.unwrap().starts_with("left.txt:2: address: must be one address"));
+    /// # Ok::<(), Box<tidegate_operate::send::InputFault>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first line that has no address, or cannot be read.
+    pub fn read(&mut self, file: &str, input: impl Read) -> Result<(), Box<InputFault>> {
+        let mut input = BufReader::new(input);
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            let read = input.read_until(b'\n', &mut line).map_err(|error| {
+                InputFault::bare(file, number, "line", format!("must be readable: {error}"))
+            })?;
+            if read == 0 {
+                break;
+            }
+            self.files.update(&line);
+            let text = utf8(file, number, || "line".to_owned(), &line)?;
+            let text = text.trim_start_matches('\u{feff}').trim();
+            if text.is_empty() || text.starts_with('#') || (number == 1 && !text.contains('@')) {
+                continue;
+            }
+            let field = text.split([',', ';', '\t']).next().unwrap_or_default();
+            let field = field.trim_matches(|c: char| c == '"' || c.is_whitespace());
+            let address = Address::parse(field).map_err(|error| {
+                InputFault::new(file, number, "address", error.to_string(), field)
+            })?;
+            self.addresses.insert(self.hash(&address));
+        }
+        Ok(())
+    }
+
+    /// Whether a recipient of `email` is one of the addresses.
+    pub fn contain(&self, email: &Email) -> bool {
+        email.to().iter().any(|to| self.addresses.contains(&self.hash(to)))
+    }
+
+    /// SHA-256 of all files that were read, in hex; `None` without any address.
+    pub fn sha256(&self) -> Option<String> {
+        (!self.addresses.is_empty()).then(|| hex(&self.files.clone().finalize()))
+    }
+
+    fn hash(&self, address: &Address) -> u64 {
+        self.hasher.hash_one(address.addr_spec().to_ascii_lowercase())
+    }
+}

@@ -1,8 +1,0 @@
-//! The mailbox: every accepted mail's metadata, and the last mails whole.
-
-mod mail;
-mod store;
-
-pub(crate) use mail::{MailFields, address_of, rfc3339};
-pub use mail::{MailKind, MailRecord, MailStatus};
-pub(crate) use store::{MailStore, MailboxLimits};

@@ -1,0 +1,34 @@
+//! The assumptions of a forecast.
+
+use tidegate_operate::format::{count, time};
+
+use super::holds::ScenarioHold;
+use super::scenario::Scenario;
+
+/// Everything that the forecast of `scenario` assumes, in words.
+pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
+    let but = if scenario.faults.is_empty() { "" } else { ", but for the faults given" };
+    let mut said =
+        vec![format!("SES takes every mail{but}, and nothing else sends from the account")];
+    said.extend(scenario.assumptions.iter().cloned());
+    said.extend(scenario.holds().map(hold));
+    if let Some(daily) = scenario.daily.filter(|daily| daily.sent > 0) {
+        let sent = count(daily.sent);
+        said.push(format!(
+            "the {sent} recipients of the last 24 hours leave SES's count 24 hours after the start"
+        ));
+    }
+    let limits = scenario.limits().is_some_and(|limits| limits.queues() > 0);
+    if limits && scenario.domains.is_empty() {
+        said.push("no two mails go to one recipient domain, so that no limit of one delays them (--domain says otherwise)".to_owned());
+    }
+    said
+}
+
+fn hold((campaign, reason, hold): ScenarioHold<'_>) -> String {
+    let of = campaign.unwrap_or("all sending");
+    match hold.until {
+        Some(until) => format!("{of} is held ({reason}) until {}", time(until)),
+        None => format!("{of} stays held ({reason}): the hold has no end"),
+    }
+}

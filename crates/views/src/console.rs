@@ -1,0 +1,87 @@
+//! The console of a stack: a page that listens on an address.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use thiserror::Error;
+use tidegate_aws::stack::Stack;
+use tidegate_aws::{DynamoLedger, SesAccount, SqsQueues, SystemClock};
+use tidegate_console::engine::{Engine, StackPorts};
+use tidegate_console::http::{About, Access, AccessError, App, serve};
+use tidegate_console::state_file::StateFile;
+use tidegate_console::stream::StreamLimits;
+use tidegate_delivery::ports::{Clock as _, PortError};
+use tidegate_operate::redact::AddressVisibility;
+use tidegate_operate::status::{StatusSettings, other_queues};
+use tokio::net::TcpListener;
+
+/// Changes by operators that a page shows.
+const CHANGES: usize = 20;
+
+/// The reasons why a console cannot be opened.
+#[derive(Debug, Error)]
+pub enum ConsoleError {
+    /// It would let anybody in.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The stack is out of reach.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+type AwsPorts = (SqsQueues, DynamoLedger, SesAccount, SystemClock);
+
+/// A console that listens, and answers as soon as it is served.
+pub struct OpenConsole {
+    listener: TcpListener,
+    engine: Engine<AwsPorts>,
+    app: Arc<App>,
+}
+
+impl OpenConsole {
+    /// Opens a console of `stack` on `listener`, whose address is `access.listen`.
+    ///
+    /// # Errors
+    /// [`ConsoleError`].
+    pub async fn open(
+        stack: &Stack,
+        listener: TcpListener,
+        access: Access,
+        limits: StreamLimits,
+        memory: Option<StateFile>,
+        addresses: AddressVisibility,
+    ) -> Result<Self, ConsoleError> {
+        let ports = ports(stack, addresses).await;
+        let about = About {
+            stack: stack.name.clone(),
+            region: stack.region.clone(),
+            is_local: stack.is_local(),
+            operator: ports.operator.clone(),
+            shows_addresses: addresses == AddressVisibility::Shown,
+        };
+        let (engine, handle) = Engine::start(ports, limits, memory).await?;
+        let app = App::new(handle, access, about, Box::new(|| SystemClock::new().wall().into()))?;
+        Ok(Self { listener, engine, app })
+    }
+
+    /// Serves it until the futures that `stop` makes complete.
+    pub async fn serve<S: Future<Output = ()>>(self, stop: impl Fn() -> S) {
+        tokio::join!(self.engine.run(stop()), serve(self.listener, self.app, stop()));
+    }
+}
+
+/// The stack, as a console sees it.
+async fn ports(stack: &Stack, addresses: AddressVisibility) -> StackPorts<AwsPorts> {
+    let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
+    StackPorts {
+        settings: StatusSettings::of(&stack.name, &poller, &scheduler, addresses, CHANGES),
+        operator: stack.operator().await,
+        places: other_queues(&poller),
+        poller,
+        scheduler,
+        queues: stack.queues(),
+        ledger: stack.ledger(),
+        account: stack.account(),
+        clock: stack.clock(),
+    }
+}
