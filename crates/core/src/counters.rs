@@ -149,6 +149,8 @@ counters! {
         "Mails put back to their campaign for another attempt.";
     PutBack, "put_back", Mails, Total, NoMetric,
         "Mails put back to their campaign's queue because it is held.";
+    Cancelled, "cancelled", Mails, TotalAndByCampaign, NoMetric,
+        "Mails that an operator's cancel took out, by campaign. Those that it keeps count in `dead`, too.";
     Dead, "dead", Mails, Total, Always("DeadLettered"),
         "Messages sent to the dead-letter queue: invalid, refused for good, out of attempts, or `unknown`.";
     Left, "left", Mails, Total, Always("Left"),

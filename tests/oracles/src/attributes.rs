@@ -62,7 +62,7 @@ fn made(campaign: &str, id: &str) {
 }
 
 fn fifo(identity: &Identity) {
-    let passes = [0, 1, 11, u32::MAX].map(|pass| deduplication_id(identity, pass));
+    let passes = [0, 1, 11, u32::MAX].map(|pass| deduplication_id(identity, pass, None));
     let ids: BTreeSet<_> = passes.into_iter().chain([group_id(identity)]).collect();
     let is_hex = |id: &String| id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
     assert!(ids.len() == 5 && ids.iter().all(is_hex), "{ids:?}");

@@ -14,6 +14,7 @@ mod campaigns;
 mod cdk;
 mod crashes;
 mod failures;
+mod first_campaign;
 mod forecast;
 mod operator;
 mod outages;

@@ -73,7 +73,8 @@ async fn a_replay_that_is_run_twice_is_sent_once_by_merge_queue_or_deduplication
         let world = with_a_dead_letter(merge, name).await;
         let review = review(&world, deduplication, false).await;
         let order = review.mails.values().next().unwrap();
-        let sent = world.queues.send(&order.queue, std::slice::from_ref(&order.message)).await;
+        let message = order.outgoing(world.universe.now().into());
+        let sent = world.queues.send(&order.queue, &[message]).await;
         assert!(sent.unwrap().iter().all(Result::is_ok));
         assert!(replay(&world, &review).await.is_whole());
         world.run(60).await;

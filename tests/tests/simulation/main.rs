@@ -3,6 +3,7 @@
 mod breaker;
 mod bucket;
 mod campaigns;
+mod cancel;
 mod control;
 mod crash;
 mod daily;

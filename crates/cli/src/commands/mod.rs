@@ -1,6 +1,7 @@
 //! The commands: options, and how each is put onto a stack.
 
 mod bucket;
+mod cancel;
 mod completions;
 mod console;
 mod dead;
@@ -26,6 +27,7 @@ use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Confirmation, OutputAr
 use crate::stack::StackArgs;
 
 pub use bucket::BucketArgs;
+pub use cancel::CancelArgs;
 pub use completions::{CompletionsArgs, ManArgs};
 pub use console::ConsoleArgs;
 pub use dead::DeadArgs;
@@ -75,6 +77,8 @@ pub enum Command {
     Pause(PauseArgs),
     /// End a pause
     Resume(ResumeArgs),
+    /// Take back the unsent mail of a campaign
+    Cancel(CancelArgs),
     /// Lift a hold, regardless of who set it
     Lift(LiftArgs),
     /// Show the weights, or override them
@@ -85,7 +89,7 @@ pub enum Command {
     Why(WhyArgs),
     /// Look through the dead letters, and replay them after review
     Dead(Box<DeadArgs>),
-    /// Account for what was sent: enqueued = sent + waiting + retrying + deferred + dead + unknown
+    /// Account for what was sent: enqueued = sent + waiting + retrying + deferred + dead + cancelled + unknown
     Reconcile(ReconcileArgs),
     /// Take from the shared bucket, look at it, or print its script
     Bucket(BucketArgs),
@@ -112,6 +116,7 @@ impl Command {
             Self::Deferred(args) => Some(args.output()),
             Self::Pause(args) => Some(args.on.output),
             Self::Resume(args) => Some(args.on.output),
+            Self::Cancel(args) => Some(args.on.output),
             Self::Lift(args) => Some(args.on.output),
             Self::Weights(args) => Some(args.on.output),
             Self::Rate(args) => Some(args.on.output),
@@ -136,6 +141,7 @@ impl Command {
                 | Self::Plan(_)
                 | Self::Top(_)
                 | Self::Console(_)
+                | Self::Cancel(_)
                 | Self::Dead(_)
                 | Self::Reconcile(_)
                 | Self::Deferred(_)
@@ -172,6 +178,7 @@ impl Command {
             Self::Deferred(args) => Box::pin(deferred::run(&args, shell)).await,
             Self::Pause(args) => Box::pin(steer::pause(&args, shell)).await,
             Self::Resume(args) => Box::pin(steer::resume(&args, shell)).await,
+            Self::Cancel(args) => Box::pin(cancel::run(&args, shell)).await,
             Self::Lift(args) => Box::pin(steer::lift(&args, shell)).await,
             Self::Weights(args) => Box::pin(steer::weights(&args, shell)).await,
             Self::Rate(args) => Box::pin(steer::rate(&args, shell)).await,

@@ -27,7 +27,7 @@ use crate::shell::{CommandEnd, CommandError, Shell};
 /// Dead letters that are read; each is held in memory, with its mail.
 const MOST_DEAD: usize = 100_000;
 
-/// Account for what was sent: enqueued = sent + waiting + retrying + deferred + dead + unknown
+/// Account for what was sent: enqueued = sent + waiting + retrying + deferred + dead + cancelled + unknown
 ///
 /// The journals of `tidegate send` tell which mails were enqueued. With deduplication each mail is looked
 /// up. Without it the ledger's counters are compared, with a tolerance, because SQS's counts are

@@ -7,7 +7,7 @@ use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::status::Status;
-use tidegate_operate::steer::{Author, SteerAction, SteerError, steer};
+use tidegate_operate::steer::{Author, SteerAction, SteerError, SteerReport, steer};
 use tidegate_views::status;
 
 use super::{OnStack, stop_unless_confirmed};
@@ -139,25 +139,13 @@ pub(super) async fn pause(args: &PauseArgs, shell: &Shell) -> Result<CommandEnd,
     let stack = args.on.stack.open().await?;
     let until = args.length.map(|length| EpochMillis::from(stack.clock().wall() + length));
     let action = SteerAction::Pause { campaign: args.campaign.clone(), until };
-    change(
-        &stack,
-        &action,
-        author_by(&stack, &args.author.reason, args.author.by.as_ref()).await,
-        shell,
-    )
-    .await
+    change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
 pub(super) async fn resume(args: &ResumeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let stack = args.on.stack.open().await?;
     let action = SteerAction::Resume { campaign: args.campaign.clone() };
-    change(
-        &stack,
-        &action,
-        author_by(&stack, &args.author.reason, args.author.by.as_ref()).await,
-        shell,
-    )
-    .await
+    change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
 pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
@@ -168,13 +156,7 @@ pub(super) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<CommandEnd, C
         return Ok(ended);
     }
     let action = SteerAction::Lift { campaign: args.campaign.clone(), reason: args.hold.clone() };
-    change(
-        &stack,
-        &action,
-        author_by(&stack, &args.author.reason, args.author.by.as_ref()).await,
-        shell,
-    )
-    .await
+    change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
 pub(super) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
@@ -207,6 +189,12 @@ pub(super) async fn rate(args: &RateArgs, shell: &Shell) -> Result<CommandEnd, C
     change(&stack, &SteerAction::Cap(args.cap), author, shell).await
 }
 
+impl AuthorArgs {
+    pub(super) async fn author(&self, stack: &Stack) -> Author {
+        author_by(stack, &self.reason, self.by.as_ref()).await
+    }
+}
+
 async fn author_by(stack: &Stack, reason: &str, by: Option<&String>) -> Author {
     let by = match by {
         Some(by) => by.clone(),
@@ -233,15 +221,24 @@ async fn change(
     author: Author,
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
+    let steered = steered(stack, action, &author).await?;
+    shell.output.show(&steered).map_err(CommandError::Terminal)?;
+    Ok(CommandEnd::Done)
+}
+
+/// Makes a change.
+pub(super) async fn steered(
+    stack: &Stack,
+    action: &SteerAction,
+    author: &Author,
+) -> Result<SteerReport, CommandError> {
     let (_, campaigns) = stack.standing().await?;
-    let steered = steer(action, &author, &campaigns, &stack.ledger(), &stack.clock()).await;
-    let steered = steered.map_err(|error| match error {
+    let steered = steer(action, author, &campaigns, &stack.ledger(), &stack.clock()).await;
+    steered.map_err(|error| match error {
         SteerError::Ledger(error) => CommandError::Service(error),
         error if error.is_input() => CommandError::Refused(error.into()),
         error => CommandError::Unfinished(error.into()),
-    })?;
-    shell.output.show(&steered).map_err(CommandError::Terminal)?;
-    Ok(CommandEnd::Done)
+    })
 }
 
 pub(super) fn span(text: &str) -> Result<Duration, String> {

@@ -28,6 +28,9 @@ pub enum HoldReason {
     Refusals,
     /// Too many bounces or complaints. An operator lifts the hold; counting then starts anew.
     Reputation,
+    /// An operator cancelled the campaign's mail. A poller lifts the hold once it finds none of that mail on the
+    /// campaign's queue.
+    Cancelled,
 }
 
 impl HoldReason {
@@ -42,6 +45,7 @@ impl HoldReason {
             Self::Deployment => "deployment",
             Self::Refusals => "refusals",
             Self::Reputation => "reputation",
+            Self::Cancelled => "cancelled",
         }
     }
 

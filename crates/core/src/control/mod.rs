@@ -1,6 +1,7 @@
 //! The control record: the part of the ledger that operators and policies change while Tidegate runs.
 
 mod apart;
+mod cancel;
 mod change;
 mod holds;
 
@@ -17,6 +18,7 @@ use crate::rate::Rate;
 use crate::refusals::Streak;
 use crate::reputation::Reputation;
 pub use apart::{LONGEST, NOT_FOR_POLLERS, Reference, StoredControl, pages};
+pub use cancel::{CANCELLED, Cancel};
 pub use change::ChangeRecord;
 pub use holds::{Hold, HoldReason, Holds};
 
@@ -43,6 +45,9 @@ pub struct Control {
     /// Holds on single campaigns, by campaign name. Holds on express mail have the name `express`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub campaign_holds: BTreeMap<String, Holds>,
+    /// The last cancel of each campaign, by its name; that of express mail has the name `express`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cancels: BTreeMap<String, Cancel>,
     /// Weights that replace the configured ones, by campaign name. A campaign of weight 0 has no share.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
@@ -114,11 +119,29 @@ impl Control {
         all.chain(single)
     }
 
-    /// Removes the holds that end at `now` or earlier.
+    /// Removes the holds that end at `now` or earlier, and cancels that are 60 days old.
     pub fn expire(&mut self, now: EpochMillis) {
         self.holds.expire(now);
         self.campaign_holds.values_mut().for_each(|holds| holds.expire(now));
         self.campaign_holds.retain(|_, holds| !holds.is_empty());
+        self.cancels.retain(|_, cancel| !cancel.is_over(now));
+    }
+
+    /// Cancels the mail of a campaign, and holds it until pollers have taken that mail off its queue.
+    pub fn cancel(&mut self, campaign: &str, cancel: Cancel, detail: &str) {
+        self.cancels.insert(campaign.to_owned(), cancel);
+        self.lift(Some(campaign), HoldReason::Cancelled);
+        self.hold(Some(campaign), HoldReason::Cancelled, Hold::new(detail, cancel.at));
+    }
+
+    /// The cancels whose mail pollers still take off the campaigns' queues, by campaign.
+    pub fn open_cancels(&self) -> impl Iterator<Item = (&str, Cancel)> {
+        let is_open = |name: &str| {
+            let holds = self.campaign_holds.get(name);
+            holds.is_some_and(|holds| holds.get(HoldReason::Cancelled).is_some())
+        };
+        let all = self.cancels.iter().map(|(name, cancel)| (name.as_str(), *cancel));
+        all.filter(move |(name, _)| is_open(name))
     }
 
     /// The holds on a campaign; those on all sending if `campaign` is none.
@@ -203,6 +226,27 @@ mod tests {
         assert_eq!(control.standing_holds(), 1);
         assert!(control.lift_named(Some("big"), "refusals"));
         assert!(control.campaign_holds.is_empty() && !control.lift_named(Some("big"), "refusals"));
+    }
+
+    #[test]
+    fn a_cancel_holds_its_campaign_until_its_mail_is_taken_off_and_stands_for_60_days() {
+        let at = EpochMillis::new;
+        let mut control = Control::default();
+        control.cancel("big", Cancel { at: at(1_000), keep: true }, "by Ada");
+        control.cancel("big", Cancel { at: at(2_000), keep: false }, "by Grace");
+        let open: Vec<_> = control.open_cancels().collect();
+        assert_eq!(open, [("big", Cancel { at: at(2_000), keep: false })]);
+        assert_eq!(
+            control.campaign_holds["big"].get(HoldReason::Cancelled),
+            Some(&Hold::new("by Grace", at(2_000)))
+        );
+        assert!(control.lift_named(Some("big"), "cancelled"));
+        assert!(control.open_cancels().next().is_none() && control.cancels.len() == 1);
+        let days = 60 * 24 * 3_600_000;
+        control.expire(at(2_000 + days));
+        assert_eq!(control.cancels.len(), 1);
+        control.expire(at(2_001 + days));
+        assert_eq!(control, Control::default());
     }
 
     #[test]

@@ -149,11 +149,16 @@ pub fn group_id(identity: &Identity) -> String {
     sha256_hex(&[&identity.0])
 }
 
-/// The `MessageDeduplicationId` in the merge queue: SHA-256 of identity and pass, 64 hex digits. The
-/// content is not part of it, because two equal bodies may be two mails.
-pub fn deduplication_id(identity: &Identity, pass: u32) -> String {
-    // An identity contains no line feed, so no other identity and pass give this text.
-    sha256_hex(&[&identity.0, "\n", &pass.to_string()])
+/// The `MessageDeduplicationId` in the merge queue: SHA-256 of identity and pass, and of the time of the
+/// `cancel` of the campaign if there is one; 64 hex digits. The content is not part of it, because two equal
+/// bodies may be two mails.
+///
+/// SQS remembers an id for 5 minutes. With the cancel's time, a corrected mail is not dropped as a copy of the
+/// cancelled one with the same identity.
+pub fn deduplication_id(identity: &Identity, pass: u32, cancel: Option<EpochMillis>) -> String {
+    // An identity contains no line feed, so no other identity, pass and time give this text.
+    let cancel = cancel.map_or_else(String::new, |at| format!("\n{at}"));
+    sha256_hex(&[&identity.0, "\n", &pass.to_string(), &cancel])
 }
 
 /// SHA-256 of the concatenated parts, as 64 hex digits.
@@ -243,11 +248,13 @@ mod tests {
             "b61e93ee2b18b90c8cfe75f2eb1e500b3901b617b7bdf733f34ad37e1bef4d89"
         );
         assert_eq!(
-            deduplication_id(&identity, 3),
+            deduplication_id(&identity, 3, None),
             "1cbe11997ecc03963c3f77ae457b34a5794734717517307a80b224b1c27573db"
         );
-        assert_ne!(group_id(&identity), deduplication_id(&identity, 0));
-        assert_ne!(deduplication_id(&identity, 1), deduplication_id(&identity, 11));
+        assert_ne!(group_id(&identity), deduplication_id(&identity, 0, None));
+        assert_ne!(deduplication_id(&identity, 1, None), deduplication_id(&identity, 11, None));
+        let after = Some(EpochMillis::new(7));
+        assert_ne!(deduplication_id(&identity, 1, None), deduplication_id(&identity, 1, after));
     }
 
     #[test]

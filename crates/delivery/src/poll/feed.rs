@@ -9,6 +9,7 @@ use futures_channel::mpsc::UnboundedSender;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt as _, select_biased};
 use tidegate_core::allocation::{Ask, Intake};
+use tidegate_core::control::Control;
 use tidegate_core::counters::Counter;
 
 use super::context::Context;
@@ -194,7 +195,7 @@ impl<E: Environment> Feed<'_, E> {
                     match self.policies.collected(Box::new(message)) {
                         PolicyStep::Pass(message) => {
                             let place = ctx.plan.domains.place_of(&message.demands);
-                            forwards.push(Forward::of(*message, place));
+                            forwards.push(Forward::of(*message, place, &ctx.plan.control));
                         }
                         PolicyStep::Gone | PolicyStep::Later(_) => {}
                         PolicyStep::Left => left = true,
@@ -253,11 +254,12 @@ impl<E: Environment> Feed<'_, E> {
 }
 
 impl Forward {
-    fn of(message: Message, place: Option<usize>) -> Self {
+    fn of(message: Message, place: Option<usize>, control: &Control) -> Self {
+        let cancel = control.cancels.get(&message.envelope.campaign);
         Self {
             outgoing: match place {
                 Some(_) => message.to_domain(Duration::ZERO),
-                None => message.to_merge(),
+                None => message.to_merge(cancel),
             },
             place,
             recipients: message.recipients(),

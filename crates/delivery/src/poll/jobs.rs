@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_core::control::CANCELLED;
 use tidegate_core::dead_letter::LastError;
 use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::identity::EpochMillis;
@@ -10,7 +11,7 @@ use tidegate_core::retry;
 
 use super::settle::{Job, Receipt};
 use super::sources::message::{
-    Held, Message, Rejected, dead_letter, rejected_letter, unknown_letter,
+    Held, Message, Rejected, cancelled_letter, dead_letter, rejected_letter, unknown_letter,
 };
 use crate::ports::{Outgoing, QueueUrl};
 
@@ -65,6 +66,25 @@ pub(super) fn give_up(
         provider_message: failure.message.clone(),
     };
     move_to(dead_letters, dead_letter(message, reason, at), &message.held, true)
+}
+
+/// An operator cancelled it: delete it, or move it to the dead letters that `keep` it.
+pub(super) fn cancelled(message: &Message, keep: Option<&QueueUrl>, buffered: bool) -> Job {
+    tracing::info!(
+        campaign = message.envelope.campaign,
+        identity = %message.envelope.identity,
+        kept = keep.is_some(),
+        "cancelled"
+    );
+    let Some(dead_letters) = keep else {
+        return Job::Delete(receipt(&message.held, buffered));
+    };
+    let reason = LastError {
+        code: Some(CANCELLED.to_owned()),
+        http_status: None,
+        provider_message: "an operator cancelled its campaign's mail".to_owned(),
+    };
+    move_to(dead_letters, cancelled_letter(message, reason), &message.held, buffered)
 }
 
 /// Deduplication knows that it was sent: delete this copy.

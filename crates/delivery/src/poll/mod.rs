@@ -134,13 +134,13 @@ fn idle_end(plan: &Plan) -> Option<End> {
 }
 
 /// Runs feed, drain and settling side by side in one future, and reports once all have ended. Settling ends
-/// when all senders of `jobs` are dropped: those of feed and drain, and at last that of the policies.
+/// when all senders of `jobs` are dropped: those of feed, drain and sweep, and at last that of the policies.
 async fn serve_slots<E: Environment>(ctx: &Context<'_, E>, report: WindowReport) -> WindowReport {
     let calls = ctx.env.queues().calls();
     let buffered = Cell::new(0);
     let domains = DomainWindow::new(&ctx.plan.domains);
-    let policies = policies::compose(ctx, &domains);
     let (jobs, to_settle) = unbounded();
+    let policies = policies::compose(ctx, &domains, &jobs);
     let (arrivals, arrived) = unbounded();
     let feeding = {
         let (policies, domains, jobs) = (policies.clone(), &domains, jobs.clone());

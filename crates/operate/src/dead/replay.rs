@@ -351,8 +351,9 @@ impl<Q: Queues, M: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, M
         queue: &QueueUrl,
         batch: Vec<ReceivedLetter>,
     ) -> Result<(), PortError> {
+        let now = EpochMillis::from(self.clock.wall());
         let messages: Vec<Outgoing> =
-            batch.iter().map(|letter| letter.mail.message.clone()).collect();
+            batch.iter().map(|letter| letter.mail.outgoing(now)).collect();
         let entries = match self.queues.send(queue, &messages).await {
             Ok(entries) => entries,
             Err(error) => {
@@ -424,7 +425,7 @@ fn pack(mails: Vec<ReceivedLetter>) -> Vec<Vec<ReceivedLetter>> {
     let mut batches: Vec<Vec<ReceivedLetter>> = Vec::new();
     let mut bytes = 0;
     for letter in mails {
-        let size = letter.mail.message.bytes();
+        let size = letter.mail.outgoing(EpochMillis::MAX).bytes();
         match batches.last_mut() {
             Some(batch) if batch.len() < BATCH && bytes + size <= BATCH_BYTES => {
                 bytes += size;

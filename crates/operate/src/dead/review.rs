@@ -36,7 +36,22 @@ pub struct ReviewOptions {
 pub struct ReplayMail {
     pub identity: Identity,
     pub queue: QueueUrl,
-    pub message: Outgoing,
+    pub body: String,
+    pub envelope: Envelope,
+}
+
+impl ReplayMail {
+    /// The message that is sent at `now`. The mail comes to its queue anew then: a cancel of before does not concern
+    /// it.
+    pub fn outgoing(&self, now: EpochMillis) -> Outgoing {
+        let envelope = Envelope { enqueued_at: now, ..self.envelope.clone() };
+        Outgoing {
+            body: self.body.as_str().into(),
+            attributes: envelope.to_attributes(),
+            delay: Duration::ZERO,
+            fifo: None,
+        }
+    }
 }
 
 /// Letters of one campaign with one code, counted by what a replay would do with them.
@@ -236,16 +251,11 @@ fn order(
     // that the merge queue does not drop the replay as a repetition.
     let envelope =
         Envelope { attempt: 0, campaign: entry.campaign.clone(), ..envelope.parked().put_back() };
-    let message = Outgoing {
-        body: entry.message.as_str().into(),
-        attributes: envelope.to_attributes(),
-        delay: Duration::ZERO,
-        fifo: None,
-    };
-    if message.body.len() + envelope.most_bytes() > CAMPAIGN_QUEUE_BYTES {
+    let body = entry.message.clone();
+    if body.len() + envelope.most_bytes() > CAMPAIGN_QUEUE_BYTES {
         return Err("too large for a campaign's queue with Tidegate's attributes".to_owned());
     }
-    Ok(ReplayMail { identity, queue: queue.clone(), message })
+    Ok(ReplayMail { identity, queue: queue.clone(), body, envelope })
 }
 
 impl Review {

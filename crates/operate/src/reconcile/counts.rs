@@ -52,9 +52,10 @@ pub(super) fn account(
     let left = signed(runs.enqueued() + before.queued)
         .saturating_sub(signed(sent + found.dead + on_campaign));
     let unaccounted = u64::try_from(left).unwrap_or(0);
-    let deferred = unaccounted.min(queued.deferred);
-    let on_shared = (unaccounted - deferred).min(shared);
-    let difference = left.saturating_sub(signed(deferred + on_shared));
+    let cancelled = unaccounted.min(found.cancelled);
+    let deferred = (unaccounted - cancelled).min(queued.deferred);
+    let on_shared = (unaccounted - cancelled - deferred).min(shared);
+    let difference = left.saturating_sub(signed(cancelled + deferred + on_shared));
     let allowances: Vec<Tolerance> =
         runs.lag(now, queued.is_moving(), stack.quota_per_second).into_iter().collect();
     let account = CampaignAccount {
@@ -67,6 +68,7 @@ pub(super) fn account(
         retrying: queued.retrying,
         deferred,
         dead: found.dead,
+        cancelled,
         unknown: 0,
         unmarked: 0,
         queued: on_campaign + queued.deferred + shared,

@@ -116,6 +116,8 @@ pub(super) struct MailCounts {
     pub(super) sending: u64,
     /// They are on the dead-letter queue.
     pub(super) dead: u64,
+    /// Mails of the campaign that were cancelled since the first run began, of any producer.
+    pub(super) cancelled: u64,
     /// It is unknown whether SES accepted them.
     pub(super) unknown: u64,
     pub(super) unaccounted: u64,

@@ -100,8 +100,8 @@ fn count(
 
 /// The account of a campaign from its mails' marks.
 ///
-/// Mails without a mark must be on a queue or deferred, where they cannot be searched for. They are
-/// assigned to the delayed messages first, then to the campaign's queue, to its deferred mail, and to
+/// Mails without a mark were cancelled, or must be on a queue or deferred, where they cannot be searched for.
+/// They are assigned to the cancelled ones first, then to the delayed messages, then to the campaign's queue, to its deferred mail, and to
 /// the queues that all campaigns share; those that find no place are missing. Example: 10 unmarked
 /// mails, 2 delayed, 5 on the campaign's queue and 1 on the merge queue leave 2 missing.
 pub(super) fn account(
@@ -115,11 +115,15 @@ pub(super) fn account(
     let moving = queued.is_moving() || found.sending > 0;
     let allowances: Vec<Tolerance> =
         runs.lag(now, moving, stack.quota_per_second).into_iter().collect();
-    let retrying = found.unaccounted.min(queued.retrying);
-    let on_campaign = (found.unaccounted - retrying).min(queued.waiting);
-    let deferred = (found.unaccounted - retrying - on_campaign).min(queued.deferred);
-    let on_shared = (found.unaccounted - retrying - on_campaign - deferred).min(shared);
-    let missing = found.unaccounted - retrying - on_campaign - deferred - on_shared;
+    let mut missing = found.unaccounted;
+    let mut assigned = |most: u64| {
+        let part = missing.min(most);
+        missing -= part;
+        part
+    };
+    let cancelled = assigned(found.cancelled);
+    let (retrying, on_campaign) = (assigned(queued.retrying), assigned(queued.waiting));
+    let (deferred, on_shared) = (assigned(queued.deferred), assigned(shared));
     CampaignAccount {
         campaign,
         method: Method::Marks,
@@ -130,8 +134,9 @@ pub(super) fn account(
         retrying,
         deferred,
         dead: found.dead,
+        cancelled,
         unknown: found.unknown,
-        unmarked: found.unaccounted,
+        unmarked: found.unaccounted - cancelled,
         queued: queued.waiting + queued.retrying + queued.deferred + shared,
         difference: i64::try_from(missing).unwrap_or(i64::MAX),
         verdict: AccountVerdict::Balanced,

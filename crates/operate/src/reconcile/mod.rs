@@ -16,6 +16,7 @@ use std::io::{self, BufRead};
 use std::time::Duration;
 
 use tidegate_core::config::Campaign;
+use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_delivery::ports::{Clock, Ledger, Marks, PortError, QueueDepth, QueueUrl, Queues};
@@ -115,7 +116,9 @@ pub async fn reconcile<Q: Queues, L: Ledger + Marks, C: Clock, J: JournalSource>
         let queued = queued.get(&campaign).copied().unwrap_or_default();
         let by_marks =
             stack.deduplication != Deduplication::Off && runs.are_marked(now, stack.mark_retention);
-        let mut found = MailCounts::default();
+        let cancelled = Counter::Cancelled.sum_of(&campaign, &counters);
+        let cancelled = at_least_0(cancelled.saturating_sub(runs.before().cancelled));
+        let mut found = MailCounts { cancelled, ..MailCounts::default() };
         for journal in &runs.journals {
             let records = open(&journals[journal.position])?;
             let found = &mut found;

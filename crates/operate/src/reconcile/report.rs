@@ -72,6 +72,8 @@ pub struct CampaignAccount {
     /// Mails in S3, which back-pressure deferred.
     pub deferred: u64,
     pub dead: u64,
+    /// Mails that `tidegate cancel` took back, and that are no dead letters.
+    pub cancelled: u64,
     /// Mails whose outcome is unknown; 0 by counts.
     pub unknown: u64,
     /// Mails without a mark that are not dead-lettered. They are assumed to be on the queues, which
@@ -200,6 +202,9 @@ impl CampaignAccount {
             row("deferred", self.deferred, Tone::Plain, "in S3, until the level is clear");
         }
         row("dead", self.dead, Tone::Bad, "on the dead-letter queue");
+        if self.cancelled > 0 {
+            row("cancelled", self.cancelled, Tone::Plain, "taken back, not sent");
+        }
         if !by_counts {
             row("unknown", self.unknown, Tone::Bad, "may have been sent");
         }

@@ -25,5 +25,6 @@ pub async fn baseline(
         possibly_sent: Counter::PossiblySent.sum(&counters),
         queued,
         merging,
+        cancelled: Counter::Cancelled.sum_of(campaign, &counters),
     })
 }

@@ -72,7 +72,7 @@ pub fn check<R: Read>(
             Ok((message, email))
         });
         match message {
-            Ok((_, email)) if draft.exclusions.contain(&email) => pass.summary.excluded += 1,
+            Ok((_, email)) if draft.recipients.leaves_out(&email) => pass.summary.excluded += 1,
             Ok((message, email)) => {
                 pass.count(&message);
                 on_mail(&message, &email);

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use tidegate_core::email::{Address, AllowedSenders, Email, Priority};
 use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, Envelope, EpochMillis, Identity};
 
-use super::exclusions::Exclusions;
+use super::address_list::RecipientFilter;
 use super::fault::InputFault;
 use super::fingerprint::hex;
 use super::rows::InputRow;
@@ -34,8 +34,8 @@ pub struct CampaignDraft {
     /// The column of the id; `None` for `id` if there is such a column.
     pub id_column: Option<String>,
     pub senders: AllowedSenders,
-    /// Recipients that get no mail.
-    pub exclusions: Exclusions,
+    /// The recipients that get no mail.
+    pub recipients: RecipientFilter,
 }
 
 #[derive(Debug)]

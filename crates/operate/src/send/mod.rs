@@ -9,6 +9,7 @@
 //! A mail's id is given in the input, or derived from campaign, run, row number and content. A
 //! repeated run gets the same ids, so deduplication recognises a mail that is enqueued twice.
 
+mod address_list;
 mod backlog;
 mod baseline;
 mod batch;
@@ -16,7 +17,6 @@ mod check;
 mod csv_rows;
 mod deliver;
 mod draft;
-mod exclusions;
 mod fault;
 mod fingerprint;
 mod journal;
@@ -29,11 +29,11 @@ mod session;
 mod template;
 mod test_mail;
 
+pub use address_list::{AddressList, RecipientFilter};
 pub use baseline::baseline;
 pub use check::{CheckOptions, InputSummary, check};
 pub use deliver::DeliverError;
 pub use draft::{CampaignDraft, DraftContent, RenderedMessage};
-pub use exclusions::Exclusions;
 pub use fault::{FileLine, InputFault};
 pub use fingerprint::fingerprint;
 pub use journal::{

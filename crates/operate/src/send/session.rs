@@ -344,7 +344,7 @@ impl<R: Read> Iterator for Batches<'_, R> {
                 Some(row) => row.and_then(|row| draft.message(file, &row)),
             };
             match message {
-                Ok((_, email)) if draft.exclusions.contain(&email) => {}
+                Ok((_, email)) if draft.recipients.leaves_out(&email) => {}
                 Ok((message, _)) => {
                     if let Some(batch) = self.packer.add(message) {
                         return Some(Ok(batch));

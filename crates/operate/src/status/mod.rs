@@ -270,7 +270,9 @@ fn hold_status(campaign: Option<&str>, reason: &str, hold: &Hold) -> HoldStatus 
     };
     let by_hand = status.lifting_command().map(|command| format!("`{command}`"));
     let end = hold.until.map(|_| "its end".to_owned());
-    let lifters: Vec<String> = end.into_iter().chain(by_hand).collect();
+    let cancelled = reason == HoldReason::Cancelled.as_str();
+    let cleared = cancelled.then(|| "the pollers, once its queue has none of that mail".to_owned());
+    let lifters: Vec<String> = end.into_iter().chain(cleared).chain(by_hand).collect();
     status.lifted_by =
         if lifters.is_empty() { "the scheduler".to_owned() } else { lifters.join(", or ") };
     status

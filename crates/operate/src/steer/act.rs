@@ -60,6 +60,7 @@ fn name(action: &SteerAction) -> &'static str {
         SteerAction::Pause { .. } => "pause",
         SteerAction::Resume { .. } => "resume",
         SteerAction::Lift { .. } => "lift",
+        SteerAction::Cancel { .. } => "cancel",
         SteerAction::Weights(_) | SteerAction::ResetWeights => "weights",
         SteerAction::Cap(_) => "rate",
     }
@@ -70,6 +71,7 @@ fn campaign(action: &SteerAction) -> Option<&str> {
         SteerAction::Pause { campaign, .. }
         | SteerAction::Resume { campaign }
         | SteerAction::Lift { campaign, .. } => campaign.as_deref(),
+        SteerAction::Cancel { campaign, .. } => Some(campaign),
         SteerAction::Weights(_) | SteerAction::ResetWeights | SteerAction::Cap(_) => None,
     }
 }
@@ -82,6 +84,7 @@ fn check(action: &SteerAction, campaigns: &[Campaign], now: EpochMillis) -> Resu
     };
     match action {
         SteerAction::Pause { campaign: Some(name), .. }
+        | SteerAction::Cancel { campaign: name, .. }
             if name != EXPRESS && !known().any(|other| other == name) =>
         {
             Err(unknown(name))
@@ -157,9 +160,9 @@ fn apply(
     campaigns: &[Campaign],
     now: EpochMillis,
 ) -> Result<(), SteerError> {
+    let detail = format!("by {}: {}", author.by, author.reason.trim());
     match action {
         SteerAction::Pause { campaign, until } => {
-            let detail = format!("by {}: {}", author.by, author.reason.trim());
             let stands = control.holds_on(campaign.as_deref());
             let stands = stands.and_then(|holds| holds.get(HoldReason::Paused));
             if let (Some(open), Some(_)) = (stands.filter(|hold| hold.until.is_none()), until) {
@@ -188,6 +191,7 @@ fn apply(
                 });
             }
         }
+        SteerAction::Cancel { campaign, cancel } => control.cancel(campaign, *cancel, &detail),
         SteerAction::Weights(weights) => {
             for (name, weight) in weights {
                 let configured = campaigns.iter().find(|campaign| campaign.name == *name);
@@ -222,6 +226,10 @@ fn describe(
             .map_or_else(|| "until resumed".to_owned(), |until| format!("until {}", time(until))),
         SteerAction::Resume { .. } => "not paused any more".to_owned(),
         SteerAction::Lift { reason, .. } => reason.clone(),
+        SteerAction::Cancel { cancel, .. } => {
+            let then = if cancel.keep { "kept as dead letters" } else { "deleted" };
+            format!("mail enqueued until {} is {then}", time(cancel.at))
+        }
         SteerAction::Weights(_) | SteerAction::ResetWeights => {
             let weights = |control: &Control| -> BTreeMap<&str, u32> {
                 let weight = |c: &Campaign| control.weight(&c.name, c.weight);

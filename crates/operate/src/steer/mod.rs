@@ -9,7 +9,7 @@ mod view;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tidegate_core::control::ChangeRecord;
+use tidegate_core::control::{Cancel, ChangeRecord};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 
@@ -39,6 +39,12 @@ pub enum SteerAction {
         /// The campaign that it holds; `None` if it holds all sending.
         campaign: Option<String>,
         reason: String,
+    },
+    /// Take back the unsent mail of a campaign.
+    Cancel {
+        /// The campaign, or `express`.
+        campaign: String,
+        cancel: Cancel,
     },
     /// Override the weights of some campaigns; the others keep theirs.
     Weights(BTreeMap<String, u32>),

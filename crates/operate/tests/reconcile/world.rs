@@ -20,9 +20,9 @@ use tidegate_operate::reconcile::{
     reconcile,
 };
 use tidegate_operate::send::{
-    CampaignDraft, CheckOptions, DraftContent, Exclusions, InputFormat, JournalHeader, JournalSink,
-    JournalWriter, RunEnd, RunState, SendLimits, Session, TemplatePart, TemplateSource, Templates,
-    baseline, check,
+    CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalSink,
+    JournalWriter, RecipientFilter, RunEnd, RunState, SendLimits, Session, TemplatePart,
+    TemplateSource, Templates, baseline, check,
 };
 
 const FORMAT: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
@@ -150,7 +150,7 @@ impl World {
             to_column: None,
             id_column: None,
             senders: "*".parse().unwrap(),
-            exclusions: Exclusions::default(),
+            recipients: RecipientFilter::default(),
         };
         let checking = CheckOptions { format: FORMAT, max_faults: 1, allow_duplicates: false };
         let checked = check(&draft, "in.csv", csv.as_bytes(), checking, |_, _| {}).unwrap();

@@ -150,14 +150,15 @@ fn what_all_rows_share_is_said_once_with_the_option_that_mends_it() {
 #[test]
 fn a_campaign_of_which_all_are_excluded_and_a_file_without_addresses_are_refused() {
     let mut draft = draft();
-    draft.exclusions.read("left.txt", "a@example.com\n".as_bytes()).unwrap();
+    draft.recipients.exclude.read("left.txt", "a@example.com\n".as_bytes()).unwrap();
     let said = "recipients.csv:1: rows: must be at least one that is not excluded; there are 1";
     assert_eq!(first_fault(&draft, "to,first_name,token\nA@example.com,A,t\n"), said);
     for (text, said) in [
         ("name,address\nAda,ada@example.com\n", "left.txt:2: address: must be one address"),
         ("a@example.com\n\u{0}\n", "left.txt:2: line: must be UTF-8"),
     ] {
-        let fault = draft.exclusions.read("left.txt", text.as_bytes()).unwrap_err().to_string();
+        let fault =
+            draft.recipients.exclude.read("left.txt", text.as_bytes()).unwrap_err().to_string();
         assert!(fault.starts_with(said), "{fault}");
     }
 }

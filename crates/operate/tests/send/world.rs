@@ -13,10 +13,10 @@ use tidegate_delivery::ports::{Clock as _, PortError, QueueUrl};
 use tidegate_fakes::{FaultPlan, Latency, MemoryQueues, QueueSettings, SeededEntropy, Universe};
 use tidegate_operate::level::LevelSource;
 use tidegate_operate::send::{
-    CampaignDraft, CheckOptions, DraftContent, Exclusions, InputFault, InputFormat, InputSummary,
-    JournalContents, JournalHeader, JournalSink, JournalWriter, SendError, SendLimits, SendPorts,
-    SendProgress, SendReport, Session, TemplatePart, TemplateSource, Templates, check,
-    read_journal, run_state,
+    CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
+    JournalContents, JournalHeader, JournalSink, JournalWriter, RecipientFilter, SendError,
+    SendLimits, SendPorts, SendProgress, SendReport, Session, TemplatePart, TemplateSource,
+    Templates, check, read_journal, run_state,
 };
 
 pub(crate) const FILE: &str = "recipients.csv";
@@ -63,7 +63,7 @@ pub(crate) fn draft() -> CampaignDraft {
         to_column: None,
         id_column: None,
         senders: AllowedSenders::everyone(),
-        exclusions: Exclusions::default(),
+        recipients: RecipientFilter::default(),
     }
 }
 
@@ -172,7 +172,7 @@ impl World {
         stop: impl Future<Output = ()>,
     ) -> Result<SendReport, SendError> {
         let mut draft = draft();
-        draft.exclusions.read("left.txt", self.excluded.as_bytes()).unwrap();
+        draft.recipients.exclude.read("left.txt", self.excluded.as_bytes()).unwrap();
         let checked = checked(&draft, csv).unwrap();
         let header = self.header(&checked);
         let contents = journal.contents();

@@ -48,7 +48,7 @@ pub(super) fn only_show(
     Ok(CommandEnd::Done)
 }
 
-/// Asks `question`, and does `work` with a progress bar that says `doing`.
+/// Asks `question`, and does `work`.
 pub(super) async fn carry_out(
     args: &ActionArgs,
     stack: &Stack,
@@ -64,6 +64,17 @@ pub(super) async fn carry_out(
         None => stack.operator().await,
     };
     let author = Author { by, reason: args.reason.clone().unwrap_or_default() };
+    act(stack, shell, &author, doing, work).await
+}
+
+/// Does `work` as `author`, with a progress bar that says `doing`, and shows the report.
+pub(super) async fn act(
+    stack: &Stack,
+    shell: &Shell,
+    author: &Author,
+    doing: &'static str,
+    work: impl AsyncFnOnce(&Ports<'_>, &Author, &ProgressBar) -> Result<LetterReport, LetterError>,
+) -> Result<CommandEnd, CommandError> {
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
     let dead_letters = stack.dead_letter();
     let ports = LetterPorts {
@@ -73,7 +84,7 @@ pub(super) async fn carry_out(
         clock: &clock,
     };
     let bar = bar(shell, doing);
-    let ended = work(&ports, &author, &bar).await;
+    let ended = work(&ports, author, &bar).await;
     bar.finish_and_clear();
     let report = ended.map_err(|error| failed(error, shell))?;
     shell.output.show(&report).map_err(CommandError::Terminal)?;

@@ -1,6 +1,6 @@
 use indicatif::ProgressBar;
 use tidegate_aws::stack::Stack;
-use tidegate_operate::dead::{DiscardReview, LetterProgress, discard};
+use tidegate_operate::dead::{DiscardReview, LetterError, LetterProgress, LetterReport, discard};
 use tidegate_operate::format::counted;
 use tidegate_operate::steer::Author;
 
@@ -24,11 +24,22 @@ pub(super) async fn run(
     shell.output.say_view(&reviewed);
     let question = format!("Delete {} for good?", counted(reviewed.letters(), "dead letter"));
     let work = async |ports: &Ports<'_>, author: &Author, bar: &ProgressBar| {
-        let progress = |done: LetterProgress| {
-            bar.set_length(done.of);
-            bar.set_position(done.done);
-        };
-        discard(ports, &reviewed, author, shell.interrupted(), progress).await
+        delete(&reviewed, ports, author, shell, bar).await
     };
     carry_out(args, stack, shell, (question, "discarded"), work).await
+}
+
+/// Deletes the letters of the review.
+pub(super) async fn delete(
+    reviewed: &DiscardReview,
+    ports: &Ports<'_>,
+    author: &Author,
+    shell: &Shell,
+    bar: &ProgressBar,
+) -> Result<LetterReport, LetterError> {
+    let progress = |done: LetterProgress| {
+        bar.set_length(done.of);
+        bar.set_position(done.done);
+    };
+    discard(ports, reviewed, author, shell.interrupted(), progress).await
 }

@@ -16,9 +16,14 @@ use tidegate_aws::stack::Stack;
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Clock as _;
 use tidegate_operate::dead::{
-    Grouping, LetterFilter, LetterSnapshot, ReadProgress, export, groups, list, show,
+    DiscardReview, ExportReport, Grouping, LetterFilter, LetterSnapshot, ReadProgress, export,
+    groups, list, show,
 };
 use tidegate_operate::page::{Page, Tone};
+use tidegate_operate::steer::Author;
+
+/// The most letters that are read at once.
+const MOST_LETTERS: u32 = 100_000;
 
 pub use args::DeadArgs;
 use args::{DeadCommand, DeadShowArgs, ExportArgs};
@@ -81,20 +86,59 @@ fn exported(
     now: EpochMillis,
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
-    let failed =
-        |doing| move |source| CommandError::File { path: args.file.clone(), doing, source };
-    let file = create(&args.file)
-        .map_err(failed("it cannot be made (a file that is there is not overwritten)"))?;
-    let mut to = BufWriter::new(file);
-    let exported = export(reading, filter, now, !args.masked, &mut to);
-    let exported = exported.map_err(failed("it cannot be written"))?;
+    let file = create(&args.file)?;
+    let exported = written(&args.file, file, reading, filter, now, !args.masked)?;
     shell.output.show(&exported).map_err(CommandError::Terminal)?;
     Ok(ended(reading))
 }
 
 /// A new file that its owner alone can read: it holds addresses.
-fn create(path: &Path) -> std::io::Result<File> {
-    File::options().write(true).create_new(true).mode(0o600).open(path)
+pub(super) fn create(path: &Path) -> Result<File, CommandError> {
+    let made = File::options().write(true).create_new(true).mode(0o600).open(path);
+    made.map_err(|source| CommandError::File {
+        path: path.to_owned(),
+        doing: "it cannot be made (a file that is there is not overwritten)",
+        source,
+    })
+}
+
+/// Writes the letters to the file, through to the disk.
+fn written(
+    path: &Path,
+    file: File,
+    reading: &LetterSnapshot,
+    filter: &LetterFilter,
+    now: EpochMillis,
+    whole: bool,
+) -> Result<ExportReport, CommandError> {
+    let mut to = BufWriter::new(file);
+    let exported = export(reading, filter, now, whole, &mut to);
+    let exported = exported.and_then(|exported| to.get_ref().sync_all().map(|()| exported));
+    exported.map_err(|source| CommandError::File {
+        path: path.to_owned(),
+        doing: "it cannot be written",
+        source,
+    })
+}
+
+/// Moves the letters that `filter` admits from the queue into the file.
+pub(super) async fn export_and_discard(
+    (path, file): (&Path, File),
+    filter: &LetterFilter,
+    stack: &Stack,
+    author: &Author,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let reading = read(stack, MOST_LETTERS, shell).await?;
+    let now = EpochMillis::from(stack.clock().wall());
+    let exported = written(path, file, &reading, filter, now, true)?;
+    shell.output.say_view(&exported);
+    let review = DiscardReview::of(&reading, filter, shell.output.addresses());
+    let work = async |ports: &act::Ports<'_>, author: &Author, bar: &ProgressBar| {
+        discard::delete(&review, ports, author, shell, bar).await
+    };
+    let ended = act::act(stack, shell, author, "discarded", work).await?;
+    Ok(if reading.coverage.is_whole() { ended } else { CommandEnd::ProblemsFound })
 }
 
 /// Reads the dead-letter queue, with its progress on a terminal.

@@ -1,6 +1,7 @@
 //! AWS's time: the `DateHeader` of an answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::Intercept;
@@ -35,6 +36,13 @@ impl Intercept for DateHeader {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = date;
         Ok(())
     }
+}
+
+/// The time as AWS's clocks have it: this machine's, if that agrees with the `Date` of an answer, which has whole
+/// seconds.
+pub(in crate::commands) async fn aws_time(stack: &Stack) -> ReadResult<Timestamp> {
+    let (here, there) = clocks(stack).await?;
+    Ok(here.clamp(there, there + Duration::from_secs(1)))
 }
 
 /// This machine's time, half way between asking and the answer, and AWS's.

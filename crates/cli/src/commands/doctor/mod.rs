@@ -1,7 +1,7 @@
 //! `tidegate doctor`: what a deployment is, read from AWS, for the checks of
 //! [`tidegate_operate::doctor`].
 
-mod clock;
+pub(super) mod clock;
 mod lambda;
 mod permissions;
 mod queues;

@@ -111,6 +111,9 @@ pub(super) struct InputArgs {
     /// Leave out the addresses in this file, one a line or a CSV's first field; may be given several times
     #[arg(long, value_name = "FILE")]
     pub(super) exclude: Vec<PathBuf>,
+    /// Leave out all but the addresses in this file: a list as for --exclude, or what `tidegate cancel --export` wrote
+    #[arg(long, value_name = "FILE")]
+    pub(super) only: Option<PathBuf>,
     /// Let an address stand in several rows: it gets several mails
     #[arg(long)]
     pub(super) allow_duplicates: bool,

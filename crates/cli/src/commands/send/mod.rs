@@ -46,7 +46,7 @@ struct PreparedRun {
 pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let sources = prepare::sources(&args.mail)?;
     prepare::open(&args.file)?;
-    let exclusions = prepare::exclusions(&args.input.exclude)?;
+    let recipients = prepare::recipients(&args.input)?;
     let stack = args.on.stack.open().await?;
     let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
     let campaign = prepare::campaign(args, &facts.campaigns)?;
@@ -54,7 +54,7 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     let senders = stack.poller.allowed_senders.clone();
     let mut draft = prepare::draft(args, &campaign.name, &run, sources.clone(), senders)
         .map_err(|fault| CommandError::Input(fault.to_string()))?;
-    draft.exclusions = exclusions;
+    draft.recipients = recipients;
     let format = prepare::format(&args.input, &args.file);
     if let Some(to) = &args.run.test {
         return test(args, to, draft, format, (&stack, &campaign), shell).await;
@@ -64,7 +64,7 @@ pub(super) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
         check_resend(option, &checked, ids_kept(&stack)).map_err(not_once_more)?;
     }
     let at = EpochMillis::from(stack.clock().wall());
-    let settings = prepare::settings(args, &sources, format, (&checked, &draft.exclusions));
+    let settings = prepare::settings(args, &sources, format, (&checked, &draft.recipients));
     let by = stack.operator().await;
     let header = prepare::header((&campaign, &run), &by, at, settings, &checked);
     let file = args.file.display().to_string();

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use tidegate_core::config::Campaign;
 use tidegate_core::email::AllowedSenders;
 use tidegate_operate::send::{
-    CampaignDraft, DraftContent, Exclusions, InputFault, InputFormat, InputSummary, JournalHeader,
-    TemplatePart, TemplateSource, Templates, fingerprint, restart_run,
+    AddressList, CampaignDraft, DraftContent, InputFault, InputFormat, InputSummary, JournalHeader,
+    RecipientFilter, TemplatePart, TemplateSource, Templates, fingerprint, restart_run,
 };
 
 use tidegate_operate::redact::AddressVisibility;
@@ -87,16 +87,21 @@ pub(super) fn open(path: &Path) -> Result<File, CommandError> {
     Ok(file)
 }
 
-/// The addresses in the files of `--exclude`.
-pub(super) fn exclusions(files: &[PathBuf]) -> Result<Exclusions, CommandError> {
-    let mut exclusions = Exclusions::default();
+/// The recipients that `--exclude` and `--only` leave.
+pub(super) fn recipients(args: &InputArgs) -> Result<RecipientFilter, CommandError> {
+    let only = args.only.as_ref().map(|path| addresses(std::slice::from_ref(path)));
+    Ok(RecipientFilter { exclude: addresses(&args.exclude)?, only: only.transpose()? })
+}
+
+fn addresses(files: &[PathBuf]) -> Result<AddressList, CommandError> {
+    let mut list = AddressList::default();
     for path in files {
-        let read = exclusions.read(&path.display().to_string(), open(path)?);
+        let read = list.read(&path.display().to_string(), open(path)?);
         read.map_err(|fault| {
             CommandError::Input(fault.shown(AddressVisibility::Masked).to_string())
         })?;
     }
-    Ok(exclusions)
+    Ok(list)
 }
 
 pub(super) fn format(args: &InputArgs, path: &Path) -> InputFormat {
@@ -184,7 +189,7 @@ pub(super) fn draft(
         to_column: args.input.to_column.clone(),
         id_column: args.input.id_column.clone(),
         senders,
-        exclusions: Exclusions::default(),
+        recipients: RecipientFilter::default(),
     })
 }
 
@@ -194,7 +199,7 @@ pub(super) fn settings(
     args: &SendArgs,
     sources: &[(TemplatePart, TemplateSource)],
     format: InputFormat,
-    (checked, exclusions): (&InputSummary, &Exclusions),
+    (checked, recipients): (&InputSummary, &RecipientFilter),
 ) -> BTreeMap<String, String> {
     let written = match format {
         InputFormat::Csv { delimiter, .. } => format!("Csv {{ delimiter: {delimiter} }}"),
@@ -219,7 +224,8 @@ pub(super) fn settings(
         ("--configuration-set", args.mail.configuration_set.clone()),
         ("--to-column", args.input.to_column.clone()),
         ("--id-column", args.input.id_column.clone()),
-        ("--exclude", exclusions.sha256()),
+        ("--exclude", recipients.exclude.sha256()),
+        ("--only", recipients.only.as_ref().and_then(AddressList::sha256)),
         ("--multiline", args.input.multiline.then(|| "given".to_owned())),
     ] {
         settings.extend(value.map(|value| (name.to_owned(), value)));
@@ -347,8 +353,8 @@ mod tests {
         let of = |line: &str| {
             let sources = vec![(TemplatePart::Text, TemplateSource::new("mail.txt", "Hello"))];
             let line = args(line);
-            let exclusions = exclusions(&line.input.exclude).unwrap();
-            settings(&line, &sources, InputFormat::JsonLines, (&checked, &exclusions))
+            let recipients = recipients(&line.input).unwrap();
+            settings(&line, &sources, InputFormat::JsonLines, (&checked, &recipients))
         };
         let plain = of("a.csv");
         for option in [

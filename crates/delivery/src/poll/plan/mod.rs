@@ -151,7 +151,8 @@ impl Plan {
 
     fn idle_mode(&self, previous: Option<PreviousClaim>) -> IdleMode {
         let sends = self.permit == Permit::Send && self.for_campaigns > 0;
-        if !sends || self.campaigns.is_empty() {
+        let is_swept = self.control.open_cancels().next().is_some();
+        if !sends || self.campaigns.is_empty() || is_swept {
             return IdleMode::No;
         }
         let campaigns = self.campaigns.iter().filter(|campaign| !campaign.held);

@@ -5,6 +5,7 @@
 
 mod breaker;
 mod bucket;
+mod cancels;
 mod deduplication;
 mod deferral;
 mod domains;
@@ -12,11 +13,15 @@ mod idle;
 pub(super) mod policy;
 mod refusals;
 
+use futures_channel::mpsc::UnboundedSender;
+
 use super::context::Context;
 use super::domain_window::DomainWindow;
+use super::settle::Job;
 use crate::environment::Environment;
 use breaker::BreakerRule;
 use bucket::SharedBucket;
+use cancels::CancelledMail;
 use deduplication::SendMarks;
 use deferral::Deferral;
 use domains::DomainRule;
@@ -26,15 +31,17 @@ use refusals::RefusalsInARow;
 
 /// Composes the policies.
 ///
-/// A mail is deferred before anything else is done with it. Where the shared bucket is lost, it says when left
+/// Cancelled mail is taken out first, and mail is deferred before anything else is done with it. Where the shared bucket is lost, it says when left
 /// mail is shown again, whatever a limit would say. A mail is marked only if its limits let it through,
 /// so that a mail that is moved has no mark. The breaker asks for a prober once there is a mail that may be
 /// sent. The idle queues come last: they may take back a report that says nothing.
 pub(super) fn compose<'a, E: Environment>(
     ctx: &'a Context<'a, E>,
     domains: &'a DomainWindow<'a>,
+    jobs: &UnboundedSender<Job>,
 ) -> Policies<'a> {
     Policies::new(vec![
+        Box::new(CancelledMail::new(ctx, jobs)),
         Box::new(Deferral::new(ctx)),
         Box::new(SharedBucket::new(ctx)),
         Box::new(DomainRule::new(ctx, domains)),

@@ -1,6 +1,7 @@
 //! A received message, parsed: its mail and envelope, or the reason why it must not be sent.
 
 use tidegate_core::config::{EXPRESS, PollerConfig};
+use tidegate_core::control::Cancel;
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
 use tidegate_core::domains::Demands;
 use tidegate_core::email::{Email, addressed_to, id_of};
@@ -174,15 +175,17 @@ impl Message {
         }
     }
 
-    /// The message for the merge queue: a message group of its own, and a deduplication id for this pass.
-    pub(in crate::poll) fn to_merge(&self) -> Outgoing {
+    /// The message for the merge queue: a message group of its own, and a deduplication id for this pass, after
+    /// the `cancel` of its campaign.
+    pub(in crate::poll) fn to_merge(&self, cancel: Option<&Cancel>) -> Outgoing {
+        let (identity, cancel) = (&self.envelope.identity, cancel.map(|cancel| cancel.at));
         Outgoing {
             body: self.held.body.clone(),
             attributes: self.envelope.to_attributes(),
             delay: std::time::Duration::ZERO,
             fifo: Some(Fifo {
-                group: group_id(&self.envelope.identity),
-                deduplication: deduplication_id(&self.envelope.identity, self.envelope.pass),
+                group: group_id(identity),
+                deduplication: deduplication_id(identity, self.envelope.pass, cancel),
             }),
         }
     }
@@ -195,7 +198,12 @@ pub(in crate::poll) fn dead_letter(
     at: EpochMillis,
 ) -> Outgoing {
     let envelope = message.envelope.clone().put_back_failed(at, &reason.provider_message);
-    letter(message, &envelope, reason, at)
+    letter(message, &envelope, reason, Some(at))
+}
+
+/// The dead letter of a mail that was cancelled.
+pub(in crate::poll) fn cancelled_letter(message: &Message, reason: LastError) -> Outgoing {
+    letter(message, &message.envelope, reason, None)
 }
 
 /// The dead letter of a mail that may have been sent at `at`: the outcome is unknown.
@@ -205,16 +213,21 @@ pub(in crate::poll) fn unknown_letter(
     at: EpochMillis,
 ) -> Outgoing {
     let envelope = message.envelope.clone().put_back_uncounted(at, &reason.provider_message);
-    letter(message, &envelope, reason, at)
+    letter(message, &envelope, reason, Some(at))
 }
 
-fn letter(message: &Message, last: &Envelope, reason: LastError, at: EpochMillis) -> Outgoing {
+fn letter(
+    message: &Message,
+    last: &Envelope,
+    reason: LastError,
+    at: Option<EpochMillis>,
+) -> Outgoing {
     let entry = DeadLetter {
         message_id: message.held.message_id.clone(),
         campaign: last.campaign.clone(),
         to: message.email.to().iter().map(|to| to.addr_spec().to_owned()).collect(),
         first_attempt_at: last.first_attempt_at,
-        last_attempt_at: Some(at),
+        last_attempt_at: at,
         attempts: last.attempt,
         last_error: reason,
         message: message.held.body.to_string(),

@@ -52,6 +52,9 @@ pub struct Baseline {
     /// Messages on the campaign's queue: visible, in flight and delayed.
     pub queued: u64,
     pub merging: u64,
+    /// The campaign's counter of cancelled mails; 0 in journals of before there was one.
+    #[serde(default)]
+    pub cancelled: i64,
 }
 
 impl JournalHeader {

@@ -1,10 +1,11 @@
-//! Addresses that get no mail of a campaign, such as those that unsubscribed.
+//! A list of addresses, such as those that unsubscribed, or those of mails that were cancelled.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::io::{BufRead, BufReader, Read};
 
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tidegate_core::email::{Address, Email};
 
@@ -17,22 +18,22 @@ use super::fingerprint::hex;
 /// It needs about 16 bytes for each address: it keeps hashes of 64 bits. With a million addresses and a million
 /// recipients, one recipient is taken for another with a probability of about 1 in 18 million.
 #[derive(Debug, Default)]
-pub struct Exclusions {
+pub struct AddressList {
     hasher: RandomState,
     addresses: HashSet<u64>,
     files: Sha256,
 }
 
-impl Exclusions {
+impl AddressList {
     /// Adds the addresses of `input`, which is called `file` in faults: one at the beginning of each line, alone
-    /// or as the first field of a CSV. Empty lines, lines that begin with `#`, and a first line without an
-    /// address are left out.
+    /// as the first field of a CSV, or all of `to` in JSON Lines, as `tidegate dead export` writes them. Empty lines,
+    /// lines that begin with `#`, and a first line without an address are left out.
     ///
     /// ```
-    /// use tidegate_operate::send::Exclusions;
-    /// let mut left_out = Exclusions::default();
-    /// left_out.read("left.csv", "address,since\nAda@example.com,2026\n".as_bytes())?;
-    /// let fault = left_out.read("left.txt", "\nada\n".as_bytes()).err().map(|fault| fault.to_string());
+    /// use tidegate_operate::send::AddressList;
+    /// let mut list = AddressList::default();
+    /// list.read("left.csv", "address,since\nAda@example.com,2026\n".as_bytes())?;
+    /// let fault = list.read("left.txt", "\nada\n".as_bytes()).err().map(|fault| fault.to_string());
     /// assert!(fault.unwrap().starts_with("left.txt:2: address: must be one address"));
     /// # Ok::<(), Box<tidegate_operate::send::InputFault>>(())
     /// ```
@@ -56,12 +57,12 @@ impl Exclusions {
             if text.is_empty() || text.starts_with('#') || (number == 1 && !text.contains('@')) {
                 continue;
             }
-            let field = text.split([',', ';', '\t']).next().unwrap_or_default();
-            let field = field.trim_matches(|c: char| c == '"' || c.is_whitespace());
-            let address = Address::parse(field).map_err(|error| {
-                InputFault::new(file, number, "address", error.to_string(), field)
-            })?;
-            self.addresses.insert(self.hash(&address));
+            for field in fields(text) {
+                let address = Address::parse(&field).map_err(|error| {
+                    InputFault::new(file, number, "address", error.to_string(), &field)
+                })?;
+                self.addresses.insert(self.hash(&address));
+            }
         }
         Ok(())
     }
@@ -79,4 +80,36 @@ impl Exclusions {
     fn hash(&self, address: &Address) -> u64 {
         self.hasher.hash_one(address.addr_spec().to_ascii_lowercase())
     }
+}
+
+/// The recipients of a file that get mail.
+#[derive(Debug, Default)]
+pub struct RecipientFilter {
+    /// Recipients that get none.
+    pub exclude: AddressList,
+    /// The only recipients that get any; `None` for all.
+    pub only: Option<AddressList>,
+}
+
+impl RecipientFilter {
+    /// Whether a mail is left out because of its recipients.
+    pub(super) fn leaves_out(&self, email: &Email) -> bool {
+        let is_other = self.only.as_ref().is_some_and(|only| !only.contain(email));
+        is_other || self.exclude.contain(email)
+    }
+}
+
+/// The addresses of a line: those in `to` of a JSON object, or else the first field.
+fn fields(line: &str) -> Vec<String> {
+    if let Ok(ExportedMail { to }) = serde_json::from_str(line) {
+        return to;
+    }
+    let field = line.split([',', ';', '\t']).next().unwrap_or_default();
+    vec![field.trim_matches(|c: char| c == '"' || c.is_whitespace()).to_owned()]
+}
+
+/// The recipients in a line of JSON.
+#[derive(Deserialize)]
+struct ExportedMail {
+    to: Vec<String>,
 }

@@ -1,0 +1,146 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use tidegate_aws::stack::Stack;
+use tidegate_core::config::EXPRESS;
+use tidegate_core::control::{CANCELLED, Cancel};
+use tidegate_delivery::ports::{Clock as _, QueueUrl, Queues as _};
+use tidegate_operate::dead::LetterFilter;
+use tidegate_operate::format::counted;
+use tidegate_operate::page::{Page, Tone};
+use tidegate_operate::steer::{SteerAction, SteerError};
+
+use super::dead::{create, export_and_discard};
+use super::doctor::clock::aws_time;
+use super::steer::{AuthorArgs, steered};
+use super::{OnStack, stop_unless_confirmed};
+use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell};
+
+/// How often the ledger is asked whether the pollers are done.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// A poller that took mail off settles it until 8.5 s after its window's close, and each call may take 2 s.
+const SETTLED: Duration = Duration::from_secs(11);
+
+/// Take back the unsent mail of a campaign
+///
+/// Mail that was enqueued before the cancel is not sent, wherever it waits; it is deleted, or kept with --export.
+/// Mail that is enqueued afterwards is sent. In force within two seconds. The campaign is held (`cancelled`) until
+/// the pollers have taken the mail off its queue, about 500 mails a second. Mail that could not be received then is
+/// taken out when it shows up: within 15 minutes if it waits for another attempt, when it comes back if it is
+/// deferred.
+///
+/// Mail that SES has accepted cannot be taken back.
+///
+/// Exit codes: 0; 1 where not all could be exported; 2 wrong options; 3 the stack is out of reach; 4 not
+/// confirmed; 130 interrupted.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tidegate cancel big --reason 'wrong link'
+  tidegate cancel big --reason 'wrong link' --export unsent.jsonl
+  tidegate send corrected.csv --campaign big --only unsent.jsonl …    the rest, corrected")]
+pub struct CancelArgs {
+    /// The campaign, or `express`
+    campaign: String,
+    /// Write the cancelled mails to this new file, as JSON Lines, and wait for it. They pass through the dead letters
+    #[arg(long, value_name = "FILE")]
+    export: Option<PathBuf>,
+    #[command(flatten)]
+    author: AuthorArgs,
+    #[command(flatten)]
+    ask: ConfirmArgs,
+    #[command(flatten)]
+    pub(crate) on: OnStack,
+}
+
+pub(super) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let stack = args.on.stack.open().await?;
+    let question = question(args, &stack).await?;
+    if let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await? {
+        return Ok(ended);
+    }
+    let at = aws_time(&stack).await.map_err(|said| {
+        CommandError::Unfinished(
+            format!("nothing was cancelled: AWS's time is unknown: {said}").into(),
+        )
+    })?;
+    let file = match &args.export {
+        Some(path) => Some((path, create(path)?)),
+        None => None,
+    };
+    let cancel = Cancel { at: at.into(), keep: file.is_some() };
+    let author = args.author.author(&stack).await;
+    let action = SteerAction::Cancel { campaign: args.campaign.clone(), cancel };
+    let report = steered(&stack, &action, &author).await.inspect_err(|_| {
+        // Nothing will be exported; a second try needs the name.
+        drop(args.export.as_ref().map(std::fs::remove_file));
+    })?;
+    let Some((path, file)) = file else {
+        shell.output.show(&report).map_err(CommandError::Terminal)?;
+        return Ok(CommandEnd::Done);
+    };
+    shell.output.say_view(&report);
+    if !taken_off(args, &stack, shell).await? {
+        return Ok(CommandEnd::Interrupted);
+    }
+    let filter = LetterFilter {
+        campaigns: vec![args.campaign.clone()],
+        codes: vec![CANCELLED.to_owned()],
+        ..LetterFilter::default()
+    };
+    export_and_discard((path, file), &filter, &stack, &author, shell).await
+}
+
+/// Asks with the number of mails on the campaign's queue.
+async fn question(args: &CancelArgs, stack: &Stack) -> Result<String, CommandError> {
+    let (_, campaigns) = stack.standing().await?;
+    let listed = campaigns.iter().find(|campaign| campaign.name == args.campaign);
+    let queue = listed.map(|campaign| QueueUrl::new(campaign.queue_url.as_str()));
+    let express = || stack.express().filter(|_| args.campaign == EXPRESS);
+    let Some(queue) = queue.or_else(express) else {
+        let known = campaigns.into_iter().map(|campaign| campaign.name).collect();
+        let error = SteerError::NoCampaign { name: args.campaign.clone(), known };
+        return Err(CommandError::Refused(error.into()));
+    };
+    let depth = stack.queues().depth(&queue).await?;
+    let mails = counted(depth.visible + depth.in_flight + depth.delayed, "mail");
+    let then = match &args.export {
+        Some(path) => format!("moves it to {}", path.display()),
+        None => "deletes it for good".to_owned(),
+    };
+    let campaign = &args.campaign;
+    Ok(format!("Cancel the unsent mail of {campaign}? About {mails} on its queue; this {then}."))
+}
+
+/// Waits until the pollers have taken the mail off and settled it; false if interrupted.
+async fn taken_off(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<bool, CommandError> {
+    let mut page = Page::default();
+    page.line(Tone::Faint, "waiting until the pollers have taken the mail off the queue …");
+    shell.output.say(&page);
+    let wait = async {
+        loop {
+            let (standing, _) = stack.standing().await?;
+            if standing.control.open_cancels().all(|(name, _)| name != args.campaign) {
+                break;
+            }
+            pause(stack, LOOK_EVERY).await;
+        }
+        pause(stack, SETTLED).await;
+        Ok(true)
+    };
+    tokio::select! {
+        done = wait => done,
+        () = shell.interrupted() => {
+            let mut page = Page::default();
+            let said = "Interrupted: the cancel stands, and the mail is among the dead letters (`tidegate dead export`).";
+            page.line(Tone::Warning, said);
+            shell.output.say(&page);
+            Ok(false)
+        }
+    }
+}
+
+async fn pause(stack: &Stack, length: Duration) {
+    let clock = stack.clock();
+    clock.sleep_until(clock.monotonic() + length).await;
+}

@@ -1,0 +1,198 @@
+//! Cancelled mail: it is not sent, but deleted, or dead-lettered where the cancel keeps it.
+//!
+//! A cancel holds its campaign. So its mail in the merge queue and the domain queues goes back to the campaign's
+//! queue, and this policy takes it off that queue, 10 messages at a time, beside the slots. Once a window finds
+//! none of it there, the hold is lifted. Mail that no receive could reach by then is stopped on its way to a
+//! slot: it was invisible, delayed for a retry, on a domain queue, or deferred.
+//!
+//! Mail that was enqueued after the cancel is left alone. Example: a queue has 12 cancelled mails and 3 newer ones.
+//! The first window deletes 12 and shows 3 again at its end; the next one finds 3 newer ones, shows them again,
+//! and lifts the hold; the one after that sends them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::error::Error as StdError;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_channel::mpsc::UnboundedSender;
+use futures_util::FutureExt as _;
+use futures_util::future::{LocalBoxFuture, join_all, ready};
+use tidegate_core::allocation::BATCH;
+use tidegate_core::config::EXPRESS;
+use tidegate_core::control::{Cancel, Control, HoldReason};
+use tidegate_core::counters::Counter;
+use tidegate_core::limiter::Line;
+
+use super::policy::{Effect, Policy, PolicyStep};
+use crate::environment::Environment;
+use crate::poll::context::Context;
+use crate::poll::jobs::{cancelled, receipt, reject};
+use crate::poll::settle::Job;
+use crate::poll::sources::message::{Message, Source, read};
+use crate::ports::{Monotonic, QueueUrl, Received};
+
+/// The sweep of a queue starts no receive later than this before the window's close.
+const LAST_RECEIVE: Duration = Duration::from_millis(100);
+/// Messages that a window takes off one queue at most: their deletes fit into the poller's remaining time.
+const MOST: usize = 2_500;
+
+/// Takes cancelled mail out.
+pub(in crate::poll) struct CancelledMail<'a, E> {
+    sweep: Rc<Sweep<'a, E>>,
+    /// The way to settling for the sweep, until it begins; none if no queue is swept.
+    jobs: RefCell<Option<UnboundedSender<Job>>>,
+    /// The jobs of mail that the feed brought, until the window closes.
+    collected: RefCell<Vec<Job>>,
+}
+
+impl<'a, E: Environment> CancelledMail<'a, E> {
+    pub(in crate::poll) fn new(ctx: &'a Context<'a, E>, jobs: &UnboundedSender<Job>) -> Self {
+        let is_open = ctx.plan.control.open_cancels().next().is_some();
+        Self {
+            sweep: Rc::new(Sweep { ctx, cleared: RefCell::default() }),
+            jobs: RefCell::new(is_open.then(|| jobs.clone())),
+            collected: RefCell::default(),
+        }
+    }
+}
+
+impl<'a, E: Environment> Policy<'a> for CancelledMail<'a, E> {
+    fn collected(&self, mail: Box<Message>) -> PolicyStep<'a, Box<Message>> {
+        let Some(cancel) = self.sweep.cancel_of(&mail) else { return PolicyStep::Pass(mail) };
+        let job = self.sweep.take_out(&mail, cancel, false);
+        self.collected.borrow_mut().push(job);
+        PolicyStep::Gone
+    }
+
+    fn received(
+        &self,
+        mail: Box<Message>,
+        effects: &mut Vec<Effect>,
+    ) -> PolicyStep<'a, Box<Message>> {
+        let Some(cancel) = self.sweep.cancel_of(&mail) else { return PolicyStep::Pass(mail) };
+        let job = self.sweep.take_out(&mail, cancel, true);
+        effects.push(Effect::Settle(mail, job));
+        PolicyStep::Gone
+    }
+
+    fn beside(&self) -> Option<LocalBoxFuture<'a, ()>> {
+        let (sweep, jobs) = (Rc::clone(&self.sweep), self.jobs.take()?);
+        let all = async move {
+            let queues = sweep.queues();
+            let swept = queues.iter().map(|(source, cancel)| sweep.queue(source, *cancel, &jobs));
+            join_all(swept).await;
+        };
+        Some(all.boxed_local())
+    }
+
+    fn closes(&self) -> Option<LocalBoxFuture<'a, Vec<Job>>> {
+        let jobs = self.collected.take();
+        (!jobs.is_empty()).then(|| ready(jobs).boxed_local())
+    }
+
+    fn concludes(&self, control: &mut Control) {
+        for (campaign, cancel) in &*self.sweep.cleared.borrow() {
+            // A newer cancel is not done with.
+            if control.cancels.get(campaign) == Some(cancel) {
+                control.lift(Some(campaign), HoldReason::Cancelled);
+            }
+        }
+    }
+}
+
+/// Takes the mail of open cancels off its campaigns' queues.
+struct Sweep<'a, E> {
+    ctx: &'a Context<'a, E>,
+    /// The campaigns whose queue was found without cancelled mail, and the cancel.
+    cleared: RefCell<BTreeMap<String, Cancel>>,
+}
+
+impl<E: Environment> Sweep<'_, E> {
+    /// The cancel that concerns a mail.
+    fn cancel_of(&self, mail: &Message) -> Option<Cancel> {
+        let cancel = self.ctx.plan.control.cancels.get(&mail.envelope.campaign)?;
+        cancel.concerns(mail.envelope.enqueued_at).then_some(*cancel)
+    }
+
+    /// The queues to sweep. A campaign that is not listed any more has none.
+    fn queues(&self) -> Vec<(Source, Cancel)> {
+        let (plan, config) = (self.ctx.plan, self.ctx.config);
+        let express = || config.express_queue_url.as_deref().map(QueueUrl::new);
+        let open = plan.control.open_cancels().filter_map(|(name, cancel)| {
+            let listed = || plan.campaign(name).map(|campaign| campaign.queue.clone());
+            let queue = if name == EXPRESS { express() } else { listed() };
+            let (campaign, line) = (Some(name.to_owned()), Line::Express);
+            Some((Source { queue: queue?, line, campaign, domain: None }, cancel))
+        });
+        open.collect()
+    }
+
+    /// Takes the cancelled mail off one queue until the window closes.
+    async fn queue(&self, source: &Source, cancel: Cancel, jobs: &UnboundedSender<Job>) {
+        let (mut taken, mut newer, mut is_empty) = (0, Vec::new(), false);
+        while self.ctx.now() + LAST_RECEIVE < self.ctx.plan.window.closes() && taken < MOST {
+            let wait = self.ctx.wait_after(Duration::ZERO);
+            let (long, result) =
+                self.ctx.receive(&source.queue, BATCH, (Duration::ZERO, wait)).await;
+            let (messages, since) = result.unwrap_or_else(|error| {
+                let (campaign, error) = (&source.campaign, &error as &dyn StdError);
+                tracing::error!(campaign, error, "cancelled mail is not taken off");
+                (Vec::new(), self.ctx.monotonic())
+            });
+            if messages.is_empty() {
+                // Only a long poll asks all of SQS's servers. A failed receive is no long poll.
+                is_empty = long;
+                break;
+            }
+            for message in messages {
+                match self.judge(message, source, cancel, since) {
+                    Ok(job) => {
+                        taken += 1;
+                        let _ = jobs.unbounded_send(job);
+                    }
+                    // Hidden until the window's end, so that the next receive brings others.
+                    Err(shown) => newer.push(shown),
+                }
+            }
+        }
+        if taken == 0
+            && (is_empty || !newer.is_empty())
+            && let Some(campaign) = &source.campaign
+        {
+            self.cleared.borrow_mut().insert(campaign.clone(), cancel);
+        }
+        for job in newer {
+            let _ = jobs.unbounded_send(job);
+        }
+    }
+
+    /// The job for a message of a swept queue; as an error the one that shows a newer mail again.
+    fn judge(
+        &self,
+        message: Received,
+        source: &Source,
+        cancel: Cancel,
+        since: Monotonic,
+    ) -> Result<Job, Job> {
+        match read(message, source, since, self.ctx.config) {
+            Ok(mail) if cancel.concerns(mail.envelope.enqueued_at) => {
+                Ok(self.take_out(&mail, cancel, false))
+            }
+            Ok(mail) => Err(Job::Show(receipt(&mail.held, false), Duration::ZERO)),
+            Err(rejected) => {
+                self.ctx.count(Counter::Dead, 1);
+                Ok(reject(&rejected, &self.ctx.plan.dead_letter, false))
+            }
+        }
+    }
+
+    /// Counts a cancelled mail, and makes the job that deletes or dead-letters it.
+    fn take_out(&self, mail: &Message, cancel: Cancel, buffered: bool) -> Job {
+        self.ctx.count_for(Counter::Cancelled, &mail.envelope.campaign, 1);
+        if cancel.keep {
+            self.ctx.count(Counter::Dead, 1);
+        }
+        cancelled(mail, cancel.keep.then_some(&self.ctx.plan.dead_letter), buffered)
+    }
+}
