@@ -38,7 +38,7 @@ const SETTLED: Duration = Duration::from_secs(11);
 #[command(after_help = "Examples:
   tidegate cancel big --reason 'wrong link'
   tidegate cancel big --reason 'wrong link' --export unsent.jsonl
-  tidegate send corrected.csv --campaign big --only unsent.jsonl …    the rest, corrected")]
+  tidegate send corrected.csv --campaign big --from news@example.org --only unsent.jsonl")]
 pub struct CancelArgs {
     /// The campaign, or `express`
     campaign: String,
@@ -132,7 +132,7 @@ async fn taken_off(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<bo
         done = wait => done,
         () = shell.interrupted() => {
             let mut page = Page::default();
-            let said = "Interrupted: the cancel stands, and the mail is among the dead letters (`tidegate dead export`).";
+            let said = "Interrupted: the cancel stands, and the mail is among the dead letters (`tidegate dead export FILE`).";
             page.line(Tone::Warning, said);
             shell.output.say(&page);
             Ok(false)
